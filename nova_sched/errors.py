@@ -13,13 +13,13 @@
 """Every error of nova_sched, as types that carry facts.
 
 SchedError
-+- NoValidHost               nothing passed; ``steps`` tells what removed what
-|  +- TooManyConflicts       hosts passed, but others took them first, each time
++- NoValidHost               nothing passed; ``steps`` lists the filters and what each removed
+|  +- TooManyConflicts       hosts passed, but other requests claimed them first, each time
 |  +- Superseded             a later request for the same instance was answered already
 |  +- AlreadyRunning         the instance runs on a host, and the request is no move from there
-|  +- MemberRefused          what is asked for a member of a top group is not what was planned
-+- GroupRefused              the members of a top group cannot be placed together; ``details`` say why
-+- GroupChanged              somebody else has changed the top group meanwhile
+|  +- MemberRefused          the request for a member of a group differs from its plan
++- GroupRefused              the members of a group cannot be placed together; see ``details``
++- GroupChanged              another request has changed the group in the meantime
 +- Invalid                   the caller must change the message
 |  +- MalformedObject        a versioned object that cannot be read
 |  |  +- FieldNotSet         it lacks a field that is needed
@@ -31,11 +31,11 @@ SchedError
 +- ComputeResourcesUnavailable   one node is short of something; ``shortages``
 +- AlreadyPlaced             the instance runs on a host already
 +- Outdated                  a message that came too late: nothing is done
-+- BuildFailed               a node has room for an instance, and could not do what was to be done with it
++- BuildFailed               a node has capacity for an instance, but the operation on it failed
 +- QuotaExceeded             the project would have more than its limit
-+- LimitsUnknown             Keystone does not tell what a project may have: nothing is done
-+- FlavorExists              a flavor of that name is there already, and is another one
-+- NotFound                  what was named is not known
++- LimitsUnknown             Keystone does not return the limits of a project: nothing is done
++- FlavorExists              another flavor of that name exists already
++- NotFound                  the named object is not known
 |  +- ClaimNotFound
 |  +- FlavorNotFound
 |  +- GroupNotFound
@@ -43,14 +43,14 @@ SchedError
 |  +- CandidateNotFound      never offered, or not any more
 |  +- NodeNotFound
 +- MaxRetriesExceeded        every alternate failed
-+- StoreUnavailable          the database is away: what was asked is done or not; ask the same again
-|  +- StoreBusy              others were in its way: nothing is done; ask the same again, at once
-+- StoreFull                 the database has no room: nothing is done, and asking again does not help
-+- BrokerUnavailable         the broker of jobs is away: what was asked is done or not
-+- NoAnswer                  no scheduler answered a call in time; what it asked for may be done or not
++- StoreUnavailable          the database does not answer: the request may be done; repeat it
+|  +- StoreBusy              conflict with other transactions: nothing is done; repeat it at once
++- StoreFull                 the database is full: nothing is done, and a repeat does not help
++- BrokerUnavailable         the broker of jobs does not answer: the request may be done or not
++- NoAnswer                  no scheduler answered a call in time; the request may be done or not
 +- BadConfig                 the daemon cannot start with this configuration
 |  +- UnknownRule            no filter or weigher of that name
-+- BadMachineFacts           the agent cannot trust what this machine tells
++- BadMachineFacts           the agent cannot trust the facts that this machine reports
 
 Arguments are positional and plain, because an error crosses the wire as its
 class name and its arguments.
@@ -58,7 +58,7 @@ class name and its arguments.
 
 
 class SchedError(Exception):
-    """Base of all; ``message`` is formatted with the names in ``facts``."""
+    """Base of all errors; ``message`` is formatted with the names in ``facts``."""
 
     facts: tuple[str, ...] = ()
     message = 'scheduler error'
@@ -87,7 +87,7 @@ class NoValidHost(SchedError):
 
 
 class TooManyConflicts(NoValidHost):
-    """Hosts passed, but each was taken by somebody else before the claim was made."""
+    """Hosts passed, but another request took each of them before the claim was made."""
 
     def __init__(self, attempts):
         super().__init__(
@@ -105,7 +105,8 @@ class Superseded(NoValidHost):
 
 
 class AlreadyRunning(NoValidHost):
-    """A request for an instance that runs on ``host`` would make it move, and is no move."""
+    """A request for an instance that runs on ``host`` would place it elsewhere, but is not a
+    move."""
 
     def __init__(self, instance, host):
         super().__init__(
@@ -115,7 +116,7 @@ class AlreadyRunning(NoValidHost):
 
 
 class MemberRefused(NoValidHost):
-    """A server is not the member that it says it is: ``member`` is its path, ``why`` has both
+    """A server does not match the member that it names: ``member`` is its path, ``why`` has both
     values."""
 
     def __init__(self, member, why):
@@ -124,8 +125,8 @@ class MemberRefused(NoValidHost):
 
 
 class GroupRefused(SchedError):
-    """No placement keeps all of a top group; ``details`` are plain values, of
-    groups.reasons.why."""
+    """No placement fits all members of a group; ``details`` are plain values, as
+    groups.reasons.why returns them."""
 
     reason: str
     facts = ('reason', 'details')
@@ -136,10 +137,12 @@ class GroupRefused(SchedError):
 
 
 class GroupChanged(SchedError):
-    """The caller has seen generation ``expected`` of the top group, which is at ``found`` now."""
+    """The caller has seen generation ``expected`` of the group, which is at ``found`` now."""
 
     facts = ('uuid', 'expected', 'found')
-    message = 'Group {uuid} is at generation {found}, not {expected}: somebody else has changed it'
+    message = (
+        'Group {uuid} is at generation {found}, not {expected}: another request has changed it'
+    )
 
 
 class Invalid(SchedError):
@@ -152,8 +155,8 @@ class MalformedObject(Invalid):
 
 
 class FieldNotSet(MalformedObject, NotImplementedError):
-    """Raised where the field is read: a NotImplementedError too, as oslo.versionedobjects raises
-    it."""
+    """Raised where the field is read. It is a NotImplementedError too, as in
+    oslo.versionedobjects."""
 
 
 class TemplateError(Invalid):
@@ -198,8 +201,8 @@ class AlreadyPlaced(SchedError):
 
 
 class Outdated(SchedError):
-    """``what`` came too late: its caller waits no more, or what it is about has changed since it
-    was sent."""
+    """``what`` came too late: its caller does not wait any more, or its subject has changed since
+    it was sent."""
 
     facts = ('what', 'why')
     message = '{what} came too late: {why}'
@@ -211,7 +214,7 @@ class BuildFailed(SchedError):
 
 
 class QuotaExceeded(SchedError):
-    """``used`` is without what is asked; ``resource`` is `servers`, or `class:` and a resource
+    """``used`` does not include the request; ``resource`` is `servers`, or `class:` and a resource
     class."""
 
     facts = ('project', 'resource', 'asked', 'used', 'limit')
@@ -220,7 +223,7 @@ class QuotaExceeded(SchedError):
 
 class LimitsUnknown(SchedError):
     facts = ('project', 'why')
-    message = 'Keystone does not tell the limits of project {project}: {why}'
+    message = 'Keystone does not return the limits of project {project}: {why}'
 
 
 class FlavorExists(SchedError):
@@ -285,7 +288,7 @@ class BrokerUnavailable(SchedError):
 
 class NoAnswer(SchedError):
     facts = ('method', 'why')
-    message = 'Nobody answered {method}: {why}'
+    message = 'No answer to {method}: {why}'
 
 
 class BadConfig(SchedError):
@@ -294,7 +297,7 @@ class BadConfig(SchedError):
 
 
 class UnknownRule(BadConfig):
-    """``where`` is the option, ``why`` names the word and lists the known ones."""
+    """``where`` is the option; ``why`` has the unknown name and the list of known ones."""
 
 
 class BadMachineFacts(SchedError):

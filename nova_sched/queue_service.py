@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Puts the queue model together: the broker of a process, a manager of queues, and a conductor's
+"""Assembles the queue model: the broker of a process, a queue manager, and a conductor's
 router."""
 
 import functools
@@ -42,21 +42,24 @@ from nova_sched.rpc.queue_news import Announcer, CatalogueCopy
 
 LOG = logging.getLogger(__name__)
 
-CALL_S = 20  # for which a manager waits for a scheduler before it asks again
-LOST_AFTER = 4  # times fallback_after: by then a message that is somewhere was taken or fell back
-LOOKS = 4  # for lost messages, within that time
-PATIENCE_S = 1.0  # in which a server that is about to listen does so, before it is left alone
+CALL_S = 20  # seconds that a manager waits for a scheduler before it asks again
+LOST_AFTER = 4  # times fallback_after: by then a message that still exists was taken or fell back
+LOOKS = 4  # checks for lost messages within that time
+PATIENCE_S = 1.0  # seconds to wait for a starting server to listen, before it is abandoned
 
 
 @functools.cache
 def in_process(fallback_after_s):
-    """The queues of this process: all of its parts share them, and none ends them."""
+    """Returns the queues of this process. All of its components share them, and none
+    closes them."""
     return MemoryBroker(fallback_after_s)
 
 
 def broker(conf):
-    """The broker of [queues] transport_url, or of the bus; nothing is connected yet. Raises
-    BadConfig."""
+    """Returns the broker of [queues] transport_url, or of the bus; it is not connected yet.
+
+    Raises BadConfig.
+    """
     url = conf.queues.transport_url or conf.transport_url  # registered with the bus
     if url.startswith('fake:'):
         return in_process(conf.queues.fallback_after)
@@ -72,12 +75,12 @@ def let_go(of):
 
 
 def read(spec_obj, instance_uuid):
-    """The Request of a RequestSpec for one instance. Raises InvalidRequest."""
+    """Returns the Request of a RequestSpec for one instance. Raises InvalidRequest."""
     return translate.requests(translate.spec(spec_obj), [instance_uuid])[0]
 
 
 def check(conf):
-    """Find out what the configuration lacks before a process starts on it. Raises BadConfig."""
+    """Check the configuration before a process starts on it. Raises BadConfig."""
     rpc.transport(conf).cleanup()
     broker(conf)
     Catalogue.of(0, (), conf.queues.specials)
@@ -87,14 +90,13 @@ def check(conf):
         LOG.warning('%s; the manager of queues starts when it does', error)
 
 
-CLOCK_S = 10.0  # the database is asked for the time so often
+CLOCK_S = 10.0  # seconds between two queries of the database's time
 
 
 class Manager:
-    """What a manager of queues consists of: the list of queues, two readers, and a look at all now
-    and then.
+    """A queue manager: the list of queues, two readers, and periodic upkeep.
 
-    Any number of them may share a database and a broker.
+    Any number of managers may share a database and a broker.
     """
 
     def __init__(self, conf, bus, engine):
@@ -141,11 +143,11 @@ class Manager:
         )
 
     def start(self):
-        """Declare the queues, and begin; what is away is waited for in the background."""
+        """Declare the queues, and start; waits in the background for unavailable services."""
         self._thread.start()
 
     def leave(self):
-        """Begin nothing any more; does not wait."""
+        """Start no more work; returns without waiting."""
         self._leaving.set()
         self.register.news.set()
 
@@ -176,14 +178,14 @@ class Manager:
                 self._told = str(error)
             except Exception:
                 LOG.exception(
-                    'Looking after the queues has failed in an unexpected way; it is tried again'
+                    'Upkeep of the queues failed with an unexpected error; it is tried again'
                 )
             self.register.news.wait(self._conf.claims.refresh_interval)
 
 
 class QueueService(oslo_service.ServiceBase):
-    """The process of a manager of queues. What runs is made in ``start``, that is after the
-    fork."""
+    """The process of a queue manager. ``start`` makes its threads and connections, after
+    the fork."""
 
     def __init__(self, conf, bus=None):
         self._conf, self._bus, self._own_bus = conf, bus, bus is None
@@ -210,11 +212,11 @@ class QueueService(oslo_service.ServiceBase):
         LOG.info('Managing queues on host %s', self._conf.host)
 
     def stop(self, graceful=True):
-        """Take no more messages, finish those that are worked on, then end."""
+        """Take no more messages, finish those in progress, then end."""
         self._leaving.set()
         if self.manager is not None:
             self.manager.leave()
-        # A server that still looks for its bus cannot be stopped, and has taken no message.
+        # A server that still connects to its bus cannot be stopped, and has taken no message.
         if self._server is not None and self._listening.wait(PATIENCE_S):
             self._server.stop()
             self._server.finish()
@@ -231,13 +233,13 @@ class QueueService(oslo_service.ServiceBase):
         self._ended.wait()
 
     def reset(self):
-        """The configuration was read again; options that may change are read when they are needed
-        anyway."""
+        """Log that the configuration was read again; options that may change are read at
+        each use."""
         LOG.info('Options were reloaded')
 
 
 class Routing:
-    """A conductor's router, with all that it needs::
+    """A conductor's router with its dependencies::
 
         with Routing(CONF) as router:
             placed = router.place(spec_obj, instance_uuids, context=context)
@@ -271,7 +273,7 @@ class Routing:
         )
         self.router.start()
         self._server = queue_server.router(self._bus, conf.host, copy.hear)
-        # While the bus is away that waits for it; until then the catalogue is read now and then.
+        # The thread waits for an unavailable bus; until then the catalogue is polled.
         threading.Thread(target=self._listen, name='nova-sched-catalogue', daemon=True).start()
         return self.router
 

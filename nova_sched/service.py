@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Builds every long-lived object of a scheduler process, once, and hands them to each other."""
+"""Builds every long-lived object of a scheduler process once, and passes them to each other."""
 
 import logging
 import os
@@ -45,19 +45,19 @@ from nova_sched.state.cluster import Cluster
 
 LOG = logging.getLogger(__name__)
 
-# Of [database], beside the connection: one connection for each thread is kept, so that a pool has
-# no size.
+# Options of [database] that apply in addition to the connection. Each thread keeps one connection,
+# so the pool has no size.
 PASSED_ON = (
     'connection_debug connection_parameters connection_trace mysql_sql_mode mysql_wsrep_sync_wait'
 ).split()
 
-# Seconds that a server which is about to listen has to do so before it is given up: the bus is
-# away.
+# Seconds that a starting server may take until it listens. After that it is given up, because the
+# bus does not answer.
 START_PATIENCE_S = 1.0
 
 
 def settings(conf):
-    """What the configuration says to the engine now."""
+    """The engine's settings from the present configuration."""
     return Settings(
         alternates=conf.scheduler.max_attempts - 1,
         subset_size=conf.filter_scheduler.host_subset_size,
@@ -85,7 +85,7 @@ def settings(conf):
 
 
 def rules(conf):
-    """The enabled filters and weighers, made anew. Raises UnknownRule."""
+    """Builds the enabled filters and weighers again. Raises UnknownRule."""
     wanted = conf.filter_scheduler
     return catalog.Rules(
         always=catalog.always(),
@@ -97,7 +97,7 @@ def rules(conf):
 
 
 def announced(chosen):
-    """These rules, and a line in the log that names them."""
+    """Logs the names of these rules, and returns them."""
     LOG.info(
         'Deciding by %s; weighing by %s',
         ', '.join(rule.name for rule in chosen.filters),
@@ -107,10 +107,10 @@ def announced(chosen):
 
 
 def database(conf):
-    """An engine on a database of the right schema. Raises StoreUnavailable or BadConfig.
+    """Returns an engine on a database of the right schema. Raises StoreUnavailable or BadConfig.
 
-    The embedded SQLite file is brought to the right schema here; elsewhere that is the operator's
-    step.
+    The embedded SQLite file is upgraded to the right schema here. For other databases the operator
+    does that.
     """
     options = {name: conf.database[name] for name in PASSED_ON}
     limits = db_limits.Limits.of(conf.database_limits)
@@ -128,7 +128,7 @@ def stores(conf):
     """The stores of claims, decisions, candidates and schedulers. Raises StoreUnavailable or
     BadConfig.
 
-    A scheduler that shares nothing is in no list.
+    A scheduler that shares no store is not in the list of schedulers.
     """
     if conf.claims.store == 'memory':
         return MemoryClaimStore(), MemoryDecisionLog(), MemoryCandidates(), None
@@ -142,10 +142,10 @@ def stores(conf):
 
 
 def scheduler(conf, store, decision_log=None, candidates=None, schedulers=None, bus=None):
-    """A scheduler over a claim store, and over stores of decision records and candidates; it is
+    """A scheduler over a claim store, and over stores of decision records and candidates. It is
     not started.
 
-    With a store of ``schedulers`` it is one of many, and tells the others its news over the
+    With a store of ``schedulers`` it shares the claim store, and sends its change events over the
     ``bus``.
     """
     clock = StoreClock(store.now_s)
@@ -169,15 +169,15 @@ def scheduler(conf, store, decision_log=None, candidates=None, schedulers=None, 
 
 
 def workers(conf):
-    """Processes of one daemon."""
+    """The number of processes of one daemon."""
     return conf.scheduler.workers or os.cpu_count() or 1
 
 
 def patiently(work, conf, leaving):
-    """Do what needs the database; while it is away, say so once, and try until the process is
-    leaving.
+    """Run a step that needs the database. While the database does not answer, log that once and
+    retry until the process stops.
 
-    None if it left before.
+    Returns None if the process stopped before.
     """
     told = None
     while not leaving.is_set():
@@ -192,10 +192,10 @@ def patiently(work, conf, leaving):
 
 
 class SchedulerService(oslo_service.ServiceBase):
-    """One scheduler process: its engine, its store and its place on the bus.
+    """One scheduler process: its engine, its store and its RPC server.
 
-    Everything is made in ``start``, that is after the fork. The engine learns what the store knows
-    before the first message is taken; while the store is away, it waits for it.
+    ``start`` makes all objects, that is after the fork. The engine reads the store before it takes
+    the first message. While the store does not answer, it waits.
     """
 
     def __init__(self, conf, bus=None):
@@ -235,7 +235,7 @@ class SchedulerService(oslo_service.ServiceBase):
             self.scheduler.leave()
         if self._ears is not None:
             self._ears.leave()
-        # A server that still looks for its bus cannot be stopped, and has taken no message.
+        # A server that is still connecting to its bus cannot be stopped, and has taken no message.
         if self._server is not None and self._listening.wait(START_PATIENCE_S):
             self._server.stop()
             self._server.finish()
@@ -252,8 +252,8 @@ class SchedulerService(oslo_service.ServiceBase):
         self._ended.wait()
 
     def reset(self):
-        """The configuration was read again: rules are made anew; settings are read for each batch
-        anyway."""
+        """The configuration was read again. Rules are built again; settings are read for each
+        batch anyway."""
         if self.scheduler is None:
             return
         try:

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The compute node's side: what this machine has and holds, told as a ComputeNode and as
+"""The compute node's agent: reports the machine's resources and usage as a ComputeNode and as
 inventories.
 
 ::
@@ -19,7 +19,7 @@ inventories.
     sysfs <- pci <- pools ------+- machine.compute_node -> ComputeNode -> inventory.inventories
     usage, identity, metrics ---+
 
-    instances -> node (its own check of a claim) -> service -> reporter -> dispute (what differs)
+    instances -> node (local check of a claim) -> service -> reporter -> dispute (differences)
 """
 
 import dataclasses
@@ -30,10 +30,10 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What an operator says of one compute node; all else is read from the machine.
+    """The operator's settings of one compute node; all other facts are read from the machine.
 
-    An allocation ratio of 0 stands for the usual one (4.0 for CPUs, 1.0 for memory and disk).
-    CPU sets are written as ``2-7,^4``; with no shared set, CPUs that are not dedicated are shared.
+    An allocation ratio of 0 stands for the default (4.0 for CPUs, 1.0 for memory and disk). CPU
+    sets are written as ``2-7,^4``. Without a shared set, CPUs that are not dedicated are shared.
     """
 
     host: str
@@ -58,11 +58,11 @@ class Settings:
     tunnel_cells: Collection[int] = ()
     resources: Mapping[str, int] = dataclasses.field(
         default_factory=dict
-    )  # by class, beside those that are read
-    traits: Collection[str] = ()  # beside those that are read
+    )  # by class, in addition to those that are read
+    traits: Collection[str] = ()  # in addition to those that are read
     facts: Mapping[str, str] = dataclasses.field(
         default_factory=dict
-    )  # told among the stats: rack, room
+    )  # reported among the stats: rack, room
     metrics: bool = False  # report the CPU's metrics
     packing: bool = False  # guests go into the fuller NUMA cells first
     hypervisor_type: str = 'QEMU'

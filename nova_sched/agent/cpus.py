@@ -21,7 +21,7 @@ from pathlib import Path
 from nova_sched import errors
 from nova_sched.agent import sysfs
 
-# The kernel's names of features that libvirt, and so Nova's users, spell in another way.
+# CPU features by the kernel's name that libvirt, and so Nova, spells differently.
 LIBVIRT_NAMES = {
     'amx_bf16': 'amx-bf16',
     'amx_int8': 'amx-int8',
@@ -44,7 +44,7 @@ _RANGE = re.compile(r'(\^?)\s*(\d+)(?:\s*-\s*(\d+))?')
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Cpu:
-    """One online CPU; ``siblings`` are the online CPUs of its core, itself among them."""
+    """One online CPU; ``siblings`` are the online CPUs of its core, including itself."""
 
     id: int
     socket: int | None
@@ -53,7 +53,7 @@ class Cpu:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Processor:
-    """What kind of CPU this is; features in libvirt's spelling, sorted."""
+    """The CPU model; features are in libvirt's spelling, sorted."""
 
     arch: str
     vendor: str | None
@@ -63,7 +63,10 @@ class Processor:
 
 
 def parse_ranges(ranges: str, what: str) -> frozenset[int]:
-    """CPU ids of a text such as ``0-3,8,^2``; ``what`` names it in BadMachineFacts."""
+    """Returns the CPU ids of a text such as ``0-3,8,^2``.
+
+    Raises BadMachineFacts, which names ``what`` as the source of the text.
+    """
     kept: set[int] = set()
     left_out: set[int] = set()
     for part in filter(None, (part.strip() for part in ranges.split(','))):
@@ -81,13 +84,13 @@ def parse_ranges(ranges: str, what: str) -> frozenset[int]:
 
 
 def present(sys_root: Path) -> frozenset[int]:
-    """CPUs that the machine has, online or not."""
+    """Returns the CPUs of the machine, online or not."""
     path = sys_root / 'devices/system/cpu/present'
     return parse_ranges(sysfs.text(path), str(path))
 
 
 def online(sys_root: Path) -> dict[int, Cpu]:
-    """Online CPUs by id; BadMachineFacts if the kernel does not tell them."""
+    """Returns the online CPUs by id. Raises BadMachineFacts if the kernel does not list them."""
     root = sys_root / 'devices/system/cpu'
     ids = parse_ranges(sysfs.text(root / 'online'), str(root / 'online'))
     if not ids:
@@ -97,7 +100,7 @@ def online(sys_root: Path) -> dict[int, Cpu]:
 
 def _cpu(topology: Path, cpu: int, online_ids: frozenset[int]) -> Cpu:
     siblings = topology / 'thread_siblings_list'
-    # Some virtual machines tell no topology at all: each CPU is a core then.
+    # Some virtual machines have no topology in sysfs: each CPU counts as one core then.
     ids = parse_ranges(sysfs.text(siblings), str(siblings)) if topology.is_dir() else frozenset()
     return Cpu(
         cpu, sysfs.optional_number(topology / 'physical_package_id'), (ids & online_ids) | {cpu}
@@ -105,7 +108,8 @@ def _cpu(topology: Path, cpu: int, online_ids: frozenset[int]) -> Cpu:
 
 
 def topology(cpus: Collection[Cpu]) -> dict[str, int]:
-    """Sockets, cores in a socket and threads in a core, each as its largest in these CPUs."""
+    """Returns sockets, cores per socket and threads per core: the maximum of each over
+    these CPUs."""
     cores: dict[int | None, set[frozenset[int]]] = {}
     for cpu in cpus:
         cores.setdefault(cpu.socket, set()).add(cpu.siblings)
@@ -117,7 +121,7 @@ def topology(cpus: Collection[Cpu]) -> dict[str, int]:
 
 
 def processor(proc_root: Path, arch: str | None = None) -> Processor:
-    """The first CPU of cpuinfo; ``arch`` is the running kernel's unless given."""
+    """Returns the first CPU of cpuinfo; ``arch`` defaults to the running kernel's."""
     first = sysfs.text(proc_root / 'cpuinfo').partition('\n\n')[0]
     lines = (line.partition(':') for line in first.splitlines())
     facts = {key.strip(): value.strip() for key, _, value in lines}

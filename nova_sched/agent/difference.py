@@ -9,8 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What this node and the scheduler count on it, side by side: where they differ, in words and
-numbers."""
+"""Compares the usage that this node counts with the usage that the scheduler counts on it."""
 
 import collections
 import dataclasses
@@ -24,10 +23,10 @@ Amounts = Mapping[str, int]  # units by resource class
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Counted:
-    """What one side counts on the node.
+    """The usage of the node as one side counts it.
 
-    ``capacity`` and ``used`` are without what is reserved; ``claims`` are by instance.
-    ``confirmed`` are the instances of which this side knows that they are there.
+    ``capacity`` and ``used`` are without reserved amounts; ``claims`` are by instance.
+    ``confirmed`` are the instances that this side knows to be on the node.
     """
 
     capacity: Amounts
@@ -37,7 +36,10 @@ class Counted:
 
 
 def here(inventories: Mapping[str, Mapping[str, Any]], held: Mapping[str, Amounts]) -> Counted:
-    """The node's own record: inventories in Placement's form, and what each instance holds."""
+    """Returns the node's own record.
+
+    ``inventories`` are in Placement's form; ``held`` are the amounts that each instance holds.
+    """
     capacity = {
         name: int((one['total'] - one['reserved']) * one['allocation_ratio'])
         for name, one in inventories.items()
@@ -49,7 +51,7 @@ def here(inventories: Mapping[str, Mapping[str, Any]], held: Mapping[str, Amount
 
 
 def there(answer: Any) -> Counted | None:
-    """The scheduler's record, from its answer to a report; None if the answer has none."""
+    """Returns the scheduler's record from its answer to a report; None if the answer has none."""
     counted = answer.get('counted') if answer else None
     if counted is None:
         return None
@@ -59,10 +61,10 @@ def there(answer: Any) -> Counted | None:
 
 
 def differences(ours: Counted, theirs: Counted, listed: Collection[str]) -> frozenset[str]:
-    """Each difference in one phrase; ``listed`` are the instances that the report named.
+    """Returns one phrase for each difference; ``listed`` are the instances that the report named.
 
-    A claim whose instance has not come yet is none, nor is the claim of one that was named for the
-    last time.
+    A claim whose instance has not arrived yet is not a difference. Neither is the claim of an
+    instance that was listed for the last time.
     """
     return frozenset(
         [
@@ -99,19 +101,21 @@ def _instances(ours: Mapping[str, Amounts], theirs: Mapping[str, Amounts]) -> It
 def beside(
     asked: Collection[str], ours: Counted, theirs: Counted | None, instance_uuid: str
 ) -> str:
-    """What both sides count of the resource classes that an instance asks for, to explain a
-    refusal."""
+    """Returns a text that compares both counts of the resource classes that an instance asks for.
+
+    The text explains a refusal.
+    """
     if theirs is None:
-        return 'The scheduler has not said yet what it counts here'
+        return 'The scheduler has not reported its count of this node yet'
     sides = {name: (_use(ours, name), _use(theirs, name)) for name in sorted(asked)}
     apart = [
         f'{name}: {mine} here, {yours} there'
         for name, (mine, yours) in sides.items()
         if mine != yours
     ]
-    text = 'By its last answer the scheduler counts the same use'
+    text = 'By its last answer the scheduler counts the same usage'
     if apart:
-        text = f'By its last answer the scheduler counts another use: {"; ".join(apart)}'
+        text = f'By its last answer the scheduler counts different usage: {"; ".join(apart)}'
     claimed = theirs.claims.get(instance_uuid)
     return f'{text}, with {_words(claimed)} claimed for this instance' if claimed else text
 

@@ -9,35 +9,34 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Tells the operator, once, where this node and the scheduler count differently, and when that is
-over."""
+"""Logs once when the usage counts of this node and the scheduler differ, and once when they agree
+again."""
 
 import logging
 from collections.abc import Set
 
 LOG = logging.getLogger(__name__)
 
-SETTLE_S = 2.0  # seconds that a difference stands before it is one
-AT_MOST = 10  # differences in one line of the log
+SETTLE_S = 2.0  # seconds that a difference lasts before it is logged
+AT_MOST = 10  # differences in one log line
 
 
 class Dispute:
-    """The differences that stand. One that ends by itself is not told.
+    """The differences that last. One that ends within ``SETTLE_S`` is not logged.
 
-    While a server comes, moves or changes its size, one side knows of it a moment before the
-    other.
+    While a server is built, moves or is resized, one side knows of it a moment before the other.
     """
 
     def __init__(self, settle_s: float = SETTLE_S):
         self._settle_s = settle_s
         self._since_s: dict[str, float] = {}
         self._told: frozenset[str] = frozenset()
-        self._is_open = False  # something was told, and not that it is over
+        self._is_open = False  # a difference was logged, and its end was not
 
     def hear(self, node: str, found: Set[str], now_s: float) -> bool:
-        """Tell what is new among the differences that were found now.
+        """Log the new ones among the differences that were found now.
 
-        Returns whether some are too young to be told: look again in ``SETTLE_S`` seconds.
+        Returns whether some are too recent to be logged; call again in ``SETTLE_S`` seconds.
         """
         self._since_s = {one: self._since_s.get(one, now_s) for one in found}
         standing = {

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The node's UUID: made once, kept in a file, the same after every restart."""
+"""The node's UUID: generated once, stored in a file, the same after every restart."""
 
 import contextlib
 import os
@@ -23,10 +23,10 @@ from nova_sched.agent import sysfs
 
 
 def node_uuid(path: Path, new: Callable[[], uuid.UUID] = uuid.uuid4) -> str:
-    """The UUID in the file, which is made with a new one if there is none.
+    """Returns the UUID in the file. Creates the file with a new UUID if it does not exist.
 
-    Raises BadMachineFacts if the file holds anything else, or can be neither read nor made: a node
-    that took a new UUID then would leave its instances with a node that is no more.
+    Raises BadMachineFacts if the file has other content, or can be neither read nor created. With
+    a new UUID, the node's instances would stay allocated on a compute node that no longer exists.
     """
     with contextlib.suppress(FileExistsError):
         if not os.path.exists(path):
@@ -35,12 +35,18 @@ def node_uuid(path: Path, new: Callable[[], uuid.UUID] = uuid.uuid4) -> str:
     try:
         return str(uuid.UUID(content))
     except ValueError as error:
-        why = f'{content[:40]!r} is not a UUID; restore the file, or remove it if this node has no instances'
+        why = (
+            f'{content[:40]!r} is not a UUID; restore the file, '
+            'or remove it if this node has no instances'
+        )
         raise errors.BadMachineFacts(str(path), why) from error
 
 
 def _create(path: Path, content: str) -> None:
-    """Make the file whole or not at all; FileExistsError if another process was first."""
+    """Create the file with all of its content or not at all.
+
+    Raises FileExistsError if another process created it first.
+    """
     draft = path.with_name(f'{path.name}.{os.getpid()}')
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -48,7 +54,7 @@ def _create(path: Path, content: str) -> None:
             file.write(f'{content}\n')
             file.flush()
             os.fsync(file.fileno())
-        # A link, unlike a rename, does not replace what another process made meanwhile.
+        # A link, unlike a rename, does not replace a file that another process has just made.
         try:
             path.hardlink_to(draft)
         finally:

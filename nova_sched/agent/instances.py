@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The instances that this node was told of, in a small file that outlives the agent."""
+"""The list of this node's instances, in a small file that survives a restart of the agent."""
 
 import contextlib
 import dataclasses
@@ -40,15 +40,14 @@ SPAWNING = 'spawning'  # Nova's task_state while it builds
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Instance:
-    """One instance on this node; ``resources`` are amounts by Placement's class, as it has claimed
-    them.
+    """One instance on this node; ``resources`` are its claimed amounts by resource class.
 
     ``parts`` are the CPUs, pages and devices that it holds, ``devices`` the PCI addresses of
-    these. ``move`` says what brings it here from another host (see MOVES) until that is settled.
-    While it changes its size here, ``resizing`` has both sizes and ``new_devices`` the addresses
-    of the new one: ``resources`` are what both need together, ``parts`` and ``devices`` the old
-    ones. ``hidden``: it is being built for a job of a queue, and nobody is told of it before it is
-    there to stay.
+    these. ``move`` is the kind of move that brings it from another host (see MOVES), until that is
+    confirmed or reverted. During a resize on this host, ``resizing`` has both sizes and
+    ``new_devices`` the addresses of the new size. ``resources`` are then the sum of both sizes;
+    ``parts`` and ``devices`` are those of the old size. ``hidden``: it is being built for a job of
+    a queue, and reports omit it until it is built.
     """
 
     uuid: str
@@ -64,7 +63,7 @@ class Instance:
     hidden: bool = False
 
     def to_plain(self) -> dict[str, Any]:
-        """The fields as values that JSON has."""
+        """Returns the fields as JSON values."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return fields | {
             'resources': dict(self.resources),
@@ -76,16 +75,16 @@ class Instance:
 
     @property
     def all_devices(self) -> frozenset[str]:
-        """Addresses of all devices that nobody else may have."""
+        """Returns the addresses of all devices that the instance holds exclusively."""
         return self.devices | self.new_devices
 
     @property
     def is_open(self) -> bool:
-        """Whether a resize, or the move that brought it here, can still be taken back."""
+        """Whether a resize, or the move that brought it here, can still be reverted."""
         return self.move is not None or self.resizing is not None
 
     def claim(self, node_uuid: str) -> Claim:
-        """What it holds, as its claim on this node."""
+        """Returns the claim of the instance on this node."""
         return Claim(
             self.uuid,
             node_uuid,
@@ -98,12 +97,12 @@ class Instance:
         )
 
     def finished(self, node_uuid: str) -> 'Instance':
-        """It stays, in its new size."""
+        """Returns the instance after a confirmed move or resize, in its new size."""
         devices = self.new_devices if self.resizing else self.devices
         return self._settled(self.claim(node_uuid).finished(), devices)
 
     def reverted(self, node_uuid: str) -> 'Instance | None':
-        """It has its old size again; None: it goes back to where it came from."""
+        """Returns the instance in its old size; None if it returns to its source host."""
         if self.resizing is None:
             return None
         return self._settled(self.claim(node_uuid).reverted(), self.devices)
@@ -121,10 +120,11 @@ class Instance:
         )
 
     def guest(self) -> usage.Guest:
-        """The instance as it counts in the node's report.
+        """Returns the instance as the node's report counts it.
 
-        Of two sizes that is both amounts together, but the old CPUs, pages and devices only: the
-        scheduler holds the new ones beside what is reported until the resize is settled.
+        During a resize, amounts are the sum of both sizes, but CPUs, pages and devices are the old
+        ones only. The scheduler holds the new ones in addition to the report until the resize is
+        settled.
         """
         dedicated = self.resources.get(PCPU, 0)
         return usage.Guest(
@@ -143,10 +143,10 @@ class Instance:
 
 
 class Instances:
-    """The list, by UUID. A change is on the disk before it is seen, or it is not made.
+    """The list by UUID. A change is on disk before it is visible, or it is not made.
 
-    Raises BadMachineFacts if the file holds anything else than such a list: a node that forgot its
-    instances would be filled twice. One thread at a time may change it; any may read.
+    Raises BadMachineFacts if the file has other content: a node that lost its list would be filled
+    twice. One thread at a time may change the list; any thread may read it.
     """
 
     def __init__(self, path: Path):
@@ -166,18 +166,18 @@ class Instances:
         return self._by_uuid.get(instance_uuid)
 
     def put(self, instance: Instance) -> None:
-        """Add an instance, or replace it. Raises BadMachineFacts if that cannot be written."""
+        """Add an instance, or replace it. Raises BadMachineFacts if the file cannot be written."""
         self._replace({**self._by_uuid, instance.uuid: instance})
 
     def remove(self, instance_uuid: str) -> None:
-        """Forget an instance that is in the list. Raises BadMachineFacts if that cannot be
+        """Remove an instance that is in the list. Raises BadMachineFacts if the file cannot be
         written."""
         self._replace({name: one for name, one in self._by_uuid.items() if name != instance_uuid})
 
     def _replace(self, by_uuid: dict[str, Instance]) -> None:
         _write(self._path, by_uuid)
         self._by_uuid = (
-            by_uuid  # a new one each time, so that nobody iterates over a list that changes
+            by_uuid  # a new dict each time, so that a reader never iterates over one that changes
         )
 
 
@@ -198,8 +198,10 @@ def _read(path: Path) -> dict[str, Instance]:
 
 
 def _instance(fields: Any) -> Instance:
-    """An instance as it was written; ValueError, TypeError, AttributeError or Invalid for anything
-    else."""
+    """Returns an instance from its stored fields.
+
+    Raises ValueError, TypeError, AttributeError or Invalid for anything else.
+    """
     parts, resizing = fields.get('parts'), fields.get('resizing')
     addresses = {
         name: frozenset(map(str, fields.get(name, ()))) for name in ('devices', 'new_devices')
@@ -226,7 +228,7 @@ def _instance(fields: Any) -> Instance:
 
 
 def _write(path: Path, by_uuid: Mapping[str, Instance]) -> None:
-    """Put the file in place whole or not at all; it is on the disk when this returns."""
+    """Replace the file atomically; the content is on disk when this returns."""
     draft = path.with_name(f'{path.name}.new')
     content = json.dumps({'instances': [one.to_plain() for one in by_uuid.values()]}, indent=1)
     try:
@@ -236,7 +238,7 @@ def _write(path: Path, by_uuid: Mapping[str, Instance]) -> None:
             file.flush()
             os.fsync(file.fileno())
         draft.replace(path)
-        # The new name is in the directory, which has to reach the disk too.
+        # The new name is in the directory, which must be synced to disk too.
         directory = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(directory)

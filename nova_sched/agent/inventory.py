@@ -74,10 +74,10 @@ CPU_TRAITS = {
 
 
 def inventories(node: objects.ComputeNode, settings: Settings) -> dict[str, dict[str, Any]]:
-    """Provider UUID -> name, parent, inventories by resource class, traits.
+    """Returns provider UUID -> name, parent, inventories by resource class, traits.
 
-    A class of which the node has nothing is left out. Totals and ratios are the node's own; VCPU
-    and PCPU count CPUs, MEMORY_MB MiB, DISK_GB GiB.
+    A resource class with no inventory on the node is left out. Totals and ratios are the node's
+    own. VCPU and PCPU are in CPUs, MEMORY_MB in MiB, DISK_GB in GiB.
     """
     reserved_gb = -(-settings.reserved_host_disk_mb // 1024)
     found = {
@@ -101,7 +101,7 @@ def inventories(node: objects.ComputeNode, settings: Settings) -> dict[str, dict
 
 
 def traits(node: objects.ComputeNode) -> set[str]:
-    """Traits of the node itself and of its CPUs."""
+    """Returns the traits of the node itself and of its CPUs."""
     cpu = json.loads(node.cpu_info)
     found = {'COMPUTE_NODE', 'OWNER_NOVA'}
     if cpu['topology']['threads'] > 1:

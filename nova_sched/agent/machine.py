@@ -10,8 +10,8 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""This machine as a ComputeNode: facts read once, then told with what instances use and what is
-reserved."""
+"""This machine as a ComputeNode: facts that are read once, combined with usage and reserved
+amounts."""
 
 import dataclasses
 import datetime
@@ -29,13 +29,13 @@ from nova_sched.agent import Settings, cpus, identity, metrics, numa, pci, pools
 
 # Kernels for another architecture that a processor also runs.
 ALSO_RUNS = {'x86_64': ('i686',)}
-# Fields that move all the time on an idle node.
+# Fields that change all the time on an idle node.
 NOISE = frozenset({'metrics', 'disk_available_least'})
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """All that was read of a machine at one time."""
+    """The facts of a machine, as read at one time."""
 
     uuid: str
     online: Mapping[int, cpus.Cpu]
@@ -54,12 +54,15 @@ class Machine:
 def compute_node(
     settings: Settings, guests: Iterable[usage.Guest] = (), failed_builds: int = 0
 ) -> objects.ComputeNode:
-    """This machine as it is now, with these instances on it. Raises BadMachineFacts."""
+    """Returns this machine as it is now, with these instances on it. Raises BadMachineFacts."""
     return describe(read(settings), settings, usage.total(guests, failed_builds))
 
 
 def read(settings: Settings) -> Machine:
-    """Facts of the machine. Raises BadMachineFacts with what cannot be read or trusted."""
+    """Returns the facts of the machine.
+
+    Raises BadMachineFacts, which names the fact that cannot be read or is not plausible.
+    """
     memory_mb = psutil.virtual_memory().total >> 20
     disk = _disk(settings.instances_path)
     return Machine(
@@ -79,7 +82,7 @@ def read(settings: Settings) -> Machine:
 
 
 def describe(machine: Machine, settings: Settings, used: usage.Usage) -> objects.ComputeNode:
-    """The ComputeNode of these facts. What is reserved counts as used, as in Nova."""
+    """Returns the ComputeNode of these facts. Reserved amounts count as used, as in Nova."""
     shared, dedicated = cpu_sets(machine, settings)
     reserved_gb = -(-settings.reserved_host_disk_mb // 1024)
     _check_reserved('reserved_host_cpus', settings.reserved_host_cpus, len(shared))
@@ -122,9 +125,11 @@ def describe(machine: Machine, settings: Settings, used: usage.Usage) -> objects
 
 
 def cpu_sets(machine: Machine, settings: Settings) -> tuple[frozenset[int], frozenset[int]]:
-    """Online CPUs that instances share, and those that have one owner each.
+    """Returns the online CPUs that instances share, and those that are dedicated to one instance
+    each.
 
-    Raises BadMachineFacts if the configured sets overlap, or name CPUs that the machine has not.
+    Raises BadMachineFacts if the configured sets overlap, or name CPUs that the machine does not
+    have.
     """
     online = frozenset(machine.online)
     dedicated = _cpu_set('cpu_dedicated_set', settings.cpu_dedicated_set, machine) or frozenset()
@@ -148,7 +153,7 @@ def _cpu_set(option: str, ranges: str | None, machine: Machine) -> frozenset[int
 
 
 def changed(before: objects.ComputeNode | None, after: objects.ComputeNode) -> bool:
-    """Whether a report now would tell anything new, but for what moves all the time."""
+    """Whether a report now would contain a change, apart from the fields in NOISE."""
     return before is None or _facts(before) != _facts(after)
 
 
@@ -161,8 +166,8 @@ def _facts(node: objects.ComputeNode) -> dict[str, Any]:
 
 
 def _unordered(value: Any) -> Any:
-    """A primitive whose lists, most of which were sets, are in one order, without notes of
-    changes."""
+    """Returns a primitive with its lists sorted, most of which were sets, and without change
+    records."""
     if isinstance(value, Mapping):
         return {
             key: _unordered(part) for key, part in value.items() if key != 'nova_object.changes'

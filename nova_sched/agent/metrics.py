@@ -19,15 +19,15 @@ from typing import Any
 import psutil
 
 SOURCE = 'nova_sched.agent'
-# Nova's word -> psutil's
+# Nova's name -> psutil's
 _FIELDS = {'user': 'user', 'kernel': 'system', 'idle': 'idle', 'iowait': 'iowait'}
 
 
 def cpu(now: datetime.datetime) -> str:
-    """Metrics of this machine, as ``tell`` has them.
+    """Returns the metrics of this machine, in the form of ``tell``.
 
-    Shares are of the time since the last call; the first call in a process tells them since its
-    start.
+    Shares are of the time since the last call. The first call in a process covers the time since
+    its start.
     """
     frequency = psutil.cpu_freq()
     return tell(
@@ -42,7 +42,8 @@ def cpu(now: datetime.datetime) -> str:
 def tell(
     times: Any, percents: Any, busy_percent: float, mhz: float | None, now: datetime.datetime
 ) -> str:
-    """JSON text of a list of metrics: times in ns since boot, shares of 1, frequency in MHz.
+    """Returns the JSON text of a list of metrics: times in ns since boot, shares of 1, frequency
+    in MHz.
 
     ``times`` (seconds) and ``percents`` are psutil's, ``now`` is in UTC.
     """

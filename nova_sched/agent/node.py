@@ -9,8 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""This node as a claim sees it: the capacity of its own inventories, the use of its own
-instances."""
+"""This node for a claim check: the capacity of its inventories, and the usage of its instances."""
 
 import collections
 from collections.abc import Iterable, Mapping
@@ -24,13 +23,13 @@ from nova_sched.state import demand
 
 
 class Node(ClaimableMixin):
-    """``instance_claim`` over one provider's inventories, in Placement's form, and the instances
-    on it.
+    """``instance_claim`` over one provider's inventories and the instances on it.
 
-    A bare ComputeNode knows neither dedicated CPUs nor custom resource classes, and counts what is
-    reserved as used; judged by its inventories, the node says no exactly where the scheduler does.
-    ``machine`` are its NUMA cells and PCI devices as it reports them with these instances;
-    ``packing`` has guests go into the fuller cells first. It has no child providers.
+    Inventories are in Placement's form. A bare ComputeNode has neither dedicated CPUs nor custom
+    resource classes, and counts reserved amounts as used. With its inventories, the node refuses
+    exactly the claims that the scheduler refuses. ``machine`` are its NUMA cells and PCI devices
+    as it reports them with these instances. With ``packing``, guests go into the fuller cells
+    first. The node has no child providers.
     """
 
     def __init__(
@@ -49,7 +48,7 @@ class Node(ClaimableMixin):
         self._used: collections.Counter[str] = collections.Counter()
         for instance in instances:
             self._used.update(instance.resources)
-            # A report says nothing of what an instance will have when its resize is settled.
+            # A report omits the resources that an instance will have after its resize is settled.
             if instance.resizing and instance.resizing.parts:
                 self.hold(instance.resizing.parts)
 

@@ -28,7 +28,7 @@ _MEMORY = re.compile(r'MemTotal:\s*(\d+) kB')
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Pages:
-    """Pages of one size in one cell; ``used`` is 0 for the base size, whose use moves all the
+    """Pages of one size in one cell; ``used`` is 0 for the base size, whose usage changes all the
     time."""
 
     size_kb: int
@@ -38,21 +38,20 @@ class Pages:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Cell:
-    """One NUMA cell; ``siblings`` are its cores, ``pages`` go from the smallest size to the
-    largest."""
+    """One NUMA cell; ``siblings`` are its cores, ``pages`` are sorted by size."""
 
     id: int
     cpus: frozenset[int]
     siblings: tuple[frozenset[int], ...]
-    socket: int | None  # the first one, should a cell span several
-    memory_mb: int  # MiB, huge pages among them
+    socket: int | None  # the first one, if a cell spans several
+    memory_mb: int  # MiB, including huge pages
     pages: tuple[Pages, ...]
 
 
 def cells(sys_root: Path, memory_mb: int = 0, page_kb: int | None = None) -> list[Cell]:
-    """Cells that have an online CPU, by id; one cell for a kernel that tells none.
+    """Returns the cells that have an online CPU, by id; one cell if the kernel lists none.
 
-    That one cell has ``memory_mb`` (MiB), which only its caller can know. ``page_kb`` is the base
+    That one cell has ``memory_mb`` (MiB), which the caller has to pass. ``page_kb`` is the base
     page size in kiB, the running kernel's unless given. Raises BadMachineFacts if a cell cannot be
     read.
     """
@@ -65,7 +64,7 @@ def cells(sys_root: Path, memory_mb: int = 0, page_kb: int | None = None) -> lis
     found = []
     for cell, path in sorted(nodes.items()):
         listed = cpus.parse_ranges(sysfs.text(path / 'cpulist'), str(path / 'cpulist'))
-        # A cell of memory alone can run nothing, so it is no place for an instance.
+        # A cell without CPUs cannot run an instance.
         if here := [cpu for cpu in online if cpu.id in listed]:
             found.append(
                 _cell(cell, here, _memory_kb(path / 'meminfo'), path / 'hugepages', page_kb)

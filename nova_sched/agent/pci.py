@@ -40,13 +40,13 @@ class Device:
 
 
 def devices(sys_root: Path) -> list[Device]:
-    """All devices by address; one that cannot be read is logged and left out."""
+    """Returns all devices by address. A device that cannot be read is logged and left out."""
     found = []
     for path in sysfs.children(sys_root / 'bus/pci/devices'):
         try:
             found.append(_device(path))
         except errors.BadMachineFacts as error:
-            # Devices come and go while they are listed; the others are as good as before.
+            # Devices can appear and disappear while they are listed; the rest stay valid.
             LOG.warning('PCI device %s is left out: %s', path.name, error)
     return found
 

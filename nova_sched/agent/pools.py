@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""PCI devices that the operator lets instances have, grouped into pools of like ones."""
+"""PCI devices that the operator offers to instances, grouped into pools of equal devices."""
 
 import collections
 import dataclasses
@@ -36,8 +36,8 @@ _ID = re.compile(r'\*|[0-9a-f]{4}')
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Spec:
-    """One entry of the operator's ``device_spec``: what a device must be like, and the tags it
-    then gets."""
+    """One entry of the operator's ``device_spec``: the properties that a device must have, and its
+    tags."""
 
     vendor_id: str = '*'
     product_id: str = '*'
@@ -46,7 +46,10 @@ class Spec:
     tags: Mapping[str, str | None] = dataclasses.field(default_factory=dict)
 
     def matches(self, device: Device) -> bool:
-        """Address and interface name a virtual function by its own or by its physical one's."""
+        """Whether the entry matches a device.
+
+        Address and interface name of a virtual function may be its own or its physical function's.
+        """
         return (
             self.vendor_id in ('*', device.vendor_id)
             and self.product_id in ('*', device.product_id)
@@ -62,11 +65,11 @@ class Spec:
 
 
 def parse(entries: Iterable[Mapping[str, Any] | str]) -> list[Spec]:
-    """Specs from mappings, or from the JSON text of a mapping or of a list of them.
+    """Returns the specs from mappings, or from the JSON text of a mapping or of a list of them.
 
-    Keys beside ``vendor_id``, ``product_id``, ``address`` (glob text, or regular expressions by
-    ``domain``, ``bus``, ``slot`` and ``function``) and ``devname`` are tags. Raises
-    BadMachineFacts.
+    The known keys are ``vendor_id``, ``product_id``, ``address`` and ``devname``; all others are
+    tags. ``address`` is a glob text, or has regular expressions by ``domain``, ``bus``, ``slot``
+    and ``function``. Raises BadMachineFacts.
     """
     specs = []
     for entry in entries:
@@ -81,11 +84,11 @@ def parse(entries: Iterable[Mapping[str, Any] | str]) -> list[Spec]:
 def pools(
     devices: Iterable[Device], specs: Collection[Spec], taken: Collection[str] = ()
 ) -> objects.PciDevicePoolList:
-    """Free devices, counted by vendor, product, NUMA node and tags.
+    """Returns the free devices, counted by vendor, product, NUMA node and tags.
 
-    A device gets the tags of the first spec that it matches; without one it is not offered.
-    ``taken`` are the addresses that instances hold: a virtual function takes its physical one with
-    it, and a physical function all of its virtual ones.
+    A device gets the tags of the first spec that it matches. A device without a matching spec is
+    not offered. ``taken`` are the addresses that instances hold. A virtual function also takes its
+    physical function, and a physical function takes all of its virtual ones.
     """
     counts = collections.Counter(kind for _, kind in _offered(list(devices), specs, taken))
     return objects.PciDevicePoolList(
@@ -104,9 +107,9 @@ def pick(
     taken: Collection[str],
     wanted: Iterable[Pool],
 ) -> frozenset[str]:
-    """Addresses of free devices, as many as these pools have and like theirs.
+    """Returns addresses of free devices that match these pools, as many as the pools count.
 
-    Raises Overdrawn if there are not so many, or one is part of another.
+    Raises Overdrawn if there are too few, or if one is part of another.
     """
     chosen = set[str]()
     for pool in wanted:
@@ -124,7 +127,7 @@ def pick(
 def _offered(
     devices: Collection[Device], specs: Collection[Spec], taken: Collection[str]
 ) -> Iterator[tuple[str, Kind]]:
-    """Address and kind of each free device."""
+    """Yields address and kind of each free device."""
     blocked = set(taken) | {device.parent for device in devices if device.address in taken}
     for device in devices:
         spec = next((spec for spec in specs if spec.matches(device)), None)
@@ -175,6 +178,6 @@ def _glob(address: str) -> re.Pattern[str]:
     match = _ADDRESS.fullmatch(address.strip())
     if not match:
         raise ValueError('address is not domain:bus:slot.function')
-    # A part that is left out or empty stands for any.
+    # A part that is left out or empty matches any value.
     globs = (re.escape(part or '*').replace(r'\*', '.*') for part in match.groups())
     return _regex(dict(zip(_PARTS, globs, strict=True)))

@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Tells the scheduler of this node, each interval and at once when there is news; trouble never
-ends it."""
+"""Reports this node to the scheduler: at each interval and at once after a change. Errors never
+end the reporter."""
 
 import logging
 import math
@@ -27,9 +27,9 @@ from nova_sched.agent.starts import Count
 
 LOG = logging.getLogger(__name__)
 
-LOOK_S = 1.0  # seconds between two looks at the machine
-LOOK_SHARE = 0.05  # of one CPU that looking may take; a large machine is looked at less often
-RETRY_S = 2.0  # seconds before a report that nobody answered is made again
+LOOK_S = 1.0  # seconds between two reads of the machine
+LOOK_SHARE = 0.05  # of one CPU that reading may take; a large machine is read less often
+RETRY_S = 2.0  # seconds before a report that was not answered is sent again
 READ, AWAY, REFUSED = 'read', 'away', 'refused'  # kinds of trouble
 CANNOT = 'Node %s cannot be reported; trying until it can. %s'
 
@@ -37,12 +37,12 @@ CANNOT = 'Node %s cannot be reported; trying until it can. %s'
 class Reporter:
     """Reports an agent's facts through a StatsClient.
 
-    ``count`` numbers the reports, so that one which comes late changes nothing. ``interval_s`` is
-    a function that gives the seconds between two reports, ``clock`` gives seconds that never go
-    back. A report that takes longer than ``patience_s`` seconds is complained of while it waits: a
-    bus that was never there makes its callers wait until it is. ``step`` does what is due and can
-    be called by hand; ``start`` has a thread do that. Nothing is reported before ``listens`` was
-    called, because a node that the scheduler knows of is sent servers.
+    ``count`` numbers the reports, so that a late report changes nothing. ``interval_s`` is a
+    function that returns the seconds between two reports; ``clock`` returns monotonic seconds. A
+    report that takes longer than ``patience_s`` seconds is logged while it waits, because a bus
+    that never connected blocks its callers. ``step`` does all work that is due and can be called
+    directly; ``start`` runs it in a thread. Nothing is reported before ``listens`` is called,
+    because the scheduler sends servers to every node that it knows.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Reporter:
         self._cell_uuid = cell_uuid
         self._patience_s = patience_s
         self._clock = clock
-        self._last: Facts | None = None  # what the last report said
+        self._last: Facts | None = None  # content of the last report
         self._told_pause: float | None = None
         self._due_s = -math.inf
         self._listening = False
@@ -70,7 +70,7 @@ class Reporter:
         self._dispute = Dispute()
         self._troubles: set[tuple[str, str]] = (
             set()
-        )  # (kind, reason) that was said and is not over
+        )  # (kind, reason) that was logged and is not over
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name='nova-sched-reporter', daemon=True)
 
@@ -78,13 +78,15 @@ class Reporter:
         self._thread.start()
 
     def listens(self) -> None:
-        """The host's own server can be called from now on."""
+        """Mark the host's RPC server as reachable."""
         self._listening = True
         self._agent.news.set()
 
     def stop(self, patience_s: float = 2.0) -> bool:
-        """Report no more. Returns False if a report still waits for its answer after that many
-        seconds."""
+        """Stop reporting.
+
+        Returns False if a report still waits for its answer after ``patience_s`` seconds.
+        """
         self._stopping.set()
         self._agent.news.set()
         if self._thread.is_alive():
@@ -93,15 +95,17 @@ class Reporter:
 
     def _run(self) -> None:
         while True:
-            # In this order, so that news or an end that comes during a step is not missed.
+            # In this order, so that a change or a stop during a step is not missed.
             self._agent.news.clear()
             if self._stopping.is_set():
                 return
             self._agent.news.wait(self.step())
 
     def step(self) -> float:
-        """Look at the node, and report it if that is due or there is news. Returns seconds until
-        the next."""
+        """Read the node, and report it if that is due or it has changed.
+
+        Returns the seconds until the next step.
+        """
         begin = self._clock()
         facts = self._look()
         looked = self._clock()
@@ -116,7 +120,7 @@ class Reporter:
         try:
             facts = self._agent.look()
         except Exception as error:
-            LOG.debug('Looking at this machine failed', exc_info=True)
+            LOG.debug('Reading this machine failed', exc_info=True)
             self._complain(READ, _line(error), 'No report is made: %s', error)
             self._due_s = self._clock() + LOOK_S
             return None
@@ -124,8 +128,10 @@ class Reporter:
         return facts
 
     def _wait_for_server(self, facts: Facts) -> None:
-        """Complain once that takes too long: only a bus that is away keeps a server from
-        listening."""
+        """Log once if the server does not listen after ``patience_s``.
+
+        Only an unreachable bus keeps a server from listening.
+        """
         now_s = self._clock()
         if self._waits_since_s is None:
             self._waits_since_s = now_s
@@ -158,7 +164,7 @@ class Reporter:
         self._due_s = self._clock() + pause
 
     def _check_order(self, answer: Any) -> None:
-        """Raise Outdated if the scheduler has taken a later report than this one, which is the
+        """Raise Outdated if the scheduler has accepted a later report than this one, which is the
         latest."""
         if self._count is not None and isinstance(answer, dict) and answer.get('stale'):
             known = answer.get('boot') or 0
@@ -168,8 +174,10 @@ class Reporter:
             )
 
     def _compare(self, facts: Facts, there: difference.Counted | None) -> float:
-        """Tell of what the scheduler counts otherwise. Returns seconds until it has to be asked
-        again."""
+        """Log where the scheduler counts differently.
+
+        Returns the seconds until the scheduler must be asked again.
+        """
         if there is None:
             return math.inf
         found = difference.differences(facts.counted, there, facts.instances)
@@ -202,13 +210,13 @@ class Reporter:
             impatience.cancel()
 
     def _complain(self, kind: str, reason: str, text: str, *args: Any) -> None:
-        """Say something bad once, until it is over."""
+        """Log a problem once, until it is over."""
         if (kind, reason) not in self._troubles:
             self._troubles.add((kind, reason))
             LOG.error(text, *args)
 
     def _relieve(self, kind: str, text: str) -> None:
-        """A kind of trouble is over: say so, if there was any."""
+        """Log the end of a kind of problem, if there was one."""
         over = {trouble for trouble in self._troubles if trouble[0] == kind}
         if over:
             self._troubles -= over
@@ -216,5 +224,5 @@ class Reporter:
 
 
 def _line(error: Exception) -> str:
-    """What an error says, without the traceback of the other side, which a bus may append."""
+    """Returns the message of an error, without the remote traceback that a bus may append."""
     return str(error).partition('\n')[0]

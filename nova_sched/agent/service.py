@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What the agent does: takes and gives up instances, and says what its node has and holds."""
+"""The operations of the agent: accepts and removes instances, and describes its node's resources
+and usage."""
 
 import dataclasses
 import logging
@@ -31,11 +32,10 @@ LOG = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Facts:
-    """All that a report says: the node, its provider tree in Placement's form, the instances on
-    it.
+    """The content of a report: the node, its provider tree in Placement's form, its instances.
 
-    ``held`` is what these instances hold, by resource class; one that is gone and is told for the
-    last time is not in it.
+    ``held`` are the amounts that these instances hold, by resource class. An instance that is gone
+    and is listed for the last time is not in it.
     """
 
     node: objects.ComputeNode
@@ -45,7 +45,7 @@ class Facts:
 
     @property
     def provider(self) -> Mapping[str, Any]:
-        """The node itself in the tree."""
+        """Returns the node itself in the tree."""
         return self.inventories[self.node.uuid]
 
     @property
@@ -53,7 +53,7 @@ class Facts:
         return difference.here(self.provider['inventories'], self.held)
 
     def tells_more_than(self, other: 'Facts | None') -> bool:
-        """Whether there is news in this, for somebody who was told the other."""
+        """Whether these facts contain a change compared with ``other``."""
         return (
             other is None
             or self.instances != other.instances
@@ -65,32 +65,32 @@ class Facts:
 class Agent:
     """One compute node. Its methods may be called from any thread.
 
-    ``news`` is an event that is set whenever there is something new to tell. An instance that
-    comes and goes between two reports is told once all the same: its claim ends when a report does
-    not list it any more, and one that was never listed would wait for that in vain.
+    ``news`` is an event that is set after each change to report. An instance that starts and ends
+    between two reports is still listed once. Its claim ends with the first report that no longer
+    lists it; the claim of an instance that was never listed would not end.
 
-    What a job of a queue brings is hidden at first: it takes its room here, and reports are without it, for
-    its claim is not to be confirmed by one before it is built::
+    The instance of a job from a queue is hidden at first. It holds its resources on the node, and
+    reports omit it, because a report must not confirm its claim before it is built::
 
         begin --> hidden --> built --> keep --> an instance like any other
                     |          |
-                    +----------+-----> undo --> gone, and nobody was told
+                    +----------+-----> undo --> gone, and never reported
     """
 
     def __init__(self, settings: Settings, instances: Instances):
-        """Look at the machine for the first time. Raises BadMachineFacts."""
+        """Read the machine for the first time. Raises BadMachineFacts."""
         self.news = threading.Event()
         self._settings = settings
         self._instances = instances
         self._machine = machine.read(settings)
-        self._failed_builds = 0  # since the last good one
+        self._failed_builds = 0  # since the last successful one
         self._untold = {one.uuid for one in instances if not one.hidden}
         self._built: frozenset[str] = (
             frozenset()
-        )  # hidden instances that reports list all the same
+        )  # hidden instances that reports list nevertheless
         self._watching: tuple[Callable[[], None], ...] = ()
         self._there: difference.Counted | None = (
-            None  # what the scheduler counts, by its last answer
+            None  # the scheduler's count, from its last answer
         )
         self._lock = threading.Lock()
 
@@ -99,28 +99,29 @@ class Agent:
         return self._settings.host
 
     def watch(self, callback: Callable[[], None]) -> None:
-        """Call this after each change of what the node holds: from any thread, in which it must
-        not raise."""
+        """Call ``callback`` after each change of the node's instances.
+
+        It is called from any thread and must not raise.
+        """
         with self._lock:
             self._watching += (callback,)
 
     def _changed(self, is_news: bool = True) -> None:
-        """Tell who waits for it; without the lock."""
+        """Notify the waiting threads and callbacks; call without the lock."""
         if is_news:
             self.news.set()
         for callback in self._watching:
             callback()
 
     def look(self) -> Facts:
-        """Read the machine again, and say what there is to report. Raises BadMachineFacts."""
+        """Read the machine again, and return the facts to report. Raises BadMachineFacts."""
         self._machine = machine.read(self._settings)
         with self._lock:
             here = (one for one in self._instances if not one.hidden or one.uuid in self._built)
             return self._facts(tuple(here))
 
     def facts_with_hidden(self) -> Facts:
-        """What there is, and hidden instances as well, on the machine as it was at the last
-        look."""
+        """Returns the facts including hidden instances, on the machine as of the last ``look``."""
         with self._lock:
             return self._facts(tuple(self._instances))
 
@@ -132,18 +133,17 @@ class Agent:
         return Facts(node, inventory.inventories(node, self._settings), listed, held)
 
     def told(self, facts: Facts, there: difference.Counted | None = None) -> None:
-        """The scheduler has taken this report; ``there`` is what it counts on the node."""
+        """Note that the scheduler has accepted this report; ``there`` is its count of the node."""
         with self._lock:
             self._untold -= facts.instances
             self._there = there
 
     def build(self, request: Request, finished: bool = True) -> None:
-        """Check again that there is room for a request, and take its instance.
+        """Check again that there is capacity for a request, and add its instance.
 
-        ``finished`` False if its build goes on until ``finish`` says that it has ended. A repeated
-        request takes the place of the first: so does a rebuild. Raises ComputeResourcesUnavailable
-        with all that is short, or if the list of instances cannot be written; then the instance is
-        not here.
+        With ``finished`` False, the build continues until ``finish`` is called. A repeated
+        request, such as a rebuild, replaces the first. Raises ComputeResourcesUnavailable with all
+        shortages, also if the list of instances cannot be written; the instance is not added then.
         """
         with self._lock:
             try:
@@ -158,12 +158,11 @@ class Agent:
         self._changed()
 
     def resize(self, request: Request) -> None:
-        """Take an instance that comes here in another size, or give another size to one that is
+        """Add an instance that moves here in another size, or give another size to one that is
         here.
 
-        Until ``confirm_resize`` or ``revert_resize``, one that is here holds both sizes. A
-        repeated request takes the place of the first. Raises as ``build`` does; then all is as it
-        was.
+        Until ``confirm_resize`` or ``revert_resize``, an instance that was here holds both sizes.
+        A repeated request replaces the first. Raises as ``build`` does; nothing is changed then.
         """
         with self._lock:
             here = self._instances.get(request.instance_uuid)
@@ -178,12 +177,12 @@ class Agent:
         self._changed()
 
     def begin(self, request: Request, move: str | None = None) -> Instance:
-        """Take an instance for a job; it is hidden until ``keep``, and ``undo`` forgets it.
+        """Add an instance for a job; it is hidden until ``keep``, and ``undo`` removes it.
 
-        ``move`` (`resize` or `migration`) says what brings it here from another host. A repeated
-        request takes the place of the first. One that is here and is not hidden stays so: it is
-        given another size beside its own, if it shall have one, and is left as it is otherwise.
-        Returns the instance as it is then; raises as ``build`` does.
+        ``move`` (`resize` or `migration`) is the kind of move that brings it from another host. A
+        repeated request replaces the first. An instance that is here and is not hidden stays
+        visible. It gets the requested size in addition to its own if they differ, and is not
+        changed otherwise. Returns the instance after the call; raises as ``build`` does.
         """
         with self._lock:
             here = self._instances.get(request.instance_uuid)
@@ -204,7 +203,8 @@ class Agent:
         return self._take(request, RESIZED, move) if here.move else self._enlarge(here, request)
 
     def _has_size(self, here: Instance, request: Request) -> bool:
-        """Whether it has all that is asked for, for good; of what has parts nobody can tell."""
+        """Whether it permanently has the requested size; False if its hardware allocation is
+        unknown."""
         if here.is_open or here.parts or request.pieces:
             return False
         asked, _ = self._node(self._beside(here.uuid)).demand(request)
@@ -234,7 +234,8 @@ class Agent:
         return taken
 
     def _enlarge(self, here: Instance, request: Request) -> Instance:
-        """Have it hold the size that is asked for beside its own; that may be smaller, too."""
+        """Returns the instance with the requested size added to its own; the new size may be
+        smaller."""
         others = self._beside(here.uuid)
         node = self._node(others)
         claim = node.resize_claim(request, here.claim(node.uuid))
@@ -245,11 +246,11 @@ class Agent:
         return larger
 
     def _beside(self, instance_uuid: str) -> tuple[Instance, ...]:
-        """All the other instances."""
+        """Returns all instances except this one."""
         return tuple(one for one in self._instances if one.uuid != instance_uuid)
 
     def _node(self, instances: tuple[Instance, ...]) -> Node:
-        """This node with these instances, to claim on it."""
+        """Returns this node with these instances, to claim on it."""
         facts = self._facts(instances)
         return Node(
             facts.node.uuid,
@@ -263,7 +264,7 @@ class Agent:
     def _addresses(
         self, parts: HardwareAllocation | None, others: Iterable[Instance]
     ) -> frozenset[str]:
-        """Which of the machine's devices these parts are."""
+        """Returns the addresses of these parts' devices on the machine."""
         wanted = [some.pool for some in parts.devices] if parts else []
         taken = frozenset().union(*(one.all_devices for one in others))
         try:
@@ -279,7 +280,8 @@ class Agent:
             raise errors.ComputeResourcesUnavailable(self._machine.uuid, str(error)) from error
 
     def _explain(self, request: Request, short: errors.ComputeResourcesUnavailable) -> None:
-        """Log what is short by the node's own record, and where the scheduler's record differs."""
+        """Log the shortages by the node's own record, and the differences from the scheduler's
+        record."""
         ours = self._facts(tuple(self._instances)).counted
         theirs = difference.beside(request.resources, ours, self._there, request.instance_uuid)
         LOG.warning(
@@ -287,19 +289,18 @@ class Agent:
         )
 
     def built(self, instance_uuid: str) -> None:
-        """What was begun is built, and its claim is about to be confirmed: reports list it from
-        now on.
+        """Include a hidden instance in reports; its claim is about to be confirmed.
 
-        Of the reports that come after that word, one that was on its way may lack it. By the next
-        one it would be taken for gone, and without this call ``keep`` might come too late for that
-        one. Raises NotFound. An agent that is started anew does not know of it: the instance is
-        hidden again.
+        A report that is already under way when the claim is confirmed may lack the instance. The
+        scheduler would take the instance for gone after the next report without it, and ``keep``
+        might be too late. Raises NotFound. The mark is lost when the agent restarts: the instance
+        is hidden again.
         """
         with self._lock:
             self._built |= {self._get(instance_uuid).uuid}
 
     def keep(self, instance_uuid: str) -> None:
-        """What was begun has come to stay, in its new size. Raises as ``finish`` does."""
+        """Keep a hidden instance permanently, in its new size. Raises as ``finish`` does."""
         with self._lock:
             here = self._get(instance_uuid)
             kept = dataclasses.replace(here.finished(self._machine.uuid), hidden=False)
@@ -311,10 +312,10 @@ class Agent:
         self._changed()
 
     def undo(self, instance_uuid: str, failed: bool = False) -> bool:
-        """Forget what was begun; an instance that was here before has its old size again.
+        """Remove a hidden instance; an instance that was here before gets its old size again.
 
-        ``failed``: it could not be built here. Returns whether there was anything to forget.
-        Raises BadMachineFacts if that cannot be written.
+        ``failed``: its build failed here. Returns whether there was anything to undo. Raises
+        BadMachineFacts if the list cannot be written.
         """
         with self._lock:
             here = self._instances.get(instance_uuid)
@@ -327,7 +328,7 @@ class Agent:
         return begun
 
     def hidden(self) -> list[Instance]:
-        """What was begun, and is neither kept nor undone."""
+        """Returns the instances that were begun and are neither kept nor undone."""
         return [one for one in self._instances if one.hidden]
 
     def _get(self, instance_uuid: str) -> Instance:
@@ -337,15 +338,15 @@ class Agent:
         return instance
 
     def confirm_resize(self, instance_uuid: str) -> None:
-        """The instance stays here, in its new size. Raises as ``finish`` does."""
+        """Keep the instance here, in its new size. Raises as ``finish`` does."""
         with self._lock:
             here = self._open(instance_uuid)
             self._instances.put(here.finished(self._machine.uuid))
         self._changed()
 
     def revert_resize(self, instance_uuid: str) -> None:
-        """It has its old size again, or goes back to where it came from. Raises as ``finish``
-        does."""
+        """Restore the old size, or remove an instance that returns to its source. Raises as
+        ``finish`` does."""
         with self._lock:
             before = self._open(instance_uuid).reverted(self._machine.uuid)
             self._drop_or_put(instance_uuid, before)
@@ -365,7 +366,7 @@ class Agent:
         return instance
 
     def finish(self, instance_uuid: str) -> None:
-        """The build has ended well. Raises NotFound, or BadMachineFacts if that cannot be
+        """Note that the build succeeded. Raises NotFound, or BadMachineFacts if the list cannot be
         written."""
         with self._lock:
             self._instances.put(dataclasses.replace(self._get(instance_uuid), vm_state=ACTIVE))
@@ -373,8 +374,10 @@ class Agent:
         self._changed()
 
     def destroy(self, instance_uuid: str) -> bool:
-        """It is gone. Returns whether it was here. Raises BadMachineFacts if that cannot be
-        written."""
+        """Remove an instance. Returns whether it was here.
+
+        Raises BadMachineFacts if the list cannot be written.
+        """
         with self._lock:
             here = instance_uuid in self._instances
             if here:
@@ -384,5 +387,6 @@ class Agent:
         return here
 
     def instances(self) -> list[dict[str, Any]]:
-        """The instances as plain values, by the names of their fields; ``parts`` as JSON text."""
+        """Returns the instances as plain values, by the names of their fields; ``parts`` as JSON
+        text."""
         return [one.to_plain() for one in self._instances]

@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Counts the starts of an agent, and the reports since the last one, so that reports can be put in
-order."""
+"""Counts the starts of an agent, and the reports since the last start, so that reports can be
+ordered."""
 
 import os
 from pathlib import Path
@@ -20,10 +20,10 @@ from nova_sched.agent import sysfs
 
 
 class Count:
-    """Which report of which start comes next; the ``path`` keeps the number of starts.
+    """The number of the next report and of the current start; the file ``path`` stores the latter.
 
-    A process has the file for itself. Raises BadMachineFacts where the file can be neither read
-    nor written.
+    Only one process may use the file. Raises BadMachineFacts if the file can be neither read nor
+    written.
     """
 
     def __init__(self, path: Path):
@@ -33,13 +33,13 @@ class Count:
         self._write()
 
     def next(self) -> dict[str, int]:
-        """The arguments of a report that say which it is."""
+        """Returns the arguments of a report that number it."""
         self.sequence += 1
         return {'boot': self.boot, 'sequence': self.sequence}
 
     def pass_by(self, boot: int) -> None:
-        """Go on after a start that the scheduler knows of, and this file does not: it came from a
-        backup."""
+        """Continue after a start that the scheduler knows and this file does not, for a file from
+        a backup."""
         if boot >= self.boot:
             self.boot, self.sequence = boot + 1, 0
             self._write()

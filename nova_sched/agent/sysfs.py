@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Small files of the kernel (/sys, /proc), read as text, numbers and link names."""
+"""Reads small kernel files (/sys, /proc) as text, numbers and link names."""
 
 import os
 from pathlib import Path
@@ -19,7 +19,8 @@ from nova_sched import errors
 
 
 def text(path: Path) -> str:
-    """Content without the white space around it; BadMachineFacts if it cannot be read."""
+    """Returns the content without surrounding white space. Raises BadMachineFacts if it is
+    unreadable."""
     try:
         return path.read_text(errors='replace').strip()
     except OSError as error:
@@ -27,7 +28,7 @@ def text(path: Path) -> str:
 
 
 def number(path: Path, base: int = 10) -> int:
-    """Content as a whole number; BadMachineFacts if it is none."""
+    """Returns the content as a whole number. Raises BadMachineFacts if it is not one."""
     content = text(path)
     try:
         return int(content, base)
@@ -36,14 +37,14 @@ def number(path: Path, base: int = 10) -> int:
 
 
 def optional_number(path: Path) -> int | None:
-    """As ``number``, but None if there is no such file, or if it says -1: the kernel's word for
-    none."""
+    """As ``number``, but None if the file does not exist or has -1, the kernel's value
+    for none."""
     value = number(path) if os.path.exists(path) else -1
     return value if value >= 0 else None
 
 
 def link_name(path: Path) -> str | None:
-    """Last part of where a link points, or None if there is no such link."""
+    """Returns the last part of a link's target, or None if the link does not exist."""
     try:
         return path.readlink().name
     except OSError:
@@ -51,5 +52,6 @@ def link_name(path: Path) -> str | None:
 
 
 def children(path: Path, pattern: str = '*') -> list[Path]:
-    """What is in a directory, in the order of the names; nothing if there is no such directory."""
+    """Returns the entries of a directory, sorted by name; empty if the directory does not
+    exist."""
     return sorted(path.glob(pattern))

@@ -10,8 +10,8 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The NUMATopology object of this node: cells as read, CPUs as configured, usage as its instances
-have it."""
+"""The NUMATopology object of this node: cells from the machine, CPUs from the configuration, usage
+from its instances."""
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
@@ -24,10 +24,10 @@ from nova_sched.agent.usage import CellUse
 
 
 def reserved_pages(entries: Iterable[Mapping[str, Any]]) -> dict[tuple[int, int], int]:
-    """Huge pages kept for the host, by cell and size in kiB, from ``{'node', 'size', 'count'}``
-    entries.
+    """Returns huge pages reserved for the host, by cell and size in kiB.
 
-    ``size`` is in kiB, or has a unit (``2MB``, ``1GB``). Raises BadMachineFacts for anything else.
+    ``entries`` are ``{'node', 'size', 'count'}``. ``size`` is in kiB, or has a unit (``2MB``,
+    ``1GB``). Raises BadMachineFacts for anything else.
     """
     pages: dict[tuple[int, int], int] = {}
     for entry in entries:
@@ -54,10 +54,9 @@ def build(
     used: Mapping[int, CellUse],
     settings: Settings,
 ) -> objects.NUMATopology:
-    """Cells with the CPUs that instances may have: ``shared`` by many, ``dedicated`` to one
-    each."""
+    """Returns the cells with their CPUs for instances: ``shared`` or ``dedicated`` to one each."""
     reserved = reserved_pages(settings.reserved_huge_pages)
-    # A node that sets no CPUs apart takes pinned instances on any of them, as Nova's nodes do.
+    # A node without a dedicated set accepts pinned instances on any CPU, as in Nova.
     dedicated = dedicated or shared
     uses = ((cell, used.get(cell.id, CellUse())) for cell in cells)
     return objects.NUMATopology(
@@ -102,7 +101,7 @@ def _pages(
     by_instances = used.pages.get(pages.size_kb, 0)
     if smallest:
         by_instances += used.plain_mb * 1024 // pages.size_kb
-    # Pages that somebody beside the instances holds cannot be given, whatever was reserved.
+    # Pages that other processes use are not available, in addition to the reserved ones.
     return objects.NUMAPagesTopology(
         size_kb=pages.size_kb,
         total=pages.total,

@@ -10,8 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the instances of this node use: the sums of a report, from the instances that the node was
-told of."""
+"""The usage of this node: the sums of a report, over its list of instances."""
 
 import collections
 import dataclasses
@@ -39,9 +38,9 @@ IO_TASKS = frozenset(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CellUse:
-    """What instances use of one NUMA cell. ``isolated`` CPUs take their siblings with them.
+    """The usage of one NUMA cell by instances. ``isolated`` CPUs also take their siblings.
 
-    Of the memory, ``plain_mb`` is in pages of the smallest size, because nobody asked for another.
+    ``plain_mb`` is the memory in pages of the smallest size, for instances without a page size.
     """
 
     vcpus: int = 0  # of shared CPUs
@@ -70,7 +69,7 @@ class Guest:
     vcpus: int
     memory_mb: int
     disk_gb: int  # root, ephemeral and swap, rounded up
-    dedicated: int = 0  # those of its vCPUs that have a CPU of their own
+    dedicated: int = 0  # its vCPUs on dedicated CPUs
     vm_state: str | None = None
     task_state: str | None = None
     os_type: str | None = None
@@ -81,10 +80,10 @@ class Guest:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Usage:
-    """Sums over guests; ``stats`` has Nova's names and texts as values."""
+    """Sums over guests; ``stats`` has Nova's names, and texts as values."""
 
     vcpus: int
-    dedicated: int  # those of the vCPUs that have a CPU of their own
+    dedicated: int  # the vCPUs on dedicated CPUs
     memory_mb: int
     disk_gb: int
     instances: int
@@ -95,10 +94,10 @@ class Usage:
 
 
 def guest(instance: objects.Instance) -> Guest:
-    """The part of a versioned Instance that counts; what is unset counts as nothing."""
+    """Returns the relevant part of a versioned Instance; unset fields count as 0."""
     flavor = _get(instance, 'flavor')
     swap_mb = _get(flavor, 'swap') or 0
-    # A server that was not made from an image boots from a volume: its root takes no disk here.
+    # A server without an image boots from a volume: its root disk uses no local disk.
     root_gb = (_get(instance, 'root_gb') or 0) if _get(instance, 'image_ref') != '' else 0
     topology = _get(instance, 'numa_topology')
     devices = _get(instance, 'pci_devices')
@@ -120,7 +119,10 @@ def guest(instance: objects.Instance) -> Guest:
 
 
 def total(guests: Iterable[Guest], failed_builds: int = 0) -> Usage:
-    """Sums over the guests that are on the node; ``failed_builds`` is since the last good one."""
+    """Returns the sums over the guests on the node.
+
+    ``failed_builds`` counts since the last successful build.
+    """
     here = [guest for guest in guests if guest.vm_state not in GONE]
     return Usage(
         vcpus=sum(guest.vcpus for guest in here),
@@ -149,7 +151,7 @@ def _stats(here: list[Guest], failed_builds: int) -> dict[str, str]:
 
 
 def cells(fitted: numa.Fitted) -> dict[int, CellUse]:
-    """What a guest that lies there uses, by cell of the host."""
+    """Returns the usage of a fitted guest by host cell."""
     return _by_cell((placed.host_cell, _cell_use(placed)) for placed in fitted.cells)
 
 
@@ -167,7 +169,7 @@ def _cell_use(placed: numa.Placed) -> CellUse:
         memory_mb=memory_mb,
         pinned=placed.host_cpus,
         isolated=placed.host_cpus if placed.cell.thread_policy == ISOLATE else frozenset(),
-        # A size below 0 is a wish (small, large, any) that no host has fitted yet.
+        # A size below 0 is a request (small, large, any) that was not fitted to a host yet.
         pages={page_kb: memory_mb * 1024 // page_kb} if page_kb and page_kb > 0 else {},
         plain_mb=0 if page_kb else memory_mb,
     )

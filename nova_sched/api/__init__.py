@@ -9,11 +9,10 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The REST door: top groups over HTTP, for those who are no OpenStack service.
+"""The REST API: top groups over HTTP, for clients that are not OpenStack services.
 
-``app.make(conf, backend)`` gives a WSGI application. What it may be asked is written in
-``openapi.yaml`` alone: routes, parameters and bodies are taken from there, and the same document
-is served.
+``app.make(conf, backend)`` returns a WSGI application. Its routes, parameters and bodies are
+defined only in ``openapi.yaml``. The same document is served to clients.
 """
 
 from collections.abc import Mapping
@@ -21,12 +20,12 @@ from typing import Any, Protocol
 
 
 class Backend(Protocol):
-    """What the API needs of the scheduler: the client of the RPC namespace `groups`, or one like
-    it.
+    """The interface that the API needs of the scheduler: the client of the RPC namespace `groups`,
+    or an object with the same methods.
 
     Groups are TopGroup objects, ``context`` is a RequestContext; times are seconds. With a
-    ``project_id`` only groups of that project are known. All raise StoreUnavailable, NoAnswer and
-    InvalidRequest.
+    ``project_id`` only groups of that project are known. All methods raise StoreUnavailable,
+    NoAnswer and InvalidRequest.
     """
 
     def create(
@@ -40,7 +39,7 @@ class Backend(Protocol):
         dry_run: bool = False,
         context: Any = None,
     ) -> Any:
-        """Plan and claim the whole. Raises TemplateError or GroupRefused."""
+        """Plan and claim the whole group. Raises TemplateError or GroupRefused."""
 
     def update(
         self,
@@ -55,7 +54,7 @@ class Backend(Protocol):
         ttl: int | None = None,
         context: Any = None,
     ) -> Any:
-        """Take a new definition. Raises also GroupNotFound, and GroupChanged if the generation is
+        """Replace the definition. Raises also GroupNotFound, and GroupChanged if the generation is
         another."""
 
     def delete(
@@ -66,8 +65,8 @@ class Backend(Protocol):
         project_id: str | None = None,
         context: Any = None,
     ) -> Any:
-        """End it; with ``dry_run`` the group as it would be left. Raises GroupNotFound or
-        GroupChanged."""
+        """Delete the group; with ``dry_run`` returns the group as it would be left. Raises
+        GroupNotFound or GroupChanged."""
 
     def show(self, uuid: str, project_id: str | None = None, context: Any = None) -> Any:
         """Raises GroupNotFound."""
@@ -91,8 +90,8 @@ class Backend(Protocol):
         dry_run: bool = False,
         context: Any = None,
     ) -> Any:
-        """The group with its members' domains; ``replan``: members without a place are given
-        one."""
+        """Returns the group with its members' domains. With ``replan``, members without a place
+        are given one."""
 
     def renew(
         self,
@@ -102,7 +101,7 @@ class Backend(Protocol):
         dry_run: bool = False,
         context: Any = None,
     ) -> Any:
-        """Hold what is planned for longer."""
+        """Hold the planned claims for longer."""
 
     def validate(
         self,
@@ -112,5 +111,5 @@ class Backend(Protocol):
         images: Mapping[str, Any] | None = None,
         context: Any = None,
     ) -> Mapping[str, Any]:
-        """What a template comes to: members, policies, warnings, contradiction. Raises
+        """Returns the members, policies, warnings and contradiction of a template. Raises
         TemplateError."""

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Puts the API together: routes of the document, who calls, and what every answer has."""
+"""Assembles the API: the routes of the document, authentication, and common response headers."""
 
 import logging
 import time
@@ -29,15 +29,15 @@ OPEN = frozenset(one.path for one in OPERATIONS.values() if one.is_open)
 
 
 class Text(BaseConverter):
-    """What is left of an address, be it with slashes."""
+    """The rest of a path; it may contain slashes."""
 
     regex = '(?s:.+)'
     part_isolating = False
 
 
 def make(conf, backend, manager):
-    """The API as a WSGI application, over something like the clients of the RPC namespaces
-    `groups`, the ``backend``, and `queues`, the ``manager``.
+    """Returns the API as a WSGI application. ``backend`` has the methods of the client of the RPC
+    namespace `groups`, ``manager`` those of the namespace `queues`.
 
     Raises BadConfig.
     """
@@ -62,8 +62,8 @@ def make(conf, backend, manager):
 
 
 def _application(doors, max_body_size):
-    """Routes, errors, and a line in the log for each request; ``doors`` answer, by the tags of
-    operations."""
+    """Routes, errors, and a log line for each request. ``doors`` are the handlers by tag of the
+    operation."""
     app = flask.Flask('nova_sched.api', static_folder=None)
     app.config.update(MAX_CONTENT_LENGTH=max_body_size, MAX_FORM_MEMORY_SIZE=None)
     app.url_map.converters['text'] = Text
@@ -84,7 +84,7 @@ def _application(doors, max_body_size):
 
 
 def _view(operation, handler):
-    """The view of Flask for an operation."""
+    """The Flask view of an operation."""
 
     def answer(**_):
         request = flask.request

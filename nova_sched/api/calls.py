@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""One request, read and judged by the document: what a handler gets."""
+"""One request, read and validated against the document: the argument of a handler."""
 
 import dataclasses
 import functools
@@ -33,7 +33,7 @@ WORDS = {'true': True, 'false': False}
 class Call:
     """A request for one operation, from a caller.
 
-    ``query`` are the parameters that were given. ``context`` names nobody where anybody may ask.
+    ``query`` are the parameters that were given. ``context`` has no user where no token is needed.
     """
 
     operation: document.Operation
@@ -43,7 +43,7 @@ class Call:
 
     @property
     def root(self):
-        """The address at which the caller sees the API, without a slash at its end."""
+        """The address at which the caller sees the API, without a trailing slash."""
         return self.request.root_url.rstrip('/')
 
     @property
@@ -51,14 +51,13 @@ class Call:
         return self.query.get('dry_run', False)
 
     def following(self, marker, limit):
-        """The link to the page after that marker."""
+        """The link to the page that follows that marker."""
         query = urllib.parse.urlencode({**self.request.args, 'marker': marker, 'limit': limit})
         return {'rel': 'next', 'href': f'{self.root}{self.operation.path}?{query}'}
 
     @functools.cached_property
     def body(self):
-        """What was sent, as a mapping; of a template that is the whole body, its text is under
-        `template`.
+        """The body, as a mapping. For a template the whole body is its text, under `template`.
 
         Raises InvalidRequest, UnsupportedMediaType or RequestEntityTooLarge.
         """
@@ -82,9 +81,9 @@ class Call:
     def seen_generations(self, needed):
         """Generations that the caller has seen, by If-Match; None: any.
 
-        With ``needed`` the header must be there. No generation at all: weak tags, which match
-        nothing. Raises PreconditionRequired, or InvalidRequest if none of the tags can have been
-        given here.
+        With ``needed`` the header is required. The result is empty for weak tags, which match
+        nothing. Raises PreconditionRequired, or InvalidRequest if this API cannot have issued any
+        of the tags.
         """
         if 'If-Match' not in self.request.headers:
             if needed:
@@ -101,12 +100,12 @@ class Call:
         return sorted(number for number in numbers if number is not None)
 
     def has(self, tag):
-        """Whether the caller has the answer of this tag already, by If-None-Match."""
+        """Whether the caller has the response with this tag already, by If-None-Match."""
         return self.request.if_none_match.contains_weak(tag)
 
 
 def read_query(operation, given):
-    """The parameters behind the question mark, by name, as the document has them. Raises
+    """The query parameters by name, with the types that the document defines. Raises
     InvalidRequest."""
     for name in given:
         if name not in operation.query:
@@ -120,7 +119,7 @@ def read_query(operation, given):
 
 
 def _value(name, text, schema):
-    """A parameter by its schema. Raises InvalidRequest."""
+    """Returns a parameter, converted by its schema. Raises InvalidRequest."""
     kind = document.resolved(schema)['type']
     value = text
     if kind == 'boolean':
@@ -140,7 +139,7 @@ def _decoded(data):
 
 
 def _json(data):
-    """A JSON document of Unicode text and finite numbers. Raises InvalidRequest."""
+    """Parses a JSON document of Unicode text and finite numbers. Raises InvalidRequest."""
     try:
         found = json.loads(_decoded(data), parse_constant=_refuse)
         json.dumps(found, ensure_ascii=False, allow_nan=False).encode()

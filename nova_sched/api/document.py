@@ -9,8 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The OpenAPI document: what the API can be asked, for machines, for people, and for the API
-itself."""
+"""The OpenAPI document of the REST API: served to clients, and read by the API itself."""
 
 import dataclasses
 import functools
@@ -26,12 +25,12 @@ JSON, YAML = 'application/json', 'application/yaml'
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Operation:
-    """One path and method. ``query`` is parameter name -> JSON schema; ``media`` is type of body
-    -> schema.
+    """One path and method. ``query`` maps a parameter name to its JSON schema; ``media`` maps a
+    media type of the body to its schema.
 
-    Without a ``media`` it takes no body; ``needs_body`` says whether one must be there.
-    ``is_open``: no token is needed; ``tells_hosts``: its answer may name hosts. By its ``tag`` it
-    is known who answers.
+    Without ``media`` the operation takes no body; ``needs_body``: the body is required.
+    ``is_open``: no token is needed; ``tells_hosts``: the response may name hosts. ``tag`` selects
+    the handler.
     """
 
     path: str
@@ -50,14 +49,14 @@ class Operation:
 
 
 def read():
-    """The document as it stands in the package."""
+    """Reads the document from the package."""
     return yaml.safe_load(
         importlib.resources.files(__package__).joinpath('openapi.yaml').read_text('utf-8')
     )
 
 
 def resolved(part):
-    """What a part says, or what the part that it points at says."""
+    """Returns a part of the document, or the part that its `$ref` points at."""
     if '$ref' not in part:
         return part
     return functools.reduce(
@@ -82,7 +81,7 @@ def _operation(path, method, said):
 
 
 DOCUMENT = read()
-# Answers in which hosts are named.
+# Schemas of responses that name hosts.
 TELLING = [{'$ref': f'#/components/schemas/{name}'} for name in ('Group', 'Plan')]
 # By operationId.
 OPERATIONS = {
@@ -101,8 +100,8 @@ def _validator(name):
 
 
 def fault(schema, value):
-    """Where and why a value is not as a schema of the document says: two texts, or None if it
-    is."""
+    """Where and why a value does not match a schema of the document: two texts, or None if it
+    matches."""
     judge = (
         _validator(schema['$ref'].rpartition('/')[2])
         if '$ref' in schema
@@ -115,5 +114,5 @@ def fault(schema, value):
 
 
 def shortened(text, most=300):
-    """The text, without its middle if it is long."""
+    """Returns the text, without its middle if it is long."""
     return text if len(text) <= most else f'{text[: most // 2]} … {text[-most // 2 :]}'

@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""How an error leaves by HTTP: status, headers, and a body of the form that OpenStack's guidelines
-have."""
+"""Maps an error to an HTTP response: status, headers, and a body in the format of the OpenStack
+API guidelines."""
 
 import json
 import logging
@@ -25,10 +25,10 @@ LOG = logging.getLogger(__name__)
 
 SERVICE = 'nova_sched'
 HELP = '/v1/openapi.json'
-# Seconds after which a caller may ask again: others were in its way, or something is away.
+# Seconds for Retry-After: a conflict with other requests, or a service that does not answer.
 SOON_S, LATER_S = 1, 10
-# From the particular to the general: error, status, last part of the code, facts that the caller
-# gets.
+# From the specific to the general: error, status, last part of the code, facts that the response
+# includes.
 TABLE = (
     (errors.TemplateError, 400, 'template', ('where', 'line', 'column')),
     (errors.InvalidRequest, 400, 'invalid', ('where',)),
@@ -44,20 +44,23 @@ TABLE = (
     (errors.NoAnswer, 503, 'unavailable', ()),
     (errors.StoreFull, 507, 'full', ()),
 )
-# What an operator is told, and a caller is not: addresses of databases stand in it.
+# Errors whose text goes to the log only, because it contains addresses of databases.
 PRIVATE = (errors.StoreUnavailable, errors.BrokerUnavailable, errors.NoAnswer, errors.StoreFull)
-# Of the headers that Werkzeug gives its errors.
+# Headers that Werkzeug adds to its errors.
 KEPT = ('Allow', 'WWW-Authenticate')
 WORDS = {
-    'busy': 'Others were in the way; nothing is done. Ask the same again.',
-    'unavailable': 'What is needed for that does not answer; it is done or not. Ask the same again.',
-    'full': 'The database has no room; nothing is done.',
-    'internal': 'The service has met a mistake of its own; its log has more.',
+    'busy': 'Other requests were in conflict with this one; nothing was done. Repeat the request.',
+    'unavailable': (
+        'A service that the request needs does not answer; the request may or may not be '
+        'done. Repeat it.'
+    ),
+    'full': 'The database has no free space; nothing was done.',
+    'internal': 'Internal error of the service; see its log.',
 }
 
 
 def of(error, environ):
-    """The response to a request that ended with an error, whatever it is."""
+    """The response to a request that ended with any error."""
     for kind, status, code, facts in TABLE:
         if isinstance(error, kind):
             if status >= 500:
@@ -74,7 +77,8 @@ def of(error, environ):
 
 
 def response(status, code, detail, environ, facts=None):
-    """One error as a response; ``facts`` stand beside the fields of the guidelines."""
+    """One error as a response. The body has ``facts`` in addition to the fields of the
+    guidelines."""
     fault = {
         'request_id': environ.get('openstack.request_id', ''),
         'code': f'{SERVICE}.{code}',
@@ -91,5 +95,5 @@ def response(status, code, detail, environ, facts=None):
 
 
 def code_of(status):
-    """The end of the code of an error that has nothing but its status."""
+    """The last part of the code of an error that has only a status."""
     return http.HTTP_STATUS_CODES[status].lower().replace(' ', '-')

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What answers each operation of the document: a method of its name, from a call to a response."""
+"""Handlers of the operations of the document: one method for each operation, from a call to a
+response."""
 
 import json
 
@@ -26,7 +27,7 @@ UPDATED = '2026-11-21T00:00:00Z'
 
 
 class Service:
-    """What this service is, and how it is; anybody may ask."""
+    """The version and health of the service; no token is needed."""
 
     def __init__(self, conf):
         self._health = Healthcheck(None, conf)
@@ -65,7 +66,7 @@ def _version(call):
 
 
 class Groups:
-    """Top groups: each method asks the policy, then the backend, and shows what it answers.
+    """Top groups: each method checks the policy, calls the backend and returns its answer as JSON.
 
     ``max_limit``: groups in a page.
     """
@@ -103,7 +104,7 @@ class Groups:
         )
 
     def _page(self, call, project_id, limit):
-        """The groups of a page, and one more if there is any."""
+        """The groups of a page, and one more if there is a next page."""
         query, found = call.query, []
         name, status, marker = query.get('name'), query.get('status'), query.get('marker')
         marker = marker and marker.lower()
@@ -185,9 +186,9 @@ class Groups:
         self._policy.demand(call.context, f'groups:{name}', project_id, call.context.user_id)
 
     def _known(self, call, name=None):
-        """The group of the address, if the caller may see it, and do this to it.
+        """The group of the address, if the caller may see it and may do this operation.
 
-        Raises GroupNotFound also for a group that is another's, and Forbidden.
+        Raises Forbidden. Raises GroupNotFound also for a group of another project.
         """
         uuid = str(call.request.view_args['uuid'])
         group = self._backend.show(uuid, context=call.context)
@@ -221,7 +222,7 @@ def _agreed(group, seen):
 
 
 def _shown(call, group, body, status=200):
-    """A group, or word that the caller has it already; what was only tried has no tag."""
+    """A group, or 304 if the caller has it already. A dry run has no tag."""
     if group.dry_run:
         return reply(body, status)
     tag = views.tag(body)
@@ -234,7 +235,7 @@ def _shown(call, group, body, status=200):
 
 
 def reply(body, status=200, media=JSON):
-    """A response with a JSON document, or with none."""
+    """A response with or without a JSON document."""
     if body is None:
         answer = werkzeug.Response(status=status)
         del answer.headers['Content-Type']

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Who calls: by a token of Keystone, or by what the caller says where that is enough."""
+"""Identifies the caller: by a Keystone token, or without authentication by request headers."""
 
 import logging
 
@@ -32,15 +32,14 @@ REALM = 'nova_sched'
 
 
 def context(environ):
-    """Whom the headers name, once a guard below has let them pass."""
+    """The caller that the headers name, after one of the middlewares below has accepted them."""
     return RequestContext.from_environ(environ)
 
 
 class NoAuth:
-    """Believes whoever calls: X-Auth-Token is `user:project`, or `user` with X-Project-Id beside
-    it.
+    """Accepts every caller. X-Auth-Token is `user:project`, or `user` together with X-Project-Id.
 
-    The user `admin` has the role of that name. X-Roles and OpenStack-System-Scope are believed,
+    The user `admin` has the role of that name. X-Roles and OpenStack-System-Scope are accepted,
     too.
     """
 
@@ -50,7 +49,7 @@ class NoAuth:
     def __call__(self, environ, start_response):
         token, project = environ.get('HTTP_X_AUTH_TOKEN', ''), environ.get('HTTP_X_PROJECT_ID', '')
         if not (token or project):
-            why = 'Say who calls: X-Auth-Token: USER:PROJECT'
+            why = 'Identify the caller with X-Auth-Token: USER:PROJECT'
             refusal = exceptions.Unauthorized(
                 why, www_authenticate=WWWAuthenticate('noauth', {'realm': REALM})
             )
@@ -65,8 +64,8 @@ class NoAuth:
 
 
 class Keystone:
-    """Asks Keystone about each token; what its middleware refuses leaves as any error of ours
-    does."""
+    """Validates each token with Keystone. A request that its middleware refuses gets an error
+    response of this API."""
 
     def __init__(self, app, conf):
         self._app = app
@@ -76,7 +75,10 @@ class Keystone:
             raise errors.BadConfig('[keystone_authtoken]', str(error)) from None
         section = conf.keystone_authtoken.auth_section or 'keystone_authtoken'
         if not conf[section].auth_type:
-            why = 'it is not set, so no token can be judged; for trials, say [api] auth_strategy = noauth'
+            why = (
+                'it is not set, so no token can be validated; for trials, set [api] '
+                'auth_strategy = noauth'
+            )
             raise errors.BadConfig(f'[{section}] auth_type', why)
 
     def _admit(self, environ, start_response):
@@ -84,8 +86,7 @@ class Keystone:
         return self._app(environ, start_response)
 
     def __call__(self, environ, start_response):
-        # The middleware calls start_response itself, with its own words, where it lets nobody
-        # pass.
+        # The middleware calls start_response itself, with its own body, when it refuses a request.
         answer = []
 
         def start(status, headers, exc_info=None):
@@ -105,11 +106,7 @@ class Keystone:
 
 
 def _refusal(status, headers, environ):
-    why = (
-        'The token is missing, or not a good one.'
-        if status == 401
-        else 'Keystone does not answer.'
-    )
+    why = 'The token is missing or not valid.' if status == 401 else 'Keystone does not answer.'
     made: werkzeug.Response = faults.response(status, faults.code_of(status), why, environ)
     made.headers.extend((name, value) for name, value in headers if name in faults.KEPT)
     return made

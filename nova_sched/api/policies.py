@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Who may do what: the rules of oslo.policy with their defaults, and how they are asked."""
+"""Access rules: the rules of oslo.policy with their defaults, and their enforcement."""
 
 from oslo_policy import policy
 from werkzeug import exceptions
@@ -23,31 +23,33 @@ MEMBER, READER = 'rule:project_member_or_admin', 'rule:project_reader_or_admin'
 ROLES = [
     policy.RuleDefault('admin', 'role:admin', 'An operator of the cloud.'),
     policy.RuleDefault(
-        'system_reader', 'role:reader and system_scope:all', 'Who may look at the whole cloud.'
+        'system_reader', 'role:reader and system_scope:all', 'A reader of the whole cloud.'
     ),
     policy.RuleDefault(
-        'operator', 'rule:admin or rule:system_reader', 'Who sees what is of all projects.'
+        'operator',
+        'rule:admin or rule:system_reader',
+        'A caller that sees the resources of all projects.',
     ),
     policy.RuleDefault(
         'project_member_or_admin',
         'rule:admin or (role:member and project_id:%(project_id)s)',
-        'Who may change groups of a project.',
+        'A caller that may change groups of a project.',
     ),
     policy.RuleDefault(
         'project_reader_or_admin',
         'rule:operator or (role:reader and project_id:%(project_id)s)',
-        'Who may look at groups of a project.',
+        'A caller that may read groups of a project.',
     ),
     policy.RuleDefault(
         'anybody',
         'rule:admin or role:member or role:reader',
-        'Who has any role, in whatever project.',
+        'A caller with any role in any project.',
     ),
 ]
 
 
 def _rule(name, default, scopes, description, *operations):
-    """A rule of ours; ``operations`` name those of the document that ask for it."""
+    """A rule of this API; ``operations`` are the operations of the document that check it."""
     return policy.DocumentedRuleDefault(
         name=f'{SERVICE}:{name}',
         check_str=default,
@@ -61,9 +63,17 @@ def _rule(name, default, scopes, description, *operations):
 
 
 RULES = [
-    _rule('groups:create', MEMBER, PROJECT, 'Create a group in the own project.', 'create_group'),
+    _rule(
+        'groups:create', MEMBER, PROJECT, "Create a group in the caller's project.", 'create_group'
+    ),
     _rule('groups:validate', READER, EVERYWHERE, 'Check a template.', 'validate_group'),
-    _rule('groups:list', READER, EVERYWHERE, 'List the groups of the own project.', 'list_groups'),
+    _rule(
+        'groups:list',
+        READER,
+        EVERYWHERE,
+        "List the groups of the caller's project.",
+        'list_groups',
+    ),
     _rule(
         'groups:list:all_projects',
         'rule:operator',
@@ -75,7 +85,7 @@ RULES = [
         'groups:show',
         READER,
         EVERYWHERE,
-        'See a group and its plan. To whom this is refused, there is no such group.',
+        'See a group and its plan. A caller without this right gets 404.',
         'show_group',
         'show_plan',
     ),
@@ -83,10 +93,13 @@ RULES = [
         'groups:show:hosts',
         'rule:operator',
         EVERYWHERE,
-        'See also the names of hosts, beside those of wider domains, wherever a group is told.',
+        'See the names of hosts, in addition to those of wider domains, wherever a '
+        'group is shown.',
         *(name for name, one in OPERATIONS.items() if one.tells_hosts),
     ),
-    _rule('groups:update', MEMBER, EVERYWHERE, 'Give a group another definition.', 'update_group'),
+    _rule(
+        'groups:update', MEMBER, EVERYWHERE, 'Replace the definition of a group.', 'update_group'
+    ),
     _rule(
         'groups:replan',
         MEMBER,
@@ -108,34 +121,34 @@ RULES = [
         'flavors:create',
         'rule:admin',
         EVERYWHERE,
-        'Add a flavor, and with it its queues.',
+        'Add a flavor and its queues.',
         'create_flavor',
     ),
     _rule(
         'flavors:delete',
         'rule:admin',
         EVERYWHERE,
-        'Take a flavor away, and its queues.',
+        'Remove a flavor and its queues.',
         'delete_flavor',
     ),
     _rule(
         'queues:list',
         'rule:operator',
         EVERYWHERE,
-        'See the queues, and what waits there.',
+        'See the queues and their waiting jobs.',
         'list_queues',
     ),
 ]
 
 
 def list_rules():
-    """All rules, as oslo.policy's generators ask for them."""
+    """All rules, for the generators of oslo.policy."""
     return [*ROLES, *RULES]
 
 
 def enforcer(conf=None):
-    """An enforcer of these rules, over those of the operator's policy file."""
-    if conf is None:  # as oslo.policy's own commands ask
+    """An enforcer of these rules; the operator's policy file overrides them."""
+    if conf is None:  # as oslo.policy's own commands do
         from nova_sched.conf import CONF as conf  # noqa: N811
     made = policy.Enforcer(conf)
     made.register_defaults(list_rules())
@@ -143,8 +156,8 @@ def enforcer(conf=None):
 
 
 class Policy:
-    """What a caller may do; rules by the end of their name, such as `groups:create`. Raises
-    BadConfig."""
+    """The rights of a caller. Rules are named by the end of their name, such as `groups:create`.
+    Raises BadConfig."""
 
     def __init__(self, conf):
         self._enforcer = enforcer(conf)
@@ -155,7 +168,7 @@ class Policy:
             raise errors.BadConfig('[oslo_policy] policy_file', str(error)) from None
 
     def allows(self, context, name, project_id, user_id=None):
-        """Whether the caller may do this to what belongs to that project."""
+        """Whether the caller may do this to a resource of that project."""
         target = {'project_id': project_id, 'user_id': user_id}
         try:
             return bool(self._enforcer.enforce(f'{SERVICE}:{name}', target, context))
@@ -163,6 +176,6 @@ class Policy:
             return False
 
     def demand(self, context, name, project_id, user_id=None):
-        """Raises Forbidden where ``allows`` says no."""
+        """Raises Forbidden if ``allows`` returns False."""
         if not self.allows(context, name, project_id, user_id):
-            raise exceptions.Forbidden(f'The policy {SERVICE}:{name} is against it.')
+            raise exceptions.Forbidden(f'The policy {SERVICE}:{name} does not allow it.')

@@ -9,19 +9,18 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Flavors and queues: what answers the operations of the queue model, from a call to a
-response."""
+"""Flavors and queues: handlers of the operations of the queue model, from a call to a response."""
 
 from nova_sched import errors
 from nova_sched.api import views
 from nova_sched.api.handlers import reply
 
-# Steps of a path, that those who send it resolve.
+# Path segments that clients resolve before they send a request.
 STEPS = ('.', '..')
 
 
 class Queues:
-    """Each method asks the policy, then a manager of queues, and shows what it answers.
+    """Each method checks the policy, calls a manager of queues and returns its answer as JSON.
 
     ``max_limit``: queues in a page.
     """
@@ -61,7 +60,7 @@ class Queues:
         name = call.request.view_args['name']
         try:
             self._manager.flavor_delete(name, context=call.context)
-        except errors.InvalidRequest:  # what can be no name is no flavor's
+        except errors.InvalidRequest:  # an invalid name belongs to no flavor
             raise errors.FlavorNotFound(name) from None
         return reply(None, status=204)
 

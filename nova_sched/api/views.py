@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""How a top group and a flavor look in JSON, and a group's entity tag."""
+"""The JSON of a top group and of a flavor, and the entity tag of a group."""
 
 import datetime
 import hashlib
@@ -49,14 +49,13 @@ FLAVOR = (
     'extra_specs',
 )
 MOVE = ('path', 'instance_uuid', 'from_host', 'to_host', 'reason')
-# What names a host.
+# Keys that name a host.
 HOSTS = frozenset(['host', 'nodename', 'compute_node_uuid', 'from_host', 'to_host'])
 HOST_LEVEL = 'host'
 
 
 def brief(group, root):
-    """What a list tells of a group; ``root`` is the address of the API, without a slash at its
-    end."""
+    """A group as a list shows it; ``root`` is the address of the API, without a trailing slash."""
     told = {name: getattr(group, name) for name in BRIEF if name in group}
     told.update({name: _time(getattr(group, name)) for name in TIMES if name in group})
     at = f'{root}/v1/groups/{group.uuid}'
@@ -69,12 +68,12 @@ def brief(group, root):
 
 
 def plan(group, root, with_hosts):
-    """A group with its members' places; ``with_hosts``: which hosts these are, too."""
+    """A group with its members' places; ``with_hosts``: includes the names of hosts."""
     return {**brief(group, root), 'members': [_member(one, with_hosts) for one in group.members]}
 
 
 def whole(group, root, with_hosts):
-    """All of a group."""
+    """All fields of a group."""
     told = plan(group, root, with_hosts)
     told['template'] = group.template
     told['parameters'] = json.loads(group.parameters or '{}')
@@ -89,8 +88,8 @@ def _member(member, with_hosts):
 
 
 def _without_host(domains):
-    """Domains but that of the host; null are those that have its name, because the node tells
-    none."""
+    """Domains without that of the host. A domain that has the name of the host is null: the node
+    reports none at that level."""
     host = domains.get(HOST_LEVEL)
     return {
         level: None if domain == host else domain
@@ -106,7 +105,7 @@ def _told(thing, names, with_hosts):
 
 
 def flavor(row, root):
-    """A flavor as a manager of queues tells it."""
+    """A flavor, from the mapping that a manager of queues returns."""
     made = datetime.datetime.fromtimestamp(row['created_s'], datetime.UTC)
     links = [{'rel': 'self', 'href': flavor_address(row['name'], root)}]
     return {**{name: row[name] for name in FLAVOR}, 'created_at': _time(made), 'links': links}
@@ -121,17 +120,18 @@ def _time(moment):
 
 
 def tag(body):
-    """The entity tag of an answer, without its quotes.
+    """The entity tag of a response, without its quotes.
 
-    The generation is what If-Match goes by, for servers that are built meanwhile do not disturb a
-    new definition; the digest is what If-None-Match goes by, for they do change the answer.
+    If-Match compares the generation only: servers that are built in the meantime do not conflict
+    with a new definition. If-None-Match compares the digest, because such servers change the
+    response.
     """
     digest = hashlib.blake2s(json.dumps(body, sort_keys=True).encode(), digest_size=8).hexdigest()
     return f'{body["generation"]}-{digest}'
 
 
 def generation(etag):
-    """The generation that an entity tag names; None for a tag that was never given, or an empty
-    one."""
+    """The generation that an entity tag names. None for an empty tag, or one that this API never
+    issued."""
     number = (etag or '').partition('-')[0]
     return int(number) if number.isascii() and number.isdecimal() and len(number) <= 18 else None

@@ -9,10 +9,11 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Claims that last: the contract of every store, and what passes through it.
+"""Durable claims: the interface of every claim store, and the values that pass through it.
 
-A store judges: it makes claims durable or says that they were lost, and never retries. The engine
-decides again. Everything that the engine knows of claims and of what outlives the process is here.
+A claim store validates placements: it makes their claims durable or reports that they lost. It
+never retries; the engine decides again. This package is all that the engine knows of claims and of
+other data that outlives the process.
 """
 
 import abc
@@ -39,13 +40,13 @@ class Policy:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Record:
-    """A top group: who has it, and what it is.
+    """A top group: its owner and its definition.
 
-    ``generation`` is that of its definition; ``serial`` rises with each change of its definition
-    or of where its members are. ``definition`` is text that no store reads; None where nobody
-    asked for it, and in a placement for the one that is kept already. ``deleted``: it stays until
-    the last claim of a member ends. Times are seconds since the epoch; ``expires_s`` None never
-    expires.
+    ``generation`` is the generation of its definition. ``serial`` rises with each change of its
+    definition or of its members' placement. ``definition`` is text that no store parses. It is
+    None where the caller did not request it. In a placement, None keeps the stored definition.
+    ``deleted``: the record stays until the last claim of a member ends. Times are seconds since
+    the epoch. With ``expires_s`` None, the record never expires.
     """
 
     uuid: str
@@ -63,8 +64,7 @@ class Record:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Domain:
-    """A failure domain that top group ``top_group`` has for itself: the one of that name at that
-    level."""
+    """A failure domain that is exclusive to top group ``top_group``: its level and its name."""
 
     level: str
     name: str
@@ -75,10 +75,10 @@ class Domain:
 class Fence:
     """Keeps all claims without its ``token`` off ``nodes``: the UUIDs of all nodes of one domain.
 
-    A token is of one policy in one domain, so that the fence of a domain ends when the last claim
-    in it does. A store that has a ``locator`` reads the nodes of ``domain`` in its own
-    transaction: ``nodes`` count only where it does not know the domain, or what a node says of its
-    own.
+    A token belongs to one policy in one domain, so an exclusive domain ends with the last claim in
+    it. A store that has a ``locator`` reads the nodes of ``domain`` in its own transaction. Then
+    ``nodes`` count only if the store does not know the domain, or the nodes' own reports of their
+    domains.
     """
 
     token: str
@@ -87,41 +87,45 @@ class Fence:
 
 
 class Locator(Protocol):
-    """Which domains a node is in. A store asks it in its transactions, and knows no topology
+    """Returns the domains of a node. A store calls it in its transactions and knows no topology
     itself."""
 
     def told(self, report: Report) -> dict[str, str]:
-        """What the node says of its own domains, by level."""
+        """Returns the node's own report of its domains, by level."""
 
     def domains(
         self, host: str, nodename: str, told: Mapping[str, str], aggregates: Sequence[Aggregate]
     ) -> dict[str, str]:
-        """The name of the node's domain at each level; ``aggregates`` are those of its host."""
+        """Returns the name of the node's domain at each level.
+
+        ``aggregates`` are the aggregates of its host.
+        """
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Placement:
-    """Claims that are made together or not at all, and (consumer, node) claims that end with it.
+    """Claims that are made together or not at all, and (consumer, node) claims that they end.
 
-    Amounts are judged by what the node has left. CPUs, pages and devices were picked one by one,
-    so they are good only while nobody else takes any there: ``generations`` are those at which
-    they were picked, for each node of a claim with parts. ``policies`` are those of the groups
-    that the claims' consumers are members of; they are judged by where all members have claims.
-    ``replaces`` are the UUIDs of the pending claims that its consumers had, as far as that is
-    known: the placement is lost if there is another one.
+    Amounts are validated against the node's free capacity. CPUs, pages and devices were picked one
+    by one, so they are valid only while no other claim takes any on the node. ``generations`` are
+    the generations at which they were picked, for each node of a claim with a hardware allocation.
+    ``policies`` are the policies of the server groups of the claims' consumers. They are validated
+    against the nodes of all claims of the members. ``replaces`` are the UUIDs of the pending
+    claims that the consumers are known to have. The placement loses if there is another one.
 
-    Of top groups: ``takes`` are those of the releases that must still be there, and planned: it is
-    lost without. With ``serial``, a record changes together with the claims: the stored one must
-    be at this serial (0: there is none yet), and is at the next one then. It becomes ``record``;
-    without, it stays as it is but for its serial, and is that of the claims' top group. ``fences``
-    are put up. A placement is lost if that would leave an outsider behind one of them, a claim or
-    an instance that nobody claimed; and so is one with a claim that enters a node without being
-    behind the very fences that the node carries. CPUs and devices that come from a claim that is
-    taken are still there: their node needs no generation.
+    For top groups: ``takes`` are those of the releases that must still exist and be planned, or
+    the placement loses. With ``serial``, a record changes together with the claims. The stored
+    record must be at this serial (0: no record yet) and moves to the next one. It becomes
+    ``record``. Without ``record``, it is the record of the claims' top group, and only its serial
+    changes. ``fences`` are the exclusive domains that the placement closes. A placement loses if
+    one of these would then contain an outsider: a claim without its token, or an instance without
+    a claim. It also loses if one of its claims enters a node and does not have exactly the tokens
+    that the node carries. CPUs and devices that come from a claim in ``takes`` are still there:
+    their node needs no generation.
 
-    ``new``: its consumers are nowhere yet. It is lost if one of them has a confirmed claim on
-    another node than it is claimed on here. Where it is confirmed on that very node it stays as it
-    is, which is no resize. ``unplaced``: the same, and it is lost wherever a confirmed claim is.
+    ``new``: its consumers have no claim yet. It loses if one of them has a confirmed claim on a
+    node other than the claimed one. A claim that is confirmed on the claimed node stays as it is
+    and is not resized. ``unplaced``: the same, but it loses wherever a confirmed claim is.
     """
 
     claims: tuple[Claim, ...]
@@ -138,8 +142,10 @@ class Placement:
 
     @property
     def guarded_by(self):
-        """UUID of the record whose serial it names; None without. Raises ValueError if nothing
-        says which."""
+        """UUID of the record whose serial the placement names; None without a serial.
+
+        Raises ValueError if the record cannot be determined.
+        """
         if self.serial is None:
             return None
         if self.record is not None:
@@ -154,7 +160,7 @@ class Placement:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """All that a store knows of a node."""
+    """All data that a store has of a node."""
 
     report: Report
     generation: int
@@ -170,18 +176,18 @@ class NodeFacts:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a placement.
+    """The result of a placement.
 
-    ``claims`` are those of a placement that was won, as the store keeps them now. ``generations``
-    gives each node's generation before and after; but not of nodes whose fences its batch has
-    changed: ``fences`` has what tokens these carry now, and the rest about them is to be read.
+    For a placement that won: ``claims`` are its claims as the store has them now. ``generations``
+    gives each node's generation before and after, except for nodes whose tokens the batch changed.
+    ``fences`` has the current tokens of those nodes; their other data must be read again.
 
-    For a placement that was lost, all of it after the whole batch: ``used`` is the use by resource
-    class that its nodes were judged by, ``gone`` are those that left, and ``fresh`` is all about
-    them, about its takes' and fences' nodes, about the nodes where other members of a server group
-    are, and about those where a consumer that was to be new is confirmed. If the serial was
-    another one, ``record`` is the whole record as it is stored, and ``record_gone`` says that
-    there is none.
+    For a placement that lost, everything is as after the whole batch. ``used`` is the usage by
+    resource class that its nodes were validated against. ``gone`` are the nodes that were removed.
+    ``fresh`` has the NodeFacts of its nodes, of the nodes of its takes and fences, of the nodes
+    with members of its server groups, and of the nodes where a consumer of a ``new`` placement is
+    confirmed. If the serial differed, ``record`` is the whole stored record, and ``record_gone``
+    is true if there is none.
     """
 
     won: bool
@@ -197,7 +203,7 @@ class Outcome:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ServiceFacts:
-    """An operator's word on a host's compute service."""
+    """An operator's settings of a host's compute service."""
 
     host: str
     disabled: bool | None = False
@@ -206,7 +212,7 @@ class ServiceFacts:
     seen_s: float = 0.0
 
     def after(self, before: 'ServiceFacts | None') -> 'ServiceFacts':
-        """All that stands after this word, whose None means as it was."""
+        """Returns all settings after this change; a None in it leaves the earlier value."""
         before = before or ServiceFacts(self.host)
         disabled, reason = self.disabled, self.disabled_reason
         if disabled is None:
@@ -217,7 +223,7 @@ class ServiceFacts:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Changes:
-    """What is new in a store: None where nothing changed, or the whole list."""
+    """The changes in a store: None where nothing changed, or the whole list."""
 
     nodes: tuple[NodeFacts, ...] = ()
     gone: tuple[str, ...] = ()
@@ -228,19 +234,19 @@ class Changes:
 
 
 class ClaimStore(abc.ABC):
-    """Where claims live. Each method is one transaction.
+    """The claim store. Each method is one transaction.
 
-    Times are seconds since the epoch by the store's own clock, which is the same for all processes
-    that share the store. It is the database's, or the function ``clock``, if that is set: where
-    time is simulated.
+    Times are seconds since the epoch by the store's clock, which all processes that share the
+    store have in common. It is the clock of the database, or the function ``clock``, if that is
+    set (for simulated time).
 
     Every method raises StoreUnavailable when the store does not answer, and StoreBusy when another
-    one was in the way; then the call may be made again as it is: what was done already is not done
-    twice. StoreFull is final: nothing was done.
+    transaction conflicts. Then the call may be repeated unchanged: work that was done already is
+    not done twice. StoreFull is final: nothing was done.
 
-    With a ``locator``, each node carries the tokens of all exclusive domains that it is in: from
-    the transaction on that closes the domain, or that brings the node there by a report or an
-    aggregate.
+    With a ``locator``, each node carries the tokens of all exclusive domains that it is in. This
+    holds from the transaction that closes the domain, or that brings the node into it by a report
+    or an aggregate.
     """
 
     clock: Callable[[], float] | None = None
@@ -252,37 +258,39 @@ class ClaimStore(abc.ABC):
 
     @abc.abstractmethod
     def commit(self, placements: Sequence[Placement]) -> list[Outcome]:
-        """Make the placements durable, each judged after those before it.
+        """Make the placements durable, each validated after those before it.
 
-        A claim that was made already (by its UUID) is won. A consumer has at most one claim that
-        is not confirmed: an older one ends. On the node where it is confirmed already, it is
-        resized. What ends there ends the resize alone.
+        A placement whose claims were made already (by their UUIDs) wins. A consumer has at most
+        one claim that is not confirmed: an older one ends. On a node where the consumer is
+        confirmed already, its claim is resized. A release there ends only the resize.
         """
 
     @abc.abstractmethod
     def report(self, reports: Sequence[Report], now_s: float | None = None) -> list[NodeFacts]:
-        """Take nodes' reports: settle their claims and work out the unclaimed usage.
+        """Apply nodes' reports: settle their claims and compute the unclaimed usage.
 
-        ``now_s`` stands in for the store's clock. A report that is older than the one that was
-        taken last changes nothing, and its NodeFacts are ``stale``: see state.report.ReportOrder.
+        ``now_s`` replaces the store's clock. A report that is older than the last applied one
+        changes nothing, and its NodeFacts are ``stale``: see state.report.ReportOrder.
         """
 
     @abc.abstractmethod
     def confirm(self, consumers: Sequence[str], node_uuids: Sequence[str]) -> list[Claim]:
-        """The nodes have these instances. Returns the claims that were not confirmed before, as
-        they were."""
+        """Confirm the claims of these instances on these nodes.
+
+        Returns the claims that were not confirmed before, as they were.
+        """
 
     @abc.abstractmethod
     def finish(self, consumer: str, node_uuids: Sequence[str], meant: Meant = ANY) -> list[Claim]:
-        """The consumer stays on these nodes: its move to them or resize on them is settled.
+        """Settle the consumer's move to these nodes or resize on them: it stays there.
 
-        The source of a move ends. Returns the claims that this changed, as they were before.
-        Nothing changes unless the claims on the nodes are ``meant``.
+        The claim on the source of a move ends. Returns the claims that this changed, as they were
+        before. Nothing changes unless the claims on the nodes are ``meant``.
         """
 
     @abc.abstractmethod
     def revert(self, consumer: str, meant: Meant = ANY) -> list[Claim]:
-        """The consumer's move or resize is taken back, if that is ``meant``.
+        """Take back the consumer's move or resize, if it is ``meant``.
 
         Returns the claims that this changed, as they were.
         """
@@ -291,24 +299,24 @@ class ClaimStore(abc.ABC):
     def release(
         self, keys: Sequence[tuple[str, str]], absent: bool = False, meant: Meant = ANY
     ) -> list[Claim]:
-        """End claims by (consumer, node), as far as they are ``meant``. Returns those that there
-        were.
+        """End claims by (consumer, node), as far as they are ``meant``. Returns the ended claims.
 
-        ``absent``: their nodes do not list the consumers any more, so that those stay that are not
-        confirmed, or are kept by an open move.
+        ``absent``: the nodes no longer list the consumers. Then claims stay that are not
+        confirmed, or that an open move keeps.
         """
 
     @abc.abstractmethod
     def expire(self, now_s: float | None = None) -> list[Claim]:
-        """End claims that nobody confirmed in time: many at a time, and none when all have ended.
+        """End claims that were not confirmed in time, a limited number per call.
 
-        ``now_s`` stands in for the store's clock.
+        Returns the ended claims; none when no overdue claim is left. ``now_s`` replaces the
+        store's clock.
         """
 
     def forget_groups(self) -> int:
-        """Forget groups in which nobody has a claim: server groups, and records that are deleted.
+        """Remove groups without claims: server groups, and records that are deleted.
 
-        Returns how many. Nothing depends on it.
+        Returns the number of groups. No other method depends on it.
         """
         return 0
 
@@ -316,7 +324,8 @@ class ClaimStore(abc.ABC):
 
     @abc.abstractmethod
     def top_group(self, uuid: str, whole: bool = True) -> Record | None:
-        """The record of a top group, deleted or not; without its definition unless ``whole``."""
+        """Returns the record of a top group, deleted or not; without its definition unless
+        ``whole``."""
 
     @abc.abstractmethod
     def top_groups(
@@ -327,86 +336,96 @@ class ClaimStore(abc.ABC):
         limit: int | None = None,
         deleted: bool = False,
     ) -> list[Record]:
-        """Records without their definitions, oldest first: of a project, of a name, after the one
-        of UUID ``marker``, at most ``limit``; with ``deleted`` also those.
+        """Returns records without their definitions, oldest first.
 
-        Raises GroupNotFound if there is no record ``marker``.
+        The arguments select the records of a project, of a name, after the record with UUID
+        ``marker``, and at most ``limit``. With ``deleted``, deleted records are included. Raises
+        GroupNotFound if there is no record ``marker``.
         """
 
     @abc.abstractmethod
     def group_claims(self, uuid: str) -> list[Claim]:
-        """The claims of a top group's members, oldest first."""
+        """Returns the claims of a top group's members, oldest first."""
 
     @abc.abstractmethod
     def renew(self, uuid: str, expires_s: float | None) -> list[Claim]:
-        """Let a top group's planned claims, and its record, expire at another time (None: never).
+        """Set the expiry of a top group's planned claims and of its record (None: never).
 
         Returns these claims as they are now. The record keeps its serial.
         """
 
     @abc.abstractmethod
     def fence(self, token: str, nodes: Iterable[str], domain: Domain | None = None) -> list[str]:
-        """Let these nodes carry the token too, whoever is there: they have come to its domain.
+        """Add the token to nodes that have joined its domain, whichever claims are on them.
 
-        With ``domain``, its nodes are found as those of a Fence, and a node that has left it,
-        without a claim that has the token, loses it. Returns the UUIDs of nodes whose tokens have
+        With ``domain``, the nodes are found as for a Fence. A node that has left the domain loses
+        the token, unless a claim on it has the token. Returns the UUIDs of nodes whose tokens
         changed. Nothing is done if no claim has the token.
         """
 
     @abc.abstractmethod
     def domains(self) -> dict[str, Domain]:
-        """The exclusive domains that are known, by token."""
+        """Returns the known exclusive domains, by token."""
 
     @abc.abstractmethod
     def claims(self, consumer_uuid: str | None = None) -> list[Claim]:
-        """All claims, or those of one consumer, oldest first."""
+        """Returns all claims, or those of one consumer, oldest first."""
 
     @abc.abstractmethod
     def remove_node(self, uuid: str, since_s: float = math.inf) -> bool:
-        """Forget a node and its claims; not one that was made after ``since_s``. Returns whether
-        it did."""
+        """Remove a node and its claims, unless the node was made after ``since_s``.
+
+        Returns whether the node was removed.
+        """
 
     @abc.abstractmethod
     def set_service(self, service: ServiceFacts) -> ServiceFacts:
-        """Keep an operator's word on a host, None: as it was; returns all that stands then."""
+        """Store an operator's settings of a host; None in a field keeps the stored value.
+
+        Returns all settings as stored now.
+        """
 
     @abc.abstractmethod
     def set_aggregate(self, aggregate_id: int, aggregate: Aggregate | None) -> list[str]:
-        """Keep an aggregate, or forget it.
+        """Store an aggregate, or remove it.
 
-        Returns the UUIDs of nodes whose tokens have changed, as it brings them to exclusive
-        domains, or away.
+        Returns the UUIDs of nodes whose tokens changed because they joined or left exclusive
+        domains.
         """
 
     @abc.abstractmethod
     def set_instances(
         self, host: str, instances: frozenset[str], since_s: float = math.inf
     ) -> bool:
-        """Keep the list of instances that a host's messages tell; not if a list from after
-        ``since_s`` is kept.
+        """Store the list of instances that a host reported, unless the stored list is from after
+        ``since_s``.
 
-        Returns whether the list is the one that is kept now.
+        Returns whether this list is the stored one now.
         """
 
     @abc.abstractmethod
     def digest(self) -> tuple[int, int]:
-        """How many nodes there are, and the sum of their generations: different if somebody wrote.
+        """Returns the number of nodes and the sum of their generations; a write changes them.
 
-        Cheap, and may be asked from another thread, as ``heads``.
+        Cheap. Like ``heads``, it may be called from another thread.
         """
 
     @abc.abstractmethod
     def heads(self) -> dict[str, tuple[int, float]]:
-        """Each node's generation and last sign of life."""
+        """Returns each node's generation and the time of its last sign of life."""
 
     @abc.abstractmethod
     def look(self, nodes: Sequence[str]) -> Changes:
-        """These nodes as they are now, or gone; and each small table that changed since the last
-        look."""
+        """Returns the current data of these nodes, or that they are gone.
+
+        Each small table that changed since the last call is included.
+        """
 
     def changes(self, generations: Mapping[str, int]) -> Changes:
-        """All that differs from nodes of these generations, and from the last look. At first:
-        everything."""
+        """Returns all differences from nodes of these generations, and from the last call.
+
+        The first call returns everything.
+        """
         heads = self.heads()
         stale = [
             uuid for uuid, (generation, _) in heads.items() if generations.get(uuid) != generation

@@ -11,7 +11,7 @@
 # under the License.
 """The audit: finds contradictions in a snapshot of a store. Pure, and changes nothing.
 
-Everything is of one moment, so nothing that is found is the shadow of a transaction on its way.
+All data is from one moment, so no finding is an effect of an unfinished transaction.
 """
 
 import collections
@@ -23,15 +23,15 @@ from nova_sched.claims.findings import ERROR, NOTE, Finding
 from nova_sched.claims.reconcile import keeps_source
 from nova_sched.state.request import AFFINITY
 
-LATE_S = 300.0  # overdue for so long: nobody has ended it, though schedulers look each half minute
+LATE_S = 300.0  # a claim overdue for longer is an error: schedulers end them every 30 s
 DAY_S = 86400.0
 
 
 def audit(snapshot, now_s, before=None):
-    """All findings in Snapshot, errors first; ``now_s`` in seconds since the epoch.
+    """Returns all findings in a Snapshot, errors first; ``now_s`` in seconds since the epoch.
 
-    ``before``: Snapshot of a moment earlier. A claim that its node does not list is an error only
-    if the node has reported in between, and is a note without.
+    ``before``: an earlier Snapshot. A claim that its node does not list is an error only if the
+    node has reported in between. Otherwise, or without ``before``, it is a note.
     """
     found = [
         *_drift(snapshot),
@@ -79,8 +79,8 @@ def _over_capacity(snapshot):
                 parts = {'claimed': claimed[node.uuid][name], 'foreign': node.foreign.get(name, 0)}
                 yield Finding(
                     kind.CAPACITY,
-                    f'{amount} {name} in use ({parts["claimed"]} by claims, {parts["foreign"]} foreign), and'
-                    f' the capacity is {capacity}',
+                    f'{amount} {name} in use ({parts["claimed"]} by claims, {parts["foreign"]} '
+                    f'unclaimed), and the capacity is {capacity}',
                     {name: amount},
                     {name: capacity},
                     **_at(node),
@@ -110,7 +110,7 @@ def _shared(node, cpu, claims, certain):
     consumers = sorted(claim.consumer_uuid for claim in claims)
     words = f'CPU {cpu} is held by {" and ".join(consumers)}'
     if not certain:
-        words += '; the node may have given one of them another than was claimed'
+        words += '; the node may have given one of them another CPU than the claimed one'
     severity = ERROR if certain else NOTE
     return Finding(
         kind.SHARED, words, {f'CPU {cpu}': len(claims)}, {f'CPU {cpu}': 1}, severity, **_at(node)
@@ -118,7 +118,7 @@ def _shared(node, cpu, claims, certain):
 
 
 def _claimed(snapshot):
-    """node UUID -> amounts of its claims together, by resource class."""
+    """node UUID -> sum of the amounts of its claims, by resource class."""
     found: dict[str, collections.Counter] = collections.defaultdict(collections.Counter)
     for claim in snapshot.claims:
         found[claim.node_uuid].update(claim.resources)
@@ -143,7 +143,10 @@ def _twice_on_the_way(snapshot):
     for consumer, claims in waiting.items():
         if len(claims) > 1:
             hosts = ', '.join(_place(snapshot, claim) for claim in claims)
-            words = f'{len(claims)} claims of one instance wait for it, on {hosts}; one is enough'
+            words = (
+                f'{len(claims)} unconfirmed claims of one instance, on {hosts}; '
+                'only one is allowed'
+            )
             yield Finding(kind.DUPLICATE, words, len(claims), 1, consumer_uuid=consumer)
 
 
@@ -152,8 +155,8 @@ def _marks(snapshot):
         due = None if claim.is_confirmed else claim.consumer_uuid
         mark = snapshot.marks.get(claim.uuid, due)
         if mark != due:
-            words = f'it is {claim.state}, and marked as ' + (
-                f'on its way for {mark}' if mark else 'not on its way'
+            words = f'it is {claim.state}, but marked as ' + (
+                f'unconfirmed for {mark}' if mark else 'confirmed'
             )
             yield Finding(kind.MARK, words, mark, due, **_of(claim, snapshot))
 
@@ -166,7 +169,9 @@ def _overdue(snapshot, now_s):
             and claim.expires_s + LATE_S <= now_s
         ):
             late_s = int(now_s - claim.expires_s)
-            words = f'it is {claim.state}, has expired {late_s} s ago, and nobody has ended it'
+            words = (
+                f'it is {claim.state} and expired {late_s} s ago, but no scheduler has ended it'
+            )
             yield Finding(kind.OVERDUE, words, claim.expires_s, now_s, **_of(claim, snapshot))
 
 
@@ -175,10 +180,13 @@ def _not_listed(snapshot, before):
     for claim in not_listed(snapshot):
         node = snapshot.nodes[claim.node_uuid]
         reported = claim.uuid in earlier and node.seen_s > before.nodes[claim.node_uuid].seen_s
-        words = f'it is confirmed, and the last report lists {len(node.report.instances)} instances without it'
+        words = (
+            f'it is confirmed, but the last report lists {len(node.report.instances)} instances '
+            'without it'
+        )
         yield Finding(
             kind.UNLISTED,
-            f'{words}, as the one before' if reported else words,
+            f'{words}, like the report before' if reported else words,
             claim.state,
             None,
             ERROR if reported else NOTE,
@@ -189,8 +197,8 @@ def _not_listed(snapshot, before):
 def not_listed(snapshot):
     """Confirmed claims without an open move that the last report of their node does not list.
 
-    That report may have been older than a caller's word that the instance is there; the next one
-    is not.
+    That report may be older than the caller's confirmation of the instance; the next report is
+    not.
     """
     moving = _destinations(snapshot)
     for claim in snapshot.claims:
@@ -209,7 +217,7 @@ def not_listed(snapshot):
 
 
 def _open(snapshot, now_s):
-    """Moves and resizes that nobody has settled for a day: maybe forgotten."""
+    """Moves and resizes that have not been settled for a day; they may have been forgotten."""
     counts = collections.Counter(claim.consumer_uuid for claim in snapshot.claims)
     for claim in snapshot.claims:
         since_s = claim.created_s if claim.expires_s is None else claim.expires_s
@@ -271,7 +279,10 @@ def _apart(snapshot, policy, claims):
 
 
 def _together(snapshot, policy, claims):
-    """A member that is alone in its group may be on two hosts: it moves from one to the other."""
+    """Finds affinity groups on several hosts.
+
+    A member that is alone in its group may be on two hosts while it moves from one to the other.
+    """
     hosts = sorted({snapshot.nodes[claim.node_uuid].host for claim in claims})
     consumers = {claim.consumer_uuid for claim in claims}
     if len(hosts) > 1 and len(consumers) > 1:
@@ -279,7 +290,7 @@ def _together(snapshot, policy, claims):
         yield Finding(kind.POLICY, words, hosts, hosts[:1], group_uuid=policy.group_uuid)
 
 
-# Words.
+# Texts.
 
 
 def nonzero(resources):
@@ -287,7 +298,7 @@ def nonzero(resources):
 
 
 def amounts(resources):
-    """Amounts by resource class, as `512 MEMORY_MB, 1 VCPU`."""
+    """Returns amounts by resource class as text: `512 MEMORY_MB, 1 VCPU`."""
     return ', '.join(f'{amount} {name}' for name, amount in sorted(resources.items())) or 'nothing'
 
 

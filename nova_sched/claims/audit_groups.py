@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Audit of top groups: planned claims of no group, fences that keep nobody out, and fences for
-nobody."""
+"""Audit of top groups: planned claims without a group, and nodes whose exclusive domain tokens
+contradict the claims and instances on them."""
 
 from nova_sched.claims import findings as kind
 from nova_sched.claims.findings import NOTE, Finding
@@ -18,7 +18,7 @@ from nova_sched.objects.claim import PLANNED
 
 
 def strays(snapshot):
-    """Planned claims of no top group that is there."""
+    """Planned claims whose top group does not exist."""
     there = {record.uuid for record in snapshot.records if not record.deleted}
     for claim in snapshot.claims:
         if claim.state == PLANNED and claim.top_group not in there:
@@ -32,15 +32,17 @@ def strays(snapshot):
 
 
 def fences(snapshot):
-    """Tokens that nodes carry for nobody, outsiders on nodes with fences, members on nodes
-    without."""
+    """Finds tokens on nodes without a claim that has them, outsiders on nodes with tokens, and
+    members on nodes without their tokens."""
     borne = {token for claim in snapshot.claims for token in claim.fences}
     for node in snapshot.nodes.values():
         for token in sorted(node.fences - borne):
-            words = f'it carries fence {token}, and no claim is behind it'
+            words = f'it carries the token {token} of an exclusive domain, but no claim has it'
             yield Finding(kind.FENCE, words, token, None, **_at(node))
         if node.fences & borne and node.foreign_instances:
-            words = f'{node.foreign_instances} instances that nobody claimed are behind its fences'
+            words = (
+                f'{node.foreign_instances} instances without a claim are in its exclusive domains'
+            )
             yield Finding(kind.OUTSIDER, words, node.foreign_instances, 0, NOTE, **_at(node))
     for claim in snapshot.claims:
         if (node := snapshot.nodes.get(claim.node_uuid)) is not None:
@@ -50,10 +52,13 @@ def fences(snapshot):
 def _on_node(snapshot, claim, node, borne):
     mine, others = set(claim.fences), node.fences & borne
     if others - mine:
-        words = f'{node.place} is behind fences of others: {", ".join(sorted(others - mine))}'
+        words = (
+            f'{node.place} is in exclusive domains of other groups: '
+            f'{", ".join(sorted(others - mine))}'
+        )
         yield Finding(kind.OUTSIDER, words, sorted(mine), sorted(others), **_of(claim, snapshot))
     if mine - node.fences:
-        words = f'{node.place} does not carry its fences: {", ".join(sorted(mine - node.fences))}'
+        words = f'{node.place} does not carry the tokens {", ".join(sorted(mine - node.fences))}'
         yield Finding(
             kind.UNFENCED, words, sorted(node.fences), sorted(mine), **_of(claim, snapshot)
         )

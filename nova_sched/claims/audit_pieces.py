@@ -9,11 +9,11 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Audit of what claims hold piece by piece: CPUs for two; pages, devices, providers beyond what
-there is.
+"""Audit of the hardware allocations of claims: CPUs held by two claims; pages, devices and
+providers held in excess of the node's amounts.
 
-A node has the last word on which CPUs and devices its instances have. So where it has taken over
-some of the claims, what looks wrong is not certain.
+The node decides which CPUs and devices its instances have. So a finding is not certain where the
+node has taken over some of the claims.
 """
 
 import collections
@@ -23,8 +23,8 @@ from nova_sched.hardware.machine import Machine
 
 
 def as_claimed(report, claims):
-    """Whether the node has given its instances the CPUs that were claimed for them, as far as can
-    be told."""
+    """Whether the node has given its instances the CPUs that were claimed for them, as far as the
+    report shows."""
     counted = [claim for claim in claims if claim.counted and claim.parts]
     machine = Machine.from_texts(report.numa_topology, report.pci_pools)
     cells = machine.topology.cells if machine.topology else ()
@@ -37,11 +37,11 @@ def as_claimed(report, claims):
 
 
 def shared(claims):
-    """CPUs that several claims of a node hold for themselves alone: (CPU, those claims, if none is
+    """CPUs that several claims of a node hold exclusively: (CPU, those claims, whether none is
     counted).
 
-    Once a node counts a claim, it may have given it other CPUs than were claimed, and these are
-    free again.
+    Once a node counts a claim, it may have given it other CPUs than those claimed. The claimed
+    CPUs are then free again.
     """
     holders = collections.defaultdict(list)
     for claim in claims:
@@ -56,11 +56,11 @@ def shared(claims):
 
 
 def overdrawn(report, claims):
-    """What claims take of a node's pieces beyond what is there: (what, how much, how much is
+    """Hardware that claims take in excess of the node's amounts: (name, amount taken, amount
     there).
 
-    What the report may have in use already, because it tells of the instance, is not counted
-    again.
+    Hardware that the report may already count as used, because it lists the instance, is not
+    counted again.
     """
     machine = Machine.from_texts(report.numa_topology, report.pci_pools)
     free = _free(machine)
@@ -76,7 +76,7 @@ def overdrawn(report, claims):
 
 
 # A thing is (CPUS,), ('pages', cell, KiB), or (vendor, product, cell, tags) of a device. CPUs are
-# counted over the node: which of them it will be, the node may decide otherwise.
+# counted over the node, because the node may choose other CPUs than those claimed.
 CPUS, PAGES = 'CPUs for one guest alone', 'pages'
 
 
@@ -86,7 +86,7 @@ def _cpus(parts):
 
 
 def _things(parts):
-    """How many of each thing the parts are."""
+    """The amount of each thing in a hardware allocation."""
     found: collections.Counter = collections.Counter({(CPUS,): len(_cpus(parts))})
     for placed in parts.cells.cells if parts.cells else ():
         if placed.pagesize_kb:
@@ -98,7 +98,7 @@ def _things(parts):
 
 
 def _free(machine):
-    """How many of each thing the node reports as free."""
+    """The amount of each thing that the node reports as free."""
     free: collections.Counter = collections.Counter()
     for cell in machine.topology.cells if machine.topology else ():
         free[CPUS,] += len(cell.free_pcpus)
@@ -124,8 +124,8 @@ def _name(thing):
 
 
 def _beyond_providers(report, claims):
-    """The same for child providers. Few nodes tell what is in use there, so each claim counts
-    beside it."""
+    """The same for child providers. Few nodes report the usage there, so each claim counts in
+    addition to it."""
     if not report.providers:
         return
     tree = providers.Tree.from_json(report.providers, report.node_uuid)

@@ -17,9 +17,9 @@ import dataclasses
 def carried(fences, domains, known, borne):
     """The tokens that a node carries now; it carried ``fences`` before.
 
-    ``domains`` has the name of its domain by level, ``known`` the exclusive Domains by token,
-    ``borne`` are the tokens of the claims on the node. A token of a domain that is not known
-    stays, and so does one of a claim.
+    ``domains`` has the name of its domain by level, ``known`` the exclusive Domains by token.
+    ``borne`` are the tokens of the claims on the node. A token of an unknown domain stays, and so
+    does a token of a claim.
     """
     here = {token for token, one in known.items() if domains.get(one.level) == one.name}
     return frozenset((fences - (known.keys() - borne)) | here)
@@ -39,8 +39,8 @@ def moved_hosts(before, after):
 
 
 def filled(placements, nodes_of):
-    """The placements, with all nodes of the domains that they close; ``nodes_of`` gives those of a
-    Fence."""
+    """The placements, with all nodes of the domains that they close; ``nodes_of`` returns those of
+    a Fence."""
     return [_filled(one, nodes_of) if one.fences else one for one in placements]
 
 

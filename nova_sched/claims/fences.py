@@ -9,15 +9,14 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Fences: which nodes carry whose token, who is behind them, and what a change of claims makes of
-both."""
+"""Exclusive domains: which nodes carry which token, which claims have it, and how a change of
+claims changes both."""
 
 from typing import NamedTuple
 
 
 class Loose(Exception):
-    """Claims with these ``tokens`` end, and too little is known to tell whether they were the
-    last."""
+    """Claims with these ``tokens`` end, and it is not known whether they were the last ones."""
 
     def __init__(self, tokens):
         super().__init__(*sorted(tokens))
@@ -25,12 +24,13 @@ class Loose(Exception):
 
 
 class Change(NamedTuple):
-    """What becomes of fences: ``tenants`` (see Fences), and ``marks``: node UUID -> the tokens it
-    carries.
+    """A change of exclusive domains: ``tenants`` (see Fences), and ``marks``: node UUID -> its
+    tokens.
 
-    ``kept`` are nodes that carry what they did and are written all the same. A transaction that
-    ends a fence writes all nodes that carry it. On Galera one that goes on with the fence must
-    write one of them too, else both may be done on different servers, and the fence has a gap.
+    ``kept`` are nodes whose tokens do not change but that are written all the same. A transaction
+    that ends an exclusive domain writes all nodes that carry its token. On Galera, a transaction
+    that continues the domain must write one of them too. Otherwise both may commit on different
+    servers, and some nodes of the domain lack the token.
     """
 
     tenants: dict
@@ -42,27 +42,28 @@ NOTHING = Change({}, {})
 
 
 class Fences:
-    """The fences on some nodes, as claims come and go there.
+    """The exclusive domains on some nodes, as claims start and end there.
 
     The nodes' ``usages`` have the tokens that each carries. Every claim with a token is on a node
-    that carries it: whoever knows all of these nodes, and the claims there, knows whether it was
-    the last one. ``nodes`` are all that one of ``tokens`` is on, or that a new fence is about;
-    ``tenants`` are all claims there: (consumer, node UUID, tokens).
+    that carries it. So all of these nodes with their claims are enough to find out whether a claim
+    was the last one. ``nodes`` are all nodes that carry one of ``tokens``, or that a new exclusive
+    domain contains. ``tenants`` are all claims there: (consumer, node UUID, tokens).
     """
 
     def __init__(self, usages, nodes=(), tenants=(), tokens=()):
-        self.changed = set()  # nodes whose tokens are not what they were
-        self._put: dict = {}  # token -> the Fence that was to be put up, or spread
+        self.changed = set()  # nodes whose tokens have changed
+        self._put: dict = {}  # token -> the Fence that was to be closed or spread
         self._usages, self._tokens = usages, frozenset(tokens)
         self._tenants: dict = {node: {} for node in nodes}  # node -> consumer -> its tokens
         for consumer, node, its in tenants:
             self._tenants[node][consumer] = frozenset(its)
 
     def after(self, changes, put=()):
-        """What it comes to if claims change, and the fences ``put`` are put up.
+        """Returns the Change if claims change and the exclusive domains ``put`` are closed.
 
-        ``changes`` are (consumer, node) -> claim before, claim after. None if a claim would be
-        outside of the fences of its node, or an outsider behind one that is put up. Raises Loose.
+        ``changes`` are (consumer, node) -> claim before, claim after. Returns None if a claim
+        would not have the tokens of its node, or if a domain in ``put`` would contain an outsider.
+        Raises Loose.
         """
         if not (put or self._tenants or self._concerned(changes)):
             return NOTHING
@@ -80,9 +81,12 @@ class Fences:
         return Change(tenants, marks, kept) if self._enters(changes, marks) else None
 
     def spread(self, fence):
-        """What it comes to if the nodes of a fence carry its token too, whoever is there; it must
-        be one of ours. Of a domain that is known, nodes outside of it lose the token if no claim
-        there has it."""
+        """Returns the Change if all nodes of an exclusive domain carry its token, whichever claims
+        are on them.
+
+        The token must be one of ``tokens``. If the domain is known, nodes outside of it lose the
+        token unless a claim there has it.
+        """
         token = fence.token
         if token not in _tokens(self._tenants):
             return NOTHING
@@ -101,11 +105,11 @@ class Fences:
         return Change(self._tenants, dict(sorted(marks.items())), kept)
 
     def swept(self):
-        """What it comes to if those of our tokens end that no claim has."""
+        """Returns the Change that ends those of ``tokens`` that no claim has."""
         return Change(self._tenants, self._without(self._tokens - _tokens(self._tenants)))
 
     def adopt(self, change):
-        """Make it so."""
+        """Apply the change."""
         self._tenants = change.tenants
         for node, tokens in change.marks.items():
             usage = self._usages[node]
@@ -124,7 +128,7 @@ class Fences:
 
     @property
     def standing(self):
-        """Those of the fences that were to be put up which stand, by token, and whose domain is
+        """The exclusive domains that were to be closed and are, by token, if their domain is
         known."""
         alive = self._alive() if self._put else ()
         return {
@@ -135,14 +139,14 @@ class Fences:
 
     @property
     def ended(self):
-        """Those of our tokens that no node carries any more."""
+        """Those of ``tokens`` that no node carries any more."""
         return self._tokens - self._alive() if self._tokens else self._tokens
 
     def _alive(self):
         return {token for usage in self._usages.values() for token in usage.fences}
 
     def _concerned(self, changes):
-        """Whether any of the claims or nodes has to do with fences. Hardly any has, so this is
+        """Whether any of the claims or nodes has a token. Hardly any has, so this check is
         quick."""
         for (_, node), (old, new) in changes.items():
             if (old is not None and old.fences) or (new is not None and new.fences):
@@ -152,8 +156,8 @@ class Fences:
         return False
 
     def _loose(self, changes):
-        """Tokens that claims had which end, or stay without them. Raises Loose for one that is not
-        known."""
+        """Tokens of claims that end, or that stay without them. Raises Loose for an unknown
+        token."""
         found = {token for old, new in changes.values() if old is not None and old.fences
                  for token in old.fences if new is None or token not in new.fences}  # fmt: skip
         if found:
@@ -174,7 +178,7 @@ class Fences:
         return made
 
     def _without(self, tokens):
-        """node UUID -> the tokens that it carries when these end, where that is a difference."""
+        """node UUID -> its tokens after these end; only nodes for which that is a difference."""
         marked = {
             node: usage.fences for node, usage in self._usages.items() if usage.fences & tokens
         }
@@ -187,8 +191,8 @@ class Fences:
         )
 
     def _enters(self, changes, marks):
-        """Whether each claim that comes to a node, or is behind others than before, is behind the
-        node's."""
+        """Whether each claim that enters a node, or changes its tokens, has exactly the node's
+        tokens."""
         for (_, node), (old, new) in changes.items():
             if (
                 new is None

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What an audit looks at, all of it as it was at one moment, and what it may find."""
+"""The data that an audit reads, all from one moment, and the kinds of findings."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -21,8 +21,7 @@ from nova_sched.state.report import Inventory, Report
 
 ERROR, NOTE = 'error', 'note'
 
-# Kinds of findings. What stands here is what the tool says of them, so none of it is without a
-# meaning.
+# Kinds of findings. The tool prints these texts, so each of them must be meaningful.
 DRIFT, CAPACITY, ORPHAN, DUPLICATE, MARK = 'drift', 'capacity', 'orphan', 'duplicate', 'mark'
 OVERDUE, UNLISTED, SHARED, POLICY = 'overdue', 'unlisted', 'shared', 'policy'
 EMPTY_GROUP, OPEN_MOVE, OPEN_RESIZE = 'empty-group', 'open-move', 'open-resize'
@@ -31,35 +30,36 @@ STRAY, FENCE, OUTSIDER, UNFENCED = 'stray', 'fence', 'outsider', 'unfenced'
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Kind:
-    """``repair``: what the audit can do about it; ``advice``: what somebody else can. Empty for
-    nothing."""
+    """``repair``: the audit's repair; ``advice``: a manual repair. Empty for none."""
 
     repair: str = ''
     advice: str = ''
 
 
 KINDS = {
-    DRIFT: Kind('the use that claims are judged by is added up again'),
+    DRIFT: Kind('the recorded usage of the node is computed again'),
     CAPACITY: Kind(
-        advice='the node takes nothing more until it fits again: move instances away, or correct its figures'
+        advice='the node gets no more claims until its usage fits again: move instances away, '
+        'or correct its inventories'
     ),
     ORPHAN: Kind('the claim ends'),
     DUPLICATE: Kind('the older claims end'),
-    MARK: Kind('the mark is set anew'),
+    MARK: Kind('the mark is set again'),
     OVERDUE: Kind('the claim ends, as any running scheduler would end it'),
     UNLISTED: Kind(
-        advice="the node's next report ends it; if it does not: nova-sched-manage claim release --force"
+        advice="the node's next report ends it; if it does not: "
+        'nova-sched-manage claim release --force'
     ),
     SHARED: Kind(
         advice='move one of the instances away, or end a claim whose instance is not there:'
         ' nova-sched-manage claim release'
     ),
     POLICY: Kind(advice='move members to other hosts'),
-    EMPTY_GROUP: Kind('the group is forgotten, as schedulers do from time to time'),
+    EMPTY_GROUP: Kind('the group is removed, as schedulers do from time to time'),
     OPEN_MOVE: Kind(advice='confirm the move, or take it back'),
     OPEN_RESIZE: Kind(advice='confirm the resize, or take it back'),
     STRAY: Kind('the claim ends'),
-    FENCE: Kind('the fence ends'),
+    FENCE: Kind('the exclusive domain ends'),
     OUTSIDER: Kind(advice='move the instance away, or the members of the group'),
     UNFENCED: Kind(advice='plan the group again: nova-sched-manage group update'),
 }
@@ -82,7 +82,7 @@ class Node:
 
     @property
     def place(self):
-        """The host, and the node where that has another name."""
+        """The host, and the node name where it differs."""
         return self.host if self.nodename == self.host else f'{self.host} / {self.nodename}'
 
 
@@ -91,8 +91,8 @@ class Snapshot:
     """All nodes by UUID, claims (oldest first), hard policies of server groups, and records of top
     groups.
 
-    ``marks`` has for each claim, by its UUID, the consumer that the database keeps from a second
-    claim that is not confirmed; None for nobody.
+    ``marks`` maps each claim's UUID to the consumer in its column ``unconfirmed``, or None. The
+    database rejects a second claim with the same value.
     """
 
     nodes: Mapping[str, Node]
@@ -104,10 +104,11 @@ class Snapshot:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong: ``words`` for people, both sides' figures for scripts.
+    """One contradiction: ``words`` is text for operators; the values of both sides are for
+    scripts.
 
-    ``found`` is what the snapshot records, ``expected`` what its other rows, or a rule, come to. A
-    note is no error: something to know, or that will pass.
+    ``found`` is the value in the snapshot. ``expected`` is the value that its other rows, or a
+    rule, require. A note is not an error: it is information, or a state that will pass.
     """
 
     kind: str
@@ -123,7 +124,7 @@ class Finding:
 
     @property
     def about(self):
-        """What tells it from other findings, whatever the figures are."""
+        """Identifies the finding, whatever the values are."""
         return self.kind, self.node_uuid, self.consumer_uuid, self.claim_uuid, self.group_uuid
 
     @property
@@ -132,10 +133,10 @@ class Finding:
 
     @property
     def repair(self):
-        """What the audit can do about it; empty for nothing."""
+        """The audit's repair; empty for none."""
         return KINDS[self.kind].repair
 
     @property
     def advice(self):
-        """What somebody else can do about it; empty for nothing."""
+        """The manual repair; empty for none."""
         return KINDS[self.kind].advice

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The judgement on a batch of placements, given the nodes' true state: pure, and the same in every
+"""Validates a batch of placements against the nodes' current state. Pure, and the same in every
 store."""
 
 import dataclasses
@@ -21,11 +21,11 @@ from nova_sched.objects.claim import PENDING, PLANNED, Claim
 
 @dataclasses.dataclass(slots=True)
 class NodeUsage:
-    """One node during a judgement: its inventories, use by resource class, generation, and host.
+    """One node during validation: its inventories, usage by resource class, generation, and host.
 
-    ``pieces_at`` is the generation at which CPUs, pages or devices were last taken there, or
-    reported anew. ``fences`` are tokens; ``foreign_instances`` is how many instances are there
-    that nobody claimed.
+    ``pieces_at`` is the generation at which CPUs, pages or devices were last taken or reported
+    there. ``fences`` are the tokens of exclusive domains. ``foreign_instances`` is the number of
+    instances on the node without a claim.
     """
 
     inventories: dict
@@ -54,7 +54,7 @@ class NodeUsage:
 class Held:
     """The claims of the consumers in question, and how the batch changes them.
 
-    ``added`` and ``removed`` are the difference to the beginning, by (consumer, node).
+    ``added`` and ``removed`` are the difference from the initial state, by (consumer, node).
     """
 
     def __init__(self, claims):
@@ -68,12 +68,12 @@ class Held:
 
     @property
     def changes(self):
-        """The difference to the beginning: (consumer, node) -> claim before, claim after."""
+        """The difference from the initial state: (consumer, node) -> claim before, claim after."""
         keys = dict.fromkeys((*self.removed, *self.added))
         return {key: (self.removed.get(key), self.added.get(key)) for key in keys}
 
     def put(self, key, claim):
-        """Make the claim of (consumer, node) this one; None ends it."""
+        """Replace the claim of (consumer, node) with this one; None ends it."""
         mine = self._claims.setdefault(key[0], {})
         old = mine.pop(key[1], None)
         if old is not None and key not in self.added:
@@ -83,10 +83,10 @@ class Held:
             mine[key[1]] = self.added[key] = claim
 
     def stamp(self, now_s):
-        """Let the claims that are new, or other ones than before, be so from this moment on.
+        """Stamp the claims that are new or changed with this time.
 
-        So does what a consumer has beside a claim that ended or changed: a word from before that
-        moment may know nothing of it.
+        The other claims of a consumer are also stamped if one of its claims ended or changed: a
+        message from before that time may not know of the change.
         """
         for consumer in {consumer for consumer, _ in self.removed}:
             for claim in list(self.of(consumer).values()):
@@ -99,13 +99,14 @@ class Held:
 
 
 def judge(placements, usages, held, circles=None, records=None, fences=None, now_s=0.0):
-    """Judge placements one after the other; returns an Outcome for each.
+    """Validate placements one after the other; returns an Outcome for each.
 
     ``usages`` (node UUID to NodeUsage), ``held`` (Held), ``circles`` (group UUID to
     ServerGroupMembers) and ``records`` (UUID to Record, None where there is none) cover every
     node, consumer, policy and record that the placements name, and every node where such a
-    consumer holds a claim; ``fences`` (Fences) cover what they put up. All are brought to what
-    they are afterwards; ``now_s`` is when that is. Raises Loose.
+    consumer holds a claim. ``fences`` (Fences) cover the exclusive domains that the placements
+    close. All of them are updated to the state after the batch; ``now_s`` is the time of that
+    state. Raises Loose.
     """
     court = _BatchValidator(usages, held, circles, records, fences)
     won = [court.judge(placement) for placement in placements]
@@ -120,7 +121,7 @@ def judge(placements, usages, held, circles=None, records=None, fences=None, now
 
 
 def stale(placement, circles, held):
-    """Nodes whose facts the loser of a placement may have been wrong about."""
+    """Nodes whose data may have been outdated for a placement that lost."""
     nodes = {claim.node_uuid for claim in (*placement.claims, *unknown(placement, held))}
     nodes |= {node for _, node in placement.takes}
     nodes |= {old.node_uuid for old in elsewhere(placement, held)}
@@ -131,7 +132,7 @@ def stale(placement, circles, held):
 def unknown(placement, held):
     """Pending claims that must not end for this placement: its scheduler did not know of them.
 
-    A message may come twice, and one that was held up may come after its caller has asked again.
+    A message may arrive twice, and a delayed one may arrive after its caller has asked again.
     """
     return [
         old
@@ -144,8 +145,8 @@ def unknown(placement, held):
 
 
 def elsewhere(placement, held):
-    """Confirmed claims of consumers that are to have none: on other nodes, or wherever they
-    are."""
+    """Confirmed claims that consumers of a new placement must not have: on other nodes, or on any
+    node."""
     return [
         old
         for claim in (placement.claims if placement.new or placement.unplaced else ())
@@ -157,7 +158,7 @@ def elsewhere(placement, held):
 
 
 class _BatchValidator:
-    """What one batch is judged by, as it changes from placement to placement."""
+    """The state that one batch is validated against; each placement that wins updates it."""
 
     def __init__(self, usages, held, circles, records, fences):
         self._usages, self._held = usages, held
@@ -167,22 +168,21 @@ class _BatchValidator:
         self._kept = set[str]()
 
     def judge(self, placement):
-        """Whether the placement is won; then it is booked."""
+        """Returns whether the placement wins, and applies it if so."""
         changes = self._changes(placement)
         if not elsewhere(placement, self._held):
             if self._was_done(placement, changes):
                 return True
             if self._is_as_seen(placement) and self._settle(placement, changes):
                 return True
-        # What it would have freed, those after it may have picked.
+        # Placements after this one may have picked the CPUs or devices that it would have freed.
         self._kept |= {
             node for (_, node), (old, _) in changes.items() if old is not None and old.all_parts
         }
         return False
 
     def _was_done(self, placement, changes):
-        """Whether there is nothing left to do: its claims are there, or it changed a record
-        alone."""
+        """Whether there is nothing left to do: its claims exist, or it changed only a record."""
         if placement.serial is None or changes:
             return not changes
         stored = self.records[placement.guarded_by]
@@ -193,7 +193,7 @@ class _BatchValidator:
         )
 
     def _is_as_seen(self, placement):
-        """Whether all is there that the placement was decided by."""
+        """Whether the state that the placement was decided from still holds."""
         guarded = placement.serial is not None
         if guarded and _serial(self.records[placement.guarded_by]) != placement.serial:
             return False
@@ -206,8 +206,8 @@ class _BatchValidator:
         return claim is not None and claim.state == PLANNED
 
     def _settle(self, placement, changes):
-        """Bring the placement about, if it keeps policies, fences and capacity; say whether it
-        does."""
+        """Apply the placement if it keeps policies, exclusive domains and capacity; return whether
+        it does."""
         circles = self._regrouped(changes)
         if circles is None:
             return False
@@ -222,7 +222,8 @@ class _BatchValidator:
         return True
 
     def _changes(self, placement):
-        """(consumer, node) -> claim before, claim after: what the placement would bring about."""
+        """(consumer, node) -> claim before, claim after: the changes that the placement would
+        make."""
         held, changes = self._held, {}
         for consumer, node in placement.releases:
             if node in held.of(consumer):
@@ -239,7 +240,7 @@ class _BatchValidator:
         return {key: pair for key, pair in changes.items() if pair[0] != pair[1]}
 
     def _regrouped(self, changes):
-        """Group UUID -> its circle after the changes; None if that would break a policy."""
+        """Group UUID -> its members after the changes; None if that would break a policy."""
         moves: dict[str, list] = {}
         for (consumer, node), (old, new) in changes.items():
             left, entered = (one and one.group_uuid for one in (old, new))
@@ -256,11 +257,11 @@ class _BatchValidator:
         return after
 
     def _is_current(self, placement):
-        """Nobody has taken CPUs or devices on the nodes since some were picked there.
+        """Whether no other claim has taken CPUs or devices on the nodes since they were picked.
 
-        What the batch itself does there does not count: its placements were made one after the
-        other. On the nodes ``kept`` it has not done what those after it count on. A node that left
-        is for the amounts to find out.
+        Changes by the batch itself do not count: its placements were made one after the other. The
+        exceptions are the nodes in ``_kept``: there a lost placement has not freed what later
+        placements count on. A removed node is left to the check of the amounts.
         """
         return all(
             node not in self._usages
@@ -269,7 +270,7 @@ class _BatchValidator:
         )
 
     def _book(self, changes):
-        """Bring the changes about if they fit; say whether they did."""
+        """Apply the changes if they fit; return whether they did."""
         usages, booked = self._usages, []
         for (_, node), (old, _) in changes.items():
             if old is not None:
@@ -290,8 +291,10 @@ class _BatchValidator:
 
 
 def _after(old, claim, released):
-    """What stands on a node after a claim there, given the consumer's older one and whether that
-    one ends."""
+    """The claim on a node after a new claim there.
+
+    ``old`` is the consumer's older claim there; ``released`` is whether that one ends.
+    """
     if old is None:
         return claim
     if released and old.uuid != claim.uuid:
@@ -304,8 +307,8 @@ def _serial(record):
 
 
 def _next(placement, stored):
-    """The record that the placement makes of the stored one; its definition None where it
-    stays."""
+    """The record that the placement makes of the stored one; a definition of None keeps the stored
+    one."""
     record = stored if placement.record is None else placement.record
     definition = record.definition
     if definition is None and stored is not None:
@@ -314,7 +317,7 @@ def _next(placement, stored):
 
 
 def _same(one, other):
-    """Whether two records are the same but for their definitions, which nobody may have read."""
+    """Whether two records are equal except for their definitions, which may not have been read."""
     return dataclasses.replace(one, definition=None) == dataclasses.replace(other, definition=None)
 
 

@@ -9,8 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What befalls claims after they were made: each event as a function from a claim to what becomes
-of it."""
+"""Changes of existing claims: each event as a function from a claim to its new state."""
 
 import dataclasses
 
@@ -19,8 +18,10 @@ from nova_sched.claims.reconcile import keeps_source
 
 
 def amend(claims, change, usages, held, now_s):
-    """Let ``change`` make of each claim another one, or None; returns those that it changed, as
-    they were."""
+    """Apply ``change`` to each claim: it returns the new claim, or None.
+
+    Returns the claims that it changed, as they were.
+    """
     changed = [(claim, after) for claim in claims if (after := change(claim)) != claim]
     for before, after in changed:
         usage = usages[before.node_uuid]
@@ -38,7 +39,7 @@ def leaving(claims, keys, absent=False, meant=ANY):
     """The change that ends the claims of these keys that are ``meant``, given all claims of their
     consumers.
 
-    ``absent``: not those that are not confirmed, nor those that a move keeps.
+    ``absent``: claims stay that are not confirmed, or that a move keeps.
     """
 
     def change(claim):
@@ -54,8 +55,8 @@ def finishing(claims, node_uuids, meant=ANY):
     """The change that settles a consumer's move or resize, given all its claims: it stays on these
     nodes.
 
-    What it was claimed for since then goes on: this may be the late word on a move that reports
-    have settled. Nothing changes if the claims on the nodes are not ``meant``.
+    Claims made since then continue: this may be a late message about a move that reports have
+    settled. Nothing changes if the claims on the nodes are not ``meant``.
     """
     node_uuids = {
         one.node_uuid for one in claims if one.node_uuid in node_uuids and meant.covers(one)
@@ -75,8 +76,9 @@ def reverting(claims, meant=ANY):
     """The change that takes a consumer's last move or resize back, if it is ``meant``, given all
     of its claims.
 
-    A consumer that is on the node of its move, and nowhere else any more, stays there. Where it
-    comes back to, a report from before that may still be on its way, as after ``Claim.confirmed``.
+    A consumer that has a confirmed claim on the node of its move, and no other claim, stays there.
+    On the node that it returns to, an earlier report may still arrive, as after
+    ``Claim.confirmed``.
     """
     last = max((claim for claim in claims if claim.move or claim.resizing), key=_age, default=None)
 

@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A claim store in this process: for trials, simulations and tests; it keeps the whole
-contract."""
+"""A claim store in this process: for trials, simulations and tests. It implements the whole
+interface."""
 
 import dataclasses
 import math
@@ -29,7 +29,7 @@ from nova_sched.objects.claim import PLANNED, Claim
 
 
 class MemoryClaimStore(ClaimStore):
-    """Claims and node facts in dictionaries, one lock round each method."""
+    """Claims and node data in dictionaries, with one lock around each method."""
 
     def __init__(self, clock=None):
         self.clock = clock
@@ -38,19 +38,19 @@ class MemoryClaimStore(ClaimStore):
         self._made_s, self._lists_s = (
             {},
             {},
-        )  # when nodes were made (UUID), when lists of instances came (host)
+        )  # when nodes were made (UUID), when lists of instances arrived (host)
         self._names = {}  # (host, nodename) -> UUID
         self._claims = {}  # node UUID -> consumer -> Claim
-        # node UUID -> the generation at which pieces were last taken or reported anew
+        # node UUID -> the generation at which pieces were last taken or reported
         self._pieces_at = {}
         self._places = {}  # consumer -> UUIDs of nodes
         self._last_generation = (
-            0  # of all nodes that left: one that comes back must not look like it
+            0  # of all removed nodes: a node that returns must have a higher one
         )
         self._services, self._aggregates, self._instances = {}, {}, {}
         self._records = {}  # UUID -> Record
         self._members = {}  # UUID of a top group -> keys of its members' claims
-        self._fenced = set()  # UUIDs of nodes with fences
+        self._fenced = set()  # UUIDs of nodes with tokens of exclusive domains
         self._domains = {}  # token -> Domain
 
     def now_s(self):
@@ -121,7 +121,8 @@ class MemoryClaimStore(ClaimStore):
             ]
 
     def _fences(self, nodes, claims, fenced=()):
-        """The usages of nodes, and their fences: with what it takes to end those of the claims."""
+        """The usages of nodes, and their exclusive domains, with the data to end those of the
+        claims."""
         tokens = {token for claim in claims for token in claim.fences}
         watched = set(fenced) | (self._fenced if tokens else set())
         usages = self._usages(watched.union(nodes))
@@ -167,7 +168,7 @@ class MemoryClaimStore(ClaimStore):
         self._touch({node for node, usage in usages.items() if usage.changed})
 
     def _mark(self, fences):
-        """Let nodes carry these tokens."""
+        """Set the tokens of nodes."""
         for node, tokens in fences.items():
             self._nodes[node] = dataclasses.replace(self._nodes[node], fences=tokens)
             self._fenced.discard(node)
@@ -184,10 +185,9 @@ class MemoryClaimStore(ClaimStore):
         return changed
 
     def _unfence(self, ended, raised=frozenset()):
-        """End fences whose last claims are among these, which ended; returns the nodes that this
-        changed.
+        """End exclusive domains whose last claims are among ``ended``; returns the changed nodes.
 
-        Those ``raised`` have their new generation already.
+        The nodes in ``raised`` have their new generation already.
         """
         if not any(claim.fences for claim in ended):
             return set()
@@ -225,10 +225,9 @@ class MemoryClaimStore(ClaimStore):
         )
 
     def _enter(self, uuids, raised=frozenset()):
-        """Let nodes carry the tokens of the domains that they are in; returns those that this
-        changed.
+        """Set the tokens of nodes by the domains that they are in; returns the changed nodes.
 
-        Those ``raised`` have their new generation already.
+        The nodes in ``raised`` have their new generation already.
         """
         if self.locator is None or not self._domains:
             return set()
@@ -366,14 +365,15 @@ class MemoryClaimStore(ClaimStore):
             return [facts[report.node_uuid] for report in reports]
 
     def _place(self, uuid):
-        """What a node tells of where it is; None for one that is not known."""
+        """The node's host, name and reported domains; None if the node is not known."""
         if self.locator is None or uuid not in self._nodes:
             return None
         report = self._nodes[uuid].report
         return report.host, report.nodename, self.locator.told(report)
 
     def _report(self, uuid, report, now_s, ended):
-        """What the store knows of the node then; adds the claims that this ends to ``ended``."""
+        """Returns the node's data after the report; adds the claims that this ends to
+        ``ended``."""
         last = self._nodes.get(uuid)
         if last is not None and not report.order.is_after(last.report.order, last.seen_s):
             return dataclasses.replace(self._facts(uuid), stale=True)
@@ -428,7 +428,7 @@ class MemoryClaimStore(ClaimStore):
             return True
 
     def _forget(self, uuid):
-        """Forget a node; returns the claims that end with it."""
+        """Remove a node; returns the claims that end with it."""
         facts = self._nodes.pop(uuid)
         self._last_generation = max(self._last_generation, facts.generation)
         del self._names[facts.report.host, facts.report.nodename]
@@ -472,7 +472,7 @@ class MemoryClaimStore(ClaimStore):
             return {uuid: (facts.generation, facts.seen_s) for uuid, facts in self._nodes.items()}
 
     def look(self, nodes):
-        """As a store of its own for everybody who asks: the small tables come whole each time."""
+        """Each caller has its own store here, so the small tables are always returned whole."""
         with self._lock:
             return Changes(
                 nodes=tuple(self._facts(uuid) for uuid in nodes if uuid in self._nodes),

@@ -9,11 +9,10 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Which claims a caller means, where claims have changed since it asked.
+"""The claims that a caller means, if claims have changed since it sent its message.
 
-A message may come late or twice. ``since_s`` is the moment, by the store's clock, after which it
-was certainly sent (see engine.received). What has changed after that moment, the sender may not
-have known.
+A message may arrive late or twice. ``since_s`` is the time, by the store's clock, after which it
+was certainly sent (see engine.received). The sender may not know of changes after that time.
 """
 
 import math
@@ -21,21 +20,21 @@ from typing import NamedTuple
 
 
 class Meant(NamedTuple):
-    """The claims that a word is about: the one of the UUID ``name``, or of None, those that its
-    sender knew."""
+    """The claims that a message is about: the claim with UUID ``name``; without ``name``, the
+    claims that its sender knew."""
 
     name: str | None = None
     since_s: float = math.inf
 
     def covers(self, claim):
-        """Whether the word is about this claim, or about what is open on it."""
+        """Whether the message is about this claim, or about its open resize."""
         if self.name is not None:
             return claim.is_named(self.name)
         return (claim.changed_s if claim.resizing else claim.created_s) <= self.since_s
 
     def may_end(self, claim):
-        """Whether the word ends this claim: a confirmed one, only if the word is newer than its
-        confirmation."""
+        """Whether the message ends this claim: a confirmed one, only if the message is newer than
+        its confirmation."""
         if self.name is not None and not claim.is_named(self.name):
             return False
         is_safe = self.name is not None and not claim.is_confirmed

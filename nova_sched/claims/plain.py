@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A claim as plain values, for whoever hands it on as JSON, and back."""
+"""Converts a claim to plain values that JSON has, and back."""
 
 import dataclasses
 from typing import Any
@@ -18,7 +18,7 @@ from nova_sched.hardware.machine import HardwareAllocation
 from nova_sched.objects.claim import Claim, Resizing
 
 NAMES = tuple(field.name for field in dataclasses.fields(Claim))
-# What most claims have, and what is not written for them.
+# The values that most claims have; they are not written.
 USUAL: dict[str, Any] = {
     'parts': None,
     'counted': False,
@@ -34,7 +34,7 @@ USUAL: dict[str, Any] = {
 
 
 def to_plain(claim):
-    """The claim's fields by name, as values that JSON has; what is usual is left out."""
+    """The claim's fields by name, as values that JSON has; default values are left out."""
     plain = {
         name: value
         for name in NAMES
@@ -52,8 +52,10 @@ def to_plain(claim):
 
 
 def from_plain(plain):
-    """The claim of what ``to_plain`` made. Raises TypeError, ValueError or SchedError for anything
-    else."""
+    """The claim from the values that ``to_plain`` made.
+
+    Raises TypeError, ValueError or SchedError for any other value.
+    """
     fields = dict(plain)
     for name, kind in (('parts', HardwareAllocation), ('resizing', Resizing)):
         if fields.get(name) is not None:

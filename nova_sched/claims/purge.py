@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Forgets what nobody has a claim in any more; any scheduler may do it, and none must."""
+"""Removes groups and exclusive domains without claims. Any scheduler may do it; none has to."""
 
 import contextlib
 from typing import NamedTuple
@@ -26,8 +26,8 @@ from nova_sched.db.tables import CLAIMS, SERVER_GROUPS, TOP_GROUPS
 
 
 class Kind(NamedTuple):
-    """A kind of groups: what finds those without members, locks some, tells who has members, and
-    ends."""
+    """A kind of groups: the statements that find groups without members, lock groups, find groups
+    with members, and delete groups."""
 
     empty: sa.Select
     lock: bulk.Select
@@ -50,12 +50,11 @@ TOP = _kind(TOP_GROUPS, CLAIMS.c.top_group, TOP_GROUPS.c.deleted)
 
 
 def forget_groups(sessions):
-    """Drop the rows of groups in which nobody has a claim: server groups, and top groups that are
-    deleted.
+    """Delete the rows of groups without claims: server groups, and top groups that are deleted.
 
-    Returns how many. A scheduler that places the first member of a server group again finds no row
-    then, and makes one. ``sessions`` are those of nova_sched.db. Raises what a transaction of
-    theirs raises.
+    Returns the number of groups. A scheduler that places the first member of a server group again
+    finds no row, and makes one. ``sessions`` are those of nova_sched.db. Raises the errors of
+    their transactions.
     """
     return _forget(sessions, SERVER) + _forget(sessions, TOP)
 
@@ -73,7 +72,8 @@ def _forget(sessions, kind):
 
 def _forget_some(sessions, kind, uuids):
     with sessions.transaction() as connection:
-        # Who holds a row may be about to place a member, so look again behind the lock.
+        # A transaction that locks a row may be about to place a member, so read again after the
+        # lock.
         there = {uuid for (uuid,) in kind.lock.run(connection, uuids)}
         used = {row[0] for row in sql.rows(connection, kind.in_use, there)}
         kind.end.run(connection, sorted(there - used))
@@ -81,8 +81,8 @@ def _forget_some(sessions, kind, uuids):
 
 
 def end_fences(sessions):
-    """End fences that no claim is behind any more. Whoever ends the last claim does it; unless by
-    force."""
+    """End exclusive domains without claims. Usually the transaction that ends the last claim does
+    it, but a forced release does not."""
     with sessions.transaction(reads=True) as connection:
         carried = groups.carried(connection)
         borne = {
@@ -92,7 +92,7 @@ def end_fences(sessions):
         }
     loose = frozenset().union(*carried.values()) - borne
     if loose:
-        # Who brings one of them to more nodes at this moment has a claim behind it.
+        # A transaction that adds nodes to one of them at this moment has a claim in it.
         with contextlib.suppress(Loose), sessions.transaction() as connection:
             nodes = groups.marked(connection, loose)
             usages = sql_nodes.lock(connection, nodes)

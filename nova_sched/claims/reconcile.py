@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A node's report against the claims on it: which are settled, and what use nobody claimed."""
+"""Compares a node's report with the claims on it: settles claims and computes unclaimed usage."""
 
 import dataclasses
 import math
@@ -21,10 +21,9 @@ from nova_sched.state.report import Report
 
 
 class Settled(NamedTuple):
-    """``claims`` by consumer as they are after the report, ``ended`` those that it ends, as they
-    were.
+    """``claims`` by consumer as they are after the report; ``ended`` as they were before it.
 
-    ``foreign`` is use by resource class.
+    ``foreign`` is usage by resource class.
     """
 
     claims: Mapping[str, Claim]
@@ -33,12 +32,12 @@ class Settled(NamedTuple):
     foreign_instances: int
 
     def changed(self, before):
-        """The claims that are not what they were."""
+        """The claims that differ from ``before``."""
         return [claim for consumer, claim in self.claims.items() if claim != before[consumer]]
 
 
 def newest(reports):
-    """node UUID -> the newest of its reports; the last one, where nothing tells."""
+    """node UUID -> the newest of its reports; the last one, if the order is unknown."""
     found: dict[str, Report] = {}
     for report in reports:
         last = found.get(report.node_uuid)
@@ -48,11 +47,10 @@ def newest(reports):
 
 
 def absent(report, claims):
-    """Consumers that the node had, and does not list any more: their claims end, but for open
-    moves.
+    """Consumers that the node had and no longer lists: their claims end, except for open moves.
 
-    The first report after a caller has confirmed a claim may be older than that, and ends nothing;
-    nor does one that may have been sent before the claim last changed.
+    The first report after a caller has confirmed a claim may be older than the confirmation, and
+    ends nothing. Nor does a report that may have been sent before the claim last changed.
     """
     if report.instances is None:
         return []
@@ -67,18 +65,18 @@ def absent(report, claims):
 
 
 def keeps_source(claim, consumer, node_uuid):
-    """Whether a claim keeps alive the one that its consumer has on that other node."""
+    """Whether a claim keeps alive its consumer's claim on that other node."""
     return claim.keeps_source and claim.consumer_uuid == consumer and claim.node_uuid != node_uuid
 
 
 def settle(report, claims, moving=frozenset(), now_s=0.0):
     """Settle the claims (by consumer) of the node that made the report.
 
-    With a list of instances: a claim whose instance is listed is confirmed, a confirmed one that
-    is not listed any more ends, and one that the node does not know of yet stays as it is. Without
-    a list, nothing changes state, and the confirmed claims explain the use. Those ``moving``, by
-    (consumer, node), stay, listed or not. A resize in place that nobody settled in time is taken
-    back: what it really takes is in the report.
+    With a list of instances: a claim whose instance is listed is confirmed. A confirmed claim that
+    is no longer listed ends. A claim that the node does not know yet stays as it is. Without a
+    list, no state changes, and the confirmed claims explain the usage. The claims in ``moving``,
+    by (consumer, node), stay, listed or not. A resize in place that was not settled in time is
+    taken back: the report has its real usage.
     """
     gone = {
         consumer
@@ -112,12 +110,12 @@ def settle(report, claims, moving=frozenset(), now_s=0.0):
 
 
 def foreign_use(report, explained):
-    """Use that the node reports and neither its reserve nor these claims explain; never
+    """Usage that the node reports in excess of its reserved amounts and of these claims; never
     negative."""
     claimed = dict.fromkeys(report.used, 0)
     for claim in explained:
         for name, amount in claim.resources.items():
-            # A node that does not count dedicated CPUs apart counts them among its vCPUs.
+            # A node that does not count dedicated CPUs separately counts them among its vCPUs.
             counted = VCPU if name == PCPU and PCPU not in report.used else name
             claimed[counted] = claimed.get(counted, 0) + amount
     return {

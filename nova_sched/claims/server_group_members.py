@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Who is in a server group and where, and whether its policy lets one more in."""
+"""The members of a server group with their nodes, and whether its policy admits one more."""
 
 from collections.abc import Iterable, Sequence
 
@@ -18,7 +18,7 @@ from nova_sched.state.request import AFFINITY
 
 
 class ServerGroupMembers:
-    """The members of a server group: on which nodes each has claims, node UUID -> host."""
+    """The members of a server group: the nodes of each member's claims, node UUID -> host."""
 
     def __init__(self, policy: Policy, members: Iterable[Sequence[str]] = ()):
         """``members``: (consumer, node UUID, host) of each claim."""
@@ -29,14 +29,14 @@ class ServerGroupMembers:
 
     @property
     def nodes(self):
-        """UUIDs of all nodes where members are."""
+        """UUIDs of all nodes with members."""
         return {node for mine in self._nodes.values() for node in mine}
 
     def holds(self, consumer, node):
         return node in self._nodes.get(consumer, ())
 
     def after(self, moves):
-        """The circle after moves: (consumer, node UUID, host), the host None for a claim that
+        """The members after moves: (consumer, node UUID, host); the host is None for a claim that
         ends."""
         made = ServerGroupMembers(self.policy)
         made._nodes = dict(self._nodes)
@@ -50,8 +50,8 @@ class ServerGroupMembers:
     def admits(self, consumer, node, host):
         """Whether the policy is kept with the consumer there.
 
-        Members of an affinity group are where each of the others is, and is for sure: not on one
-        of two hosts that another one moves between.
+        In an affinity group, the host must be certain for each other member. One of two hosts that
+        another member moves between is not certain.
         """
         others = [nodes for other, nodes in self._nodes.items() if other != consumer]
         if self.policy.kind == AFFINITY:

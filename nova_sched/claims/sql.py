@@ -11,7 +11,7 @@
 # under the License.
 """The claim store in a database that many schedulers share.
 
-Every method locks what it touches in a fixed order, judges what it read, and writes the
+Every method locks the rows it needs in a fixed order, validates the data it read, and writes the
 difference: a constant number of statements for a batch of any size.
 """
 
@@ -60,15 +60,15 @@ from nova_sched.objects.claim import PLANNED
 
 
 class _Lost(Exception):
-    """A placement was lost, and to judge it for good takes more than was read."""
+    """A placement was lost, and the final decision needs more data than was read."""
 
 
-# How often others may bring a fence to more nodes while its last claim ends.
+# How many times other schedulers may add an exclusive domain's nodes while its last claim ends.
 TRIES = 5
 
 
 def _until_known(work):
-    """What ``work`` returns, given the tokens whose fences may end with it: nearly always none
+    """Returns the result of ``work``, given the tokens that may end with it: nearly always none
     do."""
     tokens: frozenset[str] = frozenset()
     for _ in range(TRIES):
@@ -76,7 +76,7 @@ def _until_known(work):
             return work(tokens)
         except Loose as found:
             tokens |= found.tokens
-    raise errors.StoreBusy('other schedulers change the same fences now')
+    raise errors.StoreBusy('other schedulers change the same exclusive domains now')
 
 
 def _claims_of(consumer):
@@ -94,9 +94,9 @@ class SqlClaimStore(ClaimStore):
     # Claims.
 
     def commit(self, placements):
-        # Nearly every consumer is new. To find that out costs no question: the table refuses what
-        # would be a second claim of a consumer, and who loses may have to thank a claim of its own
-        # for that.
+        # Nearly every consumer is new, and no query is needed to find that out: the table rejects
+        # a second claim of a consumer. A placement may also lose because of its consumer's own
+        # older claim.
         try:
             if not domains.is_closing(placements) and not any(one.releases for one in placements):
                 return self._commit(placements, ask=False)
@@ -110,7 +110,7 @@ class SqlClaimStore(ClaimStore):
             ) from error
 
     def _commit(self, placements, ask, tokens=frozenset()):
-        """Judge and write placements; ``ask`` whether their consumers hold claims already.
+        """Validate and write placements; ``ask`` whether their consumers hold claims already.
 
         ``tokens``: see _until_known.
         """
@@ -131,7 +131,7 @@ class SqlClaimStore(ClaimStore):
             put = [fence for one in placements for fence in one.fences]
             watched = groups.watched(connection, tokens, put)
             usages, now_s = self._lock(connection, nodes | watched)
-            # Behind the lock: what another scheduler did before it counts.
+            # Read after the lock, so that changes by other schedulers before it count.
             found = sql.read_claims(connection, sql.CLAIMS_OF, consumers) if ask else ()
             self._end_orphans(connection, found, nodes - usages.keys())
             held = Held(claim for claim in found if claim.node_uuid in usages)
@@ -162,8 +162,7 @@ class SqlClaimStore(ClaimStore):
         return usages, now_s if self.clock is None else self.clock()
 
     def _end_orphans(self, connection, claims, gone):
-        """End claims on nodes that are gone: with them, their consumers could not be claimed
-        for."""
+        """End claims on removed nodes: they would block new claims of their consumers."""
         orphans = [claim.uuid for claim in claims if claim.node_uuid in gone]
         sql.END_CLAIMS.run(connection, sorted(orphans))
 
@@ -172,8 +171,10 @@ class SqlClaimStore(ClaimStore):
         return bool(sql.CONSUMERS_WITH_CLAIMS.run(connection, consumers))
 
     def _lock_groups(self, connection, placements):
-        """Circles of all groups with a policy, which nobody else can enter before this transaction
-        ends."""
+        """The members of all groups with a policy.
+
+        No other transaction can add members before this one ends.
+        """
         policies = {policy.group_uuid: policy for one in placements for policy in one.policies}
         if not policies:
             return {}
@@ -194,7 +195,7 @@ class SqlClaimStore(ClaimStore):
             connection.execute(sql.RAISE_GROUPS, {'given': chunk})
 
     def _refreshed(self, placements, outcomes, circles, held):
-        """The outcomes, those of losers with all that they may have been wrong about."""
+        """The outcomes; those of lost placements with all data that may have been outdated."""
         wanted = [set() if outcome.won else stale(one, circles, held)
                   for one, outcome in zip(placements, outcomes, strict=True)]  # fmt: skip
         nodes = set().union(*wanted)
@@ -248,8 +249,8 @@ class SqlClaimStore(ClaimStore):
     def _amend(self, read, changing, first=lambda connection: None):
         """Change the claims that ``read`` finds; returns those that were changed, as they were.
 
-        ``changing`` makes of them the change: a function from a claim to what becomes of it.
-        ``first`` is done before them.
+        ``changing`` takes these claims and returns the change: a function from a claim to its new
+        state. ``first`` is called before.
         """
         return _until_known(lambda tokens: self._amend_once(read, changing, first, tokens))
 
@@ -328,8 +329,8 @@ class SqlClaimStore(ClaimStore):
     # Nodes.
 
     def _given(self, now_s):
-        """The time that is given, or that of a clock that stands in for the database's; None: its
-        own."""
+        """The given time, or that of a clock that replaces the database's; None: the database's
+        clock."""
         return self.clock() if now_s is None and self.clock is not None else now_s
 
     def report(self, reports, now_s=None):
@@ -426,16 +427,17 @@ class SqlClaimStore(ClaimStore):
         return is_kept
 
     def _replace(self, table, name, condition, change):
-        """Put in place of a row what ``change`` makes of it, unless that is the same.
+        """Replace a row with the result of ``change``, unless that is the same.
 
-        Every worker hears the same casts.
+        Every worker receives the same casts.
         """
         with self._sessions.transaction() as connection:
             self._put_row(connection, table, name, condition, change)
 
     def _put_row(self, connection, table, name, condition, change):
         """The same in a transaction; returns the row that was there, or None."""
-        # The revision's row is the lock: two workers that hear one cast write one after the other.
+        # The revision's row is the lock: two workers that receive one cast write one after the
+        # other.
         connection.execute(sa.select(REVISIONS).where(REVISIONS.c.name == name).with_for_update())
         found = connection.execute(sa.select(table).where(condition)).mappings().first()
         there = dict(found) if found else None
@@ -452,7 +454,7 @@ class SqlClaimStore(ClaimStore):
             connection.execute(bump)
         return there
 
-    # What others changed.
+    # Changes by other schedulers.
 
     def digest(self):
         with self._sessions.transaction(reads=True) as connection:
@@ -461,7 +463,7 @@ class SqlClaimStore(ClaimStore):
 
     def heads(self):
         with self._sessions.transaction(reads=True) as connection:
-            # The driver's own rows: there are as many as nodes, and this is asked every few
+            # The driver's own rows: there are as many as nodes, and this query runs every few
             # seconds.
             rows = connection.execute(sql.HEADS).cursor.fetchall()
         return {uuid: (generation, seen_s) for uuid, generation, seen_s in rows}
@@ -484,5 +486,5 @@ class SqlClaimStore(ClaimStore):
         return changes
 
     def _if_new(self, revisions, name, read, connection):
-        """A small table, if its revision rose since the last look."""
+        """Returns a small table, or None if its revision did not rise since the last call."""
         return None if revisions.get(name) == self._seen_revisions.get(name) else read(connection)

@@ -9,12 +9,13 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Exclusive domains in the database: which are closed, and the nodes that come to them or leave.
+"""Exclusive domains in the database: which are closed, and which nodes join or leave them.
 
-Three kinds of transactions change which node carries which token: those that put a fence up or end
-one, those that bring a node to other domains by its report, and those that change an aggregate.
-Each of them holds the revision of ``domains`` from when it has its nodes to its end. So each reads
-what the one before it has committed, and two of them never decide on the same picture.
+Three kinds of transactions change which node carries which token: those that close or end an
+exclusive domain, those that bring a node to other domains by its report, and those that change an
+aggregate. Each of them holds the revision of ``domains`` from the time it has its nodes to its
+end. So each reads the changes that the one before it has committed, and two of them never decide
+on the same state.
 """
 
 import collections
@@ -31,7 +32,7 @@ from nova_sched.db.tables import EXCLUSIVE_DOMAINS, NODES, REVISIONS
 
 _json = json.JSONEncoder(sort_keys=True).encode
 
-# It is written, not only locked: a cluster of databases knows the locks of one machine alone.
+# It is written, not only locked: in a database cluster, locks are local to one server.
 HOLD = (
     sa.update(REVISIONS).where(REVISIONS.c.name == 'domains').values(value=REVISIONS.c.value + 1)
 )
@@ -43,8 +44,11 @@ BORNE = bulk.Select(sql.CLAIMS, 'node_uuid', 'fences', key='node_uuid')
 
 
 class Place(NamedTuple):
-    """Where a node is: ``told`` is what it says of its own domains; None: it has not reported
-    since the column is there."""
+    """A node's host, name, domains and tokens.
+
+    ``told`` is the node's own report of its domains. None: it has not reported since the column
+    was added.
+    """
 
     uuid: str
     host: str
@@ -54,7 +58,8 @@ class Place(NamedTuple):
 
 
 def hold(connection):
-    """Wait for those that change fences now; those to come wait until this transaction ends."""
+    """Wait for other transactions that change exclusive domains; later ones wait for this one's
+    end."""
     connection.execute(HOLD)
 
 
@@ -66,16 +71,15 @@ def known(connection):
 
 
 def told_text(locator, report):
-    """What is stored of what a node says of its own domains."""
+    """The stored text of the node's own report of its domains."""
     return _json(locator.told(report))
 
 
-# Plans that close domains.
+# Placements that close domains.
 
 
 def filled(connection, locator, placements):
-    """The placements with all nodes that are in the domains they close, as they are committed by
-    now."""
+    """The placements with all nodes in the domains they close, as committed by now."""
     if locator is None or not domains.is_closing(placements):
         return placements
     where = _Where(connection, locator)
@@ -84,7 +88,8 @@ def filled(connection, locator, placements):
 
 
 def check(connection, locator, placements):
-    """Hold the fences, and raise Loose if the placements were not filled with what is so now."""
+    """Hold the exclusive domains; raise Loose if the placements were filled with outdated
+    nodes."""
     if domains.is_closing(placements):
         hold(connection)
         if filled(connection, locator, placements) != placements:
@@ -107,7 +112,7 @@ def _nodes_of(fence, places, where):
 
 
 def write(connection, fences):
-    """Keep the domains of the Fences that stand, and forget those that have ended."""
+    """Store the domains of the Fences that are closed, and delete those that have ended."""
     standing, ended = fences.standing, fences.ended
     if not standing and not ended:
         return
@@ -128,12 +133,11 @@ def write(connection, fences):
     )
 
 
-# Nodes that come and go.
+# Nodes that join and leave.
 
 
 def enter(connection, locator, taken):
-    """Let the nodes of reports (Taken) that bring them to other domains carry the tokens of
-    these."""
+    """Set the tokens of nodes whose reports (Taken) bring them to other domains."""
     moved = [one for one in taken if one.moved]
     if locator is None or not moved:
         return
@@ -152,8 +156,7 @@ def enter(connection, locator, taken):
 
 
 def entering(connection, locator, hosts):
-    """Node UUID -> the tokens that it carries now, of those on these hosts for which that is a
-    difference."""
+    """Node UUID -> its tokens from now on, of the nodes on these hosts whose tokens change."""
     there = known(connection)
     if locator is None or not there:
         return {}
@@ -180,7 +183,7 @@ def _place(row):
 
 
 class _Where:
-    """The domains of places, by the aggregates that are committed by now."""
+    """The domains of nodes, by the aggregates that are committed by now."""
 
     def __init__(self, connection, locator):
         self._locator = locator

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Top groups in the database: their records, and the fences on nodes, as functions on a
+"""Top groups in the database: their records, and the tokens on nodes, as functions on a
 connection."""
 
 import dataclasses
@@ -23,7 +23,7 @@ from nova_sched.claims.fences import Fences, Loose
 from nova_sched.db import bulk
 from nova_sched.db.tables import CLAIMS, NODES, TOP_GROUPS
 
-# A definition is long, and is read for whoever asks for it.
+# A definition is long, so it is read only on request.
 SHORT = tuple(field.name for field in dataclasses.fields(Record) if field.name != 'definition')
 CHANGING = tuple(name for name in SHORT if name != 'uuid')
 
@@ -41,8 +41,10 @@ TENANTS = bulk.Select(CLAIMS, 'consumer_uuid', 'node_uuid', 'fences', key='node_
 
 
 def lock_records(connection, uuids):
-    """UUID -> the record without its definition, or None; nobody changes them before the
-    transaction ends."""
+    """UUID -> the record without its definition, or None.
+
+    The records are locked until the transaction ends.
+    """
     found = {row[0]: _short(row) for row in LOCK_RECORDS.run(connection, uuids)} if uuids else {}
     return {uuid: found.get(uuid) for uuid in uuids}
 
@@ -53,7 +55,7 @@ def _short(row):
 
 
 def write_records(connection, before, after):
-    """Write what has changed; a definition of None is one that stays."""
+    """Write the changes; a definition of None keeps the stored one."""
     changed = [record for uuid, record in sorted(after.items()) if record is not before[uuid]]
     old = [dataclasses.asdict(record) for record in changed if before[record.uuid] is not None]
     new = [dataclasses.asdict(record) for record in changed if before[record.uuid] is None]
@@ -88,16 +90,16 @@ def read_records(connection, project_id=None, name=None, marker=None, limit=None
     return [Record(**row) for row in connection.execute(query).mappings()]
 
 
-# Fences.
+# Exclusive domains.
 
 
 def watched(connection, tokens, fences=()):
-    """UUIDs of all nodes that one of the tokens is on, or that the fences are about."""
+    """UUIDs of all nodes that carry one of the tokens, or that are in one of the ``fences``."""
     return marked(connection, tokens).union(*(fence.nodes for fence in fences))
 
 
 def marked(connection, tokens):
-    """UUIDs of all nodes that one of the tokens is on."""
+    """UUIDs of all nodes that carry one of the tokens."""
     if not tokens:
         return set()
     return {
@@ -106,17 +108,17 @@ def marked(connection, tokens):
 
 
 def carried(connection):
-    """UUID -> the tokens that the node carries, of all nodes with fences."""
+    """UUID -> the node's tokens, for all nodes with tokens."""
     return {row.uuid: sql.tokens(row.fences) for row in connection.execute(MARKED)}
 
 
 def read_fences(connection, usages, nodes, tokens):
-    """The fences on nodes, which are ``watched`` and were locked by now with all their usages.
+    """The exclusive domains on nodes, which are ``watched`` and locked with all their usages.
 
-    Raises Loose if others have brought one of the tokens to more nodes before the lock.
+    Raises Loose if other transactions added one of the tokens to more nodes before the lock.
     """
     if tokens:
-        sql_domains.hold(connection)  # no report brings one of them to a node from here on
+        sql_domains.hold(connection)  # from here on, no report brings one of them to a node
     if not marked(connection, tokens) <= usages.keys():
         raise Loose(tokens)
     there = nodes & usages.keys()

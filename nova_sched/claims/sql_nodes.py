@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Nodes in the database: locked, read, written together with the claims on them, and forgotten."""
+"""Nodes in the database: locks, reads, writes (together with their claims), and removes them."""
 
 import json
 
@@ -28,8 +28,7 @@ def lock(connection, nodes):
 
 
 def lock_at(connection, nodes):
-    """The same, and the time by the database's clock when the last of them was locked; 0 without
-    any."""
+    """The same, and the database's time when the last of them was locked; 0 without nodes."""
     found, now_s = {}, 0.0
     for uuid, *rest, read_s in sql.LOCK_USAGES.run(connection, nodes):
         found[uuid], now_s = sql.usage(*rest), max(now_s, read_s)
@@ -37,7 +36,8 @@ def lock_at(connection, nodes):
 
 
 def write(connection, usages, held, fences):
-    """Write what has changed: claims (Held), the usages of their nodes, and fences (Fences)."""
+    """Write the changes: claims (Held), the usages of their nodes, and exclusive domains
+    (Fences)."""
     replace_claims(connection, held.removed.values(), held.added.values())
     changed = [{'uuid': uuid, 'used': sql.use_text(usage)}
                for uuid, usage in sorted(usages.items()) if usage.changed]  # fmt: skip
@@ -50,7 +50,7 @@ def write(connection, usages, held, fences):
 
 
 def replace_claims(connection, gone, come):
-    """End claims, and make others."""
+    """End claims, and make other claims."""
     sql.END_CLAIMS.run(connection, sorted(claim.uuid for claim in gone))
     sql.PUT_CLAIMS.run(connection, [sql.claim_row(claim) for claim in come])
 
@@ -69,8 +69,8 @@ def texts(connection, uuids):
 
 
 def facts(connection, uuids):
-    """All that is known of nodes; of those that are there."""
-    # The nodes first: a generation that is older than the claims is found stale at the next look.
+    """All stored data of nodes; only of those that exist."""
+    # The nodes first: a generation that is older than the claims is found stale by the next read.
     found = rows(connection, uuids).values()
     reports = texts(connection, uuids)
     claims = sql.by_node(sql.read_claims(connection, sql.CLAIMS_ON, uuids))
@@ -85,12 +85,12 @@ def facts(connection, uuids):
             fences=sql.tokens(row.fences),
         )
         for row in found
-        if row.uuid in reports  # one that left between the two questions is gone
+        if row.uuid in reports  # a node that was removed between the two queries is gone
     )
 
 
 def forget(connection, *condition):
-    """Forget nodes; returns their UUIDs, and the claims that end with them."""
+    """Remove nodes; returns their UUIDs, and the claims that end with them."""
     query = sa.select(NODES.c.uuid, NODES.c.generation).where(*condition).with_for_update()
     nodes = connection.execute(query).all()
     ended = sql.read_claims(connection, sql.CLAIMS_ON, [uuid for uuid, _ in nodes])

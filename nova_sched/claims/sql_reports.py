@@ -9,8 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Nodes' reports in the database: what they change, all of it in the transaction of a
-connection."""
+"""Nodes' reports in the database: applies their changes in one transaction of a connection."""
 
 import itertools
 import json
@@ -25,10 +24,10 @@ from nova_sched.db.tables import NODES
 
 
 def take_all(connection, latest, now_s, tokens, locator=None):
-    """Take reports (node UUID -> Report); a Taken for each.
+    """Apply reports (node UUID -> Report); returns a Taken for each.
 
-    ``now_s`` stands in for the database's clock. ``tokens`` are those of the fences that may end
-    with them; ``locator``: see ClaimStore. Raises Loose.
+    ``now_s`` replaces the database's clock. ``tokens`` are those of the exclusive domains that may
+    end with the reports; ``locator``: see ClaimStore. Raises Loose.
     """
     watched = groups.watched(connection, tokens)
     rows = sql_nodes.rows(connection, watched.union(latest), lock=True)
@@ -57,13 +56,13 @@ def take_all(connection, latest, now_s, tokens, locator=None):
     ]
     twins = [_forget_twin(connection, one.facts.report) for one in taken if one.renamed]
     _end_fences(connection, rows, taken, itertools.chain(*twins), watched, tokens)
-    sql_domains.enter(connection, locator, taken)  # what has ended by now keeps no node
+    sql_domains.enter(connection, locator, taken)  # a domain that has ended by now keeps no node
     _write(connection, taken)
     return taken
 
 
 def _moving(connection, reports, claims):
-    """(consumer, node) of those that are away from one of these nodes on a move that keeps its
+    """(consumer, node) of the consumers that have left one of these nodes in a move that keeps its
     source."""
     gone = {
         (consumer, uuid)
@@ -77,22 +76,25 @@ def _moving(connection, reports, claims):
 
 
 def _forget_twin(connection, report):
-    """A node that was rebuilt under its old name takes the place of the one that is gone."""
+    """Remove a node whose name the report gives to another UUID: the node was rebuilt."""
     same_name = (NODES.c.host == report.host, NODES.c.nodename == report.nodename)
     return sql_nodes.forget(connection, NODES.c.uuid != report.node_uuid, *same_name)[1]
 
 
 def _end_fences(connection, rows, taken, gone, watched, tokens):
-    """End the fences whose last claims end with reports, or are among those ``gone`` with their
-    node."""
+    """End the exclusive domains whose last claims end with reports, or with the nodes ``gone``."""
     changes = {claim.key: (claim, None) for claim in gone}
     for one in taken:
         put = {claim.key: claim for claim in one.put}
         changes |= {claim.key: (claim, put.get(claim.key)) for claim in one.ended}
     if not any(old.fences for old, _ in changes.values()):
         return
-    usages = {row.uuid: NodeUsage({}, json.loads(row.used), row.generation, fences=sql.tokens(row.fences))
-               for row in rows.values()}  # fmt: skip
+    usages = {
+        row.uuid: NodeUsage(
+            {}, json.loads(row.used), row.generation, fences=sql.tokens(row.fences)
+        )
+        for row in rows.values()
+    }
     fences = groups.read_fences(connection, dict(usages), watched, tokens)
     fences.adopt(fences.after(changes))
     for one in taken:
@@ -103,7 +105,7 @@ def _end_fences(connection, rows, taken, gone, watched, tokens):
 
 
 def _write(connection, taken):
-    """All differences that reports make, a statement for each kind."""
+    """Write all changes that reports make, with one statement for each kind."""
     ended, put = [one.ended for one in taken], [one.put for one in taken]
     sql_nodes.replace_claims(connection, itertools.chain(*ended), itertools.chain(*put))
     texts = [(one, {'node_uuid': one.uuid, 'report': one.text}) for one in taken]

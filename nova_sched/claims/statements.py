@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The statements of the SQL store, built once, and its rows as the values that they stand for."""
+"""The statements of the SQL store, built once, and the conversion of its rows to values."""
 
 import dataclasses
 import functools
@@ -41,7 +41,7 @@ CHUNK = 500
 
 CLAIM_FIELDS = tuple(field.name for field in dataclasses.fields(Claim))
 
-# For many rows, a statement for all of them.
+# For many rows, one statement for all of them.
 JUDGED_BY = 'inventories', 'used', 'generation', 'host', 'pieces_at', 'fences', 'foreign_instances'
 LOCK_USAGES = bulk.Select(NODES, 'uuid', *JUDGED_BY, lock=True, clock=True)
 CONSUMERS_WITH_CLAIMS = bulk.Select(CLAIMS, 'consumer_uuid', key='consumer_uuid')
@@ -54,7 +54,7 @@ CHANGE_NODES = bulk.Update(NODES, *(name for name in NODES.columns.keys() if nam
 SEE_NODES = bulk.Update(NODES, 'seen_s', 'boot', 'sequence', 'told_s')
 CHANGE_TEXTS = bulk.Update(REPORTS, 'report')
 
-# Built once: to build a statement costs more than to run it on SQLite.
+# Built once: building a statement costs more than running it on SQLite.
 GIVEN: sa.BindParameter = sa.bindparam('given', expanding=True)
 LOCK_GROUPS = (
     sa.select(SERVER_GROUPS.c.uuid)
@@ -88,7 +88,7 @@ READ_NODES = sa.select(NODES).where(NODES.c.uuid.in_(GIVEN)).order_by(NODES.c.uu
 LOCK_NODES = READ_NODES.add_columns(clock.NOW.label('now_s')).with_for_update()
 READ_TEXTS = sa.select(REPORTS).where(REPORTS.c.node_uuid.in_(GIVEN))
 DIGEST = sa.select(sa.func.count(), sa.func.sum(NODES.c.generation)).select_from(NODES)
-# A node that comes back must not look like the one that left: no generation is used twice.
+# A node that returns must have a higher generation: no generation is used twice.
 LAST_GENERATION = sa.select(REVISIONS.c.value, clock.NOW).where(REVISIONS.c.name == 'nodes')
 KEEP_GENERATION = (
     sa.update(REVISIONS)
@@ -120,7 +120,7 @@ def read_claims(connection, statement, given):
 def claim(row):
     """The Claim of a row of CLAIMS, with all columns in their order.
 
-    By position: a report reads all claims of its node, and words for 21 arguments take twice as
+    By position: a report reads all claims of its node, and keywords for 21 arguments take twice as
     long as the rest.
     """
     uuid, consumer, node, state, _, resources, project, user, group, request, *rest = row
@@ -163,7 +163,7 @@ def claim(row):
     )
 
 
-# To make an encoder takes as long as to use it.
+# Creating an encoder takes as long as using it.
 _json = json.JSONEncoder(sort_keys=True).encode
 _values = operator.attrgetter(*CLAIM_FIELDS)
 
@@ -200,7 +200,7 @@ def fences_text(tokens):
 
 
 def tokens(text):
-    """Those of the fences that a row's text has."""
+    """The tokens of exclusive domains in a row's text."""
     return frozenset(json.loads(text)) if text else frozenset()
 
 
@@ -211,7 +211,7 @@ def usage(inventories, used, generation, host, pieces_at, fences, foreign_instan
     return made
 
 
-# Nodes of one kind have one text, and it seldom changes.
+# Nodes of one type have the same text, and it seldom changes.
 @functools.lru_cache(maxsize=1024)
 def _inventories(text):
     return {name: Inventory(*values) for name, values in json.loads(text).items()}

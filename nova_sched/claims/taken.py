@@ -9,8 +9,10 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What a node's report changes in the store: settled claims, the row, the text; nothing is written
-here."""
+"""The changes that a node's report makes in the store: settled claims, the row, the text.
+
+This module writes nothing.
+"""
 
 import dataclasses
 import json
@@ -27,31 +29,31 @@ PIECES = (
     'pci_pools',
     'providers',
     'inventories',
-)  # what they are told by, in a report's text
+)  # the fields of a report's text that describe them
 
 
 @dataclasses.dataclass(slots=True)
 class Taken:
-    """What one report changes: ``values`` of the node's row, its text, and claims."""
+    """The changes of one report: ``values`` of the node's row, its text, and claims."""
 
     facts: NodeFacts
     values: dict
     text: str
-    ended: list  # claims that go, and those that others come in place of, as they were
+    ended: list  # claims that end or are replaced, as they were
     put: list
     new: bool
     renamed: bool
     changed: bool
     text_is_new: bool
     text_changed: bool
-    moved: bool  # the node is in other domains than before, as far as it says itself
+    moved: bool  # the node is in other domains than before, by its own report
 
     @property
     def uuid(self):
         return self.facts.report.node_uuid
 
     def carry(self, fences):
-        """Let the node carry these tokens from now on."""
+        """Set the tokens that the node carries from now on."""
         if not self.changed:
             self.changed = True
             self.values['generation'] += 1
@@ -61,8 +63,10 @@ class Taken:
 
 
 def second_of_a_name(reports):
-    """The place of the first report under a name that an earlier one gives to another node; None
-    without."""
+    """The position of the first report with a name that an earlier report gives to another node.
+
+    None without such a report.
+    """
     owners: dict[tuple[str, str], str] = {}
     for place, report in enumerate(reports):
         if owners.setdefault((report.host, report.nodename), report.node_uuid) != report.node_uuid:
@@ -71,11 +75,12 @@ def second_of_a_name(reports):
 
 
 def take(report, row, text_before, claims, moving, first, now_s, told=None):
-    """Settle the node's claims with its report, and find out what that changes in its ``row``.
+    """Settle the node's claims with its report, and find out which changes that makes in its
+    ``row``.
 
     ``moving``: see ``settle``. The generations of a new node start above ``first``. ``told`` is
-    what the node says of its own domains, as text; None: as before. A report that is older than
-    the one that was taken last changes nothing.
+    the node's own report of its domains, as text; None: as before. A report that is older than the
+    last applied one changes nothing.
     """
     if row is not None and not report.order.is_after(_order(row), row.seen_s):
         return _not_taken(row, text_before, claims)
@@ -142,12 +147,12 @@ def take(report, row, text_before, claims, moving, first, now_s, told=None):
 
 
 def _order(row):
-    """The ReportOrder of the report that was taken last."""
+    """The ReportOrder of the last applied report."""
     return ReportOrder(boot=row.boot, sequence=row.sequence, told_s=row.told_s)
 
 
 def _not_taken(row, text, claims):
-    """What a report changes that is older than the last one: nothing."""
+    """The changes of a report that is older than the last one: none."""
     facts = NodeFacts(
         report=dataclasses.replace(Report.from_json(text), order=_order(row)),
         generation=row.generation,
@@ -174,6 +179,6 @@ def _not_taken(row, text, claims):
 
 
 def _pieces_differ(text, text_before):
-    """Whether two reports, as text, tell of other pieces."""
+    """Whether two reports, as text, describe different pieces."""
     now, before = json.loads(text), json.loads(text_before)
     return any(now[name] != before[name] for name in PIECES)

@@ -9,10 +9,10 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Maintains the claims in a database: takes a snapshot, repairs what an audit found, ends claims.
+"""Maintains the claims in a database: takes a snapshot, repairs audit findings, ends claims.
 
-Each repair is a transaction of its own that reads again, behind the lock of the nodes, what it
-repairs: schedulers may be at work meanwhile.
+Each repair is a separate transaction. It locks the nodes and reads the data again before it
+repairs them, because schedulers may run at the same time.
 """
 
 import json
@@ -33,7 +33,8 @@ from nova_sched.db.tables import CLAIMS, NODES, REPORTS, SERVER_GROUPS
 from nova_sched.objects.claim import PLANNED
 from nova_sched.state.report import Inventory, Report
 
-# Schedulers want each statement to see what is committed by then. Here all of them see the same.
+# Schedulers need each statement to see data committed before it. Here all statements must see the
+# same data.
 ONE_MOMENT = sa.text('SET TRANSACTION ISOLATION LEVEL REPEATABLE READ')
 
 ALL_CLAIMS = sa.select(CLAIMS).order_by(CLAIMS.c.created_s, CLAIMS.c.uuid)
@@ -63,7 +64,8 @@ class StillThere(errors.SchedError):
 
 
 class Upkeep:
-    """Each method raises StoreUnavailable or StoreBusy, and may be called again then."""
+    """Maintenance of the claims. Each method raises StoreUnavailable or StoreBusy, and may then be
+    called again."""
 
     def __init__(self, engine):
         self._sessions = Sessions(engine)
@@ -73,10 +75,10 @@ class Upkeep:
         """The time by the database's clock, in seconds since the epoch."""
         return self._store.now_s()
 
-    # Looks.
+    # Reads.
 
     def snapshot(self):
-        """All nodes, claims and server groups as they are at one moment."""
+        """Returns all nodes, claims and server groups as they are at one moment."""
         with self._sessions.transaction(reads=True) as connection:
             if connection.dialect.name != 'sqlite':
                 connection.execute(ONE_MOMENT)
@@ -100,8 +102,8 @@ class Upkeep:
         )
 
     def named(self, uuid):
-        """All claims of the consumer of that UUID, or of the one whose claim has it; oldest
-        first."""
+        """Returns the claims of the consumer with this UUID, or of the consumer of the claim with
+        it; oldest first."""
         with self._sessions.transaction(reads=True) as connection:
             return [sql.claim(row) for row in connection.execute(NAMED, {'name': uuid})]
 
@@ -110,7 +112,7 @@ class Upkeep:
     def release(self, consumer, node_uuids=None, force=False):
         """End the consumer's claims: on these nodes, or everywhere. Returns them, oldest first.
 
-        Raises StillThere if one of them is confirmed and this is not by ``force``; then none has
+        Raises StillThere if one of them is confirmed and ``force`` is not set; then none has
         ended.
         """
         with self._sessions.transaction() as connection:
@@ -126,8 +128,8 @@ class Upkeep:
     # Repairs.
 
     def repair(self, found, now_s):
-        """Repair what can be repaired of what an audit found; what is right by now stays as it
-        is."""
+        """Repair the findings of an audit that have a repair; data that is correct by now
+        stays."""
         kinds = {kind: [one for one in found if one.kind == kind] for kind in findings.KINDS}
         self._end_orphans([one.claim_uuid for one in kinds[findings.ORPHAN]])
         for one in kinds[findings.DUPLICATE]:
@@ -150,7 +152,7 @@ class Upkeep:
                 nodes = {claim.node_uuid for claim in claims}
                 there = {row.uuid for row in sql.LOCK_USAGES.run(connection, nodes)}
                 _end(connection, [claim for claim in claims if claim.node_uuid not in there])
-            # A node that came back at just that moment may have counted them.
+            # A node that returned at just that moment may have counted them.
             for uuid in sorted(nodes - there):
                 self._add_up(uuid)
 
@@ -163,7 +165,8 @@ class Upkeep:
                 records = groups.lock_records(connection, of)
                 there = {uuid for uuid, record in records.items() if record and not record.deleted}
                 _end(connection, [claim for claim in _lock_claims(connection, BY_UUID, chunk)
-                                  if claim.state == PLANNED and claim.top_group not in there])  # fmt: skip
+                                  if claim.state == PLANNED
+                                  and claim.top_group not in there])  # fmt: skip
 
     def _end_older(self, consumer):
         with self._sessions.transaction() as connection:
@@ -205,8 +208,7 @@ def _node(row, text):
 
 
 def _lock_claims(connection, statement, given):
-    """Claims as they are once nobody else can change them: their nodes are locked, in the order of
-    all."""
+    """Claims that no other transaction can change: their nodes are locked, in the common order."""
     nodes = {claim.node_uuid for claim in sql.read_claims(connection, statement, given)}
     sql.LOCK_USAGES.run(connection, nodes)
     found = sql.read_claims(connection, statement, given)
@@ -219,8 +221,8 @@ def _end(connection, claims):
 
 
 def _add_up(connection, nodes, changed=False):
-    """Make the use that claims are judged by what the nodes' claims and their unclaimed usage come
-    to."""
+    """Set the usage that claims are validated against to the sum of the nodes' claims and
+    unclaimed usage."""
     rows = sql.rows(connection, sql.LOCK_NODES, nodes)
     claims = sql.by_node(sql.read_claims(connection, sql.CLAIMS_ON, nodes))
     wrong = []

@@ -18,7 +18,7 @@ from nova_sched.cmd import backend
 
 def main():
     backend.choose()
-    # Only now: these import what the backend patches.
+    # Imported after the backend is chosen: these modules import what it patches.
     from nova_sched.cmd import startup
 
     return startup.guarded(_run)

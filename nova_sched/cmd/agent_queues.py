@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Puts the worker of an agent together: its node, its driver, what it asks of schedulers and
+"""Assembles the queue worker of an agent: its node, its driver, its clients of schedulers and
 managers."""
 
 import random
@@ -28,15 +28,15 @@ from nova_sched.rpc import reports
 from nova_sched.rpc.client import ClaimsClient, QueuesClient
 from nova_sched.state.aggregates import Aggregate
 
-CALL_S = 60  # seconds for which an answer is waited for before the same is asked again
+CALL_S = 60  # seconds to wait for an answer before the call is repeated
 GRACE_S, LEAVING_S = (
     60.0,
     5.0,
-)  # for all of an agent's end if nobody says; and for what comes after its jobs
+)  # for the whole stop of an agent by default; and for the steps after its jobs
 
 
 class AgentSite:
-    """An agent's node, as its worker needs it."""
+    """The node of an agent, as its worker needs it."""
 
     def __init__(self, agent, nodename, cell_uuid=None):
         self.host, self.nodename = agent.host, nodename
@@ -52,7 +52,7 @@ class AgentSite:
         self._agent, self._cell_uuid = agent, cell_uuid
 
     def facts(self):
-        """What a scheduler would read in a report of all that is here."""
+        """The host state that a scheduler would read from a report of the node."""
         facts = self._agent.facts_with_hidden()
         return reports.report(
             facts.node, self.host, sorted(facts.instances), facts.inventories, self._cell_uuid
@@ -67,7 +67,7 @@ class AgentSite:
 
 
 class Menu:
-    """The queues of the cloud before one host: called, it asks a manager, and gives a View."""
+    """The queues of the cloud for one host. A call asks a manager, and returns a View."""
 
     def __init__(self, conf, queues, host):
         self._conf, self._queues, self._host = conf, queues, host
@@ -75,7 +75,8 @@ class Menu:
         self._told = self._offered = self._fit = self._view = None
 
     def __call__(self):
-        """The same object if nothing has changed. Raises NoAnswer, UnknownRule or Invalid."""
+        """Returns the same object if nothing has changed. Raises NoAnswer, UnknownRule or
+        Invalid."""
         told = self._queues.catalogue(self._host)
         with self._turn:
             if told != self._told:
@@ -84,7 +85,7 @@ class Menu:
             return self._view
 
     def forget(self):
-        """Options have changed that the rules go by."""
+        """Options that the rules read have changed."""
         with self._turn:
             self._told = self._offered = None
 
@@ -114,7 +115,7 @@ def driver(conf, host):
 
 
 def check(conf, host):
-    """Find out what the configuration of the queues lacks. Raises BadConfig."""
+    """Checks the configuration of the queues. Raises BadConfig."""
     options.register_plug_in_opts(conf)
     service.rules(conf)
     queue_service.broker(conf)
@@ -122,8 +123,8 @@ def check(conf, host):
 
 
 class AgentWorker:
-    """The worker of one agent, on a bus. ``interval_s`` gives the seconds between reports, which
-    may be made once ``settled`` was called."""
+    """The worker of one agent, on a bus. ``interval_s`` returns the seconds between reports.
+    Reports may be made after ``settled`` was called."""
 
     def __init__(self, conf, bus, agent, nodename, interval_s, settled):
         self._menu = Menu(conf, QueuesClient(bus, CALL_S), agent.host)
@@ -150,7 +151,7 @@ class AgentWorker:
         self.worker.start()
 
     def hear(self):
-        """The catalogue has changed, or what it says of this host."""
+        """The catalogue has changed, or its facts about this host."""
         self.worker.hear()
 
     def reset(self):
@@ -159,13 +160,13 @@ class AgentWorker:
         self.worker.hear()
 
     def stop(self):
-        """Finish what is in hand, as far as there is time for that; give the rest back."""
+        """Finish the running jobs within the time limit; put the rest back."""
         self.worker.drain(self._grace_s)
         queue_service.let_go(self._broker)
 
 
 def _grace_s(conf):
-    """Seconds for the end of jobs, of all those that the process has for its end; 0 there is no
+    """Seconds for the end of jobs, out of the time that the process has to stop; 0 means no
     limit."""
     whole_s = conf.graceful_shutdown_timeout if 'graceful_shutdown_timeout' in conf else GRACE_S
     return max(0.0, whole_s - LEAVING_S) if whole_s else threading.TIMEOUT_MAX

@@ -9,8 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Puts an agent together: its settings, its instances, its reporter, its place on the bus, its
-worker."""
+"""Assembles an agent: its settings, its instances, its reporter, its RPC server and its worker."""
 
 import dataclasses
 import logging
@@ -36,8 +35,8 @@ MEASURED = frozenset({'VCPU', 'PCPU', 'MEMORY_MB', 'DISK_GB'})
 
 
 def settings(conf):
-    """What the configuration says of this node. Raises BadConfig."""
-    wanted = dict(conf.agent)  # all of them now, so that a bad one is told at the start
+    """The settings of this node, from the configuration. Raises BadConfig."""
+    wanted = dict(conf.agent)  # read all now, so that a bad value is reported at the start
     state = Path(wanted['state_path'])
     try:
         state.mkdir(parents=True, exist_ok=True)
@@ -47,11 +46,14 @@ def settings(conf):
         ) from None
     instances = wanted['instances_path'] or (NOVA_INSTANCES if NOVA_INSTANCES.is_dir() else state)
     if not Path(instances).is_dir():
-        why = f'there is no directory {instances}; make it, or name the one that holds the disks of instances'
+        why = (
+            f'there is no directory {instances}; make it, or name the one that holds the '
+            'disks of instances'
+        )
         raise errors.BadConfig('[agent] instances_path', why)
     if known := sorted(MEASURED & wanted['resources'].keys()):
         raise errors.BadConfig('[agent] resources', f'{", ".join(known)} is read from the machine')
-    # An option has the name of the setting that it makes.
+    # An option has the same name as its setting.
     same = {field.name for field in dataclasses.fields(Settings)} & wanted.keys() - {
         'instances_path'
     }
@@ -67,13 +69,13 @@ def settings(conf):
 
 
 def agent(chosen):
-    """The agent of a node with these settings, with the instances it was told of. Raises
+    """The agent of a node with these settings, with the instances that it has kept on disk. Raises
     BadMachineFacts."""
     return Agent(chosen, Instances(chosen.uuid_file.with_name('instances.json')))
 
 
 def check(conf):
-    """Find out what the configuration or the machine lacks before a process is started on it.
+    """Checks the configuration and the machine before a process is started.
 
     Returns the settings. Raises BadConfig or BadMachineFacts.
     """
@@ -86,7 +88,7 @@ def check(conf):
 
 
 class AgentService(oslo_service.ServiceBase):
-    """The agent's process. What runs is made in ``start``, that is after the fork."""
+    """The agent's process. ``start`` makes all objects, that is after the fork."""
 
     def __init__(self, conf, chosen, bus=None):
         self._conf = conf
@@ -105,16 +107,16 @@ class AgentService(oslo_service.ServiceBase):
         client = ReportClient(self._bus, self._timeout_s)
         patience_s = (
             1.5 * self._timeout_s
-        )  # by then, only a bus that is away can still be waited for
+        )  # by then only a bus that does not answer can cause a wait
         count = Count(self._settings.uuid_file.with_name('starts'))
         self.reporter = Reporter(
             made, client, self._interval, self._cell_uuid, patience_s, count=count
         )
-        # It waits until the server listens, and says so if that takes long.
+        # Waits until the server listens, and logs it if that takes long.
         self.reporter.start()
         server = agent_server.server(self._bus, made.host, made, self._hear)
-        # While the bus is away this waits for it; a server that has not started yet cannot be
-        # stopped.
+        # While the bus does not answer, the process waits for it. A server that has not started
+        # yet cannot be stopped.
         server.start()
         self._server = server
         if not self._conf.queues.enabled:
@@ -127,12 +129,12 @@ class AgentService(oslo_service.ServiceBase):
         self.worker.start()
 
     def _hear(self):
-        """The catalogue of queues has changed, or what it says of this host."""
+        """The catalogue of queues has changed, or its facts about this host."""
         if self.worker is not None:
             self.worker.hear()
 
     def _interval(self):
-        """Seconds between reports as configured now; a reloaded file that makes no sense changes
+        """Seconds between reports as configured now. A reloaded value that is not valid changes
         nothing."""
         try:
             self._interval_s, self._bad_interval = self._conf.agent.report_interval, None
@@ -143,15 +145,15 @@ class AgentService(oslo_service.ServiceBase):
         return self._interval_s
 
     def stop(self, graceful=True):
-        """End the jobs in hand, report no more, take no more instances, answer calls in flight,
-        then end."""
+        """End the running jobs, stop reports, take no more instances, answer calls in flight, then
+        end."""
         if self.worker is not None:
             self.worker.stop()
         quiet = self.reporter is not None and self.reporter.stop()
         if self._server is not None:
             self._server.stop()
             self._server.finish()
-        # A bus that is away would hold up its own cleaning until it is back.
+        # If the bus does not answer, its cleanup would block until it does.
         if quiet and self._server is not None and not self._keep_bus:
             self._bus.cleanup()
         LOG.info('Stopped')
@@ -161,7 +163,7 @@ class AgentService(oslo_service.ServiceBase):
         self._ended.wait()
 
     def reset(self):
-        """The configuration was read again; the reporter reads its interval for each report
+        """The configuration was read again. The reporter reads its interval for each report
         anyway."""
         if self.worker is not None:
             self.worker.reset()

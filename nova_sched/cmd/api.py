@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""nova-sched-api: the REST API on a web server of its own; on fake:// in one process with those it
-asks."""
+"""nova-sched-api: the REST API on a built-in web server. On fake:// the services that it calls run
+in the same process."""
 
 import contextlib
 import logging
@@ -24,12 +24,12 @@ from nova_sched.cmd import backend
 
 LOG = logging.getLogger(__name__)
 
-NOTICE_S = 0.1  # in which a signal is noticed
+NOTICE_S = 0.1  # seconds until a signal is noticed, at most
 
 
 def main():
     backend.choose()
-    # Only now: these import what the backend patches.
+    # Imported after the backend is chosen: these modules import what it patches.
     from nova_sched.cmd import startup
 
     return startup.guarded(_run)
@@ -54,8 +54,7 @@ def _run():
 
 
 def application(conf, bus):
-    """The API over the schedulers and managers of queues that are on this bus. Raises
-    BadConfig."""
+    """The API over the schedulers and managers of queues on this bus. Raises BadConfig."""
     from nova_sched.api import app
     from nova_sched.rpc import client
 
@@ -67,17 +66,19 @@ def application(conf, bus):
 
 
 def is_alone(conf):
-    """Whether the bus ends at this process; its address has been read before."""
+    """Whether the bus ends at this process; its address has been validated before."""
     return conf.transport_url.startswith('fake:')
 
 
 def has_queues(conf):
-    """Whether a process that is alone manages queues: flavors are in the database, or nowhere."""
+    """Whether this process, without a bus, manages queues: flavors are kept in the database
+    only."""
     return conf.claims.store == 'sql'
 
 
 class Nobody:
-    """In the place of managers of queues where none can be reached: whoever asks need not wait."""
+    """Replaces the client of managers of queues if none can be reached: calls fail without a
+    wait."""
 
     def __getattr__(self, method):
         from nova_sched import errors
@@ -87,14 +88,14 @@ class Nobody:
 
 
 def _start(stack, service):
-    """Run a service in this process until the stack ends: over fake:// nobody else can be
+    """Run a service in this process until the stack ends: over fake:// no other process can be
     reached."""
     stack.callback(service.stop)
     service.start()
 
 
 def server(conf, served):
-    """A web server that listens, but does not serve yet. Raises BadConfig if it cannot."""
+    """A web server that listens but does not serve yet. Raises BadConfig if it cannot listen."""
     from cheroot import wsgi
 
     from nova_sched import errors
@@ -116,8 +117,8 @@ def server(conf, served):
 
 
 def _with_slashes(served):
-    """The application behind Cheroot, that keeps %2F in a path, where other servers decode all of
-    it."""
+    """The application behind Cheroot. Keeps %2F in a path; other servers decode all of the
+    path."""
 
     def answer(environ, start_response):
         if '%2F' in environ['PATH_INFO']:
@@ -137,8 +138,7 @@ def until_told(served):
     told = []
 
     def leave():
-        # A signal is only noted where it arrives: in the hub of eventlet, nothing can be waited
-        # for.
+        # A signal handler only records the signal: in the hub of eventlet, no call may wait.
         while not told:
             time.sleep(NOTICE_S)
         served.stop()

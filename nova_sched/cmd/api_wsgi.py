@@ -9,11 +9,11 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The REST API for a WSGI server such as uWSGI, gunicorn or mod_wsgi: ``application`` is made by
-the import.
+"""The REST API for a WSGI server such as uWSGI, gunicorn or mod_wsgi: the import makes
+``application``.
 
-The configuration files are those that the daemons read, or those that OS_NOVA_SCHED_CONFIG_FILES
-names, with semicolons between them.
+It reads the configuration files of the daemons, or those that OS_NOVA_SCHED_CONFIG_FILES names,
+separated by semicolons.
 """
 
 import os
@@ -26,14 +26,17 @@ FILES = 'OS_NOVA_SCHED_CONFIG_FILES'
 def _made():
     argv = [f'--config-file={path}' for path in os.environ.get(FILES, '').split(';') if path]
     backend.choose(argv)
-    # Only now: these import what the backend patches.
+    # Imported after the backend is chosen: these modules import what it patches.
     from nova_sched import errors, rpc
     from nova_sched.cmd import api, startup
 
     conf = startup.configure(argv)
     bus = rpc.transport(conf)
     if api.is_alone(conf):
-        why = 'over fake:// no scheduler can be reached from here; nova-sched-api brings one along'
+        why = (
+            'over fake:// no scheduler can be reached from here; run nova-sched-api, which '
+            'includes a scheduler'
+        )
         raise errors.BadConfig('[DEFAULT] transport_url', why)
     return api.application(conf, bus)
 

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Types of numbers on a command line: each raises what argparse shows."""
+"""Types of numbers on a command line: each raises the error that argparse shows."""
 
 import argparse
 import contextlib

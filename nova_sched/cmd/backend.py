@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Chooses native or green threads: must be called before anything else is imported."""
+"""Chooses native or green threads: must be called before any other import."""
 
 import sys
 import warnings
@@ -18,8 +18,8 @@ from oslo_config import cfg
 
 
 def choose(argv=None):
-    """Read [DEFAULT] service_backend alone, and make it so. A bad configuration ends the
-    program."""
+    """Read [DEFAULT] service_backend only, and select that backend. An invalid configuration ends
+    the program."""
     argv = sys.argv[1:] if argv is None else argv
     conf = cfg.ConfigOpts()
     conf.register_opt(
@@ -35,7 +35,7 @@ def choose(argv=None):
 
         eventlet.monkey_patch()
     else:
-        # Where it is installed, libraries import it all the same, and it complains.
+        # If eventlet is installed, libraries import it with any backend, and it logs a warning.
         warnings.filterwarnings('ignore', r'\s*Eventlet is deprecated')
     from oslo_service import backend
 
@@ -44,7 +44,7 @@ def choose(argv=None):
 
 
 def config_arguments(argv):
-    """Those arguments that name configuration files."""
+    """The arguments that name configuration files."""
     found = []
     for place, argument in enumerate(argv):
         if argument in ('--config-file', '--config-dir'):

@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""nova-sched-queues: keeps the list of queues, settles jobs, and has the scheduler decide the
-rest."""
+"""nova-sched-queues: keeps the list of queues, settles jobs, and sends the remaining jobs to the
+scheduler."""
 
 import sys
 
@@ -19,7 +19,7 @@ from nova_sched.cmd import backend
 
 def main():
     backend.choose()
-    # Only now: these import what the backend patches.
+    # Imported after the backend is chosen: these modules import what it patches.
     from nova_sched.cmd import startup
 
     return startup.guarded(_run)

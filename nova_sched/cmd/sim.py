@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""nova-sched-sim: simulated computes and conductors, and a trace of real requests, against a
+"""nova-sched-sim: simulated computes and conductors replay a trace of real requests against a
 scheduler."""
 
 import argparse
@@ -26,10 +26,10 @@ from nova_sched.cmd import backend, sim_models
 from nova_sched.cmd.arguments import number, share
 
 DESCRIPTION = """
-Simulated compute nodes report to a scheduler, simulated conductors boot and delete servers as a
-trace of real requests tells, and a summary says what became of them. Calls, claims and the database
-are real; only the hours of the trace pass at full speed. In the end no node may be over its
-capacity, and each running server must have exactly one claim.
+Simulated compute nodes report to a scheduler. Simulated conductors boot and delete servers from a
+trace of real requests, and a summary shows the results. Calls, claims and the database are real;
+only the hours of the trace pass at full speed. At the end no node may be over its capacity, and
+each running server must have exactly one claim.
 """
 EPILOG = """
 examples:
@@ -37,12 +37,12 @@ examples:
         the scheduler in this process too: nothing else is needed
   nova-sched-sim --embedded --nodes 1000 --requests 2000 --inflight 64
   nova-sched-sim --model both --nodes 100
-        queues and the scheduler beside each other on the same nodes, in simulated time
+        queues and the scheduler in parallel on the same nodes, in simulated time
   nova-sched-sim --config-file nova_sched.conf --requests 500
-        against running schedulers, over the bus of [DEFAULT] transport_url; a test cloud, for
+        against running schedulers, over the bus of [DEFAULT] transport_url; a test cloud, because
         its free hosts get claims, too
 
-exit status: 0 all is well, 1 it cannot run, 2 wrong usage, 3 a check failed, 130 interrupted
+exit status: 0 success, 1 it cannot run, 2 wrong usage, 3 a check failed, 130 interrupted
 """
 ORIGIN = 'from a public cloud (Azure, 2017; CC BY 4.0)'
 VIOLATED, INTERRUPTED = 3, 130
@@ -59,12 +59,12 @@ def parser():
     where.add_argument(
         '--embedded',
         action='store_true',
-        help='run one in this process: on fake://, with a database of its own',
+        help='run one in this process: on fake://, with a separate database',
     )
     where.add_argument(
         '--config-file',
         metavar='FILE',
-        help='configuration: of the bus, and with --embedded of the rules',
+        help='configuration: of the bus, and with --embedded of the filters and weighers',
     )
     where.add_argument(
         '--state-dir',
@@ -113,7 +113,8 @@ def parser():
     load.add_argument(
         '--trace',
         metavar='FILE',
-        help='table of VMs, with flavors.csv and duration_bins.csv beside it (four hours of Azure, 2017)',
+        help='table of VMs, with flavors.csv and duration_bins.csv in the same directory '
+        '(four hours of Azure, 2017)',
     )
     load.add_argument(
         '--requests',
@@ -125,13 +126,17 @@ def parser():
         '--zoned',
         type=share,
         metavar='SHARE',
-        help='of tenants who name a zone (0.7, with --model 0.3: all zones become full)',
+        help='share of projects that name a zone (0.7, with --model 0.3: all zones become full)',
     )
     load.add_argument(
         '--inflight', type=one, default=32, metavar='N', help='calls at once (%(default)s)'
     )
     load.add_argument(
-        '--seed', type=number(0), default=1, metavar='N', help='of all chance (%(default)s)'
+        '--seed',
+        type=number(0),
+        default=1,
+        metavar='N',
+        help='seed of the random numbers (%(default)s)',
     )
     sim_models.add_options(
         made.add_argument_group(
@@ -156,19 +161,19 @@ def _main():
     asked = parser()
     options = asked.parse_args()
     if options.model and options.embedded:
-        asked.error('--model has a scheduler of its own: leave --embedded out')
+        asked.error('--model has a built-in scheduler: leave --embedded out')
     if not (options.embedded or options.config_file or options.model):
         asked.error(
-            'say --embedded, --model, or --config-file with the bus of a running scheduler'
+            'give --embedded, --model, or --config-file with the bus of a running scheduler'
         )
     if options.state_dir and not options.embedded:
         asked.error('--state-dir is for --embedded')
     if options.zoned is None:
         options.zoned = 0.3 if options.model else 0.7
-    # Without a file of its own, the embedded scheduler heeds none that lies about on this machine.
+    # Without a given file, the embedded scheduler ignores configuration files on this machine.
     options.config = ['--config-file', options.config_file or os.devnull]
     options.backend = backend.choose(options.config)
-    # Only now: these import what the backend patches.
+    # Imported after the backend is chosen: these modules import what it patches.
     from nova_sched.cmd import startup
 
     return startup.guarded(lambda: _run(options))
@@ -188,7 +193,7 @@ def _run(options):
 
 
 def status(result):
-    """The exit status that a run deserves."""
+    """Returns the exit status of a run."""
     return VIOLATED if result.violations else 0
 
 
@@ -211,7 +216,7 @@ def _simulate(options, stack):
 
 
 def _directory(options, stack):
-    """Where the embedded scheduler keeps its state, and this machine its identity."""
+    """The directory of the embedded scheduler's state and of this machine's identity."""
     from nova_sched import errors
 
     if not options.state_dir:
@@ -274,7 +279,7 @@ def _settings(options):
 
 
 def _console(options):
-    """Where people look: not where a script reads its JSON."""
+    """The console for people: standard error if standard output is for JSON."""
     from rich.console import Console
 
     console = Console(stderr=options.format == 'json')
@@ -290,7 +295,7 @@ def _machine(options, settings, directory, console):
     try:
         return here.this_machine(directory, settings.plan.zone_names[0])
     except errors.BadMachineFacts as error:
-        console.print(f'This machine stays out: {error}.', style='yellow')
+        console.print(f'This machine is not added: {error}.', style='yellow')
         return None
 
 
@@ -307,7 +312,7 @@ def _announce(console, options, settings, machine, directory):
 
 
 def _scheduler(options, conf, stack):
-    """The bus, and the scheduler if it runs here."""
+    """The bus, and the scheduler if it runs in this process."""
     from nova_sched import rpc, service
 
     bus = rpc.transport(conf, 'fake://' if options.embedded else None)

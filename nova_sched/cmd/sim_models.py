@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The part of nova-sched-sim that has queues and the scheduler place the same servers, in
+"""The part of nova-sched-sim that compares queues and the scheduler on the same servers, in
 simulated time."""
 
 import json
@@ -28,8 +28,9 @@ def add_options(models):
     models.add_argument(
         '--model',
         choices=['queues', 'scheduler', 'both'],
-        help='place the servers by queues of flavors, by the scheduler, or each on a fleet of its own. The '
-        'clock is simulated, in one thread: the same seed gives the same run; --inflight has no meaning',
+        help='place the servers by queues of flavors, by the scheduler, or each on a '
+        'separate fleet. The clock is simulated, in one thread: the same seed gives '
+        'the same run; --inflight has no meaning',
     )
     models.add_argument(
         '--fullness',
@@ -51,7 +52,7 @@ def add_options(models):
     models.add_argument(
         '--packing',
         action='store_true',
-        help='weighers prefer full nodes: their multipliers are -1, that of builds under way is 0',
+        help='weighers prefer full nodes: their multipliers are -1, and 0 for builds in progress',
     )
     models.add_argument('--steps', type=one, metavar='N', help='[queues] priority_steps (10)')
     models.add_argument('--slots', type=one, metavar='N', help='[queues] slots (2)')
@@ -70,22 +71,22 @@ def add_options(models):
         type=share,
         default=0.0,
         metavar='SHARE',
-        help='of tenants who ask for what only the scheduler can do (%(default)s)',
+        help='share of projects whose requests only the scheduler can serve (%(default)s)',
     )
     models.add_argument(
         '--more-flavors',
         type=number(0),
         default=0,
         metavar='N',
-        help='that nobody asks for (%(default)s)',
+        help='flavors that no request asks for (%(default)s)',
     )
     models.add_argument(
         '--more-specials',
         type=number(0),
         default=0,
         metavar='N',
-        help='special things that nobody asks for: each node has two of the traits and one of the resource '
-        'classes among them (%(default)s)',
+        help='special things that no request asks for: each node has two of the traits and '
+        'one of the resource classes among them (%(default)s)',
     )
     models.add_argument(
         '--memory-store',
@@ -95,7 +96,7 @@ def add_options(models):
 
 
 def compare(options, plan, console):
-    """Run each model on the same nodes, one after the other. Shows, and returns, their figures by
+    """Runs each model on the same nodes, one after the other. Shows and returns their figures by
     model."""
     from nova_sched.cmd import startup
     from nova_sched.conf import CONF
@@ -108,8 +109,7 @@ def compare(options, plan, console):
     settings, results = _settings(options, plan, CONF), {}
     arrivals = trace.load(options.trace) if options.trace else trace.load()
     for model in comparison.MODELS if options.model == 'both' else [options.model]:
-        # Nothing of it is to outlive this process: where there is a file system in memory, it is
-        # faster.
+        # No file has to outlive this process: a file system in memory, if there is one, is faster.
         with tempfile.TemporaryDirectory(
             prefix='nova-sched-sim-', dir=_quick_directory()
         ) as directory:
@@ -129,8 +129,8 @@ def _quick_directory():
 
 
 def _choose_weights(options, conf):
-    """Weights that pack; without that of builds under way, which would spread a burst all the
-    same."""
+    """Weights that pack. The weight of builds in progress is 0, because it would spread a
+    burst."""
     if options.packing:
         conf.set_override('io_ops_weight_multiplier', 0.0, group='filter_scheduler')
         for name in ('ram', 'cpu', 'disk'):
@@ -166,7 +166,7 @@ def _settings(options, plan, conf):
 
 
 def _watch(console, asks):
-    """A line of progress, now and then."""
+    """Prints a line of progress at intervals."""
     from nova_sched.sim import progress
 
     next_s = [time.monotonic() + progress.PLAIN_INTERVAL_S]
@@ -175,7 +175,10 @@ def _watch(console, asks):
         if time.monotonic() >= next_s[0]:
             next_s[0] = time.monotonic() + progress.PLAIN_INTERVAL_S
             face = progress.clock_face(now_s)
-            told = f'{tally.asked:,}/{asks:,} servers  placed {tally.placed:,} refused {tally.refused:,}'
+            told = (
+                f'{tally.asked:,}/{asks:,} servers  placed {tally.placed:,} refused '
+                f'{tally.refused:,}'
+            )
             console.print(f'{face:>5} h  {told}', highlight=False, soft_wrap=True)
 
     return watch

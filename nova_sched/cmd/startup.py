@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What every program does first: read the configuration, set up the log, and say what is wrong
-with them."""
+"""Common start of every program: read the configuration, set up the log, and report errors of
+both."""
 
 import logging
 import sys
@@ -38,8 +38,7 @@ def configure(argv=None, **kwargs):
 
 
 def check(conf):
-    """Find out what the configuration lacks before a process starts on it. Raises BadConfig or
-    cfg.Error."""
+    """Checks the configuration before a process starts. Raises BadConfig or cfg.Error."""
     options.register_plug_in_opts(conf)
     read_all(conf)
     service.rules(conf)
@@ -52,9 +51,9 @@ def check(conf):
 
 
 def read_all(conf):
-    """Read every option of ours and of plug-ins. Raises cfg.Error.
+    """Read every option of this package and of plug-ins. Raises cfg.Error.
 
-    oslo.config does not look at a value before.
+    oslo.config does not validate a value before it is read.
     """
     for group, opts in [*options.list_opts(), *options.plug_in_opts()]:
         values = conf if group == 'DEFAULT' else conf[group]
@@ -63,9 +62,9 @@ def read_all(conf):
 
 
 class Reloadable:
-    """The configuration, for a launcher that reloads it: files that are no good change nothing.
+    """The configuration, for a launcher that reloads it: files with errors change nothing.
 
-    ``check`` looks at what was read before it is taken over; it raises an error of ours.
+    ``check`` validates the new values before they are applied; it raises a SchedError.
     """
 
     def __init__(self, conf, argv=None, check=None):
@@ -77,8 +76,8 @@ class Reloadable:
         return getattr(self._conf, name)
 
     def mutate_config_files(self):
-        """Take over the options that may change, unless a value is a mistake. Returns what
-        changed."""
+        """Apply the options that may change, unless a value is not valid. Returns the changed
+        options."""
         fresh = cfg.ConfigOpts()
         for module in options.MODULES:
             module.register_opts(fresh)
@@ -95,7 +94,7 @@ class Reloadable:
 
 
 def guarded(main):
-    """Run a program; a bad configuration ends it with a sentence, not with a traceback."""
+    """Run a program. A bad configuration ends it with one message and without a traceback."""
     try:
         return main() or 0
     except (errors.SchedError, cfg.Error) as error:

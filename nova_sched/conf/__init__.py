@@ -69,7 +69,7 @@ MODULES = (
     workarounds,
 )
 
-# Entry points of packages that bring rules.
+# Entry points of packages with filters or weighers.
 RULES = frozenset(['nova_sched.filters', 'nova_sched.weighers'])
 
 for _module in MODULES:
@@ -77,12 +77,12 @@ for _module in MODULES:
 
 
 def list_opts():
-    """All options by group, as oslo-config-generator asks for them."""
+    """All options by group, for oslo-config-generator."""
     return [(module.GROUP, copy.deepcopy(module.OPTS)) for module in MODULES]
 
 
 def plug_in_opts():
-    """Options by group of the packages that bring filters or weighers, as these list them for
+    """Options by group of the packages with filters or weighers, as these packages list them for
     oslo.config."""
     for point in importlib.metadata.entry_points(group='oslo.config.opts'):
         groups = {one.group for one in point.dist.entry_points}
@@ -90,22 +90,23 @@ def plug_in_opts():
             continue
         try:
             found = [(str(group or 'DEFAULT'), opts) for group, opts in point.load()()]
-        except Exception as error:  # noqa: BLE001, whatever goes wrong in somebody else's module
+        except Exception as error:  # noqa: BLE001, a plug-in may raise any error
             LOG.error('The options of plug-in %s cannot be read: %s', point.name, error)
             continue
         yield from found
 
 
 def register_plug_in_opts(conf):
-    """Register those options, for a process that checks them before it works by them."""
+    """Register the options of plug-ins, for a process that checks them before it uses them."""
     for group, opts in plug_in_opts():
         conf.register_opts(opts, group=None if group == 'DEFAULT' else group)
 
 
 def ratios(group, option):
-    """The (name, ratio) pairs of a list option whose items read `name=ratio`; ratios are finite.
+    """The (name, ratio) pairs of a list option whose items have the form `name=ratio`; ratios are
+    finite.
 
-    Items that do not read so are logged, once for each value of the option, and left out.
+    Other items are logged, once for each value of the option, and skipped.
     """
     return _ratios(f'[{group}] {option}', tuple(CONF[group][option]))
 

@@ -23,8 +23,7 @@ OWN_STATE = Path(os.environ.get('XDG_STATE_HOME') or os.path.expanduser('~/.loca
 
 
 def state_path(is_root, is_installed, own=OWN_STATE):
-    """Where the system keeps state; an account on a machine without that has a place of its
-    own."""
+    """The state directory: that of the system, or that of the account on a machine without one."""
     return str(SYSTEM_STATE if is_root or is_installed else own / 'nova-sched')
 
 
@@ -33,115 +32,119 @@ OPTS = [
     # The node and its reports.
     cfg.StrOpt(
         'nodename',
-        help='Name of the node (`hypervisor_hostname`). If unset, it is [DEFAULT] host. Do not change it '
-        'while the node has instances.',
+        help='Name of the node (`hypervisor_hostname`). If unset, it is [DEFAULT] host. Do '
+        'not change it while the node has instances.',
     ),
     cfg.StrOpt(
         'cell_uuid',
-        help='UUID of the cell of this node, as `nova-manage cell_v2 list_cells` shows it. If unset, the '
-        'scheduler takes its own [stats] cell_uuid.',
+        help='UUID of the cell of this node, as `nova-manage cell_v2 list_cells` shows it. '
+        'If unset, the scheduler uses its [stats] cell_uuid.',
     ),
     cfg.IPOpt(
         'host_ip',
-        help='Address that the node reports as its own. If unset, it is the address of the interface with '
-        'the default route.',
+        help='Address that the node reports. If unset, it is the address of the interface '
+        'with the default route.',
     ),
     cfg.IntOpt(
         'report_interval',
         default=10,
         min=1,
         mutable=True,
-        help='Seconds between two reports of a node on which nothing happens; a change is reported at '
-        'once. Several reports must fit into the service_down_time of the scheduler, or the node '
-        'counts as down now and then.',
+        help='Seconds between two reports of a node without changes; a change is reported '
+        'at once. Several reports must fit into the service_down_time of the '
+        'scheduler, or the node counts as down now and then.',
     ),
     cfg.IntOpt(
         'report_timeout',
         default=15,
         min=1,
-        help='Seconds to wait for the answer to a report before it is made again. The sum of this and '
-        'report_interval should be well below the service_down_time of the scheduler.',
+        help='Seconds to wait for the answer to a report before it is repeated. The sum of '
+        'this and report_interval should be well below the service_down_time of the '
+        'scheduler.',
     ),
     cfg.StrOpt(
         'state_path',
         default=state_path(os.geteuid() == 0, SYSTEM_STATE.is_dir()),
         sample_default=str(SYSTEM_STATE),
-        help="Directory that keeps the node's UUID (`compute_id`), the list of its instances "
-        '(`instances.json`) and the number of starts of the agent (`starts`). It is made if it is not '
-        'there. An agent that loses it comes back as a '
-        f'new node, without its instances. The default is {SYSTEM_STATE} for root and where that '
-        'directory exists; any other account has `nova-sched` in $XDG_STATE_HOME, which is '
-        '~/.local/state by default.',
+        help="Directory that keeps the node's UUID (`compute_id`), the list of its "
+        'instances (`instances.json`) and the number of starts of the agent '
+        '(`starts`). The agent makes it if it does not exist. An agent that loses it '
+        'comes back as a new node, without its instances. The default is '
+        f'{SYSTEM_STATE} for root and where that directory exists. For any other '
+        'account it is `nova-sched` in $XDG_STATE_HOME, which is ~/.local/state by '
+        'default.',
     ),
     cfg.StrOpt(
         'instances_path',
-        help='Directory that holds the disks of the instances: the size of its file system is the disk '
-        'that this node reports. If unset, it is /var/lib/nova/instances where that exists, else '
-        'state_path.',
+        help='Directory that holds the disks of the instances: the size of its file system '
+        'is the disk that this node reports. If unset, it is /var/lib/nova/instances '
+        'where that exists, else state_path.',
     ),
-    # What is sold, and what is kept.
+    # Allocation ratios and reserved amounts.
     cfg.FloatOpt(
         'cpu_allocation_ratio',
         default=4.0,
         min=0.0,
-        help='Virtual CPUs that are sold for each shared CPU; 0 stands for 4.0. Dedicated CPUs are sold '
-        'once.',
+        help='Virtual CPUs for each shared CPU (allocation ratio); 0 means 4.0. Each '
+        'dedicated CPU is allocated once.',
     ),
     cfg.FloatOpt(
         'ram_allocation_ratio',
         default=1.0,
         min=0.0,
-        help='Memory that is sold for each unit of memory; 0 stands for 1.0.',
+        help='Allocation ratio of memory; 0 means 1.0.',
     ),
     cfg.FloatOpt(
         'disk_allocation_ratio',
         default=1.0,
         min=0.0,
-        help='Disk that is sold for each unit of disk; 0 stands for 1.0.',
+        help='Allocation ratio of disk; 0 means 1.0.',
     ),
     cfg.IntOpt(
         'reserved_host_cpus',
         default=0,
         min=0,
-        help='Shared CPUs that are kept for the host itself.',
+        help='Shared CPUs that are reserved for the host itself.',
     ),
     cfg.IntOpt(
         'reserved_host_memory_mb',
         default=512,
         min=0,
-        help='MiB of memory that are kept for the host itself.',
+        help='MiB of memory that are reserved for the host itself.',
     ),
     cfg.IntOpt(
         'reserved_host_disk_mb',
         default=0,
         min=0,
-        help='MiB of disk that are kept for the host itself, rounded up to GiB.',
+        help='MiB of disk that are reserved for the host itself, rounded up to GiB.',
     ),
     cfg.MultiOpt(
         'reserved_huge_pages',
         item_type=types.Dict(),
-        help='Huge pages of one size in one NUMA cell that are kept for the host itself, such as a '
-        'virtual switch: `node:0,size:2048,count:64`. The size is in KiB, or has a unit, as 1GB. May '
-        'be given several times.',
+        help='Huge pages of one size in one NUMA cell that are reserved for the host '
+        'itself, such as for a virtual switch: `node:0,size:2048,count:64`. The size '
+        'is in KiB, or has a unit, as 1GB. May be given several times.',
     ),
     # CPUs, devices, networks.
     cfg.StrOpt(
         'cpu_shared_set',
-        help='CPUs that instances share, such as `0-3,8,^2`: they are the VCPU inventory. If unset, these '
-        'are all CPUs that are online and not in cpu_dedicated_set.',
+        help='CPUs that instances share, such as `0-3,8,^2`: they are the VCPU inventory. '
+        'If unset, these are all CPUs that are online and not in cpu_dedicated_set.',
     ),
     cfg.StrOpt(
         'cpu_dedicated_set',
-        help='CPUs of which each belongs to at most one instance, such as `4-7`: they are the PCPU '
-        'inventory, for flavors with `hw:cpu_policy=dedicated`. If unset, there are none.',
+        help='CPUs that are each allocated to at most one instance, such as `4-7`: they are '
+        'the PCPU inventory, for flavors with `hw:cpu_policy=dedicated`. If unset, '
+        'there are none.',
     ),
     cfg.MultiStrOpt(
         'device_spec',
         default=[],
-        help='PCI devices that instances may have: a JSON object with `vendor_id`, `product_id`, and '
-        '`address` (a pattern, such as `*:81:00.*`) or `devname`; each may be left out. Any other '
-        'key is a tag of the device, such as `physical_network`. May be given several times; without '
-        'it, instances get no device.',
+        help='PCI devices that instances may have: a JSON object with `vendor_id`, '
+        '`product_id`, and `address` (a pattern, such as `*:81:00.*`) or `devname`; '
+        'each may be left out. Any other key is a tag of the device, such as '
+        '`physical_network`. May be given several times; without it, instances get no '
+        'device.',
     ),
     cfg.Opt(
         'physnet_cells',
@@ -159,19 +162,20 @@ OPTS = [
         'resources',
         type=types.Dict(value_type=types.Integer(min=1)),
         default={},
-        help='Resources that the machine does not tell, by resource class, such as `CUSTOM_LICENSE:10`: '
-        'flavors ask for them with `resources:CUSTOM_LICENSE=1`.',
+        help='Resources that cannot be detected on the machine, by resource class, such as '
+        '`CUSTOM_LICENSE:10`: flavors ask for them with `resources:CUSTOM_LICENSE=1`.',
     ),
     cfg.ListOpt(
         'traits',
         default=[],
-        help='Traits of this node, such as `CUSTOM_GOLD`, beside those that are read from its CPUs.',
+        help='Traits of this node, such as `CUSTOM_GOLD`, in addition to those that are '
+        'read from its CPUs.',
     ),
     cfg.Opt(
         'facts',
         type=types.Dict(),
         default={},
-        help='What else the node tells of itself among its stats, such as the failure domains that it is in: '
+        help='Additional stats that the node reports, such as its failure domains: '
         '`rack:r12,room:north`. See [topology].',
     ),
     cfg.StrOpt(
@@ -188,7 +192,8 @@ OPTS = [
     cfg.BoolOpt(
         'metrics',
         default=False,
-        help='Report how busy the CPUs are, under the names that the metrics weigher of Nova knows.',
+        help='Report how busy the CPUs are, under the names that the metrics weigher of '
+        'Nova knows.',
     ),
 ]
 

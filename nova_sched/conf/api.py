@@ -19,38 +19,38 @@ OPTS = [
         'auth_strategy',
         default='keystone',
         choices=[
-            ('keystone', 'tokens are asked about as [keystone_authtoken] says'),
-            ('noauth', 'whoever calls is believed: for trials on one machine only'),
+            ('keystone', 'tokens are validated as [keystone_authtoken] says'),
+            ('noauth', 'every caller is accepted: for trials on one machine only'),
         ],
-        help='How callers prove who they are.',
+        help='How callers are authenticated.',
     ),
     cfg.HostAddressOpt(
         'host',
         default='127.0.0.1',
-        help='Address on which `nova-sched-api` listens. It speaks plain HTTP: put a proxy that ends TLS '
-        'before it, and see `[oslo_middleware] enable_proxy_headers_parsing`. Another WSGI server has '
-        'its own.',
+        help='Address on which `nova-sched-api` listens. It speaks plain HTTP: put a proxy '
+        'that ends TLS before it, and see `[oslo_middleware] '
+        'enable_proxy_headers_parsing`. Another WSGI server has a separate setting.',
     ),
     cfg.PortOpt('port', default=8790, help='TCP port on which `nova-sched-api` listens.'),
     cfg.IntOpt(
         'threads',
         default=16,
         min=1,
-        help='Requests that `nova-sched-api` answers at the same time. Most of the time they wait for a '
-        'scheduler.',
+        help='Requests that `nova-sched-api` answers at the same time. Most of the time '
+        'they wait for a scheduler.',
     ),
     cfg.IntOpt(
         'shutdown_timeout',
         default=60,
         min=1,
-        help='Seconds for which a `nova-sched-api` that has to end waits for requests in flight.',
+        help='Seconds for which a stopping `nova-sched-api` waits for requests in flight.',
     ),
     cfg.IntOpt(
         'rpc_timeout',
         default=60,
         min=1,
-        help='Seconds to wait for a scheduler. After that the caller gets 503. Longer than a group may be '
-        'planned: see `[groups]`.',
+        help='Seconds to wait for a scheduler. After that the caller gets 503. Must be '
+        'longer than the planning of a group may take: see `[groups]`.',
     ),
     cfg.IntOpt(
         'max_body_size',
@@ -62,8 +62,8 @@ OPTS = [
         'max_limit',
         default=1000,
         min=1,
-        help='Groups in one page of a list: so many for a caller who names no limit, and at most so many for '
-        'one who does.',
+        help='Groups in one page of a list: the default if a request names no limit, and '
+        'the maximum if it does.',
     ),
 ]
 

@@ -44,8 +44,8 @@ OPTS = [
             ('threading', 'native threads'),
             ('eventlet', 'green threads; deprecated by oslo.messaging and oslo.service'),
         ],
-        help='How the daemons run their threads. Read before anything else: from a configuration file, '
-        'or from the environment as OS_DEFAULT__SERVICE_BACKEND.',
+        help='How the daemons run their threads. Read before all other options: from a '
+        'configuration file, or from the environment as OS_DEFAULT__SERVICE_BACKEND.',
     ),
 ]
 

@@ -20,16 +20,17 @@ OPTS = [
         default=600,
         min=1,
         mutable=True,
-        help='Seconds for which a candidate that `select_candidates` has returned can be claimed. Nothing is '
-        'held meanwhile: the longer it takes, the more often the host is taken by then.',
+        help='Seconds for which a candidate that `select_candidates` has returned can be '
+        'claimed. Nothing is held in the meantime: the longer it takes, the more often '
+        'the host is full by then.',
     ),
     cfg.IntOpt(
         'max',
         default=10,
         min=1,
         mutable=True,
-        help='Candidates for one instance: so many are returned to a caller who names no number, and at most '
-        'so many to one who does.',
+        help='Candidates for one instance: the default if a request names no number, and '
+        'the maximum if it does.',
     ),
 ]
 

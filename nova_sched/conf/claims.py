@@ -39,14 +39,15 @@ OPTS = [
         default=2.0,
         min=0.1,
         mutable=True,
-        help='Seconds between looks at the database for what other schedulers have changed. Correctness does '
-        'not depend on it: a claim is judged by the database. A shorter interval means fewer lost races.',
+        help='Seconds between two polls of the database for changes by other schedulers. '
+        'Correctness does not depend on it: claims are validated in the database. A '
+        'shorter interval means fewer lost races.',
     ),
     cfg.FloatOpt(
         'retry_interval',
         default=1.0,
         min=0.05,
-        help='Seconds to wait before a database that does not answer is asked again.',
+        help='Seconds to wait before a call to a database that does not answer is repeated.',
     ),
 ]
 
@@ -56,6 +57,6 @@ EMBEDDED = 'sqlite:////var/lib/nova-sched/nova-sched.sqlite'
 
 def register_opts(conf):
     conf.register_opts(OPTS, group=GROUP)
-    # In place, so that the generated sample tells it too.
+    # Set in place, so that the generated sample shows it too.
     cfg.set_defaults(db_options.database_opts, connection=EMBEDDED)
     conf.register_opts(db_options.database_opts, group='database')

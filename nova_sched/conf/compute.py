@@ -19,8 +19,8 @@ OPTS = [
         'packing_host_numa_cells_allocation_strategy',
         default=False,
         mutable=True,
-        help='A guest goes into the NUMA cells that are fuller already; else into the emptier ones. '
-        'Compute nodes must be told the same.',
+        help='A guest goes into the NUMA cells that are fuller already; else into the '
+        'emptier ones. Compute nodes need the same value.',
     ),
 ]
 

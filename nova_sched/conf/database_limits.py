@@ -21,37 +21,41 @@ OPTS = [
         'connect_timeout',
         default=4,
         min=1,
-        help='Seconds for making a connection to a database server, for each of its addresses.',
+        help='Seconds to connect to a database server, for each of its addresses.',
     ),
     cfg.IntOpt(
         'silence_timeout',
         default=10,
         min=0,
-        help='Seconds after which TCP gives up a connection on which the machine of the database '
-        'acknowledges nothing (keepalive and TCP_USER_TIMEOUT). 0 leaves what the operating system has.',
+        help='Seconds after which TCP gives up a connection on which the machine of the '
+        'database acknowledges nothing (keepalive and TCP_USER_TIMEOUT). 0 leaves the '
+        'setting of the operating system.',
     ),
     cfg.IntOpt(
         'statement_timeout',
         default=8,
         min=0,
-        help='Seconds after which the server ends a statement. 2 seconds later the scheduler gives up the '
-        'connection if no answer has come. MySQL itself ends only SELECTs. 0 sets no limit on either side. '
-        'Schema upgrades, audits and other work of nova-sched-manage have none.',
+        help='Seconds after which the server ends a statement. 2 seconds later the '
+        'scheduler gives up the connection if no answer has come. MySQL itself ends '
+        'only SELECTs. 0 sets no limit on either side. Schema upgrades, audits and '
+        'other work of nova-sched-manage have none.',
     ),
     cfg.IntOpt(
         'lock_timeout',
         default=6,
         min=0,
-        help='Seconds that a transaction waits for the lock of another one; then it is undone and made '
-        'again. 0 leaves the default of the server. Should be more than idle_timeout.',
+        help='Seconds that a transaction waits for the lock of another one; then it is '
+        'rolled back and repeated. 0 leaves the default of the server. Should be more '
+        'than idle_timeout.',
     ),
     cfg.IntOpt(
         'idle_timeout',
         default=5,
         min=0,
-        help='Seconds after which the server ends a transaction that stands open while its process sends '
-        'nothing, as when that was stopped, and so releases its locks. MySQL, unlike MariaDB, has no such '
-        'limit. 0 leaves the default of the server.',
+        help='Seconds after which the server ends a transaction that stands open while its '
+        'process sends nothing, for example because the process was stopped. This '
+        'releases its locks. MySQL, unlike MariaDB, has no such limit. 0 leaves the '
+        'default of the server.',
     ),
 ]
 

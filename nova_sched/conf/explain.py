@@ -20,9 +20,9 @@ OPTS = [
         default=7 * 24 * 3600,
         min=0,
         mutable=True,
-        help='Seconds for which the decision records are kept: what each filter saw and left, and why a '
-        'request was refused. 0 keeps none. With [claims] store = memory only the latest thousand are kept, '
-        'by each process for itself.',
+        help='Seconds for which the decision records are kept: what each filter saw and '
+        'left, and why a request was refused. 0 keeps none. With [claims] store = '
+        'memory each process keeps only its latest thousand.',
     ),
     cfg.FloatOpt(
         'sample',
@@ -30,8 +30,9 @@ OPTS = [
         min=0.0,
         max=1.0,
         mutable=True,
-        help='Share of the decisions that found a host that is recorded too, with what each weigher gave '
-        'to the chosen host and to its alternates: 0 is none, 1 is all. Records of refusals are always kept.',
+        help='Share of the decisions that found a host that is recorded too, with the '
+        'weights of the chosen host and of its alternates by each weigher: 0 is none, '
+        '1 is all. Records of refusals are always kept.',
     ),
 ]
 

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Options of Nova's [filter_scheduler] group, for the rules that stand in this release."""
+"""Options of Nova's [filter_scheduler] group, for the filters and weighers of this release."""
 
 from oslo_config import cfg
 
@@ -18,9 +18,10 @@ ALL_FILTERS = 'nova.scheduler.filters.all_filters'
 ALL_WEIGHERS = 'nova.scheduler.weights.all_weighers'
 
 ARCHITECTURES = (
-    'aarch64 alpha armv6 armv7b armv7l cris i686 ia64 lm32 m68k microblaze microblazeel mips mips64 mips64el '
-    'mipsel openrisc parisc parisc64 ppc ppc64 ppc64le ppcemb ppcle s390 s390x sh4 sh4eb sparc sparc64 '
-    'unicore32 x86_64 xtensa xtensaeb'
+    'aarch64 alpha armv6 armv7b armv7l cris i686 ia64 lm32 m68k microblaze '
+    'microblazeel mips mips64 mips64el mipsel openrisc parisc parisc64 ppc ppc64 '
+    'ppc64le ppcemb ppcle s390 s390x sh4 sh4eb sparc sparc64 unicore32 x86_64 xtensa '
+    'xtensaeb'
 ).split()
 
 
@@ -29,8 +30,9 @@ def _multiplier(name, default, what, **kwargs):
         f'{name}_weight_multiplier',
         default=default,
         mutable=True,
-        help=f'Weight of {what} in the sum. The hosts of an aggregate whose metadata has a key of this name '
-        'take the value from there; of several aggregates the smallest counts.',
+        help=f'Weight of {what} in the sum. The hosts of an aggregate whose metadata has a '
+        'key of this name take the value from there; of several aggregates the '
+        'smallest counts.',
         **kwargs,
     )
 
@@ -41,8 +43,9 @@ OPTS = [
         'available_filters',
         default=[ALL_FILTERS],
         mutable=True,
-        help='Filters that enabled_filters may name, beside those that entry points of `nova_sched.filters` '
-        f'bring: dotted paths of classes. `{ALL_FILTERS}` stands for all filters of this package.',
+        help='Filters that enabled_filters may name, in addition to the entry points of '
+        f'`nova_sched.filters`: dotted paths of classes. `{ALL_FILTERS}` stands for all '
+        'filters of this package.',
     ),
     cfg.ListOpt(
         'enabled_filters',
@@ -54,15 +57,17 @@ OPTS = [
             'ServerGroupAffinityFilter',
         ],
         mutable=True,
-        help='Filters that a host must pass, by class name, in order. What Placement does for Nova '
-        '(capacity, traits, zone, disabled computes) is always checked, before the first of these.',
+        help='Filters that a host must pass, by class name, in order. The checks that '
+        'Placement does for Nova (capacity, traits, zone, disabled computes) always '
+        'run, before the first of these.',
     ),
     cfg.ListOpt(
         'weight_classes',
         default=[ALL_WEIGHERS],
         mutable=True,
         help='Weighers: dotted paths, or names of entry points of `nova_sched.weighers`. '
-        f'`{ALL_WEIGHERS}` stands for all of these entry points, those of plug-ins among them.',
+        f'`{ALL_WEIGHERS}` stands for all of these entry points, including those of '
+        'plug-ins.',
     ),
     cfg.IntOpt(
         'host_subset_size',
@@ -81,8 +86,8 @@ OPTS = [
         'track_instance_changes',
         default=True,
         mutable=True,
-        help='Keep the list of instances by host from the messages of compute nodes. Without it only claims '
-        'and reports tell which instance is where.',
+        help='Keep the list of instances by host from the messages of compute nodes. '
+        'Without it only claims and reports show which instance is on which host.',
     ),
     cfg.StrOpt(
         'image_properties_default_architecture',
@@ -95,18 +100,18 @@ OPTS = [
         default=8,
         min=0,
         mutable=True,
-        help='IoOpsFilter refuses hosts on which this many builds, resizes, snapshots and the like run. '
-        'AggregateIoOpsFilter takes the number from the metadata of aggregates where they have this key; of '
-        'several the smallest counts.',
+        help='IoOpsFilter refuses hosts on which this many builds, resizes, snapshots and '
+        'the like run. AggregateIoOpsFilter takes the number from the metadata of '
+        'aggregates where they have this key; of several the smallest counts.',
     ),
     cfg.IntOpt(
         'max_instances_per_host',
         default=50,
         min=1,
         mutable=True,
-        help='NumInstancesFilter refuses hosts that hold this many instances. AggregateNumInstancesFilter '
-        'takes the number from the metadata of aggregates where they have this key; of several the '
-        'smallest counts.',
+        help='NumInstancesFilter refuses hosts that hold this many instances. '
+        'AggregateNumInstancesFilter takes the number from the metadata of aggregates '
+        'where they have this key; of several the smallest counts.',
     ),
     cfg.ListOpt(
         'isolated_images',
@@ -124,20 +129,23 @@ OPTS = [
         'restrict_isolated_hosts_to_isolated_images',
         default=True,
         mutable=True,
-        help='Whether isolated_hosts run nothing but isolated_images. Without it they run other images too.',
+        help='Whether isolated_hosts run nothing but isolated_images. Without it they run '
+        'other images too.',
     ),
     cfg.StrOpt(
         'aggregate_image_properties_isolation_namespace',
         mutable=True,
-        help='If set, AggregateImagePropertiesIsolation looks only at aggregate metadata whose key starts '
-        'with this word and the separator. Nova has deprecated it: the rest of the key is no image '
-        'property then, so the filter lets nearly everything pass.',
+        help='If set, AggregateImagePropertiesIsolation reads only aggregate metadata whose '
+        'key starts with this prefix and the separator. Nova has deprecated it: the '
+        'rest of the key is no image property then, so the filter lets nearly '
+        'everything pass.',
     ),
     cfg.StrOpt(
         'aggregate_image_properties_isolation_separator',
         default='.',
         mutable=True,
-        help='What stands between aggregate_image_properties_isolation_namespace and the rest of the key.',
+        help='Separator between aggregate_image_properties_isolation_namespace and the rest '
+        'of the key.',
     ),
     _multiplier('ram', 1.0, 'free memory; negative packs instead of spreading,'),
     _multiplier('cpu', 1.0, 'free vCPUs; negative packs instead of spreading,'),
@@ -161,7 +169,7 @@ OPTS = [
         min=0.0,
     ),
     _multiplier(
-        'build_failure', 1000000.0, 'builds that failed since the last good one, turned round,'
+        'build_failure', 1000000.0, 'builds that failed since the last good one, negated,'
     ),
     _multiplier(
         'cross_cell_move',
@@ -171,15 +179,16 @@ OPTS = [
     _multiplier(
         'image_props',
         0.0,
-        'instances whose images have the same properties; negative spreads them, 0 here switches it off '
-        'whatever aggregates say,',
+        'instances whose images have the same properties; negative spreads them, 0 '
+        'here switches it off whatever aggregates say,',
     ),
     cfg.ListOpt(
         'image_props_weight_setting',
         default=[],
         mutable=True,
-        help='What an instance with the same image property counts, as `property=weight`. If empty, each '
-        'property counts 1, else only those named here. An item that makes no sense is logged and left out.',
+        help='Weight of an instance with the same image property, as `property=weight`. If '
+        'empty, each property counts 1, else only the named ones. An item that makes '
+        'no sense is logged and left out.',
     ),
 ]
 

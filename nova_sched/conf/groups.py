@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Options of the [groups] group: top groups, whose members are placed together before the first
+"""Options of the [groups] group: groups of servers that are planned before the first server
 exists."""
 
 from oslo_config import cfg
@@ -22,79 +22,84 @@ OPTS = [
         default=3600,
         min=1,
         mutable=True,
-        help='Seconds for which the hosts of a planned group are held. A member that is not created by then '
-        'loses its place, unless the plan is renewed; the group itself stays. Longer than it takes to create '
-        'all members, from the first to the last. A caller may ask for another time.',
+        help='Seconds for which the hosts of a planned group are held. A member that is not '
+        'created by then loses its place, unless the plan is renewed; the group itself '
+        'stays. Must be longer than it takes to create all members, from the first to '
+        'the last. A caller may ask for another time.',
     ),
     cfg.IntOpt(
         'plan_attempts',
         default=5,
         min=1,
         mutable=True,
-        help='Times that a group is planned again because somebody else took a chosen host meanwhile.',
+        help='Times that a group is planned again because another request took a chosen '
+        'host in the meantime.',
     ),
     cfg.IntOpt(
         'max_members',
         default=1000,
         min=1,
         mutable=True,
-        help='Members that one group may have. A group of more is refused.',
+        help='Members that one group may have. A larger group is refused.',
     ),
     cfg.FloatOpt(
         'read_seconds',
         default=2.0,
         min=0.1,
         mutable=True,
-        help='Seconds that it may take to read a template and to make requests of its members. It is read in '
-        'the thread that plans the group, while other requests are decided. A template that takes longer is '
-        'refused; one within the limits of size takes a small part of it.',
+        help='Seconds to read a template and to make requests of its members. The thread '
+        'that plans the group reads it, while other requests are decided. A template '
+        'that takes longer is refused; one within the limits of size takes a small '
+        'part of it.',
     ),
     cfg.StrOpt(
         'flavors',
         mutable=True,
-        help='YAML file of the flavors that templates may name: a mapping from the name to `vcpus`, `ram` '
-        '(or `memory_mb`, MiB), `disk` (or `root_gb`), `ephemeral` (GiB), `swap` (MiB) and `extra_specs`. '
-        'Flavors that a caller sends along go before those of the file. It is read again when it changes. '
-        'Without one, templates describe their flavors inline, or callers send them along.',
+        help='YAML file of the flavors that templates may name: a mapping from the name to '
+        '`vcpus`, `ram` (or `memory_mb`, MiB), `disk` (or `root_gb`), `ephemeral` '
+        '(GiB), `swap` (MiB) and `extra_specs`. Flavors in a request override those of '
+        'the file. It is read again when it changes. Without a file, templates '
+        'describe their flavors inline, or requests include them.',
     ),
     cfg.BoolOpt(
         'solver',
         default=True,
         mutable=True,
-        help='Ask a constraint solver (OR-Tools CP-SAT, in a process of its own) where the quick search '
-        'finds no placement, and for better ones. Without it some groups are refused that could be placed, '
-        'and a refusal does not say which policies collide.',
+        help='Use a constraint solver (OR-Tools CP-SAT, in a separate process) where the '
+        'quick search finds no placement, and to improve placements. Without it some '
+        'groups are refused that could be placed, and a refusal does not say which '
+        'policies collide.',
     ),
     cfg.FloatOpt(
         'greedy_seconds',
         default=0.2,
         min=0.0,
         mutable=True,
-        help='Seconds that the quick search may take for one group. Most groups take a small part of it.',
+        help='Seconds for the quick search of one group. Most groups take a small part of it.',
     ),
     cfg.FloatOpt(
         'repair_seconds',
         default=1.0,
         min=0.0,
         mutable=True,
-        help='Seconds that the solver may take to find a placement where the quick search found none, or to '
-        'prove that there is none.',
+        help='Seconds for the solver to find a placement where the quick search found none, '
+        'or to prove that there is none.',
     ),
     cfg.FloatOpt(
         'improve_seconds',
         default=1.0,
         min=0.0,
         mutable=True,
-        help='Seconds that the solver may take to make a placement better: fewer broken preferences, fewer '
-        'moves, hosts that the weighers like more. 0 takes the first one.',
+        help='Seconds for the solver to improve a placement: fewer broken preferences, '
+        'fewer moves, hosts with more weight. 0 takes the first placement.',
     ),
     cfg.FloatOpt(
         'explain_seconds',
         default=2.0,
         min=0.0,
         mutable=True,
-        help='Seconds that may be spent on why a group cannot be placed: which policies collide, and how '
-        'many members would fit.',
+        help='Seconds to find out why a group cannot be placed: which policies collide, and '
+        'how many members would fit.',
     ),
 ]
 

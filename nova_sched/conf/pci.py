@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Options of the [pci] group, as in Nova: what flavors call PCI devices."""
+"""Options of the [pci] group, as in Nova: aliases of PCI devices in flavors."""
 
 from oslo_config import cfg
 
@@ -19,12 +19,14 @@ OPTS = [
     cfg.MultiStrOpt(
         'alias',
         default=[],
-        help='A name for PCI devices, for the extra spec `pci_passthrough:alias` of flavors, as in Nova: a '
-        'JSON object with `name`; `vendor_id` and `product_id` (four hexadecimal digits) or '
-        '`resource_class`; `device_type` (`type-PCI`, `type-PF` or `type-VF`); `numa_policy` (`legacy`, '
-        '`preferred`, `required` or `socket`); `traits`; `live_migratable`. Several of one name are '
-        'alternatives. It is needed for members of groups alone, because these are planned before Nova asks '
-        'for them: copy it from the configuration of the API. May be given several times.',
+        help='A name for PCI devices, for the extra spec `pci_passthrough:alias` of '
+        'flavors, as in Nova: a JSON object with `name`; `vendor_id` and `product_id` '
+        '(four hexadecimal digits) or `resource_class`; `device_type` (`type-PCI`, '
+        '`type-PF` or `type-VF`); `numa_policy` (`legacy`, `preferred`, `required` or '
+        '`socket`); `traits`; `live_migratable`. Several of one name are alternatives. '
+        'Only members of groups need it, because they are planned before Nova asks for '
+        'the devices: copy it from the configuration of the API. May be given several '
+        'times.',
     ),
 ]
 

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Options of the [queues] group: compute nodes that pull their work."""
+"""Options of the [queues] group: compute nodes that take jobs from queues."""
 
 from oslo_config import cfg
 
@@ -20,14 +20,15 @@ OPTS = [
     cfg.BoolOpt(
         'enabled',
         default=False,
-        help="Whether this agent takes jobs from queues, and whether a conductor's router sends any there. A "
-        'cloud may have both: nodes that pull, and nodes that are chosen by the scheduler.',
+        help="Whether this agent takes jobs from queues, and whether a conductor's router "
+        'sends jobs there. A cloud may have both: nodes that take jobs, and nodes that '
+        'the scheduler chooses.',
     ),
     cfg.StrOpt(
         'transport_url',
         secret=True,
-        help='The broker of the queues, as a URL of oslo.messaging; if unset, [DEFAULT] transport_url. On '
-        '`fake://` the queues are in the process itself.',
+        help='The broker of the queues, as a URL of oslo.messaging; if unset, [DEFAULT] '
+        'transport_url. On `fake://` the queues are in the process itself.',
     ),
     cfg.StrOpt(
         'queue_type',
@@ -36,18 +37,22 @@ OPTS = [
             (CLASSIC, 'durable queues of one broker node'),
             (
                 QUORUM,
-                'queues that several broker nodes keep; jobs may be put back when several come at once',
+                (
+                    'queues that are replicated on several broker nodes; jobs may be put '
+                    'back when several come at once'
+                ),
             ),
         ],
-        help='What the queues are on RabbitMQ. Those that are there already stay what they are.',
+        help='Type of the queues on RabbitMQ. Existing queues keep their type.',
     ),
     cfg.ListOpt(
         'specials',
         default=[],
-        help='Special things of which a job may ask for one beside its flavor: each flavor has a queue more '
-        'for each of them. `pci:gpu` is a device by its [pci] alias, `resource:CUSTOM_LICENSE` one unit of a '
-        'resource class, `trait:CUSTOM_SSD` a trait, `zone:north` an availability zone. What asks for more '
-        'than one goes to the scheduler.',
+        help='Special things: a job may ask for one of them in addition to its flavor. Each '
+        'flavor has an additional queue for each of them. `pci:gpu` is a device by its '
+        '[pci] alias, `resource:CUSTOM_LICENSE` one unit of a resource class, '
+        '`trait:CUSTOM_SSD` a trait, `zone:north` an availability zone. A job that '
+        'asks for more than one goes to the scheduler.',
     ),
     cfg.IntOpt(
         'slots',
@@ -60,31 +65,32 @@ OPTS = [
         default=10,
         min=1,
         max=255,
-        help='Steps into which the score of a node is divided: among the nodes that subscribe to a queue, '
-        'those of the highest step are served first. With 1 the broker serves all in turn. Each change of '
-        'its step costs a node a new subscription to all its queues.',
+        help='Steps into which the score of a node is divided: among the nodes that '
+        'subscribe to a queue, those of the highest step are served first. With 1 the '
+        'broker serves all in turn. When its step changes, a node subscribes to all '
+        'its queues again.',
     ),
     cfg.IntOpt(
         'fallback_after',
         default=30,
         min=1,
-        help='Seconds after which a job that no worker has taken is decided by the scheduler. Queues '
-        'that are there already keep theirs.',
+        help='Seconds after which a job that no worker has taken is decided by the '
+        'scheduler. Existing queues keep their value.',
     ),
     cfg.IntOpt(
         'max_redeliveries',
         default=3,
         min=0,
-        help='How often a job is put back, because a worker went or could not do it, before the scheduler '
-        'decides.',
+        help='How often a job is put back, because a worker stopped or could not do it, '
+        'before the scheduler decides.',
     ),
     cfg.IntOpt(
         'reply_timeout',
         default=1800,
         min=1,
         mutable=True,
-        help='Seconds for which a conductor waits for a server. After that it is told that nobody has '
-        'answered, and the job goes on.',
+        help='Seconds for which a conductor waits for a server. After that the conductor '
+        'gets an error, and the job goes on.',
     ),
     cfg.IntOpt(
         'job_retention',
@@ -95,8 +101,8 @@ OPTS = [
     cfg.StrOpt(
         'driver',
         default='fake',
-        help='What builds instances: the name of a driver of the entry points `nova_sched.drivers`. `fake` '
-        'only waits, `exec` runs exec_command.',
+        help='The driver that builds instances: a name among the entry points '
+        '`nova_sched.drivers`. `fake` only waits, `exec` runs exec_command.',
     ),
     cfg.FloatOpt(
         'fake_seconds',
@@ -113,16 +119,16 @@ OPTS = [
     ),
     cfg.StrOpt(
         'exec_command',
-        help='Command of the driver `exec`, without a shell. It gets the job as JSON on its standard input, '
-        'and its kind and the UUID of the instance as arguments. What it says on its standard error is the '
-        'reason if its exit status is not 0.',
+        help='Command of the driver `exec`, without a shell. It gets the job as JSON on its '
+        'standard input, and its kind and the UUID of the instance as arguments. If '
+        'its exit status is not 0, its standard error is the reason of the failure.',
     ),
     cfg.IntOpt(
         'exec_timeout',
         default=900,
         min=1,
-        help='Seconds after which a command of the driver `exec` is ended; the job has failed then. Must be '
-        'less than [claims] pending_ttl.',
+        help='Seconds after which a command of the driver `exec` is ended and the job '
+        'fails. Must be less than [claims] pending_ttl.',
     ),
 ]
 

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Options of the [quota] group: what a project may have."""
+"""Options of the [quota] group: the limits of projects."""
 
 from oslo_config import cfg, types
 
@@ -21,7 +21,7 @@ OPTS = [
         'driver',
         default=TABLE,
         choices=[
-            (NONE, 'no limits; use is counted all the same'),
+            (NONE, 'no limits; usage is counted all the same'),
             (TABLE, 'limits from the database, by `nova-sched-manage quota set`'),
             (KEYSTONE, 'unified limits of Keystone, by oslo.limit; [oslo_limit] says where'),
         ],
@@ -32,8 +32,9 @@ OPTS = [
         type=types.Dict(value_type=types.Integer(min=-1), key_value_separator='='),
         default={'servers': 10, 'class:VCPU': 20, 'class:MEMORY_MB': 51200},
         sample_default='servers=10, class:VCPU=20, class:MEMORY_MB=51200',
-        help='Limits of a project that has none of its own in the table, as `resource=number`: `servers`, or '
-        '`class:` and a resource class of Placement. -1 is no limit, as is a resource that is not named.',
+        help='Default limits of a project, for resources without a limit in the table, as '
+        '`resource=number`: `servers`, or `class:` and a resource class of Placement. '
+        '-1 is no limit. A resource that is not named has no limit.',
     ),
 ]
 

@@ -21,22 +21,24 @@ OPTS = [
         default=3,
         min=1,
         mutable=True,
-        help='Times that one build or move is tried. A decision carries one less than that as alternates.',
+        help='Attempts for one build or move. A decision has one fewer as alternates.',
     ),
     cfg.IntOpt(
         'workers',
         default=1,
         min=0,
-        help='Scheduler processes of this daemon; 0 means one for each CPU. They share the bus and the '
-        'database and nothing else. Nova starts one for each CPU by default; here one decides thousands of '
-        'requests a second, and a second one mainly adds races.',
+        help='Scheduler processes of this daemon; 0 means one for each CPU. They share only '
+        'the bus and the database. Nova starts one for each CPU by default. Here one '
+        'process decides thousands of requests a second, and a second one mainly adds '
+        'races.',
     ),
     cfg.IntOpt(
         'max_claim_attempts',
         default=10,
         min=1,
         mutable=True,
-        help='Times that a request is decided again because somebody else took the chosen host first.',
+        help='Times that a request is decided again because another request took the chosen '
+        'host first.',
     ),
     cfg.IntOpt(
         'max_instances_per_request',
@@ -50,8 +52,8 @@ OPTS = [
         default=65536,
         min=256,
         mutable=True,
-        help='Characters that the scheduler hints of one request may have in all. A request with more is '
-        'refused.',
+        help='Characters that the scheduler hints of one request may have in all. A request '
+        'with more is refused.',
     ),
     cfg.IntOpt(
         'max_batch',
@@ -63,10 +65,10 @@ OPTS = [
         'limit_tenants_to_placement_aggregate',
         default=False,
         mutable=True,
-        help='Keep the servers of a project to the hosts of its own aggregates: those with the project as '
-        'the value of a metadata key that starts with `filter_tenant_id`. A project without such an '
-        'aggregate may use any host. AggregateMultiTenancyIsolation is the other way round: it keeps other '
-        'projects out.',
+        help="Keep the servers of a project to the hosts of the project's aggregates: those "
+        'with the project as the value of a metadata key that starts with '
+        '`filter_tenant_id`. A project without such an aggregate may use any host. '
+        'AggregateMultiTenancyIsolation does the reverse: it keeps other projects out.',
     ),
     cfg.BoolOpt(
         'placement_aggregate_required_for_tenants',
@@ -78,23 +80,26 @@ OPTS = [
         'query_placement_for_image_type_support',
         default=False,
         mutable=True,
-        help='Use only hosts with the trait COMPUTE_IMAGE_TYPE_<FORMAT> for the disk format of the image, '
-        'unless the server boots from a volume. A format that has no such trait may go anywhere.',
+        help='Use only hosts with the trait COMPUTE_IMAGE_TYPE_<FORMAT> for the disk format '
+        'of the image, unless the server boots from a volume. A format that has no '
+        'such trait may go anywhere.',
     ),
     cfg.BoolOpt(
         'enable_isolated_aggregate_filtering',
         default=False,
         mutable=True,
-        help='Keep the hosts of an aggregate with metadata `trait:NAME=required` for requests that require '
-        'this trait, by flavor or image; of several such traits, all.',
+        help='Keep the hosts of an aggregate with metadata `trait:NAME=required` for '
+        'requests that require this trait, by flavor or image. If there are several '
+        'such traits, all are needed.',
     ),
     cfg.BoolOpt(
         'image_metadata_prefilter',
         default=False,
         mutable=True,
-        help='Use only hosts whose traits say that they have what image properties ask for: hw_architecture, '
-        'hw_emulation_architecture, hw_cdrom_bus, hw_disk_bus, hw_video_model, hw_vif_model. An image with a '
-        'value that has no trait, as any hw_viommu_model has none, may go anywhere.',
+        help='Use only hosts with the traits for the image properties hw_architecture, '
+        'hw_emulation_architecture, hw_cdrom_bus, hw_disk_bus, hw_video_model, '
+        'hw_vif_model. An image with a value that has no trait, such as any '
+        'hw_viommu_model, may go anywhere.',
     ),
 ]
 

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Options of the [stats] group: what a compute node's report may say."""
+"""Options of the [stats] group: limits and defaults of compute nodes' reports."""
 
 from oslo_config import cfg
 
@@ -19,16 +19,17 @@ OPTS = [
     cfg.StrOpt(
         'cell_uuid',
         regex='[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$',
-        help='UUID of the cell of nodes that do not report one, as `nova-manage cell_v2 list_cells` shows '
-        'it. If unset, such nodes take part in every cell: right for a cloud with a single cell.',
+        help='UUID of the cell of nodes that do not report one, as `nova-manage cell_v2 '
+        'list_cells` shows it. If unset, such nodes take part in every cell: right for '
+        'a cloud with a single cell.',
     ),
     cfg.IntOpt(
         'max_report_size',
         default=4 * 1024 * 1024,
         min=1024,
         mutable=True,
-        help='Characters that the nested facts of one report (NUMA, PCI, inventories, metrics) may have in '
-        'all. A larger report is refused.',
+        help='Characters that the nested facts of one report (NUMA, PCI, inventories, '
+        'metrics) may have in all. A larger report is refused.',
     ),
 ]
 

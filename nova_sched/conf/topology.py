@@ -20,17 +20,19 @@ OPTS = [
     cfg.ListOpt(
         'levels',
         default=['host', 'rack', 'room', 'zone'],
-        help='Levels of failure domains, from narrow to wide; the first must be `host`. The domain of `zone` '
-        'is the availability zone. That of any other level is the value that the aggregates of a host have '
-        'under the level as a metadata key (`rack = r12`), or else the value under this key among the '
-        '`stats` that the node reports. The name of a domain is unique at its level. A node that tells none '
-        'is a domain of its own, together with those that share its domain one level below.',
+        help='Levels of failure domains, from narrow to wide; the first must be `host`. The '
+        'domain of `zone` is the availability zone. For any other level, the level is '
+        'a metadata key of the aggregates of a host, and the value is the domain '
+        '(`rack = r12`). Without such a key, the domain is the value under this key '
+        'among the `stats` that the node reports. The name of a domain is unique at '
+        'its level. A node without a domain at a level shares one with the nodes of '
+        'its domain one level below.',
     ),
     cfg.ListOpt(
         'orders',
         default=[],
-        help='More levels, which do not nest in the ones above: chains such as `host < power_feed`, each '
-        'from `host` to its widest level.',
+        help='More levels, which do not nest in the ones above: chains such as `host < '
+        'power_feed`, each from `host` to its widest level.',
     ),
 ]
 

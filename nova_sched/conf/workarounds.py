@@ -20,9 +20,10 @@ OPTS = [
         'disable_fallback_pcpu_query',
         default=False,
         mutable=True,
-        help='Place servers with dedicated CPUs only on hosts that keep such CPUs apart ([compute] '
-        'cpu_dedicated_set on the compute node). Without it a host that keeps none apart may give them '
-        'shared ones; its NUMA cells, which NUMATopologyFilter judges, tell which of them are free.',
+        help='Place servers with dedicated CPUs only on hosts that reserve such CPUs '
+        '([compute] cpu_dedicated_set on the compute node). Without it, a host that '
+        'reserves none may use shared CPUs for them. NUMATopologyFilter then reads the '
+        'free CPUs from its NUMA cells.',
     ),
 ]
 

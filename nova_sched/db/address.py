@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What a database URL says by itself, without a connection."""
+"""Reads a database URL without making a connection."""
 
 import pathlib
 
@@ -28,20 +28,24 @@ def _url(connection):
 
 
 def shown(connection):
-    """The URL for people: without its password. Raises BadConfig if it is no URL."""
+    """Returns the URL without its password, for output. Raises BadConfig if it is no URL."""
     return _url(connection).render_as_string(hide_password=True)
 
 
 def sqlite_file(connection):
-    """The file of a SQLite database, be it there or not; None for any other database.
+    """Returns the file of a SQLite database, whether or not it exists; None for any other
+    database.
 
-    Raises BadConfig, also for a database in memory and for a file that is none.
+    Raises BadConfig, also for a database in memory and for a file that is not a SQLite database.
     """
     url = _url(connection)
     if url.get_backend_name() != 'sqlite':
         return None
     if url.database in (None, '', ':memory:'):
-        why = 'a SQLite database in memory is lost with its process: name a file, as in sqlite:////var/lib/x.sqlite'
+        why = (
+            'a SQLite database in memory is lost with its process: name a file, as in '
+            'sqlite:////var/lib/x.sqlite'
+        )
         raise errors.BadConfig('[database] connection', why)
     file = pathlib.Path(url.database)
     if file.is_file() and file.stat().st_size and not _is_database(file):

@@ -9,11 +9,11 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A transaction on the driver's own connection, in as few messages as it has answers to wait for.
+"""A transaction on the driver's own connection, with one message for each answer that it needs.
 
-For the claims that a caller waits for: to a database on another machine each message takes longer
-than most statements, and SQLAlchemy's way to run one takes as long as what SQLite does with it
-(the benchmarks `shared` and `claims` show it).
+For the claims that a caller waits for. To a database on another machine, each message takes longer
+than most statements. SQLAlchemy's own processing of a statement takes as long as SQLite takes to
+run it (the benchmarks `shared` and `claims` show it).
 """
 
 import contextlib
@@ -23,7 +23,7 @@ import sqlalchemy as sa
 
 @contextlib.contextmanager
 def transaction(connection):
-    """A transaction on the driver's connection below one of SQLAlchemy's, which is in none."""
+    """A transaction on the driver's connection below an SQLAlchemy connection that has none."""
     kind = {'psycopg2': _InFewMessages, 'pysqlite': _OnSqlite}.get(
         connection.dialect.driver, _Brief
     )
@@ -35,7 +35,7 @@ def transaction(connection):
         try:
             made.rollback()
         except connection.dialect.dbapi.Error:
-            # Of what is wrong with it, the error that is on its way tells more.
+            # The error that is being raised describes the fault better than this one.
             connection.invalidate()
         raise
 
@@ -80,10 +80,10 @@ class _OnSqlite(_Brief):
 
 
 class _InFewMessages(_Brief):
-    """What has no rows to fetch waits for what has, or for the end.
+    """Delays statements without rows to fetch until one has rows, or until the end.
 
-    The driver would send BEGIN and COMMIT each in a message of its own: it is told to keep out of
-    it.
+    The driver would send BEGIN and COMMIT each in a separate message, so its own transaction
+    handling is switched off.
     """
 
     def __init__(self, connection):

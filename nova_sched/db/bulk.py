@@ -11,18 +11,18 @@
 # under the License.
 """Many rows of one table written in one statement: on a server, each statement costs a round trip.
 
-Drivers run a statement for many rows as one for each row, but for an INSERT. Here rows go into one
-statement, up to as many as a server likes in one. SQLite has no round trips, and is fastest with a
-plain statement for each row. Rows are mappings by column; they are found by the table's primary
-key, of one column.
+Except for INSERT, drivers run a statement for many rows as one statement for each row. Here rows
+go into one statement, up to the number that a server handles well. SQLite has no round trips, and
+is fastest with a plain statement for each row. Rows are mappings by column. They are found by the
+table's primary key, of one column.
 """
 
 from nova_sched.db import clock
 
-# A server looks for a row's case from the first on, so more of them cost more than another round
-# trip.
+# A server searches for a row's case from the first on, so more of them cost more than another
+# round trip.
 ROWS = 128
-# A server refuses a message that is too long: of 4 MiB, where nobody has allowed more.
+# A server refuses a message that is too long: longer than 4 MiB by default.
 LETTERS = 1_000_000
 
 
@@ -44,8 +44,8 @@ class Insert:
 
 
 class Update:
-    """Rows with a key and a value for each of ``columns``; ``also`` is what all get besides, in
-    SQL."""
+    """Rows with a key and a value for each of ``columns``; ``also`` are SQL assignments for all
+    rows."""
 
     def __init__(self, table, *columns, also=''):
         self._table, self._key, self._columns = table.name, _key_of(table), columns
@@ -62,10 +62,10 @@ class Update:
 
     def _run_at_once(self, connection, rows):
         keys, *columns = zip(*rows, strict=True)
-        # No row comes to the ELSE: it is there to give its type to values that have none.
+        # No row reaches the ELSE: it gives the type to values that have none.
         cases = f'CASE {self._key} {"WHEN %s THEN %s " * len(keys)}ELSE '
         sets = ', '.join([f'{name} = {cases}{name} END' for name in self._columns] + self._also)
-        # MySQL would rather read all of a table of a few hundred rows.
+        # Otherwise MySQL may read all of a table of a few hundred rows.
         by = ' FORCE INDEX (PRIMARY)' if _is_mysql(connection) else ''
         text = f'UPDATE {self._table}{by} SET {sets} WHERE {self._key} IN {_marks("%s", keys)}'
         pairs = [
@@ -78,8 +78,10 @@ class Update:
 
 
 class Mark:
-    """Copies ``source``, which ``index`` begins with, into ``column``: in rows where it is one of
-    some keys and that satisfy ``condition``, in SQL."""
+    """Copies ``source``, the first column of ``index``, into ``column``.
+
+    It does so in rows where ``source`` is one of some keys and that satisfy ``condition``, in SQL.
+    """
 
     def __init__(self, table, column, source, index, condition):
         self._table, self._index = table.name, index
@@ -117,8 +119,8 @@ class Delete:
     def _from_keys(self, keys):
         """For MySQL: a join from the keys to the rows, in this order.
 
-        It takes no hint for the plain form, and where it reads all of a table, it waits for each
-        lock.
+        MySQL accepts no hint for the plain form, and where it reads all of a table, it waits for
+        each lock.
         """
         given = 'SELECT %s AS given' + ' UNION ALL SELECT %s' * (len(keys) - 1)
         rows = f'{self._table} FORCE INDEX (PRIMARY)'
@@ -127,8 +129,8 @@ class Delete:
 
 
 class Select:
-    """Values of ``columns`` for keys. ``lock``: in the order of keys, for the rest of the
-    transaction.
+    """Values of ``columns`` for keys. ``lock``: locks them in the order of keys, until the
+    transaction ends.
 
     ``clock``: the last value of each row is the database's clock when the row was read.
     """
@@ -158,7 +160,7 @@ class Select:
         # MySQL locks all that it reads.
         by = ' FORCE INDEX (PRIMARY)' if self._by_primary and _is_mysql(connection) else ''
         among = f'{self._key} IN {_marks("?" if on_sqlite else "%s", keys)}'
-        # SQLite has one lock, which a transaction of ours takes at its beginning.
+        # SQLite has one lock, which each transaction takes at its beginning.
         last = f' ORDER BY {self._key} FOR UPDATE' if self._lock and not on_sqlite else ''
         return f'SELECT {columns} FROM {self._table}{by} WHERE {among}{last}'
 
@@ -186,7 +188,7 @@ def _each(connection, text, rows):
 
 
 def _chunks(rows):
-    """Rows in lists, each of them small enough for one statement."""
+    """Returns lists of rows, each of them small enough for one statement."""
     chunk, letters = [], 0
     for row in rows:
         size = sum(len(value) for value in row if isinstance(value, str))

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Offered hosts in the database: written once for each request, read by UUID, dropped when they
+"""Offered hosts in the database: written once for each request, read by UUID, deleted when they
 expire."""
 
 import uuid
@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from nova_sched.db.engine import transaction
 from nova_sched.db.tables import CANDIDATE_REQUESTS, CANDIDATES
 
-CHUNK = 500  # rows dropped in one transaction: nobody shall wait for long behind it
+CHUNK = 500  # rows deleted in one transaction, so that other transactions wait only briefly
 
 READ = (
     sa.select(CANDIDATES, CANDIDATE_REQUESTS.c.expires_s, CANDIDATE_REQUESTS.c.spec)
@@ -40,13 +40,13 @@ OVERDUE_REQUESTS = (
 
 
 class SqlCandidates:
-    """Each method raises StoreUnavailable if the database is away."""
+    """The offered hosts. Each method raises StoreUnavailable if the database does not answer."""
 
     def __init__(self, engine):
         self._engine = engine
 
     def write(self, spec, expires_s, candidates):
-        """Keep the candidates of one request until ``expires_s`` (seconds since the epoch).
+        """Store the candidates of one request until ``expires_s`` (seconds since the epoch).
 
         ``spec`` is text; each candidate a mapping with ``uuid``, ``instance_uuid``, ``node_uuid``,
         ``host``, ``nodename`` and ``rank``.
@@ -58,8 +58,8 @@ class SqlCandidates:
             connection.execute(sa.insert(CANDIDATES), rows)
 
     def read(self, candidate_uuid):
-        """A candidate as it was written, with ``spec`` and ``expires_s``; None for one that is not
-        kept."""
+        """A candidate as it was written, with ``spec`` and ``expires_s``; None if it is not
+        stored."""
         with transaction(self._engine) as connection:
             found = connection.execute(READ, {'uuid': candidate_uuid}).mappings().one_or_none()
         if found is None:
@@ -69,7 +69,8 @@ class SqlCandidates:
         return facts
 
     def forget(self, before_s):
-        """Drop what expired before that time: a request only after all its candidates."""
+        """Delete candidates that expired before that time: a request only after all its
+        candidates."""
         for overdue, table in ((OVERDUE, CANDIDATES), (OVERDUE_REQUESTS, CANDIDATE_REQUESTS)):
             while self._drop_some(overdue, table, before_s) == CHUNK:
                 pass

@@ -11,13 +11,13 @@
 # under the License.
 """The database's clock in statements: seconds since the epoch at the moment when a row is read.
 
-All that is ordered by time in the database is ordered by this clock. SQLite has that of its host.
+Everything in the database that is ordered by time uses this clock. SQLite uses its host's clock.
 """
 
 import sqlalchemy as sa
 from sqlalchemy.ext.compiler import compiles
 
-# UNIX_TIMESTAMP reads a time of the session's zone, which is UTC (see db.engine).
+# UNIX_TIMESTAMP reads a time in the session's time zone, which is UTC (see db.engine).
 ON_MYSQL = 'unix_timestamp(sysdate(6)) + 0e0'
 TEXTS = {
     'postgresql': 'extract(epoch FROM clock_timestamp())::float8',

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Counts what an embedded SQLite database is asked to do: for simulations and benchmarks."""
+"""Counts the statements of an embedded SQLite database: for simulations and benchmarks."""
 
 import collections
 
@@ -20,10 +20,10 @@ COUNTED = WRITES | {'SELECT', 'WITH', 'COMMIT'}
 
 
 class Statements:
-    """``count`` has the statements by their first word, COMMIT among them; those of all its
+    """``count`` has the number of statements by their first keyword, including COMMIT, over all
     connections.
 
-    A statement that is run for many rows counts for each of them. To be made before the first
+    A statement that is run for many rows counts once for each of them. Create it before the first
     connection.
     """
 

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Decision records in the database: written in batches, read by request, dropped by age."""
+"""Decision records in the database: written in batches, read by request, deleted by age."""
 
 import json
 import uuid
@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from nova_sched.db.engine import transaction
 from nova_sched.db.tables import TRAILS
 
-CHUNK = 500  # rows dropped in one transaction: nobody shall wait for long behind it
+CHUNK = 500  # rows deleted in one transaction, so that other transactions wait only briefly
 
 READ = (
     sa.select(TRAILS.c.trail)
@@ -30,13 +30,13 @@ OVERDUE = sa.select(TRAILS.c.uuid).where(TRAILS.c.time_s < sa.bindparam('before_
 
 
 class SqlDecisionLog:
-    """Each method raises StoreUnavailable if the database is away."""
+    """The decision log. Each method raises StoreUnavailable if the database does not answer."""
 
     def __init__(self, engine):
         self._engine = engine
 
     def write(self, records):
-        """Keep records: JSON-able mappings with ``request_id`` and ``time`` (seconds since the
+        """Store records: JSON-able mappings with ``request_id`` and ``time`` (seconds since the
         epoch)."""
         rows = [
             {
@@ -58,7 +58,7 @@ class SqlDecisionLog:
             ]
 
     def forget(self, before_s):
-        """Drop the records of before that time."""
+        """Delete the records from before that time."""
         found = CHUNK
         while found == CHUNK:
             with transaction(self._engine) as connection:

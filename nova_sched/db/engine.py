@@ -22,13 +22,14 @@ from nova_sched import errors
 from nova_sched.db import brief, faults
 from nova_sched.db import limits as db_limits
 
-# Whoever waits for a database does it in its own loop, where it can be stopped. oslo.db makes no
-# connection (no retries) before the engine has the limits that it needs. Green threads take no
-# turns when a connection is given back: Python gives back forgotten ones at any time, so in the
-# midst of another's transaction; who wants SQLite's lock then holds up the whole process.
+# Callers that wait for a database do it in their own loop, which can be stopped. oslo.db makes no
+# connection (no retries) before the engine has the limits that it needs. Green threads do not
+# yield when a connection is returned: Python may return forgotten ones at any time, also during
+# another thread's transaction. A thread that then waits for SQLite's lock blocks the whole
+# process.
 OPTIONS = {'sqlite_fk': True, 'max_retries': 0, 'thread_checkin': False}
 
-# What only another URL, another driver or another database will cure.
+# Errors that only another URL, another driver or another database will cure.
 UNUSABLE = (
     sa.exc.ArgumentError,
     sa.exc.NoSuchModuleError,
@@ -65,7 +66,7 @@ def create(connection, limits=db_limits.DEFAULT, **options):
 
 def _tune_sqlite(engine):
     """Durable and fast: a write-ahead log, synced at each commit; one writer at a time, from the
-    start."""
+    beginning of its transaction."""
 
     @sa.event.listens_for(engine, 'connect')
     def _connect(connection, _record):
@@ -75,21 +76,21 @@ def _tune_sqlite(engine):
 
     @sa.event.listens_for(engine, 'before_cursor_execute', retval=True)
     def _begin(_connection, _cursor, statement, parameters, *_):
-        # oslo.db says BEGIN; but who reads first and writes later could not be granted the lock in
-        # between.
+        # oslo.db issues BEGIN; but a transaction that reads first and writes later could not be
+        # granted the lock in between.
         return ('BEGIN IMMEDIATE' if statement == 'BEGIN' else statement), parameters
 
 
-# On Galera a transaction starts when its server has all that was committed on any server before:
-# otherwise a claim that a caller was told of may not be found where the caller confirms it. The
-# bits are for SELECT and BEGIN (1), UPDATE and DELETE (2), INSERT (4).
+# On Galera a transaction starts when its server has all that was committed on any server before.
+# Otherwise a claim that was returned to a caller may not be found where the caller confirms it.
+# The bits are for SELECT and BEGIN (1), UPDATE and DELETE (2), INSERT (4).
 IS_GALERA = "SHOW VARIABLES WHERE variable_name = 'wsrep_on' AND value = 'ON'"
 SYNC_WAIT = 'SET SESSION wsrep_sync_wait = 7'
 
 
 def _tune_server(engine, limits, waits):
-    """Limits of time, the isolation that claims need, and a clock in UTC; limits in the URL are
-    stronger.
+    """Set the time limits, the isolation that claims need, and a clock in UTC; limits in the URL
+    have precedence.
 
     ``waits``: on Galera, as SYNC_WAIT says.
     """
@@ -123,7 +124,7 @@ def _tune_server(engine, limits, waits):
 
 
 def _kind(engine, connection):
-    """`postgresql`, `mariadb` or `mysql`: what the server is, by whatever name the URL calls
+    """`postgresql`, `mariadb` or `mysql`: the kind of the server, whichever name the URL has for
     it."""
     if engine.dialect.name == 'postgresql':
         return 'postgresql'
@@ -132,10 +133,10 @@ def _kind(engine, connection):
 
 @contextlib.contextmanager
 def transaction(engine):
-    """A new connection in a transaction. Raises StoreUnavailable, StoreBusy or StoreFull; then all
-    is undone.
+    """A new connection in a transaction.
 
-    After StoreUnavailable alone it may be that the transaction was done.
+    Raises StoreUnavailable, StoreBusy or StoreFull; then the transaction is rolled back. Only
+    after StoreUnavailable, it may have been committed.
     """
     with faults.told_apart(engine.dialect), engine.begin() as connection:
         yield connection
@@ -144,8 +145,8 @@ def transaction(engine):
 class Sessions:
     """One connection for each thread, kept open from one transaction to the next.
 
-    To take a connection from a pool and give it back costs as much as a small transaction, and on
-    SQLite, where oslo.db keeps no pool, to close the last one costs a checkpoint of the log.
+    Taking a connection from a pool and returning it costs as much as a small transaction. On
+    SQLite, where oslo.db keeps no pool, closing the last one costs a checkpoint of the log.
     """
 
     def __init__(self, engine):
@@ -154,10 +155,10 @@ class Sessions:
 
     @contextlib.contextmanager
     def transaction(self, reads=False):
-        """The thread's connection in a transaction; raises what a transaction of the module
-        raises.
+        """The thread's connection in a transaction; raises the errors of ``transaction`` of this
+        module.
 
-        One that only reads waits for no writer, and none waits for it.
+        A transaction that only reads waits for no writer, and no writer waits for it.
         """
         with self._kept() as connection:
             if connection.dialect.name == 'sqlite':
@@ -167,8 +168,8 @@ class Sessions:
 
     @contextlib.contextmanager
     def brief(self):
-        """A transaction for db.bulk's statements and nothing else, in the shortest time; raises
-        the same."""
+        """A transaction only for db.bulk's statements, in the shortest time; raises the same
+        errors."""
         with self._kept() as connection, brief.transaction(connection) as made:
             yield made
 
@@ -181,8 +182,8 @@ class Sessions:
             try:
                 yield connection
             except BaseException as error:
-                # After a deadlock, a duplicate or an error of the caller it is as good as before.
-                # Whatever else is wrong with it, the next transaction starts on a new one.
+                # After a deadlock, a duplicate or an error of the caller, the connection is as
+                # good as before. After any other error, the next transaction starts on a new one.
                 lost = faults.meaning(error, connection.dialect) is errors.StoreUnavailable
                 if lost or not isinstance(error, Exception):
                     self._of_thread.connection = None
@@ -192,7 +193,6 @@ class Sessions:
 
 
 def _begin_sqlite(connection, reads):
-    """Begin by ourselves, and let oslo.db know: its way to say BEGIN takes as long as a
-    statement."""
+    """Begin directly, and notify oslo.db: its own BEGIN takes as long as a statement."""
     connection.connection.driver_connection.execute('BEGIN' if reads else 'BEGIN IMMEDIATE')
     connection.info['in_transaction'] = True

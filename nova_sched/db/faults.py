@@ -9,8 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What it means for a transaction that the database stopped it, told from the database's own error
-code."""
+"""Converts the database's own error codes to the errors of a transaction that it stopped."""
 
 import contextlib
 import re
@@ -20,29 +19,29 @@ from oslo_db import exception as db_error
 
 from nova_sched import errors
 
-# Codes are SQLite's names, PostgreSQL's SQLSTATEs and the numbers of MySQL and MariaDB. Others
-# were in the way: a lock that took too long, a deadlock, a certification that failed on Galera (it
-# comes as a deadlock), a row that changed since it was read. All that the transaction did is
-# undone.
+# Codes are SQLite's names, PostgreSQL's SQLSTATEs and the numbers of MySQL and MariaDB. Another
+# transaction conflicted: a lock that took too long, a deadlock, a certification that failed on
+# Galera (reported as a deadlock), a row that changed since it was read. The whole transaction is
+# rolled back.
 BUSY = frozenset(
     {'SQLITE_BUSY', 'SQLITE_LOCKED', '40001', '40P01', '55P03', 1020, 1205, 1213, 3572}
 )
 
-# No room, and all that the transaction did is undone. The second are errors of writing that name
-# the system's own error number for a full disk.
+# No free space; the whole transaction is rolled back. The second group are write errors whose text
+# has the system's own error number for a full disk.
 FULL = frozenset({'SQLITE_FULL', '53100', 1021, 1114, 3675})
 NOT_WRITTEN = frozenset({3, 1026, 1030})
 NO_SPACE = re.compile(r'No space left|err\w*:? 28\b', re.IGNORECASE)
 
-# Nothing can be written here; after a failover, on another server it can. A file may be remounted.
+# The server is read-only; after a failover, another one is writable. A file may be remounted.
 READ_ONLY = frozenset({'SQLITE_READONLY', '25006', 1290, 1792, 1836})
 
-# The server's limits of time: for a statement, a transaction that stood idle, a whole transaction,
-# a session. What was done is settled by doing the same again.
+# The server's time limits: for a statement, an idle transaction, a whole transaction, a session.
+# Repeating the same call settles what was done.
 OUT_OF_TIME = frozenset({'57014', '25P03', '25P04', '57P05', 1969, 3024, 4031})
 
-# Errors that lack a telling code. An OperationalError that oslo.db gives no better name is a
-# server that starts, ends, refuses us or lacks something.
+# Errors without a specific code. An OperationalError that oslo.db does not name more precisely is
+# a server that starts, stops, refuses connections or lacks a resource.
 AWAY = (
     db_error.DBConnectionError,
     db_error.DBNonExistentDatabase,  # it was there when the engine was made
@@ -53,10 +52,10 @@ AWAY = (
 
 
 def meaning(error, dialect=None):
-    """StoreBusy, StoreFull or StoreUnavailable, for an error of oslo.db, SQLAlchemy or the
+    """Returns StoreBusy, StoreFull or StoreUnavailable, for an error of oslo.db, SQLAlchemy or the
     dialect's driver.
 
-    None if it is none of these, or no error of a database at all.
+    Returns None if it is none of these, or no database error.
     """
     base, operational = (
         (dialect.dbapi.Error, dialect.dbapi.OperationalError) if dialect else ((), ())
@@ -80,8 +79,7 @@ def meaning(error, dialect=None):
 
 @contextlib.contextmanager
 def told_apart(dialect=None):
-    """Errors of the database inside the block become errors of ours; those with another meaning
-    stay."""
+    """Convert database errors inside the block to errors of nova_sched; other errors stay."""
     try:
         yield
     except Exception as error:
@@ -115,5 +113,5 @@ def _code(driver):
 
 
 def _is_lost(driver, dialect):
-    """Whether the driver says, in its own way, that the connection is gone."""
+    """Whether the driver reports, in its own way, that the connection is lost."""
     return dialect is not None and dialect.is_disconnect(driver, None, None)

@@ -23,13 +23,13 @@ from nova_sched.db.tables import FLAVORS, REVISIONS
 COLUMNS = tuple(FLAVORS.columns.keys())
 
 VERSION = REVISIONS.c.name == 'flavors'
-# In one statement, because two would see two moments.
+# In one statement, because two statements would see two moments.
 READ = (
     sa.select(REVISIONS.c.value, FLAVORS)
     .select_from(sa.outerjoin(REVISIONS, FLAVORS, sa.true()))
     .where(VERSION)
 )
-# Whoever changes the list has this row: nobody else comes in between.
+# A transaction that changes the list locks this row, so changes run one after the other.
 LOCK = sa.select(REVISIONS.c.value).where(VERSION).with_for_update()
 RAISE = sa.update(REVISIONS).where(VERSION).values(value=REVISIONS.c.value + 1)
 LIKE = sa.select(FLAVORS).where(
@@ -42,17 +42,17 @@ DROP = sa.delete(FLAVORS).where(FLAVORS.c.name == sa.bindparam('gone'))
 class SqlFlavors:
     """A flavor is a mapping: its columns by name, with ``extra_specs`` as a mapping.
 
-    Each method raises StoreUnavailable if the database is away, those that change something
-    StoreBusy and StoreFull.
+    Each method raises StoreUnavailable if the database does not answer; methods that change data
+    also raise StoreBusy and StoreFull.
     """
 
     def __init__(self, engine):
         self._engine = engine
 
     def create(self, row):
-        """Add a flavor; whether there is a new one. Raises FlavorExists.
+        """Add a flavor; return whether it is new. Raises FlavorExists.
 
-        One that is there already, and equal but for its age, stays as it is.
+        An existing flavor that is equal except for its age stays as it is.
         """
         with transaction(self._engine) as connection:
             connection.execute(LOCK)
@@ -67,7 +67,7 @@ class SqlFlavors:
             return True
 
     def delete(self, name):
-        """Take a flavor away. Raises FlavorNotFound."""
+        """Delete a flavor. Raises FlavorNotFound."""
         with transaction(self._engine) as connection:
             connection.execute(LOCK)
             if connection.execute(DROP, {'gone': name}).rowcount == 0:
@@ -94,7 +94,7 @@ def _text(extra_specs):
 
 
 def _asked(row):
-    """All but its age."""
+    """All columns except its age."""
     return {
         **{name: row[name] for name in COLUMNS if name != 'created_s'},
         'extra_specs': dict(row['extra_specs']),

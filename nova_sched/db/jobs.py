@@ -20,7 +20,7 @@ QUEUED, DONE, FAILED, CANCELLED = 'queued', 'done', 'failed', 'cancelled'
 ENDS = (DONE, FAILED, CANCELLED)
 CREATE = 'create'
 
-CHUNK = 500  # rows dropped in one transaction: nobody shall wait for long behind it
+CHUNK = 500  # rows deleted in one transaction, so that other transactions wait only briefly
 
 PUT_JOBS, DROP_JOBS = bulk.Insert(JOBS), bulk.Delete(JOBS)
 COLUMNS = tuple(JOBS.columns.keys())
@@ -32,7 +32,7 @@ UUIDS: sa.BindParameter = sa.bindparam('uuids', expanding=True)
 IS_QUEUED = JOBS.c.state == QUEUED
 FIND = sa.select(JOBS).where(JOBS.c.uuid == KEY)
 LOCK = FIND.where(IS_QUEUED).with_for_update()
-# One statement for the job, its instance's hold and the project's use: in the order in which all
+# One statement for the job, its instance's hold and the project's usage: in the order in which all
 # are locked.
 LOCK_ALL = (
     sa.select(

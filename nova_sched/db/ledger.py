@@ -9,12 +9,10 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The ledger of jobs in the database: what is under way, what became of it, and the quota that it
-takes.
+"""The jobs in the database: their state, their result, and the quota that they take.
 
-A job is entered before it is sent, together with what its instance takes of the quota, and settled
-once. So whatever is lost on the way, and however often a message comes, each job ends once and
-each hold with it.
+A job is stored before it is sent, together with the quota of its instance, and settled once. So
+each job and its hold end exactly once, whichever messages are lost or repeated.
 """
 
 import contextlib
@@ -33,19 +31,19 @@ from nova_sched.db.tables import JOBS
 
 STATES = (QUEUED, DONE, FAILED, CANCELLED)
 
-THERE = db_error.DBDuplicateEntry, sa.exc.IntegrityError  # what oslo.db says, and the driver
-TRIES = 5  # how often others may enter the same jobs meanwhile
-LETTERS = 4000  # of a reason, that are kept
+THERE = db_error.DBDuplicateEntry, sa.exc.IntegrityError  # the errors of oslo.db and of the driver
+TRIES = 5  # how many times other transactions may store the same jobs meanwhile
+LETTERS = 4000  # maximum length of a stored reason, in characters
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A job in the ledger; times are seconds since the epoch.
+    """A stored job; times are seconds since the epoch.
 
-    ``queue`` is the flavor queue by its name in the catalogue, None for a job to a node's own
-    queue; ``host`` is where the job is or was done, as far as that is known. ``tries``: how often
-    it was taken up; ``why``: what went wrong. ``message`` is the QueueJob as JSON text, to be sent
-    again if it is lost.
+    ``queue`` is the flavor queue, by its name in the catalogue; None for a job in a node's own
+    queue. ``host`` is where the job is or was done, as far as that is known. ``tries`` is the
+    number of times that a node has taken it; ``why`` is the cause of a failure. ``message`` is the
+    QueueJob as JSON text, which is sent again if the job is lost.
     """
 
     uuid: str
@@ -66,7 +64,7 @@ class Entry:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Hold:
-    """What an instance takes of the quota of its project, by resource: `servers`, `class:VCPU`,
+    """The quota of its project that an instance takes, by resource: `servers`, `class:VCPU`,
     ..."""
 
     instance_uuid: str
@@ -81,9 +79,9 @@ def no_limits(_project_id):
 class SqlLedger:
     """Jobs and holds in the tables of nova_sched.db. May be used from any thread.
 
-    Each method raises StoreUnavailable if the database is away, those that change something also
-    StoreBusy and StoreFull; after StoreUnavailable alone it may be that all was done, and the same
-    may be asked again.
+    Each method raises StoreUnavailable if the database does not answer. Methods that change data
+    also raise StoreBusy and StoreFull. Only after StoreUnavailable, all may have been done; then
+    the same call may be repeated.
     """
 
     def __init__(self, engine):
@@ -94,15 +92,15 @@ class SqlLedger:
         with self._sessions.transaction(reads=True) as connection:
             return clock.read(connection)
 
-    # From the first to the last of a job.
+    # A job from its start to its end.
 
     def open(self, entries, holds=(), limits=no_limits):
-        """Enter jobs and make the holds of their instances: all of it or nothing. Returns the
+        """Store jobs and make the holds of their instances: all or nothing. Returns the stored
         entries.
 
-        A job that is there stays as it is, and its instance's hold with it. A hold of an instance
-        that has one is raised, by resource, to the greater amount. ``limits`` gives for a project
-        its limits by resource (-1, or none: no limit), and is called before anything is locked.
+        A job that is stored already stays as it is, with its instance's hold. An existing hold of
+        an instance is raised, by resource, to the greater amount. ``limits`` returns the limits of
+        a project by resource (-1, or none: no limit), and is called before any row is locked.
         Raises QuotaExceeded, and InvalidRequest for an instance of another project.
         """
         most = {
@@ -115,8 +113,8 @@ class SqlLedger:
             except quotas.NoRows as missing:
                 self._make_rows(missing.projects)
             except THERE:
-                known = True  # nearly always all are new, and to ask costs a statement
-        raise errors.StoreBusy('others enter the same jobs now')
+                known = True  # nearly always all are new, and a check costs a statement
+        raise errors.StoreBusy('other schedulers enter the same jobs now')
 
     def _open(self, entries, holds, limits, known):
         with self._sessions.brief() as connection:
@@ -139,7 +137,8 @@ class SqlLedger:
         return {entry.uuid: entry for entry in found}
 
     def _make_rows(self, projects):
-        """A row for the use of each project, in transactions of their own: nothing undoes them."""
+        """Make a row for the usage of each project, in separate transactions that are not rolled
+        back."""
         for project in projects:
             row = {'project_id': project, 'used': '{}'}
             with contextlib.suppress(*THERE), self._sessions.brief() as connection:
@@ -148,11 +147,10 @@ class SqlLedger:
     def settle(
         self, uuid, state, now_s, host=None, tries=0, why=None, release=False, amounts=None
     ):
-        """A queued job ends so; the entry as it is then, None for a job that is not queued any
-        more.
+        """End a queued job; returns its entry then, or None for a job that is no longer queued.
 
-        With ``release`` the hold of its instance ends, with ``amounts`` it is of these from now
-        on; a hold that has ended stays so.
+        With ``release`` the hold of its instance ends; with ``amounts`` its amounts become these.
+        A hold that has ended stays ended.
         """
         with self._sessions.transaction() as connection:
             row = None
@@ -171,8 +169,8 @@ class SqlLedger:
         return entry
 
     def cancel(self, instance_uuid, now_s):
-        """The create of an instance is not wanted any more, if it is queued; its entry then, else
-        None.
+        """Cancel the queued create of an instance; returns its entry then, or None if none is
+        queued.
 
         The instance's hold stays.
         """
@@ -186,11 +184,10 @@ class SqlLedger:
         return ended[-1]
 
     def end_hold(self, instance_uuid, known=None):
-        """End what an instance takes of its project's quota; the Hold that it was, None if there
-        was none.
+        """End the hold of an instance; returns the Hold as it was, or None if there was none.
 
-        ``known`` are the UUIDs of its creates, as somebody has seen them: with another one it has
-        come back, and its hold stays.
+        ``known`` are the UUIDs of its creates that the caller has seen. If there is another one,
+        the instance was created again, and its hold stays.
         """
         with self._sessions.transaction() as connection:
             row = (
@@ -205,18 +202,20 @@ class SqlLedger:
         return hold
 
     def _has_more(self, connection, instance_uuid, known):
-        """Whether it has other creates. Its hold is locked by then: who enters one waits for
-        that."""
+        """Whether the instance has other creates.
+
+        Its hold is locked by then: a transaction that stores a create waits for the lock.
+        """
         return not set(known).issuperset(connection.scalars(jobs.CREATES, {'key': instance_uuid}))
 
     def touch(self, uuids, now_s):
-        """Queued jobs were seen to: they are not overdue."""
+        """Mark queued jobs as checked now: they are not overdue."""
         with self._sessions.transaction() as connection:
             jobs.LOCK_JOBS.run(connection, uuids)
             connection.execute(jobs.TOUCH, {'uuids': sorted(uuids), 'now_s': now_s})
 
     def forget(self, before_s):
-        """Drop the jobs that have ended before that time."""
+        """Delete the jobs that ended before that time."""
         found = jobs.CHUNK
         while found == jobs.CHUNK:
             with self._sessions.transaction() as connection:
@@ -225,7 +224,7 @@ class SqlLedger:
                 jobs.LOCK_JOBS.run(connection, old)
                 jobs.DROP_JOBS.run(connection, sorted(old))
 
-    # Looks.
+    # Reads.
 
     def find(self, uuid):
         """The entry of a job, or None."""
@@ -240,7 +239,7 @@ class SqlLedger:
         """Jobs, oldest first: of a project, in a state, for an instance; at most ``limit`` after
         ``marker``.
 
-        ``marker`` is the UUID of a job. Raises JobNotFound for one that is not there.
+        ``marker`` is the UUID of a job. Raises JobNotFound if that job does not exist.
         """
         wanted = {'project_id': project_id, 'state': state, 'instance_uuid': instance_uuid}
         query = sa.select(JOBS).order_by(JOBS.c.created_s, JOBS.c.uuid).limit(limit)
@@ -256,8 +255,7 @@ class SqlLedger:
         return self._read(query, {})
 
     def overdue(self, before_s, limit):
-        """Up to ``limit`` queued jobs that nobody has touched since that time, the longest
-        first."""
+        """Up to ``limit`` queued jobs that were not checked since that time, the longest first."""
         return self._read(jobs.OVERDUE, {'before_s': before_s, 'most': limit})
 
     def _read(self, query, given):
@@ -267,7 +265,7 @@ class SqlLedger:
     # Quotas.
 
     def usage(self, project_id):
-        """What a project has, by resource; nothing of what it has none of."""
+        """The usage of a project by resource; resources without usage are left out."""
         with self._sessions.transaction(reads=True) as connection:
             return json.loads(
                 connection.scalar(quotas.READ_USAGE, {'project': project_id}) or '{}'
@@ -279,7 +277,7 @@ class SqlLedger:
             return dict(connection.execute(quotas.READ_LIMITS, {'project': project_id}).all())
 
     def set_limit(self, project_id, resource, limit):
-        """Set a limit of a project, -1 for no limit; None takes away what was set."""
+        """Set a limit of a project, -1 for no limit; None removes the limit that was set."""
         key = {'project': project_id, 'of': resource}
         row = {'project_id': project_id, 'resource': resource, 'most': limit}
         try:
@@ -289,10 +287,10 @@ class SqlLedger:
                 elif connection.execute(quotas.SET_LIMIT, {**key, 'now': limit}).rowcount == 0:
                     connection.execute(quotas.PUT_LIMIT, row)
         except THERE as error:
-            raise errors.StoreBusy('somebody else sets the same limit now') from error
+            raise errors.StoreBusy('another process sets the same limit now') from error
 
     def projects(self):
-        """The projects that have something, or limits of their own, by ID."""
+        """The projects that have usage or limits of their own, by ID."""
         with self._sessions.transaction(reads=True) as connection:
             return sorted({*connection.scalars(quotas.USERS), *connection.scalars(quotas.LIMITED)})
 
@@ -306,14 +304,14 @@ def _row(entry):
 
 
 def _hold(row):
-    """The hold of a locked row, and the use of its project."""
+    """The hold of a locked row, and the usage of its project."""
     return Hold(row['instance_uuid'], row['holder'], json.loads(row['amounts'])), json.loads(
         row['used']
     )
 
 
 def _end(connection, entries, state, now_s, host=None, tries=0, why=None):
-    """Write how locked jobs have ended; their entries then."""
+    """Write the end of locked jobs; returns their entries then."""
     why = why and why.replace('\0', '')[:LETTERS]
     host = host or entries[0].host
     facts = {

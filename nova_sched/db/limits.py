@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Limits of time for a connection to a database server: in its driver, in TCP and in the server's
+"""Time limits for a connection to a database server: in its driver, in TCP and in the server's
 session."""
 
 import dataclasses
@@ -18,16 +18,16 @@ import socket
 
 from nova_sched.conf import database_limits as conf
 
-# A server ends a statement before its client stops waiting: then the client is told what happened.
+# A server ends a statement before its client stops waiting, so the client learns the result.
 MARGIN_S = 2
-# Keepalive begins after half of the silence that is allowed, and probes for the other half.
+# Keepalive begins after half of the permitted silence, and probes during the other half.
 PROBES = 5
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Limits:
-    """Seconds, as whole numbers; 0 leaves what the server, the driver or the operating system
-    has."""
+    """Time limits in seconds, as whole numbers; 0 keeps the value of the server, the driver or the
+    operating system."""
 
     connect_s: int
     silence_s: int
@@ -37,7 +37,7 @@ class Limits:
 
     @classmethod
     def of(cls, options):
-        """The limits that the options of [database_limits] say, given as a mapping by name."""
+        """The limits in the options of [database_limits], given as a mapping by name."""
         return cls(
             *(
                 options[f'{field.name.removesuffix("_s")}_timeout']
@@ -47,15 +47,15 @@ class Limits:
 
     @property
     def answer_s(self):
-        """How long the client waits for the answer to a statement; 0 for as long as it takes."""
+        """How long the client waits for the answer to a statement; 0 for no limit."""
         return self.statement_s and self.statement_s + MARGIN_S
 
     def for_audit(self):
-        """For reading whole tables: a statement may take as long as it needs."""
+        """The limits for reading whole tables: a statement may take as long as it needs."""
         return dataclasses.replace(self, statement_s=0)
 
     def for_upgrade(self):
-        """For a change of the schema: MariaDB could not undo one that was cut."""
+        """The limits for a schema change: MariaDB could not roll back an interrupted one."""
         return dataclasses.replace(self, statement_s=0, lock_s=0, idle_s=0)
 
 
@@ -67,8 +67,8 @@ def of_driver(limits, driver):
     if driver in ('psycopg2', 'psycopg'):
         return {'connect_timeout': limits.connect_s} | _keepalive_of_libpq(limits.silence_s)
     if driver == 'pymysql':
-        # The server's greeting is read in the time for an answer, which after_connect makes
-        # longer.
+        # The server's greeting is read within the time for an answer; after_connect extends that
+        # time.
         write = {'write_timeout': limits.answer_s} if limits.answer_s else {}
         return {'connect_timeout': limits.connect_s, 'read_timeout': limits.connect_s} | write
     return {}
@@ -87,8 +87,9 @@ def _keepalive_of_libpq(silence_s):
 
 
 def after_connect(limits, connection, asked):
-    """What PyMySQL has no arguments for. ``asked``: names of those that the operator has set."""
-    # Neither has a public name; both are the same in all releases that are supported.
+    """Set the limits for which PyMySQL has no arguments. ``asked``: names of those that the
+    operator has set."""
+    # Neither has a public name; both are the same in all supported releases.
     if 'read_timeout' not in asked:
         connection._read_timeout = limits.answer_s or None
     sock = connection._sock
@@ -113,12 +114,12 @@ def _probe_interval(silence_s):
 def of_session(limits, kind, said=''):
     """Statements that set up a session of PostgreSQL, MariaDB or MySQL (``kind``, in lower case).
 
-    A limit that is named in ``said``, what the operator tells the server about the session, is
-    left alone.
+    ``said`` is the operator's own text about the session. A limit that is named in it is left
+    alone.
 
-    Every statement sees what is committed by then: who waited for a lock must not read what was
-    before. The servers' own defaults are an operator's to change. The time zone is for the clock
-    of the server, which statements read.
+    Every statement sees the data committed before it: a transaction that waited for a lock must
+    not read older data. The operator may change the servers' own defaults. The time zone is set
+    for the server's clock, which statements read.
     """
     kept = {name: value for name, value in _LIMITS[kind](limits).items()
             if value and not re.search(rf'\b{name}\b', said, re.IGNORECASE)}  # fmt: skip
@@ -142,7 +143,7 @@ def _of_postgresql(limits):
 
 
 def _of_mariadb(limits):
-    """In seconds; the second lock is that of a table's definition."""
+    """In seconds; the second lock limit is for a table's definition."""
     return {
         'max_statement_time': limits.statement_s,
         'innodb_lock_wait_timeout': limits.lock_s,
@@ -152,7 +153,7 @@ def _of_mariadb(limits):
 
 
 def _of_mysql(limits):
-    """It ends no statement that writes, and no transaction that stands idle."""
+    """MySQL ends no statement that writes, and no idle transaction."""
     return {
         'max_execution_time': limits.statement_s * 1000,
         'innodb_lock_wait_timeout': limits.lock_s,

@@ -9,11 +9,11 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What projects may have and what they have, inside a transaction of the ledger.
+"""The limits and the usage of projects, inside a transaction that stores or ends jobs.
 
-Rows are locked in one order, by everybody: jobs by UUID, holds by instance, use by project. So
-nobody waits in a circle, and a project's row, which all its requests need, is held for the last
-two statements alone.
+All transactions lock rows in one order: jobs by UUID, holds by instance, usage by project. So no
+deadlock can occur. All requests of a project need its row, so only the last two statements hold
+its lock.
 """
 
 import collections
@@ -47,7 +47,7 @@ PUT_LIMIT = sa.insert(QUOTA_LIMITS)
 
 
 class NoRows(Exception):
-    """The use of ``projects`` has no rows yet: they must be there before others can wait for
+    """The usage of ``projects`` has no rows yet: they must exist before transactions can wait for
     them."""
 
     def __init__(self, projects):
@@ -56,10 +56,10 @@ class NoRows(Exception):
 
 
 def take(connection, holds, limits):
-    """Make holds, or raise those that are there, by resource to the greater amount.
+    """Make holds, or raise existing ones, by resource, to the greater amount.
 
-    ``limits`` are those of each project, by resource. Raises QuotaExceeded, InvalidRequest for an
-    instance that another project has, and NoRows: then all must be undone.
+    ``limits`` are the limits of each project, by resource. Raises QuotaExceeded, InvalidRequest
+    for an instance of another project, and NoRows: then the transaction must be rolled back.
     """
     wanted = _by_instance(holds)
     found = {instance: facts for instance, *facts in LOCK_HOLDS.run(connection, wanted)}
@@ -73,8 +73,8 @@ def take(connection, holds, limits):
         row = {'instance_uuid': instance, 'project_id': project, 'amounts': text(after)}
         (changed if instance in found else new).append(row)
         more[project].update({name: after[name] - before.get(name, 0) for name in after})
-    # An UPDATE to the same amounts writes nothing, and on Galera only what is written keeps this
-    # apart from the end of the hold on another server.
+    # An UPDATE to the same amounts writes nothing, and on Galera only a written row makes this
+    # transaction conflict with the end of the hold on another server.
     DROP_HOLDS.run(connection, [row['instance_uuid'] for row in changed])
     PUT_HOLDS.run(connection, [*new, *changed])
     _charge(connection, {project: +amounts for project, amounts in more.items()}, limits)
@@ -94,7 +94,7 @@ def _greater(one, other):
 
 
 def _charge(connection, more, limits):
-    """Add amounts to the use of projects, up to their limits."""
+    """Add amounts to the usage of projects, up to their limits."""
     more = {project: amounts for project, amounts in more.items() if amounts}
     used = {project: json.loads(found) for project, found in LOCK_USAGE.run(connection, more)}
     if missing := more.keys() - used.keys():
@@ -112,9 +112,9 @@ def _charge(connection, more, limits):
 
 
 def give_back(connection, hold, used, amounts):
-    """Let a hold, which is locked, be of these amounts from now on; of none, it ends.
+    """Set the amounts of a locked hold; without amounts, it ends.
 
-    ``used`` is the use of its project, locked too.
+    ``used`` is the usage of its project, locked too.
     """
     if amounts:
         kept = {'instance_uuid': hold.instance_uuid, 'amounts': text(amounts)}
@@ -131,7 +131,7 @@ def give_back(connection, hold, used, amounts):
 
 
 def plus(one, other):
-    """Amounts added by resource, without those that come to nothing."""
+    """Returns amounts added by resource, without those that are zero."""
     return {name: one.get(name, 0) + other.get(name, 0) for name in {**one, **other}}
 
 

@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Scheduler processes in the database: each keeps a row, with its last sign of life and its
-figures."""
+"""Scheduler processes in the database: each has a row, with its last sign of life and its
+metrics."""
 
 import dataclasses
 import json
@@ -48,7 +48,8 @@ class SchedulerFacts:
 
 
 class SqlSchedulers:
-    """Each method raises StoreUnavailable if the database is away."""
+    """The rows of the scheduler processes. Each method raises StoreUnavailable if the database
+    does not answer."""
 
     def __init__(self, engine):
         self._engine = engine
@@ -59,7 +60,7 @@ class SqlSchedulers:
             return clock.read(connection)
 
     def write(self, facts):
-        """Keep these SchedulerFacts in place of the earlier ones of the same process."""
+        """Store these SchedulerFacts in place of the earlier ones of the same process."""
         row = {
             **dataclasses.asdict(facts),
             'figures': json.dumps(dict(facts.figures), sort_keys=True),
@@ -76,11 +77,11 @@ class SqlSchedulers:
         return [SchedulerFacts(**{**row, 'figures': json.loads(row['figures'])}) for row in rows]
 
     def remove(self, uuid):
-        """Forget a process that ends."""
+        """Delete a process that ends."""
         with transaction(self._engine) as connection:
             connection.execute(sa.delete(SCHEDULERS).where(MINE), {'mine': uuid})
 
     def forget(self, before_s):
-        """Forget the processes that gave no sign of life since that time."""
+        """Delete the processes that gave no sign of life since that time."""
         with transaction(self._engine) as connection:
             connection.execute(sa.delete(SCHEDULERS).where(SCHEDULERS.c.seen_s < before_s))

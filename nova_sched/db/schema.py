@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Bring a database to the schema that this release needs, and tell which one it has."""
+"""Upgrades a database to the schema that this release needs, and returns the revision it has."""
 
 import logging
 import pathlib
@@ -23,7 +23,7 @@ import alembic.util
 from nova_sched import errors
 from nova_sched.db.engine import transaction
 
-# A look at the schema is no news.
+# Reading the schema version should not be logged.
 logging.getLogger('alembic').setLevel(logging.WARNING)
 
 NOT_OURS = 'its schema is none of this release'
@@ -49,7 +49,7 @@ def version(engine):
 
 
 def upgrade(engine):
-    """Bring the database to the newest revision; a database that has it is left alone.
+    """Upgrade the database to the newest revision; a database that has it is left alone.
 
     Raises BadConfig for a database of a newer release.
     """

@@ -9,10 +9,10 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Ends connections of psycopg2 on which a server does not answer: libpq itself waits for ever.
+"""Ends connections of psycopg2 on which a server does not answer: libpq itself waits forever.
 
-TCP notices a machine that is gone, and not a server that hangs, or a proxy before it that goes on
-to acknowledge what it cannot pass on.
+TCP detects a machine that is gone. It does not detect a server that hangs, or a proxy that
+acknowledges data that it cannot forward.
 """
 
 import contextlib
@@ -25,12 +25,11 @@ import weakref
 import psycopg2
 import psycopg2.extensions
 
-LOOKS = 20  # in the time that an answer may take
+LOOKS = 20  # checks in the time that an answer may take
 
 
 class SilenceMonitor:
-    """Looks at the connections that it made, in a thread that lasts as long as one of them is
-    there.
+    """Checks the connections that it made, in a thread that runs as long as one of them exists.
 
     ``limit_s``: seconds that the answer to one message may take. After that its sender gets an
     OperationalError, and the connection is closed.
@@ -59,7 +58,7 @@ class SilenceMonitor:
             time.sleep(self._limit_s / LOOKS)
 
     def _look(self):
-        """Cut those that have waited too long. Returns whether any connection is left."""
+        """Close connections that have waited too long. Returns whether any connection is left."""
         with self._lock:
             made = list(self._made)
             if not made:
@@ -71,7 +70,7 @@ class SilenceMonitor:
 
 
 class _Connection(psycopg2.extensions.connection):
-    """Knows since when it waits for an answer."""
+    """Stores the time since when it waits for an answer."""
 
     def __init__(self, *given, **named):
         self._lock = threading.Lock()
@@ -86,7 +85,7 @@ class _Connection(psycopg2.extensions.connection):
         self.wait_for(super().rollback)
 
     def wait_for(self, send, *given):
-        """Do what sends a message and waits for its answer."""
+        """Call ``send``, which sends a message and waits for its answer."""
         self._asked_s = time.monotonic()
         try:
             send(*given)
@@ -97,7 +96,8 @@ class _Connection(psycopg2.extensions.connection):
                 ) from error
             raise
         finally:
-            # The next message may be on its way soon: not that one is to be cut.
+            # The next message may follow soon; the connection must not be closed because of that
+            # one.
             with self._lock:
                 self._asked_s = None
 
@@ -107,8 +107,7 @@ class _Connection(psycopg2.extensions.connection):
             if self._asked_s is None or self._asked_s > before_s:
                 return
             self._cut = True
-            # The descriptor is libpq's, which hears through a copy too that the connection has
-            # ended.
+            # The descriptor is libpq's; the end of the connection is visible through a copy too.
             with contextlib.suppress(OSError, psycopg2.Error):
                 copy = socket.socket(fileno=os.dup(self.fileno()))
                 with copy:

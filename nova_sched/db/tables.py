@@ -9,8 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The tables, one place for all of them; times are seconds since the epoch, nested facts are JSON
-text."""
+"""All tables of the database; times are seconds since the epoch, nested data is JSON text."""
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql
@@ -27,7 +26,7 @@ NAME = sa.String(255)
 SECONDS = sa.Double()
 JSON_TEXT = sa.Text().with_variant(mysql.LONGTEXT(), 'mysql', 'mariadb')
 
-# Names are what they are on every database: no two that differ in case are the same.
+# Names are compared exactly on every database, including their case.
 MYSQL = {'mysql_engine': 'InnoDB', 'mysql_charset': 'utf8mb4', 'mysql_collate': 'utf8mb4_bin'}
 
 
@@ -36,13 +35,13 @@ def _table(name, *columns):
 
 
 # One compute node. `generation` rises by one in every transaction that changes the node or its
-# claims; `pieces_at` is the one at which CPUs, pages or devices on it were last taken or reported
-# anew. `used` is claims plus unclaimed usage by resource class, and is what a claim is judged by.
-# `fences` are the tokens of those that keep others off it; null: of none. `told` is what the node
-# says of its own failure domains, by level; null: it has not reported to a release that keeps it.
-# `made_s` is when the row was made; `seen_s` when the last report was taken, which was the
-# `sequence`-th of the `boot`-th start of its sender, or was made at `told_s` by its sender's
-# clock; null: the sender does not say.
+# claims; `pieces_at` is the one at which CPUs, pages or devices on it were last taken or reported.
+# `used` is claims plus unclaimed usage by resource class; claims are validated against it.
+# `fences` are the tokens of the exclusive domains that the node is in; null: none. `told` is the
+# node's own report of its failure domains, by level; null: it has not reported to a release that
+# stores it. `made_s` is when the row was made; `seen_s` is when the last report was applied. That
+# report was number `sequence` of its sender's start number `boot`, or was made at `told_s` by its
+# sender's clock; null: the sender does not report it.
 NODES = _table(
     'nodes',
     sa.Column('uuid', UUID, primary_key=True),
@@ -64,21 +63,21 @@ NODES = _table(
     sa.UniqueConstraint('host', 'nodename'),
 )
 
-# The facts that a node reported last. Apart from the node, so that a claim rewrites a short row.
+# The data that a node reported last. Separate from the node, so that a claim rewrites a short row.
 REPORTS = _table(
     'reports',
     sa.Column('node_uuid', UUID, primary_key=True),
     sa.Column('report', JSON_TEXT, nullable=False),
 )
 
-# What one consumer holds on one node. `parts` are its CPUs, pages and devices; `counted` says that
-# the node's report has them in use. `changed_s` is when it was made or last became another one: a
-# word from before that does not end it. `unseen`: a caller has confirmed it, and no report has
-# come since. `move` says what brings the consumer here from another node; `resizing` has the two
-# sizes of one that changes its size where it is. `unconfirmed` is the consumer again while the
-# claim is not confirmed, and null after: it is unique, so that whoever writes, no consumer is ever
-# on its way to two nodes. Of a member of a top group: its UUID, the member's path there, and the
-# tokens of the fences that it is behind.
+# The claim of one consumer on one node. `parts` are its CPUs, pages and devices; `counted`: the
+# node's report has them in use. `changed_s` is when it was made or last changed: an earlier
+# message does not end it. `unseen`: a caller has confirmed it, and no report has arrived since.
+# `move` is the kind of move that brings the consumer here from another node; `resizing` has both
+# sizes of a claim that is resized in place. `unconfirmed` is the consumer again while the claim is
+# not confirmed, and null after that. It is unique, so no consumer ever has unconfirmed claims on
+# two nodes. For a member of a top group: the group's UUID, the member's path in it, and the tokens
+# of the exclusive domains that it is in.
 CLAIMS = _table(
     'claims',
     sa.Column('uuid', UUID, primary_key=True),
@@ -107,12 +106,12 @@ CLAIMS = _table(
     sa.UniqueConstraint('unconfirmed'),
 )
 
-# Most claims are of no top group: where an index can, it leaves them out.
+# Most claims belong to no top group: where an index can, it leaves them out.
 _IS_MEMBER = CLAIMS.c.top_group.is_not(None)
 sa.Index(None, CLAIMS.c.top_group, postgresql_where=_IS_MEMBER, sqlite_where=_IS_MEMBER)
 
-# A server group with a hard policy. Whoever places a member holds this row, and raises its
-# `generation`.
+# A server group with a hard policy. A transaction that places a member locks this row and raises
+# its `generation`.
 SERVER_GROUPS = _table(
     'server_groups',
     sa.Column('uuid', UUID, primary_key=True),
@@ -121,9 +120,9 @@ SERVER_GROUPS = _table(
     sa.Column('generation', sa.BigInteger, nullable=False),
 )
 
-# A top group: who has it, and its definition as text. Whoever changes the group holds this row,
-# and raises its `serial`; `generation` is that of the definition. `deleted`: members have claims
-# still.
+# A top group: its owner, and its definition as text. A transaction that changes the group locks
+# this row and raises its `serial`; `generation` is that of the definition. `deleted`: members
+# still have claims.
 TOP_GROUPS = _table(
     'top_groups',
     sa.Column('uuid', UUID, primary_key=True),
@@ -139,7 +138,7 @@ TOP_GROUPS = _table(
     sa.Column('deleted', sa.Boolean(create_constraint=False), nullable=False),
 )
 
-# A failure domain that a top group has for itself: the nodes in it carry the token, and no other
+# A failure domain that is exclusive to a top group: the nodes in it carry the token, and no other
 # node does, unless a claim there has it. A transaction that changes this table, or tokens, locks
 # the revision of `domains`.
 EXCLUSIVE_DOMAINS = _table(
@@ -150,7 +149,7 @@ EXCLUSIVE_DOMAINS = _table(
     sa.Column('top_group', UUID, nullable=False),
 )
 
-# An operator's word on a host's compute service.
+# An operator's settings of a host's compute service.
 SERVICES = _table(
     'services',
     sa.Column('host', NAME, primary_key=True),
@@ -169,7 +168,7 @@ AGGREGATES = _table(
     sa.Column('details', JSON_TEXT, nullable=False),
 )
 
-# Instances on a host, as its messages tell; `told_s` is when the last of them was taken.
+# Instances on a host, as reported by its messages; `told_s` is when the last of them was applied.
 HOST_INSTANCES = _table(
     'host_instances',
     sa.Column('host', NAME, primary_key=True),
@@ -177,8 +176,8 @@ HOST_INSTANCES = _table(
     sa.Column('instances', JSON_TEXT, nullable=False),
 )
 
-# Hosts that were offered for an instance, each to be claimed by its UUID; the offer is for the
-# request that `candidate_requests` keeps once for all of them.
+# Hosts that were offered for an instance, each to be claimed by its UUID. The offer is for the
+# request that `candidate_requests` stores once for all of them.
 CANDIDATES = _table(
     'candidates',
     sa.Column('uuid', UUID, primary_key=True),
@@ -196,7 +195,7 @@ CANDIDATE_REQUESTS = _table(
     sa.Column('spec', JSON_TEXT, nullable=False),
 )
 
-# Scheduler processes, each with its last sign of life and its figures.
+# Scheduler processes, each with its last sign of life and its metrics.
 SCHEDULERS = _table(
     'schedulers',
     sa.Column('uuid', UUID, primary_key=True),
@@ -207,7 +206,7 @@ SCHEDULERS = _table(
     sa.Column('figures', JSON_TEXT, nullable=False),
 )
 
-# What became of a request, for whoever asks why.
+# The results of requests, which `explain` reads.
 TRAILS = _table(
     'trails',
     sa.Column('uuid', UUID, primary_key=True),
@@ -216,7 +215,7 @@ TRAILS = _table(
     sa.Column('trail', JSON_TEXT, nullable=False),
 )
 
-# Flavors, each of which is a queue. `name` is what queues are called after.
+# Flavors, each of which is a queue. `name` is the name that queues are named after.
 FLAVORS = _table(
     'flavors',
     sa.Column('name', NAME, primary_key=True),
@@ -231,8 +230,7 @@ FLAVORS = _table(
     sa.UniqueConstraint('flavorid'),
 )
 
-# Jobs for compute nodes: what is to be done, and what became of it. `message` is the job as it was
-# sent.
+# Jobs for compute nodes: the operation and its result. `message` is the job as it was sent.
 JOBS = _table(
     'jobs',
     sa.Column('uuid', UUID, primary_key=True),
@@ -252,8 +250,7 @@ JOBS = _table(
 )
 sa.Index(None, JOBS.c.state, JOBS.c.updated_s)
 
-# What a project may have of one resource, where it is not what the configuration says; -1 is no
-# limit.
+# The limit of a project for one resource, where it differs from the configuration; -1 is no limit.
 QUOTA_LIMITS = _table(
     'quota_limits',
     sa.Column('project_id', NAME, primary_key=True),
@@ -261,16 +258,16 @@ QUOTA_LIMITS = _table(
     sa.Column('most', sa.BigInteger, nullable=False),
 )
 
-# What a project has: the sum of the amounts of its holds, by resource. Whoever changes a hold has
-# this row.
+# The usage of a project: the sum of the amounts of its holds, by resource. A transaction that
+# changes a hold locks this row.
 QUOTA_USAGE = _table(
     'quota_usage',
     sa.Column('project_id', NAME, primary_key=True),
     sa.Column('used', JSON_TEXT, nullable=False),
 )
 
-# What one instance takes of the quota of its project, from before its job is sent until it is
-# gone.
+# The quota of its project that one instance takes, from before its job is sent until the instance
+# is gone.
 QUOTA_HOLDS = _table(
     'quota_holds',
     sa.Column('instance_uuid', UUID, primary_key=True),
@@ -278,9 +275,9 @@ QUOTA_HOLDS = _table(
     sa.Column('amounts', JSON_TEXT, nullable=False),
 )
 
-# A number for each of the small tables that rises with every change, so that a look costs one row;
-# for `nodes` the highest generation of any that is gone; for `domains` it rises with each
-# transaction that may change which nodes are behind which fences.
+# A number for each of the small tables that rises with every change, so that a check reads one
+# row; for `nodes` the highest generation of any removed node; for `domains` it rises with each
+# transaction that may change which nodes are in which exclusive domains.
 REVISIONS = _table(
     'revisions',
     sa.Column('name', sa.String(32), primary_key=True),

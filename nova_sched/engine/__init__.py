@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The engine: decides, claims, and answers; it owns the cluster's state."""
+"""The engine: decides, claims and answers. It owns the host state."""
 
 import dataclasses
 
@@ -18,13 +18,13 @@ from nova_sched.groups.limits import Limits
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Settings:
-    """What the configuration says to the engine; times in seconds. Read anew for each batch."""
+    """The configuration of the engine; times in seconds. It is read again for each batch."""
 
     alternates: int = 2
     subset_size: int = 1
     shuffle: bool = False
-    place: int = 0  # of this scheduler among those that share the store
-    schedulers: int = 1  # their number
+    place: int = 0  # position of this scheduler among those that share the store
+    schedulers: int = 1  # number of schedulers
     default_zone: str = 'nova'
     pending_ttl_s: float | None = 3600.0
     max_claim_attempts: int = 10

@@ -9,11 +9,11 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What each kind of member takes of a host and what hosts have free, as columns of whole numbers.
+"""Demand of each kind of member and free amounts of hosts, as columns of integers.
 
-Resource classes are columns of their own. So are the CPUs and the memory of each NUMA cell: a
-guest that fits into several cells has an alternative for each. What else is taken piece by piece
-(pages, devices, whole cores, child providers) no column tells: such a kind is ``vague``.
+Each resource class is a column. So are the CPUs and the memory of each NUMA cell: a guest that
+fits into several cells has an alternative for each. No column shows hardware that is taken piece
+by piece (pages, devices, whole cores, child providers): such a kind is ``vague``.
 """
 
 import dataclasses
@@ -24,18 +24,20 @@ import numpy as np
 from nova_sched.hardware.numa.guest import DEDICATED, ISOLATE, PREFER, SHARED
 from nova_sched.objects.claim import PCPU, VCPU
 
-MOST_CELLS = 4  # of a host that is told cell by cell
+MOST_CELLS = 4  # of a host that has columns for its cells
 MOST_WAYS = 24  # alternatives of one kind
 
-# Of each cell. What guests with dedicated CPUs take must be free, and not only within the
-# allocation ratio.
+# Columns of each cell. Guests with dedicated CPUs need free amounts, and not only amounts within
+# the allocation ratio.
 OF_A_CELL = 'CPUs', 'dedicated CPUs', 'memory', 'free memory'
 
 
 @dataclasses.dataclass(slots=True)
 class Figures:
-    """``demand`` int64 [kind, way, column], ``free`` int64 [host, column], the columns' ``names``,
-    and whether each kind is ``vague``: it may fit less often than these say."""
+    """``demand`` int64 [kind, way, column], ``free`` int64 [host, column], the columns' ``names``.
+
+    ``vague`` says of each kind whether it may fit less often than these columns show.
+    """
 
     demand: np.ndarray
     free: np.ndarray
@@ -44,8 +46,11 @@ class Figures:
 
 
 def figures(hosts, requests, mask):
-    """For requests (one of each kind) and the rows that each may have (bool [kind, row]); these
-    become less where a kind can do with a substitute on some rows only."""
+    """The Figures for requests (one of each kind) and the rows that each may have.
+
+    Narrows ``mask`` (bool [kind, row]) in place for a kind that may use VCPU in place of PCPU: if
+    some of its rows have PCPU, only these remain.
+    """
     plain = [_plain(hosts, request, mask[number]) for number, request in enumerate(requests)]
     classes = sorted({name for amounts in plain for name in amounts})
     celled = [_is_celled(request) for request in requests]
@@ -102,7 +107,7 @@ def _is_vague(hosts, request):
 
 
 def _is_celled(request):
-    """Whether all that it takes piece by piece is so many CPUs and so much memory of some
+    """Whether the only hardware that a request takes is amounts of CPUs and memory of NUMA
     cells."""
     pieces = request.pieces
     guest = pieces.guest
@@ -124,13 +129,13 @@ def _is_plain(cell):
 
 
 def _size(cell):
-    """What a guest cell takes, as OF_A_CELL."""
+    """The amounts of a guest cell, as OF_A_CELL."""
     own = cell.cpu_policy == DEDICATED
     return len(cell.cpuset), len(cell.pcpuset), cell.memory_mb, cell.memory_mb if own else 0
 
 
 def _cells(hosts, rows):
-    """Number of cells of the hosts that have most, and for each cell the columns of OF_A_CELL."""
+    """The largest number of cells of a host, and the columns of OF_A_CELL for each cell."""
     values = hosts.interned['machine'].values
     slots = np.unique(hosts.machine[rows])
     topologies = {slot: values[slot].topology for slot in slots.tolist()
@@ -153,7 +158,7 @@ def _cells(hosts, rows):
 
 
 def _ways(request, count):
-    """Each way to put the guest's cells into different cells of a host: (cell, size) of each."""
+    """Each way to assign the guest's cells to different cells of a host: (cell, size) of each."""
     sizes = [_size(cell) for cell in request.pieces.guest.cells]
     if len(sizes) > count:
         return [()]

@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Batches of orders: decided one on what the other left, committed at once, answered one by
-one."""
+"""Batches of orders: each is decided on the state that the one before left, all are committed at
+once, each is answered."""
 
 import dataclasses
 import itertools
@@ -32,16 +32,16 @@ from nova_sched.engine.member_resolver import (
 
 LOG = logging.getLogger(__name__)
 
-LOSSES = 3  # after so many lost claims a request is decided on a new look at the store
+LOSSES = 3  # after this many lost claims a request is decided after a new read of the store
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Order:
-    """One request on its way through the engine: for one instance or several.
+    """One call in the engine: requests for one or several instances.
 
-    ``claim`` False only asks: nothing stays booked. ``context`` is oslo.context's, for the log.
-    ``ranked``: so many of the best hosts for each instance are the answer, in place of alternates.
-    ``settled``: the top group of its members was planned anew for it.
+    ``claim`` False: no claim is kept. ``context`` is the oslo.context of the call, for the log.
+    ``ranked``: the number of best hosts that each instance gets as answer, in place of alternates.
+    ``settled``: the group of its members was replanned for it.
     """
 
     requests: list
@@ -57,8 +57,8 @@ class Order:
 
 
 class Batches:
-    """Handles runs of orders, in the loop. ``standing`` returns this scheduler's place and
-    their number."""
+    """Handles batches of orders, in the loop. ``standing`` returns this scheduler's position and
+    the number of schedulers."""
 
     def __init__(
         self,
@@ -95,14 +95,18 @@ class Batches:
         )
 
     def place(self, messages):
-        """Decide each on what the earlier ones left, commit all claims at once, answer each."""
+        """Decide each order on the state that the earlier ones left, commit all claims at once,
+        answer each. Returns the messages to decide again."""
         settings = self._settings()
         self._cluster.hosts.now_s = self._clock()
         self._figures.batches += 1
         now, later = self._next(messages)
-        doubted: list = []  # (message, error): refused, by what is known here
-        decided = [(message, made) for message, requests in self._seat(now)
-                   if (made := self._decide(message, requests, settings, doubted)) is not None]  # fmt: skip
+        doubted: list = []  # (message, error): refused on the host state
+        decided = [
+            (message, made)
+            for message, requests in self._seat(now)
+            if (made := self._decide(message, requests, settings, doubted)) is not None
+        ]
         outcomes = self._commit([decision for _, decision in decided])
         lost = [
             (*pair, outcome)
@@ -119,17 +123,17 @@ class Batches:
             for (_, decision), outcome in zip(decided, outcomes, strict=True)
             if outcome.won
         ])  # fmt: skip
-        # Only now: nodes may have left, and rows that answers are made of would move.
+        # Only now: this may remove nodes, and change the rows that the answers are made of.
         self._state_sync.refenced(outcomes)
         self._state_sync.learn([outcome for _, _, outcome in lost])
         return again + self._doubt(doubted, settings, bool(lost)) + later
 
     def _next(self, messages):
-        """The messages to decide now, and those that wait for the next turn.
+        """The messages to decide now, and those that wait for the next batch.
 
-        Who has lost again and again, and would run after one host after the other, is decided
-        alone, on what the store says at this moment: until a whole batch is decided, others would
-        be quicker.
+        A request that has lost LOSSES times is decided alone, right after a read of the store. In
+        a whole batch it would be committed later, and other schedulers would claim its hosts
+        first.
         """
         unlucky = next((message for message in messages if message.attempts >= LOSSES), None)
         if unlucky is None:
@@ -138,11 +142,11 @@ class Batches:
         return [unlucky], [message for message in messages if message is not unlucky]
 
     def _doubt(self, doubted, settings, freed):
-        """Look at the store before anybody is refused; returns the messages to decide again.
+        """Read the store before requests are refused. Returns the messages to decide again.
 
-        What is seen here may be older than what others did. If nothing is, the refusals stand; but
-        not if they were decided on what others of the batch had booked, and have given back
-        (``freed``).
+        The host state may be older than the store. If the store has no changes, the refusals
+        stand. They do not stand if they were decided on claims of this batch that were undone
+        since (``freed``).
         """
         if not doubted:
             return []
@@ -166,7 +170,7 @@ class Batches:
         self._keep(message.work, REFUSED, details, settings)
 
     def _decide(self, message, requests, settings, doubted):
-        """The decision, if it has claims to commit; None if the message has its answer, or is
+        """The decision, if it has claims to commit; None if the message was answered or added to
         ``doubted``."""
         order, begin_s = message.work, time.perf_counter()
         noted = self._decision_log.sampled(settings.explain_sample)
@@ -193,7 +197,7 @@ class Batches:
             else:
                 doubted.append((message, error))
         except errors.SchedError as error:
-            message.fail(error)  # a rule says what is wrong with the request, or with an option
+            message.fail(error)  # invalid request or option, found by a rule
         except Exception as error:
             LOG.exception('Request %s failed in a rule', order.request_id)
             message.fail(error)
@@ -202,11 +206,11 @@ class Batches:
         return None
 
     def _seat(self, messages):
-        """The messages that can be decided, with their requests: those of top groups' members have
-        seats.
+        """The messages that can be decided, each with its requests. Requests for group members are
+        resolved.
 
-        All are resolved before anything is booked. A look at a group may bring nodes back to what
-        the store says, and change rows.
+        All are resolved before anything is claimed. Reading a group may update nodes from the
+        store, and change rows.
         """
         looks: dict = {}
         for work in (self._look, self._resolved):
@@ -216,18 +220,18 @@ class Batches:
         return found
 
     def _try(self, message, work, *args):
-        """What the work makes of the message's order; None if the message has failed."""
+        """The result of the work on the message's order; None if the message has failed."""
         try:
             return work(message.work, *args)
         except (ReplanRequired, errors.SchedError) as error:
             message.fail(error)
         except Exception as error:
-            LOG.exception('Request %s failed on a top group', message.work.request_id)
+            LOG.exception('Request %s failed while its group was read', message.work.request_id)
             message.fail(error)
         return None
 
     def _look(self, order, looks):
-        """See where the members of the top groups are that the order is about."""
+        """Read the groups of the order's members."""
         members = [request for request in order.requests if is_member(request)]
         if members and len(order.requests) > 1:
             raise errors.MemberRefused(
@@ -241,7 +245,7 @@ class Batches:
         return True
 
     def _resolved(self, order, looks):
-        """The order's requests, as those of top groups' members where they are such."""
+        """The order's requests; those for group members have their placement."""
         return [
             self._member_resolver.resolved(request, order.settled, looks[group_of(request)])
             if is_member(request)
@@ -250,18 +254,21 @@ class Batches:
         ]
 
     def _only_asked(self, message, decision, settings):
-        """Answer a request that claims nothing; those after it see no trace of it."""
+        """Answer a request that keeps no claims. Its claims are undone before the next request is
+        decided."""
         try:
             self._placed(message, decision, settings)
         finally:
             self._placer.undo(decision)
 
     def _answer(self, message, decision, settings):
-        """Answer what was won; an answer that cannot be told takes nothing from the others."""
+        """Answer a committed decision. A failure here does not affect the other decisions."""
         try:
             self._placed(message, decision, settings)
         except Exception as error:
-            LOG.exception('The answer to request %s cannot be told', message.work.request_id)
+            LOG.exception(
+                'Request %s was placed, but its answer cannot be built', message.work.request_id
+            )
             message.fail(error)
 
     def _placed(self, message, decision, settings):
@@ -269,7 +276,7 @@ class Batches:
         answer = self._placer.answer(decision, settings, message.work.alternates)
         self._figures.placed += len(decision.rows)
         message.answer(answer)
-        # Nobody waits for the rest.
+        # The caller does not wait for the log and the record.
         self._log(message, decision.steps, 'chose ' + ', '.join(hosts))
         if decision.noted:
             self._keep(message.work, PLACED, explain.placement(decision, answer), settings)
@@ -280,7 +287,7 @@ class Batches:
             self._decision_log.keep(record(order, outcome, self._clock(), details))
 
     def _commit(self, decisions):
-        """Each decision's outcome. If the store cannot take them, none of them stays booked."""
+        """The outcome of each decision. If the store fails, all decisions are undone."""
         if not decisions:
             return []
         try:
@@ -304,7 +311,7 @@ class Batches:
         )
 
     def _take_back(self, lost, settings):
-        """Undo lost decisions, and return what is decided again."""
+        """Undo lost decisions, and return the messages to decide again."""
         for _, decision, _ in lost:
             self._placer.undo(decision)
         return [
@@ -323,12 +330,12 @@ class Batches:
         self._figures.refused += 1
         error = errors.TooManyConflicts(message.attempts + 1)
         message.fail(error)
-        self._log(message, decision.steps, 'others took each first')
+        self._log(message, decision.steps, 'another request claimed each host first')
         self._keep(message.work, REFUSED, explain.conflict(decision, error.reason), settings)
         return False
 
     def _log(self, message, steps, what):
-        """One line for each decision, and its time among the figures."""
+        """Log one line for each decision, and record its duration."""
         order, took_s = message.work, time.monotonic() - message.since_s
         self._figures.answered_s.append(took_s)
         LOG.info(
@@ -346,8 +353,8 @@ class Batches:
 
 
 def _apart(messages):
-    """Messages that share no instance and no member of a top group, and those that must wait
-    because an earlier one is about the same."""
+    """Messages that share no instance and no group member, and those that must wait for an earlier
+    message about the same one."""
     seen, now, later = set[object](), list[Message](), list[Message]()
     for message in messages:
         instances = {request.instance_uuid for request in message.work.requests}

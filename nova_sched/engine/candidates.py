@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Candidates: hosts that are offered for an instance, kept for a while, and claimed by UUID
+"""Candidates: hosts that are offered for an instance, stored for some time, and claimed by UUID
 later."""
 
 import dataclasses
@@ -21,9 +21,9 @@ from nova_sched import errors
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Candidate:
-    """A host that is offered for an instance, in order of ``rank`` from 1, the best.
+    """A host that is offered for an instance; ``rank`` 1 is the best.
 
-    ``expires_s`` is in seconds since the epoch: from then on it cannot be claimed.
+    ``expires_s`` is in seconds since the epoch. From then on the candidate cannot be claimed.
     """
 
     uuid: str
@@ -36,28 +36,28 @@ class Candidate:
 
 
 class MemoryCandidates:
-    """Candidates in this process alone."""
+    """Candidates that are kept in this process only."""
 
     def __init__(self):
         self._lock = threading.Lock()
         self._kept: dict[str, dict] = {}
 
     def write(self, spec, expires_s, candidates):
-        """Keep the candidates of one request: mappings with ``uuid`` and whatever else."""
+        """Keep the candidates of one request: mappings with ``uuid`` and any other fields."""
         with self._lock:
             self._kept.update(
                 {one['uuid']: {**one, 'spec': spec, 'expires_s': expires_s} for one in candidates}
             )
 
     def read(self, candidate_uuid):
-        """A candidate as it was written, with ``spec`` and ``expires_s``; None for one that is not
+        """A candidate as it was written, with ``spec`` and ``expires_s``; None if it is not
         kept."""
         with self._lock:
             found = self._kept.get(candidate_uuid)
             return None if found is None else dict(found)
 
     def forget(self, before_s):
-        """Drop what expired before that time."""
+        """Drop the candidates that expired before that time."""
         with self._lock:
             self._kept = {
                 key: one for key, one in self._kept.items() if one['expires_s'] >= before_s
@@ -65,11 +65,11 @@ class MemoryCandidates:
 
 
 class Candidates:
-    """Offers hosts, and claims one of those that were offered, by any scheduler, maybe much later.
+    """Offers hosts, and claims an offered host later. Any scheduler can claim it.
 
-    ``place`` chooses, ``persist`` does the store's work and waits for a database that is away. An
-    offer holds nothing: what is offered may be gone when it is claimed. ``offer`` and ``find`` may
-    be called from any thread, ``claim`` in the loop only.
+    ``place`` chooses hosts. ``persist`` runs work on the store, and waits while the database is
+    down. An offer claims nothing: an offered host may be full when it is claimed. ``offer`` and
+    ``find`` may be called from any thread, ``claim`` in the loop only.
     """
 
     def __init__(self, place, persist, state_sync, claim_service, settings, clock, store=None):
@@ -85,9 +85,9 @@ class Candidates:
         """For each request up to ``count`` Candidates, best first; None, or too many: as many as
         allowed.
 
-        Each is ranked as if the requests before it had taken their best. ``spec`` is text, kept
-        for whoever claims. ``told`` makes of a Candidate what is returned; where it raises,
-        nothing is kept. Raises NoValidHost.
+        Each request is ranked as if the earlier requests had taken their best hosts. ``spec`` is
+        text that is stored for the later claim. ``told`` converts a Candidate to the value that is
+        returned; if it raises, nothing is stored. Raises NoValidHost.
         """
         most = self._settings().candidates_max
         placed = self._place(
@@ -96,7 +96,8 @@ class Candidates:
         return self._persist(self._keep, requests, placed, spec, told)
 
     def _keep(self, requests, placed, spec, told):
-        """UUIDs are new each time: a try that failed may have left its own in the database."""
+        """UUIDs are new each time: a failed attempt may have left its own UUIDs in the
+        database."""
         expires_s = self._clock() + self._settings().candidates_ttl_s
         offered = [
             [_candidate(request, one, rank, expires_s) for rank, one in enumerate(found, start=1)]
@@ -110,7 +111,7 @@ class Candidates:
         return answer
 
     def find(self, candidate_uuid):
-        """A Candidate, and the text that was kept with it. Raises CandidateNotFound."""
+        """A Candidate, and the text that was stored with it. Raises CandidateNotFound."""
         found = self._persist(self._store.read, candidate_uuid)
         if found is None or found['expires_s'] <= self._clock():
             raise errors.CandidateNotFound(candidate_uuid)
@@ -118,27 +119,27 @@ class Candidates:
         return Candidate(**found), spec
 
     def claim(self, candidate, request, request_id=None):
-        """Claim what was offered; the same one claimed twice is one claim.
+        """Claim a candidate. Repeated claims of the same candidate are one claim.
 
-        Raises NodeNotFound, or ComputeResourcesUnavailable with what is short; then nothing
-        changed.
+        Raises NodeNotFound, or ComputeResourcesUnavailable with the shortages; nothing has changed
+        then.
         """
         try:
             return self._claim(candidate, request, request_id)
         except (errors.NodeNotFound, errors.ComputeResourcesUnavailable):
-            # Another scheduler may have offered it, and know more of the node than this one.
+            # Another scheduler may have offered it, and may have a newer state of the node.
             self._state_sync.catch_up([candidate.node_uuid], {})
             return self._claim(candidate, request, request_id)
 
     def _claim(self, candidate, request, request_id):
-        """The node goes by its UUID: the same name may be another machine by now."""
+        """The node is found by its UUID: the same name may be another machine by now."""
         host, nodename = self._state_sync.names([candidate.node_uuid])[candidate.node_uuid]
         if not host:
             raise errors.NodeNotFound(f'{candidate.nodename} on host {candidate.host}')
         return self._claim_service.claim(request, host, nodename, request_id)
 
     def forget(self):
-        """Drop what has expired. Raises StoreUnavailable."""
+        """Drop the candidates that have expired. Raises StoreUnavailable."""
         self._store.forget(self._clock())
 
 

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""How many more instances of one kind fit: counted host by host, and nothing of it stays."""
+"""Counts how many more instances of one kind fit on each host. The host state stays unchanged."""
 
 import copy
 import dataclasses
@@ -29,10 +29,10 @@ from nova_sched.state.aggregates import zones
 from nova_sched.state.hosts import Hosts
 from nova_sched.state.request import AFFINITY, NO_HARDWARE
 
-MOST = 10_000  # that are counted on one host
-SLICE_S = 0.01  # for which the loop is kept at a time
-BUDGET_S = 2.0  # for trying out claims, in all
-GUEST = str(uuid.UUID(int=0))  # stands for the further instances among the members of a group
+MOST = 10_000  # instances that are counted on one host
+SLICE_S = 0.01  # for which trials use the loop at a time
+BUDGET_S = 2.0  # for all trial claims of one call
+GUEST = str(uuid.UUID(int=0))  # represents the further instances in a server group
 
 
 class WhatIf(Hosts):
@@ -54,7 +54,7 @@ class WhatIf(Hosts):
 
 
 def _with(resource, taken):
-    """A resource class of which so much more is taken, row by row."""
+    """A copy of a resource class with these further amounts in use, row by row."""
     made = copy.copy(resource)
     made.used = resource.used + taken
     for name in ('free', 'unused', 'spare'):
@@ -64,12 +64,13 @@ def _with(resource, taken):
 
 @dataclasses.dataclass(slots=True)
 class Room:
-    """The hosts that take at least one, ``nodes`` by UUID, and how many each takes.
+    """The hosts that take at least one instance, ``nodes`` by UUID, and how many each takes
+    (``counts``).
 
-    ``slots`` is each one's set of aggregates, for which ``places`` has the zones and the
-    aggregates (id, name). ``kinds``: hosts of one number are alike in all that a claim takes, so
-    one is tried out for all; None where figures say enough, and nothing is to be tried.
-    ``together``: all must go to one host.
+    ``slots`` is the aggregate set of each host. ``places`` maps it to the zones and the aggregates
+    (id, name). Hosts with one number in ``kinds`` are equal in all that a claim takes, so a trial
+    on one of them counts for all. ``kinds`` is None if free amounts are sufficient, without
+    trials. ``together``: all instances must go to one host.
     """
 
     request: object
@@ -80,11 +81,11 @@ class Room:
     kinds: np.ndarray | None
     together: bool
     tried: int = 0  # kinds
-    cut: bool = False  # time was too short for some of them
+    cut: bool = False  # some of them were not tried in time
 
 
 def room(rules, hosts, request, default_zone):
-    """Look at all hosts once. Runs in the loop, for as long as some decisions take."""
+    """Evaluate all hosts once. Runs in the loop, for as long as several decisions take."""
     request = _one_more(rules, request)
     rows, group = survivors(rules, hosts, request).rows(), request.group
     slots, firsts = np.unique(hosts.aggregate_set[rows], return_index=True)
@@ -104,8 +105,7 @@ def room(rules, hosts, request, default_zone):
 
 
 def _one_more(rules, request):
-    """The request for an instance that nobody knows yet, another of which is in its group
-    already."""
+    """The request for a new instance. Another such instance is in its server group already."""
     group, request = request.group, judged(rules, request)
     if group is not None:
         group = dataclasses.replace(group, members=group.members | {GUEST})
@@ -113,8 +113,7 @@ def _one_more(rules, request):
 
 
 def judged(rules, request):
-    """The request with those pieces only that an enabled filter judges: the others keep no host
-    out."""
+    """The request without hardware that no enabled filter checks: it excludes no host."""
     enabled = {type(rule) for rule in chain(rules, request)}
     if NUMATopologyFilter in enabled:
         return request
@@ -132,14 +131,14 @@ def _places(aggregates, default_zone):
 
 
 def _has_parts(hosts, request):
-    """Whether a claim takes more than figures tell of."""
+    """Whether a claim takes more than the free amounts of resource classes show."""
     return bool(
         request.pieces or request.groups or not hosts.child_classes.isdisjoint(request.resources)
     )
 
 
 def _kinds(hosts, request, rows, counts):
-    """A number for each row: the same for hosts that are alike."""
+    """A number for each row: the same for equal hosts."""
     names = {
         *request.resources,
         *(name for group in request.groups for name, _ in group.resources),
@@ -149,23 +148,24 @@ def _kinds(hosts, request, rows, counts):
     for resource in (hosts.resources[name] for name in sorted(names) if name in hosts.resources):
         columns += [resource.free[rows], resource.largest[rows]]
     if any(group.in_tree for group in request.groups):
-        columns.append(rows)  # one device is named: no other host is like the one that has it
+        columns.append(rows)  # one device is named: only one host has it
     return np.unique(np.array(columns), axis=1, return_inverse=True)[1].ravel()
 
 
 def _by_figures(rules, hosts, request, rows):
-    """How many fit on each row, by the rules that are masks over figures: found by halving, all
+    """How many fit on each row, by the rules that are masks over figures: a binary search, all
     rows at once.
 
-    A rule that refuses n is taken to refuse n + 1 as well. Rules that open each host are asked
-    about the first instance only, as are those whose verdict does not change while hosts fill.
+    A rule that refuses n is assumed to refuse n + 1 as well. Two sorts of rules are evaluated for
+    the first instance only: those that judge host by host, and those whose verdict does not change
+    while hosts fill.
     """
     asked = [rule for rule in chain(rules, request)
              if type(rule).judge is Filter.judge and rule.depends_on(request) is None]  # fmt: skip
     taken = _taken(hosts, request)
 
     def takes(numbers):
-        """Whether each row takes the last one of so many."""
+        """Whether each row takes its n-th instance; ``numbers`` has n for each row."""
         more = np.zeros(len(hosts), dtype=np.int64)
         more[rows] = numbers - 1
         seen, fits = WhatIf(hosts, taken, more), np.ones(len(rows), dtype=bool)
@@ -185,8 +185,8 @@ def _by_figures(rules, hosts, request, rows):
 
 
 def _taken(hosts, request):
-    """What one instance takes of each row, by class: columns. The devices below a host are not
-    among it."""
+    """The amounts by class that one instance takes of each row, as columns. Child providers are
+    not included."""
     taken = {name: amount * hosts.has_class(name)
              for name, amount in request.resources.items() if name in hosts.resources}  # fmt: skip
     if request.fallback_vcpus and VCPU in hosts.resources:
@@ -196,7 +196,7 @@ def _taken(hosts, request):
 
 
 def _bound(hosts, taken, rows):
-    """No row takes more than this: by what is free of each resource class."""
+    """An upper limit for each row: by the free amount of each resource class."""
     most = np.full(len(rows), MOST, dtype=np.int64)
     for name, amounts in taken.items():
         amounts = amounts[rows]
@@ -206,10 +206,9 @@ def _bound(hosts, taken, rows):
 
 
 def try_some(room, cluster, until_s=SLICE_S, clock=time.monotonic):
-    """Try out claims on some hosts, in the loop, and take them back. Returns whether all are
-    through.
+    """Make trial claims on some hosts, in the loop, and undo them. Returns whether all are done.
 
-    A host that left meanwhile keeps the number of its figures.
+    A host that was removed in the meantime keeps its number from free amounts.
     """
     end = clock() + until_s
     while room.tried <= room.kinds.max(initial=-1) and clock() < end:
@@ -224,7 +223,7 @@ def try_some(room, cluster, until_s=SLICE_S, clock=time.monotonic):
 
 
 def _claims(room, cluster, node, most, end, clock):
-    """How many claims the node takes, at most ``most``; none of them stays."""
+    """How many claims the node takes, at most ``most``. All of them are undone."""
     booked: list = []
     try:
         while len(booked) < most:
@@ -247,7 +246,7 @@ def _claims(room, cluster, node, most, end, clock):
 def summed(room):
     """The answer, as plain values; see ``Scheduler.capacity``."""
     if room.kinds is not None and room.tried <= room.kinds.max(initial=-1):
-        # No time for these: one fits on each, for certain.
+        # Not tried in time: at least one fits on each of these.
         room.counts[room.kinds >= room.tried] = 1
         room.cut = True
     add = max if room.together else sum

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Which filters and weighers there are, and which the configuration asks for."""
+"""The filters and weighers that exist, and those that the configuration enables."""
 
 import dataclasses
 import importlib
@@ -53,10 +53,11 @@ class Rules:
 
 
 def always():
-    """What Nova leaves to Placement, and every configuration copied from Nova relies on.
+    """The filters for checks that Nova leaves to Placement. Configurations from Nova rely on
+    these.
 
-    First what a host is, then what state it is in, so that the last rule of a refusal names its
-    true cause: that all hosts of a zone are switched off, and not that the others are elsewhere.
+    Fixed properties of a host come first, then its state. The last filter of a refusal then names
+    the true cause: all hosts of a zone are disabled, and not that the other hosts are elsewhere.
     """
     return (
         Understood(),
@@ -75,22 +76,22 @@ def always():
 
 
 def policies():
-    """What keeps the hard policies of server groups."""
+    """The filters for the hard policies of server groups."""
     return ServerGroupAntiAffinityFilter(), ServerGroupAffinityFilter()
 
 
 def with_policies(filters):
-    """The filters, and after them those of server groups that they lack: claims are judged by
+    """The filters, followed by the server group filters that they lack: claims are validated by
     these too."""
     names = {rule.name for rule in filters}
     return filters + tuple(rule for rule in policies() if rule.name not in names)
 
 
 class PlugIns(stevedore.ExtensionManager):
-    """The plug-ins of a namespace, as the installed packages tell it at this moment.
+    """The plug-ins of a namespace in the packages that are installed at this moment.
 
-    stevedore's own list is kept in a file that does not show what a package brings anew within two
-    minutes, and kept for good in a process that runs: a reload would not see it.
+    stevedore caches its own list in a file, which shows a package's new plug-ins up to two minutes
+    late. A running process keeps that list for its lifetime: a reload would not find new plug-ins.
     """
 
     def list_entry_points(self):
@@ -98,7 +99,7 @@ class PlugIns(stevedore.ExtensionManager):
 
 
 def known(namespace):
-    """Classes by name that the entry points of a namespace bring, in the order of their names."""
+    """Classes by name from the entry points of a namespace, in the order of their names."""
     manager = PlugIns(namespace, on_load_failure_callback=_complain)
     return {name: manager[name].plugin for name in sorted(manager.names())}
 
@@ -108,8 +109,8 @@ def _complain(manager, entry_point, error):
 
 
 def filters(enabled, available=(ALL_FILTERS,)):
-    """The enabled filters, in order. Raises UnknownRule for one that nobody brings or that cannot
-    be made."""
+    """The enabled filters, in order. Raises UnknownRule for a name that no package provides, and
+    for a class that cannot be instantiated."""
     ours = known('nova_sched.filters')
     classes = dict(ours)
     for path in available:
@@ -122,7 +123,7 @@ def filters(enabled, available=(ALL_FILTERS,)):
 
 
 def weighers(paths=(ALL_WEIGHERS,)):
-    """The configured weighers: all of ours, names of entry points, or dotted paths. Raises
+    """The configured weighers: all built-in ones, names of entry points, or dotted paths. Raises
     UnknownRule."""
     ours, chosen = known('nova_sched.weighers'), {}
     for path in paths:
@@ -134,10 +135,10 @@ def weighers(paths=(ALL_WEIGHERS,)):
 
 
 def _classes(path, ours, nova, option):
-    """What a path means: one of ours by its name or by the path of Nova's own, else what is at
-    that path.
+    """The classes that a path means: a built-in rule by its name or by Nova's path, else the
+    object at that path.
 
-    That is a class, or a function that returns a list of classes.
+    The object is a class, or a function that returns a list of classes.
     """
     module, _, name = path.rpartition('.')
     if name in ours and (not module or path.startswith(nova)):
@@ -145,12 +146,12 @@ def _classes(path, ours, nova, option):
     try:
         found = getattr(importlib.import_module(module), name)
         return {one.__name__: one for one in ([found] if inspect.isclass(found) else found())}
-    except Exception as error:  # whatever goes wrong in somebody else's module
+    except Exception as error:  # any error in a third-party module
         raise _unknown(option, f'{path} cannot be loaded: {error}', ours) from error
 
 
 def _made(adopt, made, option):
-    """A rule made of a class, ours or adopted."""
+    """An instance of a rule class, built-in or adopted."""
     try:
         return adopt(made)
     except Exception as error:

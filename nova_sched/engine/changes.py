@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""News: what a scheduler has made durable, told to the others beside the loop and never waited
-for."""
+"""Change events: committed changes that are sent to the other schedulers in parallel with the
+loop."""
 
 import dataclasses
 import logging
@@ -25,17 +25,17 @@ from nova_sched.objects.claim import Claim
 
 LOG = logging.getLogger(__name__)
 
-GATHER_S = 0.015  # what comes within this time is told together
-MOST = 500  # changes and claims told in one message
-WAITING = 2000  # changes that wait to be told, at most
+GATHER_S = 0.015  # changes within this time are sent together
+MOST = 500  # changes and claims in one message, at most
+WAITING = 2000  # changes that wait to be sent, at most
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Commit:
     """Claims that one transaction changed.
 
-    ``nodes`` maps the UUID of each node to its generation before and after. What the ``consumers``
-    held there before has ended, and is ``claims`` now.
+    ``nodes`` maps the UUID of each node to its generation before and after. Earlier claims of the
+    ``consumers`` on these nodes have ended, and are replaced by ``claims``.
     """
 
     nodes: Mapping[str, tuple[int, int]]
@@ -45,11 +45,11 @@ class Commit:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ChangeEvent:
-    """What one scheduler did to the store; ``made_s`` (seconds since the epoch) is when it began
-    to.
+    """What one scheduler changed in the store; ``made_s`` is the earliest time, in seconds since
+    the epoch.
 
-    ``looks`` are nodes that changed in another way than by claims, each with its generation by
-    then, or None if that is not known. ``tables``: services, aggregates or instance lists changed.
+    ``looks`` maps nodes that changed in another way than by claims to their generations then, None
+    if unknown. ``tables``: services, aggregates or instance lists changed.
     """
 
     made_s: float
@@ -76,9 +76,9 @@ def together(changes):
 
 
 class ChangePublisher:
-    """Tells the other schedulers, by a thread of its own.
+    """Sends change events to the other schedulers, in a separate thread.
 
-    ``send`` sends a ChangeEvent to them, and raises SchedError if it cannot. Without it, or while
+    ``send`` sends a ChangeEvent, and raises SchedError if it cannot. Without it, or while
     ``alone()``, nothing is sent. Changes that cannot be sent, and those beyond ``waiting`` in the
     queue, are dropped: the other schedulers find them at their next poll of the database.
     """
@@ -99,7 +99,8 @@ class ChangePublisher:
             self._thread.start()
 
     def stop(self, patience_s=5.0):
-        """Tell what waits, and take no more; a bus that holds us up for so long is left alone."""
+        """Send the queued changes, and take no more. Waits ``patience_s`` seconds at most for the
+        bus."""
         self._leaving.set()
         self._queue.put(None)
         if self._thread.is_alive():
@@ -107,11 +108,11 @@ class ChangePublisher:
 
     @property
     def is_heard(self):
-        """Whether there is anybody to tell."""
+        """Whether there are other schedulers to send to."""
         return self._send is not None and not self._alone()
 
     def tell(self, commits=(), looks=None, tables=False):
-        """Have the others told. Never waits."""
+        """Queue changes for the other schedulers. Never waits."""
         if not self.is_heard:
             return
         if self._queue.qsize() >= self._waiting:
@@ -120,7 +121,7 @@ class ChangePublisher:
             self._queue.put(ChangeEvent(self._clock(), tuple(commits), looks or {}, tables))
 
     def flush(self, first=()):
-        """Tell what waits now, after the ``first`` ones."""
+        """Send the queued changes now, after the ``first`` ones."""
         changes, size = list(first), sum(one.size for one in first)
         while not self._queue.empty():
             found = self._queue.get()
@@ -150,8 +151,8 @@ class ChangePublisher:
         except errors.SchedError as error:
             self.figures.news_dropped += len(changes)
             if not self._away:
-                LOG.warning('%s; other schedulers find in the database what is done here', error)
+                LOG.warning('%s; other schedulers read the changes from the database', error)
             self._away = True
         except Exception:
             self.figures.news_dropped += len(changes)
-            LOG.exception('%d changes cannot be told to other schedulers', len(changes))
+            LOG.exception('%d changes cannot be sent to other schedulers', len(changes))

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Claims, as callers ask for them: made on one node, confirmed, taken back, ended."""
+"""Claims that callers make, confirm, revert or abort one by one."""
 
 import dataclasses
 
@@ -24,8 +24,7 @@ from nova_sched.state.membership import group_now
 
 
 class ClaimService:
-    """Where compute nodes and conductors change claims one by one. Its methods run in the loop
-    only."""
+    """Changes single claims for compute nodes and conductors. Its methods run in the loop only."""
 
     def __init__(self, cluster, store, state_sync, replica_sync, member_resolver, settings):
         self._cluster, self._store = cluster, store
@@ -46,18 +45,19 @@ class ClaimService:
         new=False,
         meant=ANY,
     ):
-        """Claim on one node for a request; claims of the instance on the host ``leaving`` end with
+        """Claim on one node for a request. Claims of the instance on the host ``leaving`` end with
         it.
 
-        ``meant`` (Meant) has the UUID of the claim there, if the caller knows it, and when the
-        caller asked: what was claimed since then is not replaced, and raises Outdated. ``move``:
-        what brings an instance here that is somewhere else, one of MOVES; an alternate goes on
-        with that of the claim that ends, or with the resize that failed in place. What was picked
-        on a node that has moved on is picked again, on what is there by then; what a lost answer
-        has claimed already is replaced. ``new``: an instance that runs nowhere yet; if it runs on
-        that node, its claim there is returned as it is. Raises NodeNotFound; AlreadyPlaced for a
-        new one that runs on another node; ComputeResourcesUnavailable with the shortages: then
-        nothing changed.
+        ``meant`` (Meant) has the UUID of the claim there, if the caller knows it, and the time
+        when the caller sent the call. Claims made since then are not replaced; Outdated is raised.
+        ``move``, one of MOVES: the kind of move that brings a placed instance to this node. An
+        alternate continues the move of the claim that ends, or the resize that failed in place. If
+        the node has changed, its hardware is picked again. A claim that was made by a call whose
+        answer was lost is replaced. ``new``: the instance does not run yet. If it runs on that
+        node, its claim there is returned unchanged.
+
+        Returns the claim. Raises NodeNotFound; AlreadyPlaced for a new instance that runs on
+        another node; ComputeResourcesUnavailable with the shortages. Nothing has changed then.
         """
         if meant.name is not None and (done := self._was_left(request, host, nodename, meant)):
             return done
@@ -72,7 +72,7 @@ class ClaimService:
                     node, request, request_id, leaving, move, new, meant
                 )
             except errors.ComputeResourcesUnavailable:
-                # What is short may be what it has itself, since another scheduler has placed it.
+                # The instance may have this capacity itself: another scheduler may have placed it.
                 if new and (
                     there := self._running(node, self._store.claims(request.instance_uuid))
                 ):
@@ -87,10 +87,10 @@ class ClaimService:
         )
 
     def _was_left(self, request, host, nodename, meant):
-        """The claim that this very call has made before, if the claim that it is to end has ended
-        with it.
+        """The claim that an earlier attempt of this call has made, if the claim that it replaces
+        has ended.
 
-        Raises ClaimNotFound if that has ended in another way.
+        None if that claim still exists. Raises ClaimNotFound if it has ended in another way.
         """
         claims = self._store.claims(request.instance_uuid)
         if any(meant.covers(claim) for claim in claims):
@@ -104,8 +104,8 @@ class ClaimService:
         return there[0]
 
     def _running(self, node, claims):
-        """The claim on the node of an instance that runs there, given what may be its claims; None
-        if it runs nowhere. Raises AlreadyPlaced."""
+        """The running instance's claim on the node, given its possible claims; None if it runs
+        nowhere. Raises AlreadyPlaced."""
         running = [claim for claim in claims if claim.is_confirmed]
         if not running:
             return None
@@ -121,7 +121,8 @@ class ClaimService:
         return now[0] if now else None
 
     def _try_claim(self, node, request, request_id, leaving, move, new, meant):
-        """What stands then, None if it was lost; and whether something was learnt by that."""
+        """The claim, None if the commit was lost; and whether the loss has updated the host
+        state."""
         if not new:
             self._check_age(request.instance_uuid, meant)
         request = self._resolved(node, request)
@@ -135,7 +136,7 @@ class ClaimService:
                 ended.append(claim)
                 move = move or claim.move or (RESIZE if claim.resizing else None)
             elif claim.node_uuid != node.uuid and not claim.is_confirmed:
-                ended.append(claim)  # the store ends it by itself: one claim that waits is enough
+                ended.append(claim)  # the store ends it: only one claim may be pending
         for claim in ended:
             self._cluster.drop(claim)
             if claim.resizing:
@@ -171,7 +172,7 @@ class ClaimService:
         return None, bool(outcome.fresh or outcome.gone)
 
     def _check_age(self, consumer, meant):
-        """Raise Outdated if claims of the instance have changed since the caller asked."""
+        """Raise Outdated if claims of the instance have changed since the caller sent the call."""
         for claim in self._cluster.claims_of(consumer):
             if claim.changed_s > meant.since_s and not (meant.name and claim.is_named(meant.name)):
                 raise errors.Outdated(
@@ -179,14 +180,14 @@ class ClaimService:
                 )
 
     def _resolved(self, node, request):
-        """The request as that of a top group's member, if it is one and may be on the node."""
+        """The request, with its placement if it is for a group member that may be on the node."""
         if not is_member(request):
             return request
         try:
             request = self._member_resolver.resolved(request)
         except ReplanRequired:
             raise errors.ComputeResourcesUnavailable(
-                node.uuid, 'its group has to be planned anew'
+                node.uuid, 'its group has to be replanned'
             ) from None
         is_there = request.instance_uuid in node.claims or node.row == request.member_placement.row
         if not is_there and not request.member_placement.allowed[node.row]:
@@ -196,7 +197,7 @@ class ClaimService:
         return request
 
     def _of_member(self, request):
-        """What ends when a member of a top group is claimed for: its planned claim."""
+        """The claims that end when a group member's request is claimed: its planned claim."""
         if request.member_placement is None:
             return ()
         return [
@@ -206,7 +207,8 @@ class ClaimService:
         ]
 
     def _check_policy(self, node, request):
-        """Raise ComputeResourcesUnavailable for what the store would refuse without a reason."""
+        """Raise ComputeResourcesUnavailable, with the reason, where the store would refuse without
+        one."""
         if request.group is None:
             return
         hosts = self._cluster.hosts
@@ -224,13 +226,13 @@ class ClaimService:
             self._cluster.drop(claim)
             self._cluster.add(claim)
 
-    # What becomes of claims. ``meant`` (Meant) says which of them the caller knew, and has asked
-    # about.
+    # Changes of existing claims. ``meant`` (Meant) identifies the claims that the caller knew.
 
     def confirm_claim(self, consumer_uuid, host, meant=ANY):
-        """The instance runs on the host for good: its move to it, or its resize on it, is settled.
+        """The instance runs on the host permanently: its move to it, or its resize on it, is
+        finished.
 
-        Returns its claims there; raises ClaimNotFound.
+        Returns its claims there. Raises ClaimNotFound and Outdated.
         """
         claims = self._store.claims(consumer_uuid)
         nodes = self._state_sync.nodes_of(host, claims)
@@ -244,9 +246,9 @@ class ClaimService:
         return found
 
     def revert_claim(self, consumer_uuid, meant=ANY):
-        """The instance stays where it is, as it is: its move or its resize is taken back.
+        """The instance stays on its host with its old size: its move or its resize is reverted.
 
-        Returns its claims then; raises ClaimNotFound if there is none to take back.
+        Returns its claims then. Raises ClaimNotFound if there is no move or resize, and Outdated.
         """
         changed = self._store.revert(consumer_uuid, meant)
         if not changed:
@@ -259,8 +261,8 @@ class ClaimService:
         return found
 
     def abort_claim(self, consumer_uuid, host=None, meant=ANY):
-        """End the instance's claims: on one host, or everywhere. Returns them; raises
-        ClaimNotFound."""
+        """End the instance's claims: on one host, or everywhere. Returns them. Raises
+        ClaimNotFound and Outdated."""
         claims = self._store.claims(consumer_uuid)
         nodes = None if host is None else self._state_sync.nodes_of(host, claims)
         keys = [claim.key for claim in claims if nodes is None or claim.node_uuid in nodes]
@@ -277,8 +279,8 @@ class ClaimService:
 
 
 def _not_meant(claims, meant, what):
-    """The error for a call that changes none of these claims: the one that it names is gone, or
-    they have changed since it was sent."""
+    """The error for a call that changes none of these claims: its claim is gone, or they have
+    changed since it was sent."""
     about = (claim for claim in claims if meant.name is None or claim.is_named(meant.name))
     if any(claim.changed_s > meant.since_s for claim in about):
         return errors.Outdated(
@@ -288,7 +290,7 @@ def _not_meant(claims, meant, what):
 
 
 def _was_there(outcome):
-    """Whether a placement was won without a change: what it asked for was there before."""
+    """Whether a placement was won without a change, because its claims existed already."""
     return bool(outcome.generations) and all(
         before == after for before, after in outcome.generations.values()
     )

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The store's clock, as a process knows it between two looks at it."""
+"""The store's clock, as a process knows it between two reads."""
 
 import contextlib
 import logging
@@ -20,23 +20,22 @@ from nova_sched import errors
 
 LOG = logging.getLogger(__name__)
 
-TELL_S = 2.0  # an offset of this process's own clock that is worth a line in the log
+TELL_S = 2.0  # a change of this process's clock offset that is logged
 
 
 def boottime():
-    """Seconds that never go back, and go on while the machine is suspended."""
+    """Seconds that never go back, and continue while the machine is suspended."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class StoreClock:
-    """Calling it gives the store's time, in seconds since the epoch, whatever this process's own
-    clock says.
+    """Calling it returns the store's time, in seconds since the epoch.
 
-    ``ask`` asks the store. In between, the time that has passed is counted by ``moments`` (seconds
-    that never go back). It is ahead of the store by no more than an answer of the store takes, and
-    never behind. ``wall`` is the process's own clock: ``offset_s`` says how far it is ahead of the
-    store's. With ``every_s`` it asks by itself, when it is called and the last answer is older
-    than that; otherwise it is asked by ``look``.
+    This does not depend on this process's own clock. ``ask`` reads the store's clock. Between
+    reads, ``moments`` (seconds that never go back) measures the time. The result is never behind
+    the store, and ahead by at most the time of one answer. ``wall`` is the process's own clock;
+    ``offset_s`` is how far it is ahead of the store's. With ``every_s``, a call reads the store if
+    the last answer is older than that; otherwise only ``look`` does.
     """
 
     def __init__(self, ask, moments=boottime, wall=time.time, every_s=math.inf):
@@ -59,8 +58,8 @@ class StoreClock:
         return moment + self._ahead_s
 
     def look(self):
-        """Ask the store, and say so when this process's own clock is wrong. Raises
-        StoreUnavailable."""
+        """Read the store's clock, and warn if this process's own clock is wrong. Returns seconds
+        since the epoch. Raises StoreUnavailable."""
         asked = self._moments()
         now_s = self._ask()
         self._ahead_s = now_s - asked

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""One decision: the rows that pass, how good each is, and the best of them."""
+"""One decision: the rows that pass, their weights, and the best of them."""
 
 import dataclasses
 from typing import NamedTuple
@@ -19,11 +19,11 @@ import numpy as np
 from nova_sched.filters import Filter
 from nova_sched.weighers import normalize
 
-FEW = 16  # so many are found faster by looking for the highest again and again than by sorting
+FEW = 16  # up to this many are found faster by repeated argmax than by sorting
 
 
 class Step(NamedTuple):
-    """What one rule saw and what it left, in hosts."""
+    """The name of one filter, and how many hosts it saw and left."""
 
     name: str
     seen: int
@@ -32,9 +32,9 @@ class Step(NamedTuple):
 
 @dataclasses.dataclass(slots=True)
 class CandidateSet:
-    """The hosts that are still in the running, and the steps that removed the others.
+    """The hosts that the filters have left so far, and the steps that removed the other hosts.
 
-    ``alive`` is a bool for each row, or None while nobody was removed.
+    ``alive`` is a bool for each row, or None while no host has been removed.
     """
 
     size: int
@@ -46,7 +46,7 @@ class CandidateSet:
         self.left = self.size
 
     def keep(self, name, verdict):
-        """Remove the rows that the verdict does not keep (True keeps all) and note it."""
+        """Remove the rows that the verdict does not keep (True keeps all), and record the step."""
         seen = self.left
         if verdict is not True:
             self.alive = verdict if self.alive is None else self.alive & verdict
@@ -57,7 +57,7 @@ class CandidateSet:
         return np.arange(self.size) if self.alive is None else np.flatnonzero(self.alive)
 
     def keep_rows(self, name, rows, verdict):
-        """The same for a verdict on some rows only; the others are removed."""
+        """The same for a verdict on some rows only; all other rows are removed."""
         if verdict is not True:
             mask = np.zeros(self.size, dtype=bool)
             mask[rows[verdict]] = True
@@ -87,11 +87,11 @@ def narrow(candidates, hosts, request):
 
 
 def survivors(rules, hosts, request, index=0, before=None):
-    """The candidates after all rules. ``index`` is the instance's place in its request.
+    """The candidate set after all filters. ``index`` is the position of the instance in its call.
 
-    Later instances of a request start from ``before``, the candidates that the one before them
-    left, and skip the rules that run once. A rebuild check asks only the rules made for it, and no
-    forced host is asked for more than what is always on.
+    Later instances of a call start from ``before``, the candidate set of the previous instance,
+    and skip the filters that run once. A rebuild check runs only the filters for rebuilds. Forced
+    hosts are checked only by the filters that forcing does not skip.
     """
     candidates = CandidateSet(len(hosts))
     if index and before is not None:
@@ -107,7 +107,7 @@ def survivors(rules, hosts, request, index=0, before=None):
 
 
 def chain(rules, request):
-    """The filters that are asked, in order."""
+    """The filters to run, in order."""
     if request.is_rebuild:
         return [rule for rule in rules.filters if rule.RUN_ON_REBUILD]
     if request.forced:
@@ -116,7 +116,7 @@ def chain(rules, request):
 
 
 def ask(rule, candidates, hosts, request):
-    """Apply one filter: by its mask, or to the surviving rows only if it must open each."""
+    """Apply one filter: by its mask, or on the remaining rows only if it has its own ``judge``."""
     if type(rule).judge is Filter.judge:
         value = rule.depends_on(request)
         if value is None:
@@ -131,7 +131,8 @@ def ask(rule, candidates, hosts, request):
 
 
 class Note(NamedTuple):
-    """What one weigher gave the rows; one multiplier for all, or one for each."""
+    """The weights that one weigher gave the rows. ``multiplier`` is one for all, or one for
+    each."""
 
     name: str
     raw: np.ndarray
@@ -164,7 +165,7 @@ def weigh(weighers, hosts, rows, request, notes=None):
 def best(weights, count, shuffle=None):
     """Positions of the ``count`` highest weights, best first; equal ones keep their order.
 
-    With ``shuffle`` (a random.Random) those that share the very best weight are mixed.
+    With ``shuffle`` (a random.Random), those that share the highest weight are shuffled.
     """
     count = min(count, len(weights))
     if shuffle is not None and count:
@@ -176,7 +177,7 @@ def best(weights, count, shuffle=None):
     while count <= FEW and len(found) < count:
         position = int(left.argmax())  # the first of equal ones
         if left[position] == -np.inf:
-            break  # what is left cannot be told from what was taken
+            break  # the remaining weights are -inf, as are those already taken
         found.append(position)
         left[position] = -np.inf
     return found if len(found) == count else np.argsort(-weights, kind='stable')[:count].tolist()

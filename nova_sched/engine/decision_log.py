@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Decision records: what operators can ask for later, written beside the loop and never waited
-for."""
+"""Records of decisions for operators, written in parallel with the loop, which never waits for
+them."""
 
 import collections
 import logging
@@ -23,7 +23,7 @@ from nova_sched import errors
 LOG = logging.getLogger(__name__)
 
 PLACED, REFUSED = 'placed', 'refused'
-GATHER_S = 0.2  # what comes within this time is written together
+GATHER_S = 0.2  # records within this time are written together
 BATCH = 100  # records written in one transaction
 WAITING = 2000  # records that wait to be written, at most
 REMEMBERED = 1000  # records that a process without a database keeps
@@ -31,8 +31,8 @@ TOLD = 10  # instances that a record names
 
 
 def record(order, outcome, now_s, details):
-    """What is kept of a decision, as plain values: who asked for what at that time, and what came
-    of it."""
+    """The record of a decision, as plain values: the request, the time in seconds since the epoch,
+    and the outcome."""
     return {
         'request_id': order.request_id,
         'time': now_s,
@@ -43,7 +43,7 @@ def record(order, outcome, now_s, details):
 
 
 def asked(requests):
-    """What a request is for, in the words of its caller; of many instances the first ones."""
+    """The request of the caller; of many instances the first ones."""
     first = requests[0]
     return {
         'instances': [request.instance_uuid for request in requests[:TOLD]],
@@ -59,7 +59,7 @@ def asked(requests):
 
 
 class MemoryDecisionLog:
-    """The latest records, in this process alone."""
+    """The latest records, in this process only."""
 
     def __init__(self, size=REMEMBERED):
         self._lock = threading.Lock()
@@ -75,18 +75,18 @@ class MemoryDecisionLog:
             return [one for one in self._kept if one['request_id'] == request_id]
 
     def forget(self, before_s):
-        """Drop the records of before that time."""
+        """Drop the records from before that time."""
         with self._lock:
             while self._kept and self._kept[0]['time'] < before_s:
                 self._kept.popleft()
 
 
 class DecisionLog:
-    """Hands records to where they are kept, by a thread of its own.
+    """Writes records to the store, in a separate thread.
 
-    When more than ``waiting`` wait, or the store is away, records are ``lost``: counted and
-    logged, without a wait. ``batch`` of them are written in one transaction. ``chance`` gives
-    numbers from 0 to 1.
+    When more than ``waiting`` are queued, or the store is down, records are ``lost``: counted and
+    logged, without a wait. Up to ``batch`` of them are written in one transaction. ``chance``
+    returns numbers from 0 to 1.
     """
 
     def __init__(self, store=None, chance=random.random, waiting=WAITING, batch=BATCH):
@@ -99,14 +99,14 @@ class DecisionLog:
             target=self._run, name='nova-sched-decision-log', daemon=True
         )
         self.lost = 0
-        self._told = 0  # how many of the lost ones were said to be
+        self._told = 0  # how many of the lost ones were logged
         self._away = False
 
     def start(self):
         self._thread.start()
 
     def stop(self):
-        """Write what waits, and take no more."""
+        """Write the queued records, and take no more."""
         self._leaving.set()
         self._queue.put(None)
         if self._thread.is_alive():
@@ -117,7 +117,7 @@ class DecisionLog:
         return share > 0 and self._chance() < share
 
     def keep(self, record):
-        """Keep a record. One without a request id could not be asked for, and is not."""
+        """Queue a record. Records without a request id are dropped: they cannot be queried."""
         if not record['request_id']:
             return
         if self._queue.qsize() >= self._waiting:
@@ -126,15 +126,15 @@ class DecisionLog:
             self._queue.put(record)
 
     def show(self, request_id):
-        """The records of a request that are kept, oldest first. Raises StoreUnavailable."""
+        """The stored records of a request, oldest first. Raises StoreUnavailable."""
         return self._store.read(request_id)
 
     def forget(self, before_s):
-        """Drop the records of before that time. Raises StoreUnavailable."""
+        """Drop the records from before that time. Raises StoreUnavailable."""
         self._store.forget(before_s)
 
     def flush(self, first=()):
-        """Write what waits now, after the ``first`` ones."""
+        """Write the queued records now, after the ``first`` ones."""
         batch = list(first)
         while not self._queue.empty():
             found = self._queue.get()

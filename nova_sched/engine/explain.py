@@ -9,8 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Why a request found no host: the chain is walked once more, and each rule says what it
-refused."""
+"""Why a request found no host: the filters run again, and each one gives its reason."""
 
 import dataclasses
 import itertools
@@ -27,15 +26,17 @@ LOG = logging.getLogger(__name__)
 
 NOT_ENOUGH = 'There are not enough hosts available.'
 LONGEST = 1000  # characters of a reason
-NAMED = 10  # hosts that are named of those that a rule removed
+NAMED = 10  # removed hosts that are named for each filter
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Judged:
-    """What one rule did: how many hosts it saw and left, and why it removed the others.
+    """The effect of one filter: how many hosts it saw and left, and why it removed the other
+    hosts.
 
-    ``why`` names no host. ``removed`` are some of the hosts by name, ``nearest`` the one of them
-    that came nearest to passing, ``nearest_why`` what it lacks: these are for operators.
+    ``why`` names no host. The other fields are for operators: ``removed`` are some of the removed
+    hosts by name, ``nearest`` is the host that came closest to passing, and ``nearest_why`` is the
+    reason why it did not pass.
     """
 
     name: str
@@ -56,7 +57,7 @@ class Judged:
 
 
 class Watched(CandidateSet):
-    """A candidates that notes which rows each step removed."""
+    """A candidate set that records which rows each step removed."""
 
     def __init__(self, size):
         super().__init__(size)
@@ -69,7 +70,7 @@ class Watched(CandidateSet):
 
 
 def replay(rules, hosts, request):
-    """What each rule says of the request, in order, up to the one that leaves nobody: list of
+    """Run the filters again, in order, up to the one that leaves no host. Returns a list of
     Judged."""
     candidates = Watched(len(hosts))
     narrow(candidates, hosts, request)
@@ -84,7 +85,7 @@ def replay(rules, hosts, request):
 
 
 def told_by(rule, step, hosts, request, rows):
-    """A step of a rule that removed these rows, in its own words."""
+    """The Judged of a filter's step that removed these rows, with the filter's own reason."""
     if not len(rows):
         return Judged(*step)
     nearest = _said(rule.nearest, None, hosts, request, rows)
@@ -96,7 +97,8 @@ def told_by(rule, step, hosts, request, rows):
 
 
 def said(rule, hosts, request, rows):
-    """The rule's reason. One that cannot tell it does not turn a refusal into a failure."""
+    """The rule's reason; empty if the rule fails to give one, so that the refusal is still
+    answered."""
     return _said(rule.why, '', hosts, request, rows)
 
 
@@ -114,7 +116,8 @@ def _judged(step, hosts, rows, why):
 
 
 def narrowed(name, hosts, request):
-    """What a caller allowed that these hosts are not: words for a step of ``narrow``."""
+    """The reason for a step of ``narrow``: how the hosts differ from the hosts that the caller
+    allows."""
     if name == 'ignore_hosts':
         return 'the request leaves them out'
     if name == 'requested_cell':
@@ -146,11 +149,11 @@ def _named(word, number, known):
     return f'{number} {word}s are named{unknown}'
 
 
-# For people.
+# Texts.
 
 
 def reason(told, size, found=0, asked=1):
-    """Why nobody was left of ``size`` hosts, for users: counts and causes, no host names.
+    """Why none of ``size`` hosts was left, for users: counts and causes, no host names.
 
     ``found`` of the ``asked`` instances had a host by then.
     """
@@ -161,9 +164,11 @@ def reason(told, size, found=0, asked=1):
     if not size:
         return f'{start} No compute node has reported yet.'
     if told and told[-1].left:
-        # Rules that are asked once, or that look at what they said before: it had been removed
-        # earlier.
-        return f'{start} Of {size} hosts, the last ones did not pass for an earlier instance of the request.'
+        # Filters that run once, or use their earlier verdicts, removed the other hosts earlier.
+        return (
+            f'{start} Of {size} hosts, the last ones did not pass '
+            'for an earlier instance of the request.'
+        )
     *earlier, last = removed
     text = f'{start} Of {size} hosts, {last.name} removed the last {last.gone}{_colon(last)}.'
     if earlier:
@@ -177,7 +182,7 @@ def _colon(one):
 
 
 def in_short(details):
-    """The same for the log, in few words."""
+    """The same for the log, shortened."""
     if not details['filters']:
         return 'none after -'
     last, asked = details['filters'][-1], details['instances']
@@ -186,8 +191,7 @@ def in_short(details):
 
 
 def refusal(candidates, rules, hosts, request, found=0, asked=1):
-    """The error for a request that left nothing in ``candidates``, with all that is known of the
-    cause.
+    """The NoValidHost for a request that left no host in ``candidates``, with all known causes.
 
     Its ``details`` are those of ``_details``.
     """
@@ -202,12 +206,12 @@ def refusal(candidates, rules, hosts, request, found=0, asked=1):
 
 
 def _details(reason, hosts, asked, found, told, placed=()):
-    """What became of a request, as plain values.
+    """The result of a request, as plain values.
 
-    ``reason`` is None for one that found its hosts. ``hosts`` is the number of all hosts,
-    ``instances`` how many were asked for, ``found`` how many of them had a host; ``filters`` what
-    each rule did (see Judged); ``placed`` has the chosen host of each instance with its alternates
-    (see ``winners``).
+    ``reason`` is None for a request that found its hosts. ``hosts`` is the number of all hosts,
+    ``instances`` the number of requested instances, ``found`` how many of these had a host.
+    ``filters`` has the effect of each filter (see Judged). ``placed`` has the chosen host of each
+    instance with its alternates (see ``winners``).
     """
     return {
         'reason': reason,
@@ -220,19 +224,19 @@ def _details(reason, hosts, asked, found, told, placed=()):
 
 
 def bare(reason, hosts, asked):
-    """The details of a refusal that no rule has made."""
+    """The details of a refusal that no filter has made."""
     return _details(reason, hosts, asked, 0, ())
 
 
 def conflict(decision, reason):
-    """The same for a decision whose hosts others took first, each time."""
+    """The details of a decision whose hosts other requests claimed first, each time."""
     told = [Judged(*step) for step in decision.first]
     return _details(reason, told[0].seen if told else 0, decision.asked, 0, told)
 
 
 def placement(decision, answer, told=None):
-    """The same for a decision that was noted, with its answer; ``told`` by a replay, if there was
-    one."""
+    """The details of a recorded decision, with its answer. ``told`` is the result of a replay, if
+    there was one."""
     told = [Judged(*step) for step in decision.first] if told is None else told
     placed = []
     for request, chosen, weighed in itertools.zip_longest(
@@ -250,10 +254,9 @@ def placement(decision, answer, told=None):
 
 
 def winners(weights, notes, positions):
-    """What each weigher gave to the hosts at these positions: a mapping for each, ``weight`` the
-    sum.
+    """The weights of the hosts at these positions: a mapping for each, ``weight`` is the sum.
 
-    ``notes`` are those of ``weigh``. A lone survivor is not weighed.
+    ``notes`` are those of ``weigh``. A single remaining host is not weighed.
     """
     return [
         {'weight': _figure(weights[place]), 'weights': [_weight(note, place) for note in notes]}
@@ -275,6 +278,6 @@ def _weight(note, place):
 
 
 def _figure(value):
-    """A number that every reader of JSON takes."""
+    """A number that is valid JSON; None if it is not finite."""
     value = float(value)
     return value + 0.0 if math.isfinite(value) else None  # no minus before a zero

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What a scheduler counts and measures of itself."""
+"""Counts and measurements of a scheduler."""
 
 import collections
 import dataclasses
@@ -28,19 +28,19 @@ def _latest():
 
 @dataclasses.dataclass(slots=True)
 class Figures:
-    """Counts since the start, and what the latest decisions took, in seconds.
+    """Counts since the start, and durations of the latest decisions, in seconds.
 
-    ``placed`` and ``conflicts`` are instances that got a host and requests whose claims others
-    took first; ``retries`` are requests that were decided again: after a conflict, or before a
-    refusal, when the database knew more; ``busy`` counts transactions that another one stopped,
-    and that were made again. ``decided_s`` is filters, weighers and booking of one request;
-    ``answered_s`` all of its time in the engine, from the queue until its claims are durable.
+    ``placed`` counts instances that got a host. ``conflicts`` counts requests whose claims lost to
+    other requests. ``retries`` counts requests that were decided again: after a conflict, or
+    before a refusal when the database had changes. ``busy`` counts transactions that another one
+    stopped, and that were repeated. ``decided_s`` is filters, weighers and claims of one request.
+    ``answered_s`` is all of its time in the engine, from the queue until its claims are durable.
 
-    How fresh its knowledge is: ``stale_nodes`` differed from the database when that was looked at
-    last; ``looked_s`` is when that was (time.monotonic); ``news_lag_s`` is how old the latest news
-    was when it was heard. Messages to and from other schedulers are ``news_told`` and
-    ``news_heard``; ``news_dropped`` are changes that were not told and messages that were not
-    heard.
+    The age of the host state: ``stale_nodes`` differed from the database at the last poll;
+    ``looked_s`` is the time of that poll (time.monotonic); ``news_lag_s`` is the age of the latest
+    change event when it was applied. ``news_told`` and ``news_heard`` are messages to and from
+    other schedulers. ``news_dropped`` are changes that were not sent and messages that were not
+    applied.
     """
 
     placed: int = 0
@@ -60,11 +60,11 @@ class Figures:
 
     @property
     def look_lag_s(self):
-        """Seconds since the database was looked at last."""
+        """Seconds since the last poll of the database."""
         return time.monotonic() - self.looked_s
 
     def plain(self):
-        """All of it but the times of decisions, as values that JSON has."""
+        """All figures except the durations of decisions, as JSON values."""
         lag_s = self.news_lag_s
         return {
             **{name: getattr(self, name) for name in COUNTS},
@@ -81,7 +81,7 @@ COUNTS = tuple(
 
 
 class Minute:
-    """Says what happened in the last minute, if anything did."""
+    """Logs the figures of the last minute, if anything happened."""
 
     def __init__(self, figures, now_s=None):
         self._figures = figures
@@ -92,7 +92,8 @@ class Minute:
         return {name: getattr(self._figures, name) for name in COUNTS}
 
     def tell(self, standing, now_s=None):
-        """Say it, if the minute is over; ``standing`` is a scheduler's place and their number."""
+        """Log the figures, if the minute is over. ``standing``: a scheduler's position, and the
+        number of schedulers."""
         now_s = time.monotonic() if now_s is None else now_s
         if now_s - self._since_s < MINUTE_S:
             return
@@ -102,8 +103,9 @@ class Minute:
             return
         new = {name: now[name] - before[name] for name in COUNTS}
         LOG.info(
-            'Scheduler %d of %d, in the last minute: %d instances placed, %d requests refused; %d conflicts, '
-            '%d retries; looked %.1f s ago, %d nodes stale; %d news told, %d heard, %d dropped, the last %s',
+            'Scheduler %d of %d, in the last minute: %d instances placed, %d requests refused; '
+            '%d conflicts, %d retries; last poll %.1f s ago, %d nodes stale; '
+            '%d change events sent, %d received, %d dropped, the latest %s',
             standing[0] + 1,
             standing[1],
             new['placed'],

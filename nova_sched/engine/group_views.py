@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Top groups as their owners see them: where members are, or would be, and which instances have to
+"""Views of groups for their owners: where members are or would be, and which instances have to
 move."""
 
 import dataclasses
@@ -51,8 +51,8 @@ class MemberView:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Move:
-    """An instance that has to move, for its group to be what it shall be: ``source`` and
-    ``target`` are hosts."""
+    """A move that an instance has to make to satisfy its group. ``source`` and ``target`` are
+    hosts."""
 
     path: str
     source: str
@@ -63,8 +63,8 @@ class Move:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class View:
-    """A top group as its owner sees it; times in seconds since the epoch. In a list it comes
-    without members."""
+    """A group as its owner gets it; times in seconds since the epoch. In a list it has no
+    members."""
 
     uuid: str
     name: str | None
@@ -84,13 +84,13 @@ class View:
 
 
 class Sight:
-    """Makes Views of what the loop sees now; called in the loop."""
+    """Makes Views from the host state. Runs in the loop."""
 
     def __init__(self, cluster, plans, settings):
         self._cluster, self._plans, self._settings = cluster, plans, settings
 
     def foresee(self, draft, hosts):
-        """What a plan would make of the group: a View that is nowhere but in this answer."""
+        """The View of the group after a plan. It is not stored."""
         levels, members = self._plans.levels(), []
         for member, host in zip(draft.member_states, hosts.tolist(), strict=True):
             node = self._cluster.node(draft.group_problem.nodes[host])
@@ -102,7 +102,8 @@ class Sight:
         return self.with_changes(dataclasses.replace(view, dry_run=True), draft, hosts)
 
     def with_changes(self, view, draft, hosts):
-        """The same, with what a plan asks of its owner: instances to move, or to resize."""
+        """The View with the changes that a plan requires of its owner: instances to move, or to
+        resize."""
         moves, told = (
             _moves(draft, hosts, self._cluster),
             [*_resized(draft), *_astray(draft, hosts, self._cluster)],
@@ -110,11 +111,11 @@ class Sight:
         return dataclasses.replace(view, moves=moves, warnings=(*view.warnings, *told))
 
     def see(self, known, claims, dry_run=False):
-        """Where the group is, by these claims."""
+        """The View of a group with these claims."""
         levels = self._plans.levels()
         members = []
         for state in member_states(known, claims):
-            # While an instance is somewhere, that is where it is, be it bound for another place.
+            # An instance is shown where it is, even if it is bound for another host.
             claim = next(iter(state.held), state.planned)
             node = claim and self._cluster.node(claim.node_uuid)
             members.append(
@@ -132,7 +133,8 @@ class Sight:
         )
 
     def _shared(self, tokens):
-        """Which hosts of the group's exclusive domains have instances of others, in words."""
+        """Warnings for hosts of the group's exclusive domains that have instances from outside the
+        group."""
         if not tokens:
             return []
         found = {
@@ -141,7 +143,8 @@ class Sight:
             if not tokens.isdisjoint(node.fences)
         }
         return [
-            f'Host {host} came to an exclusive domain of the group; instances of others there: {count}'
+            f'Host {host} joined an exclusive domain of the group; '
+            f'instances outside the group there: {count}'
             for host, count in sorted(found.items())
             if count
         ]
@@ -187,7 +190,8 @@ def view_of(record, status, known=None, members=()):
 
 
 def status_of(record, known, claims):
-    """In a list (``known`` None) nobody counts the members: who has claims is taken for all."""
+    """The status of a group. In a list (``known`` None) members are not counted: a group with
+    claims counts as complete."""
     if record.deleted:
         return DELETING
     there = {claim.member for claim in claims}
@@ -200,12 +204,15 @@ def status_of(record, known, claims):
 
 
 def _resized(draft):
-    return [f'Member {state.member} is built already, as it was described before: resize it'
-            for state in draft.member_states if state.held and state.member in draft.changed]  # fmt: skip
+    return [
+        f'Member {state.member} is already built with its previous description: resize it'
+        for state in draft.member_states
+        if state.held and state.member in draft.changed
+    ]
 
 
 def _astray(draft, hosts, cluster):
-    """Servers on their way to hosts where the plan does not want them, in words."""
+    """Warnings for servers that move to hosts where the plan does not place them."""
     found = []
     for state, host in zip(draft.member_states, hosts.tolist(), strict=True):
         if state.bound is not None and state.bound.node_uuid != draft.group_problem.nodes[host]:
@@ -214,16 +221,16 @@ def _astray(draft, hosts, cluster):
                 for uuid in (state.bound.node_uuid, draft.group_problem.nodes[host])
             )
             found.append(
-                f'Member {state.member} is on its way to {_host(going)}, but it is to be on '
+                f'Member {state.member} is moving to {_host(going)}, but its planned host is '
                 f'{_host(staying)}: revert its move'
             )
     return found
 
 
 def _to_make(state, cluster):
-    """The move that is still to be made."""
+    """The move that a member still has to make."""
     source, target = (cluster.node(claim.node_uuid) for claim in (state.built, state.planned))
-    why_so = 'its group was planned anew'
+    why_so = 'its group was replanned'
     return Move(state.member, _host(source), _host(target), state.built.consumer_uuid, why_so)
 
 
@@ -232,7 +239,7 @@ def _host(node):
 
 
 def _moves(draft, hosts, cluster):
-    """The moves of instances that a plan needs, without those that are under way."""
+    """The moves of instances that a plan needs, without those in progress."""
     sites, found = draft.group_problem.sites, []
     broken = _broken(draft.group_problem.problem, np.where(sites.is_built, sites.built, hosts))
     for state, host in zip(draft.member_states, hosts.tolist(), strict=True):
@@ -257,6 +264,6 @@ def _moves(draft, hosts, cluster):
 
 
 def _broken(problem, hosts):
-    """Policies that are broken where the members are, in words."""
+    """Policies that the hosts of the members violate, as text."""
     return [(problem.rules[one].policy, words) for one, words in policies.broken(problem, hosts)
             if not isinstance(one, str)]  # fmt: skip

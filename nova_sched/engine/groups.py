@@ -9,8 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Top groups, as doors call them: planned outside of the loop, on what it saw, and claimed in
-it."""
+"""The operations on groups. Plans are computed outside of the loop, and claimed in it."""
 
 import contextlib
 import dataclasses
@@ -31,15 +30,15 @@ from nova_sched.objects.claim import PLANNED
 
 LOG = logging.getLogger(__name__)
 
-TURN_S = 2.0  # a group that has lost waits so long for another one that has
+TURN_S = 2.0  # a group that has lost waits at most this long for another one that has
 
 
 class _Changed(Exception):
-    """Somebody else has changed the group meanwhile."""
+    """Another call has changed the group in the meantime."""
 
 
 class Groups:
-    """Creates, changes and shows top groups; may be called from any thread.
+    """Creates, changes and shows groups; may be called from any thread.
 
     ``call`` runs a function in the loop and waits for it. ``solver`` is a
     groups.exact.worker.Solver; None: plans are made without one.
@@ -55,7 +54,7 @@ class Groups:
         self._sight = Sight(cluster, plans, settings)
 
     def close(self):
-        """End what runs beside."""
+        """Stop the solver."""
         if self._solver is not None:
             self._solver.close()
 
@@ -84,10 +83,10 @@ class Groups:
         context=None,
         allowance=None,
     ):
-        """Plan all members together and claim the plan. Returns the View; raises GroupRefused.
+        """Plan all members together and claim the plan. Returns the View. Raises GroupRefused.
 
-        ``allowance``: the time that is left to make requests of the members. Raises TemplateError
-        after it.
+        ``allowance`` is the time that is left to make requests of the members. Raises
+        TemplateError after it.
         """
         now_s = self._clock()
         record = Record(
@@ -103,7 +102,7 @@ class Groups:
         try:
             return self._plan(known, dry_run)
         except _Changed:
-            # An answer that was lost: all is claimed already, under this very UUID.
+            # The answer of a commit was lost: the plan is claimed already, under this UUID.
             return self.show(known.uuid)
 
     def update(
@@ -118,10 +117,11 @@ class Groups:
         context=None,
         allowance=None,
     ):
-        """Make the group what the definition says: who is built stays, unless that cannot be.
+        """Change the group to the definition. Built members keep their hosts, unless that is
+        impossible.
 
-        Raises GroupChanged if it is not at this generation, and GroupRefused; then it stays as it
-        was.
+        Returns the View. Raises GroupChanged if the group is not at this generation, and
+        GroupRefused. The group is unchanged then.
         """
         for _ in range(self._settings().plan_attempts):
             old = self._find(uuid, project_id, generation)
@@ -142,7 +142,7 @@ class Groups:
         raise errors.GroupRefused(*self._too_quick())
 
     def _is_done(self, record):
-        """Whether what is stored was made so by ourselves, by a commit whose answer was lost."""
+        """Whether this call has stored the record already, in a commit whose answer was lost."""
         stored = self._call(self._store.top_group, record.uuid, False)
         return stored is not None and all(
             getattr(stored, name) == getattr(record, name)
@@ -150,8 +150,8 @@ class Groups:
         )
 
     def delete(self, uuid, generation=None, dry_run=False, project_id=None):
-        """Forget the plan: planned claims end now, those of servers when these go. Returns the
-        View."""
+        """Delete the plan. Planned claims end now, claims of servers with their servers. Returns
+        the View."""
         for _ in range(self._settings().plan_attempts):
             known = self._find(uuid, project_id, generation)
             record = dataclasses.replace(known.record, deleted=True, updated_s=self._clock())
@@ -168,7 +168,7 @@ class Groups:
         raise errors.GroupRefused(*self._too_quick())
 
     def renew(self, uuid, ttl_s=None, project_id=None, dry_run=False):
-        """Let what is planned expire later: so many seconds from now. Returns the View."""
+        """Set the expiry of the planned claims to ``ttl_s`` seconds from now. Returns the View."""
         known, expires_s = self._find(uuid, project_id), self._expiry(self._clock(), ttl_s)
         if dry_run:
             return dataclasses.replace(
@@ -181,7 +181,7 @@ class Groups:
         lifetime_s = self._settings().plan_ttl_s if ttl_s is None else ttl_s
         return now_s + lifetime_s if lifetime_s else None
 
-    # Looks.
+    # Reads.
 
     def show(self, uuid, project_id=None):
         """The View. Raises GroupNotFound."""
@@ -192,7 +192,7 @@ class Groups:
         return self._call(self._sight.see, known, claims)
 
     def list(self, project_id=None, name=None, marker=None, limit=None):
-        """Views without members, oldest first. Raises GroupNotFound for a marker that is none."""
+        """Views without members, oldest first. Raises GroupNotFound for an unknown marker."""
         records = self._call(self._store.top_groups, project_id, name, marker, limit)
         return self._call(self._summaries, records)
 
@@ -203,8 +203,8 @@ class Groups:
         ]
 
     def plan(self, uuid, project_id=None, replan=False, dry_run=False):
-        """The View; with ``replan``, members that are nowhere, or whose hosts are no good any
-        more, are planned."""
+        """The View. With ``replan``, plans members without a host, and members whose hosts are not
+        suitable any more."""
         if not replan:
             return self.show(uuid, project_id)
         for _ in range(self._settings().plan_attempts):
@@ -216,30 +216,28 @@ class Groups:
         raise errors.GroupRefused(*self._too_quick())
 
     def contradiction(self, definition, allowance=None):
-        """Why no cluster whose levels lie in each other as here could place the group, in words;
-        None if one could.
+        """Why no cluster with the same nesting of levels could place the group, as text.
 
-        Raises InvalidRequest for a member that makes no sense as a request.
+        Returns None if one could. Raises InvalidRequest for a member that is not a valid request.
         """
         LoadedGroup.of(Record(uuid=uuidutils.generate_uuid()), definition, {}, allowance)
         nests = self._topology.nests(self._call(self._plans.levels))
         return imagined.contradiction(definition, self._topology, nests, solver=self._solver)
 
     def mend_fences(self):
-        """Close nodes that have come to exclusive domains to others than their groups."""
+        """Close nodes that joined exclusive domains to servers outside the owning groups."""
         if not self._cluster.hosts.is_fenced:
             return
         for uuid in self._call(self._plans.fenced):
             try:
                 self._call(self._plans.mend_fences, self._look(uuid))
             except (errors.GroupNotFound, errors.IncompatibleObject) as error:
-                LOG.debug('Fences of group %s are left as they are: %s', uuid, error)
+                LOG.debug('Exclusive domains of group %s are not updated: %s', uuid, error)
 
     # Second phase.
 
     def settle(self, request):
-        """Plan the members that are not built once more, so that one of them, whose request this
-        is, can be."""
+        """Replan the group of this request, so that its member can be built."""
         placement = request.member_placement
         for _ in range(self._settings().plan_attempts):
             try:
@@ -256,15 +254,14 @@ class Groups:
                     f'{refusal.reason}'
                 )
                 raise errors.NoValidHost(why_not) from None
-            LOG.info('Planned group %s anew for member %s', placement.top_group, placement.member)
+            LOG.info('Replanned group %s for member %s', placement.top_group, placement.member)
             return
         raise errors.TooManyConflicts(self._settings().plan_attempts)
 
-    # Behind the scenes.
+    # Internals.
 
     def _look(self, uuid, project_id=None):
-        """What is known of a group. The loop does not wait while one is read that was not read
-        yet."""
+        """The LoadedGroup. A definition that is not cached is parsed outside of the loop."""
         found = self._call(self._library.look, uuid, project_id)
         if isinstance(found, Record):
             found = read(found)
@@ -280,7 +277,7 @@ class Groups:
         return known
 
     def _alive(self, known):
-        """The same; if its plan has expired, what is planned now lasts as long as a new one."""
+        """The group; if its plan has expired, with the expiry of a new plan."""
         now_s, expires_s = self._clock(), known.record.expires_s
         if expires_s is None or expires_s > now_s:
             return known
@@ -291,8 +288,8 @@ class Groups:
         return self._call(self._plans.claims, uuid)
 
     def _plan(self, known, dry_run=False, may_move=False, asked=None, changed=frozenset()):
-        """Plan and claim, on what others leave, again and again. Raises GroupRefused, or
-        _Changed."""
+        """Plan and claim; repeat on the new host state if other claims came first. Raises
+        GroupRefused, or _Changed."""
         caps: dict[tuple[str, str], int] = {}
         for attempt in range(self._settings().plan_attempts):
             with self._turn() if attempt else contextlib.nullcontext():
@@ -303,8 +300,8 @@ class Groups:
 
     @contextlib.contextmanager
     def _turn(self):
-        """Groups that have lost are planned one after the other: at the same time they would
-        choose the same hosts, and lose again. One that takes long holds up the next for TURN_S."""
+        """Plan groups that have lost one after the other: at the same time they would choose the
+        same hosts, and lose again. A slow plan delays the next one by at most TURN_S."""
         has_it = self._turns.acquire(timeout=TURN_S)
         try:
             yield
@@ -313,8 +310,8 @@ class Groups:
                 self._turns.release()
 
     def _try(self, known, dry_run, may_move, asked, changed, caps):
-        """Plan and claim once. None if others were quicker; ``caps`` has what was learnt of hosts
-        then."""
+        """Plan and claim once. Returns None if claims of other requests came first; ``caps`` then
+        has the limits found on their hosts."""
         settings, expires_s, begin_s = (
             self._settings(),
             known.record.expires_s,
@@ -365,12 +362,12 @@ class Groups:
 
     def _too_quick(self):
         attempts = self._settings().plan_attempts
-        return f'What it was planned on was taken by others, {attempts} times in a row.', None
+        return f'Other requests claimed the planned hosts first, {attempts} times in a row.', None
 
 
 def _refusal(found, group_problem):
-    """Why there is no plan; what was not proven, or only of a part of what hosts can take, is no
-    proof."""
+    """The GroupRefused for a failed plan. It is ``proven`` only if the search was complete and the
+    group problem is exact."""
     details = found.reason.to_plain() if found.reason else {}
     words = found.reason.words if found.reason else 'No placement was found.'
     return errors.GroupRefused(
@@ -379,18 +376,20 @@ def _refusal(found, group_problem):
 
 
 def _closed(closed):
-    """No host takes these members (by path, with the reason), whatever becomes of the others."""
+    """The GroupRefused for members (by path, with the reason) that no host takes, even without the
+    other members."""
     words = ' '.join(f'Member {path}: {why}' for path, why in closed.items())
     return errors.GroupRefused(words, {'words': words, 'proven': True, 'closed': dict(closed)})
 
 
 def _changed(old, new):
-    """Members that are described in another way than before."""
+    """Members (paths) whose description has changed."""
     return frozenset(path for path, kind in new.kinds.items() if old.kinds.get(path, kind) != kind)
 
 
 def _differs(expires_s, other_s):
-    """Whether plans expire at different times, the moments of one answer aside."""
+    """Whether two expiry times differ by more than a second. Times within one call differ by
+    less."""
     if expires_s is None or other_s is None:
         return expires_s is not other_s
     return abs(expires_s - other_s) > 1

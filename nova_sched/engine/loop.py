@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The one thread that owns the cluster's state: all that reads or changes it is a message to this
+"""The single thread that owns the host state: every read or change of it is a message to this
 loop."""
 
 import logging
@@ -23,15 +23,15 @@ from nova_sched.engine.received import NOW, current
 
 LOG = logging.getLogger(__name__)
 
-STORE = (errors.StoreUnavailable, errors.StoreFull)  # no message is at fault
+STORE = (errors.StoreUnavailable, errors.StoreFull)  # not caused by a message
 
 
 class Message:
-    """Work for the loop: ``kind`` says who handles it, together with its neighbours of the same
-    kind.
+    """Work for the loop. ``kind`` selects the handler, which gets adjacent messages of one kind
+    together.
 
-    ``attempts`` counts how often it was handled in vain, ``looked`` says that a refusal may stand.
-    ``received`` is the message of the bus that asks for it.
+    ``attempts`` counts failed attempts. ``looked``: a refusal may stand, because the store was
+    read before. ``received`` is the bus message that asks for the work.
     """
 
     __slots__ = ('attempts', 'future', 'kind', 'looked', 'received', 'since_s', 'work')
@@ -53,11 +53,11 @@ class Message:
 
 
 class Loop:
-    """Takes all waiting messages as a batch and hands runs of one kind to their handler.
+    """Takes all waiting messages as a batch and passes runs of one kind to their handler.
 
-    ``handlers`` maps a kind to a function of a list of messages; it answers or fails each, and
-    returns those that must be handled again, before any newer one. A handler that raises has
-    changed nothing. ``before`` is called before each batch.
+    ``handlers`` maps a kind to a function of a list of messages. The function answers or fails
+    each, and returns those that must be handled again, before any newer one. A handler that raises
+    has changed nothing. ``before`` is called before each batch.
     """
 
     def __init__(self, handlers, max_batch, before=lambda: None):
@@ -80,19 +80,18 @@ class Loop:
         return self._hurried.is_set()
 
     def hurry(self):
-        """Messages are handled as before, but a handler shall not wait for anything outside any
-        more."""
+        """Messages are handled as before, but handlers no longer wait for external systems."""
         self._hurried.set()
 
     def pause(self, seconds):
-        """Wait, but not longer than until somebody is in a hurry."""
+        """Wait, at most until ``hurry`` is called."""
         self._hurried.wait(seconds)
 
     def start(self):
         self._thread.start()
 
     def stop(self):
-        """Handle what waits, then end; a message that comes later fails."""
+        """Handle the waiting messages, then end. Later messages fail."""
         self.hurry()
         self._stopping.set()
         self._queue.put(None)
@@ -110,8 +109,8 @@ class Loop:
         return message.future
 
     def turn(self, patience_s=0.0):
-        """Handle one batch; for its first message wait that many seconds, or (None) as long as it
-        takes."""
+        """Handle one batch. Waits ``patience_s`` seconds for its first message (None: without a
+        limit)."""
         batch = self._take(patience_s)
         if batch:
             self._before()
@@ -123,7 +122,7 @@ class Loop:
         self._end()
 
     def _take(self, patience_s):
-        """What must be handled again and what came meanwhile."""
+        """Messages to handle again, and messages that arrived in the meantime."""
         batch = list(self._again)
         try:
             if not batch:
@@ -159,7 +158,7 @@ class Loop:
         except Exception as error:
             waiting = [message for message in messages if not message.future.done()]
             if len(messages) > 1 and not isinstance(error, STORE):
-                # One of them is at fault, and the others shall not pay for it.
+                # One of them caused the error; the other messages must not fail with it.
                 return [
                     again for message in waiting for again in self._run_handler(kind, [message])
                 ]

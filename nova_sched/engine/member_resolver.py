@@ -9,8 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The second phase of a top group: which member a request is for, and where its policies let it
-be."""
+"""The second phase of a group: which member a request is for, and where its policies allow it."""
 
 import dataclasses
 import functools
@@ -28,8 +27,7 @@ TOP_GROUP, MEMBER, REPLAN, REPLACE = 'top_group', 'member', 'replan', 'replace' 
 
 
 class ReplanRequired(Exception):
-    """A member cannot be where it was planned: the members that are not built have to be planned
-    again.
+    """A member cannot be placed as planned: the members that are not built must be replanned.
 
     ``request`` has its placement.
     """
@@ -40,25 +38,24 @@ class ReplanRequired(Exception):
 
 
 def is_member(request):
-    """Whether a request is for a member of a top group; a check of a rebuild stays where it is
-    anyway."""
+    """Whether a request is for a group member. The check of a rebuild is not: its server keeps its
+    host."""
     return TOP_GROUP in request.hints and not request.is_rebuild
 
 
 def group_of(request):
-    """The top group that a member's request names, and the project that it is to be of."""
+    """The group that a member's request names, and the project that the group must belong to."""
     return str(request.hint(TOP_GROUP)), request.project_id
 
 
 def member_of(request):
-    """Which member a request is for: the group's UUID and the path."""
+    """The member that a request is for: the group's UUID and the path."""
     return str(request.hint(TOP_GROUP)), str(request.hint(MEMBER) or '')
 
 
 def _says(request, hint):
-    """Whether the caller says so: that the plan shall follow if he asks for something else
-    (``replan``), or that the server takes the place of one that is there, and will go
-    (``replace``)."""
+    """Whether the caller has set a hint. ``replan``: the plan follows the request if they differ.
+    ``replace``: the server replaces an existing one that will be deleted."""
     return str(request.hint(hint, '')).lower() == 'true'
 
 
@@ -69,21 +66,21 @@ class MemberResolver:
         self._cluster, self._plans, self._library = cluster, plans, library
 
     def look(self, request):
-        """The LoadedGroup of a request's group, and its claims; the cluster is brought up to
-        these.
+        """The LoadedGroup of a request's group, and its claims. Updates the host state of their
+        nodes.
 
-        In this order: what moves members raises the serial, and it must not be younger than the
+        The order matters: a move of members raises the serial, which must not be newer than the
         claims. Raises MemberRefused.
         """
         known = self._find(request)
         return known, self._plans.claims(known.uuid)
 
     def resolved(self, request, settled=False, looked=None):
-        """The request with its placement, and with the marks of its exclusive domains.
+        """The request with its placement, and with the tokens of its exclusive domains.
 
-        ``settled``: its group was planned anew for this very request. ``looked``: what a look has
-        seen in this turn. Raises MemberRefused if it is not what was planned, and ReplanRequired
-        if its group has to be planned anew.
+        ``settled``: its group was replanned for this request. ``looked``: the result of ``look``
+        in this turn. Raises MemberRefused if the request differs from the plan, and ReplanRequired
+        if its group must be replanned.
         """
         known, claims = looked or self.look(request)
         path = str(request.hint(MEMBER) or '')
@@ -117,8 +114,8 @@ class MemberResolver:
         return request
 
     def _is_outdated(self, known, state, node, request):
-        """Whether it has to be planned anew though it has a place: as the caller says so, or as
-        its exclusive domains there are others by now."""
+        """Whether the member must be replanned although it has a host: the caller asks for it, or
+        its exclusive domains there have changed."""
         tokens = known.tokens(state.member, node.row, self._plans.levels())
         return _says(request, REPLAN) or set(tokens) != set(state.planned.fences)
 
@@ -126,7 +123,7 @@ class MemberResolver:
         uuid, path = member_of(request)
         try:
             known = self._library.find(uuid)
-            # One of no project is an operator's, for servers of any.
+            # A group without a project belongs to an operator, and takes servers of any project.
             if known.record.project_id is not None and request.project_id not in (
                 None,
                 known.record.project_id,
@@ -153,8 +150,7 @@ class MemberResolver:
             )
 
     def _tokens(self, known, claims, path):
-        """Tokens of the fences that it may be behind: those of the exclusive policies that it is
-        part of."""
+        """Tokens of the exclusive domains that it may be in: those of its exclusive policies."""
         mine = {claim.member for claim in claims if known.shares(path, claim.member)} | {path}
         return frozenset(
             token for claim in claims if claim.member in mine for token in claim.fences
@@ -164,7 +160,8 @@ class MemberResolver:
         return known.walls(path, row, self._plans.levels(), self._cluster.hosts.nodes)
 
     def _allowed(self, known, claims, here, path):
-        """Rows where the member keeps all required policies, the others being where they are."""
+        """Rows, bool [H], where the member satisfies all required policies, with the other members
+        on their current hosts."""
         hosts, levels = self._cluster.hosts, self._plans.levels()
         index = {state.member: place for place, state in enumerate(here)}
         names = list(levels)

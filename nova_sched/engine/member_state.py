@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What is known of a top group: its record, what it is, and where each of its members is now."""
+"""A group in the engine: its record, its definition, and where each of its members is."""
 
 import dataclasses
 import json
@@ -31,20 +31,22 @@ KEPT = 64  # definitions that were read last
 
 
 def consumer_of(group_uuid, path):
-    """Whom a member's planned claim is made for: nobody else's UUID, and always the same."""
+    """The UUID of the consumer of a member's planned claim: unique, and always the same."""
     return str(uuid.uuid5(uuid.UUID(group_uuid), path))
 
 
 def token(group_uuid, policy, domain):
-    """The token of the fence round one domain of an exclusive policy."""
+    """The token of one exclusive domain of a policy."""
     return str(uuid.uuid5(uuid.UUID(group_uuid), f'{policy.name}\n{policy.level}\n{domain}'))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LoadedGroup:
-    """A top group: its record, its definition, the ``source`` that this was read from (plain
-    values), and a Request for each member by path, made out for the consumer of its planned claim.
-    Members of one of the ``kinds``, by path, may change places.
+    """A group: its record, its definition, and the ``source`` (plain values) that this was read
+    from.
+
+    ``requests`` has a Request for each member by path, for the consumer of its planned claim.
+    ``kinds`` has the kind of each member by path. Members of one kind are interchangeable.
     """
 
     record: Record
@@ -55,8 +57,8 @@ class LoadedGroup:
 
     @classmethod
     def of(cls, record, definition, source, allowance=None):
-        """Raises InvalidRequest for a member that makes no sense as a request, and TemplateError
-        when the ``allowance`` is spent."""
+        """Raises InvalidRequest for a member that is not a valid request, and TemplateError when
+        the ``allowance`` is used up."""
         made: dict[str, Request] = {}
         requests, kinds = {}, {}
         for path, member in definition.members.items():
@@ -80,13 +82,13 @@ class LoadedGroup:
 
     @property
     def exclusive(self):
-        """The policies that put up fences."""
+        """The policies that have exclusive domains."""
         return [
             one for one in self.definition.policies if one.kind == EXCLUSIVE and one.is_required
         ]
 
     def tokens(self, path, row, levels):
-        """Tokens of the exclusive domains that a member is part of on a row."""
+        """Tokens of the exclusive domains that a member has on a row."""
         return tuple(
             token(self.uuid, policy, _domain(levels[policy.level], row))
             for policy in self.exclusive
@@ -94,17 +96,23 @@ class LoadedGroup:
         )
 
     def unknown_level(self, levels):
-        """Which policy is on a level that the configuration does not name any more, in words; else
-        None."""
+        """The text that names a policy on a level that is not configured any more; None if there
+        is none."""
         for policy in self.definition.policies:
             if policy.level not in levels:
-                return f'policy {policy.name} is on level {policy.level}, which is not configured any more'
+                return (
+                    f'policy {policy.name} is on level {policy.level}, '
+                    'which is not configured any more'
+                )
         return None
 
     def admits(self, policy, claim, row, levels):
-        """Whether a claim of the group, on that row, may be in a domain with the members of an
-        exclusive policy: that of one of them, that of a server which was one and is behind the
-        fence still, or what is planned for any member, whose place is the plan's to judge."""
+        """Whether a claim of the group, on that row, may be in a domain of an exclusive policy.
+
+        This is so for claims of members of the policy, for claims of former members that are still
+        in the domain, and for planned claims of any member, because the plan decides on their
+        places.
+        """
         if claim.member in policy.a or (claim.state == PLANNED and claim.member in self.requests):
             return True
         own = token(self.uuid, policy, _domain(levels[policy.level], row))
@@ -115,14 +123,16 @@ class LoadedGroup:
         return any(member in policy.a and other in policy.a for policy in self.exclusive)
 
     def insiders(self, fences, row, levels):
-        """Which members may be behind each of these fences (tokens) round the row: their paths."""
+        """Paths of the members that may be in each of these exclusive domains (tokens) of the
+        row."""
         owners = {token(self.uuid, policy, _domain(levels[policy.level], row)): policy.a
                   for policy in self.exclusive}  # fmt: skip
         return {one: owners.get(one, ()) for one in fences}
 
     def kept_fences(self, claim, row, levels, put=()):
-        """The tokens that a server's claim keeps where the plan does not want it, until it goes:
-        of fences of today, which it is behind or which are ``put`` up there for other members."""
+        """The tokens that a server's claim keeps on a host where the plan does not place it, until
+        it leaves. These are current exclusive domains that the claim is in, or that are ``put``
+        there for other members."""
         if claim.member not in self.requests:
             return claim.fences
         return tuple(
@@ -132,8 +142,8 @@ class LoadedGroup:
         )
 
     def walls(self, path, row, levels, nodes):
-        """The same, each with its Fence: all nodes (UUIDs) of the domain, and which domain it
-        is."""
+        """The Fence of each exclusive domain that a member has on a row, by token: all nodes
+        (UUIDs) of the domain, and its Domain."""
         found = {}
         for policy in self.exclusive:
             if path in policy.a and policy.level in levels:
@@ -175,8 +185,7 @@ def read(record):
 
 
 class Library:
-    """Top groups, read from the store when they are asked for; what their text means is kept for a
-    while."""
+    """Groups, read from the store on request. Parsed definitions are cached."""
 
     def __init__(self, store):
         self._store = store
@@ -194,7 +203,7 @@ class Library:
         return found
 
     def look(self, uuid, project_id=None):
-        """The LoadedGroup; of one that is not read yet the Record, because to read it may take
+        """The LoadedGroup; if its definition is not cached, the Record, because parsing may take
         long.
 
         Raises GroupNotFound.
@@ -211,7 +220,7 @@ class Library:
         return dataclasses.replace(known, record=record)
 
     def keep(self, known):
-        """Remember what was read, or made."""
+        """Cache a LoadedGroup."""
         while len(self._read) >= KEPT:
             del self._read[next(iter(self._read))]
         self._read[known.uuid, known.record.generation] = known
@@ -219,10 +228,10 @@ class Library:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MemberState:
-    """Where a member is now. ``planned`` is its planned claim, ``held`` those of its instances,
-    what was built last first.
+    """Where a member is. ``planned`` is its planned claim. ``held`` has the claims of its
+    instances, confirmed ones first, then the latest first.
 
-    ``kind`` is equal for members that may change places.
+    ``kind`` is equal for interchangeable members.
     """
 
     member: str
@@ -233,14 +242,17 @@ class MemberState:
 
     @property
     def built(self):
-        """The claim that says where its server is: of several servers the last one, of its claims
-        the confirmed one. None: it has no server. A move that is not made yet does not count."""
+        """The claim on the host where the member's server is; None if it has no server.
+
+        Of several servers, the latest counts; of its claims, the confirmed one. A move that has
+        not been made yet does not count.
+        """
         newest = self._newest()
         return max(newest, key=lambda claim: (claim.is_confirmed, claim.created_s), default=None)
 
     @property
     def bound(self):
-        """The claim that says where its server is on its way to; None: it is not on its way."""
+        """The pending claim on the host that the server moves to; None if it does not move."""
         claims = [
             claim for claim in self._newest() if not claim.is_confirmed and claim is not self.built
         ]
@@ -256,7 +268,7 @@ class MemberState:
         return [claim for claim in self.held if claim.consumer_uuid == newest]
 
     def on(self, node_uuid):
-        """Its server's claim on a node, or else the planned one there; None: it has none there."""
+        """The server's claim on a node, else the planned claim there; None if it has neither."""
         claims = (self.built, self.bound, self.planned)
         return next(
             (claim for claim in claims if claim is not None and claim.node_uuid == node_uuid), None
@@ -264,7 +276,7 @@ class MemberState:
 
     @property
     def position(self):
-        """The claim that says where it is, or where it is bound for; None: nowhere."""
+        """The claim on the host where the member is, or will be; None if it has no host."""
         if self.planned:
             return self.planned
         return min(
@@ -295,9 +307,12 @@ def _spot(path, kind, request, claims):
 
 
 def outsiders(cluster, known, policy, claims, levels):
-    """Rows, bool [H], with instances that an exclusive policy's members may not be with in one
-    domain: those of no claim of the group, and servers of its other members, each wherever it
-    holds room until it has moved away. ``claims`` are the group's."""
+    """Rows, bool [H], with instances that may not share a domain with members of an exclusive
+    policy.
+
+    These are instances without a claim of the group, and servers of its other members, on each
+    host where they have a claim until they have moved away. ``claims`` are those of the group.
+    """
     own = np.zeros(len(cluster.hosts), dtype=np.int64)
     for claim in claims:
         node = cluster.node(claim.node_uuid)
@@ -307,7 +322,8 @@ def outsiders(cluster, known, policy, claims, levels):
 
 
 def rules(cluster, known, policies, index, claims, levels):
-    """The policies as rules of a problem; ``index`` gives each member's number by its path."""
+    """The policies as Rules of a group problem. ``index`` maps each member's path to its
+    number."""
     names = list(levels)
     return [
         Rule.of(

@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The schedulers that share a database: each signs in a table that it is alive, and finds its
-place there."""
+"""The schedulers that share a database: each writes signs of life to a table, and reads its
+position there."""
 
 import logging
 import time
@@ -21,16 +21,17 @@ from nova_sched.db.schedulers import SchedulerFacts
 
 LOG = logging.getLogger(__name__)
 
-SIGN_S = 3.0  # each process signs so often
-SILENT_S = 12.0  # and counts as gone when it has not for so long
-KEPT_S = 3600.0  # its row is kept for so long after that
+SIGN_S = 3.0  # interval of the signs of each process
+SILENT_S = 12.0  # a process without a sign for this long counts as gone
+KEPT_S = 3600.0  # its row is kept for this long after that
 
 
 class SchedulerMembership:
-    """This process among the others; without a ``store`` (SqlSchedulers) it is alone.
+    """The membership of this process; without a ``store`` (SqlSchedulers) it is the only
+    scheduler.
 
-    ``clock`` is the store's. ``standing`` is its place among those alive, in order of their UUIDs,
-    and their number.
+    ``clock`` is the store's. ``standing`` is its position among the live schedulers, in order of
+    their UUIDs, and their number.
     """
 
     def __init__(self, store=None, host='', pid=0, clock=time.time, monotonic=time.monotonic):
@@ -39,7 +40,7 @@ class SchedulerMembership:
         self._host, self._pid = host, pid
         self._clock, self._monotonic = clock, monotonic
         self._started_s = clock()
-        # Of each process its latest sign, and when that was new here.
+        # The latest sign of each process, and the local time when it was new.
         self._signs: dict[str, tuple[float | None, float]] = {}
         self.standing = (0, 1)
 
@@ -48,7 +49,8 @@ class SchedulerMembership:
         return self.standing[1] == 1
 
     def sign(self, figures):
-        """Give a sign of life, with figures (a mapping of plain values), and see who else does.
+        """Write a sign of life, with figures (a mapping of plain values), and read those of all
+        schedulers.
 
         Raises StoreUnavailable.
         """
@@ -58,7 +60,7 @@ class SchedulerMembership:
         self._store.write(
             SchedulerFacts(self.uuid, self._host, self._pid, self._started_s, now_s, figures)
         )
-        # The clocks of two machines may differ: that a sign is a new one tells more than its time.
+        # The clocks of two machines may differ, so a new sign counts, and not its time.
         moment_s = self._monotonic()
         before, self._signs = self._signs, {}
         for one in self._store.alive(now_s - KEPT_S):
@@ -70,12 +72,12 @@ class SchedulerMembership:
         self.standing = (alive.index(self.uuid), len(alive)) if self.uuid in alive else (0, 1)
 
     def forget(self):
-        """Drop the rows of processes that are gone for long. Raises StoreUnavailable."""
+        """Drop the rows of processes that ended long ago. Raises StoreUnavailable."""
         if self._store is not None:
             self._store.forget(self._clock() - KEPT_S)
 
     def leave(self):
-        """This process ends."""
+        """Remove this process from the list, when it ends."""
         if self._store is None:
             return
         try:

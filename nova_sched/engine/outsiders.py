@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Instances that were on a node before it came to an exclusive domain of a group that they are not
-of."""
+"""Instances that were on a node before it joined an exclusive domain of a group that they are not
+in."""
 
 import logging
 
@@ -20,14 +20,14 @@ LOG = logging.getLogger(__name__)
 
 
 def carried(cluster, nodes):
-    """Node UUID -> the tokens that it carries, as far as the cluster knows; of these nodes."""
+    """Node UUID -> the tokens of the node in the host state; for these nodes."""
     known = {uuid: cluster.node(uuid) for uuid in nodes}
     return {uuid: node.fences if node else frozenset() for uuid, node in known.items()}
 
 
 def of(node, token):
-    """UUIDs of the instances on a node that have no claim with the token; and how many there are
-    in all."""
+    """UUIDs of the instances on a node that have no claim with the token, and the number of all
+    such instances."""
     inside = {one.consumer_uuid for one in node.claims.values() if token in one.fences}
     outside = sorted(
         (node.report.instances or frozenset()) - inside | (node.claims.keys() - inside)
@@ -37,8 +37,7 @@ def of(node, token):
 
 
 def tell(cluster, store, before):
-    """Warn of instances of others on nodes that carry tokens which they did not carry
-    ``before``."""
+    """Warn of outside instances on nodes with tokens that they did not have ``before``."""
     come = {
         uuid: node.fences - tokens
         for uuid, tokens in before.items()
@@ -56,12 +55,13 @@ def tell(cluster, store, before):
 
 
 def _tell(node, token, domain):
-    where = f'{domain.level} {domain.name}' if domain else f'the domain of fence {token}'
+    where = f'{domain.level} {domain.name}' if domain else f'domain {token}'
     group = f'group {domain.top_group}' if domain else 'a group'
     outside, count = of(node, token)
     if count:
         LOG.warning(
-            'Host %s has come to %s, which %s has for itself; %d instances of others are there: %s',
+            'Host %s joined %s, an exclusive domain of %s; '
+            '%d instances outside the group are there: %s',
             node.host,
             where,
             group,
@@ -69,4 +69,4 @@ def _tell(node, token, domain):
             ', '.join(outside) or 'the host does not list them',
         )
     else:
-        LOG.info('Host %s has come to %s, which %s has for itself', node.host, where, group)
+        LOG.info('Host %s joined %s, an exclusive domain of %s', node.host, where, group)

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Finds out that this process stood still: stopped by a signal, suspended with its machine, or
+"""Detects that this process did not run: stopped by a signal, suspended with its machine, or
 starved."""
 
 import logging
@@ -20,9 +20,9 @@ from nova_sched.engine.clock import boottime
 
 LOG = logging.getLogger(__name__)
 
-TICK_S = 0.25  # a running process looks at the clock so often
-STILL_S = 3.0  # and counts as stopped if it did not for so long
-SETTLE_S = 5.0  # after a pause, messages that had come meanwhile are taken within so many seconds
+TICK_S = 0.25  # interval at which a running process reads the clock
+STILL_S = 3.0  # a longer gap counts as a pause
+SETTLE_S = 5.0  # messages that arrived during a pause are taken within this time after it
 
 
 class Pauses:
@@ -42,7 +42,7 @@ class Pauses:
         self.count = 0
 
     def start(self, watch=True):
-        """Note pauses from now on: those that a thread notices (``watch``), and those that
+        """Record pauses from now on: those that a thread detects (``watch``), and those that
         ``tick`` does."""
         self._last, self._started = self._moments(), True
         if watch:
@@ -58,7 +58,7 @@ class Pauses:
             self.tick()
 
     def tick(self):
-        """This process runs. Returns the moment."""
+        """Record that this process runs. Returns the moment."""
         with self._lock:
             now = self._moments()
             if self._started and now - self._last > STILL_S:
@@ -67,8 +67,8 @@ class Pauses:
         return now
 
     def found(self, seconds):
-        """Note a pause of so many seconds that no clock of this machine has shown: it has just
-        ended."""
+        """Record a pause of this length that has just ended, and that no clock of this machine has
+        shown."""
         with self._lock:
             now = self._moments()
             self._note(now - seconds, now)
@@ -84,10 +84,9 @@ class Pauses:
 
     def sent_after(self):
         """The moment after which a message that is taken now was sent, as far as this process can
-        tell.
+        know.
 
-        Messages that came while it stood still wait in its connections, and look as if they had
-        just come.
+        Messages that arrived during a pause wait in its connections, and look like new messages.
         """
         now = self.tick()
         with self._lock:

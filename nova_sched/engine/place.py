@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""One request for one or several instances: a host for each, all or nothing, and alternates."""
+"""Decides one request for one or several instances: a host for each, all or nothing, and
+alternates."""
 
 import contextlib
 import dataclasses
@@ -30,16 +31,17 @@ from nova_sched.objects.claim import PENDING
 from nova_sched.state.membership import group_now
 from nova_sched.state.request import AFFINITY, NO_HARDWARE
 
-NOTED = 10  # instances of one request whose winners' weights are noted
+NOTED = 10  # instances of one request whose winners' weights are recorded
 
 
 @dataclasses.dataclass(slots=True)
 class Decision:
-    """A host (row) and a claim for each of the ``asked`` instances; no claims for a mere check.
+    """The decision of one call: a host (row) and a claim for each of the ``asked`` instances.
 
-    ``marks`` are fields of the claims, ``received`` is the message that asked. ``noted``: what
-    each weigher gave the winners is kept in ``winners``, see ``explain.winners``. ``claiming``:
-    its claims are to be kept.
+    A request that only checks makes no claims. ``marks`` are fields of the claims, ``received`` is
+    the message that made the request. With ``noted``, ``winners`` has the weights of the chosen
+    hosts and their alternates (see ``explain.winners``). ``claiming``: the request asks to keep
+    its claims.
     """
 
     asked: int = 1
@@ -51,30 +53,30 @@ class Decision:
     requests: list = dataclasses.field(default_factory=list)
     bookings: list = dataclasses.field(default_factory=list)
     lifted: list = dataclasses.field(default_factory=list)
-    first: tuple = ()  # the steps of the first instance, which all rules were asked for
+    first: tuple = ()  # steps of the first instance, where all rules ran
     steps: tuple = ()
-    ranked: list = dataclasses.field(
-        default_factory=list
-    )  # for each instance, if it was wanted at once
+    # The alternates or ranked rows of each instance, if they were requested up front.
+    ranked: list = dataclasses.field(default_factory=list)
     winners: list = dataclasses.field(default_factory=list)
 
     @property
     def claims(self):
-        """What the store has to make durable."""
+        """The claims that the store has to commit."""
         return tuple(booking.claim for booking in self.bookings)
 
     @property
     def releases(self):
-        """Keys of claims of others than the instances that end: of members of top groups."""
+        """Keys of the removed claims of other consumers than the instances: claims of group
+        members."""
         own = {request.instance_uuid for request in self.requests}
         return tuple(claim.key for claim in self.lifted if claim.consumer_uuid not in own)
 
 
 def _is_free(placement, candidates):
-    """Whether a member can be where it was planned; without a plan: whether there is anything to
-    choose from.
+    """Whether a member can be placed on its planned row; without a plan, whether any row is left.
 
-    Who is built already and finds no other place is refused like anybody else.
+    Returns True for a built member without a row left: it is refused like any other instance,
+    without a replan.
     """
     if placement.row is not None:
         return bool(candidates.left) and (
@@ -84,11 +86,11 @@ def _is_free(placement, candidates):
 
 
 def _is_move(request, claim, host):
-    """Whether a request would bring an instance away from the host of its claim, or give it
-    another size.
+    """Whether a request moves an instance away from the host of its claim, or changes its size.
 
-    Nova says so by ignoring the source of a resize, a migration or an evacuation; by naming
-    another host; or by a flavor of another size, where the host may stay the same.
+    Nova requests a move in one of three ways. It ignores the source host of a resize, a migration
+    or an evacuation; it names another host; or it names a flavor of another size. In the last case
+    the host may stay the same.
     """
     avoided = {name.lower() for name in request.ignore_hosts} | {
         name.lower() for name, _ in request.retry_hosts
@@ -102,7 +104,7 @@ def _is_move(request, claim, host):
 
 
 class Placer:
-    """Decides on the cluster and books what it decides there; the store's judgement comes
+    """Decides requests on the host state and claims there. The store validates these claims
     later."""
 
     def __init__(self, cluster, rules, random):
@@ -111,7 +113,7 @@ class Placer:
         self._random = random
 
     def follow(self, rules):
-        """Decide by these rules from now on."""
+        """Use these rules from now on."""
         self._rules = rules
 
     def decide(
@@ -125,11 +127,12 @@ class Placer:
         received=NOW,
         claiming=True,
     ):
-        """Choose and book a host for each request, each seeing the earlier ones.
+        """Choose and claim a host for each request. Each request sees the claims of the earlier
+        ones.
 
-        ``ranked``: so many of the best hosts of each, as it saw them, are noted, the chosen one
-        among them. ``received`` is the message that they came with. Raises NoValidHost; then
-        nothing stays booked.
+        ``ranked``: the number of best hosts to record for each request, including the chosen host.
+        ``received`` is the message that contained the requests. Returns a Decision. Raises
+        NoValidHost; the host state is unchanged then.
         """
         marks = {'request_id': request_id, 'created_s': self._cluster.hosts.now_s}
         decision = Decision(len(requests), received, claiming, noted, marks)
@@ -156,7 +159,7 @@ class Placer:
 
     @contextlib.contextmanager
     def asking(self, requests):
-        """As if the instances had no claims on their way; then these stand again."""
+        """Remove the instances' unconfirmed claims for the duration of the context."""
         lifted = Decision()
         self._lift(lifted, requests)
         try:
@@ -165,11 +168,12 @@ class Placer:
             self.undo(lifted)
 
     def grouped(self, request):
-        """The request with its group as it is by now."""
+        """The request with the current state of its server group."""
         return self._with_group(request, Decision())
 
     def _lift(self, decision, requests):
-        """A claim that an earlier try left on the way does not stand in the way of this one."""
+        """Remove unconfirmed claims of earlier attempts: they must not take capacity from this
+        one."""
         for request in requests:
             if request.is_rebuild:
                 continue
@@ -182,11 +186,11 @@ class Placer:
                     decision.lifted.append(claim)
 
     def _check_moves(self, requests, received):
-        """Raise AlreadyRunning or Superseded for an instance that has a confirmed claim, unless it
-        shall move.
+        """Raise AlreadyRunning or Superseded for an instance with a confirmed claim, unless it
+        moves.
 
-        A request to build it came too late: it was built for another one. So did a request to move
-        it that is older than the confirmation of where it is.
+        A build request for such an instance is late: an earlier request has built it. A move
+        request that is older than the confirmation of the current host is late too.
         """
         for request in requests:
             if request.is_rebuild:
@@ -244,8 +248,8 @@ class Placer:
         return candidates
 
     def _pick(self, rows, weights, request, settings):
-        """The position of the host to take: among those that are this scheduler's own, if there
-        are such."""
+        """The position of the host to take: one in this scheduler's own slice, if there are
+        any."""
         own = slices.own(
             self._rules.weighers, self._cluster.hosts, rows, weights, request, settings
         )
@@ -261,12 +265,11 @@ class Placer:
         return order[self._random.randrange(len(order))] if len(order) > 1 else order[0]
 
     def _standing(self, decision, request, rows):
-        """Where the instance has a pending claim, if that is among the rows: its position, or
-        None.
+        """The position of the instance's pending claim among the rows; None if it has none there.
 
-        A caller was told of it, or will be. So of several requests for one instance, whichever is
-        the late one, all get the same answer, as long as that satisfies them. Raises Superseded
-        for a request that it does not satisfy, and that may be older than the claim.
+        A caller has received this claim, or will receive it. Several requests for one instance
+        therefore get the same answer, as long as it satisfies them. Raises Superseded for a
+        request that the claim does not satisfy and that may be older than the claim.
         """
         for claim in decision.lifted if decision.claiming else ():
             node = self._cluster.node(claim.node_uuid)
@@ -284,10 +287,9 @@ class Placer:
         return None
 
     def book(self, node, request, lifetime_s, marks):
-        """Claim. NUMA cells and devices that do not fit are not claimed, but left to the compute
-        node.
+        """Claim on a node. NUMA cells and devices that do not fit are left to the compute node.
 
-        That is so in Nova where no filter judges them, or a forced host skips the filters.
+        Nova does the same where no filter checks them, or where a forced host skips the filters.
         """
         wanted = request
         if request.pieces:
@@ -299,7 +301,7 @@ class Placer:
         return self._cluster.book(node, wanted, lifetime_s, **marks)
 
     def _ranked(self, rows, weights, pick, count):
-        """The best rows beside the chosen one, in its cell."""
+        """The best rows after the chosen one, in the same cell."""
         hosts = self._cluster.hosts
         rest = weights.copy()
         if len(hosts.cells) > 1:
@@ -308,11 +310,11 @@ class Placer:
         return [int(rows[position]) for position in best(rest, count) if rest[position] > -np.inf]
 
     def _with_room_for_all(self, rows, request, decision):
-        """Those rows that could take all of an affinity group's new members, as far as amounts
-        tell.
+        """The rows that can take all new members of an affinity group, as far as free amounts
+        show.
 
-        The first one decides for the others. If no row can take all, so be it: they are refused
-        then.
+        The first member determines the host of the rest. If no row can take all of them, returns
+        all rows; the request is refused later.
         """
         group = request.group
         if group.policy != AFFINITY or group.hosts:
@@ -324,15 +326,16 @@ class Placer:
         return some if len(some) else rows
 
     def _with_group(self, request, decision):
-        """The request with its group as it is by now, earlier instances of this request among the
-        members."""
+        """The request with the current state of its server group. Earlier instances of this call
+        count as members."""
         if request.group is None:
             return request
         earlier = (one.instance_uuid for one in decision.requests)
         return dataclasses.replace(request, group=group_now(self._cluster, request, earlier))
 
     def undo(self, decision):
-        """Take back what was booked, and put back what was lifted."""
+        """Remove the claims of the decision from the host state, and restore the claims that it
+        removed."""
         for booking in reversed(decision.bookings):
             self._cluster.unbook(booking)
         for claim in decision.lifted:
@@ -340,8 +343,8 @@ class Placer:
                 self._cluster.add(claim)
 
     def answer(self, decision, settings, want_alternates):
-        """For each instance a list of Selected: the chosen host, then alternates or what was
-        ranked."""
+        """A list of Selected for each instance: the chosen host, then alternates or the ranked
+        hosts."""
         beside = decision.ranked or [()] * len(decision.rows)
         if want_alternates and len(decision.rows) > 1:
             ranked, taken = self._rank_again(decision), set(decision.rows)
@@ -357,8 +360,8 @@ class Placer:
         ]
 
     def _describe(self, chosen, alternates, request, booking, settings):
-        """The chosen row and its alternates as the answer. ``booking`` None: it is a mere
-        check."""
+        """The chosen row and its alternates as a list of Selected. ``booking`` None: the request
+        only checks."""
         hosts = self._cluster.hosts
         plain = None if booking is None else json.dumps(request.resources)
         found = []
@@ -370,7 +373,7 @@ class Placer:
                         row, request, booking if row == chosen else None
                     )
                 except Overdrawn:
-                    continue  # an alternate that others have taken meanwhile
+                    continue  # another request has taken this alternate
             limits = self._limits(row, request)
             found.append(
                 select(hosts, row, request, settings.default_zone, resources, limits, allotted)
@@ -378,15 +381,16 @@ class Placer:
         return found
 
     def _is_special(self, request):
-        """What is taken of a node is not simply what the request says: it depends on the node."""
+        """Whether the amounts that a claim takes depend on the node, and not on the request
+        alone."""
         below = self._cluster.hosts.child_classes
         return bool(request.groups or request.fallback_vcpus) or not below.isdisjoint(
             request.resources
         )
 
     def _taken(self, row, request, booking):
-        """What the booking took, or a claim on an alternate would: of the node, and of its
-        providers."""
+        """The amounts of the node (JSON text) and the allocations of its providers: those of the
+        booking, or those of a claim on an alternate."""
         if booking is None:
             resources, allotted = self._cluster.hosts.nodes[row].demand(request)
         else:
@@ -395,7 +399,7 @@ class Placer:
         return json.dumps(dict(resources)), allotted
 
     def _limits(self, row, request):
-        """What the filters that were asked want checked again by the compute node."""
+        """Limits of the evaluated filters that the compute node has to check again."""
         asked = () if request.forced or not request.pieces else self._rules.filters
         return {
             name: limit
@@ -404,7 +408,7 @@ class Placer:
         }
 
     def _rank_again(self, decision):
-        """All hosts that could still take one more of the last request, best first."""
+        """All rows that can take one more instance of the last request, best first."""
         hosts, request = self._cluster.hosts, self._with_group(decision.requests[-1], decision)
         rows = survivors(self._rules, hosts, request).rows()
         return [

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Plans of top groups on the cluster: looked at, booked and committed as one. Runs in the loop
+"""Plans of groups: read from the host state, claimed and committed as one. Runs in the loop
 only."""
 
 import contextlib
@@ -30,11 +30,11 @@ LOG = logging.getLogger(__name__)
 
 @dataclasses.dataclass(slots=True)
 class Draft:
-    """A group as it was looked at for a plan: ``known``, its ``member_states``, and the
-    ``group_problem`` to solve.
+    """A group as it was read for a plan: ``known``, its ``member_states``, and the
+    ``group_problem``.
 
-    ``left`` are planned claims of those that are no members any more; ``changed`` are members
-    (paths) that another definition described in another way.
+    ``left`` has planned claims of former members. ``changed`` has members (paths) whose
+    description differs from the previous definition.
     """
 
     known: LoadedGroup
@@ -46,9 +46,12 @@ class Draft:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Taken:
-    """What became of a plan. Not ``won``: ``short`` has (kind, node UUID) to how many of the kind
-    the node took; empty if others were quicker. ``record``: what is stored of the group, if that
-    has changed meanwhile."""
+    """The outcome of committing a plan.
+
+    If not ``won``: ``short`` maps (kind, node UUID) to the number of members of the kind that the
+    node took. It is empty if claims of other requests were committed first. ``record`` is the
+    stored record of the group, if it has changed in the meantime.
+    """
 
     won: bool
     short: dict = dataclasses.field(default_factory=dict)
@@ -57,11 +60,12 @@ class Taken:
 
 
 class _Short(Exception):
-    """A node does not take what was planned for it."""
+    """A node does not take the members that were planned for it."""
 
 
 class Plans:
-    """``placer`` has the rules, ``topology`` the levels, ``library`` what top groups are."""
+    """Makes and ends plans. ``placer`` has the rules, ``topology`` the levels, ``library`` the
+    groups."""
 
     def __init__(
         self, cluster, store, state_sync, placer, replica_sync, topology, settings, clock
@@ -80,13 +84,13 @@ class Plans:
         )
 
     def levels(self):
-        """Every level over all rows, as ``Topology.look``."""
+        """All levels over all rows, as from ``Topology.look``."""
         return self._topology.look(self._cluster.hosts, self._settings().default_zone)
 
-    # Look.
+    # Read.
 
     def claims(self, uuid):
-        """The claims of a group, as the store has them; the cluster is brought up to them."""
+        """The claims of a group in the store. Updates the host state of nodes where it differs."""
         claims = self._store.group_claims(uuid)
         ours = {claim.uuid: claim for claim in self._cluster.claims_of_group(uuid)}
         differ = {claim.node_uuid for claim in claims if ours.pop(claim.uuid, None) != claim}
@@ -96,17 +100,16 @@ class Plans:
         return [claim for claim in claims if self._cluster.node(claim.node_uuid) is not None]
 
     def draft(self, known, caps=None, asked=None, changed=frozenset()):
-        """Look at everything for a plan of the whole group.
+        """Read the host state for a plan of the whole group. Returns a Draft.
 
-        ``asked``: a Request that takes the place of its member's own: that of an instance that is
-        being built, whose own try elsewhere has failed. Raises GroupRefused if a policy is on a
-        level that is none.
+        ``asked``: a Request that replaces that of its member. Its instance is being built, and its
+        own placement elsewhere has failed. Raises GroupRefused if a policy is on an unknown level.
         """
         levels = self.levels()
         if gone := known.unknown_level(levels):
             raise errors.GroupRefused(gone[0].upper() + gone[1:])
         claims = self.claims(known.uuid)
-        levels = self.levels()  # of the rows that there are now
+        levels = self.levels()  # the rows may have changed
         found = member_states(known, claims)
         if asked is not None:
             found = [
@@ -114,8 +117,11 @@ class Plans:
                 for state in found
             ]
         found = self._behind_fences(known, found, claims, levels)
-        left = tuple(claim for claim in claims
-                     if claim.member not in known.definition.members and claim.state == PLANNED)  # fmt: skip
+        left = tuple(
+            claim
+            for claim in claims
+            if claim.member not in known.definition.members and claim.state == PLANNED
+        )
         hosts = self._cluster.hosts
         hosts.now_s = self._clock()
         planned = [state.planned for state in found if state.planned]
@@ -135,8 +141,8 @@ class Plans:
         return Draft(known, found, seen, left, changed)
 
     def _behind_fences(self, known, found, claims, levels):
-        """The states with requests that may enter the group's own domains, but for those that
-        other members' servers keep until they go."""
+        """The states with requests that may enter the group's exclusive domains. Domains that
+        servers of other members keep until they leave are excluded."""
         fences = frozenset(one for claim in claims for one in claim.fences)
         lasting: dict = {}
         for claim in claims:
@@ -153,7 +159,7 @@ class Plans:
 
     @contextlib.contextmanager
     def _lifted(self, claims):
-        """As if these claims were not there."""
+        """Remove these claims from the host state for the duration of the context."""
         for claim in claims:
             self._cluster.drop(claim)
         try:
@@ -165,11 +171,10 @@ class Plans:
     # Take.
 
     def take(self, draft, hosts, record, lifetime_s):
-        """Claim a plan: ``hosts`` has for each member the number of its host in the draft's
-        group_problem.
+        """Claim a plan. ``hosts`` has for each member the number of its host in the group_problem.
 
-        ``record`` is what the group's becomes; its serial is that which it was looked at with. All
-        is claimed or nothing. Raises StoreUnavailable.
+        ``record`` is the new record of the group. Its serial is the one that the draft was read
+        at. Claims all members or none. Returns Taken. Raises StoreUnavailable.
         """
         targets = [self._cluster.node(draft.group_problem.nodes[host]) for host in hosts]
         if any(node is None for node in targets):
@@ -186,7 +191,7 @@ class Plans:
                 and here.state == PLANNED
                 and (state.member in draft.changed or asked_for(state))
             ):
-                here = None  # it is planned for something else
+                here = None  # it is planned for another request
             if here is not None and here.state != PLANNED and state.planned:
                 ended.append(state.planned)
             if here is not None:
@@ -199,8 +204,8 @@ class Plans:
         return self._commit(draft, (ended, kept, new, walls), record, lifetime_s)
 
     def _lingering(self, draft, targets, levels, walls):
-        """Claims of servers where the plan does not want them, as they are until they go, where
-        the fences that they are behind change."""
+        """Claims of servers on hosts where the plan does not place them, if their exclusive
+        domains change. The servers keep these claims until they leave."""
         found = []
         for state, node in zip(draft.member_states, targets, strict=True):
             for claim in state.held:
@@ -237,9 +242,8 @@ class Plans:
             self._undo(bookings, ended)
             self._state_sync.learn([outcome])
             if walls:
-                self._state_sync.catch_up(
-                    [], {}
-                )  # of a domain, aggregates may tell which hosts are in it
+                # Aggregates may define which hosts are in a domain.
+                self._state_sync.catch_up([], {})
             return Taken(False, {}, outcome.record, outcome.record_gone)
         for claim in kept:
             self._cluster.drop(claim)
@@ -248,14 +252,14 @@ class Plans:
         return Taken(True)
 
     def committed(self, claims, ended, outcome):
-        """Follow a commit that was won."""
+        """Apply a committed plan to the host state, and announce it."""
         self._state_sync.follow(outcome)
         self._replica_sync.committed([(claims, ended, outcome.generations)])
         self._state_sync.refenced([outcome])
 
     def _book(self, draft, new, bookings, lifetime_s, record):
-        """Book all, on each host the largest first. Raises _Short with all hosts that do not take
-        theirs."""
+        """Claim all, on each host the largest first. Raises _Short with all hosts that do not take
+        their members."""
         short: dict = {}
         now_s = self._clock()
         marks = {'state': PLANNED, 'created_s': now_s, 'top_group': record.uuid}
@@ -284,7 +288,7 @@ class Plans:
             raise _Short(short)
 
     def _refused(self, new, bookings, taken):
-        """Nodes that a rule refuses now that all members are there, as ``short`` of _book."""
+        """Nodes that a rule refuses after all members are claimed, as ``short`` of _book."""
         found = {}
         by_member = {booking.claim.member: booking for booking in bookings}
         hosts = self._cluster.hosts
@@ -312,7 +316,8 @@ class Plans:
     # End.
 
     def release(self, known, record):
-        """End the planned claims of a group together with a change of its record."""
+        """End the planned claims of a group and write its record in one transaction. Returns
+        Taken."""
         planned = [claim for claim in self.claims(known.uuid) if claim.state == PLANNED]
         for claim in planned:
             self._cluster.drop(claim)
@@ -333,7 +338,8 @@ class Plans:
         return Taken(True)
 
     def renew(self, known, expires_s):
-        """Let the planned claims of a group expire at another time (None: never)."""
+        """Set the expiry of the planned claims of a group, in seconds since the epoch (None:
+        never)."""
         renewed = self._store.renew(known.uuid, expires_s)
         for claim in renewed:
             if self._cluster.node(claim.node_uuid) is not None:
@@ -343,15 +349,16 @@ class Plans:
     # Later.
 
     def fenced(self):
-        """UUIDs of the groups that have a domain for themselves."""
+        """UUIDs of the groups that have an exclusive domain."""
         return [uuid for uuid in self._cluster.top_groups()
                 if any(claim.fences for claim in self._cluster.claims_of_group(uuid))]  # fmt: skip
 
     def mend_fences(self, known):
-        """Bring nodes behind the fences of their domains, and let go those that have left.
+        """Add nodes to the exclusive domains that they joined, and remove nodes that have left.
 
-        Reports and aggregates do it when they come. This finds the rest: after a change of the
-        configuration, and of the last claim on a node that has left its domain before.
+        Reports and aggregate updates do this when they arrive. This method covers the other cases:
+        a change of the configuration, and the end of the last claim on a node that left its domain
+        before.
         """
         if not known.exclusive:
             return
@@ -367,14 +374,15 @@ class Plans:
                 changed := self._store.fence(token, wall.nodes, wall.domain)
             ):
                 LOG.info(
-                    '%d nodes have come to or left a domain that group %s has for itself',
+                    '%d nodes joined or left an exclusive domain of group %s',
                     len(changed),
                     known.uuid,
                 )
                 self._state_sync.refence(changed)
 
     def _is_amiss(self, wall):
-        """Whether a node of a Fence is without its token, or one beside has it without a claim."""
+        """Whether a node of a Fence lacks its token, or a node outside has the token without a
+        claim."""
         token = wall.token
         carry = {node.uuid: node for node in self._cluster if token in node.fences}
         return not wall.nodes <= carry.keys() or any(
@@ -384,8 +392,8 @@ class Plans:
 
 
 def _on_their_way(draft, kept):
-    """Pending claims of servers whose other claims change: the store would take these for newer
-    ones."""
+    """Pending claims of servers whose other claims change. They are written too, or the store
+    would take the changed claims for newer ones."""
     consumers, known = {claim.consumer_uuid for claim in kept}, {claim.uuid for claim in kept}
     pending = [
         state.bound
@@ -399,15 +407,14 @@ ASKED = 'asked for '
 
 
 def _asking(state, asked):
-    """The member's state, to be planned for an instance that comes: where others failed to be is
-    no home."""
+    """The member's state, to be planned for an instance that is being built. Claims of earlier,
+    failed attempts do not bind it to a host."""
     request = dataclasses.replace(asked, member_placement=None)
     return dataclasses.replace(state, kind=ASKED + state.member, request=request, held=())
 
 
 def asked_for(state):
-    """Whether it is planned for what an instance asks for, and not for what the definition
-    says."""
+    """Whether the member is planned for an instance's request, and not for its definition."""
     return state.kind.startswith(ASKED)
 
 
@@ -416,11 +423,12 @@ def _consumer(state, draft):
 
 
 def _server_group(request):
-    """The server group that its server will be in, whose other members shall keep away already."""
+    """The server group that the server will be in. Its policy applies to the planned claim
+    already."""
     uuid = request.hint('group')
     return uuid if uuidutils.is_uuid_like(uuid) else request.group_uuid
 
 
 def _size(request):
-    """Amounts by which requests are booked, the largest first."""
+    """Amounts that give the order of claims, the largest first."""
     return [amount for _, amount in sorted(request.resources.items(), reverse=True)]

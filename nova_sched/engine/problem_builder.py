@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The cluster as a group's problem: what the enabled rules say of each kind of member, in
-arrays."""
+"""Builds a group problem from the host state: the verdicts of the enabled rules for each kind of
+member, as arrays."""
 
 import dataclasses
 import time
@@ -28,11 +28,11 @@ from nova_sched.filters.num_instances import NumInstancesFilter
 from nova_sched.groups.arrays.problem import Problem
 from nova_sched.groups.moves import Sites
 
-TRIES_S = 0.2  # for trying out claims of kinds of which figures do not tell all
+TRIES_S = 0.2  # for trial claims of kinds that free amounts do not describe
 
-# Rules of ours whose verdict on a host changes with the group's own members there, beyond what
-# free amounts and a claim's own checks say; and so may that of any plug-in. Of these each kind is
-# counted by itself, and all are asked again at the end.
+# Built-in filters whose verdict on a host changes with the group's own members there, in addition
+# to free amounts and a claim's own checks. The verdict of any plug-in may change too. For these
+# filters, each kind is counted by itself, and all are evaluated again at the end.
 COUNTING = (
     AggregateIoOpsFilter,
     AggregateNumInstancesFilter,
@@ -48,9 +48,9 @@ OURS = 'nova_sched.filters.'
 class GroupProblem:
     """A problem, the ``nodes`` (UUIDs) of its hosts, and the ``sites`` of its members' servers.
 
-    In the problem all servers stay where they are. ``exact`` False: some host may take more than
-    the problem says, so that it proves nothing. ``closed``: members (one of each kind) that are to
-    be planned and that no host takes, whatever the others do, with the reason.
+    In the problem all servers keep their hosts. ``exact`` False: a host may take more than the
+    problem says, so that it proves nothing. ``closed``: members (one of each kind) that are to be
+    planned and that no host takes, even without the other members, with the reason.
     """
 
     problem: Problem
@@ -62,17 +62,20 @@ class GroupProblem:
 
 def unsettled(rules, request):
     """The rules whose verdict may change while the group's members are placed."""
-    return [rule for rule in chain(rules, request)
-            if isinstance(rule, COUNTING) or not type(rule).__module__.startswith(OURS)]  # fmt: skip
+    return [
+        rule
+        for rule in chain(rules, request)
+        if isinstance(rule, COUNTING) or not type(rule).__module__.startswith(OURS)
+    ]
 
 
 def build_problem(cluster, rules, levels, states, policies, settings, caps=None, own=()):
-    """Look at the whole cluster once, for a group. Runs in the loop; nothing that is planned for
-    the group may be booked.
+    """Build the GroupProblem of a group from the whole host state. Runs in the loop.
 
-    ``states``: a MemberState for each member; ``levels``: Topology.look; ``policies``: the Rules
-    to keep; ``caps``: (kind, node UUID) to the most members of the kind there, as far as earlier
-    plans have failed on it; ``own``: the claims of the group.
+    Planned claims of the group must not be in the host state. ``states``: a MemberState for each
+    member; ``levels``: Topology.look; ``policies``: the Rules to satisfy; ``caps``: (kind, node
+    UUID) to the most members of the kind there, from earlier plans that failed; ``own``: the
+    claims of the group.
     """
     hosts = cluster.hosts
     sites = _sites(cluster, states)
@@ -142,7 +145,7 @@ def _sites(cluster, states):
 
 
 def _occupied(cluster, claims):
-    """Rows with instances, or planned ones, other than these."""
+    """Rows with instances, built or planned, other than these."""
     own = np.zeros(len(cluster.hosts), dtype=np.int64)
     for claim in claims:
         node = cluster.node(claim.node_uuid)
@@ -152,8 +155,8 @@ def _occupied(cluster, claims):
 
 
 def _caps(cluster, rules, requests, mask, figures, settings, counts):
-    """How many of each kind a host takes by itself, where free amounts do not tell; None: they
-    always do."""
+    """How many of each kind each host takes by itself, and whether these numbers are exact. None:
+    free amounts are sufficient."""
     cap, exact, until = None, True, time.monotonic() + TRIES_S
     for number, request in enumerate(requests):
         if not figures.vague[number] and not unsettled(rules, request):
@@ -176,6 +179,6 @@ def _full(mask):
 
 
 def _words(request):
-    """A kind of member, for people."""
+    """A kind of member, as text."""
     amounts = ', '.join(f'{amount} {name}' for name, amount in request.resources.items())
     return f'{request.flavor_name} ({amounts})' if request.flavor_name else amounts

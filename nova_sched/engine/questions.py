@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What operators may ask of the engine: nothing that is answered here leaves a trace."""
+"""Queries of operators. The answers leave no claims and no records."""
 
 import logging
 
@@ -26,8 +26,8 @@ PASSES, REFUSES, SKIPPED, FAILS = 'passes', 'refuses', 'not asked', 'fails'
 
 
 class Questions:
-    """Questions to the placer and the cluster. Its methods run in the loop; answers are plain
-    values."""
+    """Answers queries from the placer and the host state. Its methods run in the loop; answers are
+    plain values."""
 
     def __init__(self, cluster, placer, settings, clock):
         self._cluster = cluster
@@ -42,10 +42,10 @@ class Questions:
         return hosts
 
     def dry_run(self, requests):
-        """What would become of a request for these instances.
+        """The result of a request for these instances, without claims.
 
-        ``outcome`` is `placed` or `refused`; the rest is as in the record of a decision, where of
-        each filter there is a reason even if it left enough hosts.
+        ``outcome`` is `placed` or `refused`; the rest is as in the record of a decision, where
+        each filter has a reason even if it left enough hosts.
         """
         hosts, settings = self._hosts, self._settings()
         with self._placer.asking(requests):
@@ -61,7 +61,8 @@ class Questions:
                 self._placer.undo(decision)
 
     def why_not(self, request, host):
-        """What each rule says of one host, whatever the rules before it said. Raises NotFound.
+        """The verdict of each rule on one host, independent of the rules before it. Raises
+        NotFound.
 
         ``host``; ``service`` (disabled, disabled_reason, forced_down, seen_s); ``nodes``: for each
         node of the host ``node``, ``passes``, and ``rules`` with ``rule``, ``verdict`` (`passes`,
@@ -87,14 +88,16 @@ class Questions:
         rules = self._placer.rules
         verdicts = _narrow(hosts, request, row)
         asked = chain(rules, request)
-        verdicts += [_verdict(rule, hosts, request, row) if rule in asked
-                     else _told(rule.name, SKIPPED) for rule in (*rules.always, *rules.filters)]  # fmt: skip
+        verdicts += [
+            _verdict(rule, hosts, request, row) if rule in asked else _told(rule.name, SKIPPED)
+            for rule in (*rules.always, *rules.filters)
+        ]
         passes = all(one['verdict'] in (PASSES, SKIPPED) for one in verdicts)
         found = {'node': hosts.nodes[row].nodename, 'passes': passes, 'rules': verdicts}
         return found | (self._standing(hosts, request, row) if passes else {})
 
     def _standing(self, hosts, request, row):
-        """How good a row is among all that pass."""
+        """The rank and the weights of a row among all rows that pass."""
         rules = self._placer.rules
         rows, notes = survivors(rules, hosts, request).rows(), list[Note]()
         weights = weigh(rules.weighers, hosts, rows, request, notes)
@@ -105,17 +108,18 @@ class Questions:
         return {'rank': rank, 'of': len(rows), **mine, 'best': there | other}
 
     def room(self, request):
-        """How many more instances fit, by figures: the beginning of an answer to ``capacity``."""
+        """How many more instances fit, by free amounts: the first part of an answer to
+        ``capacity``."""
         request, zone = self._placer.grouped(request), self._settings().default_zone
         return capacity.room(self._placer.rules, self._hosts, request, zone)
 
     def try_some(self, room):
-        """Try out claims for some time. Returns whether none is left to try."""
+        """Make trial claims for some time. Returns whether all are done."""
         return capacity.try_some(room, self._cluster)
 
 
 class _Verdicts(CandidateSet):
-    """Notes what each step says of one row."""
+    """Records the verdict of each step on one row."""
 
     def __init__(self, size, row):
         super().__init__(size)
@@ -128,17 +132,21 @@ class _Verdicts(CandidateSet):
 def _narrow(hosts, request, row):
     candidates = _Verdicts(len(hosts), row)
     narrow(candidates, hosts, request)
-    return [_told(name, PASSES) if passes else _told(name, REFUSES, explain.narrowed(name, hosts, request))
-            for name, passes in candidates.told]  # fmt: skip
+    return [
+        _told(name, PASSES)
+        if passes
+        else _told(name, REFUSES, explain.narrowed(name, hosts, request))
+        for name, passes in candidates.told
+    ]
 
 
 def _verdict(rule, hosts, request, row):
     rows = np.array([row])
     try:
         verdict = rule.judge(hosts, request, rows)
-    except errors.SchedError as error:  # what is asked makes no sense to the rule
+    except errors.SchedError as error:  # the rule finds the request invalid
         return _told(rule.name, FAILS, str(error))
-    except Exception as error:  # a plug-in; which one is what the operator wants to know
+    except Exception as error:  # a plug-in: the log line and the answer name it
         LOG.exception('%s fails on a host', rule.name)
         return _told(rule.name, FAILS, str(error) or type(error).__name__)
     if verdict is True or bool(verdict[0]):

@@ -9,11 +9,11 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""When a message was sent, as far as the process that has taken it can tell, and how long its
-caller waits.
+"""When a message was sent, as far as the receiving process can know, and how long its caller
+waits.
 
-The thread that handles a message knows it by ``current()``; what no message has asked for is of
-this moment.
+The thread that handles a message gets it from ``current()``. Work without a message counts as
+received at this moment.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ class Received:
     """One message. It was sent after ``since_s``, in seconds by the store's clock; -inf: at any
     time before.
 
-    ``is_over`` says whether its caller waits no more.
+    ``is_over`` returns whether its caller has stopped waiting.
     """
 
     since_s: float = math.inf
@@ -42,8 +42,8 @@ class Received:
             raise errors.Outdated(what, 'its caller has stopped waiting for the answer')
 
 
-# A broker notices within so many seconds that a process which has a message does not run, and
-# delivers it again.
+# Within this many seconds, a broker notices that a process with a message does not run, and
+# delivers the message again.
 REDELIVERY_S = 180.0
 
 NOW = Received()
@@ -66,18 +66,18 @@ def handling(received):
 
 
 class Arrivals:
-    """Makes a Received of each message that comes in, by the store's ``clock`` and the ``pauses``
-    of this process."""
+    """Makes a Received of each incoming message, by the store's ``clock`` and the ``pauses`` of
+    this process."""
 
     def __init__(self, clock, pauses):
         self._clock, self._pauses = clock, pauses
 
     def take(self, patience_s=None, silence_s=None, is_again=False):
-        """A message that was just taken off the bus.
+        """The Received of a message that was just taken off the bus.
 
-        Its caller waits for ``patience_s`` seconds in all, and for ``silence_s`` seconds after the
-        last sign of life of this process; None: for ever. ``is_again``: the bus has delivered it
-        before, to a process that did not handle it.
+        Its caller waits for ``patience_s`` seconds in total, and for ``silence_s`` seconds after
+        the last sign of life of this process; None: without a limit. ``is_again``: the bus has
+        delivered it before, to a process that did not handle it.
         """
         taken = self._pauses.sent_after()
         since_s = self._clock.at(taken) - (REDELIVERY_S if is_again else 0.0)

@@ -9,10 +9,11 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Keeps what this scheduler knows fresh: hears what others did, and tells them what was done here.
+"""Keeps the host state up to date: applies change events of other schedulers, and announces
+changes here.
 
-News are a short cut. The database alone is right: what is not heard, or does not follow on what is
-known here, is read from there.
+Change events only save time. The database is authoritative: a change that was not received, or
+that does not follow on the host state, is read from there.
 """
 
 import collections
@@ -26,17 +27,16 @@ from nova_sched.engine.figures import Figures
 
 LOG = logging.getLogger(__name__)
 
-AT_ONCE_S = 0.01  # news are applied for so long, then other messages have their turn
-WAITING = 1000  # news that wait to be applied, at most
-SOME = 100  # nodes that are read in one look
+AT_ONCE_S = 0.01  # change events are applied for this long, then other messages are handled
+WAITING = 1000  # change events that wait to be applied, at most
+SOME = 100  # nodes that are read at once
 
 
 class ReplicaSync:
-    """What the loop tells of its changes, and what it hears of others'. ``turn()`` has it call
-    ``take`` soon.
+    """Announces the loop's changes, and applies those of other schedulers. ``turn()`` schedules a
+    call of ``take``.
 
-    All but ``hear`` is called in the loop. ``wake`` is set while there is something to ``look``
-    at.
+    All methods but ``hear`` run in the loop. ``wake`` is set while ``look`` has something to read.
     """
 
     def __init__(
@@ -61,10 +61,10 @@ class ReplicaSync:
         self._tables = False  # whether small tables have changed
         self.wake = threading.Event()
 
-    # What was done here.
+    # Changes of this scheduler.
 
     def committed(self, done):
-        """Tell of one commit.
+        """Announce one commit.
 
         ``done`` has for each placement that was won its claims, the claims of the same consumers
         that ended with it, and the generations of its nodes before and after.
@@ -72,7 +72,7 @@ class ReplicaSync:
         raised = {uuid: pair for _, _, generations in done for uuid, pair in generations.items()
                   if pair[0] != pair[1]}  # fmt: skip
         nodes = {uuid: pair for uuid, pair in raised.items() if self._generation(uuid) == pair[1]}
-        # The others were not as we knew them, or we do not know which generation they have now.
+        # The other nodes differed from the host state, or their generation is not known now.
         looks: dict[str, int | None] = {
             uuid: pair[1] for uuid, pair in raised.items() if uuid not in nodes
         }
@@ -89,28 +89,27 @@ class ReplicaSync:
         return Commit(nodes, consumers, tuple(claim for claim in held if claim.node_uuid in nodes))
 
     def reported(self, facts):
-        """Tell of a node's report, before it is taken over here."""
+        """Announce a node's report, before it is applied here."""
         uuid = facts.report.node_uuid
         if self._generation(uuid) != facts.generation:
             self.publisher.tell(looks={uuid: facts.generation})
 
     def changed(self, nodes):
-        """Tell of nodes that the store changed in another way; we have to see ourselves what they
-        are now."""
+        """Announce nodes that the store changed in another way. They must be read here, too."""
         looks = dict.fromkeys(nodes)
         if looks:
             self.must_look(looks)
             self.publisher.tell(looks=looks)
 
     def tables_changed(self):
-        """Tell of services, aggregates or instance lists."""
+        """Announce a change of services, aggregates or instance lists."""
         self.publisher.tell(tables=True)
 
-    # What others did.
+    # Changes of other schedulers.
 
     def hear(self, news):
-        """Take News of another scheduler, from any thread; does not wait. What is too much is
-        dropped."""
+        """Queue a ChangeEvent of another scheduler, from any thread. Does not wait. Events beyond
+        WAITING are dropped."""
         if len(self._waiting) >= WAITING:
             self.figures.news_dropped += 1
             return
@@ -123,7 +122,7 @@ class ReplicaSync:
         self._turn()
 
     def take(self, messages):
-        """Apply what was heard. One message to the loop stands for all news that wait."""
+        """Apply the queued change events. One message to the loop covers all of them."""
         self._has_turn, end_s = False, time.monotonic() + self._at_once_s
         while self._waiting:
             self._apply(self._waiting.popleft())
@@ -140,7 +139,7 @@ class ReplicaSync:
                 self._follow(commit)
             except Exception:
                 LOG.exception(
-                    'A commit of another scheduler cannot be followed; its nodes are read'
+                    'A commit of another scheduler cannot be applied; its nodes are read'
                 )
                 self.must_look(dict.fromkeys(commit.nodes))
         self.must_look({uuid: generation for uuid, generation in news.looks.items()
@@ -152,10 +151,10 @@ class ReplicaSync:
         self.figures.news_lag_s = max(0.0, self._clock() - news.made_s)
 
     def _follow(self, commit):
-        """Do the same here to the nodes that are as they were before the commit.
+        """Apply a commit to the nodes that are as they were before it.
 
-        A node where another commit is missing between, or where we have done something whose
-        generation we do not know, is read. News that come twice, or after such a look, are old.
+        A node is read from the store if a commit in between is missing, or if its generation here
+        is unknown. Change events that arrive twice, or after such a read, are ignored.
         """
         cluster, after = self._cluster, {}
         for uuid, (before, now) in commit.nodes.items():
@@ -173,7 +172,7 @@ class ReplicaSync:
         for uuid, generation in after.items():
             cluster.node(uuid).generation = generation
 
-    # Looks.
+    # Reads.
 
     def look(self, catch_up):
         """Read some of the nodes that are known to have changed, by ``catch_up(nodes, {})``."""
@@ -190,7 +189,7 @@ class ReplicaSync:
             self.wake.set()
 
     def forget(self):
-        """All was read from the store: what was heard before says nothing new."""
+        """Drop all change events: the whole store was read."""
         self._waiting.clear()
         self._stale.clear()
         self._tables = False
@@ -205,6 +204,6 @@ class ReplicaSync:
         return None if node is None else node.generation
 
     def _has_reached(self, uuid, generation):
-        """Whether the node is known here as it was at a generation, or later."""
+        """Whether the host state of the node is of a generation, or later."""
         known = self._generation(uuid)
         return known is not None and generation is not None and known >= generation

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The scheduler: puts the engine's parts together, and is what doors call."""
+"""The scheduler: assembles the components of the engine, and has the methods that the APIs
+call."""
 
 import dataclasses
 import logging
@@ -44,15 +45,15 @@ PLACE, REPORT, CALL, RULES, NEWS = 'place', 'report', 'call', 'rules', 'news'
 
 
 class Scheduler:
-    """Everything behind the doors. Its public methods may be called from any thread, and wait for
+    """The interface of the engine. Its public methods may be called from any thread, and wait for
     the loop.
 
     ``settings`` is a function that returns the current Settings. ``clock`` (seconds since the
-    epoch) stands in for the store's, where time is simulated. ``pauses`` knows when this process
-    stood still. ``topology`` has the levels that groups know of, ``solver`` finds what is hard to
-    place (groups.exact.worker). Without ``decision_log`` decisions are recorded in this process;
-    ``candidates`` are kept there without a store of them. ``news`` (a ChangePublisher) tells other
-    schedulers what is done here, ``membership`` knows them.
+    epoch) replaces the store's clock where time is simulated. ``pauses`` detects that this process
+    was stopped. ``topology`` has the levels for groups, ``solver`` (groups.exact.worker) solves
+    hard group problems. Without ``decision_log``, decisions are recorded in this process. Without
+    ``candidates``, these are kept in this process. ``news`` (a ChangePublisher) announces changes
+    to other schedulers, ``membership`` lists them.
     """
 
     def __init__(
@@ -153,11 +154,10 @@ class Scheduler:
         self._minute = Minute(self.figures)
 
     def start(self):
-        """Learn what the store knows, then take messages. Raises StoreUnavailable."""
+        """Read the store, then take messages. Raises StoreUnavailable."""
         self._look_at_clock()
-        self._membership.sign(
-            self._figures()
-        )  # before all is read: who does not see us yet need not tell us
+        # Before the store is read: other schedulers announce their changes from now on.
+        self._membership.sign(self._figures())
         self.state_sync.refresh()
         self.pauses.start()
         self.loop.start()
@@ -166,12 +166,12 @@ class Scheduler:
         self._store_poller.start()
 
     def leave(self):
-        """Answer what is in flight now: with StoreUnavailable, where the database does not
-        answer."""
+        """Answer pending messages now. Those that wait for the database fail with
+        StoreUnavailable."""
         self.loop.hurry()
 
     def stop(self):
-        """Answer what is in flight and take no more."""
+        """Answer pending messages and take no more."""
         self._store_poller.leave()
         self.loop.stop()
         self._store_poller.join()
@@ -188,21 +188,22 @@ class Scheduler:
 
     @property
     def uuid(self):
-        """This scheduler's among those that share the store."""
+        """The UUID of this scheduler among those that share the store."""
         return self._membership.uuid
 
     @property
     def standing(self):
-        """(place, count): how many schedulers share the store and are alive; its place among them,
-        from 0."""
+        """(position, count): the position of this scheduler, from 0, among the live schedulers
+        that share the store, and their number."""
         return self._membership.standing
 
-    # Doors.
+    # The API.
 
     def place(self, requests, alternates=False, claim=True, context=None, ranked=0):
         """Choose and claim a host for each request of one call, all or nothing.
 
-        Returns for each a list of Selected: the chosen host, then alternates. Raises NoValidHost.
+        Returns a list of Selected for each request: the chosen host, then alternates. Raises
+        NoValidHost.
         """
         order = Order(requests, alternates, claim, context, ranked)
         for _ in range(self._settings().plan_attempts):
@@ -212,15 +213,15 @@ class Scheduler:
                 if not claim:
                     path = member.request.member_placement.member
                     raise errors.MemberRefused(
-                        path, 'its group would be planned anew for it'
+                        path, 'its group would be replanned for it'
                     ) from None
                 self.groups.settle(member.request)
                 order = dataclasses.replace(order, settled=True)
         raise errors.TooManyConflicts(self._settings().plan_attempts)
 
     def report(self, report):
-        """Take a node's report. Returns NodeFacts: what was accepted, the claims and the unclaimed
-        usage."""
+        """Apply a node's report. Returns NodeFacts: the accepted report, the claims and the
+        unclaimed usage."""
         return self.loop.send(REPORT, report).result()
 
     def call(self, work, *args):
@@ -230,11 +231,11 @@ class Scheduler:
     def capacity(self, request):
         """How many more instances like this one fit, one after the other, if nothing else changes.
 
-        ``total``; ``at_least``, whether that is only what could be counted in time; ``hosts`` that
-        take any; ``zones``, name to number; ``aggregates``: ``id``, ``name``, ``total`` of each. A
-        host in several zones or aggregates counts in each. The members of an affinity group that
-        is nowhere yet have to go to one host: then each number is that of the host that takes
-        most.
+        Returns a mapping: ``total``; ``at_least``, whether the numbers are lower bounds because
+        counting was cut short; ``hosts``, the number of hosts that take any; ``zones``, a number
+        by zone name; ``aggregates``, the ``id``, ``name`` and ``total`` of each. A host in several
+        zones or aggregates counts in each. Members of an affinity group without a host have to
+        share one: each number is then that of the host that takes most.
         """
         room, end = self.call(self.questions.room, request), time.monotonic() + capacity.BUDGET_S
         while room.kinds is not None and time.monotonic() < end:
@@ -243,11 +244,11 @@ class Scheduler:
         return capacity.summed(room)
 
     def follow(self, rules):
-        """Decide by these rules from the next batch on. Does not wait: returns a Future."""
+        """Use these rules from the next batch on. Does not wait: returns a Future."""
         return self.loop.send(RULES, rules)
 
     def hear(self, news):
-        """Take what another scheduler tells (ChangeEvent). Does not wait."""
+        """Queue a ChangeEvent of another scheduler. Does not wait."""
         self.replica_sync.hear(news)
 
     def _turn_to_news(self):
@@ -265,17 +266,17 @@ class Scheduler:
         self.groups.mend_fences()
 
     def _sign(self):
-        """A sign of life, for the watch; and once a minute, if anything happened, a line of
-        figures."""
+        """Write a sign of life, for the store poller. Once a minute, log the figures if anything
+        happened."""
         self._look_at_clock()
         self._membership.sign(self._figures())
         self._minute.tell(self.standing)
 
     def _look_at_clock(self):
-        """See what time it is for the store. What has passed there and not here, the machine was
-        suspended for.
+        """Read the store's clock. Time that passed there and not here is a suspension of the
+        machine.
 
-        A store that was away, while this process ran, is no pause.
+        An outage of the store while this process runs is not a pause.
         """
         if not isinstance(self._clock, StoreClock):
             return
@@ -295,9 +296,10 @@ class Scheduler:
     # The loop.
 
     def _wake_up(self):
-        """Before each batch: after a pause, forget what was heard, and read the store whole.
+        """Before each batch: after a pause, drop the queued change events and read the whole
+        store.
 
-        What was decided before the pause is judged by the store as anything else.
+        The store validates decisions from before the pause like any other.
         """
         self.pauses.tick()
         count = self.pauses.count
@@ -307,7 +309,7 @@ class Scheduler:
             self._store_retry.until_done(self._look_at_clock)
             self._store_retry.until_done(self.state_sync.refresh)
         except errors.StoreUnavailable as error:
-            LOG.warning('%s; what is known here may be as old as the pause', error)
+            LOG.warning('%s; the host state may be as old as the pause', error)
         else:
             self.replica_sync.forget()
             self._pauses_known = count

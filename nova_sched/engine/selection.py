@@ -9,8 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What the engine answers for one instance: plain values, made while the rows still are what was
-chosen."""
+"""The engine's answer for one instance: plain values, made before rows can change."""
 
 import dataclasses
 import json
@@ -25,7 +24,7 @@ ALLOCATION_VERSION = '1.36'
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Selected:
-    """One host for one instance, with what its claim needs; ``allocation_request`` is JSON
+    """One host for one instance, with the data for its claim; ``allocation_request`` is JSON
     text."""
 
     node_uuid: str
@@ -39,10 +38,10 @@ class Selected:
 
 
 def select(hosts, row, request, default_zone, resources=None, limits=None, allotted=()):
-    """Describe a row as the answer to a request.
+    """Describe a row as the answer to a request. Returns a Selected.
 
-    ``resources`` is what is claimed of the node itself, as JSON text; None for a mere check, which
-    claims nothing. ``allotted`` is what comes from which of its providers, group by group.
+    ``resources`` are the amounts claimed of the node itself, as JSON text; None for a request that
+    only checks. ``allotted`` are the allocations of its providers, by request group.
     """
     node = hosts.nodes[row]
     wanted = request.destination.cell_uuid if request.destination else None
@@ -61,20 +60,21 @@ def select(hosts, row, request, default_zone, resources=None, limits=None, allot
 
 
 def allocation_request(node_uuid, resources, allotted=()):
-    """One of Placement's allocation requests, as text.
+    """An allocation request of Placement, as JSON text.
 
-    Plain ones, and there are thousands of these in a second, take everything from the node's own
-    provider.
+    Plain requests, thousands in a second, take everything from the node's own provider.
     """
     root = json.dumps(node_uuid)
     if not allotted:
-        return f'{{"allocations": {{{root}: {{"resources": {resources}}}}}, "mappings": {{"": [{root}]}}}}'
+        return (
+            f'{{"allocations": {{{root}: {{"resources": {resources}}}}}, '
+            f'"mappings": {{"": [{root}]}}}}'
+        )
     amounts = {node_uuid: json.loads(resources)}
     mappings = {'': [node_uuid]}
     for one in allotted:
-        if (
-            one.provider_uuid != node_uuid
-        ):  # what groups get from the node itself is among its resources
+        # ``resources`` includes the amounts that groups get from the node itself.
+        if one.provider_uuid != node_uuid:
             sums = amounts.setdefault(one.provider_uuid, {})
             for name, units in one.resources.items():
                 sums[name] = sums.get(name, 0) + units

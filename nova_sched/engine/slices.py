@@ -9,13 +9,12 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Several schedulers over one cloud: each looks to a slice of the hosts first, out of the others'
-way.
+"""Several schedulers on one cloud: each prefers its own slice of the hosts, to avoid conflicts.
 
-Whoever sees the others' claims a little late would go for the host that they have just taken. So
-each host belongs to one slice, by its UUID, and each scheduler takes the best host of its own
-slice: which is about as good as the best of all, and nobody else is there. Alone, a scheduler has
-all hosts.
+A scheduler sees claims of other schedulers a little late, and would choose hosts that they have
+just claimed. Each host therefore belongs to one slice, by its UUID, and each scheduler takes the
+best host of its own slice. This host is about as good as the best of all, and no other scheduler
+prefers it. A single scheduler has all hosts.
 """
 
 import dataclasses
@@ -23,17 +22,17 @@ import zlib
 
 import numpy as np
 
-# An own host is taken unless more than this share of the hosts are better: a scheduler that gets
-# more requests than the others may not fill its slice while theirs stay empty.
+# A host of the own slice is taken unless more than this share of the hosts are better: a scheduler
+# with more requests must not fill its slice while other slices stay empty.
 BETTER_MOST = 0.75
 
 
 def settings_for(settings, standing, losses):
-    """Settings by which a scheduler decides a request that has lost so often already.
+    """Settings for a request that has lost ``losses`` times already.
 
-    ``standing`` is its place among the schedulers, from 0, and their number. Who loses takes one
-    of the best hosts at random, among more each time: to run after the very best again would be to
-    lose again.
+    ``standing`` is the position of the scheduler, from 0, and the number of schedulers. After a
+    loss, a request takes one of the best hosts at random, among more each time: the very best host
+    would be lost again.
     """
     place, schedulers = standing
     subset_size = max(settings.subset_size, 4**losses) if losses else settings.subset_size
@@ -51,8 +50,8 @@ def settings_for(settings, standing, losses):
 def own(weighers, hosts, rows, weights, request, settings):
     """Positions of the rows that this scheduler chooses among; None: all of them.
 
-    Only load is given up for it: where another host is preferred for anything else, such as
-    members of the same soft-affinity group, it is taken, whoever's it is.
+    Only a better load is given up for the own slice. A host that is preferred for any other
+    reason, such as members of the same soft-affinity group, is taken from any slice.
     """
     if settings.schedulers < 2 or len(rows) < 2:
         return None
@@ -67,7 +66,7 @@ def own(weighers, hosts, rows, weights, request, settings):
 
 
 def _slots(hosts, schedulers):
-    """The slice of each row: the same for every scheduler, whatever order it has the rows in."""
+    """The slice of each row: the same for every scheduler, independent of the order of rows."""
     return hosts.kept.get(
         ('slices', schedulers),
         lambda: np.array(
@@ -77,7 +76,7 @@ def _slots(hosts, schedulers):
 
 
 def _alike(weighers, hosts, pair, request):
-    """Whether two rows differ in load alone."""
+    """Whether two rows differ in load only."""
     for weigher in weighers:
         raw = None if weigher.load else weigher.raw(hosts, pair, request)
         if raw is not None and raw[0] != raw[1] and np.any(weigher.multiplier(hosts, pair)):

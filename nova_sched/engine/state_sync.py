@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Keeps the cluster and the store alike: every change that is not a decision goes to both through
-here."""
+"""Keeps the host state and the store consistent: applies every change that is not a decision to
+both."""
 
 import dataclasses
 import logging
@@ -27,8 +27,7 @@ LOG = logging.getLogger(__name__)
 
 
 class StateSync:
-    """What the engine knows, in step with what the store keeps. Its methods run in the loop
-    only."""
+    """Applies changes to the store and to the host state. Its methods run in the loop only."""
 
     def __init__(self, cluster, store, settings, clock, replica_sync=None):
         self._cluster = cluster
@@ -36,22 +35,22 @@ class StateSync:
         self._settings = settings
         self._clock = clock
         self._replica_sync = ReplicaSync(cluster) if replica_sync is None else replica_sync
-        self._lists = {}  # host -> instances, as the store has them from messages
+        self._lists = {}  # host -> instances, as stored from messages
 
     # From the store.
 
     def refresh(self):
-        """Take over all that others changed in the store."""
+        """Apply all changes of other schedulers in the store to the host state."""
         generations = {node.uuid: node.generation for node in self._cluster}
         self._take_over(self._store.changes(generations))
 
     def catch_up(self, nodes, seen):
-        """Take over what others did to these nodes and to the small tables, and these signs of
-        life."""
+        """Apply the stored state of these nodes and of the small tables, and the signs of life in
+        ``seen``."""
         self._take_over(dataclasses.replace(self._store.look(nodes), seen=seen))
 
     def heal(self):
-        """Take over what others told of, as far as it did not follow on what is known here."""
+        """Read the nodes of change events that did not follow on the host state."""
         self._replica_sync.look(self.catch_up)
 
     def _take_over(self, changes):
@@ -61,7 +60,8 @@ class StateSync:
             self._replace_aggregates(changes.aggregates)
         for uuid in changes.gone:
             self._cluster.remove(uuid)
-        # Lists from messages first: a report with a list knows better, and an old list is no news.
+        # Lists from messages first: a list in a report overrides them, and an unchanged list is
+        # skipped.
         for host, instances in (changes.instances or {}).items():
             if self._lists.get(host) != instances:
                 self._take_list(host, instances)
@@ -84,14 +84,15 @@ class StateSync:
             try:
                 self.adopt(facts)
             except Exception:
-                # One that cannot be understood, as another release may have written it, keeps no
-                # other out.
+                # A node that another release has written in an unknown form must not block the
+                # other nodes.
                 LOG.exception(
-                    'Node %s cannot be taken over from the store', facts.report.node_uuid
+                    'Node %s cannot be read from the store; its host state stays unchanged',
+                    facts.report.node_uuid,
                 )
 
     def adopt(self, facts):
-        """Make a node what the store says of it."""
+        """Replace the host state of a node by the state in the store."""
         twin = self._cluster.find(facts.report.host, facts.report.nodename)
         if twin is not None and twin.uuid != facts.report.node_uuid:
             self._cluster.remove(twin.uuid)
@@ -106,9 +107,10 @@ class StateSync:
         )
 
     def follow(self, outcome):
-        """Note what our own commit made of its claims and of the generations of their nodes.
+        """Record the outcome of this scheduler's commit: its claims, and the generations of their
+        nodes.
 
-        Where others came between, a refresh will look.
+        If commits of other schedulers came in between, a refresh reads the nodes.
         """
         for claim in outcome.claims:
             self._cluster.restamp(claim)
@@ -118,9 +120,10 @@ class StateSync:
                 node.generation = after
 
     def placement(self, claims, requests, releases=(), replaced=(), new=False, unplaced=False):
-        """The claims for the store: with the generations that their CPUs and devices were picked
-        at, and the policies of their groups. ``new`` and ``unplaced``: as in Placement."""
-        # What is taken over from a planned claim was not picked now: nobody else has it.
+        """The Placement for the store: the claims, the generations at which their CPUs and devices
+        were picked, and the policies of their server groups. ``new`` and ``unplaced``: as in
+        Placement."""
+        # Hardware of a planned claim was not picked now: no other claim has it.
         planned = [(claim.node_uuid, claim.parts) for claim in replaced if claim.state == PLANNED]
         picked = {
             claim.node_uuid
@@ -150,8 +153,8 @@ class StateSync:
         )
 
     def _entered_domains(self, requests, claims):
-        """For members of a top group that are not where they were planned: the fences that go up
-        round them, by token, and the serial that the group must be at."""
+        """For members of a group that are not on their planned hosts: the Fences of the exclusive
+        domains that they enter, by token, and the serial that the group must be at."""
         walls: dict = {}
         serial = None
         for request, claim in zip(requests, claims, strict=False):
@@ -162,7 +165,7 @@ class StateSync:
         return walls, serial
 
     def learn(self, outcomes):
-        """Take over the nodes that losers were wrong about."""
+        """Apply the stored state of the nodes that lost decisions had outdated."""
         for uuid in {uuid for outcome in outcomes for uuid in outcome.gone}:
             self._cluster.remove(uuid)
         self._adopt_all(
@@ -170,14 +173,15 @@ class StateSync:
         )
 
     def refenced(self, outcomes):
-        """Take over the nodes that commits of ours have brought behind fences."""
+        """Read the nodes that this scheduler's commits have added to exclusive domains."""
         nodes = sorted({uuid for outcome in outcomes for uuid in outcome.fences})
         if nodes:
             self._replica_sync.changed(nodes)
             self.catch_up(nodes, {})
 
     def look_again(self):
-        """Catch up with the store, if anything there is different; say whether it was."""
+        """Apply changes in the store, if it differs from the host state. Returns whether it
+        differed."""
         generations = {node.uuid: node.generation for node in self._cluster}
         if self._store.digest() == (
             len(generations),
@@ -188,12 +192,12 @@ class StateSync:
         return True
 
     def expire(self):
-        """End the claims that nobody confirmed in time."""
+        """End the claims that were not confirmed in time."""
         while ended := self._store.expire():
             self.dropped(ended, 'were never confirmed')
 
     def dropped(self, claims, why):
-        """Forget claims that the store has ended."""
+        """Remove claims that the store has ended from the host state."""
         for claim in claims:
             self._cluster.drop(claim)
         nodes = {claim.node_uuid for claim in claims}
@@ -217,14 +221,14 @@ class StateSync:
             raise errors.NodeOwned(report.nodename, 'host', why)
 
     def set_service(self, host, disabled, disabled_reason, forced_down, seen_s):
-        """Keep an operator's word on a host (None: as it was), and its last sign of life."""
+        """Store an operator's settings of a host (None: unchanged), and its last sign of life."""
         word = ServiceFacts(host, disabled, disabled_reason, forced_down, seen_s)
         self._cluster.set_service(**dataclasses.asdict(self._store.set_service(word)))
         self._replica_sync.tables_changed()
 
     def remove_node(self, host, nodename, since_s=math.inf):
-        """Forget a node and its claims. Raises NodeNotFound; Outdated for one that has come after
-        ``since_s``."""
+        """Remove a node and its claims. Raises NodeNotFound, and Outdated if the node has come
+        back after ``since_s``."""
         node = self.node(host, nodename)
         if not self._store.remove_node(node.uuid, since_s):
             self.catch_up([node.uuid], {})
@@ -237,7 +241,7 @@ class StateSync:
         self._replica_sync.changed([node.uuid])
 
     def node(self, host, nodename):
-        """The node, which may have come to another scheduler a moment ago. Raises NodeNotFound."""
+        """The node. One that is unknown here is read from the store. Raises NodeNotFound."""
         node = self._cluster.find(host, nodename)
         if node is None and self.look_again():
             node = self._cluster.find(host, nodename)
@@ -246,7 +250,7 @@ class StateSync:
         return node
 
     def nodes_of(self, host, claims=()):
-        """UUIDs of the host's nodes, those among them that are known only by these claims of the
+        """UUIDs of the host's nodes, including those that are known only by these claims of the
         store."""
         unknown = {
             claim.node_uuid for claim in claims if self._cluster.node(claim.node_uuid) is None
@@ -270,7 +274,8 @@ class StateSync:
         self.refence(moved)
 
     def refence(self, nodes):
-        """Read nodes whose fences this scheduler has changed, and warn of outsiders there."""
+        """Read nodes whose exclusive domains this scheduler has changed, and warn of outside
+        instances."""
         if nodes:
             before = outsiders.carried(self._cluster, nodes)
             self._replica_sync.changed(nodes)
@@ -278,15 +283,16 @@ class StateSync:
             outsiders.tell(self._cluster, self._store, before)
 
     def names(self, node_uuids):
-        """(host, nodename) of each node; empty names for one that left meanwhile."""
+        """(host, nodename) of each node; empty names for one that was removed in the meantime."""
         nodes = {uuid: self._cluster.node(uuid) for uuid in node_uuids}
         return {
             uuid: (node.host, node.nodename) if node else ('', '') for uuid, node in nodes.items()
         }
 
-    # Instances, as hosts' messages tell; without track_instances nobody listens to them.
+    # Instances, as messages of hosts report them. Without track_instances, these messages are
+    # ignored.
 
-    # Each was sent after ``since_s``: what has changed since then stays as it is.
+    # Each message was sent after ``since_s``: state that has changed since then is kept.
 
     def instances_added(self, host, uuids, since_s=math.inf):
         """The host has these instances now: their claims are confirmed."""
@@ -295,7 +301,7 @@ class StateSync:
             self._confirm(host, uuids, since_s)
 
     def instances_are(self, host, uuids, since_s=math.inf):
-        """The host has exactly these instances: confirmed claims of others end."""
+        """The host has exactly these instances: its confirmed claims of other instances end."""
         if self._settings().track_instances:
             listed = frozenset(uuids)
             self._tell(host, listed, since_s)
@@ -303,7 +309,7 @@ class StateSync:
             self._release_confirmed(host, lambda consumer: consumer not in listed, since_s)
 
     def instance_gone(self, host, uuid, since_s=math.inf):
-        """The host does not have the instance any more; a claim that still waits for it stays."""
+        """The host does not have the instance any more. A claim that is not confirmed stays."""
         if self._settings().track_instances:
             self._tell(host, self._cluster.told(host) - {uuid}, since_s)
             self._release_confirmed(host, lambda consumer: consumer == uuid, since_s)
@@ -329,15 +335,19 @@ class StateSync:
             self.caught_up_with(changed)
 
     def caught_up_with(self, claims):
-        """Take over the nodes of claims that the store has changed."""
+        """Read the nodes of claims that the store has changed."""
         if claims:
             nodes = sorted({claim.node_uuid for claim in claims})
             self._replica_sync.changed(nodes)
             self.catch_up(nodes, {})
 
     def _release_confirmed(self, host, gone, since_s):
-        keys = [claim.key for node in self._cluster.nodes_of(host) for claim in node.claims.values()
-                if claim.is_confirmed and gone(claim.consumer_uuid)]  # fmt: skip
+        keys = [
+            claim.key
+            for node in self._cluster.nodes_of(host)
+            for claim in node.claims.values()
+            if claim.is_confirmed and gone(claim.consumer_uuid)
+        ]
         if keys:
             ended = self._store.release(keys, absent=True, meant=Meant(since_s=since_s))
             self.dropped(ended, 'their node does not report any more')

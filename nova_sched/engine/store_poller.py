@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Looks at the store beside the loop, and brings the loop what others changed there."""
+"""Polls the store in parallel with the loop, and reports changes of other schedulers to the
+loop."""
 
 import logging
 import threading
@@ -22,21 +23,22 @@ from nova_sched.engine.membership import SIGN_S
 LOG = logging.getLogger(__name__)
 
 EXPIRE_INTERVAL_S = 30.0
-# Signs of life that other schedulers heard of are learnt this often, at least, and several times
-# before a host that gives none counts as down.
+# Signs of life that other schedulers received are read this often, at least, and several times
+# before a host without them counts as down.
 FULL_LOOK_S = 15.0
 LOOKS_BEFORE_DOWN = 4
-HEAL_S = 0.05  # nodes that others told of are read so often, at most
+HEAL_S = 0.05  # nodes of change events are read this often, at most
 
 
 class StorePoller:
-    """A thread that finds out which nodes others have changed, so that the loop need not look at
-    all of them.
+    """A thread that finds nodes that other schedulers have changed, so that the loop need not read
+    all.
 
-    ``tell`` runs a method of StateSync in the loop, by name. Nothing depends on how often this
-    happens: a claim is judged by the store, and a late look only means more lost races. ``also``
-    is done as often as overdue claims are ended, but here, beside the loop; and so is ``sign``,
-    every few seconds. While ``wake`` is set, others have told of nodes that must be read.
+    ``tell`` runs a method of StateSync in the loop, by name. Correctness does not depend on the
+    interval: the store validates claims, and a late poll only causes more lost commits. ``also``
+    runs as often as overdue claims are ended, but in this thread. ``sign`` runs in this thread
+    too, every few seconds. While ``wake`` is set, change events have named nodes that must be
+    read.
     """
 
     def __init__(
@@ -100,15 +102,15 @@ class StorePoller:
             self._away = False
         except errors.StoreUnavailable as error:
             if not self._away:
-                LOG.warning('%s; what other schedulers do is not seen until it does', error)
+                LOG.warning('%s; changes of other schedulers are not seen until it does', error)
             self._away = True
         except Exception:
             if not self._leaving.is_set():
-                LOG.exception('A look at the store failed; it is repeated')
+                LOG.exception('A poll of the store failed; it is repeated')
 
     def look(self):
-        """One look: the loop learns which nodes differ and who gave signs of life, and ends the
-        overdue."""
+        """One poll: the loop learns which nodes differ and which hosts gave signs of life, and
+        ends overdue claims."""
         before = self._known()
         if before <= self._store.digest() <= self._known() and time.monotonic() < self._next_full:
             self._tell('catch_up', [], {})
@@ -123,15 +125,15 @@ class StorePoller:
             self._also()
 
     def _known(self):
-        """Our own digest. Our commits raise it meanwhile, so what others did may hide until the
-        next look."""
+        """The digest of the host state. Commits of this scheduler raise it during the poll, so
+        changes of other schedulers may stay hidden until the next poll."""
         nodes = self._cluster.snapshot()
         return len(nodes), sum(node.generation or 0 for node in nodes)
 
     def _look_at_all(self):
         heads = self._store.heads()
-        # Read beside the loop that writes them: a node that changes just now is found stale, and
-        # read again.
+        # Read in parallel with the loop, which writes them: a node that changes at this moment is
+        # found stale, and read again.
         nodes = {node.uuid: node.generation for node in self._cluster.snapshot()}
         stale = [uuid for uuid, (generation, _) in heads.items() if nodes.get(uuid) != generation]
         stale += [uuid for uuid in nodes if uuid not in heads]

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Work on the store, done again until the store takes it."""
+"""Repeats work on the store until the store accepts it."""
 
 import logging
 
@@ -17,23 +17,24 @@ from nova_sched import errors
 
 LOG = logging.getLogger(__name__)
 
-# A transaction that others stop is made again this often, after a pause of up to as many times
-# that long.
+# A transaction that another one stops is attempted this often. The n-th pause is up to n times
+# that long, in seconds.
 BUSY, BUSY_PAUSE_S = 20, 0.002
 
 
 class StoreRetry:
-    """Waits for the store in the ``loop``, where a hurry ends it."""
+    """Waits for the store in the ``loop``; ``Loop.hurry`` ends the wait."""
 
     def __init__(self, loop, settings, random, figures):
         self._loop, self._settings, self._random, self._figures = loop, settings, random, figures
         self._away = False  # whether the database did not answer last time
 
     def until_done(self, work, *args):
-        """Do the store's work; while the database is away, say so, wait, and do it again.
+        """Run work on the store. While the database is down: log it, wait, and run the work again.
 
-        Who was stopped by a deadlock comes back at once, but not at the same moment as the other
-        one; after many times it gives up.
+        After a deadlock, the work is repeated after a short random pause, so that the same
+        transactions do not collide again. Raises StoreBusy after BUSY deadlocks, and
+        StoreUnavailable if the loop must not wait.
         """
         failures = busy = 0
         while True:
@@ -48,19 +49,16 @@ class StoreRetry:
                 self._figures.busy += 1
                 self._loop.pause(self._random.uniform(0, BUSY_PAUSE_S * busy))
             except errors.StoreUnavailable as error:
-                failures, busy = (
-                    failures + 1,
-                    0,
-                )  # how busy it was before it went away says nothing any more
+                failures, busy = failures + 1, 0  # deadlocks before the outage do not count
                 if failures == 1:
-                    continue  # a connection that had died of age
+                    continue  # a connection that had timed out
                 if self._loop.hurried:
                     raise
                 self._tell(error)
                 self._loop.pause(self._settings().retry_interval_s)
 
     def _tell(self, error):
-        """Say that the database went away, and that it is back: each once."""
+        """Log that the database is down, and that it answers again: each once."""
         if error is not None and not self._away:
             LOG.error('%s; requests wait until it does', error)
         elif error is None and self._away:

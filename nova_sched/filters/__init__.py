@@ -9,11 +9,11 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Filters: which hosts may take a request. One rule a file, each a mask over all hosts.
+"""Filters: which hosts may take a request. One rule per file, each a mask over all hosts.
 
 The contract: ``mask(hosts, request)`` returns a bool for each row, or True for no opinion. It
-reads the columns and the request, and nothing else but options. From it follow the methods that
-Nova calls on its filters, so every rule can be asked about one host state as well.
+reads only the columns, the request and options. The methods that Nova calls on its filters are
+derived from it, so every rule can also judge a single host state.
 """
 
 import numpy as np
@@ -25,8 +25,8 @@ from nova_sched.state.spec import SpecRequest
 class Filter:
     """Base of all filters.
 
-    ``run_filter_once_per_request``: of a request for several instances, only the first is asked
-    about. ``RUN_ON_REBUILD``: the rule also judges the one host of a rebuild check.
+    ``run_filter_once_per_request``: for a request for several instances, the rule runs for the
+    first one only. ``RUN_ON_REBUILD``: the rule also judges the one host of a rebuild check.
     ``KEPT_WHEN_FORCED``: it also judges a host that an operator names.
     """
 
@@ -39,44 +39,46 @@ class Filter:
         return type(self).__name__
 
     def mask(self, hosts, request):
-        """Bool for each row: may the host take the request? True: no opinion."""
+        """Returns a bool for each row: whether the host may take the request; True: no opinion."""
         raise NotImplementedError
 
     def depends_on(self, request):
-        """What the verdict depends on beside the hosts' lasting facts, as something hashable;
-        None: on more.
+        """Returns the hashable inputs of the verdict in addition to the hosts' lasting facts;
+        None: there are more inputs.
 
-        Lasting facts are aggregates, traits, texts such as the hypervisor's type, and which hosts
-        there are. While they stay, an equal value means an equal mask, which is then kept
+        Lasting facts are aggregates, traits, texts like the hypervisor's type, and the set of
+        hosts. While they stay, an equal value means an equal mask, which is then cached
         (``state.kept``).
         """
-        return None  # noqa: RET501 - the default answer of a question
+        return None  # noqa: RET501 - the default return value
 
     def why(self, hosts, request, rows):
-        """What these rows, which the rule refused, lack, for people; of several rows the nearest
-        miss.
+        """Returns a user-readable text on why the rule refused these rows; of several rows, the
+        nearest miss.
 
-        No host names: users read this. Empty: the rule's name says it all.
+        The text has no host names, because users read it. Empty: the rule's name is explanation
+        enough.
         """
         return ''
 
     def nearest(self, hosts, request, rows):
-        """Which of these rows came nearest to passing, where that can be told; else None."""
+        """Returns the row that came nearest to passing; None if the rule cannot compare rows."""
 
     def limits(self, hosts, request, row):
-        """What the compute node of a chosen row shall check again: SchedulerLimits' fields, by
-        name."""
+        """Returns the limits that the compute node of a chosen row checks again: SchedulerLimits'
+        fields, by name."""
         return {}
 
     def judge(self, hosts, request, rows):
-        """The mask of the surviving rows. A rule that must open each row overrides this."""
+        """Returns the mask of the surviving rows. A rule that must read each row separately
+        overrides this."""
         verdict = self.mask(hosts, request)
         return verdict if verdict is True else verdict[rows]
 
-    # Nova's face.
+    # Nova's filter interface.
 
     def host_passes(self, host_state, filter_properties):
-        """Whether one Nova-like host state passes for a RequestSpec."""
+        """Returns whether one Nova-like host state passes for a RequestSpec."""
         return bool(np.all(self.mask(OneHost(host_state), SpecRequest(filter_properties))))
 
     def _filter_one(self, obj, spec_obj):
@@ -85,16 +87,16 @@ class Filter:
         return self.host_passes(obj, spec_obj)
 
     def filter_all(self, filter_obj_list, spec_obj):
-        """Those of the host states that pass."""
+        """Returns the host states that pass."""
         return (one for one in filter_obj_list if self._filter_one(one, spec_obj))
 
     def run_filter_for_index(self, index):
-        """Whether the rule is asked for the instance at this place of a request."""
+        """Returns whether the rule runs for the instance at this index of a request."""
         return not (self.run_filter_once_per_request and index > 0)
 
 
 class RowFilter(Filter):
-    """A rule that must look at each host by itself: asked about the surviving rows only."""
+    """A rule that must read each host separately: it runs on the surviving rows only."""
 
     def passes(self, host_state, request):
         raise NotImplementedError

@@ -18,8 +18,8 @@ from nova_sched.state.aggregates import values
 
 
 def isolating(request):
-    """The image properties, as text, that aggregates may be for: those that are set, and not off
-    or 0."""
+    """Returns the image properties, as text, that aggregates may be restricted to: all that are
+    set, except off and 0."""
     options = CONF.filter_scheduler
     namespace = options.aggregate_image_properties_isolation_namespace
     prefix = (
@@ -33,10 +33,9 @@ def isolating(request):
 
 
 class AggregateImagePropertiesIsolation(Filter):
-    """Image properties are what the host's aggregates are for, as far as these have metadata of
-    their names.
+    """Image properties match the metadata of the host's aggregates that have the same names.
 
-    A property that is not set, off or 0 goes anywhere.
+    A property that is not set, off or 0 matches any host.
     """
 
     run_filter_once_per_request = True
@@ -66,5 +65,5 @@ class AggregateImagePropertiesIsolation(Filter):
 
 
 def admits(name, text):
-    """Whether a host's aggregates take images with that property."""
+    """Returns whether a host's aggregates accept images with that property."""
     return lambda aggregates: text in (values(aggregates, name) or {text})

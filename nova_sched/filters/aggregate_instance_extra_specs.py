@@ -24,20 +24,20 @@ SCOPE = 'aggregate_instance_extra_specs'
 
 
 class Wanted(NamedTuple):
-    """One extra spec about aggregates: the metadata key, and what is asked of its values."""
+    """One extra spec about aggregates: the metadata key, and the condition on its values."""
 
     spec: str
     key: str
     text: str
 
     def met_by(self, aggregates):
-        """Whether any value that a host's aggregates have is what is asked."""
+        """Returns whether any value in a host's aggregates meets the condition."""
         return any(matches(value, self.text, self.spec) for value in values(aggregates, self.key))
 
 
 def wanted(request):
-    """The extra specs about aggregates: of the scope `aggregate_instance_extra_specs`, or without
-    a scope."""
+    """Yields the extra specs about aggregates: of the scope `aggregate_instance_extra_specs`, or
+    without a scope."""
     for spec, text in request.extra_specs.items():
         scope, colon, key = spec.partition(':')
         if not colon:
@@ -47,10 +47,10 @@ def wanted(request):
 
 
 class AggregateInstanceExtraSpecsFilter(Filter):
-    """The metadata of the host's aggregates are what the flavor's extra specs ask for.
+    """The metadata of the host's aggregates meets the flavor's extra specs.
 
-    Every extra spec without a scope counts, whatever it is about: a host whose aggregates have no
-    such key is refused.
+    Every extra spec without a scope counts, even if it is about something else: a host whose
+    aggregates have no such key is refused.
     """
 
     run_filter_once_per_request = True
@@ -76,7 +76,7 @@ class AggregateInstanceExtraSpecsFilter(Filter):
 
 
 def _there(one, aggregates, slots):
-    """What the aggregates of the hosts that fall short have instead."""
+    """Returns the values that the aggregates of the refused hosts have instead."""
     found = {value for some in aggregates.distinct(slots) if not one.met_by(some)
              for value in values(some, one.key)}  # fmt: skip
     return f'aggregates have {listed(found)}' if found else 'no aggregate has it'

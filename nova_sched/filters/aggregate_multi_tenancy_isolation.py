@@ -19,15 +19,15 @@ PREFIX = 'filter_tenant_id'
 
 
 def tenants(aggregates):
-    """The projects that a host's aggregates are for; empty: for all."""
+    """Returns the projects that a host's aggregates are restricted to; empty: all projects."""
     return {project for aggregate in aggregates for key, text in aggregate.metadata.items()
             if key.startswith(PREFIX) for project in split(text)}  # fmt: skip
 
 
 class AggregateMultiTenancyIsolation(Filter):
-    """The project is among those that the host's aggregates are for, if they are for any.
+    """The project is among those that the host's aggregates are restricted to, if any.
 
-    The projects stand in metadata whose keys start with filter_tenant_id.
+    The projects are in metadata whose keys start with filter_tenant_id.
     """
 
     run_filter_once_per_request = True

@@ -19,8 +19,7 @@ KEY = 'instance_type'
 
 
 class AggregateTypeAffinityFilter(Filter):
-    """The flavor is one that the host's aggregates name in their metadata instance_type, if they
-    name any."""
+    """The flavor is in the metadata instance_type of the host's aggregates, if they have it."""
 
     run_filter_once_per_request = True
 
@@ -39,4 +38,7 @@ class AggregateTypeAffinityFilter(Filter):
         named = {name for found in hosts.aggregates.distinct(hosts.aggregate_set[rows])
                  for name in values(found, KEY)}  # fmt: skip
         whose = 'the host' if len(rows) == 1 else f'{len(rows)} hosts'
-        return f'flavor {request.flavor_name} asked, the aggregates of {whose} are for {listed(named)}'
+        return (
+            f'flavor {request.flavor_name} asked, '
+            f'the aggregates of {whose} are for {listed(named)}'
+        )

@@ -17,7 +17,7 @@ from nova_sched.filters.requested_zone import outside
 
 
 class AvailabilityZoneFilter(Filter):
-    """The host is in the zone asked for; hosts without a zone are in default_availability_zone."""
+    """The host is in the requested zone; hosts without a zone are in default_availability_zone."""
 
     run_filter_once_per_request = True
 

@@ -9,8 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""ChildProviders, always on: what Placement's nested providers and groups of resources do for
-Nova."""
+"""ChildProviders, always on: the equivalent of Placement's nested providers and request groups."""
 
 import collections
 import itertools
@@ -21,7 +20,7 @@ from nova_sched.filters import Filter
 from nova_sched.hardware import providers
 from nova_sched.state import demand
 
-MOST_OPENED = 100  # nodes that an explanation looks into
+MOST_OPENED = 100  # nodes that an explanation examines at most
 MOST_KINDS = 2**16
 
 
@@ -30,8 +29,8 @@ class ChildProviders(Filter):
     itself.
 
     The provider has all of the group's resources free, its required traits and none of the
-    forbidden ones. With group_policy isolate, each group has a provider of its own. Of a resource
-    class outside of groups that only devices have, one device gives the whole amount.
+    forbidden ones. With group_policy isolate, each group has a separate provider. If only devices
+    have a resource class outside of groups, one device gives the whole amount.
     """
 
     def mask(self, hosts, request):
@@ -56,8 +55,8 @@ class ChildProviders(Filter):
         return bool(request.groups) or not hosts.child_classes.isdisjoint(request.resources)
 
     def _takes(self, hosts, request, asked, rows):
-        """Rows that take what is asked: by their devices, by the node itself, or by both
-        together."""
+        """Returns which rows can meet the request: by their devices, by the node itself, or by
+        both together."""
         if any(group.in_tree for group in asked.groups):
             return self._opened(hosts, request, rows)
         question = self.name, asked.anonymous
@@ -66,7 +65,7 @@ class ChildProviders(Filter):
         by_itself = _any_of(hosts.has_class, names, rows) & ~fits
         if not by_itself.any():
             return fits
-        # Devices that have nothing of what the groups ask for are no help.
+        # Devices that have none of the groups' resource classes do not help.
         helped = by_itself & _any_of(hosts.has_below, names, rows)
         if asked.loose or not all(group.resources for group in asked.groups):
             helped = by_itself
@@ -77,7 +76,7 @@ class ChildProviders(Filter):
 
     @staticmethod
     def _opened(hosts, request, rows):
-        """The same for nodes that are looked into one by one."""
+        """Returns the same for nodes that are examined one by one."""
         found = (_fits(*hosts.below(row, request)) for row in rows)
         return np.fromiter(found, dtype=bool, count=len(rows))
 
@@ -87,14 +86,15 @@ def _fits(tree, asked):
 
 
 def _any_of(question, names, rows):
-    """Which of the rows answer the question with yes for one of the names."""
+    """Returns which of the rows satisfy the predicate for at least one of the names."""
     return np.logical_or.reduce(
         [question(name)[rows] for name in names] or [np.zeros(len(rows), dtype=bool)]
     )
 
 
 def _alike(hosts, request, rows):
-    """Rows that are asked for the same: (places among the rows, what is asked of them)."""
+    """Yields sets of rows that need the same from child providers: (positions among the rows, the
+    request)."""
     loose = [name for name in request.resources if name in hosts.child_classes]
     columns = [~hosts.has_class(name)[rows] & hosts.has_below(name)[rows] for name in loose]
     traits = sorted(request.required_traits) if loose else []
@@ -104,9 +104,7 @@ def _alike(hosts, request, rows):
     kinds = np.zeros(len(rows), dtype=np.int64)
     for column in columns:
         kinds = 2 * kinds + column
-        if (
-            kinds.max(initial=0) > MOST_KINDS
-        ):  # small numbers again, so that any number of columns fits
+        if kinds.max(initial=0) > MOST_KINDS:  # renumber, so that any number of columns fits
             kinds = np.unique(kinds, return_inverse=True)[1]
     for kind in np.flatnonzero(np.bincount(kinds)):
         places = np.flatnonzero(kinds == kind)
@@ -117,7 +115,7 @@ def _alike(hosts, request, rows):
 
 
 def _node_takes(hosts, request, asked):
-    """Nodes that meet every group by themselves, which have no devices."""
+    """Returns the nodes that meet every group themselves; only valid for nodes without devices."""
     if asked.isolate and len(asked.groups) > 1:
         return hosts.everywhere(False)
     sums, fits = collections.Counter(request.resources), hosts.everywhere(True)

@@ -18,7 +18,7 @@ from nova_sched.filters import Filter, reasons
 
 
 class ComputeFilter(Filter):
-    """The compute service is switched on, not forced down, and was seen within service_down_time
+    """The compute service is enabled, not forced down, and reported within service_down_time
     seconds."""
 
     run_filter_once_per_request = True
@@ -28,7 +28,7 @@ class ComputeFilter(Filter):
         up = hosts.seen_s >= hosts.now_s - patience_s
         up &= (
             hosts.seen_s <= hosts.now_s + patience_s
-        )  # a clock that runs ahead is as wrong as a late report
+        )  # a clock that is ahead is as wrong as a late report
         up &= ~(hosts.disabled | hosts.forced_down)
         return up
 

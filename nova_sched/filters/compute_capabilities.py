@@ -28,11 +28,11 @@ ADDRESS_BITS_PATH = f'{SCOPE}:cpu_info:maxphysaddr:bits'
 
 
 class Capability(NamedTuple):
-    """One extra spec about the host: an attribute, the path inside it, and what is asked of what
-    is there.
+    """One extra spec about the host: an attribute, the path inside it, and the condition on the
+    value.
 
-    ``scoped``: the key says that it is about the host; without that, only hosts that have the
-    attribute are judged by it.
+    ``scoped``: the key states that it is about the host. Without a scope, it judges only hosts
+    that have the attribute.
     """
 
     key: str
@@ -42,13 +42,13 @@ class Capability(NamedTuple):
     scoped: bool
 
     def met_by(self, value):
-        """Whether an attribute's value, walked down the path, is what is asked."""
+        """Returns whether the value at the path inside an attribute meets the condition."""
         found = walk(value, self.path)
         return found is not None and matches(str(found), self.text, self.key)
 
 
 def capabilities(extra_specs):
-    """The extra specs that may be about the host: of the scope `capabilities`, or without a
+    """Yields the extra specs that may be about the host: of the scope `capabilities`, or without a
     scope."""
     specs = dict(extra_specs)
     if ADDRESS_BITS in specs:
@@ -62,8 +62,8 @@ def capabilities(extra_specs):
 
 
 def walk(value, path):
-    """What is found step by step from a value; text on the way is JSON. None: a step leads
-    nowhere."""
+    """Returns the value at a path, step by step; intermediate text is JSON. None: a step does not
+    exist."""
     for step in path:
         if isinstance(value, str):
             try:
@@ -77,11 +77,11 @@ def walk(value, path):
 
 
 class ComputeCapabilitiesFilter(Filter):
-    """The host's attributes and stats are what the flavor's extra specs ask for.
+    """The host's attributes and stats meet the flavor's extra specs.
 
     `capabilities:cpu_info:topology:cores` names the attribute and the path inside its JSON text;
     `hw:maxphysaddr_bits` is short for a path. A key without a scope counts where a host has an
-    attribute or a stat of that name; keys of any other scope are not about the host.
+    attribute or a stat of that name. Keys of any other scope are not about the host.
     """
 
     run_filter_once_per_request = True
@@ -111,8 +111,10 @@ class ComputeCapabilitiesFilter(Filter):
                 if missing := np.count_nonzero(~met[rows]):
                     asked = f'extra spec {capability.key} asks for {capability.text!r}'
                     found.append((missing, f'{asked}, {_elsewhere(met, rows)}'))
-        return '; '.join(text if number == len(rows) else f'{text} ({reasons.count(number, "host")} not)'
-                         for number, text in found)  # fmt: skip
+        return '; '.join(
+            text if number == len(rows) else f'{text} ({reasons.count(number, "host")} not)'
+            for number, text in found
+        )
 
 
 def _elsewhere(met, rows):

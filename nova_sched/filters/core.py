@@ -18,11 +18,11 @@ from nova_sched.objects.claim import VCPU
 class CoreFilter(Filter):
     """Free vCPUs (allocation ratio applied) cover the flavor, and so do the host's CPUs.
 
-    A host that tells no number of CPUs passes.
+    A host that does not report its number of CPUs passes.
     """
 
     def ratio(self, hosts):
-        """The allocation ratio of each row."""
+        """Returns the allocation ratio of each row."""
         return hosts.cpu_allocation_ratio
 
     def mask(self, hosts, request):

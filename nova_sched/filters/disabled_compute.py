@@ -9,13 +9,13 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""DisabledCompute, always on: what Placement's trait COMPUTE_STATUS_DISABLED does for Nova."""
+"""DisabledCompute, always on: the equivalent of Placement's trait COMPUTE_STATUS_DISABLED."""
 
 from nova_sched.filters import Filter, reasons
 
 
 class DisabledCompute(Filter):
-    """The compute service is not switched off; whether it is alive is ComputeFilter's question."""
+    """The compute service is not disabled; ComputeFilter checks whether it is alive."""
 
     run_filter_once_per_request = True
 

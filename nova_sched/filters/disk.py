@@ -23,11 +23,11 @@ class DiskFilter(Filter):
     """Free disk (MiB, allocation ratio applied) covers root, ephemeral and swap, and so does the
     disk's size.
 
-    The root disk of an instance that boots from a volume needs nothing.
+    The root disk of an instance that boots from a volume needs no space.
     """
 
     def ratio(self, hosts):
-        """The allocation ratio of each row."""
+        """Returns the allocation ratio of each row."""
         return hosts.disk_allocation_ratio
 
     def mask(self, hosts, request):
@@ -44,7 +44,7 @@ class DiskFilter(Filter):
         return reasons.nearest(rows, self._dimension(hosts, request, rows))
 
     def _dimension(self, hosts, request, rows):
-        """In GiB: what is asked, what the rows have left, and how large they are."""
+        """Returns in GiB: the requested disk, the free disk of the rows, and their total disk."""
         total = hosts.total_usable_disk_gb[rows]
         used = total - hosts.free_disk_mb[rows] / 1024
         return asked_mb(request) / 1024, total * self.ratio(hosts)[rows] - used, total

@@ -9,14 +9,13 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""ExclusiveDomain, always on: hosts that a top group has for itself are closed to everybody
-else."""
+"""ExclusiveDomain, always on: only members of a top group may use its exclusive hosts."""
 
 from nova_sched.filters import Filter, reasons
 
 
 class ExclusiveDomain(Filter):
-    """Of each policy that makes the host part of an exclusive domain, the request is a member."""
+    """The request is a member of each policy that has the host in an exclusive domain."""
 
     def mask(self, hosts, request):
         return hosts.open_to(request.fences)

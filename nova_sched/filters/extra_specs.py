@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What an extra spec asks of a host's value: the operator grammar.
+"""The condition of an extra spec on a host's value: the operator grammar.
 
 The first word is the operator, the words after it are its arguments:
 
@@ -19,7 +19,7 @@ The first word is the operator, the words after it are its arguments:
     <all-in>                       the value contains every word
     <or> a <or> b                  the value is one of the words
 
-A text that starts with none of these must be equal to the value, blanks and all.
+A text that starts with none of these must be equal to the value, including blanks.
 """
 
 import operator
@@ -48,11 +48,11 @@ OPERATORS = frozenset([*NUMBERS, *TEXTS, ALL, ANY])
 
 
 def matches(value, text, key):
-    """Whether a host's value (text, or None for no value) is what the extra spec ``key`` asks with
-    ``text``.
+    """Returns whether a host's value (text, or None for no value) meets the condition ``text`` of
+    the extra spec ``key``.
 
-    A value that is no number is never what a number asks for. Raises InvalidRequest for an extra
-    spec that no value could be held against.
+    A value that is not a number never meets a numeric condition. Raises InvalidRequest for an
+    extra spec that cannot be compared with any value.
     """
     word, *words = text.split() or ['']
     if word not in OPERATORS:

@@ -19,7 +19,7 @@ from nova_sched.filters import Filter
 
 
 class ForeignFilter(Filter):
-    """A Nova filter object in our chain: asked about each surviving host state, with the
+    """A Nova filter object in the filter chain: called for each surviving host state with the
     RequestSpec."""
 
     def __init__(self, nova_filter):
@@ -28,7 +28,7 @@ class ForeignFilter(Filter):
             nova_filter, 'run_filter_once_per_request', False
         )
         self.RUN_ON_REBUILD = getattr(nova_filter, 'RUN_ON_REBUILD', False)
-        # Very old filters have a method for all hosts only.
+        # Very old filters only have a method for all hosts.
         self._whole_list = not hasattr(nova_filter, 'host_passes')
 
     @property
@@ -52,6 +52,7 @@ class ForeignFilter(Filter):
 
 
 def adopt(made):
-    """A filter of ours as it is; one that was written for Nova, wrapped."""
+    """Returns a filter of this project unchanged, and a filter that was written for Nova
+    wrapped."""
     rule = made() if inspect.isclass(made) else made
     return rule if isinstance(rule, Filter) else ForeignFilter(rule)

@@ -9,15 +9,14 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""ImageMetadata, always on where [scheduler] image_metadata_prefilter says so."""
+"""ImageMetadata, always on if [scheduler] image_metadata_prefilter is set."""
 
 from nova_sched.conf import CONF
 from nova_sched.filters import Filter, image_traits
 
 
 class ImageMetadata(Filter):
-    """The host has what the image's properties ask for: architecture, buses, models of video and
-    network.
+    """The host supports the image's properties: architecture, buses, models of video and network.
 
     Each property has a trait for each of its values; see image_traits.
     """

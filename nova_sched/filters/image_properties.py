@@ -33,7 +33,7 @@ READ = (*WORDS, 'img_hv_requested_version', 'hw_maxphysaddr_bits')
 
 
 def wanted(properties):
-    """The words that one triple (architecture, hypervisor type, VM mode) of the host must
+    """Returns the values that one triple (architecture, hypervisor type, VM mode) of the host must
     contain."""
     asked = {
         'hw_architecture': CONF.filter_scheduler.image_properties_default_architecture,
@@ -50,8 +50,8 @@ def _canonical(name, word):
 
 
 def _satisfying(column, text):
-    """Which versions (2001000 is 2.1.0, 0 is unknown and does) satisfy a text such as `>=2.0,
-    <3.0`."""
+    """Returns which versions (2001000 is 2.1.0; 0 is unknown and passes) satisfy a text like
+    `>=2.0, <3.0`."""
     try:
         predicate = versionutils.VersionPredicate(text)
     except ValueError as error:
@@ -67,8 +67,8 @@ def _satisfying(column, text):
 
 
 def _reaches(cpu_info, bits):
-    """Whether guests may have physical addresses of that many bits; a host that does not tell
-    may."""
+    """Returns whether guests may have physical addresses of that many bits; true if the host does
+    not report it."""
     there = walk(cpu_info, ('maxphysaddr', 'bits'))
     return not isinstance(there, int) or there >= bits
 
@@ -77,8 +77,8 @@ class ImagePropertiesFilter(Filter):
     """The hypervisor can run the image.
 
     One of the host's supported triples has the image's architecture, hypervisor type and VM mode,
-    as far as they are set; then the hypervisor's version is what the image asks for, and so are
-    the bits of a physical address. An image that sets none of the three runs anywhere.
+    as far as they are set. The hypervisor's version and its physical address bits meet the image's
+    conditions. An image that sets none of the three runs anywhere.
     """
 
     run_filter_once_per_request = True
@@ -131,14 +131,14 @@ def _here(rows):
 
 
 def _supported(hosts, rows):
-    """What the hosts run instead."""
+    """Returns the guests that the hosts support instead."""
     triples = {triple for slot in set(hosts.supported_instances[rows].tolist())
                for triple in hosts.interned['supported_instances'].values[slot] or ()}  # fmt: skip
     if not triples:
         return (
-            'the host does not tell what it runs'
+            'the host reports no supported guest types'
             if len(rows) == 1
-            else 'these hosts do not tell what they run'
+            else 'these hosts report no supported guest types'
         )
     runs = 'the host runs' if len(rows) == 1 else 'these hosts run'
     return f'{runs} {reasons.listed(" ".join(map(str, triple)) for triple in triples)}'

@@ -9,20 +9,21 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Which traits an image needs of its host, for the rules that options switch on."""
+"""The traits that an image requires of its host, for the rules that options enable."""
 
 import types
 
-# Image property: what its trait begins with, and the values that have one. The traits of virtual
-# IOMMUs are called otherwise than Nova expects, so that property never has one: any of its values
-# leaves out the traits of all properties.
+# Image property: the prefix of its trait, and the values that have one. The traits of virtual
+# IOMMUs have other names than Nova expects, so that property never has a trait. Any value of it
+# drops the traits of all properties.
 OF_PROPERTIES = types.MappingProxyType(
     {
         'hw_architecture': (
             'HW_ARCH',
-            'ALPHA ARMV6 ARMV7 ARMV7B AARCH64 CRIS I686 IA64 LM32 M68K MICROBLAZE MICROBLAZEEL MIPS MIPSEL '
-            'MIPS64 MIPS64EL OPENRISC PARISC PARISC64 PPC PPCLE PPC64 PPC64LE PPCEMB S390 S390X SH4 SH4EB '
-            'SPARC SPARC64 UNICORE32 X86_64 XTENSA XTENSAEB'.split(),
+            'ALPHA ARMV6 ARMV7 ARMV7B AARCH64 CRIS I686 IA64 LM32 M68K MICROBLAZE '
+            'MICROBLAZEEL MIPS MIPSEL MIPS64 MIPS64EL OPENRISC PARISC PARISC64 PPC PPCLE PPC64 '
+            'PPC64LE PPCEMB S390 S390X SH4 SH4EB SPARC SPARC64 UNICORE32 X86_64 '
+            'XTENSA XTENSAEB'.split(),
         ),
         'hw_emulation_architecture': (
             'COMPUTE_ARCH',
@@ -39,8 +40,8 @@ OF_PROPERTIES = types.MappingProxyType(
         ),
         'hw_vif_model': (
             'COMPUTE_NET_VIF_MODEL',
-            'E1000 E1000E IGB LAN9118 NETFRONT NE2K_PCI PCNET RTL8139 SPAPR_VLAN SRIOV VIRTIO VMXNET '
-            'VMXNET3'.split(),
+            'E1000 E1000E IGB LAN9118 NETFRONT NE2K_PCI PCNET RTL8139 SPAPR_VLAN SRIOV VIRTIO '
+            'VMXNET VMXNET3'.split(),
         ),
         'hw_viommu_model': ('COMPUTE_VIOMMU', ()),
     }
@@ -49,13 +50,14 @@ FORMATS = frozenset('AKI AMI ARI ISO PLOOP QCOW2 RAW VDI VHD VHDX VMDK'.split())
 
 
 def of_format(disk_format):
-    """The trait of hosts that can run images of a disk format; None: there is none to ask for."""
+    """Returns the trait of hosts that can run images of a disk format; None: the format has no
+    trait."""
     word = (disk_format or '').upper()
     return f'COMPUTE_IMAGE_TYPE_{word}' if word in FORMATS else None
 
 
 def of_properties(properties):
-    """The traits of hosts that have what an image's properties ask for; none if one of them is
+    """Returns the traits that an image's properties require of a host; none if one property is
     unknown."""
     found = set()
     for name, (prefix, words) in OF_PROPERTIES.items():
@@ -68,7 +70,7 @@ def of_properties(properties):
 
 
 def mask(hosts, traits):
-    """Rows with all of the traits."""
+    """Returns which rows have all of the traits."""
     fits = True
     for trait in traits:
         fits = fits & hosts.has_trait(trait)
@@ -76,6 +78,6 @@ def mask(hosts, traits):
 
 
 def why(hosts, traits, rows):
-    """Which of the traits the rows lack."""
+    """Returns a text with the traits that the rows lack."""
     missing = [trait for trait in sorted(traits) if not hosts.has_trait(trait)[rows].all()]
     return f'{"the host lacks" if len(rows) == 1 else "these hosts lack"} {", ".join(missing)}'

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""ImageTypeSupport, always on where [scheduler] query_placement_for_image_type_support says so."""
+"""ImageTypeSupport, always on if [scheduler] query_placement_for_image_type_support is set."""
 
 from nova_sched.conf import CONF
 from nova_sched.filters import Filter, image_traits

@@ -18,17 +18,18 @@ from nova_sched.filters import Filter
 
 
 def least_over(rows, column, limit):
-    """The row that is nearest to being below its limit, what it has, and the limit."""
+    """Returns the row that is nearest to being below its limit, its value, and the limit."""
     limits = np.broadcast_to(limit, column.shape)[rows]
     at = int((column[rows] - limits).argmin())
     return rows[at], int(column[rows[at]]), int(limits[at])
 
 
 class IoOpsFilter(Filter):
-    """Fewer builds, resizes, snapshots and the like run on the host than max_io_ops_per_host."""
+    """The host runs fewer builds, resizes, snapshots and similar operations than
+    max_io_ops_per_host."""
 
     def limit(self, hosts):
-        """The number that a host must stay below: one for all, or one for each row."""
+        """Returns the limit that a host must stay below: one number, or one for each row."""
         return CONF.filter_scheduler.max_io_ops_per_host
 
     def mask(self, hosts, request):

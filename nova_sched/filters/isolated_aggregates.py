@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""IsolatedAggregates, always on where [scheduler] enable_isolated_aggregate_filtering says so."""
+"""IsolatedAggregates, always on if [scheduler] enable_isolated_aggregate_filtering is set."""
 
 from nova_sched.conf import CONF
 from nova_sched.filters import Filter, reasons
@@ -19,10 +19,10 @@ PREFIX, REQUIRED = 'trait:', 'required'
 
 
 class IsolatedAggregates(Filter):
-    """The request requires every trait that the host's aggregates are kept for.
+    """The request requires every trait that the host's aggregates are reserved for.
 
-    An aggregate is kept for a trait by metadata `trait:NAME=required`. Traits are those of flavor,
-    image, ports and devices, whether in a group or not.
+    An aggregate is reserved for a trait by metadata `trait:NAME=required`. Traits of flavor,
+    image, ports and devices count, inside and outside of groups.
     """
 
     run_filter_once_per_request = True
@@ -45,7 +45,7 @@ class IsolatedAggregates(Filter):
 
 
 def kept_for(aggregates):
-    """Traits that these aggregates are kept for."""
+    """Returns the traits that these aggregates are reserved for."""
     found = (pair for aggregate in aggregates for pair in aggregate.metadata.items())
     return {
         key.removeprefix(PREFIX)
@@ -55,6 +55,6 @@ def kept_for(aggregates):
 
 
 def all_required(request):
-    """Every trait that the request requires of some provider."""
+    """Returns every trait that the request requires of some provider."""
     threads = {HYPERTHREADING} if request.sibling_threads else set()
     return request.required_traits.union(threads, *(group.required for group in request.groups))

@@ -17,14 +17,15 @@ from nova_sched.filters.reasons import count
 
 
 def isolated(request):
-    """Whether the image is one of isolated_images; a request without an image has none of them."""
+    """Returns whether the image is one of isolated_images; false for a request without an
+    image."""
     return request.image_id in CONF.filter_scheduler.isolated_images
 
 
 class IsolatedHostsFilter(Filter):
     """Images of isolated_images run on isolated_hosts only.
 
-    With restrict_isolated_hosts_to_isolated_images, these hosts run nothing else.
+    With restrict_isolated_hosts_to_isolated_images, these hosts run no other images.
     """
 
     run_filter_once_per_request = True

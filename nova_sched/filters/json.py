@@ -25,20 +25,21 @@ from nova_sched.filters import Filter
 from nova_sched.filters.reasons import listed
 from nova_sched.state.host_state import ATTRIBUTES, NUMBERS
 
-MOST_TERMS = 250  # of one query: each of them may cost a look at every host
+MOST_TERMS = 250  # of one query: each term may need the values of every host
 ALL, ANY = 'and', 'or'
 
 
 class Column(NamedTuple):
-    """One value of each row: the values, and for each row the place of its own; None: all have the
-    first."""
+    """The values of an expression on all rows: the distinct values, and for each row its index
+    into them; None: every row has the first value."""
 
     values: list
     places: np.ndarray | None = None
 
 
 def _compared(relation):
-    """Whether the first of the values relates so to each of the others; false without others."""
+    """Returns a function: whether the first value has the relation to each of the remaining ones;
+    false if there are none."""
 
     def holds(values):
         found = [relation(values[0], other) for other in values[1:]]
@@ -47,8 +48,8 @@ def _compared(relation):
     return holds
 
 
-# What an operator makes of its arguments, of which None is left out. The result of `not` is a
-# list, and to the operators around it a list is true if there is anything in it.
+# The result of an operator on its arguments, without those that are None. The result of `not` is a
+# list. The operators around it treat a list as true if any element is true.
 OPERATORS: dict[str, Callable[[list], Any]] = {
     '=': _compared(operator.eq),
     '<': _compared(operator.lt),
@@ -65,20 +66,19 @@ def _refusal(why):
 
 
 def read(text):
-    """The query as plain values; empty for none. Raises InvalidRequest."""
+    """Returns the query as plain values; empty if there is none. Raises InvalidRequest."""
     try:
         query = json.loads(text) if text else []
     except (TypeError, ValueError, RecursionError) as error:
         raise _refusal(f'it is no JSON: {error}') from None
-    # A text is the list of its characters, as Nova takes it.
+    # A text is the list of its characters, as in Nova.
     if query and not isinstance(query, list | str):
         raise _refusal('it is no list')
     return query or []
 
 
 class Judgement:
-    """What a query and its parts come to on every host; values that hosts share are judged
-    once."""
+    """Evaluates a query and its terms on every host; values that hosts share are judged once."""
 
     def __init__(self, hosts):
         self._hosts = hosts
@@ -86,13 +86,14 @@ class Judgement:
         self._known: dict[str, Column] = {}
 
     def holds(self, query):
-        """Bool for each row. A list is true if anything in it is. Raises InvalidRequest."""
+        """Returns a bool for each row. A list is true if any element is true. Raises
+        InvalidRequest."""
         return self._rows(
             self._apply, query, lambda value: any(value) if isinstance(value, list) else value
         )
 
     def holds_within(self, term):
-        """The same for a term of an `and`, which is true if it comes to nothing."""
+        """Returns the same for a term of an `and`, which is true if it has no value."""
         return self._rows(self._column, term, lambda value: value is None or bool(value))
 
     def _rows(self, judge, term, truth):
@@ -118,7 +119,7 @@ class Judgement:
         return Column([None if term == '' else term])
 
     def _attribute(self, term):
-        """`$name`, or `$name.key` where the attribute is a mapping."""
+        """Returns the column of `$name`, or of `$name.key` if the attribute is a mapping."""
         name, *path = term[1:].split('.')
         values, places = self._hosts.values(name)
         for key in path:
@@ -139,8 +140,8 @@ class Judgement:
         return self._judged(OPERATORS[name], columns)
 
     def _judged(self, rule, columns):
-        """The rule's results: over the values of the one column that varies, or over rows if
-        several do."""
+        """Returns the rule's results: over the values of the one column that varies, or over rows
+        if several do."""
         varying = {id(column): column for column in columns if column.places is not None}
         if not varying:
             return Column(
@@ -175,7 +176,7 @@ def _spread(column, by_row):
 
 
 def _joined(columns, want_all):
-    """Whether all of the columns, or any, are true; one that comes to nothing decides nothing."""
+    """Returns whether all of the columns, or any, are true; a term without a value is ignored."""
     truths = []
     for values, places in columns:
         found = np.array(
@@ -189,12 +190,12 @@ def _joined(columns, want_all):
 
 
 class JsonFilter(Filter):
-    """The host is what the hint `query` asks for, in JSON: `[">=", "$free_ram_mb", 1024]`.
+    """The host meets the hint `query`, in JSON: `[">=", "$free_ram_mb", 1024]`.
 
     A list is an operator and its arguments, `$name` an attribute of the host and `$name.key` a
-    part of it. What has no value is left out of the arguments, and a comparison of less than two
-    is false. Raises InvalidRequest for what is no query, for values that cannot be compared, and
-    for more terms than one request may cost.
+    part of it. Arguments without a value are left out, and a comparison of less than two is false.
+    Raises InvalidRequest for an invalid query, for values that cannot be compared, and for more
+    terms than one request may have.
     """
 
     def mask(self, hosts, request):
@@ -211,14 +212,15 @@ class JsonFilter(Filter):
         else:
             number, part = len(rows), query
         who = 'the host fails' if len(rows) == 1 else f'{number} of {len(rows)} hosts fail'
-        # Neither values of the query nor what it compares them with: they may be names of hosts.
+        # Neither values of the query nor the values compared with them: they may be names of
+        # hosts.
         names = set(_attributes(part)) & ATTRIBUTES
         on = f' on {listed(names)}' if names else ''
         return f"{who} the query's condition{on}{_range(hosts, names, rows)}"
 
 
 def _attributes(term):
-    """The names of attributes in a term."""
+    """Returns the names of attributes in a term."""
     if isinstance(term, str) and term.startswith('$'):
         yield term[1:].partition('.')[0]
     for part in term if isinstance(term, list) else ():
@@ -226,7 +228,8 @@ def _attributes(term):
 
 
 def _range(hosts, names, rows):
-    """From where to where the rows' numbers go, if the condition is about one number."""
+    """Returns the range of the rows' values as text, if the condition is about one numeric
+    attribute."""
     if len(names) != 1 or not names <= NUMBERS:
         return ''
     values = getattr(hosts, *names)[rows]

@@ -19,7 +19,7 @@ from nova_sched.filters.reasons import count
 
 
 class MetricsFilter(Filter):
-    """The host reports every metric that [metrics] weight_setting names, be it without a single
+    """The host reports every metric that [metrics] weight_setting names, even if without a
     value."""
 
     def mask(self, hosts, request):
@@ -32,7 +32,10 @@ class MetricsFilter(Filter):
         lacking = {name: np.count_nonzero(np.isnan(hosts.metric(name)[rows]))
                    for name, _ in ratios('metrics', 'weight_setting')}  # fmt: skip
         if len(rows) == 1:
-            return f'the host does not report {" and ".join(name for name in lacking if lacking[name])}'
+            return (
+                'the host does not report '
+                f'{" and ".join(name for name in lacking if lacking[name])}'
+            )
         return ', '.join(
             f'{name} is not reported by {count(number, "host")}'
             for name, number in lacking.items()

@@ -20,7 +20,7 @@ class NumInstancesFilter(Filter):
     """The host holds fewer instances than max_instances_per_host."""
 
     def limit(self, hosts):
-        """The number that a host must stay below: one for all, or one for each row."""
+        """Returns the limit that a host must stay below: one number, or one for each row."""
         return CONF.filter_scheduler.max_instances_per_host
 
     def mask(self, hosts, request):

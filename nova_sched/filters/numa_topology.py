@@ -9,21 +9,22 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""NUMATopologyFilter: the guest's NUMA cells have a place in those of the host."""
+"""NUMATopologyFilter: the guest's NUMA cells fit into those of the host."""
 
 import numpy as np
 
 from nova_sched.conf import CONF
 from nova_sched.filters import Filter
 
-MOST_OPENED = 100  # machines that an explanation looks into
+MOST_OPENED = 100  # machines that an explanation examines at most
 
 
 class NUMATopologyFilter(Filter):
-    """Each guest cell fits into a host cell: CPUs, memory pages, and the wanted devices near by.
+    """Each guest cell fits into a host cell: CPUs, memory pages, and the requested devices near
+    it.
 
-    A request without cells passes; only if it demands that its CPUs are whole cores, a host whose
-    cores have a single thread does not.
+    A request without cells passes. Exception: if it demands whole cores for its CPUs, hosts whose
+    cores have a single thread do not pass.
     """
 
     def mask(self, hosts, request):
@@ -54,7 +55,7 @@ class NUMATopologyFilter(Filter):
         ]
         misses = [miss for miss in found if miss is not None]
         if not misses:
-            return 'NUMA cells are asked for, and no host tells of any'
+            return 'NUMA cells are asked for, and no host reports any'
         return max(misses).why
 
 

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""PciPassthroughFilter: the host has the PCI devices that the request wants."""
+"""PciPassthroughFilter: the host has the PCI devices that the request asks for."""
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from nova_sched.filters import Filter
 
 
 class PciPassthroughFilter(Filter):
-    """Enough free devices for every PCI request, wherever in the host they are."""
+    """Every PCI request has enough free devices, in any NUMA cell of the host."""
 
     def mask(self, hosts, request):
         return self.judge(hosts, request, np.arange(hosts.rows))
@@ -36,6 +36,6 @@ class PciPassthroughFilter(Filter):
             machine for machine in hosts.machines(rows) if machine is not None and machine.pools
         ]
         if not told:
-            return 'PCI devices are asked for, and no host tells of any that is free'
+            return 'PCI devices are asked for, and no host reports a free one'
         nearest = max(told, key=lambda machine: machine.free_devices)
         return nearest.why_not_devices(request.pieces)

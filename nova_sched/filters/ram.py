@@ -20,7 +20,7 @@ class RamFilter(Filter):
     memory."""
 
     def ratio(self, hosts):
-        """The allocation ratio of each row."""
+        """Returns the allocation ratio of each row."""
         return hosts.ram_allocation_ratio
 
     def mask(self, hosts, request):

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""How the reasons of refusals are worded: counts, lists, and the nearest miss of a resource."""
+"""Builds the texts of refusals: counts, lists, and the nearest miss of a resource."""
 
 import math
 
@@ -19,26 +19,25 @@ from nova_sched.objects.claim import DISK_GB, MEMORY_MB, PCPU, VCPU
 
 UNITS = {VCPU: 'vCPU', PCPU: 'dedicated CPU', MEMORY_MB: 'MiB of memory', DISK_GB: 'GiB of disk'}
 FEW = 5
-NEVER = 1e6  # more than any share that a host lacks
+NEVER = 1e6  # more than any shortage of a host
 
 
 def count(number, word):
-    """`1 host`, `2 hosts`."""
+    """Returns `1 host`, `2 hosts`."""
     return f'{number} {word}' if number == 1 else f'{number} {word}s'
 
 
 def listed(words, most=FEW):
-    """Words in order, not all of many: `a, b and 7 more`."""
+    """Returns the items in order, shortened if there are many: `a, b and 7 more`."""
     words = sorted(words)
     rest = len(words) - most
     return ', '.join(words) if rest <= 0 else f'{", ".join(words[:most])} and {rest} more'
 
 
 def causes(total, found):
-    """How many of ``total`` hosts have each cause: `2 are disabled, 1 is forced down`.
+    """Returns how many of ``total`` hosts have each cause: `2 are disabled, 1 is forced down`.
 
-    ``found`` has (number of hosts, cause) in order; a cause that all share is told without a
-    number.
+    ``found`` has (number of hosts, cause) in order. A cause that all hosts share has no number.
     """
     return ', '.join(_cause(number, total, cause) for number, cause in found if number)
 
@@ -50,18 +49,18 @@ def _cause(number, total, cause):
 
 
 def amount(resource_class, number):
-    """`16384 MiB of memory`, `2 vCPUs`, `1 CUSTOM_GPU`."""
+    """Returns `16384 MiB of memory`, `2 vCPUs`, `1 CUSTOM_GPU`."""
     if resource_class in (VCPU, PCPU):
         return count(number, UNITS[resource_class])
     return f'{number} {UNITS.get(resource_class, resource_class)}'
 
 
 def short(asked, wanted, free, largest, of=''):
-    """What was asked for (``asked`` in words, ``wanted`` as a number), and who comes nearest to
-    it.
+    """Returns the requested amount (``asked`` as text, ``wanted`` as a number), and the nearest
+    host's amount.
 
-    ``free`` is what each refused host has left, ``largest`` the most that it ever gives to one
-    instance. ``of`` names some of the hosts, where not all are meant.
+    ``free`` is the free amount of each refused host, ``largest`` the most that it ever gives to
+    one instance. ``of`` names a subset of the hosts, if not all are meant.
     """
     able = largest >= wanted
     if not able.any():
@@ -80,10 +79,10 @@ def _figure(value):
 
 
 def nearest(rows, *dimensions):
-    """The row that lacks least, by the share of what was asked: each dimension has (asked, free,
-    largest).
+    """Returns the row with the smallest shortage, relative to the request. Each dimension has
+    (asked, free, largest).
 
-    Rows that never could give as much to one instance come behind those that are full now.
+    Rows that could never give that much to one instance rank behind those that are full now.
     """
     lacking = np.zeros(len(rows))
     for wanted, free, largest in dimensions:

@@ -15,8 +15,7 @@ from nova_sched.filters import Filter, reasons
 
 
 class RequestedAggregates(Filter):
-    """The host is in one aggregate of each set that is asked for, and in none of the forbidden
-    ones."""
+    """The host is in one aggregate of each requested set, and in none of the forbidden ones."""
 
     run_filter_once_per_request = True
 

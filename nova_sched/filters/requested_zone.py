@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""RequestedZone, always on: what Nova asks of Placement's aggregates."""
+"""RequestedZone, always on: the equivalent of Nova's request to Placement's aggregates."""
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from nova_sched.state.aggregates import zones
 
 
 class RequestedZone(Filter):
-    """The host is in the zone asked for, if any aggregate has that zone.
+    """The host is in the requested zone, if any aggregate has that zone.
 
     A zone that no aggregate has restricts nothing, as in Nova: that is how an operator forces a
     host with `default_zone:host`. AvailabilityZoneFilter, when enabled, is stricter.
@@ -41,7 +41,7 @@ class RequestedZone(Filter):
 
 
 def outside(hosts, zone, rows):
-    """In which zones the rows are instead."""
+    """Returns a text with the zones of the rows."""
     default = CONF.default_availability_zone
     _, firsts = np.unique(hosts.aggregate_set[rows], return_index=True)
     aggregates = (hosts.aggregates.of(hosts.nodes[row].host) for row in rows[firsts].tolist())

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""RequiredTraits, always on: what Placement's traits do for Nova."""
+"""RequiredTraits, always on: the equivalent of Placement's required and forbidden traits."""
 
 import numpy as np
 
@@ -24,10 +24,10 @@ OF_EVERY_NODE = frozenset([VCPU, PCPU, MEMORY_MB, DISK_GB])
 class RequiredTraits(Filter):
     """The host has every required trait of flavor and image, and none of the forbidden ones.
 
-    A required trait may be that of a device, if the request gets something from the devices below
-    the host outside of groups: ChildProviders sees whether it is the right one. A CPU thread
-    policy asks for cores of several threads, or of one; not where shared CPUs do for dedicated
-    ones.
+    A device may have a required trait instead, if the request gets resources outside of groups
+    from devices below the host. ChildProviders checks whether it is the right device. A CPU thread
+    policy requires cores of several threads, or of one. This does not apply where shared CPUs
+    replace dedicated ones.
     """
 
     run_filter_once_per_request = True
@@ -43,7 +43,7 @@ class RequiredTraits(Filter):
         if request.resources.keys() - OF_EVERY_NODE or (
             request.fallback_vcpus and threads is not None
         ):
-            return None  # inventories do not last
+            return None  # inventories change
         of_root = request.root_required, request.root_forbidden
         return request.required_traits, request.forbidden_traits, *of_root, threads
 
@@ -53,12 +53,14 @@ class RequiredTraits(Filter):
             if lacking := np.count_nonzero(~right[rows]):
                 has = _elsewhere(right, rows) if verdict == 'required' else ''
                 said.append((lacking, f'{trait} is {verdict}{has}'))
-        return '; '.join(text if number == len(rows) else f'{text} ({reasons.count(number, "host")})'
-                         for number, text in said)  # fmt: skip
+        return '; '.join(
+            text if number == len(rows) else f'{text} ({reasons.count(number, "host")})'
+            for number, text in said
+        )
 
     @staticmethod
     def _asked(hosts, request):
-        """Each trait, the verdict on it, and the rows that are as they should be."""
+        """Yields each trait, the verdict on it, and the rows that meet it."""
         below = _devices_count(hosts, request) if request.required_traits else False
         for trait in sorted(request.required_traits):
             has = hosts.has_trait(trait)
@@ -80,8 +82,8 @@ class RequiredTraits(Filter):
 
 
 def _devices_count(hosts, request):
-    """Rows where some resource class can only come from a device; False where there are none at
-    all."""
+    """Returns the rows where only a device can give some resource class; False if there are
+    none."""
     found = False
     for name in hosts.child_classes.intersection(request.resources):
         found = found | (~hosts.has_class(name) & hosts.has_below(name))
@@ -89,7 +91,7 @@ def _devices_count(hosts, request):
 
 
 def _elsewhere(has, rows):
-    """How many hosts have the trait, of all there are; not said of one host alone."""
+    """Returns how many of all hosts have the trait; for a single host, that it lacks it."""
     if len(rows) == 1:
         return ', the host lacks it'
     number = np.count_nonzero(has)

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""ResourceCapacity, always on: what Placement's inventories do for Nova."""
+"""ResourceCapacity, always on: the equivalent of Placement's inventories."""
 
 from nova_sched.conf import CONF
 from nova_sched.filters import Filter, reasons
@@ -17,14 +17,14 @@ from nova_sched.objects.claim import PCPU, VCPU
 
 
 class ResourceCapacity(Filter):
-    """Every resource class asked for is free: (total - reserved) x ratio, less claims and
+    """Every requested resource class is free: (total - reserved) x ratio, less claims and
     unclaimed usage.
 
     No single instance gets more than the physical total (or the inventory's max_unit), whatever
-    the ratio. What only devices below the host have is ChildProviders' question. Shared CPUs do
-    for dedicated ones on a host that keeps none apart, unless [workarounds]
-    disable_fallback_pcpu_query forbids it. An instance that is resized needs on its own host what
-    both sizes take together.
+    the ratio. ChildProviders judges the classes that only devices below the host have. Shared CPUs
+    replace dedicated ones on a host without a separate set, unless [workarounds]
+    disable_fallback_pcpu_query forbids it. On its own host, a resized instance needs the sum of
+    both sizes.
     """
 
     def mask(self, hosts, request):
@@ -55,7 +55,8 @@ class ResourceCapacity(Filter):
 
     @staticmethod
     def _short(hosts, dimension, some):
-        """One dimension, over the rows that lack it; ``some``: others lack something else."""
+        """Returns the reason for one dimension, over the rows that lack it; ``some``: other rows
+        lack something else."""
         name, wanted, rows = dimension
         asked, column = reasons.amount(name, wanted), hosts.resources.get(name)
         if column is None or not column.largest[rows].any():
@@ -73,17 +74,23 @@ class ResourceCapacity(Filter):
         columns = (
             (amount, hosts.resources.get(name)) for name, amount in request.resources.items()
         )
-        return reasons.nearest(rows, *((amount, column.free[rows], column.largest[rows])
-                                       for amount, column in columns if column is not None))  # fmt: skip
+        return reasons.nearest(
+            rows,
+            *(
+                (amount, column.free[rows], column.largest[rows])
+                for amount, column in columns
+                if column is not None
+            ),
+        )
 
 
 def _may_share(request):
-    """Shared CPUs do for dedicated ones where there are none of these."""
+    """Returns whether shared CPUs may replace dedicated ones on hosts without a separate set."""
     return request.fallback_vcpus and not CONF.workarounds.disable_fallback_pcpu_query
 
 
 def _dimension(hosts, request, name, rows):
-    """What is really short: class, amount, rows."""
+    """Returns the actual shortage: class, amount, rows."""
     if name == PCPU and _may_share(request):
         sharing = rows[~hosts.has_class(PCPU)[rows]]
         if len(sharing) == len(rows):

@@ -17,7 +17,7 @@ from nova_sched.filters import Filter, reasons
 
 
 def uuids(hint):
-    """The instances that a hint names: one, or a list; an empty hint names none."""
+    """Returns the instances that a hint names: one, or a list; an empty hint names none."""
     return [hint] if hint and isinstance(hint, str) else list(hint or ())
 
 

@@ -16,7 +16,7 @@ from nova_sched.state.request import AFFINITY
 
 
 class ServerGroupAffinityFilter(Filter):
-    """A member of an affinity group goes where the other members are; the first one goes
+    """A member of an affinity group is placed on the host of the other members; the first one
     anywhere."""
 
     KEPT_WHEN_FORCED = True

@@ -16,8 +16,8 @@ from nova_sched.state.request import ANTI_AFFINITY
 
 
 class ServerGroupAntiAffinityFilter(Filter):
-    """A host has fewer members of the anti-affinity group than max_server_per_host, or this
-    instance."""
+    """The host has fewer members of the anti-affinity group than max_server_per_host, or already
+    has this instance."""
 
     KEPT_WHEN_FORCED = True
 

@@ -21,7 +21,8 @@ NEAR, SIZE = 'build_near_host_ip', 'cidr'
 
 
 def network(request):
-    """The network of addresses that are near enough; None: any. Raises InvalidRequest."""
+    """Returns the network of the addresses that are near enough; None: any. Raises
+    InvalidRequest."""
     near, size = request.hint(NEAR), request.hint(SIZE, '/24')
     if not near:
         return None
@@ -29,7 +30,7 @@ def network(request):
         if not isinstance(value, str):
             raise errors.InvalidRequest(f'scheduler hint {name}', f'{value!r:.80} is no text')
     try:
-        # The texts are joined as they are: without its slash the size would be digits of the
+        # The texts are joined unchanged: without its slash the size would become digits of the
         # address.
         return ipaddress.ip_network(near + size, strict=False)
     except ValueError:
@@ -37,7 +38,7 @@ def network(request):
 
 
 def _at_fault(near, size):
-    """The error that names the hint of the two that makes no sense."""
+    """Returns the error that names the invalid one of the two hints."""
     try:
         ipaddress.ip_address(near)
     except ValueError:
@@ -45,9 +46,9 @@ def _at_fault(near, size):
     return errors.InvalidRequest(f'scheduler hint {SIZE}', f'{size!r:.80} is no size such as /24')
 
 
-@functools.lru_cache(maxsize=2**17)  # hosts keep their addresses from one request to the next
+@functools.lru_cache(maxsize=2**17)  # hosts keep their addresses between requests
 def address(text):
-    """The IP version and the address as a number; (0, 0) for a text that is none."""
+    """Returns the IP version and the address as a number; (0, 0) for an invalid address."""
     try:
         found = ipaddress.ip_address(text)
     except ValueError:
@@ -56,7 +57,7 @@ def address(text):
 
 
 def holds(network):
-    """Whether an address, as text, is in the network: a fast test for many of them."""
+    """Returns whether an address, as text, is in the network: a fast test for many addresses."""
     mask, start = int(network.netmask), int(network.network_address)
 
     def inside(host_ip):

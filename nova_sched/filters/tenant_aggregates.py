@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""TenantAggregates, always on where [scheduler] limit_tenants_to_placement_aggregate says so."""
+"""TenantAggregates, always on if [scheduler] limit_tenants_to_placement_aggregate is set."""
 
 from nova_sched.conf import CONF
 from nova_sched.filters import Filter, reasons
@@ -21,8 +21,8 @@ class TenantAggregates(Filter):
     """The host is in an aggregate of the project, if the project has any.
 
     Such an aggregate has the project as the whole value of a metadata key that starts with
-    filter_tenant_id. A project without one may go anywhere, or with
-    placement_aggregate_required_for_tenants nowhere.
+    filter_tenant_id. A project without one may use any host, or none if
+    placement_aggregate_required_for_tenants is set.
     """
 
     run_filter_once_per_request = True
@@ -56,7 +56,7 @@ class TenantAggregates(Filter):
 
 
 def is_of(project, aggregate):
-    """Whether the aggregate is one of the project's."""
+    """Returns whether the aggregate belongs to the project."""
     return any(
         key.startswith(PREFIX) and text == project for key, text in aggregate.metadata.items()
     )

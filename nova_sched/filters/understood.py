@@ -9,15 +9,15 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Understood, always on: a request for something that no rule knows is refused, not ignored."""
+"""Understood, always on: a request with an unknown requirement is refused, not ignored."""
 
 from nova_sched.filters import Filter, reasons
 
 
 class Understood(Filter):
-    """No part of the request asks for what this scheduler cannot give, or does not say how.
+    """Every requirement of the request is supported and unambiguous.
 
-    Several groups of resources need a group_policy, as Placement wants it.
+    Several groups of resources need a group_policy, as in Placement.
     """
 
     run_filter_once_per_request = True
@@ -37,5 +37,5 @@ class Understood(Filter):
 
 
 def lacks_policy(request):
-    """Nobody said whether the groups may share a provider."""
+    """Returns whether the request fails to state that its groups may share a provider."""
     return len(request.groups) > 1 and request.group_policy is None

@@ -9,5 +9,4 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Whole groups: what a client describes, what that asks of a cluster, and where its members go
-together."""
+"""Groups: reads templates, builds the group problem and places the members together."""

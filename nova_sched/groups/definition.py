@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What a top-level group is: members by path name, and the policies on them, as plain values."""
+"""The definition of a group: members and groups by path, and their policies, as plain values."""
 
 import dataclasses
 import json
@@ -24,7 +24,7 @@ RELATIONS = frozenset([NEAR, APART])  # kinds between two sets of members
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Flavor:
-    """What a server needs: memory and swap in MiB, disks in GiB, with Nova's extra specs."""
+    """The demand of a server: memory and swap in MiB, disks in GiB, with Nova's extra specs."""
 
     vcpus: int
     memory_mb: int
@@ -37,8 +37,7 @@ class Flavor:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Image:
-    """What a server boots from; ``properties`` as Glance has them (``hw_architecture``,
-    ``trait:...``)."""
+    """The image of a server; ``properties`` as in Glance (``hw_architecture``, ``trait:...``)."""
 
     id: str | None = None
     name: str | None = None
@@ -48,10 +47,10 @@ class Image:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Member:
-    """One server to come. ``path`` is unique in the group: names of the groups around it and its
-    own, by /.
+    """One planned server of a group.
 
-    ``boots_from_volume``: its root disk is no matter of the host.
+    ``path`` is unique in the group: the names of the groups around the member and its name, joined
+    by /. ``boots_from_volume``: the host need not hold its root disk.
     """
 
     path: str
@@ -63,8 +62,10 @@ class Member:
 
     @property
     def description(self):
-        """All that its own place depends on, as text: members of equal descriptions may change
-        places."""
+        """Returns the inputs of the member's own placement, as text.
+
+        Members of equal descriptions are interchangeable.
+        """
         plain = dataclasses.asdict(self)
         del plain['path']
         return json.dumps(plain, sort_keys=True)
@@ -74,9 +75,10 @@ class Member:
 class Policy:
     """One policy on members ``a``, or a relation between them and the members ``b``, by path.
 
-    ``name`` says where it stands, for people. ``level`` is a level's name. ``weight`` None:
-    required; else what it costs to break it once (see ``groups.arrays.policies``). ``most``: of an
-    anti-affinity, members in one domain. ``min_domains``, ``max_skew`` (None: any): of a spread.
+    ``name`` states, for users, where the policy is defined. ``level`` is a level's name.
+    ``weight`` None: required; else the cost of each breach (see ``groups.arrays.policies``).
+    ``most``, for anti-affinity: members in one domain. ``min_domains``, ``max_skew`` (None: any),
+    for spread.
     """
 
     name: str
@@ -96,10 +98,11 @@ class Policy:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Definition:
-    """A whole top-level group: members and nested ``groups`` (path -> paths of all members below)
-    by path.
+    """A whole top-level group: its members, and nested ``groups`` (path -> paths of members
+    below).
 
-    ``warnings`` are for the author, such as a property that placement does not read.
+    ``warnings`` are for the template's author, for example a property that placement does not
+    read.
     """
 
     members: Mapping[str, Member]
@@ -109,12 +112,13 @@ class Definition:
     warnings: tuple[str, ...] = ()
 
     def to_plain(self):
-        """As values that JSON knows."""
+        """Returns the definition as values that JSON can carry."""
         return dataclasses.asdict(self)
 
     @classmethod
     def from_plain(cls, plain):
-        """From what ``to_plain`` made, be it through JSON."""
+        """Returns the definition from the result of ``to_plain``, also after a round trip through
+        JSON."""
         policies = (
             {**one, 'a': tuple(one['a']), 'b': tuple(one['b'])} for one in plain['policies']
         )

@@ -9,8 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Places a whole group: a quick search, then the solver for what is hard, what is better, and why
-not."""
+"""Places a whole group: greedy search first, then the solver to repair, improve or explain."""
 
 import dataclasses
 import time
@@ -38,9 +37,9 @@ T = TypeVar('T')
 class Result:
     """A placement, ``hosts`` int32 [M]; or None and the reason.
 
-    ``proven``: there is no placement. ``figures``: ``by`` says what found or settled it (greedy,
-    solver, counts, nobody), ``improved`` whether the solver bettered it; names in ``_s``: the
-    seconds of each part.
+    ``proven``: there is no placement. ``figures``: ``by`` is the part that found or settled it
+    (greedy, solver, counts, nobody); ``improved``: whether the solver improved it; names that end
+    in ``_s``: the seconds of each part.
     """
 
     hosts: np.ndarray | None
@@ -50,10 +49,10 @@ class Result:
 
 
 def plan(problem: Problem, limits: Limits | None = None, solver: Solver | None = None) -> Result:
-    """Place all members, or none. Takes as long as the limits say, and some milliseconds.
+    """Places all members, or none. Takes as long as the limits allow, plus some milliseconds.
 
-    ``solver`` is a ``worker.Solver``; without one, or while it is busy with others, what greedy
-    finds is taken, and only what counting proves is proven.
+    ``solver`` is a ``worker.Solver``. Without one, or while it is busy with another task, the
+    result is the greedy placement, and only counting can prove that there is none.
     """
     return _Planner(problem, limits or Limits(), solver).plan()
 
@@ -90,7 +89,7 @@ class _Planner:
         return self._good(greedy.place(self._compiled, self._limits.greedy_s), 'greedy')
 
     def _repair(self) -> tuple[np.ndarray | None, bool]:
-        """A placement, or None and whether that is a proof."""
+        """Returns a placement, or None and whether that is a proof."""
         if bounds.first(self._compiled) is not None:
             self._figures['by'] = 'counts'
             return None, True
@@ -101,7 +100,7 @@ class _Planner:
         return self._good(hosts, 'solver'), proven
 
     def _explain(self, proven: bool) -> tuple[Reason, np.ndarray | None]:
-        """The reason, and a placement if one was found after all."""
+        """Returns the reason, and a placement if one was found during the explanation."""
         limit_s = self._limits.explain_s
         answer = self._ask(EXPLAIN, proven, seconds=limit_s, wait_s=limit_s)
         if answer is None:
@@ -111,8 +110,10 @@ class _Planner:
         return reason, None if proven else self._good(hosts, 'solver')
 
     def _improve(self, hosts: np.ndarray) -> np.ndarray:
-        """The better of the placement and the solver's. Nobody waits for its turn only to have it
-        better."""
+        """Returns the better of the placement and the solver's.
+
+        Does not wait for a busy solver, because this step only improves a placement.
+        """
         better = self._ask(IMPROVE, hosts, seconds=self._limits.improve_s)
         if better is None or policies.cost(self._problem, better) >= policies.cost(
             self._problem, hosts
@@ -129,7 +130,8 @@ class _Planner:
         return self._solver.ask(task, self._problem, *arguments, seconds=seconds, wait_s=wait_s)
 
     def _good(self, hosts: np.ndarray | None, by: str) -> np.ndarray | None:
-        """The placement, if nothing is wrong with it: whoever made it, it is checked here."""
+        """Returns the placement if it has no fault; every placement is checked here, whatever
+        found it."""
         if hosts is None or policies.broken(self._problem, hosts):
             return None
         self._figures['by'] = by

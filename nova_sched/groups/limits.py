@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""How long each part of a plan may take, and the reading of what is to be planned."""
+"""Time limits for each part of a plan, and for reading a template."""
 
 import dataclasses
 import time
@@ -19,8 +19,7 @@ from nova_sched import errors
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Limits:
-    """Seconds for the greedy search, for the solver's repair, for its improvement, and for saying
-    why not."""
+    """Seconds for the greedy search, and for the solver's repair, improvement and explanation."""
 
     greedy_s: float = 0.2
     repair_s: float = 1.0
@@ -32,8 +31,8 @@ class Allowance:
     """The time for one template: from its text to requests for hosts, in the thread that makes
     this.
 
-    A text within all limits of size may still ask for a lot of work. Only the time in which the
-    thread runs counts: a busy machine refuses no template.
+    A text within all size limits may still require a lot of work. Only the thread's CPU time
+    counts, so that a busy machine refuses no template.
     """
 
     def __init__(self, seconds: float = 2.0):
@@ -43,7 +42,7 @@ class Allowance:
     def check(
         self, where: str = 'template', line: int | None = None, column: int | None = None
     ) -> None:
-        """Raises TemplateError when the time is over."""
+        """Raises TemplateError when the time is used up."""
         if time.thread_time() > self._end_s:
             why = f'it takes longer than {self._seconds:g} s to read; ask for less'
             raise errors.TemplateError(where, line, column, why)

@@ -9,11 +9,11 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Which servers of a group have to move: as few as its required policies force away from where
-they are.
+"""Which servers of a group must move: as few as its required policies force to leave their hosts.
 
-A server holds its room until it has moved: where it is going it needs room beside that, and nobody
-gets what it leaves. So a move never makes room. It is made for a policy alone.
+A server holds its resources until it has moved. Its destination needs the same capacity in
+addition, and no other server gets the capacity that it leaves. So a move never frees capacity for
+the plan. Servers move only to keep a policy.
 """
 
 import dataclasses
@@ -29,16 +29,19 @@ from nova_sched.groups.joint import Result
 from nova_sched.groups.limits import Limits
 
 MOST_FREE = 100  # servers that may all move at once; more take too long to plan
-FEWER_S = 5.0  # for finding out which of several moves can be spared
+FEWER_S = 5.0  # time to find out which of several moves are unnecessary
 
 Planner = Callable[[Problem, Limits], Result]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Sites:
-    """Rows, int32 [M] each, -1 for none: where a member's server is (``built``), where that is on
-    its way to (``bound``), and where the member is ``planned``: if it has a server, that is a move
-    not made yet."""
+    """Rows of hosts, int32 [M] each, -1 for none.
+
+    ``built``: the host of a member's server. ``bound``: the destination of a move that is under
+    way. ``planned``: the planned host of the member; if it has a server, this is a move that is
+    not yet made.
+    """
 
     built: np.ndarray
     bound: np.ndarray
@@ -50,17 +53,16 @@ class Sites:
 
     @property
     def is_leaving(self) -> np.ndarray:
-        """Bool [M]: servers with a move that is under way, or not made yet."""
+        """Bool [M]: servers with a move that is under way or not yet made."""
         return self.is_built & ((self.bound >= 0) | (self.planned >= 0))
 
 
 def place(problem: Problem, sites: Sites, plan: Planner, limits: Limits, may_move: bool) -> Result:
-    """Place the members that have no servers; with ``may_move``, move servers if nothing else
-    helps.
+    """Places the members that have no servers; with ``may_move``, moves servers if necessary.
 
     In the ``problem`` all servers stay where they are. Without ``may_move``, moves that were
     planned before are kept. Takes several times as long as the limits say if servers have to move.
-    What is refused is not proven if not all of them were free to.
+    A refusal is not proven unless all servers were free to move.
     """
     leaving = sites.is_leaving
     if not may_move:
@@ -90,8 +92,10 @@ def place(problem: Problem, sites: Sites, plan: Planner, limits: Limits, may_mov
 def _with_moves(
     problem: Problem, sites: Sites, plan: Planner, limits: Limits, quick: Limits
 ) -> Result:
-    """A placement with servers moved, of few that are in the way if that will do, or the reason
-    why not."""
+    """Returns a placement with servers moved, or the reason why there is none.
+
+    Moves only the servers that are in the way, if that is enough.
+    """
     tried = np.zeros(problem.member_count, dtype=bool)
     for movers in (in_the_way(problem, sites.built), _beside_them(problem, sites), sites.is_built):
         if (movers & ~tried).any() and movers.sum() <= MOST_FREE:
@@ -103,8 +107,10 @@ def _with_moves(
 
 
 def in_the_way(problem: Problem, hosts: np.ndarray) -> np.ndarray:
-    """Members, bool [M], of required rules that are broken by those at ``hosts`` (-1: nowhere), as
-    far as they are in domains where these break."""
+    """Bool [M]: members of required rules that the members at ``hosts`` (-1: nowhere) break.
+
+    Only members in the domains where the rules are broken count.
+    """
     found = np.zeros(problem.member_count, dtype=bool)
     for rule in problem.rules:
         at = policies.counts(problem, rule, hosts)
@@ -126,12 +132,12 @@ def _breaks(rule: Rule, at: policies.Counts) -> np.ndarray:
             return (at.a > 0) & (at.b > 0)
         case definition.EXCLUSIVE:
             return (at.a > 0) & (at.outside | (at.others > 0))
-    return np.ones(len(at.a), dtype=bool)  # near, spread: any of them may help
+    return np.ones(len(at.a), dtype=bool)  # near, spread: any of the members may help
 
 
 def _beside_them(problem: Problem, sites: Sites) -> np.ndarray:
-    """Servers, bool [M], that share a required rule with one in the way, or with a member that has
-    none."""
+    """Bool [M]: servers that share a required rule with a member in the way or a member without a
+    server."""
     some = in_the_way(problem, sites.built) | ~sites.is_built
     found = some.copy()
     for rule in problem.rules:
@@ -152,8 +158,10 @@ def _fewest(
     hosts: np.ndarray,
     search: Callable[[Problem], np.ndarray | None],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Servers, bool [M], of which each has to move if no others do, and a placement; as far as
-    time goes."""
+    """Bool [M]: a minimal set of servers to move, and a placement.
+
+    Each of these servers has to move if no other server does, as far as the time allowed to check.
+    """
     until, size = time.monotonic() + FEWER_S, int(movers.sum())
     while size > 1:
         size = (size + 1) // 2
@@ -175,19 +183,21 @@ def _fewest(
 
 
 def _elsewhere(problem: Problem, sites: Sites, movers: np.ndarray) -> Problem:
-    """The same with these servers to be placed elsewhere, or where they are on their way to: what
-    they hold now is not free."""
+    """Returns the problem with these servers to be placed on other hosts, or at their
+    destinations.
+
+    Their current resources are not free.
+    """
     fixed = np.where(sites.is_built & ~movers, sites.built, np.where(movers, sites.bound, -1))
     return dataclasses.replace(problem, fixed=fixed, home=np.where(fixed < 0, sites.planned, -1))
 
 
 def _free(problem: Problem, sites: Sites, movers: np.ndarray) -> Problem:
-    """The same with these servers free to stay or to move; one that is on its way arrives there or
-    stays.
+    """Returns the problem with these servers free to stay or to move.
 
-    One that stays takes nothing but its own seat there, a resource that no other server asks for:
-    what it holds is not free for those that would come in its place. One that is on its way has a
-    seat at both ends.
+    A server that is moving arrives at its destination or stays. A server that stays uses only a
+    resource that no other server asks for: a private slot on its host. So its resources are not
+    free for another server. A server that is moving has such a slot at both ends.
     """
     loose = np.flatnonzero(movers)
     own = np.column_stack([problem.kind[loose], sites.built[loose], sites.bound[loose]])
@@ -225,8 +235,10 @@ def _free(problem: Problem, sites: Sites, movers: np.ndarray) -> Problem:
 def _seated(
     problem: Problem, kinds: np.ndarray, number: np.ndarray, row: np.ndarray, counts: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Demand and free amounts with further kinds, whose last way is to take a seat; ``number`` and
-    ``row`` say where those of each are, ``counts`` how many of each."""
+    """Returns demand and free amounts with extra kinds, whose last way is to take a private slot.
+
+    ``number`` and ``row`` are the positions of the slots, ``counts`` the number of each.
+    """
     (old_kinds, ways, resources), seats = problem.demand.shape, len(kinds)
     demand = np.zeros((old_kinds + seats, ways + 1, resources + seats), dtype=np.int64)
     demand[:old_kinds, :ways, :resources] = problem.demand

@@ -9,13 +9,13 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Levels of failure domains, and which domain of each level every host is in.
+"""Levels of failure domains, and the domain of every host at each level.
 
-Names and order are the operator's. A domain is known by its name, which is unique at its level.
-Where a node's domain is found: for `host` it is the node; for `zone` its availability zone; for
-any other level the metadata of its aggregates under the level's name, or else the entry of that
-name in the stats that the node reports. A node that tells nothing is, with those of its domain at
-the level below, a domain of its own.
+The operator chooses names and order. A domain is identified by its name, which is unique at its
+level. For `host` the domain is the node; for `zone` it is the availability zone. For any other
+level, it is the aggregate metadata under the level's name, or else the stats entry of that name
+that the node reports. Nodes without a reported domain form a separate domain with the other such
+nodes of their domain at the level below.
 """
 
 import dataclasses
@@ -34,9 +34,9 @@ LEVELS = (HOST, 'rack', 'room', ZONE)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Level:
-    """One level: of every row, the number of its domain. ``names`` goes by number.
+    """One level: the number of the domain of every row. ``names`` is indexed by this number.
 
-    ``missing`` are rows that do not tell theirs, ``torn`` those that tell more than one (the first
+    ``missing`` are rows that report no domain, ``torn`` rows that report more than one (the first
     in order of names counts).
     """
 
@@ -73,11 +73,14 @@ class Topology:
             )
         for narrow, wide in itertools.pairwise(chain):
             if self.below.setdefault(wide, narrow) != narrow and narrow != HOST:
-                why = f'{wide} is above {self.below[wide]} and above {narrow}, which are beside each other'
+                why = (
+                    f'{wide} is above {self.below[wide]} and above {narrow}, '
+                    'but neither of these is above the other'
+                )
                 raise errors.BadConfig(option, why)
 
     def _sorted(self):
-        """Each level after those below it; raises BadConfig for a circle."""
+        """Returns each level after those below it; raises BadConfig for a circle."""
         done: list[str] = []
         for name in self.below:
             chain, at = [name], self.below[name]
@@ -91,7 +94,7 @@ class Topology:
 
     @property
     def stats(self):
-        """Names of stats that may tell a node's domain: lasting facts, here."""
+        """Names of stats that may report a node's domain; they are lasting facts here."""
         return frozenset(self.levels) - {HOST, ZONE}
 
     def domains(
@@ -102,9 +105,9 @@ class Topology:
         of_host: Sequence[aggregates.Aggregate],
         default_zone: str,
     ) -> dict[str, str]:
-        """The name of one node's domain at each level, as ``look`` finds it for all rows.
+        """Returns the name of one node's domain at each level, as ``look`` finds it for all rows.
 
-        ``told`` is what the node tells, ``of_host`` the aggregates of its host.
+        ``told`` has the facts that the node reports, ``of_host`` the aggregates of its host.
         """
         found = {HOST: _name(host, nodename)}
         for level in self.levels[1:]:
@@ -114,17 +117,18 @@ class Topology:
         return found
 
     def look(self, hosts: Hosts, default_zone: str) -> dict[str, Level]:
-        """Every level by name, over all rows of the hosts; kept until a lasting fact changes."""
+        """Returns every level by name, over all rows of the hosts; kept until a lasting fact
+        changes."""
         return hosts.kept.get(
             ('topology', self.levels, default_zone), lambda: self._look(hosts, default_zone)
         )
 
     def nests(self, levels: Mapping[str, 'Level']) -> frozenset[tuple[str, str]]:
-        """Pairs of levels, narrow and wide, as the configuration orders them, where each domain of
-        the one really lies in one domain of the other; ``levels`` as of ``look``. Without hosts
-        nothing is known.
+        """Returns the pairs of configured levels, narrow and wide, that nest on these hosts.
 
-        The order of levels is no promise: a room may span availability zones.
+        A pair nests if each domain of the narrow level lies in one domain of the wide level.
+        ``levels`` are as returned by ``look``. Without hosts there are no pairs. The configured
+        order does not guarantee nesting: a room may span availability zones.
         """
         return frozenset(
             (narrow, wide)
@@ -134,7 +138,7 @@ class Topology:
         )
 
     def _under(self, level):
-        """The levels below one, but for `host`, of which each lies in one domain of everything."""
+        """Yields the levels below one, except `host`, which lies in one domain of every level."""
         while (level := self.below[level]) != HOST:
             yield level
 
@@ -149,7 +153,7 @@ class Topology:
         return found
 
     def _told(self, hosts: Hosts, name: str, default_zone: str) -> list[frozenset[str]]:
-        """What each row tells of its domain: sets of names."""
+        """Returns the domains that each row reports: sets of names."""
         of_set: dict[int, frozenset] = {}
         told = []
         for node, slot in zip(hosts.nodes, hosts.aggregate_set.tolist(), strict=True):
@@ -163,7 +167,7 @@ class Topology:
 
 
 class Locator:
-    """Which domains a node is in, for the store of claims. ``default_zone`` is a function."""
+    """The domains of a node, for the claim store. ``default_zone`` is a function."""
 
     def __init__(self, topology, default_zone):
         self._topology, self._default_zone = topology, default_zone
@@ -182,12 +186,12 @@ def _name(host, nodename):
 
 
 def _key(level):
-    """The key of aggregates' metadata that names a domain of the level."""
+    """Returns the aggregate metadata key that names a domain of the level."""
     return aggregates.ZONE_KEY if level == ZONE else level
 
 
 def _told(of_aggregates, fact):
-    """Names that are told of a domain: by aggregates, or else by the fact."""
+    """Returns the names of a domain from its aggregates, or else from the fact."""
     return frozenset(of_aggregates) or (frozenset([str(fact)]) if fact else frozenset())
 
 
@@ -210,12 +214,12 @@ def _lies_in(fine: np.ndarray, coarse: np.ndarray) -> bool:
 
 
 def warnings(levels: Mapping[str, Level], most: int = 20) -> list[str]:
-    """What an operator should know: nodes that tell no domain of a level, and those that tell
+    """Returns warnings for the operator: nodes with no reported domain of a level, or with
     several."""
     hosts, told = levels[HOST].names, []
     for level in levels.values():
         for rows, one, several in (
-            (level.missing, 'node tells no', 'nodes tell no'),
+            (level.missing, 'node reports no', 'nodes report no'),
             (level.torn, 'node is in more than one', 'nodes are in more than one'),
         ):
             if len(rows):

@@ -9,10 +9,10 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What a node has inside, and whether a request fits in: NUMA cells and PCI devices.
+"""The NUMA cells, PCI devices and child providers of a node, and whether a request fits them.
 
-All here is values that never change, and functions from values to values: a fit looks and changes
-nothing, a take returns what is left. ``numa`` and ``pci`` are the doors of the room.
+All data here is immutable. A fit reads and changes nothing. A take returns what is left free.
+``numa`` and ``pci`` are the public modules of the package.
 """
 
 from typing import Any
@@ -21,15 +21,16 @@ from nova_sched import errors
 
 
 class Overdrawn(errors.SchedError):
-    """Something is taken that is not free, or given back that nobody has; nothing has changed."""
+    """Raised when something is taken that is not free, or freed that is not in use. Nothing has
+    changed."""
 
     facts = ('what', 'why')
     message = '{what}: {why}'
 
 
 def read(thing: Any, name: str, default: Any = None) -> Any:
-    """An attribute, or the default if it is missing, None or unset (versioned objects raise for
-    that)."""
+    """Returns an attribute, or the default if it is missing, None or unset (versioned objects
+    raise when an unset field is read)."""
     try:
         value = getattr(thing, name)
     except (AttributeError, NotImplementedError):

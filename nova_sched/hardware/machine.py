@@ -9,8 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A node piece by piece: its NUMA cells and PCI devices together, and which of them one guest
-gets."""
+"""The NUMA cells and PCI devices of one node, and the ones that a guest gets."""
 
 import dataclasses
 import functools
@@ -23,10 +22,9 @@ from nova_sched.hardware.providers import Allotted
 
 @dataclasses.dataclass(frozen=True)
 class HardwareRequest:
-    """What a request wants piece by piece: NUMA cells, PCI devices, networks that must be near the
-    cells.
+    """The hardware request: NUMA cells, PCI devices, and networks that must be near the cells.
 
-    ``needs_siblings``: only a host whose cores have several threads will do.
+    ``needs_siblings``: only hosts whose cores have several threads qualify.
     """
 
     guest: numa.Guest | None = None
@@ -40,7 +38,7 @@ class HardwareRequest:
 
     @functools.cached_property
     def key(self) -> str:
-        """Equal for requests that fit on the same hosts."""
+        """Returns a key that is equal for requests that fit on the same hosts."""
         devices = [
             (
                 one.count,
@@ -56,7 +54,7 @@ class HardwareRequest:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HardwareAllocation:
-    """Which of a node's pieces a claim holds."""
+    """The hardware allocation: the CPUs, pages, devices and child providers that a claim holds."""
 
     cells: numa.Fitted | None = None
     devices: tuple[pci.Taken, ...] = ()
@@ -73,7 +71,7 @@ class HardwareAllocation:
 
     @classmethod
     def from_json(cls, text: str) -> 'HardwareAllocation':
-        """From what ``to_json`` wrote. Raises MalformedObject."""
+        """Reads the text that ``to_json`` wrote. Raises MalformedObject."""
         with wire.reading('HardwareAllocation'):
             plain = json.loads(text)
             devices = (
@@ -88,11 +86,11 @@ class HardwareAllocation:
 
 @dataclasses.dataclass(frozen=True)
 class Machine:
-    """NUMA cells and pools of free devices of one node, and how far its cells may be
-    overcommitted.
+    """The NUMA cells and pools of free devices of one node, and the allocation ratios of its
+    cells.
 
-    ``topology`` None: the node tells of no cells. Equal machines take the same guests, so what was
-    found for one counts for all.
+    ``topology`` None: the node reports no cells. Equal machines accept the same guests, so a
+    result for one is valid for all.
     """
 
     topology: numa.Topology | None = None
@@ -123,7 +121,7 @@ class Machine:
         cpu_ratio: float = 1.0,
         ram_ratio: float = 1.0,
     ) -> 'Machine':
-        """From the objects that a ComputeNode has as text. Raises MalformedObject."""
+        """Reads the objects that a ComputeNode carries as text. Raises MalformedObject."""
         return cls(
             numa.Topology.from_json(topology) if topology else None,
             pci.pools_from_json(pools) if pools else (),
@@ -132,14 +130,15 @@ class Machine:
         )
 
     def may_take(self, pieces: HardwareRequest) -> bool:
-        """False if a look at a few figures shows that the pieces cannot fit; True says nothing."""
+        """Returns False if a few summary figures show that the request cannot fit. True is
+        inconclusive."""
         guest, summary = pieces.guest, self._summary
         return guest is None or (summary is not None and summary.may_take(guest))
 
     def has_devices(
         self, pieces: HardwareRequest, provider_mapping: Mapping | None = None
     ) -> bool:
-        """Enough devices of the right kinds are free, wherever they are."""
+        """Returns whether enough devices of the right kinds are free, in any NUMA cell."""
         return not pieces.requests or (
             bool(self.pools)
             and pci.supports(self.pools, pieces.requests, provider_mapping=provider_mapping)
@@ -151,7 +150,7 @@ class Machine:
         packing: bool = False,
         provider_mapping: Mapping | None = None,
     ) -> HardwareAllocation | None:
-        """The parts that the guest would get; None if it does not fit.
+        """Returns the hardware allocation for the guest; None if it does not fit.
 
         ``packing`` prefers fuller cells; ``provider_mapping``: see ``pci.Request``.
         """
@@ -171,35 +170,37 @@ class Machine:
         )
 
     def why_not(self, pieces: HardwareRequest, packing: bool = False) -> str:
-        """What keeps the guest out, in words and figures: empty if it fits."""
+        """Returns why the guest does not fit, with figures; empty if it fits."""
         if short := self.why_not_devices(pieces):
             return short
         found = self.miss(pieces, packing)
         return found.why if found else ''
 
     def why_not_devices(self, pieces: HardwareRequest) -> str:
-        """Which devices are short, wherever they would be: empty if none is."""
+        """Returns which devices are short, regardless of their NUMA cell; empty if none is."""
         return pci.why_not(self.pools, pieces.requests)
 
     def miss(self, pieces: HardwareRequest, packing: bool = False) -> numa.Miss | None:
-        """What keeps the guest out of the cells, to be compared with other nodes; None if it
+        """Returns why the guest does not fit into the cells, comparable between nodes; None if it
         fits."""
         if pieces.guest is None:
             return None
         if self.topology is None:
-            return numa.Miss(-1, 0, 'the host tells of no NUMA cells')
+            return numa.Miss(-1, 0, 'the host reports no NUMA cells')
         wanted = pci.Wanted(self.pools, pieces.requests)
         return numa.miss(self.topology, pieces.guest, self.limits(pieces), wanted, packing)
 
     def limits(self, pieces: HardwareRequest) -> numa.Limits:
-        """How far its cells may be overcommitted, and what the guest must be near to."""
+        """Returns the allocation ratios of the cells, and the networks that must be near the
+        guest."""
         return numa.Limits(self.cpu_ratio, self.ram_ratio, pieces.physnets, pieces.tunneled)
 
     def hold(self, parts: HardwareAllocation) -> 'Machine':
-        """The machine without what the parts hold.
+        """Returns the machine without the hardware that the allocation holds.
 
-        What somebody else holds as well is held once: two schedulers may learn of their claims
-        late, and a node may have given a guest other pieces than were claimed for it.
+        Hardware that another claim holds too is counted once. Two schedulers may learn late of
+        each other's claims. A node may also have given a guest other hardware than was claimed for
+        it.
         """
         topology, pools = self.topology, self.pools
         if parts.cells is not None and topology is not None:
@@ -209,7 +210,8 @@ class Machine:
         return dataclasses.replace(self, topology=topology, pools=pools)
 
     def let_go(self, parts: HardwareAllocation) -> 'Machine':
-        """The machine with what the parts hold free again. Raises Overdrawn if it was not held."""
+        """Returns the machine with the allocated hardware free again. Raises Overdrawn if it was
+        not held."""
         topology = self.topology
         if parts.cells is not None and topology is not None:
             topology = numa.give_back(topology, parts.cells)

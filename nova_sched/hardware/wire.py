@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Versioned objects as the plain values of their JSON text, for what is read by the ten
-thousand."""
+"""Reads and writes versioned objects as the plain values of their JSON text. Fast, for tens of
+thousands of objects."""
 
 import contextlib
 from collections.abc import Iterator, Mapping
@@ -27,12 +27,12 @@ MALFORMED = (
     ValueError,
     errors.Invalid,
 )
-LARGEST = 2**43  # of whatever: no machine has as many, and sums of them still fit into a column
+LARGEST = 2**43  # of any count: no machine has more, and sums fit into a column
 
 
 @contextlib.contextmanager
 def reading(name: str) -> Iterator[None]:
-    """Makes MalformedObject of whatever a malformed object makes its reader raise."""
+    """Converts any exception from reading a malformed object into MalformedObject."""
     try:
         yield
     except MALFORMED as error:
@@ -40,14 +40,14 @@ def reading(name: str) -> Iterator[None]:
 
 
 def data(primitive: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The fields of an object, which has to be of this class."""
+    """Returns the fields of an object, which must be of this class."""
     if primitive['nova_object.name'] != name:
         raise ValueError(f'{primitive["nova_object.name"]} is no {name}')
     return primitive['nova_object.data']
 
 
 def count(value: Any) -> int:
-    """How many there are of something; ValueError if there cannot be as many."""
+    """Returns a count; raises ValueError if it is out of range."""
     number = int(value)
     if not 0 <= number <= LARGEST:
         raise ValueError(f'{str(value)[:40]} is no count')
@@ -55,7 +55,7 @@ def count(value: Any) -> int:
 
 
 def primitive(name: str, version: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """An object of this class, with these fields."""
+    """Returns an object of this class with these fields."""
     return {
         'nova_object.name': name,
         'nova_object.namespace': 'nova',

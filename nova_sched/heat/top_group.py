@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The resource by which a stack registers its servers as one group, and that gives each of them
-its hints."""
+"""The resource by which a stack registers its servers as one group. It provides the scheduler
+hints of each server."""
 
 import hashlib
 import json
@@ -29,19 +29,19 @@ from heat.engine.plugins.top_group_errors import wrong
 from oslo_log import log as logging
 
 LOG = logging.getLogger(__name__)
-DIGEST, PATHS = 'digest', 'paths'  # what is kept with the resource
+DIGEST, PATHS = 'digest', 'paths'  # keys of the resource data
 
 
 class TopGroup(resource.Resource):
-    """All servers of the stack that take their scheduler hints from here, placed before the first
-    one exists.
+    """All servers of the stack that take their scheduler hints from here. They are placed before
+    the first one exists.
 
-    What the servers are is read from their own resources. They are planned, and their hosts held, when this
-    resource is created; each server then asks for its place by its hints::
+    The servers are read from their own resources. When this resource is created, they are planned
+    and claimed on their hosts. Each server then asks for its place by its hints::
 
         scheduler_hints: {get_attr: [top_group, hints, web]}
 
-    An update of the stack gives the scheduler the group as a whole anew.
+    An update of the stack sends the whole group to the scheduler again.
     """
 
     PROPERTIES = (HOLD,) = ('hold',)
@@ -58,8 +58,8 @@ class TopGroup(resource.Resource):
     }
     attributes_schema = {
         HINTS: attributes.Schema(
-            'Scheduler hints of each server, by the names of resources; what is in a nested stack, or in a '
-            'resource group of such, stands under its name.',
+            'Scheduler hints of each server, by the names of resources; those of a nested stack, '
+            'or of a resource group of nested stacks, are under its name.',
             cache_mode=attributes.Schema.CACHE_NONE,
             type=attributes.Schema.MAP,
         ),
@@ -74,13 +74,13 @@ class TopGroup(resource.Resource):
             type=attributes.Schema.MAP,
         ),
         MOVES: attributes.Schema(
-            'Servers that have to go to another host to keep the policies, with the reasons.',
+            'Servers that have to move to another host to keep the policies, with the reasons.',
             cache_mode=attributes.Schema.CACHE_NONE,
             type=attributes.Schema.LIST,
         ),
     }
-    # A group that is not complete is mended where it is: with another UUID all its servers would
-    # be replaced.
+    # An incomplete group is completed in place: with another UUID all its servers would be
+    # replaced.
     always_replace_on_check_failed = False
 
     def add_dependencies(self, deps):
@@ -108,7 +108,7 @@ class TopGroup(resource.Resource):
         return True
 
     def _needs_update(self, *args, **kwargs):
-        # What matters stands in other resources: each update looks at it.
+        # The relevant data is in other resources, so each update reads them.
         return super()._needs_update(*args, **kwargs) or True
 
     def needs_replace_failed(self):
@@ -134,7 +134,7 @@ class TopGroup(resource.Resource):
         return True
 
     def handle_delete(self):
-        """Done by check_delete_complete, which is asked again if need be."""
+        """The deletion is done by check_delete_complete, which Heat calls again if needed."""
 
     def handle_check(self):
         group = self._api().show(self.resource_id)
@@ -143,7 +143,7 @@ class TopGroup(resource.Resource):
             raise exception.Error(f'These members have no host: {", ".join(lost)}')
 
     def follow(self, name, indices):
-        """A scaling group of the stack will have members of these indices."""
+        """Updates the group: a scaling group of the stack will have members with these indices."""
         if name in json.loads(self.data().get(PATHS) or '{}'):
             self._revise(self._read({name: indices}))
 
@@ -187,7 +187,7 @@ class TopGroup(resource.Resource):
         return self.properties[self.HOLD] or int(self.stack.timeout_secs())
 
     def _read(self, indices=None):
-        """What the stack's servers are now."""
+        """Reads the current servers of the stack."""
         stack = None
         existing = {}
         if self.resource_id is not None:
@@ -206,12 +206,14 @@ class TopGroup(resource.Resource):
         )
 
     def _revise(self, read):
-        """Give the scheduler the definition, if it is another than it has."""
+        """Sends the definition to the scheduler, if it has changed."""
         if read.digest != self.data().get(DIGEST):
             group = self._api().replace(self.resource_id, read.body)
             self._keep(read)
             for move in group.get('moves') or ():
-                LOG.warning('%s has to move: %s', move['path'], move['reason'])
+                LOG.warning(
+                    'Member %s has to move to another host: %s', move['path'], move['reason']
+                )
         self._api().renew(self.resource_id, self._hold_s())
 
     def _keep(self, read):
@@ -231,7 +233,7 @@ class Read:
 
 
 def resource_mapping():
-    """The types of resources that this plug-in has, as Heat asks for them."""
+    """Returns the resource types of this plug-in, for Heat."""
     return {
         'OS::NovaSched::TopGroup': TopGroup,
         'OS::NovaSched::Group': top_group_declarations.Group,

@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The scheduler's REST API, as Heat asks it for a stack: with the stack's token, where the
-catalogue says."""
+"""The scheduler's REST API for a stack: uses the stack's token and the endpoint from the
+catalog."""
 
 from heat.common import exception
 from keystoneauth1 import adapter
@@ -22,23 +22,23 @@ OPTS = [
     cfg.StrOpt(
         'service_type',
         default='server-scheduling',
-        help='Service type of the scheduler in the catalogue of Keystone.',
+        help='Service type of the scheduler in the Keystone catalog.',
     ),
     cfg.StrOpt(
         'endpoint_type',
         default='public',
         choices=['public', 'internal', 'admin', 'publicURL', 'internalURL', 'adminURL'],
-        help='Which of its endpoints to use.',
+        help='Endpoint interface to use.',
     ),
-    cfg.StrOpt('endpoint_override', help='URL to use instead of one from the catalogue.'),
+    cfg.StrOpt('endpoint_override', help='URL to use instead of the one from the catalog.'),
     cfg.IntOpt('timeout', default=60, min=1, help='Seconds to wait for an answer.'),
 ]
 cfg.CONF.register_opts(OPTS, group=GROUP)
 
 
 class SchedulerError(exception.Error):
-    """The scheduler says no, for the reason in the message, or nothing: then ``status``, HTTP's,
-    is None."""
+    """The scheduler refuses the request, with the reason in the message, or does not answer: then
+    the HTTP ``status`` is None."""
 
     def __init__(self, message, status=None):
         super().__init__(message)
@@ -46,14 +46,14 @@ class SchedulerError(exception.Error):
 
 
 class Busy(Exception):
-    """The scheduler could not look at the request; the same may be asked again."""
+    """The scheduler could not process the request; the same request may be sent again."""
 
 
 class Client:
-    """Groups are mappings as the API has them; bodies have ``template``, ``flavors`` and
+    """Groups are mappings in the form of the API; bodies have ``template``, ``flavors`` and
     ``images``.
 
-    All methods raise SchedulerError, and Busy where asking again cannot do harm.
+    All methods raise SchedulerError, and Busy if a retry is harmless.
     """
 
     def __init__(self, context):
@@ -70,9 +70,9 @@ class Client:
         self._timeout_s = conf.timeout
 
     def create(self, body, name, ttl):
-        """A new group, held for ``ttl`` seconds."""
+        """Returns a new group, held for ``ttl`` seconds."""
         answer = self._asked('POST', '/v1/groups', json={**body, 'name': name, 'ttl': ttl})
-        # Only what surely is not done is asked for again: else there could be two groups.
+        # Retries only if the request certainly had no effect: otherwise there could be two groups.
         if answer.status_code == 503 and _fault(answer).get('code', '').endswith('.busy'):
             raise Busy(_words(answer))
         return _good(answer).json()
@@ -81,22 +81,22 @@ class Client:
         return self._good('GET', f'/v1/groups/{uuid}').json()
 
     def plan(self, uuid):
-        """The group with the domains of its members."""
+        """Returns the group with the domains of its members."""
         return self._good('GET', f'/v1/groups/{uuid}/plan').json()
 
     def replace(self, uuid, body):
-        """Give the group another definition, unless somebody else does so at the same time."""
+        """Replaces the group's definition, unless another client does so at the same time."""
         seen = self._good('GET', f'/v1/groups/{uuid}').headers.get('ETag', '*')
         return self._good(
             'PUT', f'/v1/groups/{uuid}', json=body, headers={'If-Match': seen}
         ).json()
 
     def renew(self, uuid, ttl):
-        """Hold what is planned for ``ttl`` seconds from now."""
+        """Holds the planned claims for ``ttl`` seconds from now."""
         self._good('POST', f'/v1/groups/{uuid}/renew', json={'ttl': ttl})
 
     def delete(self, uuid):
-        """End the group, if it is still there."""
+        """Deletes the group, if it still exists."""
         answer = self._again('DELETE', f'/v1/groups/{uuid}', headers={'If-Match': '*'})
         if answer.status_code != 404:
             _good(answer)
@@ -105,7 +105,7 @@ class Client:
         return _good(self._again(method, path, **more))
 
     def _again(self, method, path, **more):
-        """Ask what may be asked twice."""
+        """Sends a request that may be sent twice."""
         answer = self._asked(method, path, **more)
         if answer.status_code == 503:
             raise Busy(_words(answer))
@@ -125,7 +125,8 @@ def _good(answer):
 
 
 def _fault(answer):
-    """The first error of an answer, as OpenStack's guidelines have it; empty if there is none."""
+    """Returns the first error of an answer, in the form of OpenStack's guidelines; empty if there
+    is none."""
     try:
         faults = answer.json()['errors']
         return faults[0]

@@ -9,24 +9,24 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What flavors and images are, from the cloud, as the scheduler's API takes them."""
+"""Flavors and images of the cloud, in the form of the scheduler's API."""
 
-# What Glance itself says of every image; all else are properties.
+# The attributes that Glance sets on every image; all others are properties.
 OF_EVERY_IMAGE = frozenset(
-    'checksum container_format created_at direct_url disk_format file id locations min_disk min_ram name '
-    'os_hash_algo os_hash_value os_hidden owner protected schema self size status stores tags updated_at '
-    'virtual_size visibility'.split()
+    'checksum container_format created_at direct_url disk_format file id locations min_disk '
+    'min_ram name os_hash_algo os_hash_value os_hidden owner protected schema self size status '
+    'stores tags updated_at virtual_size visibility'.split()
 )
 
 
 def flavors(nova, names):
-    """Flavors by the names or IDs that servers ask for; ``nova`` is Heat's plug-in of the
-    client."""
+    """Returns flavors by the names or IDs that servers ask for; ``nova`` is Heat's client plug-in
+    for Nova."""
     return {name: _flavor(nova.get_flavor(name)) for name in sorted(names)}
 
 
 def images(glance, names):
-    """The same for images."""
+    """Returns images in the same way."""
     return {name: _image(glance.get_image(name)) for name in sorted(names)}
 
 
@@ -37,7 +37,7 @@ def _flavor(found):
         'ram': found.ram,
         'disk': found.disk,
         'ephemeral': getattr(found, 'OS-FLV-EXT-DATA:ephemeral', 0),
-        'swap': found.swap or 0,  # empty text where there is none
+        'swap': found.swap or 0,  # empty text if there is none
         'extra_specs': found.get_keys(),
     }
 

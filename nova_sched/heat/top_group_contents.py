@@ -9,8 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The resources of one stack with its nested stacks: the path of each member, and how it is
-described."""
+"""The resources of one stack with its nested stacks: the path and description of each member."""
 
 from heat.engine import function, resource
 from heat.engine.hot import functions
@@ -24,9 +23,10 @@ SIDES = ('between', 'from', 'to')
 class Contents:
     """The resources of a stack whose members have paths that begin with ``prefix``.
 
-    The top group's own stack has neither prefix nor ``outer``, and what it lists it lists by name.
-    Others are nested in ``outer`` and have been parsed for a preview; what they hold is described
-    where it stands. ``called``: what resources are called in paths, where that is not their names.
+    The stack of the top group has neither prefix nor ``outer``, and its member lists use names.
+    Other stacks are nested in ``outer`` and have been parsed for a preview. Their members are
+    described in place. ``called``: the names of resources in paths, where they differ from the
+    resource names.
     """
 
     def __init__(self, reader, defn, stack, prefix='', outer=None, called=None):
@@ -37,7 +37,7 @@ class Contents:
         self._called = called or {}
         self._lifted = (
             {} if outer is None else outer.lifted
-        )  # of nested stacks, what has no place in a group
+        )  # of nested stacks: resources that are not in a group
         self._definitions = {
             name: defn.resource_definition(name) for name in sorted(defn.enabled_rsrc_names())
         }
@@ -49,7 +49,7 @@ class Contents:
         self._objects = {}
         self._nested = {}
         self._entries = {}
-        # name of a member -> name of the group that lists it, and of groups within that
+        # name of a member -> path of the groups that list it
         self._parents = {}
         for name, kind in self._kinds.items():
             if kind == kinds.GROUP and not self._is_overlay(name):
@@ -60,10 +60,10 @@ class Contents:
         return self._lifted
 
     def paths(self):
-        """Path of each server by the name of its resource: of what holds several, a tree of such
-        mappings.
+        """Returns the path of each server by the name of its resource; a resource with several
+        servers has a tree of such mappings.
 
-        Of what is repeated, the index variable stands for the index.
+        For repeated resources, the index variable stands for the index.
         """
         return {
             name: self._paths_of(name)
@@ -72,12 +72,12 @@ class Contents:
         }
 
     def resources(self):
-        """All that the group is about, as the resources of a template."""
+        """Returns all resources of the group, as the resources of a template."""
         entries = {name: self._entry(name) for name in self._definitions}
         return {**{name: one for name, one in entries.items() if one is not None}, **self._lifted}
 
     def described(self):
-        """The same as members of a group that describes them itself."""
+        """Returns the same as members of a group that describes them itself."""
         entries = {name: self._entry(name) for name in self._definitions}
         return [
             {'name': name, **one}
@@ -86,8 +86,8 @@ class Contents:
         ]
 
     def server_group(self, reference):
-        """What a hint says for a server group of the stack, or of one around it; else the hint
-        itself."""
+        """Returns the group of a hint that refers to a server group of this or an outer stack;
+        otherwise the hint unchanged."""
         if isinstance(reference, list):
             return [self.server_group(one) for one in reference]
         name = self._by_reference.get(reference)
@@ -107,13 +107,14 @@ class Contents:
         kind = self._kinds[name]
         if kind not in kinds.HOLDING:
             return False
-        # A nested stack is given hints as a parameter, and its resources do not mention the group.
+        # A nested stack gets hints as a parameter, and its resources do not mention the group.
         if self._outer is None and not self._reader.takes_hints(self._definitions[name]):
             return False
         if kind == kinds.DEAF or (kind == kinds.SCALING_GROUP and self._outer is not None):
             where = '' if self._outer is None else ' of the stack that the top group is in'
             raise wrong(
-                f'{self._path(name)} cannot be scaled with its group; use an {kinds.SCALING_GROUP}{where}.'
+                f'{self._path(name)} cannot be scaled with its group; '
+                f'use an {kinds.SCALING_GROUP}{where}.'
             )
         return True
 
@@ -146,12 +147,10 @@ class Contents:
     # descriptions
 
     def _entry(self, name):
-        """The resource in the scheduler's language; None if the group has nothing to do with
-        it."""
+        """Returns the resource in the scheduler's template language; None if the group does not
+        include it."""
         if name not in self._entries:
-            self._entries[name] = (
-                None  # should it be asked for again meanwhile: nothing is in itself
-            )
+            self._entries[name] = None  # for a nested request: a resource does not contain itself
             kind = self._kinds[name]
             if kind == kinds.GROUP:
                 self._entries[name] = self._group(name)
@@ -197,7 +196,7 @@ class Contents:
         return made
 
     def _members(self, members):
-        """Members of a group in a nested stack, with all that is known of them."""
+        """Returns the members of a group in a nested stack, with all known data about them."""
         return [
             {**member, 'members': self._members(member['members'])}
             if 'members' in member
@@ -216,7 +215,7 @@ class Contents:
         return None
 
     def _are_ours(self, names, owner):
-        """Whether resources are the group's: all of them, or none."""
+        """Returns whether the resources belong to the group: all of them, or none."""
         known = [name for name in names if name in self._definitions]
         ours = [name for name in known if self._is_ours(name)]
         if ours and len(ours) < len(known):
@@ -231,10 +230,10 @@ class Contents:
             )
         return self._entry(name) is not None
 
-    # what a declaration says
+    # properties of a declaration
 
     def _said(self, name):
-        """The properties of a group, its members as mappings."""
+        """Returns the properties of a group, with its members as mappings."""
         said = self._symbolic(kinds.data(self._definitions[name]))
         said['members'] = self._references(said.get('members') or [])
         if said.get('relations'):
@@ -253,7 +252,7 @@ class Contents:
         )
 
     def _symbolic(self, value):
-        """The value with its functions worked out, but for get_resource."""
+        """Returns the value with its functions resolved, except get_resource."""
         if isinstance(value, functions.GetResource):
             return {'get_resource': function.resolve(value.args)}
         if isinstance(value, function.Function):
@@ -265,7 +264,7 @@ class Contents:
         return value
 
     def _references(self, value):
-        """Members or sides, by get_resource wherever a resource of the stack is meant."""
+        """Returns members or sides, with get_resource for each resource of the stack."""
         if isinstance(value, list):
             return [self._references(item) for item in value]
         if isinstance(value, dict) and 'members' in value:
@@ -275,7 +274,7 @@ class Contents:
         return value
 
     def _elsewhere(self, value):
-        """Members or sides of this nested stack, as they are named from outside of it."""
+        """Returns members or sides of this nested stack, with their names as seen from outside."""
         if isinstance(value, list):
             return [self._elsewhere(item) for item in value]
         if isinstance(value, dict) and (name := value.get('get_resource')):
@@ -290,10 +289,10 @@ class Contents:
     def _lifted_name(self, name):
         return '.'.join([*filter(None, [self._prefix.replace('/', '.')]), name])
 
-    # what is inside of a resource
+    # contents of a resource
 
     def _object(self, name):
-        """The resource itself; one of a nested stack has been previewed with that."""
+        """Returns the resource itself; for a nested stack, the one that was previewed with it."""
         if self._outer is not None:
             return self._stack[name]
         if name not in self._objects:
@@ -303,9 +302,9 @@ class Contents:
         return self._objects[name]
 
     def _within(self, name, stack=None, called=None):
-        """The contents of the stack in a resource."""
+        """Returns the contents of the stack in a resource."""
         stack = stack or self._object(name).nested()
-        self._nested[name] = stack  # or it would be gone while it is read
+        self._nested[name] = stack  # keeps a reference: it must not be freed while it is read
         return Contents(self._reader, stack.defn, stack, self._path(name), self, called)
 
     def _repeats(self, name):
@@ -321,7 +320,7 @@ def _group_of(members):
 
 
 def _names(value):
-    """Names of the resources in members or sides, however deep."""
+    """Returns the names of the resources in members or sides, at any depth."""
     if isinstance(value, list):
         for item in value:
             yield from _names(item)

@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Resources that only say something: groups of servers with their policies, and relations between
-them."""
+"""Resources that only declare something: groups of servers with their policies, and relations
+between them."""
 
 import uuid
 
@@ -19,11 +19,11 @@ from heat.engine import constraints, properties, resource
 Schema = properties.Schema
 LEVEL = Schema(
     Schema.STRING,
-    'Level of the topology: host, rack, room, zone, or what the operator names.',
+    'Level of the topology: host, rack, room, zone, or a level that the operator defines.',
     required=True,
 )
 REQUIRED = Schema(Schema.BOOLEAN, 'Whether it must be kept; true unless there is a weight.')
-WEIGHT = Schema(Schema.NUMBER, 'What it costs to break it once; makes it preferred.')
+WEIGHT = Schema(Schema.NUMBER, 'Cost of each violation; makes the policy preferred.')
 POLICY = {
     'type': Schema(
         Schema.STRING,
@@ -48,36 +48,37 @@ RELATION_TYPES = constraints.AllowedValues(['near', 'apart'])
 
 
 class Declaration(resource.Resource):
-    """Is there because the template says so; what it means, the stack's top group reads from the
+    """A declaration without an effect of its creation; the stack's top group reads it from the
     template."""
 
-    # Whoever mentions a group need not wait until the servers that are in it exist.
+    # A resource that mentions a group need not wait until the group's servers exist.
     strict_dependency = False
 
     def handle_create(self):
         self.resource_id_set(str(uuid.uuid4()))
 
     def handle_update(self, json_snippet, tmpl_diff, prop_diff):
-        """Nothing to do: the top group has read it anew."""
+        """Does nothing: the top group has already read the new declaration."""
 
     def needs_replace_failed(self):
         return self.resource_id is None
 
 
 class Group(Declaration):
-    """Servers of this stack, or groups of them, and what is asked of their hosts."""
+    """Servers of this stack, or groups of them, and the policies for their hosts."""
 
     properties_schema = {
         'members': Schema(
             Schema.LIST,
-            'Resources of this stack, by get_resource or by name: servers, resource groups, scaling groups, '
-            'nested stacks, other groups. A mapping with a name and members is a group inside this one.',
+            'Resources of this stack, by get_resource or by name: servers, resource groups, '
+            'scaling groups, nested stacks, other groups. A mapping with a name and members is a '
+            'group inside this one.',
             required=True,
             update_allowed=True,
         ),
         'policies': Schema(
             Schema.LIST,
-            'What is asked of the members.',
+            'Policies of the members.',
             schema=Schema(Schema.MAP, schema=POLICY),
             update_allowed=True,
         ),
@@ -91,7 +92,7 @@ class Group(Declaration):
 
 
 class Relation(Declaration):
-    """What is asked of the hosts of some members with respect to those of others."""
+    """A placement constraint between the hosts of two sets of members."""
 
     properties_schema = {
         'type': Schema(

@@ -9,11 +9,11 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What is wrong with a stack, in the form in which Heat tells it."""
+"""Errors in a stack, in the form that Heat reports."""
 
 from heat.common import exception
 
 
 def wrong(message):
-    """The error to raise about a stack whose servers cannot be planned as one group."""
+    """Returns the error to raise for a stack whose servers cannot be planned as one group."""
     return exception.StackValidationFailed(message=message)

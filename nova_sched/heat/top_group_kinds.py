@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What the resources of a stack are to placement, whatever the stack's environment calls their
-types."""
+"""The meaning of a stack's resources for placement, regardless of their type names in the
+environment."""
 
 from collections.abc import Mapping
 
@@ -19,7 +19,7 @@ from heat.engine.resources import template_resource
 from heat.engine.resources.openstack.heat import autoscaling_group, resource_group
 from heat.engine.resources.openstack.nova import server, server_group
 
-# Named as the scheduler's language names them.
+# The names are those of the scheduler's template language.
 SERVER, SERVER_GROUP = 'OS::Nova::Server', 'OS::Nova::ServerGroup'
 RESOURCE_GROUP, SCALING_GROUP = 'OS::Heat::ResourceGroup', 'OS::NovaSched::AutoScalingGroup'
 GROUP, RELATION = 'OS::NovaSched::Group', 'OS::NovaSched::Relation'
@@ -40,18 +40,18 @@ REPEATED = {RESOURCE_GROUP: 'resource_def', SCALING_GROUP: 'resource', DEAF: 're
 
 
 def of(env, resource_type, name=None):
-    """The kind of a resource of this type; None if placement has nothing to do with it."""
+    """Returns the kind of a resource of this type; None if it does not matter for placement."""
     found = env.get_class_to_instantiate(resource_type, name)
     return next((kind for base, kind in CLASSES if issubclass(found, base)), None)
 
 
 def data(definition):
-    """The properties as the template has them, functions not worked out."""
+    """Returns the properties as the template has them, without resolving functions."""
     return definition.properties({}).data
 
 
 def telling(env, name, definition, properties):
-    """The part of a resource's properties that says what its servers are; ``properties``: a
+    """Returns the part of a resource's properties that describes its servers; ``properties``: a
     server's."""
     said = data(definition)
     kind = of(env, definition.resource_type, name)

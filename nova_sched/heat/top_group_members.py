@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Reads the servers that take hints from a top group, as a template in the scheduler's
+"""Reads the servers that take hints from a top group, as a template in the scheduler's template
 language."""
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ from heat.engine.plugins.top_group_errors import wrong
 VERSION = '2018-08-31'
 HINTS = 'hints'
 TOP_GROUP, MEMBER, REPLACE = OWN = 'top_group', 'member', 'replace'
-UNNAMED = 'the-group-to-be'  # for its UUID, as long as it has none
+UNNAMED = 'the-group-to-be'  # placeholder for the UUID until it exists
 PLAIN = ('flavor', 'image', 'availability_zone')
 DEVICES = ('block_device_mapping', 'block_device_mapping_v2')
 SOURCES = ('volume_id', 'snapshot_id', 'image', 'image_id')
@@ -32,9 +32,9 @@ PLACE_OF_DEVICE = ('device_name', 'boot_index')
 class Reader:
     """One reading of a stack, for the top group that is a resource of it.
 
-    ``existing``: resources of the stack as they are by now, by name. ``indices``: of members of
-    scaling groups, by the group's name, if they are not those of the template. ``strict``: what
-    the servers are must be known; else what is not known yet is left out.
+    ``existing``: resources of the stack in their current state, by name. ``indices``: those of
+    members of scaling groups, by the group's name, if they differ from the template. ``strict``:
+    the servers' descriptions must be known; otherwise unknown values are left out.
     """
 
     def __init__(self, top_group, existing=None, indices=None, strict=True):
@@ -42,15 +42,15 @@ class Reader:
         self._top_group = top_group
         self._uuid = top_group.resource_id or UNNAMED
         self._strict = strict
-        # A copy: here the group's attributes have values before it exists.
+        # A copy, in which the group's attributes have values before the group exists.
         self.defn = stack.defn.clone_with_new_template(stack.t, stack.identifier())
         self.name = top_group.name
         self.existing = existing or {}
         self.indices = indices or {}
         self.flavors: set[str] = set()
         self.images: set[str] = set()
-        # Which path each member has is known from the groups alone. Only with it are the hints
-        # known, and with them what nested stacks are given, and which server is a member.
+        # The path of each member follows from the groups alone. The hints need the path. The
+        # parameters of nested stacks and the set of members need the hints.
         self._tell({})
         self.paths = Contents(self, self.defn, stack).paths()
         self._tell(hints(self.paths, self._uuid))
@@ -58,7 +58,7 @@ class Reader:
         self.template = {'heat_template_version': VERSION, 'resources': resources}
 
     def _tell(self, known):
-        """Make ``known`` what get_attr finds under ``hints`` of the group, wherever in the
+        """Makes ``known`` the result of get_attr for ``hints`` of the group, anywhere in the
         stack."""
         attributes = {
             attribute: selected(known, _path(attribute)) if _path(attribute)[0] == HINTS else None
@@ -71,12 +71,12 @@ class Reader:
         stk_defn.update_resource_data(self.defn, group.name, data)
 
     def takes_hints(self, definition):
-        """Whether a resource of the stack itself mentions the group's hints."""
+        """Returns whether a resource of the stack itself mentions the group's hints."""
         return any(_path(attribute)[0] == HINTS for attribute in definition.dep_attrs(self.name))
 
     def server(self, data, path, contents):
-        """Properties that placement reads of a server, from its ``data``; None if it is no
-        member."""
+        """Returns the properties of a server that placement reads, from its ``data``; None if it
+        is not a member."""
         given = function.resolve(data.get('scheduler_hints'))
         if not isinstance(given, Mapping) or given.get(TOP_GROUP) != self._uuid:
             return None
@@ -112,7 +112,8 @@ class Reader:
         return found
 
     def _device(self, device, path):
-        """Where a block device comes from and what it is for; that there is a volume is enough."""
+        """Returns the source and purpose of a block device; a placeholder stands for its
+        volume."""
         read = {}
         for key in (*SOURCES, *PLACE_OF_DEVICE):
             value = device.get(key)
@@ -137,10 +138,9 @@ class Reader:
 
 
 def hints(paths, uuid):
-    """The scheduler hints of each member, from the tree of paths.
+    """Returns the scheduler hints of each member, from the tree of paths.
 
-    A server that Heat replaces is there until its replacement is: for that while both are the
-    member.
+    A server that Heat replaces exists until its replacement does. Until then both are the member.
     """
     if isinstance(paths, str):
         return {TOP_GROUP: uuid, MEMBER: paths, REPLACE: 'true'}
@@ -148,16 +148,16 @@ def hints(paths, uuid):
 
 
 def selected(tree, path):
-    """What stands in a tree of hints at ``hints`` and the names after it; None if there is
-    nothing."""
+    """Returns the value in a tree of hints at ``hints`` and the names after it; None if there is
+    none."""
     for name in path[1:]:
         tree = tree.get(str(name)) if isinstance(tree, Mapping) else None
     return tree
 
 
 def needed(top_group):
-    """Names of the resources that say what the servers are; without those that wait for the
-    group."""
+    """Returns the names of the resources that describe the servers, without those that wait for
+    the group."""
     stack = top_group.stack
     definitions = {
         name: stack.defn.resource_definition(name) for name in stack.defn.enabled_rsrc_names()

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What a ResourceGroup or an AutoScalingGroup makes many of, and which indices these have."""
+"""The members that a ResourceGroup or an AutoScalingGroup repeats, and their indices."""
 
 import copy
 
@@ -20,11 +20,11 @@ from heat.scaling import template
 
 
 class Repeats:
-    """``type`` and ``properties`` of what is repeated, in which ``variable`` stands for one of
-    ``indices``.
+    """``type`` and ``properties`` of the repeated resource, in which ``variable`` stands for one
+    of ``indices``.
 
-    ``one`` is the resource that repeats, ``known`` the same as it is by now, if it exists.
-    ``indices`` are given if they are not those that the stack's template comes to.
+    ``one`` is the resource that repeats, ``known`` its current state, if it exists. ``indices``
+    are given if they differ from those of the stack's template.
     """
 
     def __init__(self, one, known=None, indices=None):
@@ -44,7 +44,8 @@ class Repeats:
         self._metadata = definition.get('metadata')
 
     def of_servers(self, kind, properties):
-        """Properties of a ResourceGroup of such servers, in the scheduler's language."""
+        """Returns the properties of a ResourceGroup of such servers, in the scheduler's template
+        language."""
         taken = {int(index) for index in self.indices}
         gaps = [str(index) for index in range(max(taken, default=0)) if index not in taken]
         return {
@@ -55,7 +56,7 @@ class Repeats:
         }
 
     def stack(self, names):
-        """A nested stack of these members, parsed as for a preview."""
+        """Returns a nested stack of these members, parsed as for a preview."""
         members = [
             (
                 name,
@@ -75,7 +76,7 @@ class Repeats:
 
 
 def _removed(group: resource_group.ResourceGroup):
-    """Names that a ResourceGroup has used up, and those that its next update will."""
+    """Returns the names that a ResourceGroup has used up, including those of its next update."""
     removed = set(group.get_attribute(group.REMOVED_RSRC_LIST))
     more = {*group._get_new_skiplist_entries(group.properties, removed)}
     if group.properties[group.REMOVAL_POLICIES_MODE] == group.REMOVAL_POLICY_UPDATE:

@@ -9,8 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""An AutoScalingGroup whose members know which they are, and that asks for places before it
-grows."""
+"""An AutoScalingGroup whose members know their index, and that asks for places before it grows."""
 
 import json
 import re
@@ -27,18 +26,17 @@ class AutoScalingGroup(autoscaling_group.AutoScalingResourceGroup):
     """An OS::Heat::AutoScalingGroup in whose resource ``%index%`` stands for the number of a
     member.
 
-    A number is given to a member when it is made, and stays its own; the lowest that is free is
-    taken next. When the group grows, the stack's top group is told first: the new members have
-    places, or are not made.
+    A member gets the lowest free number when it is created, and keeps it. When the group grows,
+    the stack's top group is updated first: the new members get places, or are not created.
     """
 
     def indices(self):
-        """Number of each member by its name, from 0."""
+        """Returns the number of each member by its name, from 0."""
         return json.loads(self.data().get(INDICES) or '{}')
 
     def indices_to_be(self):
-        """All numbers while the stack's template is put into effect: of those who stay, go, and
-        come."""
+        """Returns all numbers during an update of the stack's template: of remaining, removed and
+        new members."""
         taken = set(self.indices().values())
         size = self.properties[self.DESIRED_CAPACITY] or (
             len(taken) if taken else self.properties[self.MIN_SIZE]
@@ -74,7 +72,7 @@ class AutoScalingGroup(autoscaling_group.AutoScalingResourceGroup):
         self._tell(self.indices())
 
     def _tell(self, indices):
-        """Tell the top groups of the stack how many members there are to be."""
+        """Passes the new member indices to the top groups of the stack."""
         stack = stacks.Stack.load(self.context, self.stack.id)
         for one in stack.resources.values():
             if hasattr(one, 'follow'):
@@ -82,8 +80,8 @@ class AutoScalingGroup(autoscaling_group.AutoScalingResourceGroup):
 
 
 class Definition(rsrc_defn.ResourceDefinition):
-    """The definition of all members; one with a number equals it: a rolling update leaves that
-    alone."""
+    """The definition of all members. It equals one with a number, so that a rolling update does
+    not touch that member."""
 
     def __eq__(self, other):
         return _alike(self.render_hot(), other.render_hot())
@@ -95,7 +93,7 @@ class Definition(rsrc_defn.ResourceDefinition):
 
 
 def substituted(value, variable, index):
-    """The value with the index wherever the variable stands."""
+    """Returns the value with the index in place of the variable."""
     if isinstance(value, str):
         return value.replace(variable, index)
     if isinstance(value, dict):
@@ -118,7 +116,7 @@ def _alike(pattern, value):
 
 
 def _free(taken, count):
-    """The lowest numbers that are not taken."""
+    """Returns the lowest free numbers."""
     return [number for number in range(len(taken) + max(count, 0)) if number not in taken][
         : max(count, 0)
     ]

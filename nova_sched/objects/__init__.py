@@ -10,8 +10,9 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The versioned objects that cross the wire, and the ways from and to their primitives."""
-# ruff: noqa: F401 - the classes are imported to be used from here
+"""The versioned objects of the RPC and store formats, and their conversion from and to
+primitives."""
+# ruff: noqa: F401 - the classes are imported for use by other modules
 
 from nova_sched.objects.aggregate import Aggregate, AggregateList
 from nova_sched.objects.block_device import BlockDeviceMapping, BlockDeviceMappingList

@@ -32,7 +32,7 @@ class Aggregate(base.PersistentMixin, base.NovaObject):
 
     @property
     def availability_zone(self):
-        """The zone whose hosts this aggregate names, or None."""
+        """Returns the zone that this aggregate defines, or None."""
         return (
             self.metadata.get('availability_zone')
             if 'metadata' in self and self.metadata

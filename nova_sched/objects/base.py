@@ -24,10 +24,10 @@ from nova_sched.objects import field_io, fields, object_io
 
 
 def register(cls):
-    """Class decorator: makes properties of the fields, and makes the class known to the wire.
+    """Class decorator: makes properties of the fields, and registers the class for reading.
 
-    The registry of oslo.versionedobjects is left alone, so that Nova's own objects can live in
-    the same process.
+    The registry of oslo.versionedobjects is not used, so that Nova's objects can exist in the same
+    process.
     """
     ovo_base.VersionedObjectRegistry.objectify(cls)
     for name, field in cls.fields.items():
@@ -48,10 +48,10 @@ def register(cls):
 
 
 def _field_property(name, field):
-    """A property that keeps its value in ``_obj_<name>``, where oslo.versionedobjects looks for
-    it.
+    """Returns a property that keeps its value in ``_obj_<name>``, as oslo.versionedobjects
+    expects.
 
-    Reading an unset field ends in ``__getattr__``, as any AttributeError of a property does.
+    Reading an unset field calls ``__getattr__``, as any AttributeError of a property does.
     """
     attribute = f'_obj_{name}'
 
@@ -71,7 +71,7 @@ def _field_property(name, field):
 
 
 def _wire_fields(cls, newer):
-    """For each field: the attribute that holds it, and how it is read."""
+    """Returns for each field the attribute that holds it, and its reader."""
     return {
         name: (f'_obj_{name}', *field_io.reading(field, object_io.read_nested, newer))
         for name, field in cls.fields.items()
@@ -85,15 +85,16 @@ def _write_object(value, manifest):
 class NovaObject(ovo_base.VersionedObject):
     """An object with Nova's names and versions.
 
-    ``name in obj`` tells whether a field is set: unset is not null, and raises when read.
+    ``name in obj`` returns whether a field is set. Unset is not null: reading an unset field
+    raises an error.
     """
 
     OBJ_SERIAL_NAMESPACE = object_io.SERIAL_NAMESPACE
     OBJ_PROJECT_NAMESPACE = object_io.NOVA
 
-    # Field -> the version that brought it; older versions are written without it.
+    # Field -> the version that introduced it; older versions are written without it.
     ADDED_IN: dict[str, str] = {}
-    # Attributes that an object read from the wire starts with, and what makes their values.
+    # Attributes that an object read from the wire starts with, and the factories of their values.
     wire_start: tuple = ()
 
     def __getattr__(self, name):
@@ -105,8 +106,7 @@ class NovaObject(ovo_base.VersionedObject):
         return f'_obj_{name}' in self.__dict__
 
     def set_fields(self):
-        """The fields that are set, with their values: a short walk even where a class has many
-        fields."""
+        """Returns the set fields with their values; fast even for classes with many fields."""
         return {key[5:]: value for key, value in self.__dict__.items() if key.startswith('_obj_')}
 
     def __deepcopy__(self, memo):
@@ -116,7 +116,7 @@ class NovaObject(ovo_base.VersionedObject):
         return clone
 
     def obj_load_attr(self, attrname):
-        """The value of a field that is not set, where a class has a rule for it; it stays
+        """Returns the value of an unset field if the class has a rule for it; the field stays
         unset."""
         raise errors.FieldNotSet(f'{self.obj_name()}.{attrname}', 'it is not set')
 
@@ -135,7 +135,8 @@ class NovaObject(ovo_base.VersionedObject):
 
     @classmethod
     def obj_class_from_name(cls, objname, objver):
-        """The class of a name; one version of each is known, and reads all minor ones."""
+        """Returns the class with this name; one version of each is known, and reads all minor
+        versions."""
         try:
             return object_io.CLASSES[objname]
         except KeyError:
@@ -150,10 +151,10 @@ class NovaObject(ovo_base.VersionedObject):
         return found
 
     def obj_to_primitive(self, target_version=None, version_manifest=None):
-        """The primitive, of the version it was read as or of an older one.
+        """Returns the primitive, of the version that the object was read as, or of an older one.
 
-        ``version_manifest`` maps names of nested objects to the versions to write these as.
-        Raises IncompatibleObject for a version that is not known here.
+        ``version_manifest`` maps names of nested objects to the versions to write these as. Raises
+        IncompatibleObject for an unknown version.
         """
         state = self.__dict__
         data = {}
@@ -195,15 +196,15 @@ class NovaObject(ovo_base.VersionedObject):
             raise errors.IncompatibleObject(self.obj_name(), version, own)
 
     def obj_make_compatible(self, primitive, target_version):
-        """Take out of the data of a primitive what an older version does not know."""
+        """Removes from the data of a primitive the fields that an older version lacks."""
         target = _numbers(target_version)
         for name, version in self.ADDED_IN.items():
             if target < _numbers(version):
                 primitive.pop(name, None)
 
     def obj_complete_older(self):
-        """Called on an object that was read as an older version: fill in what that left to
-        others."""
+        """Called on an object that was read as an older version: fills in the fields that the
+        version lacks."""
 
 
 def _numbers(version):
@@ -211,13 +212,13 @@ def _numbers(version):
 
 
 class NovaSchedObject(NovaObject):
-    """An object that only this project knows."""
+    """An object that only this project defines."""
 
     OBJ_PROJECT_NAMESPACE = object_io.NOVA_SCHED
 
 
 class EphemeralObject(NovaObject):
-    """An object that is never stored by itself: fields with a default have it from the start."""
+    """An object that is never stored separately: fields with a default have it from the start."""
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
@@ -237,7 +238,7 @@ def _copier(value):
 
 
 class NovaList(ovo_base.ObjectListBase, NovaObject):
-    """A list of objects, in the one field ``objects``."""
+    """A list of objects, in the single field ``objects``."""
 
     wire_start = (('_obj_objects', list),)
 
@@ -246,7 +247,7 @@ class NovaList(ovo_base.ObjectListBase, NovaObject):
 
 
 class TimestampedMixin:
-    """When the record was made, and when it was last changed."""
+    """When the record was created, and when it was last changed."""
 
     fields = {
         'created_at': fields.DateTimeField(nullable=True),
@@ -255,7 +256,7 @@ class TimestampedMixin:
 
 
 class PersistentMixin:
-    """What every record of a database that keeps deleted rows has."""
+    """The fields of every record of a database that keeps deleted rows."""
 
     fields = {
         'created_at': fields.DateTimeField(nullable=True),
@@ -266,4 +267,4 @@ class PersistentMixin:
 
 
 class DictCompat(ovo_base.VersionedObjectDictCompat):
-    """Fields can be read as keys of a dict, too."""
+    """Also reads fields as keys of a dict."""

@@ -10,17 +10,17 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What a caller is told of a host that is offered for an instance."""
+"""A host that is offered to a caller for an instance."""
 
 from nova_sched.objects import base, fields
 
 
 @base.register
 class Candidate(base.NovaSchedObject):
-    """One host that an instance may claim by ``uuid`` before ``expires_at``; nothing is held
-    there.
+    """One host that an instance may claim by ``uuid`` before ``expires_at``; no resources are
+    held.
 
-    ``rank`` counts the hosts that are offered for the instance from 1, the best.
+    ``rank`` numbers the hosts that are offered for the instance, from 1, the best.
     """
 
     VERSION = '1.0'

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""One consumer's hold on one node, and what each event makes of it."""
+"""A claim: the resources of one consumer on one node, and its state transitions."""
 
 import dataclasses
 import json
@@ -21,14 +21,14 @@ from collections.abc import Mapping
 from nova_sched.hardware.machine import HardwareAllocation
 
 PLANNED = 'planned'  # a group member that is not created yet
-PENDING = 'pending'  # chosen and handed to the conductor
+PENDING = 'pending'  # chosen and returned to the conductor
 CONFIRMED = 'confirmed'  # the node reports the instance
 
 VCPU, MEMORY_MB, DISK_GB, PCPU = 'VCPU', 'MEMORY_MB', 'DISK_GB', 'PCPU'
 
-# What brings a consumer to another node. The source keeps its claim until a resize or a migration
-# is settled, whatever it reports; a live migration and an evacuation end there as soon as it does
-# not list the consumer.
+# The reasons why a consumer comes from another node. With a resize or a migration, the source
+# keeps its claim until the move is settled, regardless of its reports. With a live migration or an
+# evacuation, the source claim ends when the source no longer lists the consumer.
 RESIZE, MIGRATION, LIVE_MIGRATION, EVACUATION = (
     'resize',
     'migration',
@@ -41,11 +41,11 @@ KEEPING_THE_SOURCE = frozenset([RESIZE, MIGRATION])
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Resizing:
-    """The sizes of a consumer that changes its size where it is: amounts by class, and the new
-    ``parts``.
+    """The old and new size of a consumer that is resized on its node: amounts by class, and the
+    new ``parts``.
 
-    ``uuid`` names the resize: that of the claim that asked for it. None: an older release has
-    written it.
+    ``uuid`` identifies the resize: the UUID of the claim that asked for it. None: written by an
+    older release.
     """
 
     old: Mapping[str, int]
@@ -55,8 +55,8 @@ class Resizing:
 
     @property
     def together(self):
-        """What both need: one of them runs at a time, but the old disk is kept until nobody can go
-        back."""
+        """Returns the resources for both sizes. Only one size runs at a time, but the old disk is
+        kept until the resize is settled."""
         names = dict.fromkeys((*self.old, *self.new))
         return {
             name: self._both(name, self.old.get(name, 0), self.new.get(name, 0)) for name in names
@@ -73,7 +73,7 @@ class Resizing:
 
     @classmethod
     def from_json(cls, text):
-        """From what ``to_json`` wrote."""
+        """Reads the text that ``to_json`` wrote."""
         plain = json.loads(text)
         parts = plain['parts'] and HardwareAllocation.from_json(plain['parts'])
         return cls(plain['old'], plain['new'], parts, plain.get('uuid'))
@@ -81,20 +81,20 @@ class Resizing:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Claim:
-    """One consumer's hold on one node.
+    """A claim: the resources of one consumer on one node.
 
     ``resources`` maps Placement's resource classes to whole amounts (VCPU and PCPU: CPUs,
     MEMORY_MB: MiB, DISK_GB: GiB). ``created_s``, ``changed_s`` and ``expires_s`` are seconds since
-    the epoch by the store's clock, which sets the first two: ``changed_s`` is when the claim was
-    made or last became another one. ``expires_s`` None never expires. ``parts`` are the CPUs,
-    pages and devices that it holds beside; ``counted``: the node's own report has them among what
-    is in use. ``unseen``: confirmed by a caller, and no report of its node has come since.
-    ``image_properties`` are those of the consumer's image, as text. ``move`` says what brings the
-    consumer here from another node (one of MOVES). While it changes its size here, ``resizing``
-    has both sizes: ``resources`` is what they need together, ``parts`` are the old ones. Of a
-    member of a top group: ``top_group`` is the group's UUID, ``member`` its path there, and
-    ``fences`` are the tokens of the fences that it is behind: it is no outsider there, and they
-    stand as long as any claim has their token.
+    the epoch by the store's clock, which sets the first two. ``changed_s`` is the time when the
+    claim was made or last replaced by another one. ``expires_s`` None never expires. ``parts`` are
+    the CPUs, pages and devices that it holds in addition. ``counted``: the usage in the node's
+    report includes them. ``unseen``: confirmed by a caller, and no report of its node has arrived
+    since. ``image_properties`` are those of the consumer's image, as text. ``move`` is the reason
+    why the consumer comes from another node (one of MOVES). During a resize on this node,
+    ``resizing`` has both sizes: ``resources`` is their combined need, ``parts`` are the old ones.
+    For a member of a top group, ``top_group`` is the group's UUID, and ``member`` its path there.
+    ``fences`` are the tokens of the exclusive domains that the claim belongs to. An exclusive
+    domain lasts as long as any claim has its token.
     """
 
     consumer_uuid: str
@@ -121,7 +121,7 @@ class Claim:
 
     @property
     def key(self):
-        """Consumer and node: one consumer holds at most one claim on one node."""
+        """Returns consumer and node: one consumer holds at most one claim on one node."""
         return self.consumer_uuid, self.node_uuid
 
     @property
@@ -129,44 +129,45 @@ class Claim:
         return self.state == CONFIRMED
 
     def is_named(self, name):
-        """Whether a caller means this claim, or the resize that is open on it, by a UUID."""
+        """Returns whether a UUID identifies this claim or its open resize."""
         return name == self.uuid or (self.resizing is not None and name == self.resizing.uuid)
 
     @property
     def keeps_source(self):
-        """Whether the node that the consumer comes from keeps its claim, whatever it reports."""
+        """Returns whether the source node keeps its claim regardless of its reports."""
         return self.move in KEEPING_THE_SOURCE
 
     @property
     def uncounted(self):
-        """Parts that are held beside what the node's report has in use."""
+        """Returns the hardware allocations that the usage in the node's report does not
+        include."""
         new = self.resizing.parts if self.resizing else None
         return tuple(parts for parts in (None if self.counted else self.parts, new) if parts)
 
     @property
     def all_parts(self):
-        """All parts that are held: the old ones, and the new ones of a resize in place."""
+        """Returns all hardware allocations: the old one, and the new one of a resize in place."""
         new = self.resizing.parts if self.resizing else None
         return tuple(parts for parts in (self.parts, new) if parts)
 
-    # What becomes of it.
+    # State transitions.
 
     def stamped(self, before, now_s):
-        """The same as the store keeps it from ``now_s`` on, in place of the claim ``before``
-        (None: of none)."""
+        """Returns the claim as the store keeps it from ``now_s`` on, replacing the claim
+        ``before`` (None: no claim)."""
         if before is not None and before.uuid == self.uuid:
             return dataclasses.replace(self, changed_s=now_s)
         left_s = None if self.expires_s is None else now_s + self.expires_s - self.created_s
-        # Each new claim comes here: this takes half as long as dataclasses.replace.
+        # Runs for each new claim: this takes half as long as dataclasses.replace.
         values = [*_VALUES(self)]
         values[_CREATED], values[_CHANGED], values[_EXPIRES] = now_s, now_s, left_s
         return Claim(*values)
 
     def merged_with(self, later):
-        """What a later claim of the same consumer on the same node makes of this one.
+        """Returns this claim merged with a later claim of the same consumer on the same node.
 
-        A claim on its way is replaced. Where the consumer is already, it changes its size. The
-        same claim once more can change its place in a top group, and nothing else.
+        A pending claim is replaced. A confirmed claim is resized. The same claim again can change
+        only its position in a top group.
         """
         mine = self.in_group_of(later)
         if self.uuid == later.uuid:
@@ -185,7 +186,7 @@ class Claim:
         )
 
     def in_group_of(self, other):
-        """The same with the other one's place in a top group, if that one has any."""
+        """Returns the claim with the other claim's position in a top group, if that has one."""
         names = 'top_group', 'member', 'fences'
         if other.top_group is None or all(
             getattr(self, name) == getattr(other, name) for name in names
@@ -194,17 +195,17 @@ class Claim:
         return dataclasses.replace(self, **{name: getattr(other, name) for name in names})
 
     def confirmed(self):
-        """Somebody says that the node has the consumer; a move or a resize stays open until it is
-        settled.
+        """Returns the claim confirmed: the node has the consumer. A move or a resize stays open
+        until it is settled.
 
-        A report that the node made before may still be on its way, and does not tell of it.
+        An earlier report of the node, without the consumer, may still arrive.
         """
         if self.is_confirmed:
             return self
         return dataclasses.replace(self, state=CONFIRMED, expires_s=None, unseen=True)
 
     def finished(self):
-        """The consumer runs here for good, in its new size."""
+        """Returns the claim after the move or resize is settled, with the new size."""
         done = dataclasses.replace(self.confirmed(), expires_s=None, move=None)
         if self.resizing is None:
             return done
@@ -214,13 +215,13 @@ class Claim:
         )
 
     def reverted(self):
-        """The resize is taken back: the old size stays."""
+        """Returns the claim after the resize is reverted: with the old size."""
         return dataclasses.replace(
             self, resources=self.resizing.old, resizing=None, expires_s=None
         )
 
     def overdue(self, now_s):
-        """Whether its time has come: it waits for somebody who has not come by then."""
+        """Returns whether the claim has expired: it waited too long for a confirmation."""
         waits = not self.is_confirmed or self.resizing is not None
         return waits and self.expires_s is not None and self.expires_s <= now_s
 

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What a caller is told of a claim."""
+"""The data of a claim that callers get."""
 
 from nova_sched.objects import base, enums, fields
 from nova_sched.objects.claim import CONFIRMED, MOVES, PENDING, PLANNED
@@ -34,13 +34,13 @@ class MoveField(fields.BaseEnumField):
 
 @base.register
 class ClaimInfo(base.NovaSchedObject):
-    """One instance's hold on one compute node, in Placement's resource classes.
+    """One instance's claim on one compute node, in Placement's resource classes.
 
     ``allocation_request`` is JSON text in Placement's form; ``expires_at`` null never expires.
-    ``move`` is what brings the instance to this node from another one.
-    ``resize_uuid`` names the resize that is open on it; null without.
-    ``numa_topology`` has the instance's cells with the CPUs and pages of the host that it holds,
-    ``pci_device_pools`` its devices; null where it holds none.
+    ``move`` is the reason why the instance comes from another node. ``resize_uuid`` identifies the
+    open resize; null if there is none. ``numa_topology`` has the instance's cells with the CPUs
+    and pages of the host that it holds. ``pci_device_pools`` has its devices; null if it holds
+    none.
     """
 
     VERSION = '1.2'

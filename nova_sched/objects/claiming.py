@@ -10,7 +10,8 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""How a claim is made on a node: checked and booked the same way by all who claim."""
+"""Makes claims on a node, with the same checks in the scheduler, the agent and the queue
+workers."""
 
 import dataclasses
 import time
@@ -42,7 +43,7 @@ class Usage(NamedTuple):
 
 
 class Shortage(NamedTuple):
-    """Why one resource class cannot be given."""
+    """The shortage of one resource class."""
 
     resource_class: str
     asked: int
@@ -56,10 +57,10 @@ class Shortage(NamedTuple):
 
 
 class ClaimableMixin:
-    """``instance_claim`` for anything that can tell its usage and take from it.
+    """``instance_claim`` for any class that reports its usage and can allocate from it.
 
-    A ComputeNode and the scheduler's own row of a node both are such things, so the scheduler, the
-    agent and a queue worker judge a claim by the same code. ``packing``: a guest goes into the
+    A ComputeNode and the scheduler's row of a node are such classes, so the scheduler, the agent
+    and a queue worker validate a claim with the same code. ``packing``: a guest goes into the
     fuller NUMA cells first.
     """
 
@@ -68,40 +69,40 @@ class ClaimableMixin:
         return False
 
     def usage(self, resource_class) -> Usage | None:
-        """What the node has of a resource class, or None if it has none."""
+        """Returns the node's usage of a resource class, or None if it has none."""
         raise NotImplementedError
 
     def take(self, resource_class, amount):
-        """Book an amount (negative: give it back)."""
+        """Allocates an amount (negative: frees it)."""
         raise NotImplementedError
 
     @property
     def machine(self) -> Machine | None:
-        """What the node has piece by piece; None if it does not tell."""
+        """Returns the node's NUMA cells and devices; None if the node does not report them."""
         return None
 
     def hold(self, parts: HardwareAllocation) -> None:
-        """Book CPUs, pages, devices, and units of child providers."""
+        """Allocates CPUs, pages, devices, and units of child providers."""
         raise NotImplementedError
 
     def let_go(self, parts: HardwareAllocation) -> None:
-        """Give them back."""
+        """Frees them."""
         raise NotImplementedError
 
     def demand(self, request) -> tuple[Mapping[str, int], tuple[Allotted, ...]]:
-        """What the request takes from the node itself, by resource class, and from which providers
-        the rest.
+        """Returns the amounts from the node itself, by resource class, and the allocations from
+        its providers.
 
-        Raises Overdrawn if the node's providers cannot give it.
+        Raises Overdrawn if the node's providers cannot meet the request.
         """
         if request.groups:
-            raise Overdrawn('groups of resources', 'the node tells of no child providers')
+            raise Overdrawn('groups of resources', 'the node reports no child providers')
         return request.resources, ()
 
     def shortages(self, resources, limits=None) -> list[Shortage]:
-        """Each resource class that the node cannot give, with how much it could.
+        """Returns each resource class that the node cannot provide, with the available amount.
 
-        ``limits`` (optional) maps resource classes to a capacity that replaces the node's own.
+        ``limits`` (optional) maps resource classes to a capacity that replaces the node's.
         """
         return [short for name, amount in resources.items()
                 if (short := self._shortage(name, amount, limits or {})) is not None]  # fmt: skip
@@ -117,11 +118,11 @@ class ClaimableMixin:
         return None
 
     def instance_claim(self, request, limits=None, lifetime_s=None, request_id=None) -> Claim:
-        """Check that the node can take the request, book it, and return the claim.
+        """Checks that the node can take the request, allocates it, and returns the claim.
 
         ``request`` has ``instance_uuid``, ``project_id``, ``user_id``, ``resources``, ``groups``,
         ``pieces``, ``group_uuid`` and ``image_properties``. Raises ComputeResourcesUnavailable
-        with every shortage; then nothing is booked.
+        with every shortage; then nothing is allocated.
         """
         try:
             resources, allotted = self.demand(request)
@@ -136,21 +137,21 @@ class ClaimableMixin:
         return self.book(request, resources, parts, lifetime_s, request_id)
 
     def resize_claim(self, request, held=None, move=None, **words) -> Claim:
-        """The claim of an instance that gets another size, or another place.
+        """Returns the claim of an instance that is resized or moved.
 
-        ``held`` is what it has on this node already, and is not booked while this is called; None
-        on another node, to which it comes by ``move``, one of MOVES. Where it stays, both sizes
-        are booked together. Takes what instance_claim takes. Raises ComputeResourcesUnavailable;
-        then nothing is booked.
+        ``held`` is its existing claim on this node, which is not allocated during the call. On
+        another node it is None, and ``move`` (one of MOVES) is the reason. On the same node, both
+        sizes are allocated together. Takes the arguments of instance_claim. Raises
+        ComputeResourcesUnavailable; then nothing is allocated.
         """
         claim = self.instance_claim(request, **words)
         return dataclasses.replace(claim, move=move) if held is None else self.grow(held, claim)
 
     def grow(self, held, claim) -> Claim:
-        """Book a claim together with the one that the instance ``held`` here, in place of it
-        alone.
+        """Allocates a claim together with the one that the instance ``held`` here, replacing the
+        latter.
 
-        Raises ComputeResourcesUnavailable; then neither is booked.
+        Raises ComputeResourcesUnavailable; then neither is allocated.
         """
         self.release(claim)
         both = held.merged_with(claim)
@@ -163,10 +164,11 @@ class ClaimableMixin:
         return both
 
     def _fit(self, pieces, short):
-        """The parts that the pieces come to; or another shortage."""
+        """Returns the hardware allocation for the request; on failure adds a shortage and returns
+        None."""
         machine = self.machine
         if machine is None:
-            short.append('the node tells neither of NUMA cells nor of PCI devices')
+            short.append('the node reports neither NUMA cells nor PCI devices')
             return None
         parts = machine.fit(pieces, packing=self.packing)
         if parts is None:
@@ -174,7 +176,7 @@ class ClaimableMixin:
         return parts
 
     def book(self, request, resources, parts=None, lifetime_s=None, request_id=None) -> Claim:
-        """Book what is known to fit, and return the claim."""
+        """Allocates a request that is known to fit, and returns the claim."""
         for name, amount in resources.items():
             self.take(name, amount)
         if parts:
@@ -197,7 +199,7 @@ class ClaimableMixin:
         )
 
     def release(self, claim: Claim):
-        """Give back what a claim holds."""
+        """Frees the resources of a claim."""
         for name, amount in claim.resources.items():
             self.take(name, -amount)
         for parts in claim.all_parts:

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Compute nodes: what they have, what is used, and claims on them."""
+"""Compute nodes: their resources, their usage, and claims on them."""
 
 from nova_sched.objects import base, fields
 from nova_sched.objects.node_usage import ComputeNodeUsage

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Where a request wants to go."""
+"""The requested destination of an instance."""
 
 from nova_sched.objects import base, fields
 

@@ -17,7 +17,7 @@ from nova_sched.objects import base, fields
 
 @base.register
 class DeviceBus(base.NovaObject):
-    """Where a device is plugged in; the kinds of bus are not known here."""
+    """The bus address of a device; the kinds of bus are not known here."""
 
     VERSION = '1.0'
 

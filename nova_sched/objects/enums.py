@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The words that enumerated fields accept, and the older names for some of them."""
+"""The values that enumerated fields accept, and the older names for some of them."""
 
 import reprlib
 
@@ -20,7 +20,7 @@ from oslo_versionedobjects import fields
 class Words(fields.Enum):
     """A string that is one of ``ALL``, a text of words.
 
-    ``ALIASES`` maps other spellings to these words. With ``ANY_CASE`` capitals do not matter.
+    ``ALIASES`` maps other spellings to these words. With ``ANY_CASE`` case is ignored.
     """
 
     ALL = ''
@@ -32,7 +32,7 @@ class Words(fields.Enum):
 
     @classmethod
     def canonical(cls, word):
-        """The word in its one spelling; None and unknown words come back as they are."""
+        """Returns the canonical spelling; None and unknown words are returned unchanged."""
         if isinstance(word, str):
             word = word.lower() if cls.ANY_CASE else word
             word = cls.ALIASES.get(word, word)
@@ -55,8 +55,8 @@ class Architecture(Words):
     ALIASES = {'i386': 'i686', 'i486': 'i686', 'i586': 'i686', 'amd64': 'x86_64'}
     ALL = (
         'alpha armv6 armv7l armv7b aarch64 cris i686 ia64 lm32 m68k microblaze microblazeel mips '
-        'mipsel mips64 mips64el openrisc parisc parisc64 ppc ppcle ppc64 ppc64le ppcemb s390 s390x '
-        'sh4 sh4eb sparc sparc64 unicore32 x86_64 xtensa xtensaeb'
+        'mipsel mips64 mips64el openrisc parisc parisc64 ppc ppcle ppc64 ppc64le ppcemb s390 '
+        's390x sh4 sh4eb sparc sparc64 unicore32 x86_64 xtensa xtensaeb'
     )
 
 
@@ -126,7 +126,10 @@ class ImageSignatureHashType(Words):
 
 
 class ImageSignatureKeyType(Words):
-    ALL = 'DSA ECC_SECP384R1 ECC_SECP521R1 ECC_SECT409K1 ECC_SECT409R1 ECC_SECT571K1 ECC_SECT571R1 RSA-PSS'
+    ALL = (
+        'DSA ECC_SECP384R1 ECC_SECP521R1 ECC_SECT409K1 ECC_SECT409R1 ECC_SECT571K1 ECC_SECT571R1 '
+        'RSA-PSS'
+    )
 
 
 class InputBus(Words):
@@ -147,9 +150,9 @@ class MigrationType(Words):
 
 class MonitorMetricType(Words):
     ALL = (
-        'cpu.frequency cpu.user.time cpu.kernel.time cpu.idle.time cpu.iowait.time cpu.user.percent '
-        'cpu.kernel.percent cpu.idle.percent cpu.iowait.percent cpu.percent numa.membw.max '
-        'numa.membw.current'
+        'cpu.frequency cpu.user.time cpu.kernel.time cpu.idle.time cpu.iowait.time '
+        'cpu.user.percent cpu.kernel.percent cpu.idle.percent cpu.iowait.percent cpu.percent '
+        'numa.membw.max numa.membw.current'
     )
 
 
@@ -213,7 +216,10 @@ class VIFModel(Words):
         'virtualvmxnet': 'vmxnet',
         'virtualvmxnet3': 'vmxnet3',
     }
-    ALL = 'virtio ne2k_pci pcnet rtl8139 e1000 e1000e netfront spapr-vlan lan9118 sriov vmxnet vmxnet3 igb'
+    ALL = (
+        'virtio ne2k_pci pcnet rtl8139 e1000 e1000e netfront spapr-vlan lan9118 sriov vmxnet '
+        'vmxnet3 igb'
+    )
 
 
 class VIOMMUModel(Words):

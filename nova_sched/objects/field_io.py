@@ -10,11 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""How the value of a field is read from its primitive, and written to it.
+"""Reads the value of a field from its primitive, and writes it to its primitive.
 
-``reading(field)`` and ``writing(field)`` are asked once for each field, when its class is
-registered. What they return does the work of oslo's ``from_primitive``, ``coerce`` and
-``to_primitive`` in one step: a RequestSpec and its Selections cross the wire for every decision.
+``reading(field)`` and ``writing(field)`` are called once for each field, when its class is
+registered. Their results do the work of oslo's ``from_primitive``, ``coerce`` and ``to_primitive``
+in one step: a RequestSpec and its Selections cross the wire for every decision.
 """
 
 import copy
@@ -27,7 +27,7 @@ from oslo_versionedobjects import fields as ovo
 
 from nova_sched.objects import enums, fields
 
-# Read in place of a value that is to be left out: an object of a name that is not known here.
+# Placeholder for a value to leave out: an object whose name is not known here.
 UNKNOWN = object()
 
 _UTC = datetime.UTC
@@ -41,7 +41,7 @@ _JSON_NAMES = {
 
 
 class Unreadable(Exception):
-    """A value that does not fit; ``path`` grows from the value outwards."""
+    """A value that cannot be read; ``path`` grows from the value outwards."""
 
     def __init__(self, why, path=''):
         super().__init__(why)
@@ -49,22 +49,22 @@ class Unreadable(Exception):
         self.path = path
 
     def inside(self, step):
-        """Tell that the value stands in field or element ``step``."""
+        """Adds the field or element ``step`` that holds the value to the path."""
         self.path = step + self.path
         return self
 
 
-# What reading a value can raise.
+# Exceptions that reading a value can raise.
 REFUSALS = (Unreadable, TypeError, ValueError, OverflowError)
 
 
 def unreadable(refusal):
-    """One of the ``REFUSALS`` as Unreadable, in few words."""
+    """Returns one of the ``REFUSALS`` as Unreadable, with a short message."""
     return refusal if isinstance(refusal, Unreadable) else Unreadable(str(refusal)[:200])
 
 
 class Reading(NamedTuple):
-    """How to read one value: as it is if it is exactly of type ``exact``, else by ``read``."""
+    """Reads one value: unchanged if it is exactly of type ``exact``, else with ``read``."""
 
     exact: type
     read: Any
@@ -72,12 +72,12 @@ class Reading(NamedTuple):
 
 
 class _NoType:
-    """The type of no value: everything goes through ``read``."""
+    """A type that no value has: every value is read with ``read``."""
 
 
 def _wanted(what, value):
-    """The error for a value of another kind; values are not shown, for they may be secret or
-    huge."""
+    """Returns the error for a value of another type; values are not shown, for they may be secret
+    or huge."""
     found = _JSON_NAMES.get(type(value), f'a {type(value).__name__}')
     return Unreadable(f'{what} is required, not {found}')
 
@@ -131,7 +131,7 @@ def _read_uuid(value):
 
 
 def _text(kind):
-    """Reads text that the field type itself judges."""
+    """Reads text that the field type itself validates."""
 
     def read(value):
         if not isinstance(value, str):
@@ -154,7 +154,7 @@ def _word(kind):
 
 
 def _any_word(kind):
-    """Reads a word of an enumeration, and also words that a newer version has added to it."""
+    """Reads a word of an enumeration, and also words that only a newer version defines."""
 
     def read(value):
         if not isinstance(value, str):
@@ -165,7 +165,7 @@ def _any_word(kind):
 
 
 def _items(values, element):
-    """The elements read one by one; what is not known is left out."""
+    """Returns the elements, read one by one; unknown objects are left out."""
     exact, read, nullable = element
     if not isinstance(values, (list, tuple, set, frozenset)):
         raise _wanted('a list', values)
@@ -202,7 +202,7 @@ def _read_inside(read, value, step):
         raise unreadable(bad).inside(step) from None
 
 
-# The kinds of values: what is taken as it is, and how the rest is read.
+# The types of values: the type that is used unchanged, and the reader of all other values.
 _PLAIN = {
     ovo.String: (str, _read_string),
     ovo.SensitiveString: (str, _read_string),
@@ -216,10 +216,10 @@ _PLAIN = {
 
 
 def reading(field, read_object, newer=False) -> Reading:
-    """How to read a field (or an element of a list, set or dict).
+    """Returns the Reading of a field (or of an element of a list, set or dict).
 
     ``read_object(primitive, field type)`` reads a nested object. With ``newer`` the words of
-    enumerations are taken as they come: the sender knows a later version, and more words.
+    enumerations are not checked: the sender has a later version with more words.
     """
     kind, nullable = field._type, field.nullable
     if type(kind) in _PLAIN:
@@ -251,8 +251,8 @@ def _with_default(read, default):
 
 
 def writing(field, write_object):
-    """A function of (value, version manifest) that writes a field, or None if values are written
-    as they are.
+    """Returns a function of (value, version manifest) that writes a field, or None if values are
+    written unchanged.
 
     ``write_object(object, version manifest)`` writes a nested object.
     """
@@ -281,5 +281,5 @@ def _compound_writer(kind, write):
 
 
 def _write_datetime(value, _manifest):
-    """Whole seconds in UTC: 2026-01-01T12:00:00Z."""
+    """Returns whole seconds in UTC: 2026-01-01T12:00:00Z."""
     return value.astimezone(_UTC).isoformat()[:19] + 'Z'

@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Field types: those of oslo.versionedobjects, and four that objects of Nova have beside them."""
-# ruff: noqa: F401 - the classes are imported to be used from here
+"""Field types: those of oslo.versionedobjects, and four additional ones of Nova's objects."""
+# ruff: noqa: F401 - the classes are imported for use by other modules
 
 import json
 import re
@@ -48,7 +48,8 @@ from oslo_versionedobjects.fields import (
 
 
 class UUID(fields.UUID):
-    """A UUID as text; unlike oslo's type it refuses what is none, cheaply and thread-safe."""
+    """A UUID as text. Unlike oslo's type it refuses invalid values, and is fast and
+    thread-safe."""
 
     FORM = re.compile(fields.UUID.PATTERN)
 
@@ -85,7 +86,7 @@ class ResourceClassField(fields.AutoTypedField):
 
 
 class NetworkModel(fields.FieldType):
-    """Network information of an instance, kept as JSON text: only computes look inside."""
+    """Network information of an instance, kept as JSON text: only compute nodes read it."""
 
     def coerce(self, obj, attr, value):
         if isinstance(value, str):

@@ -17,7 +17,7 @@ from nova_sched.objects import base, fields
 
 @base.register
 class Flavor(base.PersistentMixin, base.NovaObject, base.DictCompat):
-    """What an instance asks for: memory and swap in MiB, disks in GiB, whole vCPUs."""
+    """The resources of an instance: memory and swap in MiB, disks in GiB, whole vCPUs."""
 
     VERSION = '1.2'
     ADDED_IN = {'description': '1.2'}

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What kinds of guests a hypervisor runs."""
+"""The kinds of guests that a hypervisor runs."""
 
 from nova_sched.objects import base, enums
 
@@ -29,7 +29,7 @@ class HVSpec(base.NovaObject):
 
     @classmethod
     def from_list(cls, triple):
-        """The object of ``[arch, hv_type, vm_mode]``."""
+        """Returns the object for ``[arch, hv_type, vm_mode]``."""
         arch, hv_type, vm_mode = triple
         return cls(arch=arch, hv_type=hv_type, vm_mode=vm_mode)
 

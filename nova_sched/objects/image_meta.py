@@ -45,10 +45,10 @@ class ImageMeta(base.NovaObject):
 
     @classmethod
     def from_dict(cls, image):
-        """The image of a plain dict in the image service's form; keys that are no fields are left
+        """Returns the image for a plain dict in the image service's form; unknown keys are left
         out.
 
-        Raises MalformedObject for a value that does not fit.
+        Raises MalformedObject for an invalid value.
         """
         data = {
             name: image[name]

@@ -10,11 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The free properties of an image, brought under the names that their typed form has."""
+"""Maps the free properties of an image to the names of their typed form."""
 
 from nova_sched import errors
 
-# Names of old -> names of today.
+# Old names -> current names.
 OLD_NAMES = {
     'architecture': 'hw_architecture',
     'auto_disk_config': 'hw_auto_disk_config',
@@ -40,15 +40,15 @@ OLD_NAMES = {
     'xenapi_use_agent': 'img_use_agent',
 }
 
-# No machine has more; a range such as 0-999999999 must not eat the memory. CPUs of one guest, as
-# many as KVM gives to one; and those that one text names, be it again and again.
+# Limits: a range like 0-999999999 must not exhaust the memory. The CPUs of one guest, as many as
+# KVM supports; and the CPUs that one text names, including repetitions.
 MOST_CPUS = 4096
 MOST_IDS = 4 * MOST_CPUS
 
 
 def todays_names(properties, known):
-    """The properties among ``known`` names; a name of today goes before its old one. Nulls are
-    left out."""
+    """Returns the properties with ``known`` names; a current name takes precedence over its old
+    one. Nulls are left out."""
     properties = {
         name: value
         for name, value in properties.items()
@@ -65,7 +65,7 @@ def todays_names(properties, known):
 
 
 def _disk_of_vmware(properties):
-    """VMware's adapter type tells the disk bus, and for SCSI its model."""
+    """Returns the disk bus, and for SCSI its model, from VMware's adapter type."""
     adapter = properties.get('vmware_adaptertype')
     if adapter == 'ide':
         return {'hw_disk_bus': 'ide'}
@@ -73,7 +73,8 @@ def _disk_of_vmware(properties):
 
 
 def _numa_cells(properties):
-    """``hw_numa_cpus.N`` and ``hw_numa_mem.N``, counted from 0 to the first that is missing."""
+    """Returns ``hw_numa_cpus.N`` and ``hw_numa_mem.N``, counted from 0 to the first missing
+    number."""
     cells = {}
     cpus = _numbered(properties, 'hw_numa_cpus')
     if cpus:
@@ -100,7 +101,7 @@ def _required_traits(properties):
 
 
 def _cpu_ids(text):
-    """The ids in a text such as ``0-3,^2,8``."""
+    """Returns the ids in a text like ``0-3,^2,8``."""
     wanted, unwanted, left = set(), set(), MOST_IDS
     try:
         for part in filter(None, (part.strip() for part in text.split(','))):

@@ -17,7 +17,7 @@ from nova_sched.objects import base, enums, fields, image_names, object_io
 
 @base.register
 class ImageMetaProps(base.NovaObject):
-    """Image properties with a meaning to computes or to scheduling; each is optional."""
+    """Image properties with a meaning to compute nodes or to scheduling; each is optional."""
 
     VERSION = '1.44'
 
@@ -112,15 +112,15 @@ class ImageMetaProps(base.NovaObject):
 
     @classmethod
     def from_dict(cls, properties):
-        """The known ones of an image's free properties, under their names of today.
+        """Returns the known ones of an image's free properties, under their current names.
 
-        Raises MalformedObject for a value that does not fit its property.
+        Raises MalformedObject for a value that is invalid for its property.
         """
         data = image_names.todays_names(properties, cls.fields)
         return object_io.read(object_io.primitive('ImageMetaProps', data))
 
     def get(self, name, default=None):
-        """A property, or the default if it is not set."""
+        """Returns a property, or the default if it is not set."""
         if name not in self.fields:
             raise AttributeError(f'there is no image property {name}')
         return getattr(self, name) if name in self else default

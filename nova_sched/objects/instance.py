@@ -10,14 +10,14 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Instances, as computes tell of them."""
+"""Instances, as compute nodes report them."""
 
 from nova_sched.objects import base, fields
 
 
 @base.register
 class Instance(base.PersistentMixin, base.NovaObject, base.DictCompat):
-    """One server; a scheduler relies on uuid, and mostly on host, node and image_ref."""
+    """One server. The scheduler needs uuid, and usually host, node and image_ref."""
 
     VERSION = '2.8'
     obj_extra_fields = ['name']
@@ -105,8 +105,7 @@ class Instance(base.PersistentMixin, base.NovaObject, base.DictCompat):
 
     @property
     def name(self):
-        """The name that hypervisors know the instance by, in Nova's default form; None without an
-        id."""
+        """Returns the instance name on hypervisors, in Nova's default form; None without an id."""
         return f'instance-{self.id:08x}' if 'id' in self else None
 
 

@@ -42,7 +42,7 @@ class InstanceGroup(base.PersistentMixin, base.NovaObject, base.DictCompat):
 
     @property
     def rules(self):
-        """The rules of the policy, by name; values that are whole numbers are integers."""
+        """Returns the rules of the policy, by name; values that are whole numbers are integers."""
         if '_rules' not in self:
             return {}
         return {
@@ -50,8 +50,8 @@ class InstanceGroup(base.PersistentMixin, base.NovaObject, base.DictCompat):
         }
 
     def obj_load_attr(self, attrname):
-        """Version 1.11 brought ``policy`` in place of the list ``policies``: each tells the
-        other."""
+        """Derives ``policy`` from ``policies`` or the reverse: version 1.11 replaced the list with
+        ``policy``."""
         if attrname == 'policies' and 'policy' in self:
             return [self.policy] if self.policy is not None else []
         if attrname == 'policy' and 'policies' in self:

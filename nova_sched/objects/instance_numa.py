@@ -47,7 +47,8 @@ class InstanceNUMACell(base.EphemeralObject, base.DictCompat):
     }
 
     def obj_complete_older(self):
-        """Before version 1.5 the pinned CPUs of a dedicated cell stood in ``cpuset``."""
+        """Converts versions before 1.5, in which ``cpuset`` held the pinned CPUs of a dedicated
+        cell."""
         if 'pcpuset' in self or 'cpuset' not in self:
             return
         pinned = self.cpu_policy == 'dedicated'

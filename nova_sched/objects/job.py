@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What travels through the queues: a job for a compute node, and what became of it."""
+"""The messages of the queues: a job for a compute node, and its outcome."""
 
 from nova_sched.objects import base, enums, fields
 
@@ -37,14 +37,14 @@ class JobOutcomeField(fields.BaseEnumField):
 
 @base.register
 class QueueJob(base.NovaSchedObject):
-    """One thing to do for one instance.
+    """One operation on one instance.
 
-    ``spec`` is what is asked for, of the new size for a resize; null for a delete. ``queue`` is
-    the flavor queue that it was first sent to, null for one that went to a node's own queue.
-    ``source`` is the host where the instance of a resize or a migration is. ``claimed``: its claim
-    is made already, on the node to whose queue it was sent, and ``alternates`` are the hosts and
-    nodes (JSON text of pairs) to try after that one. ``tried`` are hosts where it failed.
-    ``reply_to`` is the queue on which somebody waits for the outcome; null: nobody does.
+    ``spec`` is the request, with the new size for a resize; null for a delete. ``queue`` is the
+    flavor queue that it was first sent to, null if it went to the queue of a node. ``source`` is
+    the current host of the instance in a resize or a migration. ``claimed``: its claim exists
+    already, on the node to whose queue it was sent. ``alternates`` are then the hosts and nodes
+    (JSON text of pairs) to try after that one. ``tried`` are hosts where it failed. ``reply_to``
+    is the queue for the outcome; null: no reply is expected.
     """
 
     VERSION = '1.0'
@@ -69,7 +69,8 @@ class QueueJob(base.NovaSchedObject):
 
 @base.register
 class QueueResult(base.NovaSchedObject):
-    """What became of a job. ``claim`` is what the instance holds then; ``why`` is for users."""
+    """The outcome of a job. ``claim`` is the resulting claim of the instance; ``why`` is for
+    users."""
 
     VERSION = '1.0'
 

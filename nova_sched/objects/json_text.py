@@ -19,7 +19,7 @@ from nova_sched.objects import object_io
 
 
 def load(text, where):
-    """The plain value of a JSON text. Raises MalformedObject at ``where``."""
+    """Returns the plain value of a JSON text. Raises MalformedObject with the path ``where``."""
     try:
         return json.loads(text)
     except (TypeError, ValueError, RecursionError):
@@ -27,7 +27,8 @@ def load(text, where):
 
 
 def read(text, cls):
-    """The object of class ``cls`` in a JSON text. Raises MalformedObject or IncompatibleObject."""
+    """Returns the object of class ``cls`` in a JSON text. Raises MalformedObject or
+    IncompatibleObject."""
     name = cls.obj_name()
     found = object_io.read(load(text, name), root=name)
     if not isinstance(found, cls):
@@ -36,5 +37,5 @@ def read(text, cls):
 
 
 def write(value):
-    """The JSON text of an object."""
+    """Returns the JSON text of an object."""
     return json.dumps(value.obj_to_primitive())

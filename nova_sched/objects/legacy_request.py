@@ -26,7 +26,7 @@ _HOST_LISTS = ('ignore_hosts', 'force_hosts', 'force_nodes')
 
 
 def spec_data(request_spec, filter_properties):
-    """The data of a RequestSpec primitive; a field that the dicts do not tell of is left out or
+    """Returns the data of a RequestSpec primitive; a field that the dicts lack is left out or
     null.
 
     Raises MalformedObject.
@@ -78,7 +78,7 @@ def _image(image):
 
 
 def _retry(retry):
-    """``{num_attempts, hosts: [[host, node], ...]}``; empty is none."""
+    """Converts ``{num_attempts, hosts: [[host, node], ...]}``; an empty dict means none."""
     if not isinstance(retry, dict) or object_io.is_primitive(retry):
         return retry
     if not retry:
@@ -99,7 +99,7 @@ def _retry(retry):
 
 
 def _limits(limits):
-    """Limits by name; computes of old wrote fractions, of which the whole part counts."""
+    """Converts limits by name; old compute nodes wrote fractions, whose integer part counts."""
     if limits is None:
         limits = {}
     if not isinstance(limits, dict) or object_io.is_primitive(limits):
@@ -114,7 +114,7 @@ def _limits(limits):
 
 
 def _group(properties):
-    """The server group, from an object or from the ``group_*`` keys that old conductors wrote."""
+    """Returns the server group, from an object or from the ``group_*`` keys of old conductors."""
     if properties.get('instance_group') is not None:
         return plain.lift('InstanceGroup', properties['instance_group'])
     if not properties.get('group_updated'):

@@ -65,7 +65,7 @@ class Migration(base.PersistentMixin, base.NovaObject):
 
 @base.register
 class MigrationContext(base.PersistentMixin, base.NovaObject):
-    """What an instance holds on both sides of a move."""
+    """The claims of an instance on both sides of a move."""
 
     VERSION = '1.2'
 

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Measurements that a node reports of itself."""
+"""Measurements that a node reports about itself."""
 
 import math
 
@@ -46,19 +46,19 @@ class MonitorMetric(base.NovaObject):
 
     @classmethod
     def from_dict(cls, metric):
-        """The metric as a ComputeNode stores it: percentages as fractions of 1. Raises
+        """Returns the metric as a ComputeNode stores it: percentages as fractions of 1. Raises
         MalformedObject."""
         if not isinstance(metric, dict):
             raise errors.MalformedObject('MonitorMetric', 'a dict is required')
         data = dict(metric)
         value = data.get('value')
         if data.get('name') in PERCENTAGES and isinstance(value, float | int):
-            # The stored fraction came from a whole number, which rounding brings back.
+            # The stored fraction came from a whole number; rounding restores it.
             data['value'] = round(value * 100) if math.isfinite(value) else value
         return object_io.read(object_io.primitive('MonitorMetric', data))
 
     def to_dict(self):
-        """The form in which a ComputeNode stores it."""
+        """Returns the form in which a ComputeNode stores it."""
         data = self.obj_to_primitive()[object_io.DATA]
         if data.get('name') in PERCENTAGES:
             data['value'] /= 100
@@ -77,7 +77,7 @@ class MonitorMetricList(base.NovaList):
 
     @classmethod
     def from_json(cls, text):
-        """The metrics that a ComputeNode carries as text; none for null. Raises
+        """Returns the metrics that a ComputeNode carries as text; none for null. Raises
         MalformedObject."""
         metrics = json_text.load(text, 'MonitorMetricList') if text else []
         if not isinstance(metrics, list):
@@ -85,5 +85,6 @@ class MonitorMetricList(base.NovaList):
         return cls(objects=[MonitorMetric.from_dict(metric) for metric in metrics])
 
     def to_list(self):
-        """The form in which a ComputeNode stores it, before it is made JSON text."""
+        """Returns the form in which a ComputeNode stores it, before it is converted to JSON
+        text."""
         return [metric.to_dict() for metric in self]

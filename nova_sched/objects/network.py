@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Networks that instances ask for, and where nodes reach them."""
+"""Networks that instances ask for, and the NUMA cells from which nodes reach them."""
 
 from nova_sched.objects import base, fields
 
@@ -29,7 +29,7 @@ class NetworkMetadata(base.NovaObject):
 
 @base.register
 class NetworkRequest(base.NovaObject):
-    """One network or port that a server is to have."""
+    """One requested network or port of a server."""
 
     VERSION = '1.3'
     ADDED_IN = {'pci_request_id': '1.1', 'tag': '1.2', 'arq_uuid': '1.3', 'device_profile': '1.3'}

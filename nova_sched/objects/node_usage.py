@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A ComputeNode as a claim sees it: its own fields, and what a claim changes in them."""
+"""A claim's view of a ComputeNode: its fields, and the changes that a claim makes to them."""
 
 import dataclasses
 import types
@@ -22,10 +22,10 @@ from nova_sched.objects.pci import PciDevicePool, PciDevicePoolList
 
 
 class ComputeNodeUsage(ClaimableMixin):
-    """The claim's view of a ComputeNode object: its own fields, and nothing beside them.
+    """A claim's view of a ComputeNode object: only its own fields.
 
     Nova counts the reserved amount as used, so ``reserved`` is 0 here. Dedicated CPUs are those of
-    the NUMA cells, and the pinned ones are those in use.
+    the NUMA cells; the pinned ones are in use.
     """
 
     FIELDS = types.MappingProxyType(
@@ -88,7 +88,7 @@ class ComputeNodeUsage(ClaimableMixin):
         self._show(self.machine.let_go(parts))
 
     def _show(self, machine):
-        """Write cells and pools back, as the fields have them."""
+        """Writes cells and pools back in the form of the fields."""
         if machine.topology is not None:
             self.numa_topology = machine.topology.to_json()
         if self._read('pci_device_pools') is not None:

@@ -74,7 +74,7 @@ class NUMATopology(base.NovaObject):
 
     @classmethod
     def from_json(cls, text):
-        """The topology that a ComputeNode carries as text. Raises MalformedObject."""
+        """Returns the topology that a ComputeNode carries as text. Raises MalformedObject."""
         return json_text.read(text, cls)
 
     def to_json(self):
@@ -83,7 +83,7 @@ class NUMATopology(base.NovaObject):
 
 @base.register
 class NUMATopologyLimits(base.NovaObject):
-    """How far a host's NUMA cells may be overcommitted."""
+    """The allocation ratios of a host's NUMA cells."""
 
     VERSION = '1.1'
     ADDED_IN = {'network_metadata': '1.1'}

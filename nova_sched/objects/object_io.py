@@ -10,11 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""How objects are read from their primitives.
+"""Reads objects from their primitives.
 
-Robust towards other versions: any minor version of the known major one is read as far as it is
-known, unknown keys are passed over, and so is a nested object of an unknown name. Strict towards
-nonsense: whatever does not fit is refused, with its path.
+Tolerant of other versions: any minor version of the known major one is read as far as it is known.
+Unknown keys and nested objects of unknown names are ignored. Strict about malformed data: an
+invalid value is refused, with its path.
 """
 
 import functools
@@ -42,12 +42,12 @@ CLASSES = {}
 
 
 def is_primitive(value):
-    """Whether a dict is meant to be an object."""
+    """Returns whether a dict represents an object."""
     return NAME in value or DATA in value
 
 
 def primitive(name, data):
-    """The primitive of an object of the current version, with all that is set marked as
+    """Returns the primitive of an object of the current version, with all set fields marked as
     changed."""
     cls = CLASSES[name]
     return {
@@ -60,10 +60,10 @@ def primitive(name, data):
 
 
 def read(value, root='object'):
-    """The object of a primitive, or the primitive itself if it is of an unknown name.
+    """Returns the object of a primitive, or the primitive itself if its object name is unknown.
 
-    Raises MalformedObject with the path of what does not fit, from the object's name (``root`` if
-    it tells none) inwards, and IncompatibleObject for another major version.
+    Raises MalformedObject with the path of the invalid value, starting with the object's name
+    (``root`` if it has none), and IncompatibleObject for another major version.
     """
     try:
         found = read_object(value)
@@ -80,7 +80,7 @@ def _name(value, root):
 
 
 def read_object(value):
-    """The object of a primitive, or UNKNOWN. Raises Unreadable."""
+    """Returns the object of a primitive, or UNKNOWN. Raises Unreadable."""
     try:
         name, namespace, version, data = value[NAME], value[NAMESPACE], value[VERSION], value[DATA]
         cls = CLASSES.get(name)
@@ -90,7 +90,7 @@ def read_object(value):
         raise Unreadable(_what_is_wrong(value))
     if cls is None or namespace != cls.OBJ_PROJECT_NAMESPACE:
         if cls is None and namespace in (NOVA, NOVA_SCHED):
-            LOG.debug('Object of the unknown name %.64s is not read', name)
+            LOG.debug('Unknown object name %.64s; the object is ignored', name)
             return UNKNOWN
         raise Unreadable(f'namespace {str(namespace)[:64]!r} is not known for this object')
     if version == cls.VERSION:
@@ -105,7 +105,7 @@ def read_object(value):
 
 
 def read_nested(value, kind):
-    """The object of a primitive in a field of the Object type ``kind``, or UNKNOWN."""
+    """Returns the object of a primitive in a field of the Object type ``kind``, or UNKNOWN."""
     found = value if isinstance(value, ovo_base.VersionedObject) else read_object(value)
     if found is UNKNOWN or found.obj_name() == kind._obj_name:
         return found
@@ -117,7 +117,7 @@ def read_nested(value, kind):
 
 
 def _fill(cls, known, data, changes):
-    """A new object with the fields of ``data`` that are known."""
+    """Returns a new object with the known fields of ``data``."""
     found = cls.__new__(cls)
     state = found.__dict__
     state['_context'] = None
@@ -146,8 +146,8 @@ def _fill(cls, known, data, changes):
 
 @functools.lru_cache(maxsize=1024)
 def _known_version(cls, version):
-    """The version to take an object as, without its micro part, and whether it is newer than
-    ours."""
+    """Returns the version to read an object as, without its micro part, and whether it is newer
+    than the version here."""
     try:
         major, minor = (int(part) for part in version.split('.')[:2])
     except (AttributeError, ValueError):

@@ -17,7 +17,7 @@ from nova_sched.objects import base, enums, fields
 
 @base.register
 class PciDevice(base.PersistentMixin, base.NovaObject):
-    """One device and who has it."""
+    """One device and its owner."""
 
     VERSION = '1.7'
 

@@ -10,16 +10,15 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Plain dicts of an object's fields, made into the primitive of that object."""
+"""Converts plain dicts of an object's fields into the primitive of that object."""
 
 from nova_sched.objects import fields, object_io
 
 
 def lift(name, value):
-    """The primitive of object ``name``; what is an object or a primitive already comes back as it
-    is.
+    """Returns the primitive of object ``name``; an object or a primitive is returned unchanged.
 
-    Keys that are no fields are left out.
+    Unknown keys are left out.
     """
     if not isinstance(value, dict) or object_io.is_primitive(value):
         return value

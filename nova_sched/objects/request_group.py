@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Resources that are asked for from providers other than the compute node itself."""
+"""Resources requested from providers other than the compute node itself."""
 
 from nova_sched.objects import base, fields
 

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What a request asks of the scheduler."""
+"""A request to the scheduler."""
 
 from nova_sched.objects import (
     base,
@@ -25,7 +25,7 @@ from nova_sched.objects import (
 
 @base.register
 class RequestSpec(base.NovaObject):
-    """One request for hosts: flavor, image, hints, and all other demands."""
+    """One request for hosts: flavor, image, hints, and all other requirements."""
 
     VERSION = '1.15'
     ADDED_IN = {
@@ -86,23 +86,24 @@ class RequestSpec(base.NovaObject):
 
     @property
     def swap(self):
-        """MiB, unlike the other disks."""
+        """Returns MiB, unlike the other disks."""
         return self.flavor.swap
 
     def get_scheduler_hint(self, hint_name, default=None):
-        """One hint: its only value, or the list of its values, or the default if it is absent."""
+        """Returns one hint: its only value, the list of its values, or the default if it is
+        absent."""
         hints = self.scheduler_hints if 'scheduler_hints' in self else None
         values = (hints or {}).get(hint_name, default)
         return values[0] if isinstance(values, list) and len(values) == 1 else values
 
     def obj_load_attr(self, attrname):
-        """What an older sender could not tell reads as nothing asked, as in Nova."""
+        """Reads fields that an older sender does not have as no requirement, as in Nova."""
         make = NOTHING_ASKED.get(attrname)
         return make() if make else super().obj_load_attr(attrname)
 
     @classmethod
     def from_primitives(cls, request_spec, filter_properties):
-        """The request in the two dicts that callers of RPC 4.0 send.
+        """Returns the request in the two dicts that callers of RPC 4.0 send.
 
         Objects in the dicts may be objects, their primitives or plain dicts of their fields.
         Raises MalformedObject or IncompatibleObject.
@@ -113,7 +114,7 @@ class RequestSpec(base.NovaObject):
         return spec
 
 
-# Fields that were added late: what they read as when they are not set.
+# Fields that were added late, and their values when they are not set.
 NOTHING_ASKED = {
     'requested_destination': lambda: None,
     'requested_resources': lambda: None,

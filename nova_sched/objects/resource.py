@@ -10,14 +10,14 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Named resources that instances hold, such as persistent memory."""
+"""Named resources that instances hold, for example persistent memory."""
 
 from nova_sched.objects import base, fields
 
 
 @base.register
 class ResourceMetadata(base.NovaObject):
-    """What a driver knows of a resource; the base of all kinds."""
+    """A driver's data about a resource; the base of all kinds."""
 
     VERSION = '1.0'
 

@@ -10,14 +10,14 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What earlier tries of a request leave to the next, and limits for the compute."""
+"""The earlier attempts of a request, and limits for the compute node."""
 
 from nova_sched.objects import base, fields
 
 
 @base.register
 class SchedulerLimits(base.NovaObject):
-    """Limits that the chosen compute checks its claim against; null is no limit."""
+    """Limits for the claim check on the chosen compute node; null is no limit."""
 
     VERSION = '1.0'
 
@@ -29,7 +29,7 @@ class SchedulerLimits(base.NovaObject):
     }
 
     def to_dict(self):
-        """The limits that are not null, by name."""
+        """Returns the limits that are not null, by name."""
         return {
             name: getattr(self, name)
             for name in self.fields
@@ -39,7 +39,7 @@ class SchedulerLimits(base.NovaObject):
 
 @base.register
 class SchedulerRetries(base.NovaObject):
-    """The hosts that were tried before."""
+    """Returns the hosts that were tried before."""
 
     VERSION = '1.1'
 

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the scheduler answers."""
+"""The answer of the scheduler."""
 
 from nova_sched.objects import base, fields
 
@@ -34,6 +34,6 @@ class Selection(base.NovaObject):
     }
 
     def to_dict(self):
-        """The form that callers below RPC 4.5 want: host, node and limits, as a dict."""
+        """Returns host, node and limits as a dict, for callers below RPC 4.5."""
         limits = self.limits.to_dict() if 'limits' in self and self.limits is not None else {}
         return {'host': self.service_host, 'nodename': self.nodename, 'limits': limits}

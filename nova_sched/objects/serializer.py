@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""From messages to objects and back: finds the objects in any nest of plain containers."""
+"""Converts between messages and objects: finds the objects in nested plain containers."""
 
 from oslo_versionedobjects import base as ovo_base
 
@@ -19,10 +19,10 @@ from nova_sched.objects import object_io
 
 
 def from_primitive(primitive):
-    """The same with every object primitive in it turned into its object.
+    """Returns the value with every object primitive in it converted to its object.
 
-    Dicts, lists and tuples are walked, a set becomes a list. Primitives of an unknown object name
-    stay as they are. Raises MalformedObject or IncompatibleObject.
+    Dicts, lists and tuples are searched; a set becomes a list. Primitives of an unknown object
+    name stay unchanged. Raises MalformedObject or IncompatibleObject.
     """
     try:
         return _read(primitive)
@@ -43,10 +43,10 @@ def _read(primitive):
 
 
 def to_primitive(value, version=None):
-    """The same with every object in it turned into its primitive, as ``version`` of itself if
+    """Returns the value with every object in it converted to its primitive, in ``version`` if
     given.
 
-    Raises IncompatibleObject for a version that is not known.
+    Raises IncompatibleObject for an unknown version.
     """
     if isinstance(value, ovo_base.VersionedObject):
         return value.obj_to_primitive(target_version=version)

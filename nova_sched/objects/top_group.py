@@ -10,14 +10,13 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What a caller is told of a top group: its members with their places, and the moves that it
-needs."""
+"""A top group for callers: its members with their places, and the moves that it needs."""
 
 from nova_sched.objects import base, enums, fields
 from nova_sched.objects.claim import CONFIRMED, PENDING, PLANNED
 
-# Of a group: all members have claims; some are on their way, or built; all are built; some have no
-# claim; its members are going.
+# Of a group: planned: all members have claims; building: some are pending or built; built: all are
+# built; incomplete: some have no claim; deleting: its members are being deleted.
 BUILDING, BUILT, INCOMPLETE, DELETING = 'building', 'built', 'incomplete', 'deleting'
 UNPLACED = 'unplaced'  # of a member: it has no claim
 
@@ -40,11 +39,10 @@ class MemberStateField(fields.BaseEnumField):
 
 @base.register
 class GroupMember(base.NovaSchedObject):
-    """One member by its path, such as `app/web/3`, and where it is or is to be.
+    """One member by its path, such as `app/web/3`, and its actual or planned host.
 
-    ``member_uuid`` is the consumer of its planned claim, ``instance_uuid`` the server that has
-    been created for it. ``domains`` has the name of its domain by level. What is not known is
-    null.
+    ``member_uuid`` is the consumer of its planned claim, ``instance_uuid`` the server that was
+    created for it. ``domains`` has the name of its domain by level. Unknown values are null.
     """
 
     VERSION = '1.0'
@@ -64,7 +62,7 @@ class GroupMember(base.NovaSchedObject):
 
 @base.register
 class GroupMove(base.NovaSchedObject):
-    """A member that has to go to another host, and why; the caller sees to it."""
+    """A member that has to move to another host, and the reason; the caller moves it."""
 
     VERSION = '1.0'
 
@@ -81,11 +79,11 @@ class GroupMove(base.NovaSchedObject):
 class TopGroup(base.NovaSchedObject):
     """A top group.
 
-    ``generation`` counts its definitions, ``serial`` every change of them or of a place.
+    ``generation`` counts its definitions, ``serial`` every change of a definition or of a place.
     ``template`` is the text as it was given (JSON, if it was given as a mapping), ``parameters`` a
     JSON object. ``expires_at``: when the claims of members that are not created yet end. With
-    ``dry_run`` nothing was kept, and a group that would be new has no UUID. In a list of groups
-    ``template``, ``parameters``, ``members`` and ``moves`` are not set.
+    ``dry_run`` nothing was stored, and a new group has no UUID. In a list of groups ``template``,
+    ``parameters``, ``members`` and ``moves`` are not set.
     """
 
     VERSION = '1.0'

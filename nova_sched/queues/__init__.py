@@ -9,4 +9,4 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The queue model: each flavor is a queue, and compute nodes pull the work that they can do."""
+"""The queue model: each flavor is a queue, and compute nodes take the jobs that they can do."""

@@ -9,20 +9,18 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What a broker of jobs can do: the contract, and the names of the queues.
+"""The interface of a job broker, and the names of the queues.
 
-Bodies are bytes that no broker reads. A delivery that is not acknowledged when its consumer goes
-is delivered to another one. What the name of a queue says of it:
+Bodies are bytes that no broker reads. A delivery that is not acknowledged when its consumer ends
+is delivered to another one. The name of a queue determines how its messages expire:
 
-=============
-=======================================================================================
-``flavor.*``   a message that nobody has taken for ``fallback_after`` seconds goes to the fallback
-queue ``host.*``     the same for those that were published with ``expires`` ``reply.*``    the
-queue may go when nobody has consumed from it for an hour, with all that is in it other names
-messages stay until they are taken =============
-=======================================================================================
+* ``flavor.*``: a message that is not taken within ``fallback_after`` seconds goes to the fallback
+  queue.
+* ``host.*``: the same, but only for messages that were published with ``expires``.
+* ``reply.*``: the broker may delete the queue with its messages after an hour without a consumer.
+* Other names: messages stay until they are taken.
 
-The queues of fallback and results are always there.
+The fallback queue and the results queue always exist.
 """
 
 import abc
@@ -31,49 +29,50 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 FALLBACK = 'fallback'  # jobs that no worker has taken
-RESULTS = 'results'  # what became of jobs
+RESULTS = 'results'  # results of jobs
 
-# Delivery.reason, beside those that only RabbitMQ has.
+# Values of Delivery.reason; RabbitMQ has further ones.
 EXPIRED, DROPPED = 'expired', 'dropped'
 
 
 def of_host(host: str) -> str:
-    """The name of a compute node's own queue."""
+    """Returns the name of a compute node's own queue."""
     return f'host.{host}'
 
 
 def of_flavor(queue: str) -> str:
-    """The name of the queue of a flavor, with or without a special thing."""
+    """Returns the name of a flavor's queue, with or without a special thing."""
     return f'flavor.{queue}'
 
 
 def of_reply(name: str) -> str:
-    """The name of a queue on which somebody waits for outcomes."""
+    """Returns the name of a queue on which a caller waits for outcomes."""
     return f'reply.{name}'
 
 
 def falls_back(queue: str) -> bool:
-    """Whether what expires in this queue goes to the fallback queue; elsewhere nothing expires."""
+    """Whether messages that expire in this queue go to the fallback queue; elsewhere none
+    expires."""
     return queue.startswith(('flavor.', 'host.'))
 
 
 def always_expires(queue: str) -> bool:
-    """Whether each message of this queue expires, whatever its publisher says."""
+    """Whether each message of this queue expires, regardless of its publisher."""
     return queue.startswith('flavor.')
 
 
 def temporary(queue: str) -> bool:
-    """Whether this queue goes when nobody uses it."""
+    """Whether the broker deletes this queue when it is unused."""
     return queue.startswith('reply.')
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Delivery:
-    """A message in the hands of a consumer, until it acknowledges it or puts it back.
+    """A message that a consumer holds, until it acknowledges it or puts it back.
 
-    ``tries``: how often it was put back before. ``redelivered``: a consumer had it and went.
-    ``reason`` is why a message of the fallback queue is there, None for one that was sent there.
-    ``tag`` is the broker's own.
+    ``tries`` is how often it was put back before. ``redelivered``: a consumer had it and
+    disconnected. ``reason`` is why a message is in the fallback queue, None for one that was sent
+    there. ``tag`` is for the broker's internal use.
     """
 
     queue: str
@@ -86,7 +85,7 @@ class Delivery:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class QueueFacts:
-    """A queue as the broker counts it."""
+    """The broker's counts for a queue."""
 
     name: str
     ready: int
@@ -94,86 +93,87 @@ class QueueFacts:
 
 
 class Broker(abc.ABC):
-    """Sends, and keeps the list of queues. May be used from any thread.
+    """Sends messages, and maintains the list of queues. May be used from any thread.
 
-    Every method raises BrokerUnavailable when the broker does not answer: what was asked is done
-    or not.
+    Every method raises BrokerUnavailable when the broker does not answer; the operation is then
+    done or not.
     """
 
     @abc.abstractmethod
     def declare(self, queues: Iterable[str]) -> None:
-        """Make the queues that are not there; they outlive the broker's restart."""
+        """Create the queues that do not exist; they survive a restart of the broker."""
 
     @abc.abstractmethod
     def drop(self, queue: str) -> int:
-        """End a queue: all that waits there goes to the fallback queue. Returns how many that
-        were.
+        """Delete a queue, and move its waiting messages to the fallback queue. Returns their
+        number.
 
-        A queue to which consumers are subscribed loses them. What is in their hands stays there;
-        if its consumer goes before it acknowledges it, it is lost. ValueError for the fallback
-        queue itself.
+        Subscribed consumers lose their subscription. They keep the messages that they hold; such a
+        message is lost if its consumer ends before it acknowledges it. Raises ValueError for the
+        fallback queue itself.
         """
 
     @abc.abstractmethod
     def facts(self, queue: str) -> QueueFacts | None:
-        """What the broker counts; None if there is no such queue."""
+        """Returns the broker's counts; None if the queue does not exist."""
 
     @abc.abstractmethod
     def publish(self, queue: str, body: bytes, tries: int = 0, expires: bool = False) -> bool:
-        """Send a message; the broker has it for good when this returns.
+        """Send a message; the broker has stored it when this returns.
 
-        Returns whether there is such a queue. ``expires``: nobody who takes it in time has it go
-        to the fallback queue; what waits in a flavor queue always does.
+        Returns whether the queue exists. With ``expires``, a message that is not taken in time
+        goes to the fallback queue; messages in a flavor queue always do.
         """
 
     @abc.abstractmethod
     def consumer(self, deliver: Callable[[Delivery], None], name: str) -> 'Consumer':
-        """A new consumer, which calls ``deliver`` from a thread of its own.
+        """Returns a new consumer, which calls ``deliver`` from a thread that it owns.
 
-        ``deliver`` is quick, raises nothing, and does not wait for a thread that calls the
-        consumer's methods, because those wait for it; it may call them itself. ``name`` is for
-        people.
+        ``deliver`` must be fast and raise nothing. It may call the consumer's methods, but must
+        not wait for another thread that calls them, because those calls wait for ``deliver``.
+        ``name`` is for logs.
         """
 
     @abc.abstractmethod
     def close(self) -> None:
-        """End all connections."""
+        """Close all connections."""
 
 
 class Consumer(abc.ABC):
-    """Takes messages from queues that may change at any time. May be used from any thread.
+    """Takes messages from a set of queues that can change at any time. May be used from any
+    thread.
 
-    After the broker was away it is subscribed as before, without being asked; what it held by then
-    is delivered again, to it or to another one, and acknowledging it does nothing.
+    After an outage of the broker, the consumer subscribes again by itself. The messages that it
+    held are delivered again, to it or to another consumer, and acknowledging the old ones has no
+    effect.
     """
 
     @abc.abstractmethod
     def window(self, count: int) -> None:
-        """At most so many messages may be in its hands; 1 at first. ValueError for less than
-        that."""
+        """Set how many messages the consumer may hold; 1 at first. Raises ValueError for less than
+        1."""
 
     @abc.abstractmethod
     def follow(self, wanted: Mapping[str, int | None]) -> None:
-        """Subscribe to queues, each with a priority (the highest is served first); None ends one.
+        """Subscribe to queues, each with a priority (highest first); None ends a subscription.
 
-        Only what is named changes. When this returns ``deliver`` is not called any more with a
-        message of a queue that was ended. A queue that is not there, or goes, is consumed from as
-        soon as it is there.
+        Only the named queues change. After the return, ``deliver`` is not called with a message of
+        an ended subscription. A queue that does not exist is consumed from as soon as it is
+        created.
         """
 
     @abc.abstractmethod
     def ack(self, delivery: Delivery) -> None:
-        """The work is done: the message is gone."""
+        """Acknowledge a message: the job is done, and the broker deletes the message."""
 
     @abc.abstractmethod
     def put_back(self, delivery: Delivery, queue: str | None = None) -> None:
-        """Somebody else shall have it: it is sent to the end of its queue, or of another one, and
-        counted.
+        """Give a message to another consumer: send it to the end of its queue, or of ``queue``.
 
-        If there is no such queue any more it goes to the fallback queue. If the broker does not
-        take it, it is redelivered, uncounted.
+        Its ``tries`` increases. If the queue no longer exists, the message goes to the fallback
+        queue. If the broker does not accept it, it is redelivered with the same ``tries``.
         """
 
     @abc.abstractmethod
     def stop(self) -> None:
-        """End all subscriptions, and give back what is in its hands."""
+        """End all subscriptions, and return the held messages to their queues."""

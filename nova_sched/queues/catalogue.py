@@ -9,10 +9,11 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The catalogue: which flavors and special things there are, and which queues come of them.
+"""The catalogue: flavors and special things, and the queues that result from them.
 
-Each flavor is a queue, and each flavor with one special thing another. A flavor that wants NUMA
-cells is in the catalogue without queues: which cells of a node are free no queue tells.
+Each flavor is a queue, and each flavor with one special thing is another. A flavor that requests
+NUMA cells is in the catalogue without queues, because a queue cannot express the free cells of a
+node.
 """
 
 import dataclasses
@@ -42,18 +43,18 @@ from nova_sched.state.request import Request
 from nova_sched.state.spec import READERS
 
 NUMA_POLICY = 'hw:pci_numa_affinity_policy'
-FORM = 1  # of what to_plain makes
+FORM = 1  # version of the to_plain format
 
 AMOUNTS = ('vcpus', 'memory_mb', 'root_gb', 'ephemeral_gb', 'swap')
-# Of a flavor's CPUs a list is made, whose length must not be any.
+# A list is made of a flavor's CPUs, so its length must be limited.
 MOST = dict.fromkeys(AMOUNTS, LARGEST // 1024) | {'vcpus': 2**16}
 
-Alias = tuple[str, Sequence[Mapping[str, str]]]  # NUMA policy, and the devices that it stands for
+Alias = tuple[str, Sequence[Mapping[str, str]]]  # NUMA policy, and the matching devices
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Queue:
-    """A flavor, with or without a special thing; its name is safe for a broker: `tiny+pci:gpu`."""
+    """A flavor with or without a special thing; its name is safe for a broker: `tiny+pci:gpu`."""
 
     flavor: Flavor = dataclasses.field(compare=False)
     special: Special | None = None
@@ -65,13 +66,13 @@ class Queue:
         return cls(flavor, special, own if special is None else f'{own}+{special.word}')
 
     def __str__(self) -> str:
-        """Its name as the operator gave it."""
+        """Returns its name with the operator's spelling."""
         return (
             f'{self.flavor.name}' if self.special is None else f'{self.flavor.name}+{self.special}'
         )
 
     def member(self) -> Member:
-        """What a job of this queue asks for."""
+        """Returns the request of a job of this queue as a group member."""
         flavor, special = self.flavor, self.special
         path = f'{flavor.name}'
         if special is None:
@@ -85,10 +86,10 @@ class Queue:
 
 
 def flavor_of(row: Mapping[str, Any]) -> Flavor:
-    """A flavor from plain values, as the table of flavors has them. Raises InvalidRequest, with
-    what and why.
+    """Returns a flavor from plain values, as in the table of flavors.
 
-    What its extra specs come to is seen when a catalogue is made of it.
+    Raises InvalidRequest with the field and the reason. Extra specs are validated when a catalogue
+    is made of the flavor.
     """
     name = row.get('name')
     if (
@@ -97,7 +98,10 @@ def flavor_of(row: Mapping[str, Any]) -> Flavor:
         or not name.isprintable()
         or name.strip() != name
     ):
-        why = f'a flavor needs a printable one of 1 to {LONGEST} characters, without blanks around it'
+        why = (
+            f'a flavor needs a printable one of 1 to {LONGEST} characters, '
+            'without blanks around it'
+        )
         raise errors.InvalidRequest('flavor name', why)
     for field in AMOUNTS:
         amount, least = row.get(field, 0), 1 if field in ('vcpus', 'memory_mb') else 0
@@ -121,9 +125,8 @@ def flavor_of(row: Mapping[str, Any]) -> Flavor:
 class Catalogue:
     """Flavors and special things of one version; the higher version is the newer one.
 
-    ``aliases`` of PCI devices are those of the configuration, if no others are given. Raises
-    InvalidRequest for a flavor that makes no sense, and BadConfig for such a special thing or
-    alias.
+    ``aliases`` of PCI devices default to those of the configuration. Raises InvalidRequest for an
+    invalid flavor, and BadConfig for an invalid special thing or alias.
     """
 
     version: int
@@ -161,24 +164,23 @@ class Catalogue:
         request = self.request(Queue.of(flavor))
         if request.unsupported:
             where = f'flavor {flavor.name}, {request.unsupported[0]}'
-            raise errors.InvalidRequest(where, 'no rule knows what that asks for')
+            raise errors.InvalidRequest(where, 'no filter supports this extra spec')
         return request
 
     @classmethod
     def of(
         cls, version: int, rows: Iterable[Mapping[str, Any]], specials: Iterable[str] = ()
     ) -> 'Catalogue':
-        """From the rows of the table of flavors, and the texts of the option. Raises as the class
-        does."""
+        """From rows of the flavor table and the texts of the option. Raises as the class does."""
         return cls(version, tuple(map(flavor_of, rows)), tuple(map(Special.parse, specials)))
 
     # Queues.
 
     @functools.cached_property
     def queues(self) -> tuple[Queue, ...]:
-        """All queues, those of one flavor beside each other.
+        """Returns all queues; those of one flavor are adjacent.
 
-        There is none for a flavor with a special thing that it has an opinion of already.
+        A flavor has no queue with a special thing that the flavor itself already mentions.
         """
         return tuple(queue for flavor in self.flavors for queue in self._of(flavor))
 
@@ -194,15 +196,15 @@ class Catalogue:
         return {queue.name: queue for queue in self.queues}
 
     def find(self, name: str) -> Queue | None:
-        """The queue of that name."""
+        """Returns the queue of that name."""
         return self._by_name.get(name)
 
     def queue(self, flavor_name: str | None, special: Special | None = None) -> Queue | None:
-        """The queue of a flavor, with or without a special thing."""
+        """Returns the queue of a flavor, with or without a special thing."""
         found = self.find(Queue.of(Flavor(0, 0, name=flavor_name), special).name)
         return found if found is not None and found.flavor.name == flavor_name else None
 
-    # What a job of a queue asks for.
+    # The request of a queue's job.
 
     def spec(
         self,
@@ -211,8 +213,10 @@ class Catalogue:
         project_id: str | None = None,
         user_id: str | None = None,
     ) -> RequestSpec:
-        """The RequestSpec of such a job, with a new UUID if none is given. Raises
-        InvalidRequest."""
+        """Returns the RequestSpec of such a job, with a new UUID if none is given.
+
+        Raises InvalidRequest.
+        """
         member = queue.member()
         try:
             return member_spec.spec_of(member, project_id, user_id, instance_uuid, self.aliases)
@@ -221,7 +225,7 @@ class Catalogue:
             raise _bad(queue, where, refused.args[1]) from None
 
     def request(self, queue: Queue) -> Request:
-        """The Request of such a job, of nobody yet. Raises InvalidRequest."""
+        """Returns the Request of such a job, without an instance. Raises InvalidRequest."""
         spec, facts = self.spec(queue), {}
         for name, reader in READERS.items():
             try:
@@ -231,16 +235,17 @@ class Catalogue:
         return Request(**facts, spec=spec)
 
     def device(self, flavor: Flavor, special: Special) -> pci.Request:
-        """What the queue of a flavor with one PCI device asks for beside what the flavor does."""
+        """Returns the PCI request of a special thing, which a queue adds to its flavor."""
         policy = flavor.extra_specs.get(NUMA_POLICY, '')
         wanted = dict([extra_spec(special), (NUMA_POLICY, policy)])
         (found,) = pci_aliases.requests(wanted, {}, self.aliases)
         return pci.Request.of(found)
 
-    # As values that JSON knows.
+    # As JSON values.
 
     def to_plain(self) -> dict[str, Any]:
-        """The aliases are among them: whoever reads this needs none in its configuration."""
+        """Returns plain values including the aliases, so that a reader needs none in its
+        configuration."""
         return {
             'form': FORM,
             'version': self.version,
@@ -252,9 +257,9 @@ class Catalogue:
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> 'Catalogue':
-        """From what ``to_plain`` made, be it through JSON. Raises as the class does.
+        """From the values of ``to_plain``, also after JSON. Raises as the class does.
 
-        Of another release's form IncompatibleObject, of anything else MalformedObject.
+        Raises IncompatibleObject for another release's form, MalformedObject for anything else.
         """
         try:
             if plain['form'] != FORM:

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A flavor as the table keeps it, from what an operator says."""
+"""Makes the row of a flavor from an operator's input."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,11 +19,11 @@ from nova_sched.queues.catalogue import AMOUNTS, LONGEST, Catalogue, flavor_of
 
 
 def checked(row: Mapping[str, Any], now_s: float) -> dict[str, Any]:
-    """The row of a flavor: `name`, `vcpus`, `memory_mb`, and what else there is to say; made at
-    ``now_s``.
+    """Returns the row of a flavor, made at ``now_s``, from `name`, `vcpus`, `memory_mb` and other
+    keys.
 
-    Its `flavorid` is its name if none is given. Raises InvalidRequest for one that makes no sense,
-    and BadConfig for aliases of PCI devices that do not.
+    Its `flavorid` defaults to its name. Raises InvalidRequest for an invalid flavor, and BadConfig
+    for invalid aliases of PCI devices.
     """
     flavor = flavor_of(row)
     flavorid = row.get('flavorid') or flavor.name

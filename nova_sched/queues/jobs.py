@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Makes jobs and what the ledger keeps of them, and says what they take of a quota."""
+"""Makes jobs and their entries in the job table, and computes their quota usage."""
 
 import dataclasses
 import datetime
@@ -27,12 +27,12 @@ NAMESPACE = uuid.UUID('5f0d7a26-6a53-4d0c-9a4e-6a6d0c1b8e57')  # of the UUIDs of
 MOVES = frozenset([RESIZE, MIGRATE])
 DELETED = 'It was deleted before it was built.'
 SERVERS = 'servers'
-EXHAUSTED = 'Exhausted all hosts available: tried '  # how a reason begins that goes on with hosts
+EXHAUSTED = 'Exhausted all hosts available: tried '  # start of a reason; the hosts follow
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who asks, and on which queue the outcome is waited for."""
+    """The user and project of a job, and the queue on which the caller waits for the outcome."""
 
     project_id: str | None = None
     user_id: str | None = None
@@ -41,7 +41,7 @@ class Caller:
 
     @classmethod
     def of(cls, context: Any, spec: Any = None, reply_to: str | None = None) -> 'Caller':
-        """From the context of a request (None: nobody knows), and the spec whose project it is."""
+        """From a request context (None: unknown), and the spec that names the project."""
         project_id, user_id = (
             (getattr(spec, name) if spec is not None and name in spec else None)
             or getattr(context, name, None)
@@ -54,13 +54,13 @@ class Caller:
 
 
 def uuid_of(kind: str, instance_uuid: str, number: int) -> str:
-    """The UUID of the job of that number for an instance: whoever asks the same asks for the same
-    job."""
+    """Returns the UUID of an instance's job by number: a repeated request results in the
+    same job."""
     return str(uuid.uuid5(NAMESPACE, f'{kind} {instance_uuid} {number}'))
 
 
 def follow_up(job_uuid: str, host: str) -> str:
-    """The UUID of the delete on a host that an ended job leads to."""
+    """Returns the UUID of the delete on a host that follows an ended job."""
     return str(uuid.uuid5(NAMESPACE, f'{job_uuid} leaves {host}'))
 
 
@@ -73,7 +73,7 @@ def new(
     spec: Any = None,
     **fields: Any,
 ) -> QueueJob:
-    """A job that nobody has tried; ``fields`` are those of QueueJob."""
+    """Returns an untried job; ``fields`` are those of QueueJob."""
     facts: dict[str, Any] = {
         'queue': None,
         'source': None,
@@ -93,7 +93,8 @@ def new(
 
 
 def entry(job: QueueJob, now_s: float, host: str | None = None) -> Entry:
-    """What the ledger keeps of a job that is about to be sent; ``host`` is where it is sent."""
+    """Returns the job table entry of a job that is about to be sent; ``host`` is its
+    destination."""
     return Entry(
         uuid=job.uuid,
         kind=job.kind,
@@ -110,14 +111,15 @@ def entry(job: QueueJob, now_s: float, host: str | None = None) -> Entry:
 
 
 def of_entry(found: Entry) -> QueueJob:
-    """The job as it was sent at first. Raises errors.Invalid if another release has written it."""
+    """Returns the job as it was first sent. Raises errors.Invalid if it has another release's
+    format."""
     return wire.read_job(found.message.encode())
 
 
 def is_deleted(entries: Iterable[Entry], since: Entry) -> bool:
-    """Whether somebody wants the instance gone who came after this job for it.
+    """Whether a delete of the instance was requested after this job.
 
-    A delete with a source only takes away what a move has left there.
+    A delete with a source does not count: it only removes the remains of a move there.
     """
     return any(
         one.kind == DELETE
@@ -129,20 +131,20 @@ def is_deleted(entries: Iterable[Entry], since: Entry) -> bool:
 
 
 def is_wanted_again(entries: Iterable[Entry], since: Entry) -> bool:
-    """Whether somebody has asked for the instance after this create of it, and not in vain."""
+    """Whether another create of the instance was requested after this one and has not failed."""
     later = (one for one in entries if one.kind == CREATE and one.created_s > since.created_s)
     return any(one.state != FAILED for one in later)
 
 
 def is_wanted(delete: Entry) -> bool:
-    """Whether a delete was asked for by somebody who wants to be rid of the instance."""
+    """Whether a user requested this delete, as opposed to the cleanup after a move."""
     return of_entry(delete).source is None
 
 
 def amounts(request: Request) -> dict[str, int]:
-    """What a request takes of its project's quota, by resource: as Nova counts for unified limits.
+    """Returns the quota usage of a request, by resource: as Nova counts for unified limits.
 
-    Dedicated CPUs are `class:PCPU` alone, wherever they come from.
+    Dedicated CPUs are `class:PCPU` alone, regardless of how they are requested.
     """
     found = {
         SERVERS: 1,
@@ -155,13 +157,15 @@ def amounts(request: Request) -> dict[str, int]:
 
 
 def amounts_of_claim(resources: Mapping[str, int]) -> dict[str, int]:
-    """The same of what an instance holds, for one whose request nobody knows any more."""
+    """Returns the quota usage of a claim, for an instance whose request is unknown."""
     return {SERVERS: 1, **{f'class:{name}': units for name, units in resources.items() if units}}
 
 
 def last_size(entries: Iterable[Entry]) -> Any:
-    """The spec that an instance was last built or resized by, of its entries from the oldest;
-    None: nobody knows."""
+    """Returns the spec of an instance's last build or resize, from its entries, oldest first.
+
+    None if it is unknown.
+    """
     known = [
         one
         for one in entries

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What projects may have, from where the configuration says: nowhere, the table, or Keystone."""
+"""Limits of projects from the configured source: none, the table, or Keystone."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -17,38 +17,38 @@ from typing import Any, Protocol
 
 from nova_sched.conf import quota
 
-KEPT_S = 5.0  # for which an answer counts
-MOST = 10_000  # projects whose answers are kept
+KEPT_S = 5.0  # seconds for which an answer is cached
+MOST = 10_000  # projects whose answers are cached
 
 Limits = Callable[[str], Mapping[str, int]]
 
 
 class OwnLimits(Protocol):
-    """What is asked of the ledger."""
+    """The part of the job table that provides limits."""
 
     def limits(self, project_id: str) -> Mapping[str, int]: ...
 
 
 def limits(conf: Any, ledger: OwnLimits, clock: Callable[[], float] = time.monotonic) -> Limits:
-    """The function that tells a project's limits by resource: -1, or not named, is no limit.
+    """Returns a function of a project's limits by resource: -1, or not named, is no limit.
 
-    It raises StoreUnavailable if the table is away, LimitsUnknown if Keystone is, and BadConfig if
-    Keystone can never tell. An answer is kept for KEPT_S. ``conf`` is read now; ``clock`` counts
-    seconds.
+    It raises StoreUnavailable if the table is unavailable, LimitsUnknown if Keystone is, and
+    BadConfig if Keystone cannot provide limits with this configuration. An answer is cached for
+    KEPT_S. ``conf`` is read now; ``clock`` counts seconds.
     """
     driver, defaults = conf.quota.driver, dict(conf.quota.limits)
     if driver == quota.NONE:
         return lambda project_id: {}
     if driver == quota.TABLE:
         return _Kept(lambda project_id: {**defaults, **ledger.limits(project_id)}, clock)
-    # Not above: what it imports takes as long as all the rest.
+    # Not at the top: its imports take as long as all the others together.
     from nova_sched.queues import unified_limits
 
     return _Kept(unified_limits.Keystone(conf), clock)
 
 
 class _Kept:
-    """Answers of somebody who is asked rarely. Any thread may ask."""
+    """A cache of answers. May be used from any thread."""
 
     def __init__(self, ask: Limits, clock: Callable[[], float]) -> None:
         self._ask, self._clock = ask, clock

@@ -9,12 +9,10 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Which of the two models a request goes by: to the queue that asks for just the same, or to the
-scheduler.
+"""Routes a request to the queue with the same requirements, or to the scheduler.
 
-A worker never sees the request before it has its job, and compares nothing with other nodes. So
-whatever is about other servers, about hosts by their names, or about the pieces of a node is the
-scheduler's.
+A worker does not see the request before it has its job, and does not compare nodes. Therefore
+requests that concern other servers, hosts by their names, or parts of a node go to the scheduler.
 """
 
 import collections
@@ -33,12 +31,11 @@ from nova_sched.state import groups
 from nova_sched.state.fields import read
 from nova_sched.state.request import Request
 
-# Extra specs by the beginning of their names that are in other facts of a request, or about no
-# host.
+# Prefixes of extra specs that are covered by other facts of a request, or do not concern hosts.
 SAID_ELSEWHERE = ('pci_passthrough:', *IDLE)
-# What must suit the host of an image; its traits are facts of the request.
+# Image properties that the host must support; traits of the image are facts of the request.
 OF_IMAGE = DECISIVE - {'traits_required'}
-# Facts that must be what the flavor says, in words.
+# Facts that must equal the flavor's, with their descriptions.
 ALIKE = {
     'fallback_vcpus': 'dedicated CPUs',
     'group_policy': 'the policy of its groups of resources',
@@ -47,7 +44,7 @@ ALIKE = {
     'root_required': 'traits of the node itself',
     'root_forbidden': 'forbidden traits of the node itself',
     'sibling_threads': 'a policy of CPU threads',
-    'unsupported': 'what no rule knows',
+    'unsupported': 'unsupported extra specs',
 }
 
 
@@ -61,10 +58,10 @@ class Way:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Concerns:
-    """What places depend on besides, by the configuration of the schedulers.
+    """The scheduler options on which placement depends in addition.
 
-    ``properties``: image properties of which one beginning so counts; the empty text stands for
-    all of them.
+    ``properties``: prefixes of image properties that matter; the empty text stands for all of
+    them.
     """
 
     projects: bool = False
@@ -96,8 +93,7 @@ NOTHING = Concerns()
 
 
 def route(request: Request, spec: Any, catalogue: Catalogue, concerns: Concerns = NOTHING) -> Way:
-    """The queue whose own Request asks for the same in all that a place depends on; else the
-    scheduler."""
+    """Returns the queue whose Request is equal in all facts for placement; else the scheduler."""
     ruled_out = [
         *_of_others(request),
         *_of_pieces(request, spec),
@@ -129,11 +125,11 @@ def _to_queue(request: Request, catalogue: Catalogue, thing: Special | str | Non
     return Way(queue, str(queue))
 
 
-# By rule, whatever is in the catalogue.
+# Independent of the catalogue.
 
 
 def _of_others(request: Request) -> Iterator[str]:
-    """Why it is a matter of other servers, or of hosts by their names."""
+    """Yields reasons that concern other servers, or hosts by their names."""
     if request.member_placement is not None or request.fences or 'top_group' in request.hints:
         yield 'it is a member of a top group'
     if request.group is not None or 'group' in request.hints:
@@ -156,7 +152,7 @@ def _of_others(request: Request) -> Iterator[str]:
 
 
 def _of_pieces(request: Request, spec: Any) -> Iterator[str]:
-    """Why it is a matter of single pieces of a node."""
+    """Yields reasons that concern parts of a node."""
     guest = request.pieces.guest
     if guest is not None:
         cpus = any(cell.pcpuset for cell in guest.cells)
@@ -170,7 +166,7 @@ def _of_pieces(request: Request, spec: Any) -> Iterator[str]:
 
 
 def _of_configuration(request: Request, concerns: Concerns) -> Iterator[str]:
-    """Why its image or its project counts."""
+    """Yields reasons why its image or its project matters."""
     asked = {name for name, value in request.image_properties.items() if value not in (False, [])}
     if properties := sorted(
         name for name in asked if name in OF_IMAGE or name.startswith(concerns.properties)
@@ -179,27 +175,30 @@ def _of_configuration(request: Request, concerns: Concerns) -> Iterator[str]:
     if concerns.image_formats and not request.is_bfv and request.image_format:
         yield f'hosts must suit the format of its image, {request.image_format}'
     if request.image_id in concerns.isolated_images:
-        yield 'its image has hosts of its own'
+        yield 'its image is limited to isolated hosts'
     if concerns.projects:
-        yield 'projects have hosts of their own'
+        yield 'hosts are limited to projects'
 
 
 # By the catalogue.
 
 
 def _unlike(request: Request, bare: Request) -> Iterator[str]:
-    """In what it is not what the flavor of the catalogue is, special things aside."""
+    """Yields the differences from the flavor of the catalogue, except special things."""
     name = request.flavor_name
     yield from (sizes := [*_sizes(request, bare)])
     asked_specs, known_specs = _extra_specs(request), _extra_specs(bare)
     for key in sorted(asked_specs.keys() | known_specs.keys()):
         if asked_specs.get(key) != known_specs.get(key):
-            yield f'extra spec {key} is {asked_specs.get(key)!r}, flavor {name} has {known_specs.get(key)!r}'
+            yield (
+                f'extra spec {key} is {asked_specs.get(key)!r}, '
+                f'flavor {name} has {known_specs.get(key)!r}'
+            )
     if set(request.groups) != set(bare.groups):
         yield f'it asks for other groups of resources than flavor {name}'
     for field, words in ALIKE.items():
         if getattr(request, field) != getattr(bare, field):
-            yield f'it is not as flavor {name} in {words}'
+            yield f'it differs from flavor {name} in {words}'
     for trait in sorted(bare.required_traits - request.required_traits):
         yield f'flavor {name} requires trait {trait}'
     for what, known in () if sizes else bare.resources.items():
@@ -229,8 +228,10 @@ def _extra_specs(request: Request) -> Mapping[str, str]:
 
 
 def _things(request: Request, bare: Request) -> Iterator[Special | str]:
-    """The special things that it asks for beside its flavor; one that none of these can be is a
-    text."""
+    """Yields the special things that it requests in addition to its flavor.
+
+    A text describes a device or resource that cannot be a special thing.
+    """
     for alias, count in _aliases(request.pieces).items():
         more = count - _aliases(bare.pieces)[alias]
         if alias is None:
@@ -249,7 +250,7 @@ def _things(request: Request, bare: Request) -> Iterator[Special | str]:
 
 
 def _aliases(pieces: HardwareRequest) -> collections.Counter[str | None]:
-    """Devices by alias; those of ports have none."""
+    """Returns the number of devices by alias; devices of ports have None."""
     found = collections.Counter[str | None]()
     for one in pieces.requests:
         found[one.alias_name] += one.count
@@ -257,6 +258,6 @@ def _aliases(pieces: HardwareRequest) -> collections.Counter[str | None]:
 
 
 def _devices(request: Request) -> HardwareRequest:
-    """The devices alone: networks say near which cells they are to be, and there are none."""
+    """Returns the devices alone, without networks, which only add NUMA cells."""
     requests: tuple[pci.Request, ...] = request.pieces.requests
     return HardwareRequest(requests=requests)

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Sends jobs: to the queue of a flavor, to a node's own, or along a list of chosen hosts."""
+"""Sends jobs: to a flavor queue, to a node's own queue, or along a list of chosen hosts."""
 
 import json
 import logging
@@ -25,7 +25,7 @@ LOG = logging.getLogger(__name__)
 
 Place = tuple[str, str]  # host and nodename
 NO_ROOM = (errors.ComputeResourcesUnavailable, errors.NodeNotFound)
-# What a job needs does not answer now: it may be tried again.
+# A required service does not answer now: the job may be tried again.
 AWAY = (errors.StoreUnavailable, errors.StoreFull, errors.BrokerUnavailable, errors.NoAnswer)
 
 
@@ -34,15 +34,14 @@ def place_of(selection: Any) -> Place:
 
 
 class Sender:
-    """Every method raises BrokerUnavailable: then the job is sent or not, and may be sent
+    """Every method raises BrokerUnavailable: the job is then sent or not, and may be sent
     again."""
 
     def __init__(self, broker: Broker, claims: Any):
         self._broker, self._claims = broker, claims
 
     def to_flavor(self, job: QueueJob) -> None:
-        """To the queue that the job names; if there is none any more, the scheduler shall
-        decide."""
+        """Send a job to the queue that it names; if that does not exist, to the scheduler."""
         body = wire.to_bytes(job)
         if not self._broker.publish(of_flavor(job.queue), body):
             self._broker.publish(FALLBACK, body)
@@ -51,15 +50,17 @@ class Sender:
         self._broker.publish(FALLBACK, wire.to_bytes(job))
 
     def to_host(self, job: QueueJob, host: str) -> None:
-        """To a node's own queue, where it waits for the node as long as that takes."""
+        """Send a job to a node's own queue, where it waits for the node without a limit."""
         queue, body = of_host(host), wire.to_bytes(job)
         if not self._broker.publish(queue, body):
             self._broker.declare([queue])
             self._broker.publish(queue, body)
 
     def to_node(self, job: QueueJob, host: str) -> bool:
-        """To a node's own queue, for a while: then it is the scheduler's again. Whether there is
-        one."""
+        """Send a job to a node's own queue; returns whether that exists.
+
+        If the job is not taken in time, it goes to the scheduler.
+        """
         return self._broker.publish(of_host(host), wire.to_bytes(job), expires=True)
 
     def has_worker(self, host: str) -> bool:
@@ -68,12 +69,12 @@ class Sender:
         return facts is not None and facts.consumers > 0
 
     def to_first(self, job: Any, places: Sequence[Place], context: Any = None) -> Place | None:
-        """A claimed job to the first of these places, where its claim is, or else to the next that
-        has a worker, with its claim. None if there is none; then ``tried`` of the job names all of
-        them, and the claim may be on one.
+        """Send a claimed job to the first of these places that has a worker, and move its claim
+        there.
 
-        What waits there is the scheduler's again after a while. Raises NoAnswer or
-        StoreUnavailable, too.
+        The claim is on the first place at the start. Returns the place, or None if none has a
+        worker. Then the job's ``tried`` names all of them, and the claim may be on one. A job that
+        is not taken in time goes to the scheduler. Raises also NoAnswer or StoreUnavailable.
         """
         job.claimed, at = True, places[0][0]
         for number, (host, nodename) in enumerate(places):
@@ -98,11 +99,11 @@ class Sender:
         return True
 
     def answer(self, result: QueueResult) -> None:
-        """Tell whoever waits for the job; it is no matter if nobody does any more."""
+        """Send the result to the waiting caller; does nothing if the reply queue is gone."""
         if result.job.reply_to:
             self._broker.publish(result.job.reply_to, wire.to_bytes(result))
 
     def deny(self, job: QueueJob, why: str) -> None:
-        """Tell the same that it has failed."""
+        """Send a failure to the waiting caller."""
         where = {'host': None, 'nodename': None, 'claim': None}
         self.answer(QueueResult(job=job, outcome=FAILED, tries=len(job.tried), why=why, **where))

@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Special things: what a job may want one of beside its flavor, and how they are named and asked
-for."""
+"""Special things, of which a job may request one in addition to its flavor: names and
+extra specs."""
 
 import dataclasses
 import hashlib
@@ -29,15 +29,15 @@ LONGEST = 255  # characters of a name
 SYMBOL = re.compile('[A-Z0-9_]{1,255}')  # a resource class or a trait
 READABLE = re.compile('[A-Za-z0-9._-]{1,64}')
 ODD = re.compile('[^A-Za-z0-9._-]+')
-SHOWN = 32  # characters that are left of a name that is no readable one
-# Every flavor has these, or they change what its CPUs are.
+SHOWN = 32  # characters that are kept of a name that needs a digest
+# Every flavor has these, or they change the kind of its CPUs.
 NO_SPECIALS = frozenset([VCPU, PCPU, MEMORY_MB, DISK_GB, HYPERTHREADING])
 
 
 def word(name: str) -> str:
-    """A name as a part of a queue's name: short, plain, and another one for each name.
+    """Returns a name as part of a queue name: short, plain, and unique.
 
-    One that is long or odd has a digest, behind the sign ~ that no readable one has.
+    A long or special name gets a digest after the sign ~, which no plain name contains.
     """
     if READABLE.fullmatch(name):
         return name
@@ -47,7 +47,7 @@ def word(name: str) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Special:
-    """Something that a job may want one of, beside what its flavor says: `pci:gpu`."""
+    """A requirement that a job may have in addition to its flavor: `pci:gpu`."""
 
     kind: str
     name: str
@@ -75,12 +75,12 @@ class Special:
 
 
 def refused(special: str, why: str) -> errors.BadConfig:
-    """The error to raise for a special thing that cannot be."""
+    """Returns the error for an invalid special thing."""
     return errors.BadConfig(OPTION, f'{special[:80]!r}: {why}')
 
 
 def with_special(extra_specs: Mapping[str, str], special: Special) -> dict[str, str]:
-    """Extra specs that ask for a special thing as well; not for a zone."""
+    """Returns extra specs that also request a special thing; not for a zone."""
     key, value = extra_spec(special)
     if special.kind == PCI and key in extra_specs:
         value = f'{extra_specs[key]},{value}'
@@ -88,7 +88,7 @@ def with_special(extra_specs: Mapping[str, str], special: Special) -> dict[str, 
 
 
 def extra_spec(special: Special) -> tuple[str, str]:
-    """How a flavor would ask for the same; not for a zone."""
+    """Returns the extra spec with which a flavor requests the same; not for a zone."""
     if special.kind == PCI:
         return pci_aliases.EXTRA_SPEC, f'{special.name}:1'
     if special.kind == RESOURCE:
@@ -97,8 +97,7 @@ def extra_spec(special: Special) -> tuple[str, str]:
 
 
 def mentions(request: Request, special: Special) -> bool:
-    """Whether a request says anything of a special thing: that it needs it, or that it must not be
-    there."""
+    """Whether a request contains a special thing, either as required or as forbidden."""
     if special.kind == ZONE:
         return request.availability_zone is not None
     if special.kind == PCI:

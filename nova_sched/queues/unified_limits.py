@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The unified limits of Keystone, as oslo.limit tells them."""
+"""The unified limits of Keystone, through oslo.limit."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -21,18 +21,18 @@ from oslo_limit import exception, limit
 
 from nova_sched import errors
 
-PATIENCE_S = 10  # for one answer, unless [oslo_limit] timeout says otherwise
+PATIENCE_S = 10  # seconds for one answer, unless [oslo_limit] timeout is set
 
-# Keystone is away, refuses us, or says what it should not: oslo.limit takes some errors for
-# answers.
+# Keystone is unavailable, refuses the service, or returns an invalid answer: oslo.limit takes
+# some errors for answers.
 AWAY = ClientException, SDKException, exception.SessionInitError, KeyError, json.JSONDecodeError
 
 
 class Keystone:
-    """Tells the limits of a project, when called with its ID. Any thread may call.
+    """Returns the limits of a project, when called with its ID. May be called from any thread.
 
-    Raises LimitsUnknown if Keystone does not answer, BadConfig if it cannot by what [oslo_limit]
-    says.
+    Raises LimitsUnknown if Keystone does not answer, BadConfig if [oslo_limit] is not valid for
+    it.
     """
 
     def __init__(self, conf: Any) -> None:
@@ -51,17 +51,16 @@ class Keystone:
             raise errors.BadConfig('[oslo_limit]', why) from error
 
     def _asked(self, project_id: str) -> 'Registered':
-        if self._enforcer is None:  # two threads may both make one; the later stays
+        if self._enforcer is None:  # two threads may both make one; the later is kept
             self._enforcer = limit.Enforcer(lambda *_: {}, cache=False)
-        # None is for all resources, whatever its types say.
+        # None stands for all resources, despite the type annotation.
         everybody = self._enforcer.get_registered_limits(None)  # type: ignore[arg-type]
         own = self._enforcer.get_project_limits(project_id, None)  # type: ignore[arg-type]
         return Registered({**dict(everybody), **dict(own)})
 
 
 class Registered(Mapping[str, int]):
-    """Limits by resource. As with oslo.limit, nobody may have what is not registered: its limit is
-    0."""
+    """Limits by resource. As in oslo.limit, an unregistered resource has the limit 0."""
 
     def __init__(self, known: Mapping[str, int]) -> None:
         self._known = known

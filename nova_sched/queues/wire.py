@@ -19,22 +19,24 @@ from nova_sched.objects.job import DELETE, QueueJob, QueueResult
 
 
 def to_bytes(message: QueueJob | QueueResult) -> bytes:
-    """The body of a message."""
+    """Returns the body of a message."""
     return json.dumps(message.obj_to_primitive(), separators=(',', ':')).encode()
 
 
 def read_job(body: bytes) -> QueueJob:
-    """The job of a message's body, every field of it set.
+    """Returns the job of a message's body, with every field set.
 
-    Raises errors.Invalid for anything else: MalformedObject, or IncompatibleObject for a major
-    version that is not known.
+    Raises errors.Invalid for anything else: MalformedObject, or IncompatibleObject for an unknown
+    major version.
     """
     return _whole_job(_read(body, QueueJob))
 
 
 def read_result(body: bytes) -> QueueResult:
-    """The result of a message's body, every field of it and of its job set. Raises as
-    ``read_job``."""
+    """Returns the result of a message's body, with every field of it and of its job set.
+
+    Raises as ``read_job``.
+    """
     result = _whole(_read(body, QueueResult))
     _whole_job(result.job)
     return result
@@ -59,7 +61,8 @@ def _whole_job(job: QueueJob) -> QueueJob:
 
 
 def _whole(message: Any) -> Any:
-    """The same with null for what was left out; MalformedObject where that must not be."""
+    """Returns the message with null for missing fields; raises MalformedObject if one is
+    required."""
     for name, field in type(message).fields.items():
         if name in message:
             continue

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The door to the bus: where messages arrive, and under which names."""
+"""The message bus: its transport, its RPC servers, and their topics and namespaces."""
 
 import oslo_messaging as messaging
 
@@ -24,7 +24,7 @@ TIMEOUT_S = 60.0  # the default of rpc_response_timeout
 
 
 def transport(conf, url=None):
-    """The bus of [DEFAULT] transport_url, on the exchange where Nova's services meet. Raises
+    """The transport of [DEFAULT] transport_url, on the exchange that Nova's services use. Raises
     BadConfig."""
     messaging.set_transport_defaults(EXCHANGE)
     silence.set_defaults()
@@ -33,7 +33,7 @@ def transport(conf, url=None):
             conf, url=url, allowed_remote_exmods=['nova_sched.errors']
         )
     except (messaging.DriverLoadFailure, messaging.InvalidTransportURL, ValueError) as error:
-        why = f'{error}; it is like rabbit://user:password@host:5672/'
+        why = f'{error}; a valid URL is rabbit://user:password@host:5672/'
         raise errors.BadConfig('[DEFAULT] transport_url', why) from None
 
 
@@ -41,7 +41,7 @@ def server(bus, host, endpoints, topic=TOPIC, serializer=None, arrivals=None):
     """An RPC server for one process, on native or green threads as the process is.
 
     It is ended with ``stop`` and ``finish``. Without another ``serializer`` it takes versioned
-    objects. ``arrivals`` (engine.received) tells of each message when it was sent.
+    objects. ``arrivals`` (engine.received) returns the time at which a message was sent.
     """
     target = messaging.Target(exchange=EXCHANGE, topic=topic, server=host)
     serializer, policy = serializer or ServerSerializer(), messaging.ExplicitRPCAccessPolicy

@@ -14,7 +14,7 @@
 from nova_sched.rpc.agent_server import TOPIC
 from nova_sched.rpc.client import Client, StatsClient
 
-TIMEOUT_S = 60  # an agent answers from memory: a longer silence means that it is away
+TIMEOUT_S = 60  # an agent answers from memory: a longer silence means that it is not running
 
 
 class AgentClient(Client):
@@ -27,7 +27,7 @@ class AgentClient(Client):
         self._client = self._client.prepare(topic=TOPIC, server=host)
 
     def build(self, spec_obj, instance_uuid, finished=True, context=None):
-        """Tell the host to take an instance that it was claimed for. Raises
+        """Pass an instance to the host that it was claimed for. Raises
         ComputeResourcesUnavailable.
 
         ``finished`` False: the build goes on until ``finish`` is called.
@@ -41,7 +41,8 @@ class AgentClient(Client):
         self.call(context, 'finish', instance_uuid=instance_uuid)
 
     def resize(self, spec_obj, instance_uuid, context=None):
-        """Tell the host that an instance comes in another size, or gets one where it is.
+        """Pass an instance with a new size to the host: one that moves there, or one that resizes
+        in place.
 
         Raises ComputeResourcesUnavailable.
         """
@@ -60,14 +61,14 @@ class AgentClient(Client):
         return self.call(context, 'destroy', instance_uuid=instance_uuid)
 
     def instances(self, context=None):
-        """Mappings: uuid, resources by class, vm_state, project_id, os_type, and what they
-        hold."""
+        """Mappings: uuid, resources by class, vm_state, project_id, os_type, and the hardware
+        allocation."""
         return self.call(context, 'instances')
 
 
 class ReportClient(StatsClient):
-    """A StatsClient that does not wait for a bus that is away: its caller says so, and tries again
-    later."""
+    """A StatsClient that does not wait for a bus that does not answer: its caller logs that, and
+    tries again later."""
 
     def __init__(self, bus, timeout_s):
         super().__init__(bus, timeout_s, monitor_s=None)

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The agent's place on the bus: a topic of its own, one server for each host."""
+"""The RPC server of the agent: a separate topic, with one server for each host."""
 
 from nova_sched import rpc
 from nova_sched.rpc.endpoints.agent import Agent

@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The listener for changes: the server of a topic of its own, where each process hears the news of
-all."""
+"""The listener for change events: the server of a separate topic, on which each process receives
+the events of all processes."""
 
 import itertools
 import logging
@@ -24,17 +24,16 @@ from nova_sched.rpc.news import TOPIC
 
 LOG = logging.getLogger(__name__)
 
-PATIENCE_S = 1.0  # in which a server that is about to listen does so, before it is left alone
-RETRY_S = 10.0  # after which a topic that refused us is tried again
+PATIENCE_S = 1.0  # seconds that a starting server may take, before it is left alone
+RETRY_S = 10.0  # seconds after which a refused topic is tried again
 
-# Servers of one process need names of their own; those of several processes on a host may share
-# theirs.
+# The servers of one process need different names. Processes on one host may use the same names.
 _numbers = itertools.count()
 
 
 class ChangeListener:
-    """Has a scheduler hear the others, by a thread of its own: it goes on where the bus does not
-    let it."""
+    """Receives the change events of other schedulers in a separate thread. The scheduler works
+    without them while the bus refuses the topic."""
 
     def __init__(self, bus, host, scheduler):
         number = next(_numbers)
@@ -47,12 +46,12 @@ class ChangeListener:
         self._thread.start()
 
     def leave(self):
-        """Hear no more; does not wait."""
+        """Receive no more events; does not wait."""
         self._leaving.set()
 
     def stop(self):
-        """Hear no more. A server that still looks for its bus cannot be stopped, and is left
-        alone."""
+        """Receive no more events. A server that is still connecting to its bus cannot be stopped,
+        and is left alone."""
         self.leave()
         if self._thread.is_alive():
             self._thread.join(None if self._listening.is_set() else PATIENCE_S)
@@ -65,17 +64,21 @@ class ChangeListener:
             server.finish()
 
     def _listen(self):
-        """The server, once it listens; None if this ends before."""
+        """Returns the server once it listens; None if this ends before."""
         told = False
         while not self._leaving.is_set():
             server = self._make()
             try:
-                # One after the other: of news that overtake each other the nodes are read from the
-                # database.
+                # One event after the other: after reordered events the nodes would be read from
+                # the database.
                 server.start(override_pool_size=1)
-            except Exception as error:  # noqa: BLE001, each driver of the bus has its own
+            except Exception as error:  # noqa: BLE001, each driver of the bus has other errors
                 if not told:
-                    LOG.warning('News of other schedulers are not heard, and seen late: %s', error)
+                    LOG.warning(
+                        'Change events of other schedulers are not received, and their '
+                        'changes are seen late: %s',
+                        error,
+                    )
                 told = True
                 self._leaving.wait(RETRY_S)
             else:

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The typed client: what conductors, compute nodes and our own tools call the scheduler with."""
+"""The typed client of the scheduler, for conductors, compute nodes and the tools of this
+package."""
 
 import contextlib
 import time
@@ -22,7 +23,7 @@ from nova_sched.rpc import EXCHANGE, TOPIC
 from nova_sched.rpc.failures import NoValidHost, known
 from nova_sched.rpc.serializer import Serializer
 
-# Seconds: as long as a conductor waits for an answer, and for a sign of life meanwhile.
+# Seconds: the time that a conductor waits for an answer, and for a sign of life in the meantime.
 LONG_TIMEOUT_S, MONITOR_TIMEOUT_S = 1800, 60
 TRIES, AGAIN_S = 3, 3.0  # of a call that is refused for its age
 
@@ -30,7 +31,7 @@ TRIES, AGAIN_S = 3, 3.0  # of a call that is refused for its age
 class Client:
     """One namespace of the scheduler over a bus.
 
-    Failures come back as the classes of ``nova_sched.errors``.
+    Failures are raised as the classes of ``nova_sched.errors``.
     """
 
     NAMESPACE: str | None = None
@@ -49,8 +50,8 @@ class Client:
     def call(self, context, method, **kwargs):
         """Call and wait. ``context`` None makes a new one. Raises NoAnswer.
 
-        A call that came too late, or of which nobody knows when it was sent, is made again: it
-        stands now.
+        A call that came too late, or whose send time is unknown, is repeated, because it is still
+        wanted.
         """
         context = context or RequestContext(overwrite=False)
         for _ in range(TRIES - 1):
@@ -59,7 +60,7 @@ class Client:
             except errors.Outdated:
                 time.sleep(
                     AGAIN_S
-                )  # a scheduler that stood still goes on in order after some seconds
+                )  # a scheduler that was stopped continues in order after some seconds
         return self._call(context, method, **kwargs)
 
     def _call(self, context, method, **kwargs):
@@ -71,18 +72,18 @@ class Client:
             raise errors.NoAnswer(method, str(error)) from None
 
     def cast(self, context, method, version, **kwargs):
-        """Tell every scheduler, and wait for none."""
+        """Cast to every scheduler, without waiting."""
         prepared = self._client.prepare(fanout=True, version=version)
         prepared.cast(context or RequestContext(overwrite=False), method, **kwargs)
 
 
 class SchedulerClient(Client):
-    """What a conductor calls, and what the API and compute nodes cast."""
+    """Calls of a conductor, and casts of the API and of compute nodes."""
 
     VERSION = '4.5'
 
     def select_destinations(self, spec_obj, instance_uuids, return_alternates=True, context=None):
-        """For each instance a list of Selection: the claimed host, then alternates. Raises
+        """Returns for each instance a list of Selection: the claimed host, then alternates. Raises
         NoValidHost."""
         return self.call(
             context,
@@ -128,7 +129,7 @@ class SchedulerClient(Client):
 
 
 class StatsClient(Client):
-    """What compute nodes and operators call."""
+    """Calls of compute nodes and operators."""
 
     NAMESPACE = 'stats'
     VERSION = '1.1'
@@ -144,10 +145,11 @@ class StatsClient(Client):
         boot=None,
         sequence=None,
     ):
-        """Report a node (a ComputeNode). Returns what was accepted. Raises BadReport.
+        """Report a node (a ComputeNode). Returns the accepted facts, as a mapping. Raises
+        BadReport.
 
-        ``boot`` and ``sequence``: which report it is of which start of its sender, whole numbers
-        from 1.
+        ``boot`` and ``sequence``: the number of the sender's start, and of the report since that
+        start, whole numbers from 1.
         """
         counted = {} if boot is None else {'boot': boot, 'sequence': sequence}
         return self.call(
@@ -170,8 +172,7 @@ class StatsClient(Client):
 
 
 class ClaimsClient(Client):
-    """What conductors, agents and queue workers call about claims; all return ClaimInfo
-    objects."""
+    """Calls of conductors, agents and queue workers about claims; all return ClaimInfo objects."""
 
     NAMESPACE = 'claims'
     VERSION = '1.2'
@@ -197,8 +198,8 @@ class ClaimsClient(Client):
     ):
         """Raises NodeNotFound or ComputeResourcesUnavailable; then the old claim stands.
 
-        ``claim``: the UUID of the claim on the failed host; raises ClaimNotFound if that has ended
-        otherwise.
+        ``claim``: the UUID of the claim on the failed host; raises ClaimNotFound if that has
+        already ended.
         """
         return self.call(
             context,
@@ -223,8 +224,8 @@ class ClaimsClient(Client):
             move=move,
         )
 
-    # ``claim`` is the UUID of the claim that is meant, as ``name_of`` gives it: a call that is
-    # repeated, or comes late, does not touch another one.
+    # ``claim`` is the UUID of the intended claim, as ``name_of`` returns it. A call that is
+    # repeated or late does not touch another claim.
 
     def confirm_claim(self, instance_uuid, host, context=None, claim=None):
         """Raises ClaimNotFound."""
@@ -245,19 +246,18 @@ class ClaimsClient(Client):
 
 
 def name_of(info):
-    """The UUID that names what a ClaimInfo tells of: the resize that is open on the claim, or the
-    claim."""
+    """The UUID that names a ClaimInfo: that of the open resize on the claim, or of the claim."""
     return info.resize_uuid or info.uuid
 
 
 def _named(claim):
-    """The argument that names a claim, where one is named: a scheduler of an older release does
-    not know it."""
+    """The argument that names a claim, if one is named: a scheduler of an older release does not
+    know it."""
     return {} if claim is None else {'claim': claim}
 
 
 class CandidatesClient(Client):
-    """What a conductor calls that carries UUIDs of hosts instead of Selections."""
+    """Calls of a conductor that uses UUIDs of hosts instead of Selections."""
 
     NAMESPACE = 'candidates'
 
@@ -278,10 +278,10 @@ class CandidatesClient(Client):
 
 
 class GroupsClient(Client):
-    """What orchestration and operators call about top groups; groups are TopGroup objects.
+    """Calls of orchestration and operators about groups; groups are TopGroup objects.
 
-    The endpoint tells what the arguments are. With a ``project_id`` only groups of that project
-    are known.
+    The endpoint describes the arguments. With a ``project_id`` only groups of that project are
+    known.
     """
 
     NAMESPACE = 'groups'
@@ -297,7 +297,8 @@ class GroupsClient(Client):
         dry_run=False,
         context=None,
     ):
-        """The group, planned and claimed as a whole. Raises TemplateError or GroupRefused."""
+        """Returns the group, planned and claimed as a whole. Raises TemplateError or
+        GroupRefused."""
         return self.call(
             context,
             'create',
@@ -323,8 +324,8 @@ class GroupsClient(Client):
         ttl=None,
         context=None,
     ):
-        """The group with its ``moves``. Raises GroupNotFound, GroupChanged, TemplateError or
-        GroupRefused."""
+        """Returns the group with its ``moves``. Raises GroupNotFound, GroupChanged, TemplateError
+        or GroupRefused."""
         return self.call(
             context,
             'update',
@@ -340,7 +341,7 @@ class GroupsClient(Client):
         )
 
     def delete(self, uuid, generation=None, dry_run=False, project_id=None, context=None):
-        """None, or with ``dry_run`` the group as it would be left. Raises GroupNotFound or
+        """Returns None, or with ``dry_run`` the group as it would be left. Raises GroupNotFound or
         GroupChanged."""
         return self.call(
             context,
@@ -356,7 +357,8 @@ class GroupsClient(Client):
         return self.call(context, 'show', uuid=uuid, project_id=project_id)
 
     def list(self, project_id=None, name=None, marker=None, limit=None, context=None):
-        """Groups without members, oldest first. Raises GroupNotFound for a marker that is none."""
+        """Returns groups without members, oldest first. Raises GroupNotFound for an unknown
+        marker."""
         return self.call(
             context, 'list', project_id=project_id, name=name, marker=marker, limit=limit
         )
@@ -374,11 +376,11 @@ class GroupsClient(Client):
         )
 
     def topology(self, context=None):
-        """A mapping of plain values."""
+        """Returns a mapping of plain values."""
         return self.call(context, 'topology')
 
     def validate(self, template, parameters=None, flavors=None, images=None, context=None):
-        """A mapping of plain values. Raises TemplateError."""
+        """Returns a mapping of plain values. Raises TemplateError."""
         return self.call(
             context,
             'validate',
@@ -390,8 +392,8 @@ class GroupsClient(Client):
 
 
 class QueuesClient(Client):
-    """What agents, routers and operators ask a manager of queues; the endpoint tells what is plain
-    values."""
+    """Calls of agents, routers and operators to a manager of queues. The endpoint describes the
+    plain values."""
 
     NAMESPACE = 'queues'
     TOPIC = 'nova_sched_queues'
@@ -409,17 +411,16 @@ class QueuesClient(Client):
         self.call(context, 'flavor_delete', name=name)
 
     def flavor_list(self, context=None):
-        """A mapping of ``version``, the catalogue's, and ``flavors``: mappings, by name."""
+        """A mapping of ``version`` (of the catalogue) and ``flavors`` (mappings, by name)."""
         return self.call(context, 'flavor_list')
 
     def facts(self, marker=None, limit=None, context=None):
-        """Mappings of name, queue, ready and consumers. Raises NotFound for a marker that is
-        none."""
+        """Mappings of name, queue, ready and consumers. Raises NotFound for an unknown marker."""
         return self.call(context, 'facts', marker=marker, limit=limit)
 
 
 class ExplainClient(Client):
-    """What operators ask; all return plain mappings, which the endpoint describes."""
+    """Calls of operators; all return plain mappings, which the endpoint describes."""
 
     NAMESPACE = 'explain'
 
@@ -446,19 +447,19 @@ class _Exhausted(Exception):
 
 
 class Conductor:
-    """A conductor's part: places a server or moves it, and takes the next alternate where that
-    fails."""
+    """The work of a conductor: places a server or moves it, and takes the next alternate where
+    that fails."""
 
     def __init__(self, bus):
         self.scheduler = SchedulerClient(bus)
         self.claims = ClaimsClient(bus)
 
     def boot(self, spec_obj, instance_uuids, build, context=None):
-        """Place and build instances; returns each one's Selection where it runs, in order.
+        """Place and build instances; returns for each one the Selection where it runs, in order.
 
         ``build(instance_uuid, selection)`` raises ComputeResourcesUnavailable when the build
         failed there. Raises NoValidHost, or MaxRetriesExceeded when an instance has no alternate
-        left (the others are built all the same); no second scheduling pass is made.
+        left. The other instances are built in that case, too. No second scheduling pass is made.
         """
         placed = self.scheduler.select_destinations(spec_obj, instance_uuids, context=context)
         running, exhausted = [], None
@@ -473,7 +474,7 @@ class Conductor:
 
     def build_instance(self, spec_obj, uuid, found, build, context=None):
         """Build one placed instance on the first of its Selections where that works; returns that
-        one.
+        Selection.
 
         Raises MaxRetriesExceeded; then the instance's claim has ended.
         """
@@ -483,14 +484,14 @@ class Conductor:
             return self._first_that_works(spec_obj, uuid, found, build, context)
 
     def move(self, spec_obj, instance_uuid, start, move='resize', context=None):
-        """Bring an instance to another host, or into another size; returns the Selection where it
-        is then.
+        """Move an instance to another host, or give it another size; returns the Selection where
+        it is then.
 
         ``spec_obj`` is of the new size. Its ``ignore_hosts`` name the host where the instance is,
         unless it may get its new size there. ``start(instance_uuid, selection)`` raises
         ComputeResourcesUnavailable when it failed there. The move, one of MOVES, stays open until
         ``claims.confirm_claim`` or ``claims.revert_claim``. Raises as ``boot`` does; then the
-        instance has the claim that it had.
+        instance has the claim that it had before.
         """
         (found,) = self.scheduler.select_destinations(spec_obj, [instance_uuid], context=context)
         chosen = found[0].service_host, found[0].nodename
@@ -504,7 +505,7 @@ class Conductor:
 
     @contextlib.contextmanager
     def _undoing(self, undo):
-        """Where no alternate is left, undo the claim that was made last, unless another call has
+        """If no alternate is left, undo the claim that was made last, unless another call has
         ended it."""
         try:
             yield
@@ -515,9 +516,9 @@ class Conductor:
             raise errors.MaxRetriesExceeded(*error.args) from None
 
     def _first_that_works(self, spec_obj, uuid, found, start, context, claim=None):
-        """The first Selection where it could be started; the instance's claim goes along.
+        """The first Selection where it could be started; the instance's claim moves along.
 
-        ``claim`` names the one on the first host, if that is known. Raises _Exhausted.
+        ``claim`` names the claim on the first host, if that is known. Raises _Exhausted.
         """
         tried = []
         for selection in found:
@@ -535,16 +536,16 @@ class Conductor:
         raise _Exhausted(claim or self._claim_on(uuid, tried[-1], context), uuid, ', '.join(tried))
 
     def _claim_on(self, uuid, host, context):
-        """What names the instance's claim on a host; None if it has none there."""
+        """The name of the instance's claim on a host; None if it has none there."""
         there = (
             name_of(one) for one in self.claims.show(uuid, context=context) if one.host == host
         )
         return next(there, None)
 
     def _move_claim(self, spec_obj, uuid, failed_host, selection, context, claim):
-        """Claim the alternate in place of the failed host, and return what names that claim.
+        """Claim the alternate in place of the failed host, and return the name of that claim.
 
-        None for an alternate that filled up meanwhile: it is passed over.
+        Returns None for an alternate that filled up in the meantime: it is skipped.
         """
         there = selection.service_host, selection.nodename
         try:

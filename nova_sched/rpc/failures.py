@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""How an error leaves by the bus: under the class that the caller knows, with no traceback in our
+"""Maps an error to an RPC failure: the class that the caller knows, without a traceback in the
 log."""
 
 import contextlib
@@ -27,7 +27,7 @@ NOT_FOUND = 'No valid host was found. '
 
 
 class NoValidHost(Exception):
-    """Nova's exception of that name, as its client rebuilds it from class, module, arguments and
+    """Nova's exception of that name. Nova's client rebuilds it from class, module, arguments and
     kwargs."""
 
     def __init__(self, reason):
@@ -40,16 +40,16 @@ NoValidHost.__module__ = 'nova.exception'
 
 @contextlib.contextmanager
 def answered(what):
-    """Errors of ours become answers to ``what``: Nova's class for a refusal, our own for the
-    rest."""
+    """Turns a SchedError into a failure of the call ``what``: Nova's class for a refusal, the
+    class of this package otherwise."""
     try:
         try:
             yield
         except errors.NoValidHost as refusal:
             raise NoValidHost(refusal.reason) from None
         except errors.SchedError as error:
-            # Who asks for what is not there may well have known: it is only made sure that it is
-            # gone.
+            # A caller may name an object that it expects to be gone, to make sure of that: INFO is
+            # enough.
             level = logging.INFO if isinstance(error, errors.NotFound) else logging.WARNING
             LOG.log(level, '%s refused: %s', what, error)
             raise
@@ -58,8 +58,8 @@ def answered(what):
 
 
 def expected(method):
-    """An endpoint's method whose errors are answers, and that says which argument is missing or
-    not known."""
+    """Decorates an endpoint's method: its errors become RPC failures, and a missing or unknown
+    argument is named."""
     signature = inspect.signature(method)
 
     @functools.wraps(method)
@@ -77,9 +77,9 @@ def expected(method):
 
 
 def known(error):
-    """Our own class for a failure that came back over the bus; the failure itself if it is not
-    ours."""
-    if isinstance(error, NoValidHost):  # a bus inside this process hands over the error itself
+    """Returns the class of this package for a failure that came back over the bus; other failures
+    are returned unchanged."""
+    if isinstance(error, NoValidHost):  # a bus inside this process passes the error itself
         return errors.NoValidHost(error.kwargs['reason'])
     if isinstance(error, errors.SchedError):
         return _plain(error)
@@ -89,6 +89,6 @@ def known(error):
 
 
 def _plain(error):
-    """The same without the server's traceback, which a bus puts into a class of its own."""
+    """The same error without the server's traceback, which the bus adds by a subclass."""
     own = next(kind for kind in type(error).__mro__ if kind.__module__ == errors.__name__)
     return own(*error.args)

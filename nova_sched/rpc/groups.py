@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Top groups between the wire and the engine: arguments are checked, templates read, Views made
-objects."""
+"""Translates groups between the wire and the engine: checks arguments, reads templates, turns
+Views into objects."""
 
 import json
 
@@ -20,12 +20,13 @@ from nova_sched.groups import template
 from nova_sched.groups.members import flavor_file
 from nova_sched.rpc import translate, words
 
-LONGEST = 2**20  # characters of a template and of what was sent along with it, as JSON
-LARGEST = 2**31 - 1  # integers of databases, and seconds that anybody holds a plan for
+LONGEST = 2**20  # characters of a template and of all data sent with it, as JSON
+LARGEST = 2**31 - 1  # integers of databases, and seconds that a plan can be held for
 
 
 def definition(levels, allowance, text, parameters=None, flavors=None, images=None):
-    """What a template and its surroundings mean, and the source to keep: (Definition, mapping).
+    """Reads a template and the data sent with it. Returns (Definition, mapping); the mapping is
+    the source to keep.
 
     ``levels`` are the names that policies may use; ``allowance`` is the time for it. Raises
     TemplateError, InvalidRequest, or BadConfig for the operator's file of flavors.
@@ -44,7 +45,7 @@ def definition(levels, allowance, text, parameters=None, flavors=None, images=No
 
 
 def _source(text, parameters, flavors, images):
-    """What a definition is read from, as plain values: the text and the mappings beside it."""
+    """The source of a definition, as plain values: the text, and the mappings sent with it."""
     if not isinstance(text, (str, dict)):
         raise errors.InvalidRequest(
             'template', f'it must be text or a mapping, not {type(text).__name__}'
@@ -57,7 +58,9 @@ def _source(text, parameters, flavors, images):
     }
     size = len(json.dumps(source))
     if size > LONGEST:
-        why = f'with all that belongs to it, it has {size} characters; at most {LONGEST} are accepted'
+        why = (
+            f'with all data sent with it, it has {size} characters; at most {LONGEST} are accepted'
+        )
         raise errors.InvalidRequest('template', why)
     return source
 
@@ -77,12 +80,12 @@ def _mapping(value, where):
 
 
 def optional(check, value, where):
-    """What ``check(value, where)`` returns; None stays None. Raises InvalidRequest."""
+    """Returns ``check(value, where)``; None stays None. Raises InvalidRequest."""
     return None if value is None else check(value, where)
 
 
 def flag(value, where):
-    """Raises InvalidRequest for what is neither true nor false."""
+    """Raises InvalidRequest for a value that is neither true nor false."""
     if not isinstance(value, bool):
         raise errors.InvalidRequest(where, f'{words.short(value)} is neither true nor false')
     return value

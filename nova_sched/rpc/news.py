@@ -9,10 +9,10 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""News among schedulers on the bus: a topic of its own, where each process hears all and tells
-all."""
+"""Change events of schedulers on the bus: a separate topic, on which each process sends to all
+processes."""
 
-import types
+import math
 
 import oslo_messaging as messaging
 
@@ -44,11 +44,12 @@ def to_plain(news):
 
 
 def from_plain(made_s, commits=(), looks=None, tables=False):
-    """News of the arguments of ``changed``.
+    """The ChangeEvent from the arguments of ``changed``.
 
     Raises InvalidRequest, or one of UNREADABLE.
 
-    A claim that this release cannot read leaves its nodes to be looked at.
+    If this release cannot read a claim, the nodes of that claim are marked to be read from the
+    store.
     """
     read, unread = [], {}
     for one in commits:
@@ -78,9 +79,13 @@ def _checked(claim):
     for name in ('state', 'project_id', 'user_id', 'request_id', 'move', 'member'):
         if getattr(claim, name) is not None:
             words.name(getattr(claim, name), name)
-    for name in ('created_s', 'expires_s'):
-        if not isinstance(getattr(claim, name), (int, float, types.NoneType)):
-            raise errors.InvalidRequest(name, f'{words.short(getattr(claim, name))} is no time')
+    for name in ('created_s', 'changed_s', 'expires_s'):
+        value = getattr(claim, name)
+        if not _is_time(value) and not (name == 'expires_s' and value is None):
+            raise errors.InvalidRequest(name, f'{words.short(value)} is no time')
+    for name in ('counted', 'unseen'):
+        if not isinstance(getattr(claim, name), bool):
+            raise errors.InvalidRequest(name, f'{words.short(getattr(claim, name))} is no boolean')
     amounts, properties = claim.resources, claim.image_properties
     if not isinstance(amounts, dict) or not all(words.is_symbol(name) for name in amounts):
         raise errors.InvalidRequest(
@@ -98,14 +103,20 @@ def _checked(claim):
     return claim
 
 
+def _is_time(value):
+    return type(value) in (int, float) and math.isfinite(value)
+
+
 class NewsClient:
-    """Tells the other schedulers; ``origin`` is the UUID of this one, which hears itself too."""
+    """Sends change events to the schedulers. ``origin`` is the UUID of this one, which receives
+    its own events too."""
 
     def __init__(self, bus, origin):
         target = messaging.Target(
             exchange=rpc.EXCHANGE, topic=TOPIC, namespace='news', version='1.0', fanout=True
         )
-        # All is plain: no serializer has to walk through it. Nobody waits for a bus that is away.
+        # All values are plain: no serializer has to walk through them. A call fails at once if the
+        # bus does not answer.
         caller = messaging.get_rpc_client(bus, target, serializer=messaging.NoOpSerializer())
         self._caller = caller.prepare(retry=0)
         self._origin = origin

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""News of the catalogue on the bus: who is told, and a copy of it that is read anew after news."""
+"""Changes of the catalogue on the bus: their sender, and a copy of the catalogue that is read
+again after each change."""
 
 import logging
 import threading
@@ -24,10 +25,10 @@ from nova_sched.rpc.serializer import Serializer
 
 LOG = logging.getLogger(__name__)
 
-KEPT_S = 60.0  # after which a copy is read again, should news be lost
+KEPT_S = 60.0  # seconds after which a copy is read again, in case a cast was lost
 RETRY_S = 2.0
 
-# Topic, namespace and version of everybody who keeps a copy.
+# Topic, namespace and version for all processes that keep a copy.
 LISTENERS = (
     (agent_server.TOPIC, 'agent', '1.1'),
     (queue_server.TOPIC, 'catalogue', '1.0'),
@@ -36,7 +37,7 @@ LISTENERS = (
 
 
 class Announcer:
-    """Tells all agents, managers and routers."""
+    """Sends changes to all agents, managers and routers."""
 
     def __init__(self, bus):
         self._callers = [self._caller(bus, *listener) for listener in LISTENERS]
@@ -46,7 +47,7 @@ class Announcer:
         target = messaging.Target(
             exchange=rpc.EXCHANGE, topic=topic, namespace=namespace, version=version, fanout=True
         )
-        # Nobody waits for a bus that is away.
+        # A cast fails at once if the bus does not answer.
         return messaging.get_rpc_client(bus, target, serializer=Serializer()).prepare(retry=0)
 
     def tell(self, version):
@@ -59,10 +60,10 @@ class Announcer:
 
 
 class CatalogueCopy:
-    """The catalogue as managers tell it, for a router. May be used from any thread.
+    """A copy of the managers' catalogue, for a router. May be used from any thread.
 
-    ``queues`` is a QueuesClient. While no manager answers, the last copy counts: what it does not
-    know goes to the scheduler, and so does what it should not know any more.
+    ``queues`` is a QueuesClient. While no manager answers, the last copy is used. A job that it
+    does not know goes to the scheduler, and so does a job that a newer copy would not know.
     """
 
     def __init__(self, queues, clock=time.monotonic):
@@ -72,14 +73,15 @@ class CatalogueCopy:
         self._due_s = clock()
 
     def hear(self, version):
-        """There is news of that version."""
+        """The catalogue has changed to that version."""
         if self._copy is None or version > self._copy.version:
             self._due_s = self._clock()
 
     @property
     def catalogue(self):
-        """Raises NoAnswer if nobody has ever told it."""
-        # One reads it anew, and the others go by the last copy meanwhile, if there is one.
+        """Raises NoAnswer if it was never read."""
+        # One thread reads it again; the other threads use the last copy in the meantime, if there
+        # is one.
         if self._is_due() and self._turn.acquire(blocking=self._copy is None):
             try:
                 if self._is_due():
@@ -92,14 +94,18 @@ class CatalogueCopy:
         return self._copy is None or self._clock() >= self._due_s
 
     def _read(self):
-        self._due_s = self._clock() + KEPT_S  # first: news that comes from now on is news
+        self._due_s = (
+            self._clock() + KEPT_S
+        )  # set before the read: a change during the read counts as new
         try:
             read = Catalogue.from_plain(self._queues.catalogue())
         except errors.SchedError as error:
             self._due_s = self._clock() + RETRY_S
             if self._copy is None:
                 raise
-            LOG.warning('The catalogue of queues cannot be read, the last one counts: %s', error)
+            LOG.warning(
+                'The catalogue of queues cannot be read; the last copy stays in use: %s', error
+            )
         else:
             if self._copy is None or read.version >= self._copy.version:
                 self._copy = read

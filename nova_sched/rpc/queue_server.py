@@ -9,8 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The places on the bus of the queue model: managers answer calls, and routers hear what has
-changed."""
+"""RPC servers of the queue model: managers answer calls, and routers receive changes."""
 
 from nova_sched import rpc
 from nova_sched.rpc.endpoints.queues import CatalogueNews, Queues
@@ -20,10 +19,11 @@ NEWS = 'nova_sched_catalogue'
 
 
 def manager(bus, host, register):
-    """The RPC server of a manager, on which it also hears what another one has changed."""
+    """The RPC server of a manager, on which it also receives the changes of other managers."""
     return rpc.server(bus, host, [Queues(register), CatalogueNews(register.hear)], TOPIC)
 
 
 def router(bus, name, hear):
-    """An RPC server by which a router hears; ``hear(version)`` is called from its threads."""
+    """An RPC server on which a router receives changes; it calls ``hear(version)`` from its
+    threads."""
     return rpc.server(bus, name, [CatalogueNews(hear)], NEWS)

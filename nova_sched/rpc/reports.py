@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A ComputeNode and its inventories as the Report that the cluster takes, checked field by
+"""Turns a ComputeNode and its inventories into a Report for the host state, and checks each
 field."""
 
 import json
@@ -30,7 +30,7 @@ FIELDS = {
     MEMORY_MB: ('memory_mb', 'memory_mb_used', 'ram_allocation_ratio'),
     DISK_GB: ('local_gb', 'local_gb_used', 'disk_allocation_ratio'),
 }
-# As far as a database's integers go.
+# The largest integer that a database stores.
 LARGEST_COUNT = 2**31 - 1
 INVENTORY_KEYS = frozenset(
     ['total', 'reserved', 'min_unit', 'max_unit', 'step_size', 'allocation_ratio']
@@ -118,7 +118,8 @@ def report(node, name=None, instances=None, inventories=None, cell_uuid=None):
 
 
 def order(node, boot, sequence, since_s):
-    """Where the report of a ComputeNode stands among those of its node. Raises InvalidRequest."""
+    """The position of a ComputeNode's report among the reports of its node. Raises
+    InvalidRequest."""
     if boot is not None or sequence is not None:
         for where, value in (('boot', boot), ('sequence', sequence)):
             if words.number(value, where) > LARGEST:
@@ -138,7 +139,7 @@ def _check_size(texts, refuse):
 
 
 def _check_pieces(facts, refuse):
-    """What the cluster could not read, it would not count."""
+    """Refuses hardware facts that the host state could not read, and so would not count."""
     for field, text, read in (
         ('numa_topology', facts['numa_topology'], Topology.from_json),
         ('pci_device_pools', facts['pci_pools'], pools_from_json),
@@ -194,7 +195,7 @@ def _inventories(node, root, refuse):
         found[resource_class] = Inventory(total, 0, ratio or INITIAL_RATIOS[resource_class])
         used[resource_class] = in_use
     dedicated, pinned = _dedicated(_get(node, 'numa_topology'), refuse)
-    # A node that tells its inventories tells there which of its CPUs it sells apart: maybe none.
+    # A node that reports its inventories includes there its CPUs for dedicated use: maybe none.
     if dedicated and (not root or PCPU in root.get('inventories', {})):
         found[PCPU], used[PCPU] = Inventory(dedicated), pinned
     for resource_class, inventory in root.get('inventories', {}).items():
@@ -203,7 +204,8 @@ def _inventories(node, root, refuse):
 
 
 def _dedicated(numa, refuse):
-    """CPUs that a node's NUMA topology keeps for dedicated use, and how many of them are taken."""
+    """CPUs that a node's NUMA topology keeps for dedicated use, and how many of them are in
+    use."""
     if numa is None:
         return 0, 0
     try:
@@ -241,7 +243,7 @@ def _inventory(where, given, refuse):
 
 
 def _tree(given, refuse):
-    """The provider tree by UUID, its form checked."""
+    """The provider tree by UUID, after a check of its form."""
     if given is None:
         return {}
     if not isinstance(given, dict):
@@ -264,7 +266,7 @@ def _tree(given, refuse):
 
 
 def _text(tree, refuse):
-    """The provider tree as text, for later."""
+    """The provider tree as text, to be kept."""
     try:
         return json.dumps(tree, sort_keys=True, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:

@@ -18,9 +18,9 @@ from nova_sched import objects
 from nova_sched.rpc import words
 from nova_sched.rpc.failures import answered
 
-# Under this name a context of ours says how many seconds its caller waits for an answer.
+# The key of a context of this package for the seconds that its caller waits for an answer.
 PATIENCE = 'nova_sched_patience_s'
-# What a context of ours sends; Nova's sends more, and all of it is accepted.
+# Keys that a context of this package sends; Nova's sends more, and all of them are accepted.
 IGNORED = frozenset(['user_identity', 'service_catalog', PATIENCE])
 
 
@@ -49,12 +49,12 @@ class Serializer(messaging.Serializer):
     def deserialize_context(self, ctxt):
         known = {name: value for name, value in (ctxt or {}).items() if name not in IGNORED}
         if not words.is_name(known.get('request_id')):
-            known['request_id'] = None  # one is made up
+            known['request_id'] = None  # one is generated
         return RequestContext.from_dict(known)
 
 
 class ServerSerializer(Serializer):
-    """The same at the scheduler's door: an argument that cannot be read is an error of its
+    """The same for a server: an argument that cannot be read is reported as an error of the
     sender."""
 
     def deserialize_entity(self, ctxt, entity):

@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""oslo.messaging's RPC server, where it would lose a call, a thread, or what is known of a
-message's age."""
+"""oslo.messaging's RPC server, with fixes for cases where it would lose a call, a thread, or the
+age of a message."""
 
 import re
 
@@ -24,17 +24,17 @@ from nova_sched.rpc.failures import answered
 from nova_sched.rpc.serializer import PATIENCE
 
 VERSION = re.compile(r'[0-9]{1,9}(\.[0-9]{1,9}){1,2}')
-LONGEST_S = 10**6  # that a caller may wait: a thread cannot sleep for any time
+LONGEST_S = 10**6  # seconds that a caller may wait at most: a thread cannot sleep for any time
 
 
 class Dispatcher(messaging.RPCDispatcher):
-    """oslo.messaging's own, which takes for granted that a message has the shape that its client
-    gives it.
+    """oslo.messaging's dispatcher, with checks: the original assumes that a message has the form
+    that its client gives it.
 
-    It compares names that may be no text, and starts a thread that sends signs of life before it
-    looks for an endpoint, which it ends only where it found one, and which fails where the timeout
-    is no number. ``arrivals`` (engine.received) tells when a message was sent; without, each is of
-    this moment.
+    The original compares names that may not be text. It starts a thread that sends signs of life
+    before it selects an endpoint, ends that thread only if it found one, and fails if the timeout
+    is not a number. ``arrivals`` (engine.received) returns the time at which a message was sent.
+    Without it, each message counts as sent now.
     """
 
     def __init__(self, endpoints, serializer, access_policy, arrivals=None, timeout_s=60.0):
@@ -42,23 +42,22 @@ class Dispatcher(messaging.RPCDispatcher):
         self._arrivals, self._timeout_s = arrivals, timeout_s
 
     def dispatch(self, incoming):
-        """The answer. Raises ExpectedException (InvalidRequest for a message of another shape),
-        NoSuchMethod, or UnsupportedVersion."""
+        """Returns the answer. Raises ExpectedException (InvalidRequest for a message of another
+        form), NoSuchMethod, or UnsupportedVersion."""
         with answered('A message'):
             _check(incoming)
         received = self._received(incoming)
         if not self._is_served(incoming.message):
-            incoming.client_timeout = None  # it is refused at once: nobody waits for signs of life
+            incoming.client_timeout = None  # it is refused at once: no signs of life are needed
         with handling(received):
             return super().dispatch(incoming)
 
     def _received(self, incoming):
-        """What is known of a message's age. Its caller says how long it waits, or waits as Nova
-        does."""
+        """The known facts about a message's age. Its caller sends how long it waits, or waits as
+        Nova does."""
         if self._arrivals is None:
             return NOW
-        # RabbitMQ's word that it has delivered the message before: the driver keeps it with the
-        # message.
+        # The redelivered flag of RabbitMQ; the driver keeps it with the message.
         delivery = (
             getattr(getattr(incoming.message, '_raw_message', None), 'delivery_info', None) or {}
         )
@@ -83,12 +82,12 @@ class Dispatcher(messaging.RPCDispatcher):
 
 
 def _seconds(value):
-    """A time to wait that a message names; None for anything that is none."""
+    """A time to wait that a message names; None for a value that is no such time."""
     return float(value) if type(value) in (int, float) and 0 < value <= LONGEST_S else None
 
 
 def _check(incoming):
-    """Have a message the shape that RPC gives it. Raises InvalidRequest."""
+    """Checks that a message has the form of an RPC message. Raises InvalidRequest."""
     message = incoming.message
     if not isinstance(message, dict):
         raise errors.InvalidRequest('message', f'{words.short(message)} is no mapping')
@@ -107,15 +106,15 @@ def _check(incoming):
 
 
 class Server(RPCServer):
-    """oslo.messaging's own, which takes messages off a queue and leaves them when it is stopped
-    under load.
+    """oslo.messaging's server, with a fix: the original leaves messages that it has taken off a
+    queue when it is stopped under load.
 
-    To close its connection it waits for a word of the broker, and acknowledges each message that
-    comes before that word. Nobody else will see those again, so they are handled here.
+    To close its connection it waits for a reply of the broker, and acknowledges each message that
+    arrives before that reply. The broker does not deliver those again, so they are handled here.
     """
 
     def finish(self):
-        """After ``stop``: answer all that was taken, and let go of the bus."""
+        """After ``stop``: answer all messages that were taken, and close the connection."""
         self.wait()
         while taken := self.listener._poll_style_listener.poll():
             self._process_incoming(taken)

@@ -14,15 +14,15 @@
 from oslo_config import cfg
 from oslo_messaging._drivers import impl_rabbit
 
-# A broker that was not heard of for two of these intervals is away: within 13 s, with the look
-# each second. Less than 5 s would take a busy broker, or process, for one that is away.
+# A broker that is silent for two of these intervals counts as lost: within 13 s, with one check
+# each second. With less than 5 s a busy broker or process would count as lost.
 HEARTBEAT_S = 6
-# Longest pause between two attempts to connect: so soon is a broker found that is back.
+# Longest pause between two attempts to connect, that is until a broker that is back is found.
 PAUSE_S = 5
 
 
 def set_defaults():
-    """An operator's own values, in the configuration or in the URL, are stronger."""
+    """Values of the operator, in the configuration or in the URL, override these defaults."""
     cfg.set_defaults(
         impl_rabbit.rabbit_opts,
         heartbeat_timeout_threshold=HEARTBEAT_S,

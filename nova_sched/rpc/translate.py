@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Between objects of the wire and the plain values of the engine: wire objects stop here."""
+"""Translates between objects of the wire and the plain values of the engine."""
 
 import copy
 import dataclasses
@@ -31,7 +31,7 @@ from nova_sched.state.spec import READERS
 # Keys of aggregates are database integers.
 LARGEST_ID = 2**31 - 1
 
-# Selection.cell_uuid must be one; a single-cell cloud that names no cell answers this.
+# Selection.cell_uuid must be a UUID; this one is used in a single-cell cloud that names no cell.
 UNKNOWN_CELL = '00000000-0000-0000-0000-000000000001'
 
 
@@ -47,8 +47,8 @@ def spec(given, request_spec=None, filter_properties=None):
 
 
 def kept_text(spec_obj):
-    """A RequestSpec as text that may be kept: of its cell the UUID alone, for the rest holds
-    credentials."""
+    """A RequestSpec as text that may be kept. Of its cell only the UUID is kept, because the other
+    fields hold credentials."""
     wanted = spec_obj.requested_destination
     cell = None if wanted is None else _set(wanted, 'cell')
     if cell is not None:
@@ -66,8 +66,8 @@ def kept_spec(text):
 def requests(spec_obj, instance_uuids=None):
     """One Request for each instance that a call asks for. Raises InvalidRequest.
 
-    Without UUIDs (old callers), the number is the spec's own and the UUIDs of all but the first
-    are made up.
+    Without UUIDs (old callers), the number of instances is that of the spec. The first has the
+    UUID of the spec, and UUIDs are generated for the others.
     """
     uuids = _uuids(spec_obj, instance_uuids)
     facts = {name: _read(name, reader, spec_obj) for name, reader in READERS.items()}
@@ -137,7 +137,7 @@ def _check_count(where, count):
 
 
 def selections(placed, as_objects):
-    """The answer of a call: lists of Selection objects, or for old callers one dict for each
+    """The result of a call: lists of Selection objects, or for old callers one dict for each
     instance."""
     if as_objects:
         return [[selection(one) for one in chosen] for chosen in placed]
@@ -158,7 +158,7 @@ def selection(one):
 
 
 def _limits(limits):
-    """SchedulerLimits with every field set: a conductor reads them all."""
+    """SchedulerLimits with every field set, because a conductor reads all of them."""
     fields = dict.fromkeys(objects.SchedulerLimits.fields) | dict(limits)
     if fields['numa_topology'] is not None:
         fields['numa_topology'] = _numa_limits(fields['numa_topology'])
@@ -230,7 +230,7 @@ def _uuid_of(item):
 
 
 def claim_info(claim, node):
-    """A claim as its caller is told of it; ``node`` is the (host, nodename) that it is on."""
+    """A claim as the caller receives it; ``node`` is the (host, nodename) of the claim."""
     parts = claim.parts or HardwareAllocation()
     resources = json.dumps(dict(claim.resources))
     return objects.ClaimInfo(
@@ -255,7 +255,7 @@ def claim_info(claim, node):
 
 
 def candidate(one):
-    """A host that is offered, as its caller is told of it."""
+    """An offered host, as the caller receives it."""
     return objects.Candidate(
         uuid=one.uuid,
         instance_uuid=one.instance_uuid,
@@ -281,8 +281,8 @@ def moment(seconds):
 
 
 def service(given):
-    """disabled, disabled_reason, forced_down, seen_s of a Service object; None where it says
-    nothing.
+    """disabled, disabled_reason, forced_down, seen_s of a Service object; None for a field that is
+    not set.
 
     Raises InvalidRequest.
     """

@@ -9,8 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What words from the wire must look like: such that every database and every log line can hold
-them."""
+"""Checks of text from the wire, so that every database and every log line can hold it."""
 
 import math
 import re
@@ -27,30 +26,30 @@ LARGEST = 2**63 - 1
 
 
 def is_uuid(value):
-    """Whether it is the text of a UUID, as Nova writes it."""
+    """Whether the value is the text of a UUID, as Nova writes it."""
     return isinstance(value, str) and UUID.fullmatch(value) is not None
 
 
 def is_name(value):
-    """Whether it is one line of text that is not empty and not too long."""
+    """Whether the value is one line of text that is not empty and not too long."""
     return isinstance(value, str) and 0 < len(value) <= NAME_LENGTH and value.isprintable()
 
 
 def is_text(value):
-    """Whether it is text, on any number of lines, that a database takes."""
+    """Whether the value is text, on any number of lines, that a database accepts."""
     return isinstance(value, str) and UNSTORABLE.search(value) is None
 
 
 def is_symbol(value):
-    """Whether it is a resource class or a trait, as Placement writes them."""
+    """Whether the value is a resource class or a trait, as Placement writes them."""
     return isinstance(value, str) and SYMBOL.fullmatch(value) is not None
 
 
 def check_text(value):
-    """Have all text inside of a message such that a database takes it. Raises InvalidRequest.
+    """Checks that a database accepts all text inside of a message. Raises InvalidRequest.
 
-    What ``repr`` shows is searched first: that takes some microseconds for a message without such
-    text.
+    The result of ``repr`` is searched first: that takes some microseconds for a message without
+    such text.
     """
     try:
         if isinstance(value, (dict, list)) and ESCAPED.search(repr(value)):
@@ -73,27 +72,27 @@ def _check_text(value, where):
 
 
 def short(value):
-    """A value as an error shows it: the sender knows the rest."""
+    """A value in short form for an error text: the sender knows the full value."""
     text = repr(value[:64] if isinstance(value, (str, bytes, list, tuple)) else value)
     return text if len(text) <= 80 else f'{text[:77]}...'
 
 
 def uuid(value, where):
-    """The UUID itself. Raises InvalidRequest."""
+    """Returns the UUID itself. Raises InvalidRequest."""
     if not is_uuid(value):
         raise errors.InvalidRequest(where, f'{short(value)} is no UUID')
     return value
 
 
 def number(value, where):
-    """The whole number itself, from 1. Raises InvalidRequest."""
+    """Returns the whole number itself, from 1. Raises InvalidRequest."""
     if type(value) is not int or value < 1:
         raise errors.InvalidRequest(where, f'{short(value)} is no number from 1')
     return value
 
 
 def name(value, where):
-    """The name itself. Raises InvalidRequest."""
+    """Returns the name itself. Raises InvalidRequest."""
     if not is_name(value):
         raise errors.InvalidRequest(
             where, f'{short(value)} is no name of 1 to {NAME_LENGTH} characters'
@@ -102,9 +101,10 @@ def name(value, where):
 
 
 def plain(value, where):
-    """The value itself: null, boolean, number, text, lists and mappings of such, as JSON has them.
+    """Returns the value itself: null, boolean, number, text, or lists and mappings of these, as in
+    JSON.
 
-    Raises InvalidRequest with the path to what is anything else, such as a versioned object.
+    Raises InvalidRequest with the path to any other value, such as a versioned object.
     """
     _check_plain(value, where, DEPTH)
     return value

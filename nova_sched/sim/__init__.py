@@ -9,14 +9,14 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-r"""Simulated computes and conductors over the real doors, and the replay of a trace through them.
+r"""Simulated compute nodes and conductors over the real interfaces, and the replay of a trace.
 
 ::
 
     trace -> replay -> conductor -> select_destinations, claim_alternate ...
       clock -^    \--> fleet ----> update_resource_stats, update_aggregates ...
-                   \-> watch, report        audit <- the store, or what the scheduler told the fleet
+                   \-> watch, report        audit <- the store, or the answers to the fleet
 
-Only departures go by simulated time. All else, liveness included, is real: the scheduler is not
-told that this is a simulation.
+Only departures use simulated time. Everything else, including liveness, is real: the scheduler
+does not know that this is a simulation.
 """

@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Checks after a replay: no node over its capacity, and exactly one claim for each server that
-runs."""
+"""Checks after a replay: no node is over its capacity, and each running server has exactly one
+claim."""
 
 import collections
 import dataclasses
@@ -19,8 +19,8 @@ from collections.abc import Mapping
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Account:
-    """One node as the scheduler keeps it: use and capacity by resource class, and who holds the
-    claims."""
+    """The scheduler's record of one node: usage and capacity by resource class, and the consumers
+    of its claims."""
 
     host: str
     used: Mapping[str, int]
@@ -29,7 +29,7 @@ class Account:
 
 
 def from_store(store):
-    """Accounts of all nodes, straight from the store of claims."""
+    """Returns accounts of all nodes, read from the claim store."""
     return [_stored(facts) for facts in store.changes({}).nodes]
 
 
@@ -44,7 +44,8 @@ def _stored(facts):
 
 
 def from_answers(fleet):
-    """Accounts of the fleet's nodes, from what the scheduler answered to their last reports."""
+    """Returns accounts of the fleet's nodes, from the scheduler's answers to their last
+    reports."""
     amounts = {
         uuid: claim.resources
         for node in fleet.nodes.values()
@@ -61,7 +62,8 @@ def _answered(node, answer, amounts):
 
 
 def audit(accounts, nodes):
-    """What is wrong between the accounts and the nodes that run servers, a sentence each."""
+    """Returns the differences between the accounts and the nodes that run servers, a sentence
+    each."""
     hosts = collections.defaultdict(list)
     for account in accounts:
         for holder in account.holders:
@@ -74,7 +76,10 @@ def _overfull(accounts):
     for account in accounts:
         for name, used in sorted(account.used.items()):
             if used > account.capacity.get(name, 0):
-                yield f'{account.host} is over its capacity: {name} {used} of {account.capacity.get(name, 0)}'
+                yield (
+                    f'{account.host} is over its capacity: '
+                    f'{name} {used} of {account.capacity.get(name, 0)}'
+                )
 
 
 def _unclaimed(runs, hosts):

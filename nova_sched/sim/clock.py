@@ -9,15 +9,15 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Simulated time: it stands still until it is moved, and tells what falls due on the way."""
+"""Simulated time: it stands still until it is moved, and returns the events that fall due."""
 
 import heapq
 import itertools
 
 
 class Clock:
-    """Seconds of simulated time. Calling it gives the time, so it stands wherever a clock is
-    handed in."""
+    """Seconds of simulated time. Calling the object returns the time, so it can be passed as a
+    clock."""
 
     def __init__(self, start_s=0.0):
         self._now_s = start_s
@@ -28,14 +28,13 @@ class Clock:
         return self._now_s
 
     def at(self, when_s, what):
-        """Have ``what`` fall due at that time; what is late already falls due with the next
-        move."""
+        """Schedules ``what`` at that time; an event in the past falls due with the next move."""
         heapq.heappush(self._due, (when_s, next(self._order), what))
 
     def move(self, to_s):
-        """Move to a time, and give what falls due until then, in order of time, then of ``at``.
+        """Moves to a time, and yields the events until then, in order of time, then of ``at``.
 
-        At each step the clock shows the time of what it gives. It never runs backwards.
+        At each step the clock shows the time of the event. It never runs backwards.
         """
         while self._due and self._due[0][0] <= to_s:
             when_s, _, what = heapq.heappop(self._due)

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Simulated conductors: boot servers through the real client, each from a thread of its own."""
+"""Simulated conductors: boot servers through the real client, each from a separate thread."""
 
 import collections
 import dataclasses
@@ -24,11 +24,11 @@ IMAGE = '6a2c9f0e-5b1d-4c3e-8f7a-9d8e7c6b5a49'
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Boot:
-    """What became of one request.
+    """The result of one request.
 
-    ``hosts`` maps each server that runs to its host. ``reason`` says why the request was refused,
-    None if it was not. ``moved`` servers run on an alternate, ``failed`` ones could not be built
-    anywhere. ``latency_s`` is what the conductor waited for select_destinations.
+    ``hosts`` maps each server that runs to its host. ``reason`` is the reason of a refusal, None
+    if there was none. ``moved`` servers run on an alternate, ``failed`` ones were built on no
+    host. ``latency_s`` is the time that the conductor waited for select_destinations.
     """
 
     hosts: dict
@@ -39,14 +39,14 @@ class Boot:
 
 
 class Conductor:
-    """Any number of threads may boot at once. ``fleet`` builds what was placed."""
+    """Any number of threads may boot at once. ``fleet`` builds the placed servers."""
 
     def __init__(self, bus, fleet):
         self._conductor = client.Conductor(bus)
         self._fleet = fleet
 
     def boot(self, spec_obj, uuids):
-        """Place the servers and build each, on an alternate where need be."""
+        """Places the servers and builds each, on an alternate if needed."""
         begin_s = time.perf_counter()
         try:
             placed = self._conductor.scheduler.select_destinations(spec_obj, uuids)
@@ -75,13 +75,14 @@ class Conductor:
         return Boot(hosts, latency_s, None, moved, failed)
 
     def abandon(self, instance_uuid):
-        """The server was deleted before its node told of it, so nobody else will end its claim."""
+        """Ends the claim of a server that was deleted before its node reported it; nothing else
+        ends it."""
         self._conductor.claims.abort_claim(instance_uuid)
 
 
 def spec(flavor, uuids, zone=None, extra_specs=None, image_properties=None):
-    """The RequestSpec that a conductor sends for servers of this flavor, in a zone if that is
-    named."""
+    """Returns the RequestSpec that a conductor sends for servers of this flavor, in a zone if one
+    is given."""
     return objects.RequestSpec(
         instance_uuid=uuids[0],
         num_instances=len(uuids),

@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Asks a running engine, through its own door: why a request cannot be met, and how long one
-takes."""
+"""Asks a running engine, through its public interface, why a request has no valid host, and how
+long a request takes."""
 
 import dataclasses
 import time
@@ -27,7 +27,7 @@ SMALL = Flavor('small', 1, 1024)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Explained:
-    """``steps`` is the engine's: (rule, hosts that it saw, hosts that it left), in order."""
+    """``steps`` are the engine's: (rule, hosts that it saw, hosts that it left), in order."""
 
     asked: str
     reason: str
@@ -35,8 +35,8 @@ class Explained:
 
 
 def refusal(scheduler, zone):
-    """Ask a running engine for what no simulated node has, in a zone. None if it finds a host
-    after all."""
+    """Asks a running engine for hardware that no simulated node has, in a zone. Returns None if it
+    finds a host."""
     flavor, server = Flavor('impossible', 4, 28 * 1024), str(uuid.uuid4())
     spec = conductor.spec(
         flavor,
@@ -56,7 +56,7 @@ def refusal(scheduler, zone):
 
 
 def one_by_one(scheduler, count=100):
-    """Place servers one after the other, then end their claims. Returns the seconds that each
+    """Places servers one after the other, then ends their claims. Returns the seconds that each
     took."""
     placed, took_s = [], []
     for server in (str(uuid.uuid4()) for _ in range(count)):

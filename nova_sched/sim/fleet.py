@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The simulated compute nodes of a cloud, reporting over the real doors."""
+"""The simulated compute nodes of a cloud, reporting over the real interfaces."""
 
 import time
 import uuid
@@ -20,9 +20,9 @@ from nova_sched.sim import conductor
 from nova_sched.sim.machines import NAMESPACE
 from nova_sched.sim.trace import Flavor
 
-# Far from the numbers that a cloud gives its own aggregates.
+# Far from the ids of a cloud's own aggregates.
 FIRST_AGGREGATE = 900_001
-# A node on which nothing happens reports all the same, so that it counts as up.
+# A node without changes still reports, so that it counts as up.
 HEARTBEAT_S = 25.0
 REPORT_TIMEOUT_S = 30.0
 CAST_TIMEOUT_S = 30.0
@@ -30,23 +30,24 @@ SMALLEST = Flavor('smallest', 1, 64)
 
 
 class Fleet:
-    """Nodes on a bus. The pool of threads carries their reports at the same time."""
+    """Nodes on a bus. The pool of threads sends their reports in parallel."""
 
     def __init__(self, members, bus, pool):
         self.nodes = {node.host: node for node in members}
-        self.answers = {}  # host -> what the scheduler told at its last report
+        self.answers = {}  # host -> the scheduler's answer to its last report
         self._stats, self._casts = StatsClient(bus, REPORT_TIMEOUT_S), SchedulerClient(bus)
         self._pool = pool
 
     def join(self):
-        """Tell the scheduler of zones, racks, disabled hosts and every node."""
+        """Sends zones, racks, disabled hosts and every node to the scheduler."""
         self._casts.update_aggregates(objects.AggregateList(objects=self.aggregates()))
         self._pool.each(self._report, self.nodes.values())
         self._pool.each(self._disable, [node for node in self.nodes.values() if node.disabled])
         self._await({node.zone for node in self.nodes.values() if not node.disabled})
 
     def _await(self, zones):
-        """Casts have no answer: wait until a host can be chosen in each zone. Raises NotFound."""
+        """Waits until a host can be chosen in each zone, because casts have no answer. Raises
+        NotFound."""
         deadline_s = time.monotonic() + CAST_TIMEOUT_S
         for zone in sorted(zones):
             spec = conductor.spec(SMALLEST, [str(uuid.uuid4())], zone)
@@ -60,7 +61,7 @@ class Fleet:
                     time.sleep(0.1)
 
     def report(self):
-        """Every node on which something happened reports, as does one that was silent for long."""
+        """Sends a report for every changed node, and for every node that was silent for long."""
         late_s = time.monotonic() - HEARTBEAT_S
         self._pool.each(
             self._report,
@@ -71,14 +72,14 @@ class Fleet:
         self._pool.each(self._report, self.nodes.values())
 
     def leave(self):
-        """Have the scheduler forget all that it was told."""
+        """Removes all simulated nodes and aggregates from the scheduler."""
         told = [node for node in self.nodes.values() if node.reports]
         self._pool.each(lambda node: self._stats.remove_node(node.host, node.nodename), told)
         for aggregate in self.aggregates():
             self._casts.delete_aggregate(aggregate)
 
     def build(self, request, selection):
-        """Build on the chosen host. Raises ComputeResourcesUnavailable, always if it is not of
+        """Builds on the chosen host. Raises ComputeResourcesUnavailable, always for a host outside
         this fleet."""
         node = self.nodes.get(selection.service_host)
         if node is None:
@@ -89,7 +90,7 @@ class Fleet:
 
     @property
     def reports(self):
-        """Reports that were accepted so far."""
+        """Returns the number of accepted reports so far."""
         return sum(node.reports for node in self.nodes.values())
 
     def _report(self, node):
@@ -109,7 +110,8 @@ class Fleet:
         self._stats.update_service(node.host, service)
 
     def aggregates(self):
-        """One for each zone, and one for each rack with the metadata ``rack``."""
+        """Returns one aggregate for each zone, and one for each rack with the metadata
+        ``rack``."""
         held = {}
         for node in self.nodes.values():
             held.setdefault((node.zone, 'availability_zone', node.zone), []).append(node.host)

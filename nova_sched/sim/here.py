@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""This machine as one more compute node, with the facts that its agent reports."""
+"""This machine as an additional compute node, with the facts that its agent reports."""
 
 import pathlib
 import socket
@@ -19,7 +19,7 @@ from nova_sched.sim.machines import Node
 
 
 def this_machine(directory, zone):
-    """A Node with this machine's real CPUs, memory and disk, in the first rack of a zone.
+    """Returns a Node with this machine's real CPUs, memory and disk, in the first rack of a zone.
 
     It builds nothing either. The directory keeps its UUID. Raises BadMachineFacts.
     """

@@ -22,7 +22,8 @@ import uuid
 from nova_sched import errors, objects
 from nova_sched.objects.claim import DISK_GB, MEMORY_MB, VCPU
 
-# Every UUID is made from a name in here, so that a second run finds the nodes of the first.
+# Every UUID is derived from a name in this namespace, so that a second run finds the nodes of the
+# first.
 NAMESPACE = uuid.UUID('1f0a5d1c-3c1e-4f6e-9d3b-6f0f5a0c51ed')
 # Racks with odd numbers have it.
 FAST_CPU = 'HW_CPU_X86_AVX512F'
@@ -30,7 +31,7 @@ FAST_CPU = 'HW_CPU_X86_AVX512F'
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Shape:
-    """One kind of machine: memory in MiB, disk in GiB; of the memory ``reserved_mb`` is kept for
+    """One machine type: memory in MiB, disk in GiB; ``reserved_mb`` of the memory is reserved for
     the host."""
 
     vcpus: int = 64
@@ -44,7 +45,8 @@ class Shape:
 class Plan:
     """A fleet: ``nodes`` machines, evenly in ``zones`` with ``racks`` racks each.
 
-    Two shares (0..1): ``disabled`` of the nodes, by an operator, and ``failing`` of the builds.
+    ``disabled`` and ``failing`` are shares (0..1): of the nodes that an operator disabled, and of
+    the builds that fail.
     """
 
     nodes: int = 200
@@ -61,10 +63,10 @@ class Plan:
 
 
 class Node:
-    """A compute node that keeps a list of instances and records its own usage, as an agent does.
+    """A compute node that keeps a list of instances and records its usage, like an agent.
 
-    ``zone`` and ``rack`` are names; ``fails`` tells of an instance's UUID whether its build fails
-    here.
+    ``zone`` and ``rack`` are names; ``fails`` returns for an instance's UUID whether its build
+    fails here.
     """
 
     def __init__(
@@ -80,7 +82,7 @@ class Node:
         self.host, self.nodename, self.uuid = stats.host, stats.hypervisor_hostname, stats.uuid
         self.inventories = inventories
         self.instances = {}
-        self.dirty = True  # something happened since the last report
+        self.dirty = True  # a change since the last report
         self.reported_s = 0.0  # time.monotonic
         self.reports = 0
         self._stats = stats
@@ -90,7 +92,7 @@ class Node:
         self._lock = threading.Lock()
 
     def build(self, request):
-        """Check the claim once more and start the instance. Raises ComputeResourcesUnavailable."""
+        """Checks the claim again and starts the instance. Raises ComputeResourcesUnavailable."""
         if self._fails(request.instance_uuid):
             raise errors.ComputeResourcesUnavailable(self.uuid, 'the build failed')
         with self._lock:
@@ -98,14 +100,14 @@ class Node:
             self.dirty = True
 
     def drop(self, instance_uuid):
-        """The instance is deleted. Returns whether a report has told of it."""
+        """Deletes the instance. Returns whether a report has listed it."""
         with self._lock:
             self._stats.release(self.instances.pop(instance_uuid))
             self.dirty = True
             return instance_uuid in self._told
 
     def report(self):
-        """What to send now: a ComputeNode and the list of instances."""
+        """Returns the current report: a ComputeNode and the list of instances."""
         with self._lock:
             self.dirty, self.reported_s = False, time.monotonic()
             self._stats.running_vms = len(self.instances)
@@ -113,19 +115,19 @@ class Node:
             return copy.deepcopy(self._stats), sorted(self._told)
 
     def usage(self):
-        """Resource class -> (used by instances, capacity)."""
+        """Returns resource class -> (used by instances, capacity)."""
         return {name: (use.used - self._root[name]['reserved'], capacity)
                 for name, capacity in self.capacity().items()
                 if (use := self._stats.usage(name)) is not None}  # fmt: skip
 
     def capacity(self):
-        """Resource class -> units that may be handed out in all."""
+        """Returns resource class -> allocatable units in total."""
         return {name: int((one['total'] - one['reserved']) * one['allocation_ratio'])
                 for name, one in self._root.items()}  # fmt: skip
 
 
 def machines(plan):
-    """The machines of a plan; the same plan makes the same ones."""
+    """Returns the machines of a plan; the same plan always has the same machines."""
     chance = random.Random(f'{plan.seed} disabled')
     found = []
     for number in range(plan.nodes):

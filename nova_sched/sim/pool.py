@@ -9,18 +9,18 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The threads that make calls at the same time."""
+"""The threads that make parallel calls."""
 
 import collections
 import concurrent.futures
 
 
 class Pool(concurrent.futures.ThreadPoolExecutor):
-    """As many calls in flight as threads. Leaving it as a context manager gives up what has not
-    begun."""
+    """At most one call in flight per thread. Leaving the context manager cancels calls that have
+    not begun."""
 
     def each(self, work, items):
-        """Do the work for each of the items; raise what the first that failed did."""
+        """Does the work for each of the items; raises the exception of the first that failed."""
         collections.deque(self.map(work, items), maxlen=0)
 
     def __exit__(self, *raised):

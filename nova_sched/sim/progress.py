@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Shows a replay as it runs: a live bar at a terminal, a plain line now and then elsewhere."""
+"""Shows a replay as it runs: a live bar at a terminal, otherwise periodic plain lines."""
 
 import time
 
@@ -17,11 +17,12 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 PLAIN_INTERVAL_S = 5.0
 FACTS = 'placed {placed:,} refused {refused:,} running {running:,}'
-WORDS = 68  # columns that the bar leaves to the text beside it
+WORDS = 68  # columns reserved for the text next to the bar
 
 
 def live(console, requests):
-    """A context manager that gives the ``watch`` function of a replay of that many requests."""
+    """Returns a context manager that yields the ``watch`` function of a replay of that many
+    requests."""
     return Bar(console, requests) if console.is_terminal else Lines(console, requests)
 
 
@@ -30,7 +31,7 @@ def facts(tally):
 
 
 def clock_face(seconds):
-    """Hours and minutes of simulated time."""
+    """Returns hours and minutes of simulated time."""
     return f'{int(seconds) // 3600}:{int(seconds) // 60 % 60:02}'
 
 

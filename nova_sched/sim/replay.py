@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Replays a trace at full speed: boots servers as they came, deletes them as they left."""
+"""Replays a trace at full speed: boots and deletes servers in the order of the trace."""
 
 import collections
 import concurrent.futures
@@ -28,7 +28,8 @@ REMOVED_THE_LAST = re.compile(r'(\w+) removed the last')
 
 @dataclasses.dataclass(slots=True)
 class Refusal:
-    """Requests refused for one reason: their number, their servers, and what they asked for."""
+    """Requests refused for one reason: their number, their servers, and the requested flavors and
+    zones."""
 
     requests: int = 0
     servers: int = 0
@@ -39,9 +40,9 @@ class Refusal:
 
 @dataclasses.dataclass(slots=True)
 class Tally:
-    """What has happened so far; times in seconds.
+    """The totals so far; times in seconds.
 
-    ``servers`` = placed + refused + failed (built nowhere). ``moved`` of the placed run on an
+    ``servers`` = placed + refused + failed (built on no host). ``moved`` of the placed run on an
     alternate, ``left`` of them are deleted again. ``history`` has (simulated time, use by zone) of
     each step.
     """
@@ -65,7 +66,7 @@ class Tally:
         return self.placed - self.left
 
     def add(self, arrival, zone, boot):
-        """Count one request."""
+        """Counts one request."""
         self.requests += 1
         self.servers += len(arrival)
         self.placed += len(boot.hosts)
@@ -81,17 +82,17 @@ class Tally:
 
 
 def short(reason):
-    """What refusals are grouped by: the rule that removed the last host, or the text without its
-    numbers."""
+    """Returns the key that groups refusals: the rule that removed the last host, or the text
+    without its numbers."""
     rule = REMOVED_THE_LAST.search(reason)
     return rule[1] if rule else re.sub(r'\d+', 'N', reason)
 
 
 class Demand:
-    """What a trace does not tell, made up from a seed: UUIDs, and zones.
+    """Values that a trace lacks, generated from a seed: UUIDs and zones.
 
-    A share of the batches (``zoned``, 0..1) insists on a zone; each is half as popular as the one
-    before.
+    A share of the batches (``zoned``, 0..1) requires a zone; each zone is half as popular as the
+    one before.
     """
 
     def __init__(self, zones, zoned, seed):
@@ -116,10 +117,10 @@ class Replay:
         self._pool, self._demand, self._watch = pool, demand, watch
 
     def run(self, arrivals):
-        """Arrivals in order of time. Returns the Tally.
+        """Replays arrivals in order of time. Returns the Tally.
 
-        Requests of one moment are in flight together. Before them, departures until then are
-        through, and each node on which something happened has reported.
+        Requests of the same time are in flight together. Before them, departures until then are
+        finished, and each changed node has reported.
         """
         tally, begin_s = Tally(), time.monotonic()
         for now_s, together in itertools.groupby(arrivals, key=lambda arrival: arrival.time_s):
@@ -145,8 +146,7 @@ class Replay:
         self._fleet.report()
 
     def _arrive(self, together):
-        """Boot all; gives each arrival with its zone, its UUIDs and its Boot as that comes
-        back."""
+        """Boots all; yields each arrival with its zone, its UUIDs and its Boot as it completes."""
         flying = {}
         for arrival in together:
             zone, uuids = self._demand.zone(arrival.batch), self._demand.uuids(len(arrival))
@@ -164,7 +164,7 @@ class Replay:
 
 
 def use_by_zone(nodes):
-    """Zone -> resource class -> (used, capacity), summed over its nodes."""
+    """Returns zone -> resource class -> (used, capacity), summed over its nodes."""
     found = {}
     for node in nodes:
         zone, use = found.setdefault(node.zone, {}), node.usage()

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The summary of a simulation: for people as tables and bars, for scripts as a plain dict."""
+"""The summary of a simulation: tables and bars for users, a plain dict for scripts."""
 
 from rich import box
 from rich.table import Table
@@ -23,11 +23,12 @@ BAR, BLOCKS, SPARKS = 20, ' ▏▎▍▌▋▊▉█', '▁▂▃▄▅▆▇█
 
 
 def announce(console, settings, machine, origin):
-    """Say what is about to be simulated; ``origin`` tells where the requests are from."""
+    """Prints the plan of the simulation; ``origin`` is the source of the requests."""
     plan, shape = settings.plan, settings.plan.shape
     memory = (shape.memory_mb - shape.reserved_mb) / 1024
     console.print(
-        f'Compute nodes: {plan.nodes:,} simulated, of {shape.vcpus} vCPUs and {memory:g} GiB each, in '
+        f'Compute nodes: {plan.nodes:,} simulated, '
+        f'of {shape.vcpus} vCPUs and {memory:g} GiB each, in '
         f'{_count(plan.zones, "zone")} of {_count(plan.racks, "rack")}.',
         highlight=False,
     )
@@ -41,13 +42,13 @@ def announce(console, settings, machine, origin):
             highlight=False,
         )
     console.print(
-        f'Requests: {origin}. Zones are made up: {settings.zoned:.0%} of the tenants insist on one.',
+        f'Requests: {origin}. Zones are made up: {settings.zoned:.0%} of the batches require one.',
         highlight=False,
     )
 
 
 def show(console, result):
-    """Print the whole summary."""
+    """Prints the whole summary."""
     for part in (_outcome, _refusals, _speed, _zones, _hosts, _explained, _verdict):
         part(console, result)
 
@@ -57,19 +58,20 @@ def heading(console, text):
 
 
 def percentile(values, share):
-    """The value below which that share (0..1) of them lies; nan without values."""
+    """Returns the value below which that share (0..1) of the values lies; nan without values."""
     ranked = sorted(values)
     return ranked[min(len(ranked) - 1, int(len(ranked) * share))] if ranked else float('nan')
 
 
 def bar(share, width=BAR):
-    """A bar of that many characters at most, in eighths of one; ``share`` is cut to 0..1."""
+    """Returns a bar of at most that many characters, in eighths of one; ``share`` is limited to
+    0..1."""
     eighths = round(min(max(share, 0.0), 1.0) * width * 8)
     return (BLOCKS[-1] * (eighths // 8) + BLOCKS[eighths % 8].strip()).ljust(width)
 
 
 def spark(shares):
-    """One character for each share (0..1)."""
+    """Returns one character for each share (0..1)."""
     return ''.join(
         SPARKS[min(int(max(share, 0.0) * len(SPARKS)), len(SPARKS) - 1)] for share in shares
     )
@@ -81,7 +83,7 @@ def _share(pair):
 
 
 def _table(*columns):
-    """A light table; a column's name that starts with > is aligned to the right."""
+    """Returns a light table; a column whose name starts with > is right-aligned."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style='dim')
     for name in columns:
         table.add_column(
@@ -135,7 +137,7 @@ def _refusals(console, result):
     console.print(table)
 
 
-# Name of the times, what they tell, and where they are in a Result.
+# Name of the times, their description, and their location in a Result.
 TIMES = (
     ('alone', 'engine, one at a time, until the claim is durable', 'alone_s'),
     ('decided', 'engine in the replay, filters and weighers alone', 'decided_s'),
@@ -146,7 +148,7 @@ PERCENTILES = (0.5, 0.95, 0.99)
 
 
 def times(result):
-    """(name, what it tells, seconds of each request) of everything that was timed."""
+    """Yields (name, description, seconds of each request) of everything that was timed."""
     for name, text, place in TIMES:
         if values := getattr(result.tally if name == 'called' else result, place):
             yield name, text, values
@@ -156,7 +158,8 @@ def _speed(console, result):
     tally, took_s = result.tally, max(result.tally.took_s, 1e-9)
     heading(
         console,
-        f'How fast: {tally.requests / took_s:,.0f} requests, {tally.placed / took_s:,.0f} servers a second',
+        f'How fast: {tally.requests / took_s:,.0f} requests, '
+        f'{tally.placed / took_s:,.0f} servers a second',
     )
     table = _table('milliseconds a request', *(f'>p{share * 100:g}' for share in PERCENTILES))
     for _, text, values in times(result):
@@ -168,7 +171,7 @@ def _speed(console, result):
         highlight=False,
     )
     if result.embedded:
-        note = 'One process was the whole cloud here, and its bus looks for messages every 50 ms.'
+        note = 'One process was the whole cloud here, and its bus polls for messages every 50 ms.'
         console.print(note, style='dim')
 
 
@@ -194,7 +197,7 @@ def _sum(zones, name):
 
 
 def _ranked(result):
-    """Nodes that take servers, the fullest in vCPUs first."""
+    """Returns the nodes that accept servers, the fullest in vCPUs first."""
     return sorted(
         (node for node in result.nodes if not node.disabled),
         key=lambda node: (-_share(node.usage()[VCPU]), node.host),
@@ -242,7 +245,7 @@ def _verdict(console, result):
         for violation in result.violations[:10]:
             console.print(f'  {violation}', style='red', highlight=False, markup=False)
         return
-    where = 'in the database' if result.embedded else 'with what the scheduler told its nodes'
+    where = 'in the database' if result.embedded else "with the scheduler's answers to its nodes"
     running = _count(result.tally.running, 'running server')
     heading(
         console,
@@ -251,7 +254,7 @@ def _verdict(console, result):
 
 
 def as_dict(result):
-    """Plain values for scripts: times in seconds, memory in MiB."""
+    """Returns plain values for scripts: times in seconds, memory in MiB."""
     tally, explained = result.tally, result.explained
     names = ('requests', 'servers', 'placed', 'refused', 'failed', 'moved', 'left', 'running')
     return {

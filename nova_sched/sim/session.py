@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""One simulation from beginning to end: the fleet joins, the trace is replayed, all is checked."""
+"""One complete simulation: the fleet joins, the trace is replayed, and the result is checked."""
 
 import contextlib
 import dataclasses
@@ -26,7 +26,7 @@ from nova_sched.sim.replay import Demand, Replay, Tally
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Settings:
-    """``inflight`` calls at once; ``zoned`` is the share (0..1) of batches that name a zone."""
+    """``inflight`` parallel calls; ``zoned`` is the share (0..1) of batches that name a zone."""
 
     plan: Plan = dataclasses.field(default_factory=Plan)
     inflight: int = 32
@@ -35,12 +35,12 @@ class Settings:
 
 @dataclasses.dataclass(slots=True)
 class Result:
-    """What came of it.
+    """The result of a simulation.
 
     ``decided_s`` and ``answered_s`` are the engine's own times for the requests of the replay,
-    ``alone_s`` those of requests that came one by one. If it is in another process (``embedded``
-    False) they are empty, and ``explained`` is None. ``machine`` is this machine's node, if it
-    took part.
+    ``alone_s`` those of requests sent one by one. If the engine is in another process
+    (``embedded`` False) they are empty, and ``explained`` is None. ``machine`` is this machine's
+    node, if it took part.
     """
 
     settings: Settings
@@ -59,11 +59,11 @@ class Result:
 
 
 def play(settings, arrivals, bus, service=None, machine=None, watch=lambda tally: None):
-    """Run it over a bus. Returns the Result.
+    """Runs the simulation over a bus. Returns the Result.
 
     ``service`` is a SchedulerService that was started in this process for this run alone: its
-    store is audited. Without one, a scheduler elsewhere is asked over the bus, and forgets the
-    fleet in the end.
+    store is audited. Without one, a remote scheduler is used over the bus, and the fleet is
+    removed from it at the end.
     """
     with Pool(settings.inflight, 'conductor') as pool:
         members = [*machines(settings.plan), *([machine] if machine else [])]
@@ -93,7 +93,7 @@ def _membership(fleet, temporary):
 
 
 def _inside(result, service):
-    """What only the scheduler's own process can tell."""
+    """Returns the results that only the scheduler's own process has."""
     figures = service.scheduler.figures
     result.decided_s, result.answered_s = list(figures.decided_s), list(figures.answered_s)
     result.conflicts = figures.conflicts

@@ -9,10 +9,10 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Reads traces of VM creations: who came when, in which batches and flavors, and for how long.
+"""Reads traces of VM creations: arrival times, batches, flavors and lifetimes.
 
 A trace is a folder with the table of VMs (``time_s,batch,flavor,censored,duration_bin``, gzip or
-plain) and beside it ``flavors.csv`` (``flavor,vcpus,memory_gb``) and ``duration_bins.csv``
+plain), ``flavors.csv`` (``flavor,vcpus,memory_gb``) and ``duration_bins.csv``
 (``duration_bin,min_s,max_s``). Times are seconds, memory is GiB.
 """
 
@@ -39,9 +39,9 @@ class Flavor:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Arrival:
-    """One request: servers of one flavor that one tenant wants together.
+    """One request: servers of one flavor that one project creates together.
 
-    ``lifetimes_s`` has an entry for each server: how long it stays, None for ever.
+    ``lifetimes_s`` has an entry for each server: its lifetime, None for no end.
     """
 
     time_s: float
@@ -54,10 +54,9 @@ class Arrival:
 
 
 def load(path=SAMPLE):
-    """All arrivals of a trace, in order of time; by default of the cut that comes with the
-    package.
+    """Returns all arrivals of a trace, in order of time; by default of the packaged extract.
 
-    Raises BadConfig with what is wrong, and in which line.
+    Raises BadConfig with the error and its line.
     """
     path = pathlib.Path(path)
     flavors = dict(_rows(path.with_name('flavors.csv'), _flavor))
@@ -70,7 +69,7 @@ def load(path=SAMPLE):
 
 
 def split(arrivals, largest):
-    """The same servers with no request for more than ``largest`` of them."""
+    """Returns the same servers in requests of at most ``largest`` servers."""
     for arrival in arrivals:
         for start in range(0, len(arrival), largest):
             yield dataclasses.replace(
@@ -79,7 +78,7 @@ def split(arrivals, largest):
 
 
 def _rows(path, read):
-    """What ``read`` makes of each row."""
+    """Yields the result of ``read`` for each row."""
     opened = gzip.open if path.suffix == '.gz' else open
     try:
         with opened(path, 'rt', newline='') as lines:

@@ -9,9 +9,9 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The cluster as the scheduler sees it, held as columns.
+"""The host state of the scheduler, stored as columns.
 
-Rules ask ``hosts.Hosts`` (all rows) or ``one_host.OneHost`` (one host state of Nova's): both
-answer the same questions. ``cluster.Cluster`` is the only writer. What goes in is a
-``report.Report``, wherever it comes from; what is asked is a ``request.Request``.
+Rules read ``hosts.Hosts`` (all rows) or ``one_host.OneHost`` (one host state of Nova's); both have
+the same methods. ``cluster.Cluster`` is the only writer. Its input is a ``report.Report``, from
+any source; the request to place is a ``request.Request``.
 """

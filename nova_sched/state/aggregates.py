@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Host aggregates: who is in which, and what their metadata say of each row."""
+"""Host aggregates: which hosts are in which aggregate, and their metadata for each row."""
 
 import dataclasses
 import logging
@@ -40,27 +40,27 @@ class Aggregate:
 
 
 def split(text):
-    """The parts of a comma list, stripped."""
+    """Returns the parts of a comma-separated list, stripped."""
     return {part.strip() for part in text.split(',')}
 
 
 def values(aggregates, key):
-    """All that a host's aggregates have for a metadata key, comma lists split; empty if none has
-    the key."""
+    """Returns all values of a metadata key in a host's aggregates, comma-separated lists split;
+    empty if none has the key."""
     return {part for aggregate in aggregates if key in aggregate.metadata
             for part in split(aggregate.metadata[key])}  # fmt: skip
 
 
 def zones(aggregates):
-    """Zones that a host's aggregates name; empty means the default zone."""
+    """Returns the zones that a host's aggregates name; empty means the default zone."""
     return values(aggregates, ZONE_KEY)
 
 
 def number(aggregates, key, default, convert):
-    """The smallest value of a metadata key over a host's aggregates.
+    """Returns the smallest value of a metadata key over a host's aggregates.
 
-    No value: the default. A value that ``convert`` refuses, or that is no finite float: a warning,
-    and the default.
+    Without a value, returns the default. If ``convert`` refuses a value, or a value is not a
+    finite float, logs a warning and returns the default.
     """
     texts = {aggregate.metadata[key] for aggregate in aggregates if key in aggregate.metadata}
     if not texts:
@@ -80,7 +80,7 @@ def number(aggregates, key, default, convert):
 
 
 class OwnAggregates:
-    """The aggregates of one host alone, asked like those of all rows."""
+    """The aggregates of one host, with the same methods as those of all rows."""
 
     def __init__(self, aggregates):
         self._aggregates = aggregates
@@ -97,7 +97,7 @@ class OwnAggregates:
 
 
 class Aggregates:
-    """All aggregates, and for each host the (interned) tuple of those it is in."""
+    """All aggregates, and for each host the (interned) tuple of its aggregates."""
 
     def __init__(self):
         self._by_id = {}
@@ -119,7 +119,10 @@ class Aggregates:
         return self._of_host.get(host, ())
 
     def replace(self, aggregate_id, aggregate):
-        """Put (or, with None, remove) an aggregate. Returns the hosts whose aggregates changed."""
+        """Add, replace or (with None) remove an aggregate.
+
+        Returns the hosts whose aggregates changed.
+        """
         self._version += 1
         before = self._by_id.pop(aggregate_id, None)
         if aggregate is not None:
@@ -145,18 +148,20 @@ class Aggregates:
         return self.sets.take(tuple(aggregate.id for aggregate in self.of(host)))
 
     def map(self, slots, judge, dtype=bool):
-        """``judge(aggregates of the row)`` for each row, called once for each distinct set."""
+        """Returns ``judge(aggregates of the row)`` for each row, called once for each distinct
+        set."""
         return self.sets.map(slots, lambda ids: judge(self._named(ids)), dtype)
 
     def distinct(self, slots):
-        """The aggregates of each distinct set that these rows have."""
+        """Returns the aggregates of each distinct set that these rows have."""
         return [self._named(self.sets.values[slot]) for slot in np.unique(slots)]
 
     def _named(self, ids):
         return [self._by_id[one] for one in ids if one in self._by_id]
 
     def numbers(self, slots, key, default, convert):
-        """The numeric override of each row: a plain default if no aggregate has the key."""
+        """Returns the numeric override of each row: a plain default if no aggregate has the
+        key."""
         if key not in self.keys:
             return default
         versions = self._version, self.sets.version

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Attributes of hosts by any name: what an extra spec may ask about."""
+"""Attributes of hosts by any name, which extra specs may refer to."""
 
 import functools
 from collections.abc import Mapping
@@ -25,13 +25,14 @@ MISSING = object()
 
 
 def _public(thing, name):
-    """An attribute that is a fact: nothing private, no method."""
+    """Returns an attribute that holds data: no private one and no method."""
     value = MISSING if name.startswith('_') else read(thing, name, MISSING)
     return MISSING if callable(value) else value
 
 
 def fact(thing, name):
-    """The attribute of a Nova-like object, whatever its stats say; None where it has none."""
+    """Returns the attribute of a Nova-like object, regardless of its stats; None if it has
+    none."""
     value = _public(thing, name)
     return None if value is MISSING else value
 
@@ -42,14 +43,14 @@ def _stats(thing):
 
 
 def attribute(thing, name):
-    """The attribute of a Nova-like object; where it has none, or None, the entry of its stats;
-    else None."""
+    """Returns the attribute of a Nova-like object. If it is missing or None, returns the entry of
+    its stats, else None."""
     value = _public(thing, name)
     return _stats(thing).get(name) if value is MISSING or value is None else value
 
 
 def has_attribute(thing, name):
-    """Whether the object has the attribute, be it None, or its stats the entry."""
+    """Whether the object has the attribute, even if it is None, or its stats have the entry."""
     return _public(thing, name) is not MISSING or name in _stats(thing)
 
 
@@ -65,8 +66,8 @@ def rows_with(hosts, name):
 def map_attribute(hosts, name, judge):
     """``judge(value)`` of each row's attribute or, where that is None, of its stats' entry.
 
-    A row without a value is False. Columns are judged once for each distinct value; other
-    attributes cost a look at each row.
+    A row without a value is False. Columns are evaluated once for each distinct value; other
+    attributes are read for each row.
     """
 
     def verdict(value):
@@ -79,7 +80,7 @@ def map_attribute(hosts, name, judge):
         values, places = np.unique(column, return_inverse=True)
         found = np.array([judge(value) for value in values.tolist()], dtype=bool)[places]
         missing = hosts.everywhere(False)
-        if name == VERSION:  # of all numbers the only one that a node need not tell; 0 may be told
+        if name == VERSION:  # the only number that a node need not report; a reported 0 is valid
             for row in np.flatnonzero(column == 0).tolist():
                 missing[row] = hosts.nodes[row].report.hypervisor_version is None
         found &= ~missing
@@ -95,9 +96,10 @@ def map_attribute(hosts, name, judge):
 
 
 def values(hosts, name):
-    """Values of an attribute, and for each row the place of its own among them; None: it has none.
+    """Returns the values of an attribute, and for each row the index of its value; a value of
+    None: the row has none.
 
-    Numbers stand there once. Of anything else each row may have a place of its own.
+    Numbers are listed once. Other values may be listed once for each row.
     """
     if name in NUMBERS or name in RATIOS:
         distinct, places = np.unique(getattr(hosts, name), return_inverse=True)

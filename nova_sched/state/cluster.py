@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The one writer of the cluster's state: reports, claims, aggregates and instance lists change it
+"""The only writer of the host state: reports, claims, aggregates and instance lists change it
 here."""
 
 import dataclasses
@@ -24,8 +24,8 @@ from nova_sched.state.node import Node, Service, machine_of, tree_of
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Booking:
-    """A claim as it was booked: ``claim`` is for the store, ``held`` is what stands on the row,
-    ``before`` what the consumer held there."""
+    """A claim as it was applied: ``claim`` is for the store, ``held`` is the claim on the row, and
+    ``before`` is the consumer's earlier claim there."""
 
     claim: Claim
     held: Claim
@@ -33,9 +33,10 @@ class Booking:
 
 
 class Cluster:
-    """All nodes of all cells. Every method leaves the columns true; none of them looks at a clock.
+    """All nodes of all cells. Every method leaves the columns consistent; none of them reads a
+    clock.
 
-    Its columns have room for ``capacity`` nodes at first, and grow.
+    The columns have space for ``capacity`` nodes at first, and grow.
     """
 
     def __init__(self, capacity=64):
@@ -43,7 +44,7 @@ class Cluster:
         self._nodes = {}
         self._by_name = {}
         self._services = {}
-        self._told = {}  # host -> instances, as the hosts' messages tell
+        self._told = {}  # host -> instances, as reported by the hosts' messages
         self._membership = Membership('group_uuid')
         self._planned = Membership('top_group')
 
@@ -54,40 +55,42 @@ class Cluster:
         return iter(self._nodes.values())
 
     def snapshot(self):
-        """The nodes as a list of its own, which another thread may walk."""
+        """Returns the nodes as a separate list, which another thread may iterate over."""
         return list(self._nodes.values())
 
     def node(self, uuid):
         return self._nodes.get(uuid)
 
     def find(self, host, nodename):
-        """The node of that name on that host, or None."""
+        """Returns the node with that name on that host, or None."""
         uuid = self._by_name.get((host, nodename))
         return self._nodes.get(uuid)
 
     def nodes_of(self, host):
-        """The host's nodes: one, but for hosts that manage bare metal."""
+        """Returns the host's nodes: one, except for hosts that manage bare metal."""
         return [self.hosts.nodes[row] for row in self.hosts.rows_of_host.get(host, ())]
 
     def service(self, host):
         return self._services.setdefault(host, Service())
 
     def claims_of(self, consumer_uuid):
-        """The consumer's claims: one, or two while it moves."""
+        """Returns the consumer's claims: one, or two while it moves."""
         return [node.claims[consumer_uuid] for row in self.hosts.places.get(consumer_uuid, ())
                 if consumer_uuid in (node := self.hosts.nodes[row]).claims]  # fmt: skip
 
     def members_of(self, group_uuid):
-        """The members of a server group that have claims."""
+        """Returns the members of a server group that have claims."""
         return self._membership.of(group_uuid)
 
     def claims_of_group(self, top_group):
-        """All claims of a top group's members: planned ones, and those of their instances."""
-        return [claim for consumer in self._planned.of(top_group) for claim in self.claims_of(consumer)
+        """Returns all claims of a top group's members: planned ones, and those of their
+        instances."""
+        return [claim for consumer in self._planned.of(top_group)
+                for claim in self.claims_of(consumer)
                 if claim.top_group == top_group]  # fmt: skip
 
     def top_groups(self):
-        """UUIDs of the top groups that have claims."""
+        """Returns the UUIDs of the top groups that have claims."""
         return self._planned.groups()
 
     # Nodes.
@@ -102,7 +105,7 @@ class Cluster:
         seen_s=0.0,
         fences=frozenset(),
     ):
-        """Make a node's row what its report and its claims say; a new node gets a new row."""
+        """Set a node's row from its report and its claims; a new node gets a new row."""
         node = self._nodes.get(report.node_uuid)
         if node is not None and (node.host, node.nodename) != (report.host, report.nodename):
             self.remove(node.uuid)
@@ -145,7 +148,7 @@ class Cluster:
         return node
 
     def remove(self, uuid):
-        """Forget a node; the last row moves into its place."""
+        """Remove a node; the last row moves into its place."""
         node = self._nodes.pop(uuid, None)
         if node is None:
             return
@@ -170,7 +173,7 @@ class Cluster:
         hosts.nodes.pop()
 
     def _move(self, node, row):
-        """Tell the indexes that a node's row becomes another one."""
+        """Update the indexes when a node's row becomes another one."""
         hosts, old = self.hosts, node.row
         for instance in node.instances:
             hosts.places.move(instance, old, row)
@@ -216,14 +219,14 @@ class Cluster:
         node.recount()
 
     def fence(self, node, fences):
-        """Keep all off the node whose claims do not have these tokens."""
+        """Keep claims without these tokens off the node."""
         node.fences = fences
         self.hosts.intern('fences', node.row, fences or None)
 
     # Claims.
 
     def add(self, claim):
-        """Book a claim on its node and remember it."""
+        """Apply a claim to its node and store it."""
         self._take(claim)
         node = self._nodes[claim.node_uuid]
         if claim.parts and claim.counted:
@@ -239,10 +242,10 @@ class Cluster:
         self._note(claim)
 
     def book(self, node, request, lifetime_s=None, move=None, **marks):
-        """Claim on a node for a request. Raises ComputeResourcesUnavailable, and changes nothing.
+        """Make a claim on a node for a request.
 
-        ``move`` brings an instance here that has a claim elsewhere, ``marks`` are more of a
-        Claim's fields.
+        Raises ComputeResourcesUnavailable, and then changes nothing. ``move`` is set for an
+        instance that has a claim on another node; ``marks`` are more fields of the Claim.
         """
         before = node.claims.get(request.instance_uuid)
         if before is not None:
@@ -266,13 +269,13 @@ class Cluster:
         return Booking(claim, held, before)
 
     def unbook(self, booking):
-        """Take a booking back."""
+        """Revert a booking."""
         self.drop(booking.held)
         if booking.before is not None and booking.before.node_uuid in self._nodes:
             self.add(booking.before)
 
     def restamp(self, claim):
-        """Let a claim that is booked have the times that the store gave it."""
+        """Set the times of an applied claim to those that the store gave it."""
         claims = self._nodes[claim.node_uuid].claims if claim.node_uuid in self._nodes else {}
         held = claims.get(claim.consumer_uuid)
         if held is not None and (held.uuid, held.resources, held.state) == (
@@ -288,7 +291,7 @@ class Cluster:
             )
 
     def _note(self, claim):
-        """Remember a claim whose resources are booked already."""
+        """Store a claim whose resources are applied already."""
         node = self._nodes[claim.node_uuid]
         hosts = self.hosts
         node.claims[claim.consumer_uuid] = claim
@@ -301,7 +304,7 @@ class Cluster:
             hosts.places.learn(claim.consumer_uuid, claim.image_properties)
 
     def drop(self, claim):
-        """Take a claim back, if the node still has it."""
+        """Remove a claim, if the node still has it."""
         node = self._nodes.get(claim.node_uuid)
         if node is None or claim.consumer_uuid not in node.claims:
             return
@@ -310,7 +313,7 @@ class Cluster:
             node.recount()
 
     def _give_back(self, node, consumer):
-        """Take a node's claim of a consumer back, all but its parts."""
+        """Remove a node's claim of a consumer, except for its parts."""
         held = node.claims.pop(consumer)
         for name, amount in held.resources.items():
             node.take(name, -amount)
@@ -325,7 +328,7 @@ class Cluster:
     # Services, aggregates, instance lists.
 
     def see(self, host, seen_s):
-        """The host gave a sign of life at that time."""
+        """Set the time of the host's last sign of life."""
         service = self.service(host)
         service.seen_s = max(service.seen_s, seen_s)
         for node in self.nodes_of(host):
@@ -349,7 +352,7 @@ class Cluster:
         self.hosts.seen_s[node.row] = service.seen_s
 
     def set_aggregate(self, aggregate_id, aggregate):
-        """Put an aggregate in place of the one with that id; None removes it."""
+        """Replace the aggregate with that id; None removes it."""
         hosts = self.hosts
         hosts.kept.forget()
         for host in hosts.aggregates.replace(aggregate_id, aggregate):
@@ -359,14 +362,14 @@ class Cluster:
                 hosts.aggregates.sets.drop(old)
 
     def tell(self, host, instances):
-        """Make these the instances on the host, as its messages tell; the host may be unknown
-        yet."""
+        """Set the instances on the host, as reported by its messages; the host may still be
+        unknown."""
         self._told[host] = frozenset(instances)
         for node in self.nodes_of(host):
             self._tell(node, self._told[host])
 
     def told(self, host):
-        """Instances on the host, as its messages and reports tell."""
+        """Returns the instances on the host, as reported by its messages and reports."""
         nodes = self.nodes_of(host)
         if not nodes:
             return self._told.get(host, frozenset())

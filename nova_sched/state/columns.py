@@ -30,19 +30,20 @@ INTERNED = (
 
 
 def column(kind: Any) -> Any:
-    """Declares an array of that NumPy type: the class says what there is, the instance has it."""
+    """Declares an array of that NumPy type: the class has the declaration, the instance has the
+    array."""
     return np.dtype(kind)
 
 
 def declared(cls):
-    """The columns that a class declares: name -> type."""
-    # In a copy: whoever is first to copy an instance has Python note something in its class
-    # meanwhile.
+    """Returns the columns that a class declares: name -> type."""
+    # In a copy: the first copy of an instance makes Python add an entry to its class at the same
+    # time.
     return {name: kind for name, kind in vars(cls).copy().items() if isinstance(kind, np.dtype)}
 
 
 def resized(array, size):
-    """A copy of that many rows; new ones are zero."""
+    """Returns a copy with that many rows; new ones are zero."""
     grown = np.zeros(size, dtype=array.dtype)
     grown[: len(array)] = array[:size]
     return grown
@@ -54,9 +55,9 @@ class Resource:
     total = column(np.int64)
     reserved = column(np.int64)
     used = column(np.int64)  # claims and unclaimed usage
-    free = column(np.int64)  # what claims may still take; negative when oversubscribed
-    unused = column(np.int64)  # what really lies idle: total less reserved and used
-    largest = column(np.int64)  # most that one consumer may have
+    free = column(np.int64)  # units that claims may still take; negative when oversubscribed
+    unused = column(np.int64)  # units really idle: total less reserved and used
+    largest = column(np.int64)  # maximum for one consumer
     min_unit = column(np.int64)
     step_size = column(np.int64)
     ratio = column(np.float64)
@@ -67,12 +68,12 @@ class Resource:
             name: np.zeros(capacity, dtype=kind) for name, kind in declared(Resource).items()
         }
         self.stepped = False  # whether any row has a smallest unit or a step other than 1
-        # No row that has any refuses this much to one consumer.
+        # No row that has any refuses this amount to one consumer.
         self.always_allowed = np.iinfo(np.int64).max
         self.publish(rows)
 
     def publish(self, rows):
-        """Show the first ``rows`` rows."""
+        """Make the first ``rows`` rows visible."""
         for name, array in self._arrays.items():
             setattr(self, name, array[:rows])
 
@@ -80,7 +81,8 @@ class Resource:
         self._arrays = {name: resized(array, capacity) for name, array in self._arrays.items()}
 
     def put(self, row, inventory):
-        """Set a row from an Inventory (None: the node has nothing of it); use stays as it is."""
+        """Set a row from an Inventory (None: the node has none of it); the usage does not
+        change."""
         one = inventory or Inventory(0)
         used = int(self._arrays['used'][row])
         values = {
@@ -122,14 +124,14 @@ class Resource:
 
 
 class MetricColumns:
-    """Columns of metrics, each made when a rule first asks for it: float64, NaN where it is not
+    """Columns of metrics, each made on first use by a rule: float64, NaN where it is not
     reported."""
 
     def __init__(self):
         self._columns = {}
 
     def put(self, row, found):
-        """Make the row's metrics exactly these: name -> number."""
+        """Set the row's metrics to exactly these: name -> number."""
         for name, column in self._columns.items():
             if row >= len(column):
                 column = self._columns[name] = resized(column, 2 * row + 1)
@@ -140,7 +142,7 @@ class MetricColumns:
             column[target] = column[source]
 
     def column(self, name, nodes):
-        """The metric of all rows; ``nodes`` are theirs, for the first time."""
+        """Returns the metric of all rows; ``nodes`` are their nodes, to fill a new column."""
         if name not in self._columns:
             self._columns[name] = np.array(
                 [node.metrics.get(name, np.nan) for node in nodes], dtype=float
@@ -149,19 +151,17 @@ class MetricColumns:
 
 
 class Columns:
-    """All rows; names are those of Nova's host state where it has one. ``resources`` goes by class
-    name."""
+    """All rows; names are those of Nova's host state where it has one. ``resources`` is keyed by
+    class name."""
 
     cell = column(np.int32)  # id of the cell's UUID in ``cells``
     seen_s = column(np.float64)  # seconds since the epoch: the last sign of life
-    disabled = column(
-        np.bool_
-    )  # the service is switched off by an operator, or the node reports so
-    forced_down = column(np.bool_)  # an operator says that the host is down
-    disk_slack_mb = column(np.int64)  # MiB that are free as recorded but not on the disk
-    num_io_ops = column(np.int64)  # builds, resizes, snapshots, ... under way
+    disabled = column(np.bool_)  # an operator has disabled the service, or the node reports so
+    forced_down = column(np.bool_)  # an operator has forced the host down
+    disk_slack_mb = column(np.int64)  # MiB that are free by the records but not on the disk
+    num_io_ops = column(np.int64)  # builds, resizes, snapshots, ... in progress
     num_instances = column(np.int64)
-    failed_builds = column(np.int64)  # since the last good one
+    failed_builds = column(np.int64)  # since the last successful one
     hypervisor_version = column(np.int64)  # 2001000 is 2.1.0; 0 is unknown
     aggregate_set = column(np.int32)  # slot of the host's aggregates
     hypervisor_type = column(np.int32)  # slot in ``interned``, as the next six
@@ -170,13 +170,9 @@ class Columns:
     host_ip = column(np.int32)
     machine = column(
         np.int32
-    )  # NUMA cells and PCI devices, a hardware.machine.Machine; None: not told
-    shape = column(
-        np.int32
-    )  # child providers and what is in use of them, a providers.Tree; None: none
-    fences = column(
-        np.int32
-    )  # tokens of top groups that keep others off the host; None: nobody does
+    )  # NUMA cells and PCI devices, a hardware.machine.Machine; None: not reported
+    shape = column(np.int32)  # child providers and their usage, a providers.Tree; None: none
+    fences = column(np.int32)  # tokens of the exclusive domains that the host is in; None: none
     free_pci_devices = column(np.int64)
 
     def __init__(self, capacity=64):
@@ -220,7 +216,7 @@ class Columns:
         self._capacity = capacity
 
     def remove(self, row):
-        """Drop a row; the last row takes its place. Returns the row that moved (or the same
+        """Remove a row; the last row takes its place. Returns the row that moved (or the same
         row)."""
         last = self.rows - 1
         for name, column in self.interned.items():
@@ -239,7 +235,7 @@ class Columns:
         return last
 
     def resource(self, name):
-        """The columns of a resource class, made when the first node has some."""
+        """Returns the columns of a resource class, made when the first node has some."""
         found = self.resources.get(name)
         if found is None:
             found = self.resources[name] = Resource(self.rows, self._capacity)

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What a request wants of one node: from the node itself, and from the providers below it."""
+"""The resources that a request needs from one node: from the node itself, and from its child
+providers."""
 
 import dataclasses
 
@@ -19,12 +20,12 @@ from nova_sched.state.groups import ISOLATE
 
 
 def resources_on(request, own, below=frozenset()):
-    """Units by class that a request takes from a node itself.
+    """Returns the units by class that a request takes from a node itself.
 
     ``own`` are the classes that the node has inventories of, ``below`` those of its child
-    providers. A class that it has is its own to give; what only they have is theirs, and what
-    nobody has is asked of the node, to be missed there. Without dedicated CPUs anywhere, shared
-    ones may do.
+    providers. The node gives the classes that it has. The child providers give the classes that
+    only they have. A class that none of them has is requested from the node, where it is missing.
+    Without dedicated CPUs anywhere, shared ones may replace them.
     """
     resources = request.resources
     if request.fallback_vcpus and PCPU not in own and PCPU not in below:
@@ -38,10 +39,10 @@ def resources_on(request, own, below=frozenset()):
 
 
 def asked_below(request, loose, missing):
-    """What a request wants of the providers of a node.
+    """Returns the request's demand on the providers of a node.
 
-    ``loose`` are the classes outside of groups that only child providers have, ``missing`` the
-    traits that the node itself has not; they matter where something is loose.
+    ``loose`` are the classes outside of groups that only child providers have. ``missing`` are the
+    traits that the node itself lacks; they matter if ``loose`` is not empty.
     """
     return providers.Asked(
         groups=request.groups,
@@ -60,23 +61,23 @@ def asked_of(request, own, below, traits):
 
 
 def with_own(tree, asked, stock_of, taken, traits):
-    """The tree with the node itself among those that may meet groups.
+    """Returns the tree with the node itself among the providers that may serve groups.
 
-    ``stock_of`` gives its Stock of a class, or None; ``taken`` are the units by class that the
-    same request has from it already.
+    ``stock_of`` returns its Stock of a class, or None. ``taken`` are the units by class that the
+    same request has from the node already.
     """
     stocks = {}
     for name in {name for group in asked.groups for name, _ in group.resources}:
         stock, had = stock_of(name), taken.get(name, 0)
         if stock is not None:
-            # Its part of what one consumer may have is smaller by so much.
+            # This reduces its part of the maximum for one consumer.
             left = max(stock.largest - had, 0)
             stocks[name] = dataclasses.replace(stock, used=stock.used + had, max_unit=left)
     return tree.with_root(stocks, traits) if stocks else tree
 
 
 def stock(inventory, used):
-    """An inventory of a report as a provider's stock."""
+    """Returns an inventory of a report as a provider's Stock."""
     return providers.Stock(
         total=inventory.total,
         reserved=inventory.reserved,

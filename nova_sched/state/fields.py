@@ -9,14 +9,14 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The fields of a RequestSpec, or of anything with its attribute names, that several facts are
-read from."""
+"""The fields of a RequestSpec, or of any object with its attribute names, that several properties
+are read from."""
 
 import math
 
 
 def read(thing, name, default=None):
-    """An attribute, or the default if it is unset (objects raise for that) or missing."""
+    """Returns an attribute, or the default if it is unset (objects raise for that) or missing."""
     if thing is None:
         return default
     if (
@@ -37,7 +37,7 @@ def extra_specs(spec):
 
 
 def image_properties(spec):
-    """The properties that are set, by name; nothing for a request without an image."""
+    """Returns the properties that are set, by name; empty for a request without an image."""
     properties = read(read(spec, 'image'), 'properties')
     if properties is None:
         return {}
@@ -51,7 +51,7 @@ def image_properties(spec):
 
 
 def cpu_policy(spec):
-    """How the guest's CPUs are given: by the flavor, else by the image; None: it does not say."""
+    """Returns the guest's CPU policy: from the flavor, else from the image; None: not set."""
     return extra_specs(spec).get('hw:cpu_policy') or image_properties(spec).get('hw_cpu_policy')
 
 
@@ -70,6 +70,7 @@ def is_bfv(spec):
 
 
 def disk_gb(spec):
-    """Local disk asked for, whole GiB: no root disk if that is a volume; swap rounded up."""
+    """Returns the requested local disk in whole GiB: no root disk if that is a volume; swap
+    rounded up."""
     root = 0 if is_bfv(spec) else flavor(spec, 'root_gb')
     return root + flavor(spec, 'ephemeral_gb') + math.ceil(swap_mb(spec) / 1024)

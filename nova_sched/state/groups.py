@@ -9,12 +9,11 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Resources and traits as flavors and ports ask for them: of the node, or in groups of one
-provider each.
+"""Resources and traits that flavors and ports request: from the node, or in groups that are each
+served by one provider.
 
-Extra specs `resources:CLASS` and `trait:NAME` are about the node as a whole; with a suffix, as in
-`resources1:CLASS` and `trait1:NAME`, they make a group. Ports and devices bring groups of their
-own.
+Extra specs `resources:CLASS` and `trait:NAME` apply to the node as a whole. With a suffix, as in
+`resources1:CLASS` and `trait1:NAME`, they make a group. Ports and devices add groups.
 """
 
 import re
@@ -37,15 +36,14 @@ ACCELERATOR = 'accel:'
 
 
 def parts(spec, kind):
-    """The extra specs of a kind that can be understood: (suffix, name, value); no suffix is an
-    empty one."""
+    """Returns the valid extra specs of a kind: (suffix, name, value); the suffix may be empty."""
     for key, value in extra_specs(spec).items():
         if key.startswith(kind) and (found := KEY.fullmatch(key)) and found[1] == kind:
             yield found[2] or '', found[3], value
 
 
 def amount(name, value):
-    """Units of a class. Raises ValueError."""
+    """Returns the units of a class. Raises ValueError."""
     units = int(value)
     if not 0 <= units <= LARGEST:
         raise ValueError(f'{units} units of {name} are negative or too many')
@@ -53,7 +51,7 @@ def amount(name, value):
 
 
 def _amounts(spec):
-    """Units by class, of each suffix, zeros too."""
+    """Returns the units by class, of each suffix, including zeros."""
     found: dict[str, dict[str, int]] = {}
     for suffix, name, value in parts(spec, RESOURCES):
         found.setdefault(suffix, {})[name] = amount(name, value)
@@ -61,7 +59,7 @@ def _amounts(spec):
 
 
 def named_traits(spec, verdict):
-    """Traits of each suffix that have this verdict."""
+    """Returns the traits of each suffix that have this verdict."""
     found: dict[str, set[str]] = {}
     for suffix, name, value in parts(spec, TRAIT):
         if value == verdict:
@@ -70,7 +68,7 @@ def named_traits(spec, verdict):
 
 
 def _requested(spec):
-    """Groups of ports and devices, as objects."""
+    """Returns the groups of ports and devices, as objects."""
     return read(spec, 'requested_resources') or ()
 
 
@@ -78,7 +76,7 @@ def _requested(spec):
 
 
 def groups(spec):
-    """All groups, those of the flavor first. Raises ValueError for two of one name."""
+    """Returns all groups, those of the flavor first. Raises ValueError for two of one name."""
     found = [*_of_flavor(spec), *map(_of_port, _requested(spec))]
     twice = [
         suffix for suffix, count in Counter(group.suffix for group in found).items() if count > 1
@@ -115,9 +113,9 @@ def _group(suffix, amounts, required, forbidden, in_tree=None):
 
 
 def group_policy(spec):
-    """Whether several groups may share a provider: `none`, or `isolate`; None: nobody said.
+    """Whether several groups may share a provider: `none`, or `isolate`; None: not set.
 
-    Who writes two groups into a flavor has to say; groups that a port adds to one may share.
+    A flavor with two groups must set it. Groups that a port adds to a single group may share.
     """
     policy = extra_specs(spec).get('group_policy')
     if policy in (NONE, ISOLATE):
@@ -129,7 +127,7 @@ def group_policy(spec):
 
 
 def same_subtree(spec):
-    """Sets of groups whose providers have to be near each other, by suffix."""
+    """Returns sets of groups, by suffix, whose providers must be in the same subtree."""
     return tuple(map(frozenset, read(read(spec, 'request_level_params'), 'same_subtree') or ()))
 
 
@@ -137,13 +135,13 @@ def same_subtree(spec):
 
 
 def resources(spec):
-    """Amount by resource class, outside of groups: the flavor's, as far as extra specs do not
-    replace it."""
+    """Returns the amount by resource class, outside of groups: the flavor's, as far as extra specs
+    do not replace it."""
     policy, vcpus = cpu_policy(spec), flavor(spec, 'vcpus')
     asked = dict(_amounts(spec).get('', {}))
     if policy in (DEDICATED, MIXED):
         dedicated = dedicated_cpus(spec, vcpus)
-        # Emulator threads that are kept off the guest's CPUs get one of their own.
+        # Emulator threads that are isolated from the guest's CPUs get a CPU.
         isolated = extra_specs(spec).get('hw:emulator_threads_policy') == 'isolate'
         asked[PCPU] = dedicated + isolated
         if policy == MIXED:
@@ -152,9 +150,10 @@ def resources(spec):
 
 
 def fallback_vcpus(spec):
-    """vCPUs that do for the dedicated CPUs on a node that keeps none apart; 0: nothing does.
+    """Returns the vCPUs that replace dedicated CPUs on a node that reports none separately; 0:
+    none do.
 
-    Such a node is configured as before there were any: its NUMA cells say which CPUs are free.
+    Such a node has the configuration from before PCPU: its NUMA cells report which CPUs are free.
     """
     if cpu_policy(spec) != DEDICATED:
         return 0
@@ -163,8 +162,8 @@ def fallback_vcpus(spec):
 
 
 def _completed(spec, asked):
-    """With what the flavor's own fields, and its image, add to what is asked by name; without
-    zeros."""
+    """Adds the requirements of the flavor's own fields, and of its image, to those by name;
+    removes zeros."""
     named = {*asked, *(name for _, name, _ in parts(spec, RESOURCES))}
     named.update(name for group in _requested(spec) for name in read(group, 'resources') or ())
     own = {MEMORY_MB: flavor(spec, 'memory_mb'), DISK_GB: fields.disk_gb(spec)}
@@ -184,7 +183,7 @@ def _pmem_class(label):
 
 
 def dedicated_cpus(spec, vcpus):
-    """How many of the guest's CPUs it wants for itself alone."""
+    """Returns the number of dedicated CPUs of the guest."""
     policy = cpu_policy(spec)
     if policy == DEDICATED:
         return vcpus
@@ -194,17 +193,17 @@ def dedicated_cpus(spec, vcpus):
     return 0
 
 
-# What nobody understands.
+# Unsupported keys.
 
 
 def unsupported(spec):
-    """Words of the request that no rule here understands, and that must not be ignored."""
+    """Returns the keys of the request that no rule here supports, and that must not be ignored."""
     words = [word for key, value in extra_specs(spec).items() if (word := _strange(key, value))]
     for group in _requested(spec):
         words += _strange_parts(group)
     if known := groups(spec):
         near = frozenset().union(*same_subtree(spec))
-        # Traits alone say something only of where the other groups of a subtree are.
+        # Traits alone only describe where the other groups of a subtree are.
         words += [f'group {group.suffix} without resources' for group in known
                   if not group.resources and group.suffix not in near]  # fmt: skip
         words += [
@@ -214,7 +213,8 @@ def unsupported(spec):
 
 
 def _strange(key, value):
-    """The word to refuse an extra spec by; None if it is understood, or none of our business."""
+    """Returns the text to refuse an extra spec with; None if it is supported, or not relevant
+    here."""
     if key.startswith(ACCELERATOR) or key == 'same_subtree':
         return key
     if key == 'group_policy':

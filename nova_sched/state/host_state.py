@@ -20,10 +20,10 @@ from nova_sched.state import metrics
 
 
 class HostState:
-    """A light view: an attribute is read from the columns when a plug-in asks for it.
+    """A view: an attribute is read from the columns when a plug-in reads it.
 
-    ``limits`` belongs to this view and travels in the Selection, as in Nova. Everything else is
-    read-only for all practical purposes: what a plug-in writes here, only it sees.
+    ``limits`` belongs to this view and is passed in the Selection, as in Nova. All other
+    attributes are to be treated as read-only: a plug-in's changes are visible only to itself.
     """
 
     def __init__(self, hosts, row):
@@ -75,8 +75,8 @@ class HostState:
 
     @functools.cached_property
     def numa_topology(self):
-        """The NUMATopology as text, with what claims hold among what is in use; None if it is not
-        told."""
+        """The NUMATopology as text, with the CPUs and pages of claims counted as used; None if the
+        node does not report it."""
         machine = self._node.machine
         if machine is None or machine is self._node.reported:
             return self._node.report.numa_topology
@@ -84,7 +84,7 @@ class HostState:
 
     @functools.cached_property
     def pci_stats(self):
-        """Pools of devices that are free, each a flat dict; None if they are not told."""
+        """Pools of free devices, each a flat dict; None if the node does not report them."""
         machine = self._node.machine
         if not self._node.report.pci_pools or machine is None:
             return None
@@ -110,7 +110,8 @@ class HostState:
 
 
 def flat(pool):
-    """A pool of PCI devices as Nova's statistics have it: its tags beside the rest."""
+    """Returns a pool of PCI devices in the form of Nova's statistics: its tags at the same level
+    as the other keys."""
     return {
         'vendor_id': pool.vendor_id,
         'product_id': pool.product_id,
@@ -121,8 +122,8 @@ def flat(pool):
 
 
 NUMBERS = frozenset(
-    'vcpus_total vcpus_used total_usable_ram_mb free_ram_mb total_usable_disk_gb free_disk_mb num_instances '
-    'num_io_ops'.split()
+    'vcpus_total vcpus_used total_usable_ram_mb free_ram_mb total_usable_disk_gb free_disk_mb '
+    'num_instances num_io_ops'.split()
 )
 RATIOS = frozenset(['cpu_allocation_ratio', 'ram_allocation_ratio', 'disk_allocation_ratio'])
 OF_NODE = frozenset(['uuid', 'host', 'nodename', 'cell_uuid'])
@@ -138,7 +139,7 @@ OF_REPORT = {
     'traits': 'traits',
 }
 OWN = frozenset(
-    'aggregates disk_mb_used failed_builds instances limits metrics numa_topology pci_stats service '
-    'supported_instances updated'.split()
+    'aggregates disk_mb_used failed_builds instances limits metrics numa_topology pci_stats '
+    'service supported_instances updated'.split()
 )
 ATTRIBUTES = NUMBERS | RATIOS | OF_NODE | OF_REPORT.keys() | OWN

@@ -9,8 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What rules may ask of the hosts: the columns under Nova's names, and a few questions over all
-rows."""
+"""The host state for rules: the columns under Nova's names, and a few methods over all rows."""
 
 import functools
 
@@ -28,7 +27,7 @@ DISABLED_TRAIT = 'COMPUTE_STATUS_DISABLED'
 
 
 class Hosts(Columns):
-    """All hosts as a filter or weigher sees them: it reads, it never changes anything.
+    """All hosts, for filters and weighers: they read it and never change it.
 
     ``now_s`` is the time of the decision, in seconds since the epoch: rules have no other clock.
     """
@@ -44,11 +43,11 @@ class Hosts(Columns):
         self.stat_names = set()  # every name that any node's stats ever had
         self.lasting_stats: frozenset[str] = (
             frozenset()
-        )  # names of stats that tell of a rack or the like
+        )  # names of stats that describe a rack or the like
         self.aggregates = Aggregates()
-        self.kept = Kept()  # what rules found that depends on lasting facts only
+        self.kept = Kept()  # results of rules that depend only on lasting data
 
-    # Nova's names for what the resource columns hold.
+    # Nova's names for the resource columns.
 
     def _of(self, resource_class, column):
         return getattr(self.resource(resource_class), column)
@@ -67,7 +66,7 @@ class Hosts(Columns):
 
     @property
     def spare_vcpus(self):
-        """vCPUs within the allocation ratio that nobody uses; negative when oversubscribed."""
+        """Unused vCPUs within the allocation ratio; negative when oversubscribed."""
         return self._of(VCPU, 'spare')
 
     @property
@@ -94,10 +93,10 @@ class Hosts(Columns):
     def disk_allocation_ratio(self):
         return self._of(DISK_GB, 'ratio')
 
-    # Questions.
+    # Queries.
 
     def everywhere(self, value, dtype=bool):
-        """A column that is the same on all rows."""
+        """Returns a column that is the same on all rows."""
         return np.full(self.rows, value, dtype=dtype)
 
     def fits(self, resource_class, amount):
@@ -106,24 +105,23 @@ class Hosts(Columns):
         return self.everywhere(False) if found is None else found.fits(amount)
 
     def has_class(self, resource_class):
-        """Rows that have an inventory of their own of a resource class."""
+        """Rows whose node itself has an inventory of a resource class."""
         found = self.resources.get(resource_class)
         return self.everywhere(False) if found is None else found.total > 0
 
     @property
     def is_fenced(self):
-        """Whether any host was ever kept for a top group."""
+        """Whether any host was ever in an exclusive domain."""
         return len(self.interned['fences'].values) > 1
 
     def open_to(self, tokens):
-        """Rows that no top group keeps for itself, but for those that gave these tokens; True: all
-        rows."""
+        """Rows that are in no exclusive domains except those with these tokens; True: all rows."""
         if not self.is_fenced:
             return True
         return self.map('fences', lambda fences: fences is None or fences <= tokens)
 
     def named(self, hosts, nodes=None):
-        """Rows of these hosts (names as they are), and of these nodes if any are given."""
+        """Rows of these hosts (exact names), and of these nodes if any are given."""
         mask = self.everywhere(False)
         for host in hosts:
             mask[self.rows_of_host.get(host, [])] = True
@@ -137,14 +135,14 @@ class Hosts(Columns):
         return self.named([name for host in hosts for name in self.spellings.get(host, ())])
 
     def in_cell(self, cell_uuid):
-        """Rows of a cell; a node that never told its cell may be in any."""
+        """Rows of a cell; a node that never reported its cell may be in any."""
         known, unknown = self.cells.find(cell_uuid), self.cells.find(None)
         return (self.cell == (-1 if known is None else known)) | (
             self.cell == (-1 if unknown is None else unknown)
         )
 
     def count_instances(self, uuids):
-        """How many of these instances each row holds."""
+        """Returns how many of these instances each row holds."""
         counts = self.everywhere(0, np.int64)
         for uuid in uuids:
             for row in self.places.get(uuid, ()):
@@ -152,20 +150,20 @@ class Hosts(Columns):
         return counts
 
     def growing(self, request, resource_class):
-        """Where the instance is, by row: what both of its sizes take, and whether there is room
-        for that."""
+        """Returns, for each row with the instance: the sum of both of its sizes, and whether there
+        is capacity for it."""
         found = ((row, self.nodes[row].growth(request, resource_class))
                  for row in self.places.get(request.instance_uuid, ()))  # fmt: skip
         return {row: both for row, both in found if both is not None}
 
     def count_images(self, name, text):
-        """How many instances of an image with that property each row holds, as far as images are
-        known."""
+        """Returns how many instances of an image with that property each row holds, as far as
+        images are known."""
         return self.places.count_images((name, text), self.rows)
 
     def metric(self, name):
-        """The metric of each row: NaN where it is not reported, NO_VALUE where it is, but not as a
-        number."""
+        """Returns the metric of each row: NaN where it is not reported, NO_VALUE where it is
+        reported but not as a number."""
         return self.metric_columns.column(name, self.nodes)
 
     def has_trait(self, trait):
@@ -177,14 +175,14 @@ class Hosts(Columns):
         return self.aggregates.has_zone(zone)
 
     def in_zone(self, zone, default_zone):
-        """Rows of a zone; hosts that no aggregate puts anywhere are in the default zone."""
+        """Rows of a zone; hosts without a zone in their aggregates are in the default zone."""
         return self.aggregates.map(
             self.aggregate_set, lambda found: zone in (zones(found) or {default_zone})
         )
 
     def aggregate_number(self, key, default, convert):
-        """Numeric override of each row by aggregate metadata; a plain default where nobody
-        overrides."""
+        """Returns the numeric override of each row by aggregate metadata; a plain default if there
+        is none."""
         numbers = functools.partial(
             self.aggregates.numbers, self.aggregate_set, key, default, convert
         )
@@ -193,30 +191,30 @@ class Hosts(Columns):
         return self.kept.get((key, default, convert), numbers)
 
     def map(self, name, judge, dtype=bool):
-        """``judge(value)`` of an interned column, for each row; called once for each distinct
-        value."""
+        """Returns ``judge(value)`` of an interned column, for each row; called once for each
+        distinct value."""
         return self.interned[name].map(getattr(self, name), judge, dtype)
 
     def map_machines(self, rows, question, judge):
-        """``judge(machine)`` for the given rows; None is the machine of a node that tells of no
-        pieces.
+        """Returns ``judge(machine)`` for the given rows; the machine is None if the node reports
+        no hardware.
 
-        Machines that are alike are judged once, and again only when a claim or a report changes
-        them: ``question`` is hashable, and an equal one has the same answers.
+        Equal machines are evaluated once, and again only when a claim or a report changes them.
+        ``question`` is hashable, and an equal one has the same answers.
         """
         return self.interned['machine'].map_kept(self.machine[rows], question, judge)
 
     def machines(self, rows):
-        """The machines of the rows, each distinct one once, those of most rows first."""
+        """Returns the machines of the rows, each distinct one once, those of most rows first."""
         slots, counts = np.unique(self.machine[rows], return_counts=True)
         values = self.interned['machine'].values
         return [values[slot] for slot in slots[np.argsort(-counts, kind='stable')]]
 
     def map_shapes(self, rows, question, judge):
-        """``judge(tree)`` of the child providers of the given rows; False for a node without any.
+        """Returns ``judge(tree)`` of the child providers of the given rows; False for a node
+        without any.
 
-        Trees that are alike are judged once, as machines are. Their UUIDs are not those of the
-        node.
+        Equal trees are evaluated once, as machines are. Their UUIDs are not those of the node.
         """
         return self.interned['shape'].map_kept(
             self.shape[rows], question, lambda tree: tree is not None and judge(tree)
@@ -239,7 +237,7 @@ class Hosts(Columns):
         )
 
     def below(self, row, request):
-        """The tree of a row's providers, and what a request asks of them."""
+        """Returns the tree of a row's providers, and the request's demand on them."""
         return self.nodes[row].below(request)
 
     def has_attribute(self, name):
@@ -247,20 +245,21 @@ class Hosts(Columns):
         return rows_with(self, name)
 
     def map_attribute(self, name, judge):
-        """``judge(value)`` of each row's attribute, or of its stats' entry; no value is False."""
+        """``judge(value)`` of each row's attribute, or of its stats' entry; False without a
+        value."""
         return map_attribute(self, name, judge)
 
     def values(self, name):
-        """Values of an attribute, not of stats, and the place of each row's own among them."""
+        """Returns the values of an attribute, not of stats, and the index of each row's value."""
         return values(self, name)
 
     def map_rows(self, rows, judge):
-        """``judge(host_state)`` for the given rows only; other rows are False."""
+        """Returns ``judge(host_state)`` for the given rows only; other rows are False."""
         mask = self.everywhere(False)
         for row in rows:
             mask[row] = bool(judge(self.state(row)))
         return mask
 
     def state(self, row):
-        """A host state with Nova's attribute names, for one row."""
+        """Returns a host state with Nova's attribute names, for one row."""
         return HostState(self, row)

@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Answers that hold until a lasting fact of some host changes: the next boot of a flavor asks no
-more."""
+"""Caches answers that are valid until lasting data of a host changes; the next boot of a flavor
+reuses them."""
 
 import collections
 
@@ -20,10 +20,10 @@ MOST = 256  # answers, each with a byte for each host
 
 
 class Kept:
-    """Answers by question; all are forgotten when a lasting fact changes, which is seldom.
+    """Answers by question; all are dropped when lasting data changes, which is rare.
 
-    Lasting facts are aggregates, traits, texts such as the hypervisor's type, and which hosts
-    there are: nothing that a claim or an ordinary report changes.
+    Lasting data are aggregates, traits, texts (for example the hypervisor's type), and the list of
+    hosts: no claim or ordinary report changes them.
     """
 
     def __init__(self, most=MOST):
@@ -37,7 +37,7 @@ class Kept:
         self._answers.clear()
 
     def get(self, question, ask):
-        """The answer to a question (hashable): ``ask()`` is called if it is not known."""
+        """Returns the answer to a question (hashable); calls ``ask()`` if it is not known."""
         answer = self._answers.get(question)
         if answer is None:
             if len(self._answers) >= self._most:

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Who is in a server group, as far as claims tell, and where that leaves room for one more."""
+"""The members of a server group as far as claims show, and the hosts open to one more member."""
 
 import collections
 import dataclasses
@@ -27,7 +27,7 @@ class Membership:
         self._claims = {}  # group UUID -> consumer -> number of its claims
 
     def groups(self):
-        """UUIDs of the groups with members."""
+        """Returns the UUIDs of the groups with members."""
         return list(self._claims)
 
     def of(self, group_uuid):
@@ -50,11 +50,11 @@ class Membership:
 
 
 def group_now(cluster, request, also=()):
-    """The request's group as it is by now, with the instances ``also`` among its members; None
+    """Returns the request's current group, with the instances ``also`` among its members; None
     without one.
 
-    Where members of an affinity group are, their claims say. Only of those that nobody has claimed
-    for, the caller and the hosts' messages tell.
+    Claims show where members of an affinity group are. The caller and the hosts' messages count
+    only for members without claims.
     """
     group = request.group
     if group is None:

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What nodes measure of themselves: as their reports tell it."""
+"""The metrics of nodes, as their reports contain them."""
 
 import json
 import math
@@ -18,14 +18,14 @@ import types
 from nova_sched.objects.monitor_metric import PERCENTAGES
 from nova_sched.state.fields import read as attribute
 
-# A metric that is reported, but not as one number: by NUMA cell, or as nonsense.
+# A metric that is reported, but not as one number: by NUMA cell, or an invalid value.
 NO_VALUE = math.inf
 LARGEST = 2**63
 
 
 def read(text):
-    """The metrics in a report's text, each with Nova's attribute names; none in a text that is no
-    list."""
+    """Returns the metrics in a report's text, each with Nova's attribute names; none if the text
+    is no list."""
     try:
         found = json.loads(text) if text else []
     except (ValueError, RecursionError):
@@ -38,8 +38,8 @@ def read(text):
 
 
 def _number(name, value):
-    """A value as Nova reads it, whole; percentages travel as fractions of 1. None: it is no
-    number."""
+    """Returns a value as Nova reads it, whole; percentages are sent as fractions of 1. None: it is
+    not a number."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < LARGEST:
         return None
     return int(value * 100) if name in PERCENTAGES else int(value)

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""One compute node in the cluster: its row, its last report, its pieces, and the claims on it."""
+"""One compute node in the cluster: its row, its last report, its hardware, and the claims on
+it."""
 
 import collections
 import logging
@@ -26,7 +27,7 @@ LOG = logging.getLogger(__name__)
 
 
 class Service:
-    """What is known of a host's compute service; times in seconds since the epoch."""
+    """The known data of a host's compute service; times in seconds since the epoch."""
 
     __slots__ = ('disabled', 'disabled_reason', 'forced_down', 'seen_s')
 
@@ -40,10 +41,11 @@ class Service:
 class Node(ClaimableMixin):
     """One compute node: its row, its last report, and the claims on it.
 
-    ``foreign`` is use that the node reports and no claim explains, by resource class;
-    ``foreign_instances`` the same in instances. ``generation`` is the store's, as last seen.
-    ``reported`` are its pieces as the report tells, ``machine`` what claims leave of them; so are
-    ``reported_providers`` and ``providers``, a tree of child providers, which is None without any.
+    ``foreign`` is the unclaimed usage, by resource class; ``foreign_instances`` is the number of
+    instances without a claim. ``generation`` is the store's, as last read. ``reported`` is its
+    hardware as reported, ``machine`` is the same less the hardware allocations of claims. The same
+    holds for ``reported_providers`` and ``providers``, a tree of child providers, which is None
+    without any.
     """
 
     def __init__(self, hosts, row, report):
@@ -62,7 +64,7 @@ class Node(ClaimableMixin):
         self.fences: frozenset[str] = frozenset()  # tokens that a claim must have here
         self.told: frozenset[str] = (
             frozenset()
-        )  # instances that the node or Nova's messages say are here
+        )  # instances here, as reported by the node or by Nova's messages
 
     @property
     def uuid(self):
@@ -82,7 +84,7 @@ class Node(ClaimableMixin):
 
     @property
     def instances(self):
-        """UUIDs of the instances on the node, the claimed ones among them."""
+        """UUIDs of the instances on the node, including the claimed ones."""
         return self.told | self.claims.keys()
 
     def usage(self, resource_class):
@@ -96,10 +98,10 @@ class Node(ClaimableMixin):
         self._hosts.resource(resource_class).take(self.row, amount)
 
     def growth(self, request, resource_class):
-        """What the old and the new size of an instance that is here take, and whether there is
-        room for both.
+        """Returns the sum of the old and the new size of an instance here, and whether there is
+        capacity for both.
 
-        None for one that is not here for sure.
+        Returns None if the instance is not certain to be here.
         """
         held, inventory = (
             self.claims.get(request.instance_uuid),
@@ -119,19 +121,19 @@ class Node(ClaimableMixin):
         return both, room and allowed and not any(map(self._is_overdrawn, kept))
 
     def _is_overdrawn(self, resource_class):
-        """Whether more than there is of it is in use: then nothing may change its size here."""
+        """Whether the usage exceeds the capacity: then no resize in place is possible."""
         usage = self.usage(resource_class)
         return usage is None or usage.available < 0
 
-    # From the providers below.
+    # Child providers.
 
     @property
     def own_classes(self):
-        """Resource classes that the node itself has something of."""
+        """Resource classes that the node itself has inventories of."""
         return {name for name, inventory in self.report.inventories.items() if inventory.total}
 
     def below(self, request):
-        """The node's providers, and what a request asks of them."""
+        """Returns the node's providers, and the request's demand on them."""
         tree = self.providers or providers.Tree(self.uuid)
         own, report = self.own_classes, self.report
         asked = demand.asked_of(request, own, tree.classes, report.traits)
@@ -159,11 +161,11 @@ class Node(ClaimableMixin):
         return demand.stock(inventory, int(self._hosts.resource(resource_class).used[self.row]))
 
     def show_providers(self, tree):
-        """Make the tree the one that the node has now."""
+        """Set the node's current tree."""
         self.providers = tree
         self._hosts.intern('shape', self.row, tree and tree.shape)
 
-    # Piece by piece.
+    # Hardware.
 
     @property
     def packing(self):
@@ -179,15 +181,15 @@ class Node(ClaimableMixin):
             self.show_providers(providers.hold(self.providers, parts.providers))
 
     def let_go(self, parts):
-        """The parts are free again, unless another claim holds them as well."""
+        """Free the parts, except those that another claim holds as well."""
         self.recount()
 
     def recount(self):
-        """Work out anew what claims leave of what the node reported.
+        """Compute again the node's reported hardware less the claims.
 
-        What a report counts already is not held twice. Few nodes tell what their child providers
-        have in use, so there every claim is held, and what the report explains by them is taken
-        out before.
+        Hardware that a report already counts as used is not subtracted twice. Few nodes report the
+        usage of their child providers, so every claim is subtracted there. The usage that the
+        report explains by claims is removed before.
         """
         machine, tree = self.reported, self.reported_providers
         holding = [claim for claim in self.claims.values() if claim.all_parts]
@@ -208,14 +210,14 @@ class Node(ClaimableMixin):
 
 
 def machine_of(report):
-    """The pieces of the node, or None if it tells of none."""
+    """Returns the hardware of the node, or None if it reports none."""
     if not report.numa_topology and not report.pci_pools:
         return None
     try:
         return Machine.from_texts(*report.pieces)
     except errors.Invalid as error:
-        # The door refuses such a report; what an older release stored must not keep the others
-        # out.
+        # New reports of this kind are refused. A report that an older release stored must not keep
+        # the other nodes from being loaded.
         LOG.warning(
             'The NUMA cells and PCI devices of node %s are not counted: %s', report.nodename, error
         )
@@ -223,7 +225,7 @@ def machine_of(report):
 
 
 def tree_of(report):
-    """The child providers of the node, or None if it tells of none."""
+    """Returns the child providers of the node, or None if it reports none."""
     if not report.providers:
         return None
     try:

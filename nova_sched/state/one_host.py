@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""One Nova-like host state behind the questions that rules ask of all hosts: a rule's scalar
-face."""
+"""One Nova-like host state with the methods that rules call on all hosts, for one-host rule
+calls."""
 
 import datetime
 import functools
@@ -26,7 +26,7 @@ from nova_sched.objects.claim import DISK_GB, MEMORY_MB, VCPU
 from nova_sched.state import aggregates, attributes, demand, metrics
 from nova_sched.state.places import image_of
 
-# Resource class: where a host state has the total, what is not free of it, and the ratio.
+# Resource class: the attributes of a host state with the total, the part not free, and the ratio.
 FITS = {
     VCPU: lambda one: (one.vcpus_total, one.vcpus_used, one.cpu_allocation_ratio),
     MEMORY_MB: lambda one: (
@@ -43,11 +43,10 @@ FITS = {
 
 
 class OneHost:
-    """A cluster of one row. Only the attributes that a rule asks for are read from the host
-    state."""
+    """A cluster of one row. Only the attributes that a rule reads are read from the host state."""
 
     rows = 1
-    child_classes = frozenset[str]()  # Nova's host states tell of no child providers
+    child_classes = frozenset[str]()  # Nova's host states have no child providers
 
     def __init__(self, host_state):
         self._state = host_state
@@ -87,7 +86,7 @@ class OneHost:
         return getattr(service, name, default)
 
     def growing(self, request, resource_class):
-        """A host state tells nothing of the sizes of its instances."""
+        """A host state does not contain the sizes of its instances."""
         return {}
 
     def everywhere(self, value, dtype=bool):
@@ -161,7 +160,7 @@ class OneHost:
         return self.everywhere(judge(value), dtype)
 
     def open_to(self, tokens):
-        return True  # what top groups keep for themselves, a host state does not tell
+        return True  # a host state does not contain exclusive domains
 
     def map_machines(self, rows, question, judge):
         return self.everywhere(judge(machine(self._state)))
@@ -203,11 +202,12 @@ class OneHost:
 
 
 def machine(host_state):
-    """The pieces of a Nova-like host state, whether as text or as objects; None if it has none."""
+    """Returns the hardware of a Nova-like host state, from text or objects; None if it has
+    none."""
     topology = host_state.numa_topology
     if topology is None and host_state.pci_stats is None:
         return None
-    # An object of Nova's or ours.
+    # An object of Nova or of nova_sched.
     cells = (
         topology
         if topology is None or isinstance(topology, str)
@@ -222,7 +222,7 @@ def machine(host_state):
 
 
 def pools(host_state):
-    """The PCI pools of a Nova-like host state, whether as text or as objects."""
+    """Returns the PCI pools of a Nova-like host state, from text or objects."""
     stats = host_state.pci_stats
     return (
         pci.pools_from_json(stats)

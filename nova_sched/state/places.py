@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Which rows hold which instance, and how many instances of like images each row holds."""
+"""Rows by instance, and the number of instances with equal images on each row."""
 
 import numpy as np
 
@@ -20,31 +20,31 @@ from nova_sched.state.fields import read
 
 IMAGE_PREFIX = 'image_'
 NOBODY = np.zeros(0, dtype=np.int64)
-SPARE = 1024  # images that are remembered of instances that are nowhere
+SPARE = 1024  # remembered images of instances that are on no row
 
 
 class Places(dict):
     """Instance UUID -> set of rows that hold it.
 
-    Of an instance that ``learn`` told the image of, the properties are known as (name, text)
-    pairs. Rows are counted by such a pair from the first time that somebody asks for one.
+    If ``learn`` was called for an instance, the properties of its image are known as (name, text)
+    pairs. Rows are counted by such a pair from the first query for one.
     """
 
     def __init__(self):
         super().__init__()
         self._images = {}  # instance UUID -> frozenset of pairs
-        self._shared = {}  # image -> itself: like images are the same object
+        self._shared = {}  # image -> itself: equal images are the same object
         self._counts: dict[tuple[str, str], np.ndarray] | None = None  # pair -> int64 column
 
     def put(self, uuid, row):
-        """The row holds the instance."""
+        """Add the row to those that hold the instance."""
         rows = self.setdefault(uuid, set())
         if row not in rows:
             rows.add(row)
             self._count(uuid, row, 1)
 
     def leave(self, uuid, row):
-        """The row holds the instance no more."""
+        """Remove the row from those that hold the instance."""
         rows = self.get(uuid, ())
         if row in rows:
             rows.discard(row)
@@ -53,14 +53,14 @@ class Places(dict):
                 del self[uuid]
 
     def move(self, uuid, source, target):
-        """The row that holds the instance is another one now."""
+        """Replace the row that holds the instance."""
         self.put(uuid, target)
         self.leave(uuid, source)
 
     # Images.
 
     def learn(self, uuid, properties):
-        """The instance's image has these properties: name -> value. It may be on no row yet."""
+        """Store the properties of the instance's image: name -> value. It may be on no row yet."""
         image = frozenset((name, str(value)) for name, value in properties.items())
         if image == self.image(uuid):
             return
@@ -70,7 +70,7 @@ class Places(dict):
         self._images[uuid] = self._shared.setdefault(image, image)
         for row in rows:
             self._count(uuid, row, 1)
-        # An instance that is nowhere now may be somewhere soon: claims end and begin anew.
+        # An instance on no row may soon be on one: claims end and are made again.
         if len(self._images) > 2 * len(self) + SPARE:
             self._images = {
                 one: image for one, image in self._images.items() if one in self or one == uuid
@@ -78,11 +78,11 @@ class Places(dict):
             self._shared = {image: image for image in self._images.values()}
 
     def image(self, uuid):
-        """The instance's image as pairs; nothing if it is not known."""
+        """Returns the instance's image as pairs; empty if it is not known."""
         return self._images.get(uuid, frozenset())
 
     def count_images(self, pair, rows):
-        """How many instances with such an image each of the first ``rows`` rows holds."""
+        """Returns how many instances with such an image each of the first ``rows`` rows holds."""
         if self._counts is None:
             self._counts = {}
             for uuid in self._images:
@@ -104,7 +104,7 @@ class Places(dict):
 
 
 def image_of(instance):
-    """Properties of an instance's image, name -> text: as we know them, or from Nova's
+    """Returns the properties of an instance's image, name -> text: as stored here, or from Nova's
     system_metadata."""
     known = read(instance, 'image_properties')
     if known is None:

@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What a node says of itself, as plain values: the one form that the cluster takes, whoever brings
-it."""
+"""The data that a node reports, as plain values: the only form that the cluster accepts, from any
+source."""
 
 import dataclasses
 import json
@@ -21,13 +21,13 @@ from typing import NamedTuple
 from nova_sched import errors
 from nova_sched.objects.claim import DISK_GB, MEMORY_MB, VCPU
 
-# A node that names no ratio has Nova's initial ones (its initial_*_allocation_ratio options).
+# A node that reports no ratio has Nova's initial ones (its initial_*_allocation_ratio options).
 INITIAL_RATIOS = {VCPU: 4.0, MEMORY_MB: 1.0, DISK_GB: 1.0}
 
 # Texts that stay the same from report to report.
 LASTING = ('cpu_info', 'host_ip', 'hypervisor_type', 'hypervisor_version', 'supported_instances')
 
-# No machine is this large. A bigger figure is a mistake, and would not fit the columns when GiB
+# No machine is this large. A larger value is a mistake, and would not fit the columns when GiB
 # become MiB.
 LARGEST = 2**43
 
@@ -45,21 +45,21 @@ class Inventory:
 
     @property
     def capacity(self):
-        """Units that may be handed out in all."""
+        """Total units that may be allocated."""
         return int((self.total - self.reserved) * self.ratio)
 
     @property
     def largest(self):
-        """Units that one consumer may have: never more than there really are."""
+        """Maximum units for one consumer: never more than the real total."""
         return self.total if self.max_unit is None else min(self.total, self.max_unit)
 
 
 class ReportOrder(NamedTuple):
-    """Where a report stands among those of its node.
+    """The position of a report among those of its node.
 
-    It is the ``sequence``-th of the ``boot``-th start of its sender, or was made at ``told_s`` by
-    its sender's clock (seconds since the epoch); None: the sender does not say. It was sent after
-    ``since_s``.
+    It is number ``sequence`` of its sender's start number ``boot``, or was made at ``told_s`` by
+    its sender's clock (seconds since the epoch); None: the sender does not report it. It was sent
+    after ``since_s``.
     """
 
     since_s: float = math.inf
@@ -68,7 +68,7 @@ class ReportOrder(NamedTuple):
     told_s: float | None = None
 
     def is_after(self, last, taken_s):
-        """Whether it is newer than the ReportOrder of the one that was taken last, at
+        """Whether it is newer than the ReportOrder of the report that was applied last, at
         ``taken_s``."""
         if None not in (self.boot, self.sequence, last.boot, last.sequence):
             return (self.boot, self.sequence) > (last.boot, last.sequence)
@@ -79,13 +79,13 @@ class ReportOrder(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Report:
-    """One node's facts.
+    """The data of one node.
 
-    ``inventories`` and ``used`` go by Placement's resource class; ``used`` counts everything on
-    the node, the reserved part too, as Nova's ComputeNode does. ``instances`` None means that the
-    report does not say which instances there are. ``providers`` keeps child providers as they
-    came. ``order`` says which report it is; two reports that say the same are equal all the same.
-    Disk in GiB, memory in MiB.
+    ``inventories`` and ``used`` are keyed by Placement's resource class. ``used`` counts all usage
+    on the node, including the reserved part, as Nova's ComputeNode does. With ``instances`` None,
+    the report does not list the instances. ``providers`` holds child providers as received.
+    ``order`` identifies the report and is not part of a comparison of two reports. Disk in GiB,
+    memory in MiB.
     """
 
     node_uuid: str
@@ -116,7 +116,7 @@ class Report:
 
     @property
     def lasting(self):
-        """Facts that stay the same from report to report, unless somebody works on the node."""
+        """Data that stays the same from report to report, unless an operator changes the node."""
         machine = (
             self.hypervisor_type,
             self.hypervisor_version,
@@ -125,22 +125,22 @@ class Report:
         )
         shadowed = tuple(
             self.stats.get(name) for name in LASTING
-        )  # stats stand in for what is not told
+        )  # stats replace unreported values
         return self.cell_uuid, self.traits, self.host_ip, *machine, shadowed
 
     def told(self, names):
-        """What the stats say under these names."""
+        """Returns the entries of the stats under these names."""
         return [self.stats.get(name) for name in names]
 
     @property
     def pieces(self):
-        """NUMA cells, PCI pools, and how far CPUs and memory may be overcommitted in a cell."""
+        """NUMA cells, PCI pools, and the allocation ratios of CPUs and memory in a cell."""
         ratios = (self.inventories[name].ratio if name in self.inventories else 1.0
                   for name in (VCPU, MEMORY_MB))  # fmt: skip
         return self.numa_topology, self.pci_pools, *ratios
 
     def to_json(self):
-        """The facts as text, for the database."""
+        """Returns the data as text, for the database."""
         plain = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)
                  if field.name != 'order'}  # fmt: skip
         plain['inventories'] = {
@@ -163,7 +163,7 @@ class Report:
 
 
 def check(report):
-    """Raise BadReport, naming node and field, for figures that cannot be true."""
+    """Raise BadReport, with node and field, for impossible values."""
 
     def refuse(field, why):
         raise errors.BadReport(report.nodename or report.node_uuid, field, why)
@@ -192,8 +192,8 @@ def check(report):
             )
     for name, used in report.used.items():
         total = report.inventories[name].total if name in report.inventories else 0
-        # More than the capacity happens: a lowered ratio, a surprise. Thousands of times the total
-        # does not.
+        # Usage above the capacity occurs, for example after a lowered ratio. Usage of thousands of
+        # times the total does not.
         if not 0 <= used <= min(max(total, 1) * 10_000, LARGEST):
             refuse(f'{name} used', f'{used} is not possible with a total of {total}')
     for field in ('num_instances', 'io_workload', 'failed_builds'):

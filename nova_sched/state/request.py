@@ -26,9 +26,9 @@ SOFT_AFFINITY, SOFT_ANTI_AFFINITY = 'soft-affinity', 'soft-anti-affinity'
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Group:
-    """A server group, as its policy rules need it. ``hosts`` are those of the members so far.
+    """A server group, as its policy rules need it. ``hosts`` are those of the current members.
 
-    ``in_transit``: nobody can say where members are, because one is on its way from one host to
+    ``in_transit``: the hosts of members are not certain, because one moves from one host to
     another.
     """
 
@@ -41,14 +41,15 @@ class Group:
 
     @property
     def is_hard(self):
-        """Whether the policy must be kept, and can be: a group without a name is known to nobody
-        else."""
+        """Whether the policy must and can be enforced: a group without a UUID is not known
+        to other components."""
         return self.policy in HARD and self.uuid is not None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Destination:
-    """Where the caller wants it: a host, one of its nodes, a cell; each may be None.
+    """The destination that the caller requests: a host, one of its nodes, a cell; each may be
+    None.
 
     ``aggregates`` are sets of aggregate UUIDs: of each set, the host must be in one.
     """
@@ -63,15 +64,15 @@ class Destination:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class MemberPlacement:
-    """Which member of a top group a request is for, and where that may be. Rows are those of this
-    turn of the loop.
+    """The member of a top group that a request is for, and where it may be placed.
 
-    ``consumer`` is whom its planned claim is made for, ``row`` where that is. None: it has none,
-    and any row will do that the group's policies allow while all other members stay where they are
-    (``allowed``, a bool for each row). ``serial`` is that of the group, which must not change
-    before it is anywhere else than planned. ``fences``: for a row, the tokens of the exclusive
-    domains that the member is part of there, each with the UUIDs of all nodes of the domain.
-    ``is_built``: it is there already, and moves.
+    Rows are valid during the current iteration of the loop. ``consumer`` is the consumer of its
+    planned claim, ``row`` is the row of that claim. None: it has no planned claim, and may be
+    placed on any row that the group's policies allow while all other members stay in place
+    (``allowed``, a bool for each row). ``serial`` is that of the group. It must not change before
+    the member is placed on another row than the planned one. ``fences``: for a row, the tokens of
+    the member's exclusive domains there, each with the UUIDs of all nodes of the domain.
+    ``is_built``: the member is built, and moves.
     """
 
     top_group: str
@@ -84,7 +85,7 @@ class MemberPlacement:
     is_built: bool = False
 
     def marks(self, row):
-        """The fields of a claim on a row that say whose it is."""
+        """Returns the fields of a claim on a row that identify the member."""
         return {
             'top_group': self.top_group,
             'member': self.member,
@@ -94,13 +95,13 @@ class MemberPlacement:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Request:
-    """What one instance asks for. Memory and swap in MiB, disk in GiB.
+    """The resources and constraints of one instance. Memory and swap in MiB, disk in GiB.
 
-    ``resources`` goes by Placement's resource class, ``groups`` are those that one provider each
-    must give; traits are of the providers of ``resources``, those of the ``root`` of the node
-    itself. ``fallback_vcpus`` stand for dedicated CPUs where a node keeps none apart. ``hints``
-    holds lists, as they travel; ``hint`` unwraps a single item. ``spec`` is the message that it
-    was read from, kept for plug-ins that were written for Nova and for nothing else.
+    ``resources`` is keyed by Placement's resource class. ``groups`` must each be served by one
+    provider. Traits apply to the providers of ``resources``, the ``root`` traits to the node
+    itself. ``fallback_vcpus`` replace dedicated CPUs where a node reports none separately.
+    ``hints`` holds lists, as in messages; ``hint`` unwraps a single item. ``spec`` is the message
+    that the request was read from; it is kept only for plug-ins that were written for Nova.
     """
 
     instance_uuid: str
@@ -147,7 +148,7 @@ class Request:
 
     @property
     def check_type(self):
-        """Whether this is only a check, and of what: `rebuild`, or None."""
+        """Whether this is only a check, and of which kind: `rebuild`, or None."""
         return check_type(self.hints)
 
     @property
@@ -156,7 +157,7 @@ class Request:
 
     @property
     def forced(self):
-        """An operator named the host: filters are skipped, capacity is not."""
+        """An operator named the host: filters are skipped, but capacity is checked."""
         return bool(self.force_hosts or self.force_nodes) and self.check_type is None
 
     def hint(self, name, default=None):
@@ -164,7 +165,7 @@ class Request:
 
 
 def hint(hints, name, default=None):
-    """A scheduler hint; a list of one item is that item."""
+    """Returns a scheduler hint; for a list of one item, that item."""
     found = hints.get(name, default)
     return found[0] if isinstance(found, list) and len(found) == 1 else found
 

@@ -9,11 +9,11 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""How each fact of a request is read from a RequestSpec, or from anything with its attribute
+"""Reads each property of a request from a RequestSpec, or from any object with its attribute
 names.
 
-The door reads all of them at once into a Request; the scalar face of a rule reads only those that
-the rule asks for. One table serves both.
+The RPC layer reads all of them at once into a Request; a rule for one host reads only those that
+it needs. One table serves both.
 """
 
 import types
@@ -45,7 +45,7 @@ from nova_sched.state.request import (
 
 
 def hints(spec):
-    """The hints by name, each a list."""
+    """Returns the hints by name, each a list."""
     found = read(spec, 'scheduler_hints') or {}
     return {name: value if isinstance(value, list) else [value] for name, value in found.items()}
 
@@ -67,7 +67,7 @@ def group(spec):
 
 def _most_per_host(group):
     try:
-        # Nova's own object reads the number at once, and raises as int does.
+        # Nova's own object converts the number at once, and raises as int does.
         rules = read(group, 'rules') or read(group, '_rules') or {}
         most = rules.get('max_server_per_host')
         return 1 if most is None else int(most)
@@ -97,7 +97,7 @@ def retry_hosts(spec):
 
 
 def pieces(spec):
-    """What is wanted piece by piece. Raises InvalidRequest."""
+    """Returns the hardware request. Raises InvalidRequest."""
     topology, networks = read(spec, 'numa_topology'), read(spec, 'network_metadata')
     return HardwareRequest(
         guest=None if topology is None else Guest.of(topology),
@@ -153,9 +153,9 @@ READERS = types.MappingProxyType(
 
 
 class SpecRequest:
-    """A request that is read from its spec only as far as a rule asks."""
+    """A request that is read from its spec only as far as a rule reads it."""
 
-    fences: frozenset[str] = frozenset()  # no spec tells of them
+    fences: frozenset[str] = frozenset()  # a spec does not contain them
 
     def __init__(self, spec):
         self.spec = spec

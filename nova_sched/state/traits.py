@@ -9,11 +9,11 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Traits that a request needs of its host: those it names, and those that its words stand for.
+"""Traits that a request requires of its host: named ones, and those implied by other properties.
 
-Words are those of the flavor (`hw:tpm_model`) or of the image (`hw_tpm_model`). What Nova asks of
-others is not asked here: that a provider be owned by Nova (only Nova's hosts report), and which
-segments of a routed network a host reaches (only Neutron knows).
+These properties are those of the flavor (`hw:tpm_model`) or of the image (`hw_tpm_model`). Two
+requirements of Nova are not checked here: that a provider be owned by Nova (only Nova's hosts
+report), and which segments of a routed network a host reaches (only Neutron knows).
 """
 
 import types
@@ -26,7 +26,7 @@ from nova_sched.state.fields import extra_specs, image_properties, read, thread_
 
 HYPERTHREADING = 'HW_CPU_HYPERTHREADING'
 
-# Word: the trait for each value; other values need none.
+# Property: the trait for each value; other values need none.
 OF_WORDS = types.MappingProxyType(
     {
         'os:secure_boot': {'required': 'COMPUTE_SECURITY_UEFI_SECURE_BOOT'},
@@ -37,7 +37,7 @@ OF_WORDS = types.MappingProxyType(
         'hw:pci_numa_affinity_policy': {'socket': 'COMPUTE_SOCKET_PCI_NUMA_AFFINITY'},
     }
 )
-# The same for what the compute node itself must have, and no provider below it.
+# The same for traits that the compute node itself must have, and no child provider.
 ROOT_OF_WORDS = types.MappingProxyType(
     {
         'hw:sound_model': {'virtio': 'COMPUTE_SOUND_MODEL_VIRTIO'},
@@ -45,7 +45,7 @@ ROOT_OF_WORDS = types.MappingProxyType(
         'hw:ephemeral_encryption': {True: 'COMPUTE_EPHEMERAL_ENCRYPTION'},
     }
 )
-# Words that have no other values than these.
+# Properties that have no other values than these.
 TPM_VERSIONS = {'1.2': 'COMPUTE_SECURITY_TPM_1_2', '2.0': 'COMPUTE_SECURITY_TPM_2_0'}
 TPM_MODELS = {'tpm-tis': 'COMPUTE_SECURITY_TPM_TIS', 'tpm-crb': 'COMPUTE_SECURITY_TPM_CRB'}
 TPM_SECRETS = {
@@ -82,8 +82,7 @@ OF_IMAGES = types.MappingProxyType({word.replace(':', '_'): word for word in WOR
 
 
 def words(spec, properties=None):
-    """The words that flavor or image give, each with what the one and the other says; see
-    ``value``.
+    """Returns the properties in flavor or image, each with the values of both; see ``value``.
 
     ``properties`` are the image's, if they are read already.
     """
@@ -94,7 +93,7 @@ def words(spec, properties=None):
 
 
 def value(said, name, default=None):
-    """What the words come to. Raises ValueError if flavor and image disagree."""
+    """Returns the value of a property. Raises ValueError if flavor and image disagree."""
     pair = said.get(name)
     if pair is None:
         return default
@@ -112,7 +111,7 @@ def _read(name, text):
 
 
 def one_of(table, name, value):
-    """The trait for a value that must be in the table. Raises ValueError."""
+    """Returns the trait for a value that must be in the table. Raises ValueError."""
     if value not in table:
         raise ValueError(f'{name}={value} is none of {", ".join(table)}')
     return table[value]
@@ -145,7 +144,7 @@ def required_traits(spec):
 
 
 def forbidden_traits(spec):
-    """Traits that no provider that gives it something may have, outside of groups."""
+    """Traits that no provider of the request's resources may have, outside of groups."""
     return frozenset(_named(spec, 'forbidden'))
 
 
@@ -160,7 +159,7 @@ def encrypts_memory(spec):
 
 def sibling_threads(spec):
     """Whether the host's cores must have several threads (True), or must not (False); None:
-    whichever."""
+    either."""
     return {REQUIRE: True, ISOLATE: False}.get(thread_policy(spec))
 
 

@@ -9,18 +9,18 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Words as small numbers, and sets of words as columns of bits."""
+"""Names as small numbers, and sets of names as columns of bits."""
 
 import collections
 
 import numpy as np
 
-UNKNOWN = -1  # not judged yet
+UNKNOWN = -1  # not evaluated yet
 MOST_KEPT = 128  # questions whose answers are kept for each value
 
 
 class Vocab:
-    """Gives each word (a trait, a cell) a stable number, from 0 up."""
+    """Gives each name (a trait, a cell) a stable number, from 0 up."""
 
     def __init__(self, words=()):
         self.words = []
@@ -32,7 +32,7 @@ class Vocab:
         return len(self.words)
 
     def id(self, word):
-        """The word's number; a new word gets the next one."""
+        """Returns the name's number; a new name gets the next one."""
         number = self._ids.get(word)
         if number is None:
             number = self._ids[word] = len(self.words)
@@ -40,12 +40,12 @@ class Vocab:
         return number
 
     def find(self, word):
-        """The word's number, or None for a word that was never used."""
+        """Returns the name's number, or None for a name that was never used."""
         return self._ids.get(word)
 
 
 class Interned:
-    """Distinct values of a column: rows hold slots, and each distinct value is judged once.
+    """Distinct values of a column: rows hold slots, and each distinct value is evaluated once.
 
     A slot is free again when no row refers to it any more.
     """
@@ -55,11 +55,11 @@ class Interned:
         self._slots = {}
         self._counts = []
         self._spare = []
-        self.version = 0  # rises when a value comes or goes
+        self.version = 0  # rises when a value is added or removed
         self._kept = collections.OrderedDict()  # question -> verdict on each slot, or UNKNOWN
 
     def take(self, value):
-        """The slot of a value, counted as used once more."""
+        """Returns the slot of a value, counted as used once more."""
         slot = self._slots.get(value)
         if slot is None:
             self.version += 1
@@ -78,7 +78,7 @@ class Interned:
         return slot
 
     def drop(self, slot):
-        """One row less refers to the slot."""
+        """Count one row less for the slot."""
         self._counts[slot] -= 1
         if not self._counts[slot]:
             self.version += 1
@@ -87,11 +87,12 @@ class Interned:
             self._spare.append(slot)
 
     def map(self, slots, judge, dtype=bool):
-        """``judge(value)`` for each row: called once for each value in use."""
+        """Returns ``judge(value)`` for each row: called once for each value in use."""
         return self.judged(judge, dtype)[slots]
 
     def map_kept(self, slots, question, judge):
-        """``judge(value)`` for each of the slots: once for each value, as long as it is in use.
+        """Returns ``judge(value)`` for each of the slots: once for each value, as long as it is in
+        use.
 
         ``question`` is hashable: an equal one has the same answers.
         """
@@ -113,11 +114,11 @@ class Interned:
         elif len(known) < len(self.values):
             more = max(len(self.values), 2 * len(known)) - len(known)
             known = np.concatenate([known, np.full(more, UNKNOWN, dtype=np.int8)])
-        self._kept[question] = known  # the one that was asked last is dropped last
+        self._kept[question] = known  # the question used last is dropped last
         return known
 
     def judged(self, judge, dtype=bool):
-        """``judge(value)`` for each slot; zero for a slot that is free."""
+        """Returns ``judge(value)`` for each slot; zero for a slot that is free."""
         verdicts = np.zeros(len(self.values), dtype=dtype)
         for slot, count in enumerate(self._counts):
             if count:
@@ -126,7 +127,7 @@ class Interned:
 
 
 class WordSets:
-    """A set of words for each row: word i is bit i % 64 of line i // 64."""
+    """A set of names for each row: name i is bit i % 64 of line i // 64."""
 
     def __init__(self, rows=0):
         self._bits = np.zeros((1, rows), dtype=np.uint64)
@@ -138,7 +139,7 @@ class WordSets:
         self._bits = grown
 
     def put(self, row, numbers):
-        """Make the row's set exactly these words."""
+        """Set the row's set to exactly these names."""
         need = max(numbers, default=0) // 64 + 1
         if need > len(self._bits):
             more = np.zeros((need - len(self._bits), self._bits.shape[1]), dtype=np.uint64)
@@ -152,7 +153,7 @@ class WordSets:
         self._bits[:, source] = 0
 
     def has(self, number, rows):
-        """Which of the first ``rows`` rows have the word."""
+        """Whether each of the first ``rows`` rows has the name."""
         line = number // 64
         if line >= len(self._bits):
             return np.zeros(rows, dtype=bool)

@@ -35,7 +35,8 @@ CELL = '00000000-0000-0000-0000-0000000000ce'
 RESOURCES = {'vcpus': VCPU, 'memory_mb': MEMORY_MB, 'disk_gb': DISK_GB}
 ONLY_REQUEST = frozenset(
     'pieces resources fallback_vcpus groups group_policy same_subtree unsupported required_traits '
-    'forbidden_traits root_required root_forbidden sibling_threads destination retry_hosts fences'.split()
+    'forbidden_traits root_required root_forbidden sibling_threads '
+    'destination retry_hosts fences'.split()
 )
 TOTALS = {'vcpus': 16, 'memory_mb': 65536, 'disk_gb': 1000}
 

@@ -58,7 +58,7 @@ def violations(
     if placement.keys() != needs.keys():
         return [f'placed are {sorted(placement)} of {sorted(needs)}']
     found = [
-        f'{path} is on {host}, which nobody knows'
+        f'{path} is on {host}, which is not known'
         for path, host in placement.items()
         if host not in cluster.free
     ]

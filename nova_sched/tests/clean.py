@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What every test may ask of a database of claims at its end: that its books add up."""
+"""Checks for a database of claims at the end of a test: its usage equals its claims."""
 
 import time
 
@@ -25,5 +25,5 @@ def faults(database, now_s=None, but=()):
 
 
 def assert_clean(database, now_s=None, but=()):
-    """The books in the database of this engine add up."""
+    """Assert that the usage in the database of this engine equals its claims."""
     assert faults(database, now_s, but) == []

@@ -34,7 +34,7 @@ BACKEND = backend.choose([])
 
 
 def pytest_configure():
-    # Whoever ends a run with SIGTERM gets what Ctrl-C gives: the private servers end too.
+    # SIGTERM ends a run as Ctrl-C does: the private servers end too.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 

@@ -92,8 +92,9 @@ class Keystone:
         """The lines of a configuration that has it ask here."""
         return (
             '[quota]\ndriver = keystone\n'
-            f'[oslo_limit]\nendpoint_id = {ENDPOINT}\nauth_type = v3password\nauth_url = {self.url}\n'
-            'username = nova\npassword = secret\nuser_domain_id = default\nsystem_scope = all\n'
+            f'[oslo_limit]\nendpoint_id = {ENDPOINT}\nauth_type = v3password\n'
+            f'auth_url = {self.url}\nusername = nova\npassword = secret\n'
+            'user_domain_id = default\nsystem_scope = all\n'
         )
 
 
@@ -155,6 +156,6 @@ def _handler(keystone):
             self.wfile.write(body)
 
         def log_message(self, *_):
-            """Nobody reads it."""
+            """No test reads it."""
 
     return Handler

@@ -69,8 +69,8 @@ LICENCE = """\
 # under the License.
 """
 ELSEWHERE = re.compile(r'/(?:home|root|work|tmp)/|pypi\.org|pythonhosted\.org')
-# They make a class that was written for Nova fit into our chain; nobody names them in a
-# configuration.
+# They make a class that was written for Nova fit into our chain; no configuration
+# names them.
 ADAPTERS = {'ForeignFilter', 'ForeignWeigher'}
 SUFFIXES = {'nova_sched.filters': 'Filter', 'nova_sched.weighers': 'Weigher'}
 

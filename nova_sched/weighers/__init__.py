@@ -9,11 +9,11 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Weighers: how good each surviving host is. One rule a file, each a column of raw numbers.
+"""Weighers: how suitable each surviving host is. One rule per file, each a column of raw numbers.
 
 The contract: ``raw(hosts, rows, request)`` returns a float for each of the given rows, or None for
-no opinion. Scaling to 0..1 and the multiplier come after it, in ``normalize`` and ``multiplier``.
-From these follow the methods that Nova calls on its weighers.
+no opinion. ``normalize`` and ``multiplier`` then apply the scale 0..1 and the multiplier. The
+methods that Nova calls on its weighers are derived from these.
 """
 
 import numpy as np
@@ -28,11 +28,11 @@ ONE_ROW = np.zeros(1, dtype=np.intp)
 class Weigher:
     """Base of all weighers.
 
-    ``minval`` and ``maxval`` are bounds of the scale; None takes the lowest or highest of the
-    round. ``option`` is the multiplier's name in the options of ``group``, and ``key`` the
-    aggregate metadata key that overrides it: of the same name, if empty. ``sign`` turns it round.
-    ``load`` says that it counts what claims change, so that among hosts that differ in that alone
-    a scheduler of several may take another one than the best (``engine.slices``).
+    ``minval`` and ``maxval`` are bounds of the scale; None: the lowest or highest weight of the
+    round. ``option`` is the multiplier's name in the options of ``group``. ``key`` is the
+    aggregate metadata key that overrides it; empty: the same name. ``sign`` reverses the order.
+    ``load`` states that claims change the weight. Among hosts that differ only in such weights,
+    one of several schedulers may choose another host than the best (``engine.slices``).
     """
 
     minval: float | None = None
@@ -48,39 +48,39 @@ class Weigher:
         return type(self).__name__
 
     def raw(self, hosts, rows, request):
-        """Raw weight of each of the rows; None: all the same."""
+        """Returns the raw weight of each of the rows; None: all are equal."""
         raise NotImplementedError
 
     def multiplier(self, hosts, rows):
-        """The multiplier of each row, or one number for all."""
+        """Returns the multiplier of each row, or one number for all."""
         value = hosts.aggregate_number(
             self.key or self.option, CONF[self.group][self.option], float
         )
         return self.sign * (value[rows] if isinstance(value, np.ndarray) else value)
 
-    # Nova's face.
+    # Nova's weigher interface.
 
     def weight_multiplier(self, host_state):
-        """The multiplier for one Nova-like host state."""
+        """Returns the multiplier for one Nova-like host state."""
         value = self.multiplier(OneHost(host_state), ONE_ROW)
         return float(value[0] if isinstance(value, np.ndarray) else value)
 
     def _weigh_object(self, host_state, weight_properties):
-        """The raw weight of one Nova-like host state for a RequestSpec."""
+        """Returns the raw weight of one Nova-like host state for a RequestSpec."""
         weights = self.raw(OneHost(host_state), ONE_ROW, SpecRequest(weight_properties))
         return 0.0 if weights is None else float(weights[0])
 
     def weigh_objects(self, weighed_obj_list, weight_properties):
-        """Raw weights of Nova's weighed objects, none below ``minval``."""
+        """Returns the raw weights of Nova's weighed objects, none below ``minval``."""
         weights = [self._weigh_object(one.obj, weight_properties) for one in weighed_obj_list]
         return weights if self.minval is None else [max(weight, self.minval) for weight in weights]
 
 
 def normalize(weights, minval=None, maxval=None):
-    """Weights on a scale from 0 to 1.
+    """Returns weights on a scale from 0 to 1.
 
     Without bounds the lowest is 0 and the highest 1. With ``minval``, lower weights are raised to
-    it first. If lowest and highest are then the same, all are 0: nobody is better than another.
+    it first. If lowest and highest are then equal, all weights are 0.
     """
     if not len(weights):
         return weights

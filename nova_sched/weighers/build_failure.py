@@ -15,7 +15,8 @@ from nova_sched.weighers import Weigher
 
 
 class BuildFailureWeigher(Weigher):
-    """Builds that failed since the last good one are bad: the multiplier counts downwards."""
+    """Fewer failed builds since the last successful one are better: the multiplier is applied
+    negatively."""
 
     option = 'build_failure_weight_multiplier'
     sign = -1.0

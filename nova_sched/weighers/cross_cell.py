@@ -17,7 +17,7 @@ from nova_sched.weighers import Weigher
 
 
 class CrossCellWeigher(Weigher):
-    """A server that may move to another cell had better stay in its own: 1 there, -1 elsewhere."""
+    """The cell of a server that may move to another cell is better: 1 there, -1 elsewhere."""
 
     option = 'cross_cell_move_weight_multiplier'
 

@@ -20,10 +20,10 @@ from nova_sched.weighers import Weigher
 
 
 class ForeignWeigher(Weigher):
-    """A Nova weigher object among ours.
+    """A Nova weigher object in the weigher chain.
 
-    One that derives from Nova's base class is asked for all hosts at once, as that class defines
-    it; one that has ``_weigh_object`` alone, host by host.
+    If it derives from Nova's base class, it weighs all hosts in one call, as that class defines.
+    If it has only ``_weigh_object``, it weighs host by host.
     """
 
     def __init__(self, nova_weigher):
@@ -42,7 +42,7 @@ class ForeignWeigher(Weigher):
             return np.array([weigh(state, request.spec) for state in states], dtype=float)
         objects = [types.SimpleNamespace(obj=state, weight=0.0) for state in states]
         weights = np.array(self._weigher.weigh_objects(objects, request.spec), dtype=float)
-        # Nova's own base class finds the bounds while it weighs.
+        # Nova's base class computes the bounds while it weighs.
         self.minval, self.maxval = (
             getattr(self._weigher, 'minval', None),
             getattr(self._weigher, 'maxval', None),
@@ -56,6 +56,7 @@ class ForeignWeigher(Weigher):
 
 
 def adopt(made):
-    """A weigher of ours as it is; one that was written for Nova, wrapped."""
+    """Returns a weigher of this project unchanged, and a weigher that was written for Nova
+    wrapped."""
     rule = made() if inspect.isclass(made) else made
     return rule if isinstance(rule, Weigher) else ForeignWeigher(rule)

@@ -15,7 +15,8 @@ from nova_sched.weighers import Weigher
 
 
 class HypervisorVersionWeigher(Weigher):
-    """A newer hypervisor is better; a host that does not tell its version has the oldest."""
+    """A newer hypervisor is better; a host that does not report its version ranks as the
+    oldest."""
 
     option = 'hypervisor_version_weight_multiplier'
 

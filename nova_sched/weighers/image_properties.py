@@ -18,12 +18,12 @@ from nova_sched.weighers import Weigher
 
 
 class ImagePropertiesWeigher(Weigher):
-    """Instances on the host whose images have the same properties as the request's, one for each
-    property.
+    """The number of instances on the host whose images share a property with the request's, summed
+    over the properties.
 
-    image_props_weight_setting says what each property counts: without it 1, with it nothing for a
-    property that it does not name. A multiplier of 0.0 in the options switches the rule off,
-    whatever aggregates say.
+    image_props_weight_setting sets the weight of each property. Without it, each property has
+    weight 1; with it, a property that it does not name has weight 0. A multiplier of 0.0 in the
+    options disables the rule, regardless of aggregates.
     """
 
     option = 'image_props_weight_multiplier'

@@ -15,7 +15,8 @@ from nova_sched.weighers import Weigher
 
 
 class IoOpsWeigher(Weigher):
-    """Builds, resizes and snapshots under way; negative by default, which prefers idle hosts."""
+    """Builds, resizes and snapshots in progress; the multiplier is negative by default, which
+    prefers idle hosts."""
 
     minval = 0
     option = 'io_ops_weight_multiplier'

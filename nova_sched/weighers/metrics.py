@@ -21,10 +21,10 @@ from nova_sched.weighers import Weigher
 class MetricsWeigher(Weigher):
     """The sum of value x ratio over the metrics of [metrics] weight_setting.
 
-    A host that does not report one of them weighs weight_of_unavailable, unless the metric counts
-    for nothing there. If metrics are required, as they are by default, it fails the request as in
-    Nova, here with BadConfig: it is the operator who must enable MetricsFilter or require them no
-    more.
+    A host that does not report one of them weighs weight_of_unavailable, unless ratio x
+    multiplier is 0 there. If metrics are required, which is the default, the request fails as in
+    Nova, but with BadConfig. The operator must enable MetricsFilter or set [metrics] required to
+    false.
     """
 
     group = 'metrics'

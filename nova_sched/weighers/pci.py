@@ -15,11 +15,11 @@ import numpy as np
 
 from nova_sched.weighers import Weigher
 
-PLENTY = 99  # free devices; hosts with more are none the worse
+PLENTY = 99  # free devices; a higher number makes no difference
 
 
 class PCIWeigher(Weigher):
-    """Fewer free PCI devices are better, so that hosts with many stay free for those who want
+    """Fewer free PCI devices are better, so that hosts with many stay free for requests for
     many."""
 
     option = 'pci_weight_multiplier'

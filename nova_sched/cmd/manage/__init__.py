@@ -9,14 +9,15 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""nova-sched-manage: the operator's tool. One file for each noun, one function for each verb."""
+"""nova-sched-manage: the command line tool of operators. One file for each noun, one function for
+each verb."""
 
 from nova_sched.cmd import backend
 
 
 def main(argv=None):
     backend.choose(argv)
-    # Only now: these import what the backend patches.
+    # Imported after the backend is chosen: these modules import what it patches.
     from nova_sched.cmd import startup
     from nova_sched.cmd.manage import commands
 

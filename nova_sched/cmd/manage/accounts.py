@@ -9,8 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Explanations as text: what filters removed and why, what weighers gave, how much room is
-left."""
+"""Explanations as text: filters with reasons, weights of each weigher, and free capacity."""
 
 import textwrap
 import time
@@ -24,7 +23,7 @@ FILTERS = {
     'Filter': lambda one: one['filter'],
     'Seen': lambda one: one['seen'],
     'Left': lambda one: one['left'],
-    'Why it removed the others': lambda one: _why(one),
+    'Why it removed hosts': lambda one: _why(one),
     'Removed': lambda one: _removed(one),
 }
 RULES = {
@@ -35,7 +34,7 @@ RULES = {
 
 
 def decision(found):
-    """What became, or would become, of a request."""
+    """The actual or possible outcome of a request."""
     instances = tables.count(found['instances'], 'instance')
     if found['reason']:
         lines = [_fill(f'{instances}, refused: {found["reason"]}')]
@@ -56,7 +55,7 @@ def decision(found):
 
 
 def _others(heading, names):
-    """Rules that need no line of their own."""
+    """Rules that need no separate line."""
     text = f'{heading}{", ".join(names)}'
     return [textwrap.fill(text, WIDTH, subsequent_indent=' ' * len(heading))] if names else []
 
@@ -88,7 +87,7 @@ def _place(one):
 
 
 def _weighed(candidates):
-    """What each weigher gave to each candidate, best first: raw -> normalised, and times the
+    """The weight of each candidate by each weigher, best first: raw -> normalised, and times the
     multiplier."""
     columns = {'Weigher (raw -> 0..1 x multiplier)': lambda row: row[0]}
     for number, one in enumerate(candidates):
@@ -121,7 +120,7 @@ def _figure(value):
 
 
 def host(found):
-    """What each rule says of a host."""
+    """The verdict of each rule on a host."""
     service = found['service']
     lines = [f'Host {found["host"]}, {_service(service)}']
     for node in found['nodes']:
@@ -152,7 +151,7 @@ def _service(service):
 
 
 def capacity(found):
-    """How many more fit, and where."""
+    """How many more instances fit, and where."""
     least = 'at least ' if found['at_least'] else ''
     lines = [f'{least}{found["total"]} more, on {tables.count(found["hosts"], "host")}.']
     for heading, rows in (
@@ -169,7 +168,7 @@ def capacity(found):
 
 
 def decisions(found):
-    """What is kept of a request, decision by decision."""
+    """The kept records of a request, decision by decision."""
     return '\n\n'.join(map(_trail, found))
 
 

@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Questions to a running scheduler, over the bus: for the verbs that the database cannot
-answer."""
+"""Calls to a running scheduler, over the bus: for the verbs that cannot be answered from the
+database."""
 
 import concurrent.futures
 import threading
@@ -18,11 +18,11 @@ import threading
 from nova_sched import errors, rpc
 
 PATIENCE_S = 60
-SLACK_S = 2  # in which an answer that is late by the bus's own clock arrives
+SLACK_S = 2  # seconds of grace for an answer that is late by the bus's clock
 
 
 def ask(args, conf, client, question):
-    """What a scheduler answers to ``question(caller)``, a ``client`` of rpc.client. Raises
+    """Returns the scheduler's answer to ``question(caller)``, a ``client`` of rpc.client. Raises
     NoAnswer."""
     bus, answer = rpc.transport(conf), concurrent.futures.Future()
     caller = client(bus, timeout_s=args.timeout)
@@ -30,11 +30,11 @@ def ask(args, conf, client, question):
     def work():
         try:
             answer.set_result(question(caller))
-        except BaseException as error:  # noqa: BLE001, it is raised where it is waited for
+        except BaseException as error:  # noqa: BLE001, it is raised again by the waiting thread
             answer.set_exception(error)
 
-    # A thread that does not keep the program alive: oslo.messaging tries a bus that is away for
-    # ever.
+    # A daemon thread does not keep the program alive: oslo.messaging retries an unreachable bus
+    # forever.
     threading.Thread(target=work, daemon=True).start()
     try:
         return answer.result(args.timeout + SLACK_S)
@@ -46,7 +46,7 @@ def ask(args, conf, client, question):
 
 
 def add_timeout(parser):
-    """The option that says how long an answer is waited for."""
+    """The option for the time to wait for an answer."""
     parser.add_argument(
         '--timeout',
         metavar='SECONDS',

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""`claim audit`: the contradictions among the recorded claims, and their repair."""
+"""`claim audit`: contradictions among the recorded claims, and their repair."""
 
 import time
 
@@ -21,24 +21,25 @@ from nova_sched.cmd.manage import store, tables
 def look(args, conf):
     """Check that claims and recorded usage agree, and repair them with --fix
 
-    Nodes, claims and server groups are read as they are at one moment, so schedulers may be at
-    work meanwhile. An audit should find nothing but notes, which are no errors: what will pass by
-    itself, or should be known. With --fix, whatever can be repaired is, each in a transaction of
-    its own, and then all is looked at again. The exit status is 1 if an error is left.
+    Reads nodes, claims and server groups as of one moment, so schedulers may run at the same time.
+    A sound database gives only notes, which are no errors: they will end by themselves, or are for
+    information. With --fix, each finding that can be repaired is repaired in a separate
+    transaction, and then the audit runs again. The exit status is 1 if an error is left.
 
     Kinds: drift (a node's use is not that of its claims and unclaimed usage), capacity (more in
     use than there is), orphan (a claim on a node that is gone), duplicate (an instance with two
-    claims on its way), mark (a claim that the database does not know to be, or not to be, on its
-    way), overdue (expired, and not ended), unlisted (confirmed, and not in its node's list of
-    instances), shared (a CPU for one guest alone that two have), policy (a server group's hard
-    policy is broken), empty-group, open-move, open-resize (not settled for a day), stray (planned
-    for a top group that is gone), fence (a node is kept for nobody), outsider (on a node that is
-    kept for others), unfenced (on a node that should be kept for its group, and is not).
+    pending claims), mark (a claim whose mark as pending in the database is wrong), overdue
+    (expired, and not ended), unlisted (confirmed, and not in its node's list of instances), shared
+    (a CPU for one guest alone that two have), policy (a server group's hard policy is broken),
+    empty-group, open-move, open-resize (not settled for a day), stray (planned for a group that is
+    gone), fence (a node is kept for a group without a claim in that domain), outsider (on a node
+    that is kept for another group), unfenced (on a node that should be kept for its group, and is
+    not).
 
-    Keys with --format json: ok, nodes, claims, groups (how many were looked at), findings (kind,
-    severity: error or note, problem, found, expected (both sides' figures), repair (what --fix
-    does, null for nothing), advice, fixed, host, node_uuid, consumer_uuid, claim_uuid,
-    group_uuid).
+    Keys with --format json: ok, nodes, claims, groups (how many were checked), findings (kind,
+    severity: error or note, problem, found, expected (the two sides of the comparison), repair
+    (the effect of --fix, null for nothing), advice, fixed, host, node_uuid, consumer_uuid,
+    claim_uuid, group_uuid).
     """
     upkeep = store.upkeep(conf)
     snapshot = upkeep.snapshot()
@@ -95,7 +96,7 @@ def document(snapshot, found, left, ok):
 
 
 def page(snapshot, found, left):
-    """The findings for people."""
+    """The findings as text."""
     lines = []
     for one in found:
         about = (('host', one.host), ('instance', one.consumer_uuid), ('group', one.group_uuid))
@@ -119,7 +120,7 @@ def page(snapshot, found, left):
 
 
 def _outlook(finding, left):
-    """What became of a finding, or can become of it."""
+    """The repair of a finding: done, or possible."""
     if _is_fixed(finding, left):
         return tables.fill('repaired', '  -> ')
     return tables.fill(
@@ -128,12 +129,14 @@ def _outlook(finding, left):
 
 
 def arguments(parser):
-    parser.add_argument('--fix', action='store_true', help='repair what can be repaired')
+    parser.add_argument(
+        '--fix', action='store_true', help='repair the findings that can be repaired'
+    )
     parser.add_argument(
         '--wait',
         metavar='SECONDS',
         type=float,
         default=0,
-        help='look again after that time if a host does not list a confirmed instance:'
-        ' an error only if it has reported again since',
+        help='check again after that time if a host does not list a confirmed instance: an '
+        'error only if it has reported again since',
     )

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The checks of a configuration: each yields what it finds wrong, and changes nothing."""
+"""The checks of a configuration: each yields findings, and changes nothing."""
 
 import dataclasses
 import difflib
@@ -30,7 +30,7 @@ from nova_sched.db.limits import Limits
 from nova_sched.engine import catalog
 
 ERROR, WARNING = 'error', 'warning'
-# Those whose options a configuration of ours may have; the sample is made of the same.
+# Namespaces whose options a configuration may have; the sample is generated from the same.
 LIBRARIES = (
     'nova_sched',
     'keystonemiddleware.auth_token',
@@ -43,14 +43,14 @@ LIBRARIES = (
     'oslo.policy',
     'oslo.service.service',
 )
-# Ways in which a service shows Keystone who it is; each brings options of its own.
+# Authentication types for Keystone; each has additional options.
 ASKING_KEYSTONE = 'keystone_authtoken', 'oslo_limit'
 AUTH_TYPES = ('password', 'v3password', 'v3applicationcredential')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong: where, what, and what to do about it."""
+    """One problem: where, what, and what to do about it."""
 
     severity: str
     where: str
@@ -65,11 +65,11 @@ def everything(conf, paths):
         try:
             found += check(conf)
         except (cfg.Error, ValueError):
-            continue  # a value that the check needs is among the findings already
+            continue  # an invalid value that the check needs is among the findings already
     return sorted(found, key=lambda one: one.severity != ERROR)
 
 
-# What stands in the files.
+# Contents of the files.
 
 
 def files(conf):
@@ -82,7 +82,7 @@ def files(conf):
 
 
 def words(paths):
-    """(group, option) to the texts that the files give it; a later file comes later."""
+    """Maps (group, option) to the texts of the files; a later file comes later."""
     found = {}
     for path in paths:
         sections = {}
@@ -95,8 +95,8 @@ def words(paths):
 
 
 def known_options():
-    """(group, option) to the option, for ours, the libraries' and plug-ins'; old names of options
-    count."""
+    """Maps (group, option) to the option, for this package, libraries and plug-ins; includes old
+    names of options."""
     listed = [
         (group, loading.get_auth_plugin_conf_options(kind))
         for group in ASKING_KEYSTONE
@@ -117,7 +117,7 @@ def known_options():
 
 
 def values(given, known):
-    """Sections and options that nobody reads, and values that an option cannot have."""
+    """Sections and options that this release does not read, and values that are not valid."""
     groups = {group for group, _ in known}
     for group in sorted({group for group, _ in given} - groups):
         yield Finding(WARNING, f'[{group}]', 'no part of this release reads this section', IGNORE)
@@ -138,35 +138,35 @@ IGNORE = 'leave it out, or ignore this'
 
 
 def _value(where, option, text):
-    if '$' in text:  # it takes the value of another option, which is judged by itself
+    if '$' in text:  # it refers to another option, which is checked by itself
         return
     try:
         option.type(text)
     except (ValueError, TypeError) as error:
         default = '' if option.default is None else f'; the default is {option.default}'
-        advice = f'give it a value that it can have{default}'
-        yield Finding(ERROR, where, f'{text!r} is no value for it: {error}', advice)
+        advice = f'give it a valid value{default}'
+        yield Finding(ERROR, where, f'{text!r} is not valid: {error}', advice)
 
 
-# What the values come to.
+# Effects of the values.
 
 
 def filters(conf):
-    """Filters that nobody brings."""
+    """Filters that no package provides."""
     wanted = conf.filter_scheduler
     try:
         catalog.filters(wanted.enabled_filters, wanted.available_filters)
     except errors.UnknownRule as error:
         where = f'[filter_scheduler] {error.where.rpartition(".")[2]}'
         advice = (
-            'correct it or take it out; a filter of another package is also named in available_filters, by '
-            f'its dotted path, beside {ALL_FILTERS}'
+            'correct it or take it out; a filter of another package is also named in '
+            f'available_filters, by its dotted path, in addition to {ALL_FILTERS}'
         )
         yield Finding(ERROR, where, error.why, advice)
 
 
 def weighers(conf):
-    """Weighers that nobody brings."""
+    """Weighers that no package provides."""
     there = ', '.join(catalog.known('nova_sched.weighers'))
     for path in conf.filter_scheduler.weight_classes:
         try:
@@ -180,26 +180,26 @@ def weighers(conf):
 
 
 def bus(conf):
-    """An address of the message bus that cannot be one."""
-    where, conductors = '[DEFAULT] transport_url', 'give the address that the conductors have'
+    """An invalid address of the message bus."""
+    where, conductors = '[DEFAULT] transport_url', 'give the address that the conductors use'
     try:
         rpc.transport(conf).cleanup()
     except errors.BadConfig as error:
         yield Finding(ERROR, where, error.why, conductors)
         return
     if conf.transport_url == 'rabbit://':
-        problem = 'it is not set: a RabbitMQ on this machine, with the user guest, is taken'
+        problem = 'it is not set: the default is a RabbitMQ on this machine, with the user guest'
         yield Finding(WARNING, where, problem, conductors)
     elif conf.transport_url.startswith('fake:'):
-        problem = 'nothing outside of one process can be reached over it'
-        yield Finding(WARNING, where, problem, f'in trials leave it; else {conductors}')
+        problem = 'no other process can be reached over it'
+        yield Finding(WARNING, where, problem, f'for trials leave it; else {conductors}')
 
 
 def database(conf):
-    """A database that is not there, does not answer, or has another schema."""
+    """A database that does not exist, does not answer, or has another schema."""
     if conf.claims.store != 'sql':
         problem = 'claims and node facts end with the process, and no other scheduler sees them'
-        yield Finding(WARNING, '[claims] store', problem, 'in trials leave it; else make it sql')
+        yield Finding(WARNING, '[claims] store', problem, 'for trials leave it; else make it sql')
         return
     where, url = '[database] connection', conf.database.connection
     try:
@@ -210,13 +210,15 @@ def database(conf):
         engine = db_engine.create(url, Limits.of(conf.database_limits))
         found, needed = schema.version(engine), schema.head()
     except errors.BadConfig as error:
-        yield Finding(ERROR, where, error.why, 'correct the address, or install what it needs')
+        yield Finding(
+            ERROR, where, error.why, 'correct the address, or install the driver that it needs'
+        )
     except errors.StoreUnavailable as error:
         yield Finding(
             ERROR, where, str(error), 'start the database, or correct address, user and password'
         )
     else:
-        # The daemon brings a SQLite file up to date by itself.
+        # The daemon upgrades a SQLite file by itself.
         if found != needed and file is None:
             problem = f'the schema is {found or "empty"}, but this release needs {needed}'
             yield Finding(ERROR, where, problem, store.UPGRADE)
@@ -229,12 +231,12 @@ def _folder(where, folder):
         yield Finding(ERROR, where, f'there is no directory {folder}', advice)
     elif not os.access(folder, os.W_OK):
         problem = f'the directory {folder} cannot be written by the user that runs this check'
-        advice = 'see to it that the user that runs the scheduler can'
+        advice = 'give write access to the user that runs the scheduler'
         yield Finding(WARNING, where, problem, advice)
 
 
 def patience(conf):
-    """Hosts that would count as down between two of their own reports."""
+    """Hosts that would count as down between two of their reports."""
     each, after = conf.agent.report_interval, conf.service_down_time
     if each >= after:
         problem = f'agents report each {each} s, but a host counts as down after {after} s'
@@ -243,8 +245,8 @@ def patience(conf):
 
 
 def queues(conf):
-    """A broker, special things or a driver of jobs that cannot be."""
-    # Not above: what these import takes as long as all the rest.
+    """An invalid broker, special thing or driver of jobs."""
+    # Imported only here: these imports take as long as all the rest.
     from nova_sched import queue_service
     from nova_sched.cmd import agent_queues
     from nova_sched.queues.catalogue import Catalogue
@@ -263,9 +265,9 @@ def queues(conf):
 
 
 def quotas(conf):
-    """Limits of what nobody can have."""
+    """Limits of unknown resources."""
     for name in conf.quota.limits:
         if not quota.RESOURCE.fullmatch(name):
-            problem = f'{name} is no resource, so nothing is limited by that'
+            problem = f'{name} is no resource, so this limits nothing'
             advice = 'name `servers`, or `class:` and a resource class, such as class:VCPU'
             yield Finding(WARNING, '[quota] limits', problem, advice)

@@ -9,30 +9,30 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""`claim`: which consumer holds what on which host, and whether claims and recorded usage
-agree."""
+"""`claim`: the claims of consumers on hosts, and whether claims and recorded usage agree."""
 
 from nova_sched import errors
 from nova_sched.claims.upkeep import StillThere
 from nova_sched.cmd.manage import audit, cloud, rows, store, tables
 
 NOUN = 'claim'
-HELP = 'show, end and audit what the schedulers have claimed on hosts'
+HELP = 'show, end and audit the claims on hosts'
 
 
 def list_claims(args, conf):
     """List claims, oldest first
 
-    A claim is planned (a member of a group that is not created yet), pending (chosen, and on its
-    way to the host) or confirmed (the host has the instance). One that is not confirmed ends when
-    it expires.
+    A claim is planned (a member of a group that is not created yet), pending (the host was chosen,
+    and has not reported the instance) or confirmed (the host has the instance). A claim that is
+    not confirmed ends when it expires.
 
-    Keys with --format json: claim_uuid, consumer_uuid, host, node, node_uuid, state, move (what
-    brings the consumer here from another node: resize, migration, live-migration or evacuation;
-    null for none), resizing (while the size changes in place: old, new, and cells, devices,
-    providers of the new size), resources (amount by class), cells (of the host, with the CPUs,
-    memory and page size that the claim holds there), devices (PCI, by kind), providers (below the
-    node, with amounts), project_id, user_id, group_uuid, request_id, created_at, expires_at.
+    Keys with --format json: claim_uuid, consumer_uuid, host, node, node_uuid, state, move (the
+    move that brings the consumer here from another node: resize, migration, live-migration or
+    evacuation; null for none), resizing (while the size changes in place: old, new, and cells,
+    devices, providers of the new size), resources (amount by class), cells (of the host, with the
+    CPUs, memory and page size that the claim holds there), devices (PCI, by kind), providers
+    (below the node, with amounts), project_id, user_id, group_uuid, request_id, created_at,
+    expires_at.
     """
     known = cloud.read(conf)
     found = rows.claims(known, store.opened(conf).claims(args.consumer))
@@ -47,8 +47,9 @@ def list_claims(args, conf):
 def show(args, conf):
     """Show all about one claim, or about all claims of an instance
 
-    By the claim's own UUID, or by the instance's: one that moves has a claim on the host that it
-    leaves, and one where it goes. Waits for: what comes next, and who has to do it.
+    The UUID is that of the claim or of the instance. An instance that moves has a claim on its
+    source host and one on its destination. Waits for: the next step, and the component that has to
+    do it.
 
     Keys with --format json: for each claim those of 'claim list', and waits_for (null: for
     nothing), counted (the host reports its CPUs and devices as in use), image_properties.
@@ -67,9 +68,9 @@ def show(args, conf):
 def release(args, conf):
     """End the claims of an instance: on one host, or on all
 
-    For an instance that is not coming, or that is gone while nobody said so. A confirmed claim
-    needs --force, because its host still has the instance: as long as it does, its use counts as
-    foreign.
+    For an instance that will not be built, or that is gone without a message. A confirmed claim
+    needs --force, because its host still has the instance. As long as it does, the usage counts as
+    unclaimed usage.
 
     Keys with --format json: for each claim that has ended those of 'claim list'.
     """
@@ -82,7 +83,9 @@ def release(args, conf):
         ended = store.upkeep(conf).release(args.consumer, nodes, args.force)
     except StillThere as error:
         hosts = ', '.join(sorted(known.node(uuid).report.host for uuid in error.nodes))
-        why = f'the claim on {hosts} is confirmed: the host has the instance; --force ends it all the same'
+        why = (
+            f'the claim on {hosts} is confirmed: the host has the instance; --force ends it anyway'
+        )
         raise errors.InvalidRequest('claim release', why) from error
     if not ended:
         raise errors.ClaimNotFound(f'instance {args.consumer}{where}')
@@ -92,7 +95,7 @@ def release(args, conf):
     return 0
 
 
-# For people.
+# Text output.
 
 
 def columns(now_s):
@@ -108,14 +111,14 @@ def columns(now_s):
 
 
 def _place(row):
-    """The host, and its node where that has another name, as with bare metal."""
+    """The host, and its node if that has another name, as with bare metal."""
     if row['host'] is None:
         return 'gone'
     return row['host'] if row['node'] == row['host'] else f'{row["host"]} / {row["node"]}'
 
 
 def _state(row):
-    """The state, and what the claim is for if not for a new instance."""
+    """The state, and the purpose of the claim if that is not a new instance."""
     return ', '.join(filter(None, (row['state'], row['move'], row['resizing'] and 'resizing')))
 
 
@@ -155,7 +158,7 @@ def page(row, now_s):
 
 
 def _pieces(row):
-    """Lines for what is held of cells, devices and providers."""
+    """Lines for the cells, devices and providers of a claim."""
     for one in row['cells']:
         cpus = ', '.join(map(str, one['dedicated_cpus']))
         pages = f' in pages of {one["page_kb"]} KiB' if one['page_kb'] else ''

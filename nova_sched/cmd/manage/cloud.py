@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What the store knows of all hosts at one time, indexed for reading."""
+"""The store's facts about all hosts at one time, indexed for reading."""
 
 from nova_sched.claims import ServiceFacts
 from nova_sched.cmd.manage import store
@@ -28,8 +28,8 @@ def read(conf):
 
 
 class Cloud:
-    """Facts of a store, made once for one command. Times are seconds, moments seconds since the
-    epoch."""
+    """Facts of a store, read once for one command. Lengths of time are in seconds, moments in
+    seconds since the epoch."""
 
     def __init__(self, changes, now_s, down_time_s=60, default_zone='nova'):
         self.now_s = now_s
@@ -58,7 +58,7 @@ class Cloud:
         return self._by_uuid.get(uuid)
 
     def service(self, host):
-        """An operator's word on the host; the usual one if there is none."""
+        """An operator's settings of the host; the defaults if there are none."""
         return self._services.get(host) or ServiceFacts(host)
 
     def aggregates_of(self, host):
@@ -68,7 +68,7 @@ class Cloud:
         return sorted(zones(self.aggregates_of(host))) or [self._default_zone]
 
     def instances_of(self, host):
-        """UUIDs of the instances that the host's messages and reports tell."""
+        """UUIDs of the instances in the host's messages and reports."""
         reported = (facts.report.instances or () for facts in self.nodes_of(host))
         return sorted(frozenset(self._instances.get(host, ())).union(*reported))
 
@@ -80,12 +80,11 @@ class Cloud:
         )
 
     def disabled_by_node(self, host):
-        """Whether the host itself reports that it is switched off."""
+        """Whether the host itself reports that it is disabled."""
         return any(DISABLED_TRAIT in facts.report.traits for facts in self.nodes_of(host))
 
     def state(self, host):
-        """What keeps new servers from the host, the strongest reason first; `up` if nothing
-        does."""
+        """The strongest reason that keeps new servers from the host; `up` if there is none."""
         service, seen_s = self.service(host), self.seen_s(host)
         if service.forced_down:
             return FORCED_DOWN

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The command line: nouns, verbs, and what all of them share."""
+"""The command line: nouns, verbs, and their common options."""
 
 import argparse
 import importlib.metadata
@@ -34,24 +34,26 @@ from nova_sched.conf import CONF
 NOUNS = (db, host, claim, group, flavor, queue, quota, job, scheduler, explain, config)
 
 DESCRIPTION = """\
-Look after nova_sched: its database, its hosts, claims, groups, queues and decisions, and its configuration.
+Manage nova_sched: its database, its hosts, claims, groups, queues and decisions, and its
+configuration.
 
-Everything goes through the database of the configuration; neither a scheduler nor the message bus is asked.
-Only 'explain dry-run', 'explain why-not', 'explain capacity' and all of 'group' but 'group validate' ask a
-running scheduler, over the bus, and 'queue list' a manager of queues. What 'flavor' changes is told over the
-bus as well.
+Most verbs use only the database of the configuration; they call neither a scheduler nor the
+message bus. 'explain dry-run', 'explain why-not', 'explain capacity' and all of 'group' but
+'group validate' call a running scheduler, over the bus, and 'queue list' a manager of queues. The
+changes of 'flavor' are also sent over the bus.
 """
 EPILOG = """\
-Without --config-file, nova_sched.conf is looked for in ~/.nova_sched, ~, /etc/nova_sched and /etc, as by the
-daemons. The exit status is 0; 1 for what could not be done; 2 for a command line that makes no sense.
+Without --config-file, nova_sched.conf is searched for in ~/.nova_sched, ~, /etc/nova_sched and
+/etc, as by the daemons. The exit status is 0 for success, 1 for a failure, and 2 for an invalid
+command line.
 
-'nova-sched-manage NOUN --help' and 'nova-sched-manage NOUN VERB --help' tell more.
+See also 'nova-sched-manage NOUN --help' and 'nova-sched-manage NOUN VERB --help'.
 """
 
 
 def log(debug=False):
-    """Errors, or with ``debug`` everything, to standard error; the files of the daemons are left
-    alone."""
+    """Errors, or with ``debug`` everything, to standard error; the log files of the daemons are
+    not used."""
     level = logging.DEBUG if debug else logging.ERROR
     logging.basicConfig(
         level=level, stream=sys.stderr, format='%(levelname)s %(name)s: %(message)s'
@@ -59,7 +61,7 @@ def log(debug=False):
 
 
 def run(args):
-    """Do what a command line says. Returns the exit status; raises SchedError or cfg.Error."""
+    """Run a command line. Returns the exit status; raises SchedError or cfg.Error."""
     files = [word for pair in (*args.config, *args.more_config) for word in pair]
     CONF(files, project='nova_sched')
     return args.verb(args, CONF)
@@ -77,7 +79,7 @@ def parser():
     top.add_argument(
         '--version', action='version', version=importlib.metadata.version('nova-sched')
     )
-    top.add_argument('--debug', action='store_true', help='tell on standard error what happens')
+    top.add_argument('--debug', action='store_true', help='log to standard error')
     _add_config(top, 'config')
     nouns = top.add_subparsers(title='nouns', metavar='NOUN', required=True)
     for module in NOUNS:
@@ -113,8 +115,7 @@ def _add_verb(verbs, verb):
 
 
 def _add_config(parser, dest):
-    """The options that name configuration files, in the order in which they stand; anywhere on the
-    line."""
+    """The options that name configuration files, in their order; anywhere on the command line."""
     for flag, what, help_ in (
         ('--config-file', 'FILE', 'file'),
         ('--config-dir', 'DIR', 'directory (its *.conf files)'),

@@ -9,23 +9,23 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""`config`: everything that is wrong with a configuration, at once."""
+"""`config`: all problems of a configuration, at once."""
 
 import dataclasses
 
 from nova_sched.cmd.manage import checks, tables
 
 NOUN = 'config'
-HELP = 'say what is wrong with a configuration'
+HELP = 'check a configuration'
 
 
 def check(args, conf):
-    """Say everything that is wrong with the configuration, and what to change
+    """Report all problems of the configuration, with advice
 
-    Looked at: the values of all options in the files, words that are no options, filters and
-    weighers, the message bus's address (it is not called), the database (it is asked for its
-    schema), the broker, special things, driver and limits of queues. Nothing is changed. The exit
-    status is 1 if anything is an error; a warning alone is none.
+    The check covers: the values of all options in the files, unknown options, filters and
+    weighers, the message bus's address (it is not called), the database (its schema is read), the
+    broker, special things, driver and limits of queues. Nothing is changed. The exit status is 1
+    if anything is an error; a warning alone is none.
 
     Keys with --format json: ok, files, findings (severity: error or warning, where, problem,
     advice).
@@ -42,7 +42,7 @@ def check(args, conf):
 
 
 def page(files, findings):
-    """The findings for people."""
+    """The findings as text."""
     lines = [f'Read: {", ".join(files) or "no file, all options have their defaults"}']
     for one in findings:
         lines += [
@@ -57,7 +57,7 @@ def page(files, findings):
 
 
 def _none(parser):
-    """The verb takes no arguments of its own."""
+    """The verb takes no additional arguments."""
 
 
 VERBS = (('check', check, _none),)

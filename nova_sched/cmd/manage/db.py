@@ -17,15 +17,15 @@ from nova_sched.db import engine as db_engine
 from nova_sched.db.limits import Limits
 
 NOUN = 'db'
-HELP = 'bring the database to the schema that this release needs'
+HELP = 'upgrade the database to the schema of this release'
 
 
 def upgrade(args, conf):
-    """Bring the database to the newest schema
+    """Upgrade the database to the newest schema
 
-    Makes the tables in an empty database, and the file of a SQLite database that is not there yet.
-    A database that is up to date is left as it is. The schedulers need not be stopped, unless a
-    release note says so.
+    Makes the tables in an empty database, and the file of a SQLite database that does not exist
+    yet. A database that is up to date stays unchanged. The schedulers need not be stopped, unless
+    a release note says so.
 
     Keys with --format json: database, before, version.
     """
@@ -47,7 +47,7 @@ def upgrade(args, conf):
 
 
 def version(args, conf):
-    """Tell the schema of the database, and the one that this release needs
+    """Show the schema of the database, and the one that this release needs
 
     Keys with --format json: database, version (null for an empty database), needed.
     """
@@ -66,7 +66,7 @@ def version(args, conf):
 
 
 def _none(parser):
-    """Neither verb takes arguments of its own."""
+    """Neither verb takes additional arguments."""
 
 
 VERBS = (('upgrade', upgrade, _none), ('version', version, _none))

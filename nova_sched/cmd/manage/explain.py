@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""`explain`: why a request found no host, or this one, and what another request would find."""
+"""`explain`: why a request was refused or placed where it is, and the outcome of a possible
+request."""
 
 from nova_sched import errors
 from nova_sched.cmd.manage import accounts, asking, specs, store, tables
@@ -17,17 +18,17 @@ from nova_sched.db.decision_log import SqlDecisionLog
 from nova_sched.rpc import client
 
 NOUN = 'explain'
-HELP = 'say why a request found no host, or where the next one would go'
+HELP = 'explain why a request found no host, or where the next one would go'
 
 
 def dry_run(args, conf):
-    """Ask a running scheduler to decide a request without claiming anything
+    """Decide a request on a running scheduler without claiming anything
 
-    What is asked for is put together from the options, or read from a file with --spec. NUMA cells
-    and PCI devices are Nova's API's to work out: only a spec from a file has them.
+    The request is built from the options, or read from a file with --spec. NUMA cells and PCI
+    devices are computed by Nova's API: only a spec from a file has them.
 
-    The tables tell for each filter how many hosts it saw and left, and why it removed the others;
-    for the chosen host and its alternates what each weigher gave them.
+    The tables show for each filter how many hosts it saw and left, and why it removed hosts. For
+    the chosen host and its alternates they show the weight by each weigher.
 
     Keys with --format json: outcome (placed or refused), reason, hosts, instances, found, filters
     (filter, seen, left, why, removed, nearest, nearest_why), placed (instance_uuid, host, node,
@@ -40,10 +41,10 @@ def dry_run(args, conf):
 
 
 def why_not(args, conf):
-    """Ask a running scheduler what each of its rules says of one host
+    """Show the verdict of each rule of a running scheduler on one host
 
-    Every rule is asked, even after one that refuses. A host that passes all of them is compared
-    with the best one.
+    Every rule is evaluated, even after one that refuses. A host that passes all of them is
+    compared with the best one.
 
     Keys with --format json: host, service (disabled, disabled_reason, forced_down, seen_s), nodes
     (node, passes, rules (rule, verdict: passes, refuses, not asked or fails, why); and of a node
@@ -56,13 +57,13 @@ def why_not(args, conf):
 
 
 def capacity(args, conf):
-    """Ask a running scheduler how many more servers like this one fit
+    """Show how many more servers like this one fit, from a running scheduler
 
     Counted as if they came one after the other and nothing else changed. A host in several zones
-    or aggregates counts in each. Rules that open each host by itself, such as plug-ins that were
-    written for Nova, are asked about the first server only.
+    or aggregates counts in each. Rules that evaluate each host separately, such as plug-ins that
+    were written for Nova, are evaluated for the first server only.
 
-    Keys with --format json: total, at_least (true if that is only what could be counted in time),
+    Keys with --format json: total, at_least (true if the count was stopped by its time limit),
     hosts, zones (name to number), aggregates (id, name, total).
     """
     spec = specs.spec(args)
@@ -72,10 +73,10 @@ def capacity(args, conf):
 
 
 def show(args, conf):
-    """Show what became of a request, and why
+    """Show the outcome of a request, and the reasons
 
-    Read from the database: refusals are kept there for [explain] retention seconds, of the other
-    decisions the share [explain] sample. A request id stands in each line of the log, and in the
+    Read from the database. It keeps refusals for [explain] retention seconds, and of the other
+    decisions the share [explain] sample. The request id is in each line of the log, and in the
     answer of Nova's API as X-Openstack-Request-Id.
 
     Keys with --format json: of each decision about the request request_id, time, asked (instances,

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""`flavor`: what servers may be made of, each of which is a queue."""
+"""`flavor`: the flavors of servers, each of which is a queue."""
 
 import sys
 import time
@@ -22,16 +22,16 @@ from nova_sched.queues.flavors import checked
 from nova_sched.rpc.queue_news import Announcer
 
 NOUN = 'flavor'
-HELP = 'say which flavors there are: each is a queue of jobs'
+HELP = 'manage flavors: each is a queue of jobs'
 
-TELL_S = 3  # for which the bus is waited for: who is not told looks by itself
+TELL_S = 3  # seconds to wait for the bus: a process that gets no message polls by itself
 
 
 def create(args, conf):
-    """Add a flavor, and with it its queues
+    """Add a flavor and its queues
 
-    One that is there already and is equal stays as it is. The managers of queues are told over the
-    bus, and look by themselves each minute; no daemon has to be started anew.
+    An equal flavor that exists already stays unchanged. The managers of queues get a message over
+    the bus, and poll the database each minute. No daemon has to be restarted.
 
     Keys with --format json: those of 'flavor list'.
     """
@@ -49,10 +49,10 @@ def create(args, conf):
 
 
 def delete(args, conf):
-    """Take a flavor away
+    """Remove a flavor
 
-    Its queues end, and the jobs that wait there go to the scheduler: none is lost. Servers that
-    were made of it stay.
+    Its queues end, and the jobs that wait there go to the scheduler: none is lost. Servers of this
+    flavor stay.
 
     Keys with --format json: deleted (the name).
     """
@@ -76,10 +76,10 @@ def list_flavors(args, conf):
 
 
 def show(args, conf):
-    """Show a flavor, and its queues: one for itself, and one with each of [queues] specials
+    """Show a flavor and its queues: one for itself, and one with each of [queues] specials
 
-    A flavor that asks for NUMA cells has no queues, and none has one with a special thing that it
-    asks for or rules out by itself: such servers are placed by the scheduler.
+    A flavor that asks for NUMA cells has no queues. A flavor has no queue with a special thing
+    that it asks for or rules out by itself. The scheduler places such servers.
 
     Keys with --format json: those of 'flavor list', and queues (their names).
     """
@@ -98,18 +98,21 @@ def _of_name(flavors, name):
 
 
 def _tell(args, conf, flavors):
-    """Let everybody know that the list has changed, if the bus is there."""
+    """Send a message that the list has changed, if the bus can be reached."""
     version, _ = flavors.list()
     try:
         asking.ask(
             args, conf, lambda bus, timeout_s: Announcer(bus), lambda all_: all_.tell(version)
         )
-    except Exception as error:  # noqa: BLE001, the bus's driver has errors of its own
+    except Exception as error:  # noqa: BLE001, each driver of the bus has other errors
         why = str(error) or type(error).__name__
-        print(f'nova-sched-manage: it is done, and seen within a minute: {why}', file=sys.stderr)
+        print(
+            f'nova-sched-manage: the change is stored, and takes effect within a minute: {why}',
+            file=sys.stderr,
+        )
 
 
-# For people.
+# Text output.
 
 
 def row(flavor):
@@ -181,7 +184,7 @@ def _create_arguments(parser):
 
 
 def _none(parser):
-    """The verb takes no arguments of its own."""
+    """The verb takes no additional arguments."""
 
 
 VERBS = (

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""`group`: whole groups of servers, planned together before the first one exists."""
+"""`group`: groups of servers, planned together before the first one exists."""
 
 import contextlib
 import sys
@@ -27,11 +27,11 @@ from nova_sched.groups.topology import Topology
 from nova_sched.rpc import client
 
 NOUN = 'group'
-HELP = 'plan whole groups of servers, and look after them'
+HELP = 'plan and manage groups of servers'
 
 
 class BadFile(errors.InvalidRequest):
-    """A file that the command line names is not there, or holds something else."""
+    """A file on the command line does not exist, or has other contents."""
 
     message = '{where}: {why}'
 
@@ -39,13 +39,12 @@ class BadFile(errors.InvalidRequest):
 def create(args, conf):
     """Plan all members of a template together, and hold their places
 
-    All or nothing: a group that cannot be placed as a whole is refused with the reason, and the
-    exit status is 1. The servers are created afterwards by Nova's usual calls, with two scheduler
-    hints: top_group, the UUID of the group, and member, the path of the member. With --dry-run
-    nothing is held.
+    A group that cannot be placed as a whole is refused with the reason, and the exit status is 1.
+    The servers are created afterwards by Nova's usual calls, with two scheduler hints: top_group,
+    the UUID of the group, and member, the path of the member. With --dry-run nothing is held.
 
     Keys with --format json: those of 'group show'; of a group that is refused: refused (the
-    reason), details (what was found out; null for nothing).
+    reason), details (null for nothing).
     """
     given, context = _description(args), RequestContext(overwrite=False, **_owner(args))
     return _told(
@@ -59,11 +58,11 @@ def create(args, conf):
 
 
 def update(args, conf):
-    """Give a group another template as a whole
+    """Replace the whole template of a group
 
-    Members that are there stay where they are, unless a required policy forces a move: the answer
-    lists each move that is needed, and why. With --generation the group is left alone if somebody
-    else has changed it since. With --dry-run nothing is changed.
+    Members that are built stay where they are, unless a required policy forces a move: the answer
+    lists each move that is needed, and why. With --generation the group stays unchanged if another
+    request has changed it since. With --dry-run nothing is changed.
 
     Keys with --format json: those of 'group create'.
     """
@@ -87,7 +86,7 @@ def show(args, conf):
     """Show a group with its members and where they are
 
     A member is planned (its place is held), pending (its server is being built), confirmed (its
-    server is there), or unplaced (nothing is held for it any more).
+    server is built), or unplaced (nothing is held for it any more).
 
     Keys with --format json: uuid, name, project_id, user_id, status (planned, building, built,
     incomplete, deleting), generation (of its template; from 1), serial (of its template and
@@ -114,10 +113,10 @@ def list_groups(args, conf):
 
 
 def plan(args, conf):
-    """Draw where the members of a group are, or are to be: as a tree of domains
+    """Draw the actual or planned places of a group's members, as a tree of domains
 
-    With --replan, members that have no good place any more (planned for too long ago, or on a host
-    that is gone) are given one first, beside the members that are built.
+    With --replan, members without a good place (the plan expired, or the host is gone) are placed
+    first, in addition to the members that are built.
 
     Keys with --format json: those of 'group create'.
     """
@@ -144,10 +143,10 @@ def renew(args, conf):
 
 
 def delete(args, conf):
-    """End what is planned of a group, and forget it
+    """End the planned claims of a group, and delete it
 
-    Servers that were created for it stay, and hold what they have until they go. With --dry-run
-    the group is shown as it would be left.
+    Servers that were created for it stay, and keep their resources until they are deleted. With
+    --dry-run the group is shown as it would be left.
 
     Keys with --format json: deleted (the UUID); with --dry-run those of 'group show'.
     """
@@ -165,10 +164,10 @@ def delete(args, conf):
 
 
 def topology(args, conf):
-    """Show the levels of failure domains, and which nodes do not tell theirs
+    """Show the levels of failure domains, and the nodes that do not report theirs
 
-    A node without a domain at a level is one of its own there, with those of its domain at the
-    level below.
+    A node without a domain at a level shares one there with the nodes of its domain at the level
+    below.
 
     Keys with --format json: domains (number by level, from narrow to wide), warnings.
     """
@@ -178,17 +177,17 @@ def topology(args, conf):
 
 
 def validate(args, conf):
-    """Say what a template comes to, or where it makes no sense
+    """Check a template, and list its members and policies
 
-    Asks nobody: neither a scheduler, nor the bus, nor a database. Of the configuration it reads
+    Calls neither a scheduler, nor the bus, nor a database. From the configuration it reads
     [topology], [groups] flavors, max_members and solver, and [pci] alias. The exit status is 1 for
-    a template that makes no sense, with a member that Nova would refuse to create, or with
-    required policies that contradict each other whatever cluster there is.
+    a template that is not valid, with a member that Nova would refuse to create, or with required
+    policies that contradict each other on any cluster.
 
     Keys with --format json: ok, error (where, line, column, why; null for none), members (path,
     flavor, vcpus, memory_mb, disk_gb, availability_zone), policies (name, kind, level, members,
-    others, weight (null: required), most, min_domains, max_skew), warnings, contradiction (in
-    words; null: none was found).
+    others, weight (null: required), most, min_domains, max_skew), warnings, contradiction (text;
+    null: none was found).
     """
     given, topology = _description(args), Topology(conf.topology.levels, conf.topology.orders)
     try:
@@ -230,11 +229,11 @@ def _read(conf, levels, flavors, **given):
     return found
 
 
-# Questions and answers.
+# Calls to the scheduler.
 
 
 def _told(args, conf, question, page):
-    """Ask a scheduler, and show the group, or why it cannot be. Returns the exit status."""
+    """Call a scheduler, and show the group or the refusal. Returns the exit status."""
     try:
         found = asking.ask(args, conf, client.GroupsClient, question)
     except errors.GroupRefused as refused:
@@ -266,7 +265,7 @@ def _owner(args):
 
 
 def _description(args):
-    """What is read from files and options: the arguments of `create` that describe the members."""
+    """The arguments of `create` that describe the members, from files and options."""
     parameters = {**(_mapping(args.parameters) or {}), **dict(args.parameter)}
     return {
         'template': _text(args.file),
@@ -277,7 +276,7 @@ def _description(args):
 
 
 def _text(path):
-    """What stands in a file; - is standard input. Raises BadFile."""
+    """The contents of a file; - is standard input. Raises BadFile."""
     try:
         if path == '-':
             return sys.stdin.read()
@@ -317,7 +316,7 @@ def _ttl_option(parser, help_='how long to hold the places of members that are n
 
 def _trial_option(parser):
     parser.add_argument(
-        '--dry-run', action='store_true', help='change nothing, and show what would be'
+        '--dry-run', action='store_true', help='change nothing, and show the result'
     )
 
 
@@ -348,9 +347,9 @@ def _description_arguments(parser):
 
 def _create_arguments(parser):
     _description_arguments(parser)
-    parser.add_argument('--name', metavar='NAME', help='what to call the group')
-    _project_option(parser, 'whose group it is to be')
-    parser.add_argument('--user', metavar='ID', help='who creates it')
+    parser.add_argument('--name', metavar='NAME', help='name of the group')
+    _project_option(parser, 'project of the group')
+    parser.add_argument('--user', metavar='ID', help='user that creates the group')
     _ttl_option(parser)
     _trial_option(parser)
     asking.add_timeout(parser)
@@ -376,14 +375,14 @@ def _list_arguments(parser):
     _project_option(parser, 'only groups of this project')
     parser.add_argument('--name', metavar='NAME', help='only groups of this name')
     parser.add_argument('--marker', metavar='UUID', help='only groups after this one')
-    parser.add_argument('--limit', metavar='N', type=int, help='at most so many')
+    parser.add_argument('--limit', metavar='N', type=int, help='maximum number')
     asking.add_timeout(parser)
 
 
 def _plan_arguments(parser):
     _show_arguments(parser)
     parser.add_argument(
-        '--replan', action='store_true', help='first give places to members that have none'
+        '--replan', action='store_true', help='first place the members that have no place'
     )
     _trial_option(parser)
 

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Top groups as text: what there is of each, and its members as a tree of domains."""
+"""Groups as text: the facts of each group, and its members as a tree of domains."""
 
 import io
 import operator
@@ -25,7 +25,7 @@ HOST = 'host'
 
 
 def plain(group):
-    """A TopGroup as keys and values: all that it tells, times as ISO 8601."""
+    """All fields of a TopGroup as keys and values; times as ISO 8601."""
     return {name: _plain(getattr(group, name)) for name in group.fields if name in group}
 
 
@@ -38,7 +38,7 @@ def _plain(value):
 
 
 def listing(groups):
-    """One line for each."""
+    """One line for each group."""
     now_s = time.time()
     return tables.table(
         {
@@ -71,7 +71,7 @@ MOVES = {
 
 
 def _place(row):
-    """The host, and its node where that has another name."""
+    """The host, and its node if that has another name."""
     if row['host'] is None:
         return '-'
     return (
@@ -108,7 +108,7 @@ def _head(row):
 def _status(row, now_s):
     words = [row['status'], f'generation {row["generation"]}', f'serial {row["serial"]}']
     if row['dry_run']:
-        return ', '.join(['a trial, nothing is changed', *words])
+        return ', '.join(['a dry run, nothing is changed', *words])
     if row['created_at']:
         words.append(f'made {tables.age(row["created_at"], now_s)}')
     if any(member['state'] == 'planned' for member in row['members']):
@@ -138,7 +138,7 @@ def _warned(warnings):
 
 
 def _drawn(members, below_of):
-    """The lines of the tree, and of members that are nowhere."""
+    """The lines of the tree, and of members without a place."""
     placed = [member for member in members if member['host'] is not None]
     nested, beside = levels(placed, below_of)
     root: dict = {}
@@ -146,7 +146,7 @@ def _drawn(members, below_of):
         below = root
         for level in nested:
             name = member['domains'][level]
-            # A domain that is a single one of the level below has nothing to tell.
+            # A domain with the name of its only domain of the level below adds no information.
             below = (
                 below if _is_alone(member, level, nested) else below.setdefault((level, name), {})
             )
@@ -160,11 +160,12 @@ def _drawn(members, below_of):
 
 
 def levels(members, below):
-    """Names of levels above the host: those that nest in each other, widest first, and the others.
+    """Names of levels above the host: those that nest in each other, widest first, and the
+    remaining levels.
 
-    Those that nest are the longest chain, of equal ones the first. ``below`` is the next narrower
-    of each level that is known: few members may lie as if levels nested that are beside each
-    other.
+    The nested levels are the longest chain; of equal chains the first. ``below`` maps each known
+    level to the next narrower one. It is needed because the domains of few members may seem nested
+    at levels that do not nest.
     """
     names = [level for level in (members[0]['domains'] if members else {}) if level != HOST]
     chains: dict[str, list[str]] = {}  # the longest that ends with each level, widest first
@@ -180,7 +181,7 @@ def levels(members, below):
 
 
 def _may_lie_in(narrow, wide, below):
-    """Whether a level is below another; of levels that are not known nobody knows."""
+    """Whether a level is below another; True for levels that are not known."""
     if narrow not in below or wide not in below:
         return True
     while wide not in (narrow, HOST):
@@ -197,7 +198,7 @@ def _do_lie_in(narrow, wide, members):
 
 
 def _is_alone(member, level, nested):
-    """Whether a domain has its name from the one below, for its hosts tell none."""
+    """Whether a domain has its name from the one below, because its hosts report none."""
     narrower = [*nested, HOST][nested.index(level) + 1]
     return member['domains'][level] == member['domains'].get(narrower, member['host'])
 
@@ -224,11 +225,11 @@ def _rendered(made):
     return [line.rstrip() for line in console.file.getvalue().splitlines()]
 
 
-# Templates, and what is wrong.
+# Templates, and their errors.
 
 
 def validated(found):
-    """What a template comes to."""
+    """The account of a template."""
     columns = {
         'Member': lambda row: row['path'],
         'Flavor': lambda row: row['flavor'] or 'inline',
@@ -248,7 +249,10 @@ def validated(found):
         ),
     }
     number = len(found['policies'])
-    counts = f'{tables.count(len(found["members"]), "member")}, {number} polic{"y" if number == 1 else "ies"}.'
+    counts = (
+        f'{tables.count(len(found["members"]), "member")}, {number} '
+        f'polic{"y" if number == 1 else "ies"}.'
+    )
     lines = [tables.table(columns, found['members'])]
     lines += ['', tables.table(policies, found['policies'])] if found['policies'] else []
     lines += _warned(found['warnings'])
@@ -261,7 +265,7 @@ def validated(found):
 
 
 def _sides(row):
-    """How many members a policy is about."""
+    """The number of members in a policy."""
     return (
         f'{len(row["members"])} to {len(row["others"])}'
         if row['others']
@@ -279,8 +283,8 @@ def _limits(row):
 
 
 def mistake(path, where, line, column, why):
-    """Where a template makes no sense, as compilers say it: `shop.yaml:7:12: resources.web:
-    why`."""
+    """The place of an error in a template, in the format of compilers: `shop.yaml:7:12:
+    resources.web: why`."""
     place = ''.join(f'{number}:' for number in (line, column) if number is not None)
     return f'{path}:{place} {where}: {why}'
 
@@ -291,6 +295,6 @@ def refusal(refused):
 
 
 def topology(found):
-    """The levels with their numbers of domains, and what the operator should know of them."""
+    """The levels with their numbers of domains, and warnings for the operator."""
     columns = {'Level': operator.itemgetter(0), 'Domains': operator.itemgetter(1)}
     return '\n'.join([tables.table(columns, found['domains'].items()), *found['warnings']])

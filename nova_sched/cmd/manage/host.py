@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""`host`: what the schedulers know of compute hosts, and an operator's word on them."""
+"""`host`: compute hosts as the schedulers know them, and an operator's settings of them."""
 
 import dataclasses
 import textwrap
@@ -23,14 +23,14 @@ HELP = 'show compute hosts, and take them out of service or back into it'
 
 
 def list_hosts(args, conf):
-    """List compute nodes: their state, what they have and what is used
+    """List compute nodes: their state, resources and usage
 
     A host has one node, unless it manages bare metal. Columns:
 
       State      up; down (no sign of life for service_down_time seconds); disabled; forced down
       Seen       time since the last report or other sign of life
-      vCPU, ...  used / capacity (total x allocation ratio); used is claims and unclaimed usage, capacity leaves
-                 out what is reserved
+      vCPU, ...  used / capacity (total x allocation ratio); used is claims and unclaimed usage,
+                 capacity does not include the reserved amount
       Claims     claims on the node, and in brackets those that it has not confirmed yet
 
     Keys with --format json: host, node, node_uuid, cell_uuid, zones, state, disabled_reason,
@@ -44,10 +44,10 @@ def list_hosts(args, conf):
 
 
 def show(args, conf):
-    """Show all that is known of one host
+    """Show all facts about one host
 
-    Its service, zones and aggregates; for each node the inventories, what claims and unclaimed
-    usage take of them, traits and instances; the claims one by one.
+    Its service, zones and aggregates; for each node the inventories, their usage by claims and
+    unclaimed usage, traits and instances; the claims one by one.
 
     Keys with --format json: host, state, last_seen, zones, service (disabled, disabled_reason,
     forced_down), aggregates (id, uuid, name, metadata), instances, nodes (as in 'host list', and
@@ -64,8 +64,8 @@ def show(args, conf):
 def disable(args, conf):
     """Take hosts out of service: they get no new servers
 
-    What runs there stays. Running schedulers see it at their next look at the database, that is
-    within [claims] refresh_interval seconds.
+    Servers on the hosts stay. Running schedulers see it at their next poll of the database, that
+    is within [claims] refresh_interval seconds.
 
     Keys with --format json: host, disabled, disabled_reason, forced_down.
     """
@@ -105,7 +105,7 @@ def _check(known, hosts):
 
 
 def sentence(service, disabled_by_node):
-    """What an operator's word on a host comes to."""
+    """The result of an operator's change to a host."""
     if service.disabled:
         reason = f': {service.disabled_reason}' if service.disabled_reason else ''
         return f'Host {service.host} is disabled{reason}.'
@@ -116,7 +116,7 @@ def sentence(service, disabled_by_node):
     return f'Host {service.host} is enabled.'
 
 
-# For people.
+# Text output.
 
 
 def columns(now_s):
@@ -147,14 +147,14 @@ def _claims(states):
 
 
 def page(found, now_s):
-    """A host as text: its own lines, then for each node lines and inventories, then the claims."""
+    """A host as text: its lines, then for each node lines and inventories, then the claims."""
     lines = [
         f'Host        {found["host"]}',
         f'State       {found["state"]}, last seen {tables.age(found["last_seen"], now_s)}',
         f'Service     {_word(found["service"])}',
         f'Zones       {", ".join(found["zones"])}',
         f'Aggregates  {"; ".join(map(_aggregate, found["aggregates"])) or "none"}',
-        _words('Instances', found['instances'], 'none told'),
+        _words('Instances', found['instances'], 'none reported'),
     ]
     for node in found['nodes']:
         lines += ['', *_node_lines(node), tables.table(INVENTORY, list(node['resources'].items()))]
@@ -187,11 +187,14 @@ def _node_lines(node):
     return [
         f'Node        {node["node"]}',
         f'UUID        {node["node_uuid"]}, generation {node["generation"]}',
-        f'Cell        {node["cell_uuid"] or "not told"}',
-        f'Hypervisor  {node["hypervisor_type"] or "not told"}{version}',
-        f'Address     {node["host_ip"] or "not told"}',
+        f'Cell        {node["cell_uuid"] or "not reported"}',
+        f'Hypervisor  {node["hypervisor_type"] or "not reported"}{version}',
+        f'Address     {node["host_ip"] or "not reported"}',
         _words('Traits', node['traits'], 'none'),
-        f'Foreign     {tables.count(node["foreign_instances"], "instance")} that no claim explains',
+        (
+            f'Foreign     {tables.count(node["foreign_instances"], "instance")} that no '
+            'claim explains'
+        ),
     ]
 
 
@@ -231,7 +234,7 @@ def _enable_arguments(parser):
 
 def _disable_arguments(parser):
     _enable_arguments(parser)
-    parser.add_argument('--reason', metavar='TEXT', help='why, for whoever looks at the host')
+    parser.add_argument('--reason', metavar='TEXT', help='reason, shown with the host')
 
 
 VERBS = (

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""`job`: what was sent to compute nodes through queues, and what became of it."""
+"""`job`: the jobs that were sent to compute nodes through queues, and their results."""
 
 import time
 
@@ -18,7 +18,7 @@ from nova_sched.cmd.manage import store, tables
 from nova_sched.db.ledger import STATES, SqlLedger
 
 NOUN = 'job'
-HELP = 'show the jobs that go through queues, and what became of them'
+HELP = 'show the jobs that go through queues, and their results'
 
 MOST = 1000
 
@@ -26,8 +26,8 @@ MOST = 1000
 def list_jobs(args, conf):
     """List jobs, oldest first
 
-    A job is queued until a compute node or the scheduler has said what became of it: done, failed;
-    a create that is not wanted any more is cancelled. One that has ended is listed for [queues]
+    A job is queued until a compute node or the scheduler has reported its result: done, failed. A
+    create that is not wanted any more is cancelled. A job that has ended is listed for [queues]
     job_retention seconds.
 
     Keys with --format json: job_uuid, kind (create, delete, resize, migrate), instance_uuid,
@@ -60,8 +60,8 @@ def show(args, conf):
 
 
 def row(entry):
-    """A job as its keys and values. Its message is not among them: it may hold what is nobody's
-    business."""
+    """A job as its keys and values. Its message is not included, because it may hold confidential
+    data."""
     return {
         'job_uuid': entry.uuid,
         'kind': entry.kind,
@@ -109,7 +109,7 @@ def _count(text):
     return int(text)
 
 
-_count.__name__ = 'number from 1'  # what argparse says is wrong
+_count.__name__ = 'number from 1'  # argparse adds this text to its error
 
 
 def _list_arguments(parser):
@@ -118,7 +118,7 @@ def _list_arguments(parser):
     parser.add_argument('--instance', metavar='UUID', help='only jobs for this instance')
     parser.add_argument('--marker', metavar='UUID', help='only jobs after this one')
     parser.add_argument(
-        '--limit', metavar='N', type=_count, default=MOST, help=f'at most so many ({MOST})'
+        '--limit', metavar='N', type=_count, default=MOST, help=f'maximum number ({MOST})'
     )
 
 

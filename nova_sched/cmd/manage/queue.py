@@ -9,13 +9,13 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""`queue`: the queues on the broker, and what waits there."""
+"""`queue`: the queues on the broker, and their waiting jobs."""
 
 from nova_sched.cmd.manage import asking, tables
 from nova_sched.rpc.client import QueuesClient
 
 NOUN = 'queue'
-HELP = 'show the queues, and what waits there'
+HELP = 'show the queues and their waiting jobs'
 
 PAGE = 500  # queues in one answer: a manager asks the broker for each
 
@@ -23,8 +23,8 @@ PAGE = 500  # queues in one answer: a manager asks the broker for each
 def list_queues(args, conf):
     """List queues: those of fallback and of results, then those of flavors
 
-    A running manager of queues is asked, over the bus; queues of hosts are not among them. One
-    with jobs and without workers is what a full cloud looks like.
+    Calls a running manager of queues, over the bus; queues of hosts are not included. In a full
+    cloud a queue has jobs and no workers.
 
     Keys with --format json: name (the flavor, and behind a + the special thing), queue (its name
     on the broker), ready (jobs that wait), consumers (workers that take from it; of the first two,

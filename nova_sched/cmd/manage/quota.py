@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""`quota`: what projects may have, and what they have."""
+"""`quota`: limits and usage of projects."""
 
 import re
 
@@ -20,7 +20,7 @@ from nova_sched.db.ledger import SqlLedger
 from nova_sched.queues.limits import limits
 
 NOUN = 'quota'
-HELP = 'show and set what projects may have'
+HELP = 'show and set the limits of projects'
 
 NO_LIMIT = -1
 RESOURCE = re.compile(r'servers|class:[A-Z0-9_]{1,249}')
@@ -28,20 +28,20 @@ LARGEST = 2**62
 
 
 def show(args, conf):
-    """Show what a project has, and what it may have
+    """Show the usage and the limits of a project
 
-    Limits are those of the table, else of [quota] limits; with [quota] driver = keystone those of
-    Keystone, where nobody may have what is not registered.
+    Limits are those of the table, else of [quota] limits. With [quota] driver = keystone they are
+    those of Keystone, and a resource that is not registered has the limit 0.
 
     Keys with --format json: for each resource project_id, resource (servers, or class: and a
-    resource class), used, limit (null: none), own (what was set here for the project; null:
+    resource class), used, limit (null: none), own (the value set here for the project; null:
     nothing, -1: no limit).
     """
     return _show(args, conf, [args.project])
 
 
 def list_projects(args, conf):
-    """List what all projects have and may have: those that have something, or limits of their own
+    """List the usage and the limits of all projects that have usage, or limits in the table
 
     Keys with --format json: those of 'quota show'.
     """
@@ -49,15 +49,16 @@ def list_projects(args, conf):
 
 
 def set_limit(args, conf):
-    """Set what a project may have of a resource
+    """Set the limit of a project for a resource
 
-    Schedulers and managers see it within a few seconds. A limit below what the project has takes
-    nothing away: it gets no more. Only with [quota] driver = table: Keystone has its own commands.
+    Schedulers and managers see it within a few seconds. A limit below the present usage does not
+    remove anything, but the project gets no more. Only with [quota] driver = table: Keystone has
+    separate commands.
 
     Keys with --format json: those of 'quota show', for that resource.
     """
     if conf.quota.driver != quota.TABLE:
-        why = f'it is {conf.quota.driver}: nobody would look at what is set here'
+        why = f'it is {conf.quota.driver}: limits that are set here would not be read'
         raise errors.BadConfig('[quota] driver', why)
     ledger = SqlLedger(store.ready(conf))
     ledger.set_limit(args.project, args.resource, args.limit)
@@ -77,7 +78,8 @@ def _show(args, conf, projects):
 
 
 def rows(ledger, limits_of, project, besides=()):
-    """A row for each resource that a project has, may have, or that is named besides."""
+    """A row for each resource that the project uses, that has a limit, or that is named in
+    ``besides``."""
     used, own, most = ledger.usage(project), ledger.limits(project), limits_of(project)
     return [
         {
@@ -97,7 +99,7 @@ def _limit(number):
     return None if number < 0 else number
 
 
-# For people.
+# Text output.
 
 COLUMNS = {
     'Project': lambda row: row['project_id'],
@@ -113,10 +115,13 @@ def _word(limit):
 
 
 def sentence(row):
-    """What a limit comes to."""
+    """The result of a change of a limit."""
     whose = 'as by default' if row['own'] is None else 'of its own'
     limit = 'no limit' if row['limit'] is None else f'the limit {row["limit"]}'
-    return f'Project {row["project_id"]} has {limit} of {row["resource"]}, {whose}; {row["used"]} used.'
+    return (
+        f'Project {row["project_id"]} has {limit} of {row["resource"]}, {whose}; '
+        f'{row["used"]} used.'
+    )
 
 
 # Arguments.
@@ -129,7 +134,7 @@ def _resource(text):
 
 
 def _amount(text):
-    """A limit; None for what goes for everybody."""
+    """A limit; None for the default of all projects."""
     if text == 'default':
         return None
     if not NO_LIMIT <= int(text) <= LARGEST:
@@ -137,7 +142,7 @@ def _amount(text):
     return int(text)
 
 
-# What argparse says is wrong.
+# The texts that argparse adds to its errors.
 _resource.__name__, _amount.__name__ = (
     'resource (servers, or class:VCPU)',
     'limit (-1 or more, or default)',
@@ -160,12 +165,12 @@ def _set_arguments(parser):
         'limit',
         metavar='LIMIT',
         type=_amount,
-        help='a number, -1 for no limit, or default: what goes for everybody',
+        help='a number, -1 for no limit, or default: the limit of all projects',
     )
 
 
 def _none(parser):
-    """The verb takes no arguments of its own."""
+    """The verb takes no additional arguments."""
 
 
 VERBS = (

@@ -53,7 +53,7 @@ def node(known, facts):
 
 
 def resources(facts):
-    """What a node has of each resource class, and what is used of it, in the class's units."""
+    """The amounts and the usage of each resource class on a node, in the class's units."""
     claimed = collections.Counter()
     for one in facts.claims:
         claimed.update(one.resources)
@@ -77,7 +77,7 @@ def _resource(inventory, claimed, foreign):
 
 
 def host(known, name):
-    """All that is known of a host."""
+    """All facts about a host."""
     return {
         'host': name,
         'state': known.state(name),
@@ -95,7 +95,7 @@ def host(known, name):
 
 
 def service(facts):
-    """An operator's word on a host."""
+    """An operator's settings of a host."""
     return {
         'disabled': facts.disabled,
         'disabled_reason': facts.disabled_reason,

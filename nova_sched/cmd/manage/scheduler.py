@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""`scheduler`: which scheduler processes share the database, and how they fare."""
+"""`scheduler`: the scheduler processes that share the database, and their figures."""
 
 from nova_sched.cmd.manage import store, tables
 from nova_sched.db.schedulers import SqlSchedulers
@@ -17,25 +17,26 @@ from nova_sched.engine.figures import COUNTS
 from nova_sched.engine.membership import KEPT_S, SILENT_S
 
 NOUN = 'scheduler'
-HELP = 'show which schedulers are running, and how they fare'
+HELP = 'show the running schedulers and their figures'
 
 
 def list_schedulers(args, conf):
     """List scheduler processes, with their figures since their start
 
-    Each process signs every few seconds; one that has not for 12 seconds is silent, and after an
-    hour it is no longer listed. One that is stopped is not listed at all. A conflict is a request
-    whose claims others took first. It is decided again, which is a retry, as is a request that
-    found nothing before the database was looked at. Rates are per instance placed.
+    Each process updates its row every few seconds. A process that has not for 12 seconds is
+    silent, and after an hour it is no longer listed. One that is stopped is not listed at all. A
+    conflict is a request whose claims another scheduler took first. It is decided again, which is
+    a retry, as is a request that found nothing before the database was polled. Rates are per
+    instance placed.
 
     Keys with --format json: scheduler_uuid, host, pid, state (alive or silent), started_at,
-    last_seen, lag_s (seconds since the database was looked at last, by the time of last_seen),
-    news_lag_s (how old the latest news of another scheduler was when it was heard), stale_nodes
-    (that differed from the database at that look), clock_offset_s (how far the process's clock is
-    ahead of the database's, which is the one that counts), placed (instances), refused, conflicts,
-    retries, conflict_rate, retry_rate (null before anything was placed), busy (transactions that
-    were made again, because another one was in the way), batches, news_told, news_heard,
-    news_dropped.
+    last_seen, lag_s (seconds since the last poll of the database, by the time of last_seen),
+    news_lag_s (age of the latest change event of another scheduler when it was received),
+    stale_nodes (that differed from the database at that poll), clock_offset_s (how far the
+    process's clock is ahead of the database's, which is the one that counts), placed (instances),
+    refused, conflicts, retries, conflict_rate, retry_rate (null before anything was placed), busy
+    (transactions that were repeated because of a conflict with another one), batches, news_told,
+    news_heard, news_dropped.
     """
     schedulers = SqlSchedulers(store.ready(conf))
     now_s = schedulers.now_s()
@@ -107,7 +108,7 @@ def _share(count, rate):
 
 
 def _none(parser):
-    """The verb takes no arguments of its own."""
+    """The verb takes no additional arguments."""
 
 
 VERBS = (('list', list_schedulers, _none),)

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A RequestSpec from the words of a command line, or from a file."""
+"""A RequestSpec from the options of a command line, or from a file."""
 
 import json
 import sys
@@ -19,13 +19,14 @@ from nova_sched import errors, objects
 
 
 def add_arguments(parser):
-    """The options that say what is asked for."""
-    asked = parser.add_argument_group('what is asked for')
+    """The options that describe a request."""
+    asked = parser.add_argument_group('the request')
     asked.add_argument(
         '--spec',
         metavar='FILE',
-        help="a RequestSpec as JSON, such as the column 'spec' of Nova's table request_specs; - reads it "
-        'from standard input. The options below are then left out',
+        help="a RequestSpec as JSON, such as the column 'spec' of Nova's table "
+        'request_specs; - reads it from standard input. The options below are then '
+        'left out',
     )
     for name, default, help_ in (
         ('vcpus', 1, 'vCPUs'),
@@ -74,11 +75,11 @@ def pair(text):
     return key, value
 
 
-pair.__name__ = 'KEY=VALUE'  # what argparse says is wrong
+pair.__name__ = 'KEY=VALUE'  # argparse adds this text to its error
 
 
 def spec(args):
-    """The RequestSpec that the arguments say. Raises Invalid."""
+    """The RequestSpec from the arguments. Raises Invalid."""
     return _read(args.spec) if args.spec else _made(args)
 
 

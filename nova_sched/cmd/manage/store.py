@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The database of the configuration, opened as the verbs need it: never made by accident."""
+"""Opens the database of the configuration for the verbs; never makes it by accident."""
 
 from nova_sched import errors
 from nova_sched.claims.sql import SqlClaimStore
@@ -24,13 +24,13 @@ UPGRADE = 'run nova-sched-manage db upgrade'
 def connection(conf):
     """The database URL. Raises BadConfig if claims are kept elsewhere."""
     if conf.claims.store != 'sql':
-        why = f'it is {conf.claims.store}: claims are then known to the scheduler process alone'
+        why = f'it is {conf.claims.store}: only the scheduler process knows its claims then'
         raise errors.BadConfig('[claims] store', why)
     return conf.database.connection
 
 
 def existing(conf):
-    """An engine on a database that is there. Raises BadConfig or StoreUnavailable."""
+    """An engine on an existing database. Raises BadConfig or StoreUnavailable."""
     url = connection(conf)
     file = address.sqlite_file(url)
     if file is not None and not file.is_file():
@@ -45,7 +45,7 @@ def opened(conf):
 
 
 def upkeep(conf):
-    """What looks after the claim store. Raises BadConfig or StoreUnavailable."""
+    """The upkeep of the claim store. Raises BadConfig or StoreUnavailable."""
     return Upkeep(ready(conf))
 
 

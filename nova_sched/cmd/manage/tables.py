@@ -9,8 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Printing: rows as a table for people or as JSON for scripts; how an amount or a time is
-written."""
+"""Output: rows as a table or as JSON; the format of amounts and times."""
 
 import datetime
 import json
@@ -22,7 +21,7 @@ import prettytable
 
 
 def show(text):
-    """Print, unless the reader has gone away meanwhile, as `head` does."""
+    """Print, unless the reader has closed the pipe, as `head` does."""
     try:
         print(text, flush=True)
     except BrokenPipeError:
@@ -34,8 +33,8 @@ def as_json(value):
 
 
 def table(columns, rows):
-    """A table of rows. ``columns`` maps each heading to a function of a row; numbers stand to the
-    right."""
+    """A table of rows. ``columns`` maps each heading to a function of a row; numbers are aligned
+    to the right."""
     made = prettytable.PrettyTable(list(columns), align='l')
     for row in rows:
         made.add_row([cell(row) for cell in columns.values()])
@@ -88,7 +87,7 @@ def _seconds(when):
 
 
 def number(value):
-    """A ratio without idle zeros: `4`, `1.5`."""
+    """A ratio without trailing zeros: `4`, `1.5`."""
     return f'{value:g}'
 
 

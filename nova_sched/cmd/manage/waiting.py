@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What becomes of a claim next, and who has to do it, in words."""
+"""The next step of a claim as text, and the component that has to do it."""
 
 from nova_sched.objects.claim import PLANNED
 
@@ -18,9 +18,9 @@ BACK = 'claims.revert_claim'
 
 
 def waits_for(claim, siblings, place):
-    """What a claim waits for; None for nothing.
+    """The event that a claim waits for; None for nothing.
 
-    ``siblings``: all claims of its consumer. ``place``: from a node UUID to the host, None if it
+    ``siblings``: all claims of its consumer. ``place``: maps a node UUID to the host, None if it
     is gone.
     """
     if place(claim.node_uuid) is None:

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Alembic's way into our schema: runs on the connection that nova_sched.db.schema hands over."""
+"""Alembic environment of this schema: runs on the connection that nova_sched.db.schema passes."""
 
 from alembic import context
 

@@ -9,5 +9,4 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A group and a cluster in arrays: what policies mean there, what follows from them, and how full
-it gets."""
+"""The group problem as arrays: the meaning of policies, their consequences, and current usage."""

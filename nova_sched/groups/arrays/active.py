@@ -23,12 +23,13 @@ from nova_sched.groups.arrays.problem import Problem, Rule
 
 @dataclasses.dataclass(eq=False)
 class Active:
-    """A rule that may bind, with its counts. ``number`` is its place in the problem.
+    """A rule that may bind, with its counts. ``number`` is its index in the problem.
 
-    ``a``, ``b`` int64 [C]: members of one unit of each class on either side; of an exclusive,
-    ``b`` are all who are not in ``a``. ``fixed_a``, ``fixed_b`` int64 [D]: fixed members per live
-    domain of the level. ``left_a``, ``left_b``: members still to be placed. ``outside`` bool [D],
-    of an exclusive only: domains that have instances from outside, else all False.
+    ``a``, ``b`` int64 [C]: members of one unit of each class on either side. For an exclusive
+    policy, ``b`` is every member that is not in ``a``. ``fixed_a``, ``fixed_b`` int64 [D]: fixed
+    members per live domain of the level. ``left_a``, ``left_b``: members still to be placed.
+    ``outside`` bool [D]: domains with instances from outside the group (exclusive policies only,
+    else all False).
     """
 
     number: int
@@ -55,7 +56,7 @@ class Active:
 
 
 def may_bind(rule: Rule) -> bool:
-    """False for a policy that no placement breaks."""
+    """Returns False for a policy that no placement can break."""
     match rule.kind:
         case definition.AFFINITY:
             return len(rule.a) > 1
@@ -72,7 +73,7 @@ def may_bind(rule: Rule) -> bool:
 def activate(
     problem: Problem, layout: Layout, number: int, a: np.ndarray, b: np.ndarray
 ) -> Active:
-    """The rule of this number, with the counts [C] of units and those of fixed members."""
+    """Returns the rule of this number with its counts of units [C] and of fixed members."""
     rule = problem.rules[number]
     level = layout.levels[rule.level]
     fixed = problem.fixed >= 0
@@ -100,8 +101,11 @@ def activate(
 
 
 def shut(one: Active, a: int, b: int) -> np.ndarray | None:
-    """Domains, bool [D], that fixed members and outsiders close for a unit, whatever the others
-    do."""
+    """Returns the domains, bool [D], that are closed for a unit by fixed members and outside
+    instances.
+
+    The placement of the other members cannot open them.
+    """
     everywhere = np.ones(len(one.fixed_a), dtype=bool)
     match one.kind:
         case definition.ANTI_AFFINITY:
@@ -120,7 +124,8 @@ def shut(one: Active, a: int, b: int) -> np.ndarray | None:
 
 
 def is_hopeless(one: Active) -> bool:
-    """Whether the fixed members break the rule for good, or the others are too few to keep it."""
+    """Returns whether fixed members break the rule for good, or too few members are left to keep
+    it."""
     used = one.fixed_a > 0
     match one.kind:
         case definition.ANTI_AFFINITY:

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Blocks: sets of classes that must share a domain above the host; and which blocks are alike."""
+"""Blocks: sets of classes that must share a domain above the host, and which of them are alike."""
 
 import collections
 import dataclasses
@@ -28,8 +28,10 @@ if TYPE_CHECKING:  # it imports this module
 
 @dataclasses.dataclass(eq=False)
 class Block:
-    """All units of ``classes`` go to one domain of ``level``; ``inner``: numbers of blocks wholly
-    inside."""
+    """All units of ``classes`` go to one domain of ``level``.
+
+    ``inner``: numbers of the blocks that are wholly inside this block.
+    """
 
     number: int
     level: int
@@ -39,10 +41,11 @@ class Block:
 
 @dataclasses.dataclass(eq=False)
 class BlockType:
-    """Blocks of one level that may change places: class i of one is as class i of any other.
+    """Blocks of one level that are interchangeable: class i of one block equals class i of any
+    other.
 
-    ``classes`` intp [blocks, k], each row in an order such that columns match. Where there is more
-    than one, policies on units of one block alone are host anti-affinity and no other.
+    ``classes`` intp [blocks, k]: each row is ordered so that the columns match. If there is more
+    than one block, policies on the units of a single block are host anti-affinity only.
     """
 
     level: int
@@ -51,8 +54,10 @@ class BlockType:
 
 
 def find(compiled: 'Compiled', together: Together) -> list[Block]:
-    """Every component of two or more units, fine levels first, but none that a finer level says as
-    well."""
+    """Returns every component of two or more units, fine levels first.
+
+    Omits a component that a finer level already has.
+    """
     layout = compiled.layout
     found: list[Block] = []
     fine_first = sorted(
@@ -81,14 +86,14 @@ def find(compiled: 'Compiled', together: Together) -> list[Block]:
 
 
 def _joined(compiled: 'Compiled', together: Together, level: int, c: int) -> bool:
-    """Whether a class that is a whole component has two units or more, which then must stay
+    """Returns whether a class that is a whole component has at least two units to keep
     together."""
     heads = compiled.members[c][:, 0]
     return len(heads) > 1 and len(np.unique(together.labels[level, heads])) == 1
 
 
 def types(compiled: 'Compiled') -> list[BlockType]:
-    """All blocks by type; a block like no other is a type of its own."""
+    """Returns all blocks by type; a block that is unlike all other blocks is a type by itself."""
     within = np.zeros((len(compiled.blocks), compiled.class_count), dtype=np.int64)
     for block in compiled.blocks:
         within[block.number, block.classes] = 1
@@ -137,11 +142,10 @@ def _signature(
     common: list[Active],
     around: Mapping[int, np.ndarray],
 ) -> tuple[list[int], tuple]:
-    """The block's classes in an order of their own, and a key that is equal for blocks of one
-    type.
+    """Returns the classes of the block in canonical order, and a key that is equal within a type.
 
-    ``caps``: rules on this block alone; ``common``: others that concern it; ``around``: of each
-    block that shares classes with it, int64 [C], which ones it has.
+    ``caps``: rules on this block alone; ``common``: the other rules that concern it; ``around``:
+    int64 [C] for each block that shares classes with it, which classes that block has.
     """
 
     def plain(c: int) -> tuple:

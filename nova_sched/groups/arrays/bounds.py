@@ -9,11 +9,11 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Necessary conditions, counted: what fails one has no placement, and the count says why.
+"""Necessary conditions by counting: a problem that fails one has no placement; the count says why.
 
-Each condition compares, for every domain of a level at once, what the domain holds with what is
-asked of it. It is true of all placements that go on from a tally, so that it prunes in an attempt
-and proves at the start.
+Each condition compares the amount that a domain holds with the amount that is asked, for all
+domains of a level at once. A condition is necessary for every placement that extends a tally. So
+it prunes during an attempt and is a proof at the start.
 """
 
 import dataclasses
@@ -32,12 +32,12 @@ from nova_sched.groups.arrays.tally import Tally, Wiring
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Failure:
-    """A proof that there is no placement: ``words`` for people, and the count that fails.
+    """A proof that there is no placement: ``words`` for users, and the count that fails.
 
-    ``members``: what was asked to be placed, in words; ``dimension``: a resource, a policy or
-    'hosts'; ``domain``: the one that comes nearest, in words; ``held`` and ``asked``: how much, of
-    the dimension. ``rule``: number of the policy, if it is one alone. ``block``: of the block that
-    must share a domain.
+    ``members``: the members to be placed, as text. ``dimension``: a resource, a policy or 'hosts'.
+    ``domain``: the domain that comes nearest, as text. ``held`` and ``asked``: amounts of the
+    dimension. ``rule``: number of the policy, if a single policy fails. ``block``: the failure
+    concerns the block that must share a domain.
     """
 
     words: str
@@ -57,18 +57,23 @@ class Check:
     held: np.ndarray
     asked: int
     dimension: str
-    classes: np.ndarray  # that it counts
+    classes: np.ndarray  # the classes that it counts
     rule: int | None = None
 
 
 def first(given: Problem | Compiled) -> Failure | None:
-    """A condition that fails: on the whole cluster, or of a block in every domain. None proves
-    nothing."""
+    """Returns a condition that fails, on the whole cluster or for a block in every domain.
+
+    Returns None if no condition fails, which proves nothing.
+    """
     compiled = compile(given) if isinstance(given, Problem) else given
     problem = compiled.problem
     for number in compiled.hopeless:
         name = problem.rules[number].policy.name
-        words = f'{name} cannot be kept: members that stay break it, or it asks for more than there are members'
+        words = (
+            f'{name} cannot be kept: members that stay break it, or it asks for more '
+            'than there are members'
+        )
         return Failure(words, 'the members that stay', name, 'the cluster', 0, 1, rule=number)
     if not compiled.class_count:
         return None
@@ -85,8 +90,10 @@ def first(given: Problem | Compiled) -> Failure | None:
 
 
 def passing(tally: Tally, block: Block, inner: dict[int, np.ndarray] | None = None) -> np.ndarray:
-    """Bool [D of its level]: domains that may take a block. ``inner``: the same of blocks
-    inside."""
+    """Returns the domains of the block's level that may take it, bool [D].
+
+    ``inner``: the same for the blocks inside.
+    """
     level = tally.compiled.layout.levels[block.level]
     passes = np.ones(level.count, dtype=bool)
     for check in checks(tally, block.classes, level, block.level):
@@ -98,9 +105,10 @@ def passing(tally: Tally, block: Block, inner: dict[int, np.ndarray] | None = No
 
 
 def checks(tally: Tally, classes: np.ndarray, level: Level, number: int | None) -> Iterator[Check]:
-    """All conditions on the units to come of the classes, if they went to one domain of the level.
+    """Yields all conditions on the unplaced units of the classes, if they go to one domain of the
+    level.
 
-    ``number``: the level's, or None for one that has the whole cluster as its only domain.
+    ``number`` is the level's number, or None for the level whose only domain is the whole cluster.
     """
     compiled = tally.compiled
     left = np.array([compiled.count[c] - len(tally.at[c]) for c in classes])
@@ -115,7 +123,7 @@ def checks(tally: Tally, classes: np.ndarray, level: Level, number: int | None) 
 def _resources(
     tally: Tally, classes: np.ndarray, left: np.ndarray, level: Level, usable: np.ndarray
 ) -> Iterator[Check]:
-    """Free amounts, also measured in slots of each shape: what is left between large units is
+    """Checks free amounts, also in slots of each shape, because space between large units is
     lost."""
     compiled = tally.compiled
     shapes: dict[int, int] = {}
@@ -148,7 +156,8 @@ def _resources(
 def _rules(
     tally: Tally, classes: np.ndarray, left: np.ndarray, room: np.ndarray, number: int | None
 ) -> Iterator[Check]:
-    """What anti-affinity leaves, the domains that a spread needs, and who may not be together."""
+    """Checks anti-affinity, the domains that a spread needs, and members that may not be
+    together."""
     layout = tally.compiled.layout
     for position in sorted({p for c in classes for p in tally.wiring.concerns[c]}):
         standing = tally.rules[position]
@@ -175,7 +184,7 @@ def _rules(
 def _forbids(
     layout: Layout, one: Active, classes: np.ndarray, left: np.ndarray, number: int
 ) -> bool:
-    """Whether a required rule keeps units apart that are to be in one domain of a level."""
+    """Returns whether a required rule separates units that must share one domain of a level."""
     rivals = one.is_required and one.kind in (definition.APART, definition.EXCLUSIVE)
     return bool(layout.nests[number, one.level] and rivals and (one.b[classes] * left).any())
 
@@ -183,10 +192,11 @@ def _forbids(
 def _lift(
     layout: Layout, values: np.ndarray, alone: np.ndarray, level: int, number: int | None
 ) -> np.ndarray | None:
-    """What the domains of a level hold, by those of level ``number`` (None: the whole cluster).
+    """Returns the amounts that the domains of a level hold, from the amounts of level ``number``.
 
-    Sums of ``values`` over the domains inside; of a domain around, what it holds ``alone``; else
-    None.
+    ``number`` None is the whole cluster. The result is the sum of ``values`` over the domains
+    inside, or for a wider domain the amount that it holds ``alone``. Returns None if neither
+    applies.
     """
     if number is None:
         return np.array([int(values.sum())])
@@ -199,7 +209,7 @@ def _lift(
 
 
 def _inside(tally: Tally, number: int, level: int, fits: np.ndarray) -> np.ndarray:
-    """Domains of a level that have a domain in them where an inner block fits."""
+    """Returns the domains of a level that contain a domain where an inner block fits."""
     inner = tally.compiled.blocks[number]
     around = tally.compiled.layout.around(inner.level, level)
     found = np.zeros(tally.compiled.layout.levels[level].count, dtype=bool)
@@ -214,8 +224,10 @@ def _failing(
     block: Block | None,
     known: dict[int, np.ndarray],
 ) -> Failure | None:
-    """The condition that no domain passes, or that the best domain fails; None if some domain
-    passes all."""
+    """Returns the condition that no domain passes, or that the best domain fails.
+
+    Returns None if some domain passes all conditions.
+    """
     number = None if block is None else block.level
     every = list(checks(tally, classes, level, number))
     if not level.count:
@@ -265,7 +277,7 @@ def _failure(tally: Tally, check: Check, domain: int, held: int, block: Block | 
 
 
 def _scattered(tally: Tally, block: Block, known: dict[int, np.ndarray]) -> Failure:
-    """Some domain has room enough for a block, but for none of those in which an inner block
+    """A domain has enough capacity for a block, but not in the domains where an inner block
     fits."""
     problem = tally.compiled.problem
     level = problem.levels[block.level]
@@ -274,9 +286,7 @@ def _scattered(tally: Tally, block: Block, known: dict[int, np.ndarray]) -> Fail
         [_inside(tally, inner, block.level, known[inner]) for inner in block.inner], axis=0
     )
     held = int(fits.max())
-    words = (
-        f'{members}: no {level} has room for all, and for the parts of them that must be together'
-    )
+    words = f'{members}: no {level} has capacity for all, and for the parts that must be together'
     return Failure(
         words, members, 'parts', f'a {level}', held, len(block.inner), None, block.number
     )

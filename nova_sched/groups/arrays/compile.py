@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A problem made small: live hosts only, equal members as one class with a count, affinity as
+"""Compiles a problem: live hosts only, equal members as one class with a count, affinity as
 blocks."""
 
 import dataclasses
@@ -28,12 +28,12 @@ from nova_sched.groups.arrays.together import Together, unite
 
 @dataclasses.dataclass(eq=False)
 class Shape:
-    """What a unit asks for and where it may go by itself: all units of the same kinds of members.
+    """The demand of a unit and the hosts where it may go: one shape for units of the same kinds.
 
-    ``ways`` int64 [V, R'] are the different sums of its members' demands, one of which is taken;
-    R' as in ``Compiled.free``. Over the h live hosts: ``slots`` int64, how many it could take
-    alone (exact for one way, else a bound); ``mask`` bool; ``score`` float64, the sum over its
-    members.
+    ``ways`` int64 [V, R'] are the different sums of its members' demands; the unit takes one of
+    them. R' is as in ``Compiled.free``. Over the h live hosts: ``slots`` int64, how many units
+    each host could take alone (exact for one way, else an upper bound); ``mask`` bool; ``score``
+    float64, the sum over its members.
     """
 
     kinds: tuple[int, ...]
@@ -44,7 +44,7 @@ class Shape:
 
     @functools.cached_property
     def least(self) -> np.ndarray:
-        """Int64 [R]: what every way asks for at least."""
+        """Returns the minimum demand over all ways, int64 [R]."""
         return self.ways.min(axis=0)
 
 
@@ -52,18 +52,18 @@ class Shape:
 class Compiled:
     """The problem over h live hosts, C classes and B blocks.
 
-    A *unit* is a set of loose members that must share one host, mostly one member. Units are of
-    one *class* when no policy and no mask tells them apart. Required affinity stands in ``shape``
-    (units of one host), ``open`` (where fixed members nail it) and ``blocks``; a required near
-    that comes to the same does too. All other rules that may bind stand in ``active``, preferred
-    affinity among them.
+    A *unit* is a set of loose members that must share one host, usually one member. Units are of
+    one *class* if no policy and no mask distinguishes them. Required affinity is expressed by
+    ``shape`` (units of one host), ``open`` (hosts where fixed members pin it) and ``blocks``. The
+    same holds for a required near that is equivalent to affinity. All other rules that may bind
+    are in ``active``, including preferred affinity.
 
-    ``members[c]`` int32 [n, size]: the members of each unit. ``stay[c]``: live positions where
-    members of one unit are at home, and how many at each. ``open`` bool [C, h]: where mask, fixed
-    members and outsiders let the first unit of a class be; slots are not in it. ``free`` int64 [h,
-    R'], never negative: the problem's, then a column for each kind of which ``cap`` binds
-    somewhere. ``hopeless``: numbers of required rules that the fixed members break already, or
-    that cannot be kept by anybody.
+    ``members[c]`` int32 [n, size]: the members of each unit. ``stay[c]``: live positions of the
+    home hosts of the members of one unit, and how many members each has. ``open`` bool [C, h]:
+    hosts that mask, fixed members and outside instances allow for the first unit of a class,
+    regardless of slots. ``free`` int64 [h, R'], never negative: the columns of the problem, then
+    one column for each kind whose ``cap`` binds on some host. ``hopeless``: numbers of required
+    rules that the fixed members already break, or that cannot be kept.
     """
 
     problem: Problem
@@ -85,26 +85,29 @@ class Compiled:
         return len(self.count)
 
     def slots(self, c: int) -> np.ndarray:
-        """Int64 [h]: how many units of the class each live host could take alone, where it may
-        go."""
+        """Returns how many units of the class each live host could take alone, int64 [h].
+
+        The value is 0 where the class may not go.
+        """
         return np.where(self.open[c], self.shapes[self.shape[c]].slots, 0)
 
     def words(self, c: int) -> str:
-        """A class for people: what it is made of, and its first member."""
+        """Returns the class as text: the kinds of its members, and the path of its first
+        member."""
         names = [self.problem.kind_names[kind] for kind in self.shapes[self.shape[c]].kinds]
         first, more = self.problem.names[self.members[c][0, 0]], self.members[c].size - 1
         return f'{" + ".join(names)} ({first}{f" and {more} more" if more else ""})'
 
     def placement(self, at: list[list[int]]) -> np.ndarray:
-        """Int32 [M] from the live positions of the units of each class."""
+        """Returns the placement, int32 [M], from the live positions of the units of each class."""
         hosts = self.problem.fixed.astype(np.int32)
         for members, positions in zip(self.members, at, strict=True):
             hosts[members] = self.layout.live[np.asarray(positions, dtype=np.intp)][:, None]
         return hosts
 
 
-def compile(problem: Problem) -> Compiled:  # noqa: A001 the word that everybody knows
-    """Compile once for each problem; milliseconds for 200 members on 10,000 hosts."""
+def compile(problem: Problem) -> Compiled:  # noqa: A001 the usual name
+    """Compiles the problem once; takes milliseconds for 200 members on 10,000 hosts."""
     layout = lay_out(problem)
     together = unite(problem, layout)
     units = _units(problem, together)
@@ -147,7 +150,7 @@ def compile(problem: Problem) -> Compiled:  # noqa: A001 the word that everybody
 
 
 def _units(problem: Problem, together: Together) -> list[np.ndarray]:
-    """Loose members by host label, in order of their first."""
+    """Returns the loose members by host label, in order of their first member."""
     loose = np.flatnonzero(problem.fixed < 0)
     found: dict[int, list[int]] = {}
     for member, label in zip(loose.tolist(), together.labels[0, loose].tolist(), strict=True):
@@ -156,7 +159,7 @@ def _units(problem: Problem, together: Together) -> list[np.ndarray]:
 
 
 def _sides(problem: Problem, rule: Rule, units: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Members of each unit on either side of a rule, int64 [U] each."""
+    """Returns how many members of each unit are on either side of a rule, int64 [U] each."""
     in_a = np.zeros(problem.member_count, dtype=np.int64)
     in_a[rule.a] = 1
     in_b = np.zeros(problem.member_count, dtype=np.int64)
@@ -178,10 +181,13 @@ def _classes(
     units: list[np.ndarray],
     sides: list[tuple[np.ndarray, np.ndarray]],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The first unit of each class, and each unit's class: equal in all that rules tell apart."""
+    """Returns the first unit of each class, and each unit's class.
+
+    Units of one class are equal in everything that rules distinguish.
+    """
     heads = np.array([unit[0] for unit in units], dtype=np.intp)
     labels = together.labels[1:, heads]  # a copy
-    for row in labels:  # who is alone is like anyone else who is
+    for row in labels:  # all units without a companion get the same label
         row[np.bincount(row)[row] == 1] = -1
     columns = np.vstack(
         [
@@ -204,7 +210,8 @@ def _classes(
 
 
 def _with_caps(problem: Problem, layout: Layout) -> tuple[np.ndarray, list[int]]:
-    """What is free on live hosts, with a column for each kind whose cap binds; and these kinds."""
+    """Returns the free amounts of live hosts with a column for each kind whose cap binds; and
+    these kinds."""
     free = np.maximum(problem.free[layout.live], 0)
     if problem.cap is None:
         return free, []
@@ -225,7 +232,7 @@ def _with_caps(problem: Problem, layout: Layout) -> tuple[np.ndarray, list[int]]
 def _shapes(
     problem: Problem, layout: Layout, free: np.ndarray, capped: list[int], firsts: list[np.ndarray]
 ) -> tuple[list[Shape], np.ndarray]:
-    """The different shapes among the classes, and which each class has."""
+    """Returns the different shapes of the classes, and the shape of each class."""
     seen: dict[tuple[int, ...], int] = {}
     shape = [
         seen.setdefault(tuple(sorted(problem.kind[unit].tolist())), len(seen)) for unit in firsts
@@ -256,8 +263,10 @@ def _open(
     active: list[Active],
     members: list[np.ndarray],
 ) -> np.ndarray:
-    """Where the first unit of each class may go as far as masks, pins, fixed members and outsiders
-    tell."""
+    """Returns the hosts that masks, pins, fixed members and outside instances allow.
+
+    The result holds for the first unit of each class.
+    """
     open_ = np.array([shapes[s].mask for s in shape], dtype=bool).reshape(
         len(shape), len(layout.live)
     )
@@ -280,7 +289,7 @@ def _open(
 
 
 def _stay(problem: Problem, layout: Layout, unit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Live positions where members of a unit are at home, and how many at each."""
+    """Returns the live positions of the home hosts of a unit, and how many members each has."""
     homes = problem.home[unit]
     at = layout.position[homes[homes >= 0]]
     return np.unique(at[at >= 0], return_counts=True)

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The hosts worth looking at, sorted so that domains are slices wherever levels nest."""
+"""The live hosts, sorted so that domains are slices wherever levels nest."""
 
 import dataclasses
 import functools
@@ -19,15 +19,14 @@ import numpy as np
 from nova_sched.groups.arrays.problem import Problem
 
 Rows = slice | np.ndarray  # hosts, to index with
-ENDLESS = 1 << 40  # slots of a host for something that asks for nothing
+ENDLESS = 1 << 40  # slots of a host for a demand of zero
 
 
 @dataclasses.dataclass(eq=False)
 class Level:
-    """The domains of one level over the h live hosts; ids are dense, and no domain is without a
-    host.
+    """The domains of one level over the h live hosts; ids are dense, and each domain has a host.
 
-    ``order`` sorts hosts by domain, and is None where they already are: then every domain is a
+    ``order`` sorts hosts by domain. It is None if they are already sorted: then every domain is a
     slice.
     """
 
@@ -38,12 +37,12 @@ class Level:
 
     @classmethod
     def of(cls, given: np.ndarray) -> 'Level':
-        """A level from the problem's domain numbers of the live hosts, in their order."""
+        """Returns a level from the problem's domain numbers of the live hosts, in their order."""
         starts = np.flatnonzero(np.diff(given, prepend=-1))
         size = int(given.max(initial=-1)) + 1
         present = np.zeros(size, dtype=bool)
         present[given] = True
-        if present.sum() == len(starts):  # each domain stands in one piece
+        if present.sum() == len(starts):  # each domain is contiguous
             ids = np.zeros(len(given), dtype=np.intp)
             ids[starts[1:]] = 1
             return cls(
@@ -63,7 +62,7 @@ class Level:
         return self.count == len(self.ids)
 
     def rows(self, domain: int) -> Rows:
-        """The hosts of a domain, to index with."""
+        """Returns the hosts of a domain, as an index."""
         if self.order is None:
             return slice(self.bounds[domain], self.bounds[domain + 1])
         return self.order[self.bounds[domain] : self.bounds[domain + 1]]
@@ -79,21 +78,21 @@ class Level:
         return self._reduce(np.maximum, values)
 
     def any(self, values: np.ndarray) -> np.ndarray:
-        """Bool [..., h] to [..., D]: whether it holds on some host of each domain."""
+        """Bool [..., h] to [..., D]: whether any host of the domain has the value True."""
         return self._reduce(np.logical_or, values)
 
     def best_first(self, values: np.ndarray) -> np.ndarray:
-        """Intp [h]: the hosts domain by domain, in each by falling value."""
+        """Intp [h]: the hosts domain by domain, by falling value within each."""
         return np.lexsort((-values, self.ids))
 
     def top(
         self, order: np.ndarray, values: np.ndarray, usable: np.ndarray, count: int
     ) -> np.ndarray:
-        """Float64 [D]: the sum of the ``count`` largest values on usable hosts; -inf where these
-        are fewer.
+        """Float64 [D]: the sum of the ``count`` largest values on usable hosts; -inf if there are
+        fewer.
 
-        ``order`` [h]: what ``best_first`` makes of ``values`` [h], so that many can ask for one
-        sorting.
+        ``order`` [h]: the result of ``best_first`` for ``values`` [h], so that several calls share
+        one sort.
         """
         usable = usable[order]
         rank = np.cumsum(usable)
@@ -116,8 +115,8 @@ class Level:
 
 @dataclasses.dataclass(eq=False)
 class Layout:
-    """The h live hosts: ``live`` [h] are their rows in the problem. ``whole``: one domain with
-    all.
+    """The h live hosts. ``live`` [h] are their rows in the problem; ``whole`` is one domain of all
+    hosts.
 
     ``nests[below, above]``: each domain of level ``below`` lies in one of ``above``.
     """
@@ -139,13 +138,16 @@ class Layout:
         return found
 
     def around(self, below: int, above: int) -> np.ndarray:
-        """Intp [D of below]: the domain of level ``above`` that each lies in; ``below`` must nest
-        in it."""
+        """Returns the domain of level ``above`` around each domain of ``below``, intp [D of
+        below].
+
+        ``below`` must nest in ``above``.
+        """
         return self._around[below, above]
 
 
 def lay_out(problem: Problem) -> Layout:
-    """Keep hosts where some kind fits and passes, or a fixed member is; sort them coarse levels
+    """Keeps hosts where some kind fits and passes, or a fixed member is; sorts by coarse levels
     first."""
     fits = np.zeros(problem.host_count, dtype=bool)
     columns = np.ascontiguousarray(problem.free.T)
@@ -165,10 +167,10 @@ def lay_out(problem: Problem) -> Layout:
 
 
 def slots(ways: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """How many of one demand each host could take alone, int64 [h]; exact for one way, else a
-    bound.
+    """Returns how many of one demand each host could take alone, int64 [h].
 
-    ``ways`` [V, R], equal ones count once; ``columns`` [R, h] is what is free, by resource.
+    The number is exact for one way, else an upper bound. ``ways`` [V, R]: equal ways count once.
+    ``columns`` [R, h]: the free amounts, by resource.
     """
     total = np.zeros(columns.shape[1], dtype=np.int64)
     for way in np.unique(ways, axis=0) if len(ways) > 1 else ways:
@@ -181,8 +183,8 @@ def slots(ways: np.ndarray, columns: np.ndarray) -> np.ndarray:
 
 
 def _nests(problem: Problem, live: np.ndarray) -> np.ndarray:
-    """Bool [L, L]: which level's domains each lie in one domain of which level, over the live
-    hosts."""
+    """Bool [L, L] over the live hosts: whether each domain of a level lies in one domain of the
+    other."""
     every = [ids[live] for ids in problem.domains]
     nests = np.eye(len(every), dtype=bool)
     for below, fine in enumerate(every):
@@ -195,8 +197,10 @@ def _nests(problem: Problem, live: np.ndarray) -> np.ndarray:
 
 
 def _sorted(problem: Problem, live: np.ndarray, nests: np.ndarray) -> np.ndarray:
-    """An order in which the domains of a chain of nested levels are slices; much used levels come
-    first."""
+    """Returns an order in which the domains of a chain of nested levels are slices.
+
+    The most used levels have priority.
+    """
     uses = np.bincount([rule.level for rule in problem.rules], minlength=len(nests))
     chain: list[int] = []
     for level in sorted(range(1, len(nests)), key=lambda level: -uses[level]):

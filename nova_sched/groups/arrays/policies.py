@@ -9,16 +9,16 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What policies mean: how often a placement breaks each, what it costs, and where one member may
-go.
+"""The meaning of policies: how often a placement breaks each, its cost, and where a member may go.
 
 A domain is *used* by a set of members when one of them is in it. A policy is broken
 
 - affinity: once for each domain used beyond the first;
 - anti-affinity: once for each member above ``most`` in a domain;
-- spread: once for each domain missing from ``min_domains``, and for each by which the largest count exceeds
-  the smallest, over the domains used, beyond ``max_skew``;
-- exclusive: once for each domain used that has an instance from outside or another member of the group;
+- spread: once for each domain missing from ``min_domains``, and for each member by which the
+  largest count exceeds the smallest, over the domains used, beyond ``max_skew``;
+- exclusive: once for each domain used that has an instance from outside or another member of the
+  group;
 - near: once for each member of ``a`` whose domain is not used by ``b`` (one way only);
 - apart: once for each domain used by both.
 
@@ -39,18 +39,19 @@ CAPACITY, MASK = 'capacity', 'mask'
 
 
 class Cost(NamedTuple):
-    """What a placement costs, the heavier first: of two that break nothing the lesser is
-    better."""
+    """The cost of a placement, heaviest part first. The lower cost is better."""
 
     preferred: float  # weight x times broken, over the preferred policies
-    moves: int  # members away from home
-    loss: float  # minus the sum of scores of those that are not fixed
-    spoilt: int  # hosts that had nobody and now have somebody
+    moves: int  # members that leave their home
+    loss: float  # minus the sum of scores of the members that are not fixed
+    spoilt: int  # hosts that had no instance before this placement
 
 
 class Counts(NamedTuple):
-    """Members per domain of the rule's level, int [D] each, and which domains have outsiders, bool
-    [D]."""
+    """Members per domain of the rule's level, int [D] each.
+
+    Also which domains have instances from outside the group, bool [D].
+    """
 
     a: np.ndarray
     b: np.ndarray
@@ -59,7 +60,7 @@ class Counts(NamedTuple):
 
 
 def counts(problem: Problem, rule: Rule, hosts: np.ndarray) -> Counts:
-    """Members per domain as ``hosts`` [M] places them; members at -1 are nowhere."""
+    """Returns the counts for the placement ``hosts`` [M]; members at -1 are not counted."""
     return _counts(
         problem, rule, problem.domains[rule.level][hosts], hosts >= 0, problem.size(rule.level)
     )
@@ -68,7 +69,7 @@ def counts(problem: Problem, rule: Rule, hosts: np.ndarray) -> Counts:
 def _counts(
     problem: Problem, rule: Rule, at: np.ndarray, is_placed: np.ndarray, size: int
 ) -> Counts:
-    """``at`` [M]: the domain of each member, among ``size``; it is no matter where one is not
+    """``at`` [M]: the domain of each member, among ``size``; ignored for a member that is not
     placed."""
 
     def count(members: np.ndarray | slice) -> np.ndarray:
@@ -84,7 +85,7 @@ def _counts(
 
 
 def outside(problem: Problem, rule: Rule) -> np.ndarray:
-    """Bool [D]: domains with instances that an exclusive rule's members are not to be with."""
+    """Bool [D]: domains with instances that the members of an exclusive rule must avoid."""
     found = np.zeros(problem.size(rule.level), dtype=bool)
     found[
         problem.domains[rule.level][problem.occupied if rule.outside is None else rule.outside]
@@ -95,9 +96,9 @@ def outside(problem: Problem, rule: Rule) -> np.ndarray:
 def _tallied(
     problem: Problem, hosts: np.ndarray, required: bool
 ) -> Iterator[tuple[int, Rule, int]]:
-    """Number, rule, and how often it is broken, of all that are required or all that are not.
+    """Yields number, rule and count of breaches, of all required or all preferred rules.
 
-    Only domains with members are counted: hosts are many.
+    Counts only domains with members, because there are many hosts.
     """
     everybody, levels = np.ones(len(hosts), dtype=bool), {}
     for number, rule in enumerate(problem.rules):
@@ -113,7 +114,8 @@ def _tallied(
 
 
 def misses(rule: Rule, at: Counts) -> int:
-    """How often the rule is broken, as the head of this module defines it."""
+    """Returns how often the rule is broken, as defined in this module's docstring. Raises
+    ValueError for an unknown kind."""
     used = at.a[at.a > 0]
     if not len(used):
         return 0
@@ -135,7 +137,7 @@ def misses(rule: Rule, at: Counts) -> int:
 
 
 def cost(problem: Problem, hosts: np.ndarray) -> Cost:
-    """What the placement ``hosts`` [M] costs; required policies are not asked."""
+    """Returns the cost of the placement ``hosts`` [M]; ignores required policies."""
     loose = problem.fixed < 0
     homed = problem.home >= 0
     settled = problem.occupied.copy()
@@ -157,10 +159,10 @@ def cost(problem: Problem, hosts: np.ndarray) -> Cost:
 
 
 def broken(problem: Problem, hosts: np.ndarray) -> list[tuple[int | str, str]]:
-    """All that is wrong with a placement [M], in words, each with a rule's number or 'capacity' or
+    """Returns all faults of a placement [M] as text, each with a rule's number, 'capacity' or
     'mask'.
 
-    The final check of every placement, whoever made it.
+    This is the final check of every placement, regardless of its source.
     """
     found: list[tuple[int | str, str]] = []
     for number, rule, times in _tallied(problem, hosts, required=True):
@@ -179,7 +181,10 @@ def broken(problem: Problem, hosts: np.ndarray) -> list[tuple[int | str, str]]:
     found.extend(
         (
             CAPACITY,
-            f'{_host(problem, host)} has no room for {", ".join(problem.names[m] for m in members)}',
+            (
+                f'{_host(problem, host)} has no capacity for '
+                f'{", ".join(problem.names[m] for m in members)}'
+            ),
         )
         for host, members in _crowds(problem, hosts)
         if not _has_room(problem, host, problem.kind[members])
@@ -188,10 +193,10 @@ def broken(problem: Problem, hosts: np.ndarray) -> list[tuple[int | str, str]]:
 
 
 def allowed(problem: Problem, hosts: np.ndarray, member: int) -> np.ndarray:
-    """Where one member may go, bool [H]: mask, room, and every required rule that it is part of
-    hold.
+    """Returns the hosts where one member may go, bool [H]: mask, capacity and all its required
+    rules.
 
-    All others stay where ``hosts`` [M] says; at -1 they are nowhere, and nobody counts them.
+    All other members stay where ``hosts`` [M] places them; members at -1 are not counted.
     """
     others = hosts.copy()
     others[member] = -1
@@ -208,7 +213,7 @@ def allowed(problem: Problem, hosts: np.ndarray, member: int) -> np.ndarray:
 
 
 def _kept(rule: Rule, at: Counts, in_a: bool, in_b: bool) -> np.ndarray:
-    """Domains, bool [D], where one more member (of ``a``, of ``b``) leaves the rule whole."""
+    """Domains, bool [D], where one more member (of ``a``, of ``b``) does not break the rule."""
     used = at.a > 0
     match rule.kind:
         case definition.AFFINITY:
@@ -245,8 +250,7 @@ def _levels_out(rule: Rule, count: np.ndarray) -> np.ndarray:
 
 
 def _room_for(problem: Problem, hosts: np.ndarray, kind: int) -> np.ndarray:
-    """Hosts, bool [H], with room for one more of the kind beside the loose members that are
-    there."""
+    """Hosts, bool [H], with capacity for one more of the kind next to the loose members there."""
     asked = problem.demand[kind][:, None, :]
     open_ = ((asked <= problem.free) | (asked == 0)).all(axis=2).any(axis=0)
     if problem.cap is not None:
@@ -257,7 +261,7 @@ def _room_for(problem: Problem, hosts: np.ndarray, kind: int) -> np.ndarray:
 
 
 def _crowds(problem: Problem, hosts: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    """Each host that has loose members, with these."""
+    """Yields each host that has loose members, with these members."""
     loose = np.flatnonzero((problem.fixed < 0) & (hosts >= 0))
     loose = loose[np.argsort(hosts[loose], kind='stable')]
     if len(loose):
@@ -267,7 +271,7 @@ def _crowds(problem: Problem, hosts: np.ndarray) -> Iterator[tuple[int, np.ndarr
 
 
 def _has_room(problem: Problem, host: int, kinds: np.ndarray) -> bool:
-    """Whether members of these kinds fit on the host together."""
+    """Returns whether members of these kinds fit on the host together."""
     if problem.cap is not None:
         count = np.bincount(kinds, minlength=len(problem.cap))
         if (count > np.maximum(problem.cap[:, host], 0)).any():
@@ -288,7 +292,7 @@ def _words(problem: Problem, rule: Rule, times: int) -> str:
         definition.AFFINITY: f'{times} {level} domains too many are used',
         definition.ANTI_AFFINITY: f'{times} members are above {rule.most} in a {level}',
         definition.SPREAD: f'{level} domains or members are short by {times}',
-        definition.EXCLUSIVE: f'{times} {level} domains are shared with others',
+        definition.EXCLUSIVE: f'{times} {level} domains are shared with other instances',
         definition.NEAR: f'{times} members are in a {level} without a partner',
         definition.APART: f'{times} {level} domains are used by both sides',
     }[rule.kind]

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A group and a cluster in numbers: what the planner reads, and all that it reads."""
+"""The group problem as numbers: the complete input of the planner."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,15 +18,17 @@ import numpy as np
 
 from nova_sched.groups.definition import Policy
 
-NOWHERE = np.array(-1, dtype=np.int32)  # for ``Problem.fixed`` or ``home`` where no member has one
+NOWHERE = np.array(-1, dtype=np.int32)  # for ``Problem.fixed`` or ``home`` if no member has one
 
 
 @dataclasses.dataclass(eq=False, slots=True)
 class Rule:
-    """A policy in numbers. ``a`` and ``b`` are sorted member indexes (int32); ``level`` is a
-    position in ``Problem.domains``. ``outside`` bool [H], of an exclusive: hosts with instances
-    that are not to be in a domain with its members, None: ``Problem.occupied``. The rest is as in
-    ``Policy``; ``weight`` None: required.
+    """A policy as numbers.
+
+    ``a`` and ``b`` are sorted member indexes (int32); ``level`` is a position in
+    ``Problem.domains``. ``outside`` bool [H], for an exclusive policy: hosts with instances that
+    must not share a domain with its members; None: ``Problem.occupied``. The other fields are as
+    in ``Policy``; ``weight`` None: required.
     """
 
     policy: Policy
@@ -48,7 +50,7 @@ class Rule:
         levels: Sequence[str],
         outside: np.ndarray | None = None,
     ) -> 'Rule':
-        """The rule of a policy; ``index`` gives each member's number by its path."""
+        """Returns the rule of a policy; ``index`` gives each member's number by its path."""
 
         def numbers(paths: Iterable[str]) -> np.ndarray:
             return np.unique(np.array([index[path] for path in paths], dtype=np.int32))
@@ -72,19 +74,19 @@ class Rule:
 
     @property
     def penalty(self) -> float:
-        """What each miss of a preferred policy costs."""
+        """The cost of each breach of a preferred policy."""
         return 0.0 if self.weight is None else self.weight
 
 
 @dataclasses.dataclass(eq=False)
 class Problem:
-    """M members of K kinds, H hosts with R resources, L levels. A *placement* is an int32 array
-    [M] of hosts.
+    """M members of K kinds, H hosts with R resources, L levels.
 
-    Hosts stand in any order. Levels are all coarser than the host and need not nest in each other.
-    A member that is ``fixed`` stays where it is: its use is no part of ``free`` any more, policies
-    count it, and neither masks nor room apply to it. A member that has a ``home`` is there now and
-    may leave: its use is part of ``free``, and to leave costs, before any score.
+    A *placement* is an int32 array [M] of hosts. Hosts are in any order. All levels are coarser
+    than the host and need not nest in each other. A member that is ``fixed`` stays where it is:
+    its usage is not in ``free``, policies count it, and neither masks nor capacity apply to it. A
+    member that has a ``home`` is there now and may leave: its usage is in ``free``, and a move
+    costs more than any score.
     """
 
     names: list[str]  # [M] paths of members
@@ -94,25 +96,25 @@ class Problem:
     )  # int64 [K, V, R]: one of V ways is taken; a kind with fewer repeats its first
     mask: np.ndarray  # bool [K, H]: hosts that pass the filters
     score: np.ndarray  # float32 [K, H]: higher is better
-    free: np.ndarray  # int64 [H, R]: negative when more is used than there is
+    free: np.ndarray  # int64 [H, R]: negative if usage exceeds capacity
     domains: list[
         np.ndarray
     ]  # per level int32 [H], dense ids; the first is arange(H): the host itself
     levels: list[str]  # [L]
-    domain_names: list[list[str]]  # [L][domain], for words
-    occupied: np.ndarray  # bool [H]: has instances from outside of the group
+    domain_names: list[list[str]]  # [L][domain], for messages
+    occupied: np.ndarray  # bool [H]: has instances from outside the group
     rules: list[Rule]
     cap: np.ndarray | None = (
-        None  # int32 [K, H]: most members of the kind on the host, whatever free says
+        None  # int32 [K, H]: most members of the kind on the host, regardless of free
     )
     fixed: np.ndarray = dataclasses.field(
         default_factory=NOWHERE.copy
-    )  # int32 [M]: where one stays, or -1
+    )  # int32 [M]: the host of a fixed member, or -1
     home: np.ndarray = dataclasses.field(
         default_factory=NOWHERE.copy
-    )  # int32 [M]: what one may leave, or -1
-    resources: list[str] = dataclasses.field(default_factory=list)  # [R], for words
-    kind_names: list[str] = dataclasses.field(default_factory=list)  # [K], for words
+    )  # int32 [M]: the host that a member may leave, or -1
+    resources: list[str] = dataclasses.field(default_factory=list)  # [R], for messages
+    kind_names: list[str] = dataclasses.field(default_factory=list)  # [K], for messages
 
     def __post_init__(self) -> None:
         self.fixed = np.full(len(self.names), self.fixed, dtype=np.int32)
@@ -133,5 +135,5 @@ class Problem:
         return len(self.names)
 
     def size(self, level: int) -> int:
-        """How many domains the level has."""
+        """Returns the number of domains of the level."""
         return len(self.domain_names[level])

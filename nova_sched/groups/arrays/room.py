@@ -9,24 +9,24 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Whether members fit on one host together, when each may take its resources in one of several
+"""Whether members fit on one host together, if each may take its resources in one of several
 ways."""
 
 from collections.abc import Iterable
 
 import numpy as np
 
-_LIMIT = 4096  # sums kept; beyond it the fullest are forgotten
+_LIMIT = 4096  # maximum number of sums kept; beyond it the largest are dropped
 
 
 def sums(demands: Iterable[np.ndarray], free: np.ndarray | None = None) -> np.ndarray:
-    """All that the members can take together, int64 [N, R], one row for each different sum of
-    their ways.
+    """Returns the total demands of the members, int64 [N, R], one row per different sum of their
+    ways.
 
-    ``demands``: [V, R] per member. ``free`` [R]: rows that exceed it are left out, so that no row
-    means that they do not fit; what nobody asks for is no matter.
+    ``demands``: [V, R] per member. ``free`` [R]: rows that exceed it are omitted; no row means
+    that the members do not fit. A resource that no member asks for is ignored.
     """
-    reached = np.zeros((1, 1), dtype=np.int64)  # nobody takes nothing, of however many resources
+    reached = np.zeros((1, 1), dtype=np.int64)  # without members the demand is zero
     for ways in demands:
         ways = np.unique(ways, axis=0)
         reached = (reached[:, None, :] + ways[None]).reshape(-1, ways.shape[1])
@@ -40,12 +40,13 @@ def sums(demands: Iterable[np.ndarray], free: np.ndarray | None = None) -> np.nd
 
 
 def fit(demands: Iterable[np.ndarray], free: np.ndarray) -> bool:
-    """Whether the members, [V, R] each, find room in ``free`` [R] together."""
+    """Returns whether the members, [V, R] each, fit into ``free`` [R] together."""
     return len(sums(demands, free)) > 0
 
 
 def thrifty(ways: np.ndarray) -> np.ndarray:
-    """The ways, [V, R], but none that takes at least as much of everything as another."""
+    """Returns the ways, [V, R], without those that take at least as much of everything as
+    another."""
     if len(ways) < 2:
         return ways
     below = (ways[None] <= ways[:, None]).all(axis=2) & (ways[None] != ways[:, None]).any(axis=2)

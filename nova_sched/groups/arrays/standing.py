@@ -9,12 +9,11 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Policies while a placement grows: counts by domain, what is closed, what is still wise, what it
-would cost.
+"""Policies during placement: counts by domain, closed hosts, useful domains, and prices.
 
-``closed`` [C, h] counts the reasons why a unit of a class may not be on a host: policies that only
-ever close (anti-affinity, exclusive, apart) keep it up to date. Spread and near may open again, so
-they are asked.
+``closed`` [C, h] counts the reasons why a unit of a class may not be on a host. Policies that can
+only close hosts (anti-affinity, exclusive, apart) keep it up to date. Spread and near may open
+hosts again, so they are evaluated each time.
 """
 
 from collections.abc import Callable
@@ -27,8 +26,8 @@ from nova_sched.groups.arrays.layout import Level
 
 
 class Standing:
-    """One rule. ``a``, ``b`` int64 [D]: members so far; ``left_a``, ``left_b``: members to
-    come."""
+    """One rule. ``a``, ``b`` int64 [D]: members placed so far; ``left_a``, ``left_b``: members
+    left."""
 
     def __init__(self, active: Active, level: Level, closed: np.ndarray) -> None:
         self.rule, self.active, self.level = active.rule, active, level
@@ -42,7 +41,7 @@ class Standing:
         return self.rule.weight is None
 
     def move(self, c: int, host: int, sign: int) -> None:
-        """One unit of the class comes to the host (``sign`` 1) or leaves it again (-1)."""
+        """Adds one unit of the class to the host (``sign`` 1) or removes it (-1)."""
         domain = host if self.level.is_host else self.level.ids[host]
         more = sign * self._each_a[c]
         if more:
@@ -58,16 +57,16 @@ class Standing:
             self._b_changed(domain, before, before + more)
 
     def allowed(self, a: int, b: int) -> np.ndarray | None:
-        """Domains, bool [D], where so many members more of either side may come together; None:
-        anywhere.
+        """Returns the domains, bool [D], where ``a`` and ``b`` more members may go together.
 
-        A look ahead is in it: what no later member could mend is not allowed.
+        None means anywhere. The result looks ahead: a breach that no later member can repair is
+        not allowed.
         """
         raise NotImplementedError
 
     def price(self, a: int, b: int) -> np.ndarray | float:
-        """How often more the rule is broken, [D], with so many members more in a domain: an
-        estimate."""
+        """Returns an estimate, [D], of the added breaches with ``a`` and ``b`` more members in a
+        domain."""
         raise NotImplementedError
 
     def _a_changed(self, domain: int, before: int, after: int) -> None:
@@ -89,7 +88,7 @@ class Standing:
 
 
 class Affinity(Standing):
-    """Only preferred ones come here: blocks see to the others."""
+    """Preferred affinity only; blocks implement required affinity."""
 
     def allowed(self, a: int, b: int) -> np.ndarray | None:
         return None
@@ -124,7 +123,8 @@ class AntiAffinity(Standing):
 
 
 class Rivals(Standing):
-    """Apart, and exclusive, whose ``b`` are all others of the group: no domain has both."""
+    """Apart, and exclusive (``b`` is every other member of the group): no domain has both
+    sides."""
 
     def __init__(self, active: Active, level: Level, closed: np.ndarray) -> None:
         super().__init__(active, level, closed)
@@ -155,7 +155,7 @@ class Rivals(Standing):
 
 class Near(Standing):
     def allowed(self, a: int, b: int) -> np.ndarray | None:
-        """A domain may be without a ``b`` as long as there are enough of them to come."""
+        """A domain may lack a ``b`` while enough of them are still to be placed."""
         alone = (self.a > 0) & (self.b == 0)
         then = ((self.a > 0) | bool(a)) & (self.b == 0) & (not b)
         return int(alone.sum()) - alone + then <= self.left_b - b
@@ -167,7 +167,7 @@ class Near(Standing):
 
 
 class Spread(Standing):
-    """``plan`` bool [D] and ``ceiling``: domains to use, and the most members in each, once
+    """``plan`` bool [D]: the domains to use; ``ceiling``: the most members in each, once
     planned."""
 
     def __init__(self, active: Active, level: Level, closed: np.ndarray) -> None:
@@ -176,8 +176,11 @@ class Spread(Standing):
         self.ceiling = 0
 
     def allowed(self, a: int, b: int) -> np.ndarray | None:
-        """Where the rest can still level out what is uneven, and fill what is missing; and as
-        planned."""
+        """Domains where the remaining members can still restore the skew and the number of
+        domains.
+
+        Follows the plan, if there is one.
+        """
         if not a:
             return None
         allowed = self._by_count(
@@ -188,12 +191,13 @@ class Spread(Standing):
         return allowed
 
     def price(self, a: int, b: int) -> np.ndarray | float:
-        """One where the spread cannot be kept any more, though it could be elsewhere."""
+        """Returns 1 where the spread can no longer be kept, but could be kept in another
+        domain."""
         return (~self._by_count(self._is_mendable, a)).astype(np.float64) if a else 0.0
 
     def _by_count(self, verdict: Callable[[np.ndarray, int, int], bool], a: int) -> np.ndarray:
-        """Bool [D]: a verdict on ``a`` members more, which is the same for domains that have
-        equally many."""
+        """Bool [D]: a verdict on ``a`` more members, equal for domains with equally many
+        members."""
         sizes = np.bincount(self.a)  # domains by the number of members that they have
         found = np.zeros(len(sizes), dtype=bool)
         for count in np.flatnonzero(sizes).tolist():
@@ -201,7 +205,7 @@ class Spread(Standing):
         return found[self.a]
 
     def _is_not_too_late(self, sizes: np.ndarray, count: int, a: int) -> bool:
-        """Whether members are left to bring all domains that are used up to the largest, less the
+        """Whether enough members are left to raise all used domains to the largest count less the
         skew."""
         used = int(sizes[1:].sum())
         missing = max(self.rule.min_domains - used - (count == 0), 0)
@@ -214,8 +218,8 @@ class Spread(Standing):
         return short <= self.left_a - a
 
     def _is_mendable(self, sizes: np.ndarray, count: int, a: int) -> bool:
-        """Whether members to come can fill some number of domains, each between a ceiling and its
-        floor."""
+        """Whether the remaining members can fill some number of domains between floor and
+        ceiling."""
         left, skew = self.left_a - a, self.rule.max_skew
         sizes = np.append(sizes, np.zeros(a, dtype=sizes.dtype))
         sizes[count] -= 1
@@ -231,13 +235,13 @@ class Spread(Standing):
         room = (ceiling[:, None] - counts) @ many
         fresh = np.maximum(
             missing, -((room - left) // ceiling)
-        )  # domains more, at least and at most
+        )  # minimum and maximum number of further domains
         most = np.minimum(sizes[0], (left - short) // floor)
         return bool(((short <= left) & (fresh <= most)).any())
 
 
 def _index(classes: np.ndarray) -> slice | np.ndarray:
-    """The same classes as a slice where they stand in one piece."""
+    """Returns the same classes as a slice if they are contiguous."""
     if len(classes) and classes[-1] - classes[0] + 1 == len(classes):
         return slice(int(classes[0]), int(classes[-1]) + 1)
     return classes

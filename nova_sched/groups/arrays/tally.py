@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Who is where so far: room that is left, and where every policy stands. Units come, and go
-again."""
+"""The state of an attempt: placed units, free capacity and policies. Units are placed and
+removed."""
 
 import functools
 
@@ -23,12 +23,12 @@ from nova_sched.groups.arrays.standing import STANDINGS, Standing
 
 
 class Wiring:
-    """What is the same for every tally of one problem.
+    """Data that is the same for every tally of one problem.
 
-    ``ways`` int64 [S, V, R] by shape, short ones filled up; ``slots`` int64 and ``score`` float64
-    [S, h]; ``concerns[c]``: positions in ``active`` of the rules that count units of the class,
-    ``asked[c]`` the required ones among them that may open again, ``priced[c]`` the preferred
-    ones. ``at_most`` int64 [C]: units that a host takes by host anti-affinity.
+    ``ways`` int64 [S, V, R] by shape, padded to equal length; ``slots`` int64 and ``score``
+    float64 [S, h]. ``concerns[c]``: positions in ``active`` of the rules that count units of the
+    class; ``asked[c]``: the required rules among them that may open hosts again; ``priced[c]``:
+    the preferred rules. ``at_most`` int64 [C]: units per host that host anti-affinity allows.
     """
 
     def __init__(self, compiled: Compiled):
@@ -73,8 +73,10 @@ class Wiring:
         return most[:, 0] if most.shape[1] == 1 else np.minimum(most.sum(axis=1), ENDLESS)
 
     def best_first(self, shapes: tuple[int, ...], number: int) -> np.ndarray:
-        """Hosts by domain of a level, in each by falling score for the best of the shapes; sorted
-        once."""
+        """Hosts by domain of a level, by falling score for the best of the shapes within each.
+
+        The result is sorted once and then kept.
+        """
         if (shapes, number) not in self._best_first:
             level = self.compiled.layout.levels[number]
             self._best_first[shapes, number] = level.best_first(
@@ -93,7 +95,7 @@ class Wiring:
 
     @functools.cached_property
     def weight(self) -> tuple[float, float]:
-        """What a member at home is worth, and a miss of weight 1: more than all scores
+        """Returns the value of a member at home, and of a miss of weight 1: more than all scores
         together."""
         score, members = self.score, self.compiled.problem.member_count
         span = float(score.max(initial=0.0) - score.min(initial=0.0)) + 1e-3
@@ -101,8 +103,10 @@ class Wiring:
 
 
 class Tally:
-    """One attempt at a placement. ``free`` int64 [h, R], ``slots`` int64 [S, h], ``closed`` int16
-    [C, h]."""
+    """One attempt at a placement.
+
+    ``free`` int64 [h, R], ``slots`` int64 [S, h], ``closed`` int16 [C, h].
+    """
 
     def __init__(self, wiring: Wiring):
         compiled = wiring.compiled
@@ -116,19 +120,22 @@ class Tally:
         self.at: list[list[int]] = [[] for _ in range(compiled.class_count)]
 
     def usable(self, c: int, rows: Rows = slice(None)) -> np.ndarray:
-        """Bool: hosts among ``rows`` with room for a unit of the class that nothing has closed."""
+        """Bool: hosts among ``rows`` with capacity for a unit of the class and no reason to be
+        closed."""
         return (self.slots[self.compiled.shape[c], rows] > 0) & (self.closed[c, rows] == 0)
 
     def room(self, c: int) -> np.ndarray:
-        """Int64 [h]: units of the class that each host could take alone, by room and host
-        anti-affinity."""
+        """Int64 [h]: units of the class that each host could take alone.
+
+        Capacity and host anti-affinity limit the number.
+        """
         most = min(int(self.wiring.at_most[c]), int(self.compiled.count[c]))
         return np.where(
             self.closed[c] == 0, np.minimum(self.slots[self.compiled.shape[c]], most), 0
         )
 
     def value(self, c: int, rows: Rows = slice(None)) -> np.ndarray:
-        """Float64 over ``rows``: score of a unit, and what it is worth to be at home."""
+        """Float64 over ``rows``: the score of a unit, plus the value of staying at home."""
         value = self.wiring.score[self.compiled.shape[c], rows]
         at, members = self.compiled.stay[c]
         if not len(at):
@@ -138,10 +145,10 @@ class Tally:
         return value + home[rows]
 
     def reach(self, classes: np.ndarray, number: int) -> np.ndarray:
-        """Float64 [D] by level: about what all units of the classes are worth at best, if in one
-        domain.
+        """Float64 [D] by level: estimated best value of all units of the classes in one domain.
 
-        -inf: they do not fit. Each class counts by itself, unless host anti-affinity binds them together.
+        -inf: they do not fit. Each class counts by itself, unless host anti-affinity binds the
+        classes together.
         """
         every = classes.tolist()
         total = self._reach(every[:1], int(self.wiring.at_most[every[0]]), number)
@@ -162,8 +169,8 @@ class Tally:
         return total
 
     def _reach(self, classes: list[int], each: int, number: int) -> np.ndarray:
-        """The same, with units of all the classes on the best hosts for any of them, ``each`` on
-        one host."""
+        """The same, with units of all the classes on the best hosts for any of them, ``each`` per
+        host."""
         level, compiled = self.compiled.layout.levels[number], self.compiled
         count = int(compiled.count[classes].sum())
         hosts = -(-count // max(min(each, count), 1))
@@ -179,7 +186,8 @@ class Tally:
         return level.top(order, value, usable, hosts) * (count / hosts)
 
     def place(self, c: int, host: int, rules: list[int]) -> int:
-        """A unit comes to a host that has room; ``rules`` shall know. Returns the way it took."""
+        """Places a unit on a host that has capacity and updates ``rules``. Returns the way it
+        took."""
         shape = self.compiled.shape[c]
         way = 0
         if self.wiring.way_count[shape] > 1:
@@ -189,8 +197,8 @@ class Tally:
         return way
 
     def _way(self, shape: int, host: int) -> int:
-        """The way that leaves most places for its like, and of such the one that fits most
-        tightly."""
+        """Returns the way that leaves most slots for equal units; among those, the tightest
+        fit."""
         ways = self.compiled.shapes[shape].ways
         left = self.free[host] - ways
         fits = np.flatnonzero(((left >= 0) | (ways == 0)).all(axis=1))
@@ -199,7 +207,7 @@ class Tally:
         return int(fits[np.lexsort((tight, np.negative(after)))[0]])
 
     def take_back(self, c: int, host: int, way: int, rules: list[int]) -> None:
-        """Undo a ``place`` with the same rules."""
+        """Reverts a ``place`` with the same rules."""
         self.free[host] += self.wiring.ways[self.compiled.shape[c], way]
         self._moved(c, host, rules, -1)
 
@@ -209,6 +217,6 @@ class Tally:
             self.rules[number].move(c, host, sign)
 
     def settle(self, c: int, host: int) -> None:
-        """A unit is placed for good."""
+        """Makes the placement of a unit final."""
         self.place(c, host, self.wiring.concerns[c])
         self.at[c].append(host)

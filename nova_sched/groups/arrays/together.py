@@ -22,12 +22,12 @@ from nova_sched.groups.arrays.problem import Problem
 
 @dataclasses.dataclass(eq=False)
 class Together:
-    """What required affinity, and near where it comes to the same, say.
+    """The constraints of required affinity, and of near where it is equivalent.
 
     ``labels`` [L, M]: members of one label must share a domain of the level. ``pins`` [L, M]: the
-    live domain at which a member is nailed because somebody fixed shares its label, else -1.
-    ``spoken`` are rules that labels and pins express whole; ``torn`` rules and levels that nail
-    one label at two domains.
+    live domain to which a member is bound because a fixed member shares its label, else -1.
+    ``spoken``: rules that labels and pins express completely. ``torn``: levels and labels where
+    one label is bound to two domains.
     """
 
     labels: np.ndarray
@@ -37,8 +37,11 @@ class Together:
 
 
 def unite(problem: Problem, layout: Layout) -> Together:
-    """Merge until nothing changes: affinity at its level and all around it, near whose partner is
-    one."""
+    """Merges labels until nothing changes.
+
+    Affinity applies at its level and all levels around it. Near applies if its partner is a single
+    label.
+    """
     labels = np.tile(np.arange(problem.member_count), (len(problem.levels), 1))
     spoken: set[int] = set()
     waiting = []
@@ -75,7 +78,7 @@ def _merge(labels: np.ndarray, layout: Layout, level: int, members: np.ndarray) 
 def _nail(
     problem: Problem, layout: Layout, labels: np.ndarray
 ) -> tuple[np.ndarray, list[tuple[int, int]]]:
-    """Pins from the fixed members, and the labels that these tear apart."""
+    """Returns the pins from the fixed members, and the labels that these pins contradict."""
     pins = np.full(labels.shape, -1, dtype=np.intp)
     torn: list[tuple[int, int]] = []
     fixed = np.flatnonzero(problem.fixed >= 0)

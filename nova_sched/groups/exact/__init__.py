@@ -9,5 +9,5 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Places a group exactly, or proves that nobody can: a model for a solver, in a process of its
-own."""
+"""Places a group exactly, or proves that it has no placement, with a solver in a separate
+process."""

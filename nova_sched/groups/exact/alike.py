@@ -9,13 +9,12 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Classes that differ only in an anti-affinity of their own, as the shards of a database: counted
-as one.
+"""Classes that differ only in a private anti-affinity, such as database shards: counted as one.
 
-Places for all of them together can be dealt out like cards, domain by domain: then no class gets
-more of a domain than its share, rounded up. So there are places that keep the anti-affinity of
-each exactly if all together have at most as many in a domain as their number times what each may
-have.
+Places for all these classes together can be distributed round-robin, domain by domain. Then no
+class gets more places in a domain than its share, rounded up. So the anti-affinity of each class
+can be kept exactly if all classes together have at most n times the limit of one class in each
+domain, where n is the number of classes.
 """
 
 import collections
@@ -30,7 +29,8 @@ from nova_sched.groups.arrays.compile import Compiled
 
 
 def alike(compiled: Compiled, classes: Iterable[int]) -> list[list[int]]:
-    """The classes, by what they have in common; who is like no other is alone."""
+    """Returns the classes, grouped by their common features; a class unlike all others is
+    alone."""
     concerns = [(one.a > 0) | (one.b > 0) for one in compiled.active]
     is_own = [
         touched.sum() == 1 and not (one.fixed_a.any() or one.fixed_b.any())
@@ -60,8 +60,8 @@ def alike(compiled: Compiled, classes: Iterable[int]) -> list[list[int]]:
 
 
 def _can_be_dealt(compiled: Compiled, own: Sequence[Active]) -> bool:
-    """Whether a class's own rules are all required anti-affinity, each at a level that nests in
-    the next."""
+    """Returns whether all own rules of a class are required anti-affinity, each nested in the
+    next."""
     if not all(one.is_required and one.kind == definition.ANTI_AFFINITY for one in own):
         return False
     levels = chain(compiled, own)
@@ -70,14 +70,14 @@ def _can_be_dealt(compiled: Compiled, own: Sequence[Active]) -> bool:
 
 
 def chain(compiled: Compiled, own: Iterable[Active]) -> list[int]:
-    """Levels of the rules, coarse ones first."""
+    """Returns the levels of the rules, coarse levels first."""
     return sorted(
         {one.level for one in own}, key=lambda level: compiled.layout.levels[level].count
     )
 
 
 def deal(compiled: Compiled, classes: list[int], places: Iterable[int]) -> dict[int, list[int]]:
-    """Live positions for each class, of those for all of them."""
+    """Distributes the live positions ``places`` over the classes."""
     own = [
         one
         for one in compiled.active

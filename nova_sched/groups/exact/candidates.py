@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Fewer hosts for the solver to choose from, where all are too many. It can prove nothing by
-them."""
+"""Reduces the hosts that the solver chooses from, if there are too many. It cannot prove
+anything."""
 
 from collections.abc import Iterator
 
@@ -22,14 +22,17 @@ from nova_sched.groups.exact.crowds import Crew, Team
 from nova_sched.groups.exact.model_answer import Counts
 
 SPARE_DOMAINS, SPARE_BLOCK_DOMAINS = 3, 4
-PLENTY = 2  # times the need
+PLENTY = 2  # times the demand
 PARTNERS = 30  # domains of partners, above which they are no hint
 BLOCK_DOMAINS = 12
 
 
 def roomy(crew: Crew) -> Crew:
-    """The domains with most places: of each team, and of the others in each wide domain, for all
-    alike."""
+    """Keeps the domains with the most places: those of each team, and those of the other unit
+    sets.
+
+    The latter are chosen in each wide domain, and apply to all unit sets.
+    """
     layout = crew.compiled.layout
     fine, wide = _grain(layout)
     chosen = np.zeros(fine.count, dtype=bool)
@@ -52,7 +55,8 @@ def roomy(crew: Crew) -> Crew:
 
 
 def _grain(layout: Layout) -> tuple[Level, list[np.ndarray]]:
-    """The finest level above the host, and its domains by those of the widest level around it."""
+    """Returns the finest level above the host, and its domains grouped by the widest level around
+    it."""
     above = [number for number, level in enumerate(layout.levels) if number and level.count > 1]
     if not above:
         return layout.levels[0], [np.arange(layout.levels[0].count)]
@@ -69,22 +73,27 @@ def _grain(layout: Layout) -> tuple[Level, list[np.ndarray]]:
 
 
 def _richest(domains: np.ndarray, places: np.ndarray, enough: int, spare: int) -> np.ndarray:
-    """Those with most places until there are enough, and some more."""
+    """Returns the domains with the most places until there are ``enough``, plus ``spare`` more."""
     order = domains[np.argsort(-places[domains], kind='stable')]
     return order[: int(np.searchsorted(np.cumsum(places[order]), enough)) + 1 + spare]
 
 
 def _slack(crew: Crew, team: Team, level: Level) -> np.ndarray:
-    """Of each domain of a team: blocks that it takes, then how many times the need of the scarcest
-    crowd."""
+    """Ranks each domain of a team by the blocks that it takes, then by its scarcest unit set.
+
+    The scarcest unit set is measured in places relative to its demand.
+    """
     rows = [crew.crowds[number] for number in team.crowds]
     times = np.min([level.sum(row.most) / team.need(row) for row in rows], axis=0)
     return np.where(team.most > 0, team.most + times / (1 + times), -1.0)
 
 
 def promising(crew: Crew, counts: Counts, budget: int) -> Crew:
-    """Where scores are best, beside where everybody is and could meet partners: some ``budget``
-    variables."""
+    """Keeps the hosts with the best scores, the current hosts, and the hosts that can meet
+    partners.
+
+    The result needs about ``budget`` variables.
+    """
     compiled, layout = crew.compiled, crew.compiled.layout
     masks = []
     share = budget // max(len(crew.crowds), 1)
@@ -111,7 +120,7 @@ def promising(crew: Crew, counts: Counts, budget: int) -> Crew:
 
 
 def _partners(crew: Crew, counts: Counts) -> Iterator[tuple[int, np.ndarray]]:
-    """Crowds with hosts in the domains that those are in with which they share a policy."""
+    """Yields unit sets with hosts in the domains of the members with which they share a policy."""
     layout = crew.compiled.layout
     for one in crew.compiled.active:
         draws = one.kind in (definition.NEAR, definition.SPREAD) or one.kind == definition.AFFINITY
@@ -130,7 +139,8 @@ def _partners(crew: Crew, counts: Counts) -> Iterator[tuple[int, np.ndarray]]:
 
 
 def _best_domains(crew: Crew, team: Team, counts: Counts) -> np.ndarray:
-    """Hosts in the domains that a team has, and in the best by what scores could come to."""
+    """Returns the hosts in the current domains of a team, and in its best domains by possible
+    score."""
     compiled, level = crew.compiled, crew.compiled.layout.levels[team.level]
     worth = np.zeros(level.count)
     used = np.zeros(level.count, dtype=bool)
@@ -147,8 +157,10 @@ def _best_domains(crew: Crew, team: Team, counts: Counts) -> np.ndarray:
 
 
 def _trimmed(crew: Crew, masks: list[np.ndarray], counts: Counts, budget: int) -> Crew:
-    """Within the budget: the same share of each crowd's candidates, the best by score, and its own
-    hosts."""
+    """Trims the candidates to the budget: the same share of each unit set, the best by score.
+
+    The current hosts of each unit set always remain.
+    """
     sizes = [
         int(np.count_nonzero(mask & (crowd.most > 0)))
         for mask, crowd in zip(masks, crew.crowds, strict=True)

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Units that may change places, counted together: what the solver's model has variables for."""
+"""Interchangeable units, counted together: the solver's model has variables for these sets."""
 
 import dataclasses
 from collections.abc import Collection, Sequence
@@ -26,11 +26,10 @@ ROUNDS = 3  # of bounds that follow from each other
 
 @dataclasses.dataclass(eq=False)
 class Crowd:
-    """Units of one class, or of classes that are alike: in one column of several blocks, or by
-    themselves.
+    """A set of interchangeable units: of one class, or of classes that are alike.
 
-    ``each``: units of one class. ``most`` int64 [h]: how many may be on each live host, by
-    themselves.
+    Such classes are in one column of several blocks, or in no block. ``each``: units of one class.
+    ``most`` int64 [h]: how many units each live host takes, regardless of other unit sets.
     """
 
     classes: list[int]
@@ -39,7 +38,7 @@ class Crowd:
 
     @property
     def first(self) -> int:
-        """The class that stands for all: they are alike."""
+        """The class that represents all classes of the set, because they are alike."""
         return self.classes[0]
 
     @property
@@ -51,9 +50,9 @@ class Crowd:
 class Team:
     """Blocks of one type: each needs one domain of the level for all its units.
 
-    ``crowds``: their places in ``Crew.crowds``. ``most`` int64 [D]: blocks that each domain takes
-    at most. ``inner``: teams wholly inside of the one block that this team then has. ``whole``: no
-    unit of a block may be left out while others are placed.
+    ``crowds``: their positions in ``Crew.crowds``. ``most`` int64 [D]: the maximum number of
+    blocks per domain. ``inner``: teams wholly inside the block, if this team has a single block.
+    ``whole``: the units of a block are placed all together or not at all.
     """
 
     level: int
@@ -68,19 +67,19 @@ class Team:
         return len(self.blocks)
 
     def need(self, crowd: Crowd) -> int:
-        """Units of a crowd of this team in each block."""
+        """Returns the units of a unit set of this team in each block."""
         return crowd.each if self.count > 1 else crowd.count
 
 
 @dataclasses.dataclass(eq=False)
 class Crew:
-    """A compiled problem as crowds and teams.
+    """A compiled problem as unit sets (``crowds``) and sets of blocks (``teams``).
 
-    ``private``: by the place in ``Compiled.active`` of a rule on units of one alone of several
-    blocks or classes that are alike, how many these are. All such rules are required
-    anti-affinity, of blocks at host level. Those of the first block or class speak for the others.
-    ``partial``: some may be left out, but a block whole or not at all, save one that has others
-    inside, or everybody.
+    ``private``: the number of alike blocks or classes, for each rule on the units of a single one
+    of them; the key is the rule's position in ``Compiled.active``. All such rules are required
+    anti-affinity, for blocks at host level. The rules of the first block or class represent the
+    rest. ``partial``: some units may be left out. A block is placed whole or not at all, except a
+    block that contains other blocks or all members.
     """
 
     compiled: Compiled
@@ -91,7 +90,7 @@ class Crew:
 
     @property
     def size(self) -> int:
-        """How many variables the crowds need."""
+        """The number of variables that the unit sets need."""
         return sum(int(np.count_nonzero(crowd.most)) for crowd in self.crowds)
 
     @property
@@ -100,14 +99,16 @@ class Crew:
 
     @property
     def is_hopeless(self) -> bool:
-        """Whether a crowd or a team has too few places even by itself: a proof, if no host was
-        left out."""
+        """Whether a unit set or a team has too few places even by itself.
+
+        This is a proof, if no host was left out.
+        """
         return any(int(crowd.most.sum()) < crowd.count for crowd in self.crowds) or any(
             int(team.most.sum()) < team.count for team in self.teams
         )
 
     def within(self, masks: Sequence[np.ndarray]) -> 'Crew':
-        """The same on fewer live hosts: bool [h] for each crowd."""
+        """Returns the same crew on fewer live hosts: bool [h] for each unit set."""
         crowds = [
             dataclasses.replace(crowd, most=np.where(mask, crowd.most, 0))
             for crowd, mask in zip(self.crowds, masks, strict=True)
@@ -122,10 +123,10 @@ class Crew:
 def gather(
     compiled: Compiled, apart: Collection[int] = (), partial: bool = False, by_home: bool = False
 ) -> Crew:
-    """Crowds and teams of a compiled problem; blocks with a number in ``apart`` are merged with no
-    other.
+    """Returns the unit sets and teams of a compiled problem.
 
-    ``by_home``: nor are units that have a home, since it matters which of them is where.
+    Blocks with a number in ``apart`` are not merged. With ``by_home``, units that have a home are
+    not merged either, because their identity matters.
     """
     named = np.array(
         [by_home and bool((compiled.problem.home[rows] >= 0).any()) for rows in compiled.members],
@@ -149,13 +150,14 @@ def gather(
 def _merge(
     compiled: Compiled, apart: set[int], named: np.ndarray
 ) -> tuple[list[list[int]], list[Team]]:
-    """Columns of classes that are one crowd, and teams that know their crowds by these."""
+    """Returns the columns of classes that form one unit set, and teams that refer to these
+    columns."""
     columns: list[list[int]] = []
     taken = named.copy()
     teams = []
     single = []
     for kind in sorted(compiled.block_types, key=lambda kind: -len(kind.blocks)):
-        # Where levels cross, a class may be in two types of several blocks: only one of them is
+        # If levels cross, a class may be in two types of several blocks. Only one of them is
         # merged.
         if (
             len(kind.blocks) > 1
@@ -184,7 +186,7 @@ def _merge(
 
 
 def _private(crew: Crew) -> dict[int, int]:
-    """How many are alike, of each rule on units of one of them alone."""
+    """Returns how many are alike, for each rule on units of a single one of them."""
     in_team = {crowd for team in crew.teams if team.count > 1 for crowd in team.crowds}
     owner: dict[int, tuple[int, str, int, int]] = {}
     for number, team in enumerate(crew.teams):
@@ -205,7 +207,7 @@ def _private(crew: Crew) -> dict[int, int]:
 
 
 def _cap(crew: Crew) -> None:
-    """Bound each crowd by the anti-affinity that its units have among themselves."""
+    """Limits each unit set by the anti-affinity among its units."""
     for position, one in enumerate(crew.compiled.active):
         if one.is_required and one.kind == definition.ANTI_AFFINITY:
             times = crew.private.get(position, 1)
@@ -218,8 +220,8 @@ def _cap(crew: Crew) -> None:
 
 
 def _tighten(crew: Crew) -> None:
-    """Bound teams by what their crowds find in each domain, and crowds by where their teams can
-    be."""
+    """Limits teams by the places of their unit sets in each domain, and unit sets by their
+    teams."""
     layout = crew.compiled.layout
     for _ in range(ROUNDS):
         before = [int(crowd.most.sum()) for crowd in crew.crowds]

@@ -9,21 +9,22 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Hosts that the search may leave out, because enough others can do all that they can."""
+"""Hosts that the search may leave out, because enough other hosts can replace them."""
 
 import numpy as np
 
 from nova_sched.groups.arrays.compile import Compiled
 
-SLICE = 256  # hosts compared at a time with the others of their kind
+SLICE = 256  # hosts compared at a time with the other hosts of their kind
 
 
 def useful(compiled: Compiled) -> np.ndarray:
-    """Bool [h]: live hosts without which there is a placement whenever there is one with them.
+    """Bool [h]: live hosts that suffice: if there is a placement, there is one on these hosts
+    only.
 
-    A placement of N units uses N hosts at most. If N hosts, alike in all but room, have at least
-    the room of another, one of them is empty when that one is used, and can take all that it has.
-    This says nothing of which placement is better.
+    A placement of N units uses N hosts at most. Suppose N hosts differ from another host only in
+    free capacity and have at least as much. If that host is used, one of the N is empty and can
+    take all its units. The result ignores which placement is better.
     """
     layout = compiled.layout
     keep = np.ones(len(layout.live), dtype=bool)
@@ -35,7 +36,7 @@ def useful(compiled: Compiled) -> np.ndarray:
 
 
 def _alike(compiled: Compiled) -> list[np.ndarray]:
-    """Hosts of the same domains above, open to the same classes, with nobody fixed there."""
+    """Returns hosts of the same domains above, open to the same classes, without fixed members."""
     layout = compiled.layout
     columns = [level.ids for level in layout.levels[1:]]
     fixed = np.zeros(len(layout.live), dtype=bool)
@@ -51,7 +52,7 @@ def _alike(compiled: Compiled) -> list[np.ndarray]:
 
 
 def _room(compiled: Compiled, hosts: np.ndarray) -> np.ndarray:
-    """Int64 [n, R']: what is free, as far as the group could make use of it."""
+    """Int64 [n, R']: the free capacity, as far as the group could use it."""
     demand = np.array([compiled.shapes[s].ways.max(axis=0) for s in compiled.shape])
     total = (demand * compiled.count[:, None]).sum(axis=0)
     every = np.concatenate([compiled.shapes[s].ways for s in compiled.shape])
@@ -60,8 +61,10 @@ def _room(compiled: Compiled, hosts: np.ndarray) -> np.ndarray:
 
 
 def _dominated(room: np.ndarray, enough: int) -> np.ndarray:
-    """Bool [n]: rows that so many others equal or exceed everywhere; of equals the first are
-    kept."""
+    """Bool [n]: rows that ``enough`` other rows equal or exceed in every column.
+
+    Of equal rows the first are kept.
+    """
     found = np.zeros(len(room), dtype=bool)
     place = np.arange(len(room))
     for start in range(0, len(room), SLICE):

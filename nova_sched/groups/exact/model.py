@@ -9,10 +9,10 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The solver's tasks: find a placement or prove that there is none, better one, say how many fit.
+"""The solver's tasks: find, refute or improve a placement, and count the members that fit.
 
-Only the worker process imports this module and those it builds on: the solver is large, and may
-abort.
+Only the worker process imports this module and its dependencies, because the solver is large and
+may abort.
 """
 
 import dataclasses
@@ -32,16 +32,18 @@ from nova_sched.groups.exact.model_variables import Variables
 from nova_sched.groups.reasons import why
 
 WORKERS = 2
-LARGE = 3000  # variables; above it a part of the hosts is tried first
+LARGE = 3000  # variables; with more, a part of the hosts is tried first
 FIRST_PART = 0.4  # of the time
-BUDGET = 4000  # variables when a placement is bettered
+BUDGET = 4000  # variables for the improvement of a placement
 
 Answer = tuple[np.ndarray | None, bool]  # hosts [M], or None; whether None is a proof
 
 
 def repair(problem: Problem, seconds: float) -> Answer:
-    """A placement that keeps all required rules, or None; with time enough, one is found if there
-    is any."""
+    """Returns a placement that keeps all required rules, or None.
+
+    With enough time, finds a placement if there is one.
+    """
     deadline = time.monotonic() + seconds
     compiled = compile(dataclasses.replace(problem, home=NOWHERE))
     if compiled.hopeless:
@@ -66,14 +68,14 @@ def repair(problem: Problem, seconds: float) -> Answer:
 
 
 def improve(problem: Problem, hosts: np.ndarray, seconds: float) -> np.ndarray:
-    """A placement that is no worse than ``hosts``, by ``policies.cost``."""
+    """Returns a placement that is no worse than ``hosts``, by ``policies.cost``."""
     deadline = time.monotonic() + seconds
     compiled = compile(dataclasses.replace(problem, home=NOWHERE))
     compiled.problem = problem
     if any(rows.shape[1] > 1 and (problem.home[rows] >= 0).any() for rows in compiled.members):
         compiled = compile(
             problem
-        )  # of units of several members it matters which of them have a home
+        )  # for units of several members it matters which of them have a home
     if not compiled.class_count:
         return hosts
 
@@ -88,10 +90,10 @@ def improve(problem: Problem, hosts: np.ndarray, seconds: float) -> np.ndarray:
 
 
 def largest(problem: Problem, seconds: float) -> Answer:
-    """Hosts [M] of as many as fit together, -1 for the others; None: not known. And whether no
-    more do.
+    """Returns hosts [M] of as many members as fit together, and whether this is the maximum.
 
-    Blocks are placed whole or not at all, save those that hold other blocks or everybody.
+    Members without a place have -1; hosts None: not known. Blocks are placed whole or not at all,
+    except those that contain other blocks or all members.
     """
     deadline = time.monotonic() + seconds
     compiled = compile(dataclasses.replace(problem, home=NOWHERE))
@@ -155,8 +157,10 @@ def _better(crew: Crew, hosts: np.ndarray, deadline: float) -> np.ndarray | None
 
 
 def _hint(these: Variables, counts: model_answer.Counts) -> bool:
-    """Tell the search of a placement: every variable's value, since it makes nothing of a hint
-    with holes."""
+    """Passes a placement to the search as a hint.
+
+    Sets every variable, because the solver ignores an incomplete hint.
+    """
     model = these.model
     for x, here in zip(these.x, counts, strict=True):
         for h, variable in x.items():
@@ -186,7 +190,7 @@ def _solve(
     solver.parameters.max_time_in_seconds = max(seconds, 0.001)
     solver.parameters.num_workers = WORKERS
     solver.parameters.random_seed = 1
-    solver.parameters.cp_model_presolve = False  # within a second it costs more than it gives
+    solver.parameters.cp_model_presolve = False  # within a second it costs more than it saves
     for name, value in parameters.items():
         setattr(solver.parameters, name, value)
     return solver, solver.solve(model)
@@ -205,7 +209,7 @@ def _placement(these: Variables, solver: cp_model.CpSolver) -> np.ndarray:
 
 
 def _unmerging(attempt: Callable[[Collection[int]], Answer]) -> Answer:
-    """Try until the counts can be split into blocks, which is nearly always at once."""
+    """Repeats the attempt until the counts can be split into blocks, usually at once."""
     apart: set[int] = set()
     while True:
         try:
@@ -215,7 +219,7 @@ def _unmerging(attempt: Callable[[Collection[int]], Answer]) -> Answer:
 
 
 def _checked(problem: Problem, hosts: np.ndarray | None) -> np.ndarray | None:
-    """The placement, if nothing is wrong with it. The last word is not the model's."""
+    """Returns the placement if an independent check finds no fault, else None."""
     if hosts is None or (hosts < 0).any() or policies.broken(problem, hosts):
         return None
     return hosts

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""From counts to names and back: which member goes to which of the hosts that the model
+"""Converts between counts and members: which member goes to which of the hosts that were
 counted."""
 
 import collections
@@ -22,18 +22,17 @@ from nova_sched.groups.arrays.compile import Compiled
 from nova_sched.groups.exact import alike
 from nova_sched.groups.exact.crowds import Crew, Team
 
-SPLIT_S = 1.0  # for blocks of one rack: a handful of variables each
+SPLIT_S = 1.0  # for blocks of one rack: a few variables each
 
-Counts = Sequence[Mapping[int, int]]  # of each crowd: units by live position
+Counts = Sequence[Mapping[int, int]]  # for each unit set: units by live position
 Shares = list[
     list[list[int]]
-]  # of each block: for each of its crowds the live positions of its units
+]  # for each block: for each of its unit sets the live positions of its units
 Caps = list[tuple[int, list[int]]]  # see _caps
 
 
 class CannotSplitError(Exception):
-    """The blocks of this team cannot be told apart in the counts: their numbers are in
-    ``blocks``."""
+    """The blocks of this team cannot be separated in the counts; ``blocks`` has their numbers."""
 
     def __init__(self, blocks: list[int]) -> None:
         super().__init__(f'blocks {blocks}')
@@ -41,7 +40,7 @@ class CannotSplitError(Exception):
 
 
 def placement(crew: Crew, counts: Counts) -> np.ndarray:
-    """Hosts [M], -1 for members that have no place. Raises CannotSplitError."""
+    """Returns the hosts [M], -1 for members without a place. Raises CannotSplitError."""
     compiled = crew.compiled
     hosts = np.where(compiled.problem.fixed >= 0, compiled.problem.fixed, -1).astype(np.int32)
     of_class: dict[int, Mapping[int, int]] = {}
@@ -58,7 +57,7 @@ def placement(crew: Crew, counts: Counts) -> np.ndarray:
 
 
 def counts(crew: Crew, hosts: np.ndarray) -> Counts:
-    """Of each crowd: units by live position, as a placement [M] has them."""
+    """Returns the units of each unit set by live position, as placed by a placement [M]."""
     layout = crew.compiled.layout
     found = []
     for crowd in crew.crowds:
@@ -68,8 +67,8 @@ def counts(crew: Crew, hosts: np.ndarray) -> Counts:
 
 
 def _name(compiled: Compiled, c: int, here: Mapping[int, int], hosts: np.ndarray) -> None:
-    """Give units of one class the places ``here``: first those that are at home, then the others
-    in order."""
+    """Assigns the places ``here`` to units of one class: first units at home, then the rest in
+    order."""
     if not here:
         return
     left = collections.Counter(here)
@@ -84,13 +83,13 @@ def _name(compiled: Compiled, c: int, here: Mapping[int, int], hosts: np.ndarray
             hosts[unit] = compiled.layout.live[stay[0]]
         else:
             waiting.append(unit)
-    # If some are left out, it is the last ones.
+    # If some units are left out, these are the last ones.
     for unit, h in zip(waiting, left.elements(), strict=False):
         hosts[unit] = compiled.layout.live[h]
 
 
 def _split(crew: Crew, team: Team, counts: Counts) -> dict[int, collections.Counter[int]]:
-    """Places of each class of a team of several blocks, domain by domain."""
+    """Returns the places of each class of a team of several blocks, domain by domain."""
     ids = crew.compiled.layout.levels[team.level].ids
     caps = _caps(crew, team)
     classes = (c for crowd in team.crowds for c in crew.crowds[crowd].classes)
@@ -117,8 +116,10 @@ def _split(crew: Crew, team: Team, counts: Counts) -> dict[int, collections.Coun
 
 
 def _caps(crew: Crew, team: Team) -> Caps:
-    """Anti-affinity within a block: the most on a host, and members of each crowd's units that
-    count."""
+    """Returns the caps from anti-affinity within a block.
+
+    Each cap is the maximum on a host, and the number of members of each unit set that count.
+    """
     found = []
     for position in crew.private:
         one = crew.compiled.active[position]
@@ -129,8 +130,10 @@ def _caps(crew: Crew, team: Team) -> Caps:
 
 
 def _deal(rows: list[list[int]], blocks: int) -> Shares:
-    """Deal each crowd's places, host by host, as cards: no block gets more of a host than it
-    must."""
+    """Distributes the places of each unit set over the blocks, host by host, round-robin.
+
+    No block gets more places on a host than necessary.
+    """
     return [[row[block::blocks] for row in rows] for block in range(blocks)]
 
 
@@ -147,7 +150,7 @@ def _kept(shares: Shares, caps: Caps) -> bool:
 
 
 def _search(rows: list[list[int]], blocks: int, caps: Caps) -> Shares | None:
-    """The same by the solver, where several crowds of a block have anti-affinity together."""
+    """Does the same with the solver, if anti-affinity covers several unit sets of a block."""
     model = cp_model.CpModel()
     held = [collections.Counter(row) for row in rows]
     z = {
@@ -158,13 +161,13 @@ def _search(rows: list[list[int]], blocks: int, caps: Caps) -> Shares | None:
     }
     every = range(blocks)
     for place, on in enumerate(held):
-        # Rule: all places are given away, and each block has its share.
+        # Rule: all places are assigned, and each block has its share.
         for h, count in on.items():
             model.add(sum(z[block, place, h] for block in every) == count)
         for block in every:
             model.add(sum(z[block, place, h] for h in on) == len(rows[place]) // blocks)
     for most, members in caps:
-        # Rule: no block has more on a host than it may.
+        # Rule: no block exceeds its limit on a host.
         for h in {h for on in held for h in on}:
             for block in every:
                 terms = [w * z[block, p, h] for p, w in enumerate(members) if w and h in held[p]]

@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What the solver's model strives for: preferred policies, then few moves, then score, then few
-new hosts."""
+"""The objective of the solver's model: preferred policies, then moves, then score, then new
+hosts."""
 
 import dataclasses
 import math
@@ -25,13 +25,13 @@ from nova_sched.groups.arrays.active import Active
 from nova_sched.groups.exact.model_rules import extremes
 from nova_sched.groups.exact.model_variables import Literal, Variables
 
-STEPS = 1000  # that scores are counted in, from the least to the highest of all candidates
-FINEST = 1000  # denominator of weights of policies, which are rounded to it
+STEPS = 1000  # resolution of scores, from the lowest to the highest of all candidates
+FINEST = 1000  # denominator of the policies' weights, which are rounded to it
 
 
 @dataclasses.dataclass(eq=False)
 class Tier:
-    """One part of the goal: the sum of terms is to be least, and lies between 0 and ``span``."""
+    """One part of the objective: minimises the sum of terms, which lies between 0 and ``span``."""
 
     variables: list
     weights: list[int]
@@ -39,7 +39,7 @@ class Tier:
 
 
 def add(these: Variables) -> None:
-    """Minimise; each tier outweighs all that come after it."""
+    """Adds the objective; each tier outweighs all tiers after it."""
     tiers = [_preferred(these), _moves(these), _loss(these), _spoilt(these)]
     factor, variables, weights = 1, [], []
     for tier in reversed(tiers):
@@ -67,7 +67,7 @@ def _preferred(these: Variables) -> Tier:
 
 
 def _whole(weights: list[float]) -> list[int]:
-    """Integers in the proportion of the weights, or nearly so."""
+    """Returns integers in the proportion of the weights, or nearly so."""
     fractions = [Fraction(weight).limit_denominator(FINEST) for weight in weights]
     common = math.lcm(*(fraction.denominator for fraction in fractions))
     if common > FINEST:
@@ -78,8 +78,7 @@ def _whole(weights: list[float]) -> list[int]:
 
 
 def _breaches(these: Variables, one: Active) -> Iterator[Literal]:
-    """Terms whose sum says how often a preferred policy is broken, up to a number that nobody can
-    change."""
+    """Yields terms whose sum is the number of breaches of a preferred policy, up to a constant."""
     costs = {
         definition.AFFINITY: _domains_used,
         definition.ANTI_AFFINITY: _members_above,
@@ -147,7 +146,7 @@ def _members_alone(these: Variables, one: Active) -> Iterator[cp_model.IntVar]:
 
 
 def _moves(these: Variables) -> Tier:
-    """Less one for each member that finds a place at its home."""
+    """Counts -1 for each member placed at its home."""
     crew, tier = these.crew, Tier([], [], 0)
     problem, layout = crew.compiled.problem, crew.compiled.layout
     for crowd, x in zip(crew.crowds, these.x, strict=True):
@@ -159,7 +158,7 @@ def _moves(these: Variables) -> Tier:
                 continue
             tier.span += count
             if units.shape[1] > 1:
-                # Units of several members are one crowd only where their homes are the same.
+                # Units of several members form one unit set only if their homes are the same.
                 tier.variables.append(x[h])
                 tier.weights.append(-(count // len(units)))
             else:
@@ -171,7 +170,7 @@ def _moves(these: Variables) -> Tier:
 
 
 def _loss(these: Variables) -> Tier:
-    """How far scores fall short of the highest, in steps."""
+    """The amount by which scores are below the highest, in steps."""
     crew = these.crew
     scores = [
         crew.compiled.shapes[crew.compiled.shape[crowd.first]].score for crowd in crew.crowds
@@ -191,7 +190,7 @@ def _loss(these: Variables) -> Tier:
 
 
 def _spoilt(these: Variables) -> Tier:
-    """Hosts that had nobody and now have somebody."""
+    """Hosts that had no instance before this placement and are used by it."""
     crew = these.crew
     problem, layout = crew.compiled.problem, crew.compiled.layout
     settled = problem.occupied.copy()

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The required rules of the solver's model: room on hosts, and every required policy that may
+"""The required rules of the solver's model: capacity of hosts, and required policies that may
 bind."""
 
 import numpy as np
@@ -21,7 +21,7 @@ from nova_sched.groups.exact.model_variables import Variables
 
 
 def add(these: Variables) -> None:
-    """Add all that a placement must keep."""
+    """Adds all rules that a placement must keep."""
     _room(these)
     rules = {
         definition.ANTI_AFFINITY: _anti_affinity,
@@ -29,7 +29,7 @@ def add(these: Variables) -> None:
         definition.EXCLUSIVE: _not_both,
         definition.NEAR: _near,
         definition.APART: _not_both,
-    }  # affinity is in the units, in the teams, and in where classes are open
+    }  # affinity is expressed by the units, the teams and the open hosts of classes
     for position, one in enumerate(these.crew.compiled.active):
         if not one.is_required:
             continue
@@ -42,7 +42,7 @@ def add(these: Variables) -> None:
 
 
 def _room(these: Variables) -> None:
-    # Rule: nobody takes more of a host than is free. Only where it could happen.
+    # Rule: no host is overcommitted. Added only where that is possible.
     compiled, crowds = these.crew.compiled, these.crew.crowds
     asks = [compiled.shapes[compiled.shape[crowd.first]].ways for crowd in crowds]
     worst = sum(
@@ -70,7 +70,7 @@ def _room(these: Variables) -> None:
 
 
 def _room_by_ways(these: Variables, h: int, resources: np.ndarray, crowds: list[int]) -> None:
-    """Room of a host where members choose how to take it: how many of each kind take each way."""
+    """Capacity of a host whose members have several ways: how many of each kind take each way."""
     compiled = these.crew.compiled
     problem = compiled.problem
     taken: dict[int, list] = {int(resource): [] for resource in resources}
@@ -101,7 +101,7 @@ def _room_by_ways(these: Variables, h: int, resources: np.ndarray, crowds: list[
 
 
 def _anti_affinity(these: Variables, one: Active) -> None:
-    # Rule: no domain has more than its share.
+    # Rule: no domain exceeds its limit.
     side = these.a(one)
     for domain in side:
         if side.bound(domain) > one.rule.most:
@@ -109,12 +109,13 @@ def _anti_affinity(these: Variables, one: Active) -> None:
 
 
 def _private_anti_affinity(these: Variables, one: Active, alike: int) -> None:
-    # Rule: no domain has more of all that are alike than each of these may have, so many times.
+    # Rule: all alike blocks or classes together have at most n times the limit of one, for n of
+    # them.
     side = these.a(one)
     crowds = {n for n, crowd in enumerate(these.crew.crowds) if one.a[crowd.first]}
     for number, team in enumerate(these.crew.teams):
         if team.count > 1 and crowds and crowds.issubset(team.crowds):
-            # Of blocks: only those that are in the domain around the host count.
+            # For blocks: only those in the domain around the host count.
             ids = these.level(team.level).ids
             for h in side:
                 if side.bound(h) > one.rule.most or team.most[ids[h]] > 1:
@@ -142,7 +143,7 @@ def _spread(these: Variables, one: Active) -> None:
             model.add(used >= least * some)
             for domain in domains:
                 model.add(side.used(domain) <= some)
-    # Rule: those that are used have about the same count.
+    # Rule: the used domains have about the same count.
     skew = one.rule.max_skew
     if skew is not None and any(side.bound(domain) > skew + 1 for domain in domains):
         largest, smallest = extremes(these, one)
@@ -150,8 +151,10 @@ def _spread(these: Variables, one: Active) -> None:
 
 
 def extremes(these: Variables, one: Active) -> tuple[cp_model.IntVar, cp_model.IntVar]:
-    """A bound from above on the largest count of a side, and from below on the smallest, of
-    domains used."""
+    """Returns an upper bound on a side's largest count and a lower bound on its smallest.
+
+    Only used domains count.
+    """
     side = these.a(one)
     top = max(side.bound(domain) for domain in side.domains)
     largest, smallest = these.model.new_int_var(1, top, ''), these.model.new_int_var(1, top, '')
@@ -173,8 +176,8 @@ def _near(these: Variables, one: Active) -> None:
 
 
 def _partners(these: Variables) -> None:
-    # Rule: no A without a B. Where near comes to the same as affinity, and everybody is placed,
-    # this goes without saying; so it does in a block that is whole.
+    # Rule: no A without a B. This holds implicitly if near is equivalent to affinity and all
+    # members are placed, and also in a block that is placed whole.
     compiled = these.crew.compiled
     problem, active = compiled.problem, {one.number for one in compiled.active}
     for number, rule in enumerate(problem.rules):
@@ -194,7 +197,7 @@ def _partners(these: Variables) -> None:
 
 
 def _not_both(these: Variables, one: Active) -> None:
-    # Rule: no domain has both sides; of an exclusive, B are all the others.
+    # Rule: no domain has both sides; for an exclusive policy, B is all other members.
     side, other = these.a(one), these.b(one)
     for domain in set(side.domains) & set(other.domains):
         these.model.add(side.used(domain) + other.used(domain) <= 1)

@@ -9,10 +9,10 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The variables of the solver's model, and the sums over domains that its rules speak of.
+"""The variables of the solver's model, and the sums over domains that its rules use.
 
-One integer per crowd and host says how many of its units go there, one per team and domain how
-many of its blocks; so the model does not grow with the number of members.
+One integer per unit set and host is the number of its units there; one per team and domain is the
+number of its blocks there. So the size of the model does not depend on the number of members.
 """
 
 import dataclasses
@@ -31,11 +31,11 @@ Amount = cp_model.LinearExpr | int
 
 @dataclasses.dataclass(eq=False)
 class Sums:
-    """Members of one side of a rule, by domain: those to be placed as terms, the fixed ones as
+    """Members of one side of a rule, by domain: unplaced members as terms, fixed members as
     numbers.
 
-    ``terms``: variables and coefficients by domain. ``most`` int64 [D]: what the terms can come
-    to. ``literals``: variables that are known to say whether a domain is used.
+    ``terms``: variables and coefficients by domain. ``most`` int64 [D]: the maximum of the terms.
+    ``literals``: variables that are known to state whether a domain is used.
     """
 
     model: cp_model.CpModel
@@ -45,27 +45,27 @@ class Sums:
     literals: dict[int, Literal]
 
     def __iter__(self) -> Iterator[int]:
-        """Domains where some of the members to be placed may go."""
+        """Yields the domains where some of the unplaced members may go."""
         return iter(self.terms)
 
     @property
     def domains(self) -> list[int]:
-        """Domains that may be used, or are by fixed members."""
+        """Returns the domains that may be used, or that fixed members use."""
         return sorted({*self.terms, *np.flatnonzero(self.fixed).tolist()})
 
     def placed(self, domain: int) -> Amount:
-        """How many of those to be placed go to the domain."""
+        """Returns how many of the unplaced members go to the domain."""
         return cp_model.LinearExpr.weighted_sum(*self.terms[domain]) if domain in self.terms else 0
 
     def total(self, domain: int) -> Amount:
         return self.placed(domain) + int(self.fixed[domain])
 
     def bound(self, domain: int) -> int:
-        """What ``total`` can come to."""
+        """Returns the maximum of ``total``."""
         return int(self.most[domain] + self.fixed[domain])
 
     def used(self, domain: int) -> Literal:
-        """Whether the domain has a member."""
+        """Returns whether the domain has a member."""
         if self.fixed[domain]:
             return 1
         if domain not in self.terms:
@@ -84,9 +84,9 @@ class Sums:
 
 
 class Variables:
-    """What is to be decided for a crew, with the rule that everybody has a place.
+    """The variables for a crew, with the rule that every member is placed.
 
-    ``x[crowd]``: by live position, units there. ``y[team]``: by domain, blocks there.
+    ``x[crowd]``: units by live position. ``y[team]``: blocks by domain.
     """
 
     def __init__(self, crew: Crew) -> None:
@@ -116,7 +116,8 @@ class Variables:
         return self._sums_of(one.level, one.b, one.fixed_b)
 
     def by_domain(self, number: int, weights: dict[int, int]) -> dict[int, tuple[list, list]]:
-        """Of crowds with their weights: variables and coefficients by domain of a level."""
+        """Returns the weighted variables of unit sets: variables and coefficients by domain of a
+        level."""
         ids = self.level(number).ids.tolist()
         terms: dict[int, tuple[list, list]] = {}
         for crowd, weight in weights.items():
@@ -144,7 +145,7 @@ class Variables:
                 placed = cp_model.LinearExpr.weighted_sum(*terms.get(domain, ([], [])))
                 room = need * blocks
                 self.model.add(placed == room if team.whole else placed <= room)
-        # What follows from it for the blocks inside, said outright because the search sees it
+        # An implied rule for the blocks inside, stated explicitly because the search uses it
         # sooner.
         layout = self.crew.compiled.layout
         for other in team.inner:
@@ -182,7 +183,7 @@ class Variables:
         return self._sums[key]
 
     def _known(self, number: int, crowds: set[int]) -> dict[int, Literal]:
-        """Crowds of one block use the domain that the block has."""
+        """The unit sets of one block use the domain of the block."""
         for team, y in zip(self.crew.teams, self.y, strict=True):
             is_exact = team.count == 1 and team.level == number and team.whole
             if is_exact and crowds and crowds.issubset(team.crowds):

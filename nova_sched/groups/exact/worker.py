@@ -9,16 +9,16 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The process in which the solver runs, and the handle by which the others ask it.
+"""The solver process, and the handle through which other processes call it.
 
-The solver is native code: it may abort, and it may overrun its time. So it has a process of its own, whose
-death means "no better answer" and nothing worse::
+The solver is native code: it may abort, and it may exceed its time. So it runs in a separate
+process. If that process dies, the only consequence is that there is no better answer::
 
-    caller -- ask('module:function', ...) --> handle ==== pickles, each after its length ====> process
-       ^                                        |  late, dead, out of step: killed, None          |
-       +----------- the answer, or None --------+<============ (True, answer) ===================-+
+    caller -- ask('module:function', ...) --> handle == pickles with a length prefix ==> process
+       ^                                        |  late, dead, out of step: killed, None    |
+       +----------- the answer, or None --------+<============== (True, answer) ============+
 
-This module's handle imports nothing of the solver, so that the asking process stays small.
+The handle imports nothing of the solver, so that the calling process stays small.
 """
 
 import contextlib
@@ -39,21 +39,22 @@ from typing import Any, Self
 
 LOG = logging.getLogger(__name__)
 
-ROOT = Path(__file__).resolve().parents[2]  # where the package is, wherever the process starts
-# what takes the process half a second to load, before the first task
+ROOT = Path(__file__).resolve().parents[2]  # the package's parent directory
+# modules that take the process half a second to load, before the first task
 NATIVE = 'nova_sched.groups.exact.model'
-GRACE_S = 0.5  # beyond a task's own seconds, before the process is killed
-START_S = 20.0  # to load, on a busy machine
-REST_S = 30.0  # after a process that died while it loaded: it would again
+GRACE_S = 0.5  # time beyond a task's seconds, before the process is killed
+START_S = 20.0  # time to load, on a busy machine
+REST_S = 30.0  # pause after a process died while it loaded, because the next one would too
 LENGTH = struct.Struct('>Q')
 
 
 class Solver:
-    """One worker process: started when first needed (or by ``start``), and again after each death.
+    """One worker process. It starts when first needed (or by ``start``), and again after each
+    death.
 
-    Any number of threads, native or green, may ask. The process does one task at a time; who comes
-    meanwhile waits for its turn, but no longer than it says. A process that was forked from this
-    one gets its own.
+    Any number of threads, native or green, may call ``ask``. The process does one task at a time.
+    A second task waits for its turn, up to its ``wait_s``. A process that was forked from this one
+    starts a separate worker process.
     """
 
     def __init__(self, grace_s: float = GRACE_S, start_s: float = START_S) -> None:
@@ -65,17 +66,17 @@ class Solver:
         self._closed = False
 
     def start(self) -> None:
-        """Start the process, if it is not there, without waiting for it to be ready."""
+        """Starts the process if it is not running, without waiting until it is ready."""
         with self._turn:
             self._running()
 
     def ask(self, task: str, *arguments: object, seconds: float, wait_s: float = 0.0) -> Any:
-        """The answer of ``function(*arguments, seconds=seconds)``, where ``task`` is
-        'module:function'.
+        """Returns the result of ``function(*arguments, seconds=seconds)``.
 
-        None: nobody knows. The process was busy for longer than ``wait_s``, or it died, or it was
-        killed because it took longer than ``seconds`` and some grace, or the function raised
-        (which is logged). The time that a new process takes to load comes on top of ``seconds``.
+        ``task`` is 'module:function'. Returns None if there is no answer: the process was busy for
+        longer than ``wait_s``, or died, or was killed because it exceeded ``seconds`` and a grace
+        period, or the function raised (which is logged). The time to load a new process is added
+        to ``seconds``.
         """
         if not self._turn.acquire(timeout=max(wait_s, 0.0)):
             return None
@@ -86,7 +87,7 @@ class Solver:
             self._turn.release()
 
     def close(self) -> None:
-        """End the process, even in the middle of a task; nothing is answered any more."""
+        """Ends the process, even during a task; later calls return None."""
         self._closed = True
         process = self._process
         if process is not None and process.is_ours:
@@ -107,7 +108,7 @@ class Solver:
             try:
                 self._process = _Process()
             except OSError:
-                LOG.exception('the solver cannot be started')
+                LOG.exception('The solver process cannot start; groups are planned without it')
                 self._rest_until = time.monotonic() + REST_S
         return self._process
 
@@ -127,18 +128,18 @@ class Solver:
         except (OSError, EOFError, pickle.UnpicklingError) as error:
             if not self._closed:
                 LOG.warning(
-                    'the solver gave no answer to %s: %s', task, error or type(error).__name__
+                    'The solver gave no answer to %s: %s. The process is restarted.',
+                    task,
+                    error or type(error).__name__,
                 )
             self._drop()
-            self._running()  # the next to ask need not wait for it to load
+            self._running()  # so that the next call does not wait while it loads
             return None
-        except (
-            BaseException
-        ):  # a thread that ends in the middle leaves an answer that nobody reads
+        except BaseException:  # if a thread ends during a task, no thread reads the answer
             self._drop()
             raise
         if not good:
-            LOG.error('the solver failed in %s: %s', task, answer)
+            LOG.error('The solver raised an exception in %s: %s', task, answer)
         return answer if good else None
 
     def _wait_until_ready(self, process: '_Process') -> None:
@@ -151,7 +152,7 @@ class Solver:
 
 
 class _Process:
-    """The running process and our end of the channel to it."""
+    """The running process and this side of the channel to it."""
 
     def __init__(self) -> None:
         self._channel, far = socket.socketpair()
@@ -178,7 +179,7 @@ class _Process:
 
     @property
     def is_ours(self) -> bool:
-        """Not one of the process that we were forked from."""
+        """Whether this process started it, not the process that this one was forked from."""
         return self._owner == os.getpid()
 
     @property
@@ -192,31 +193,33 @@ class _Process:
         return receive(self._channel, deadline)
 
     def stop(self) -> None:
-        """Kill it; who waits for its answer learns so."""
+        """Kills the process; a thread that waits for its answer gets an error."""
         self._popen.kill()
         with contextlib.suppress(OSError):
             self._channel.shutdown(socket.SHUT_RDWR)
 
     def end(self) -> None:
-        """Kill it and see it off, or only forget it if it belongs to the process that we were
-        forked from."""
+        """Kills the process and reaps it.
+
+        If it belongs to the process that this one was forked from, only drops the handle.
+        """
         if self.is_ours:
             self.stop()
             self._popen.wait()
         else:
-            self._popen.returncode = 0  # or else the interpreter complains that it still runs
+            self._popen.returncode = 0  # else the interpreter warns that the process still runs
         self._channel.close()
 
 
 def send(channel: socket.socket, message: object, deadline: float | None = None) -> None:
-    """Write a pickle after its length. Raises OSError; TimeoutError when the deadline passes."""
+    """Writes a pickle after its length. Raises OSError; TimeoutError after the deadline."""
     body = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
     channel.settimeout(_left(deadline))
     channel.sendall(LENGTH.pack(len(body)) + body)
 
 
 def receive(channel: socket.socket, deadline: float | None = None) -> Any:
-    """Read one pickle. Raises EOFError when the other end is closed, else as ``send``."""
+    """Reads one pickle. Raises EOFError if the other end is closed, else as ``send``."""
     (length,) = LENGTH.unpack(_read(channel, LENGTH.size, deadline))
     return pickle.loads(_read(channel, length, deadline))
 
@@ -234,8 +237,8 @@ def _read(channel: socket.socket, length: int, deadline: float | None) -> bytear
 
 
 def _left(deadline: float | None) -> float | None:
-    """Seconds until the deadline, of ``time.monotonic``. Raises TimeoutError when there are
-    none."""
+    """Returns the seconds until the deadline, of ``time.monotonic``. Raises TimeoutError after
+    it."""
     if deadline is None:
         return None
     left = deadline - time.monotonic()
@@ -245,7 +248,7 @@ def _left(deadline: float | None) -> float | None:
 
 
 def main() -> None:
-    """The process: do one task after the other until the other end closes."""
+    """The main loop of the process: does one task after the other until the other end closes."""
     signal.signal(
         signal.SIGINT, signal.SIG_IGN
     )  # Ctrl-C is for the parent, which then closes the channel

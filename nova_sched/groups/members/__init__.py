@@ -9,4 +9,4 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What a member asks of a host: the request that its server will come with."""
+"""The demand of a member: the request that Nova sends for its server."""

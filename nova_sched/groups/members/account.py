@@ -9,15 +9,15 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What a definition comes to, as plain values: for authors of templates."""
+"""A summary of a definition as plain values, for authors of templates."""
 
 
 def of(definition):
-    """``members`` and ``policies`` as lists of mappings, and ``warnings``.
+    """Returns ``members`` and ``policies`` as lists of mappings, and ``warnings``.
 
     A member has path, flavor (its name, or null), vcpus, memory_mb, disk_gb (local),
-    availability_zone; a policy has name, kind, level, members, others (the other side of a
-    relation), weight (null: required), and of an anti-affinity most (members in a domain), of a
+    availability_zone. A policy has name, kind, level, members, others (the other side of a
+    relation), weight (null: required). An anti-affinity also has most (members in a domain), a
     spread min_domains and max_skew (null: any).
     """
     return {

@@ -23,10 +23,9 @@ LOADER = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)
 
 
 def read(path):
-    """The flavors by name, as they would be written in a template; the file is read again when it
-    changes.
+    """Returns the flavors by name, as a template would define them.
 
-    Without a path there are none. Raises BadConfig.
+    The file is read again when it changes. Without a path there are no flavors. Raises BadConfig.
     """
     if not path:
         return {}

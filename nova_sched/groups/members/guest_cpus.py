@@ -10,8 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Which CPUs of a server to come get one of the host each, and by which policies, as flavor and
-image say."""
+"""The CPUs of a planned server that are pinned to host CPUs, and their policies.
+
+Both follow from the flavor and the image.
+"""
 
 import dataclasses
 import functools
@@ -23,9 +25,9 @@ from nova_sched import errors
 from nova_sched.hardware.numa.guest import DEDICATED, ISOLATE, MIXED, PREFER, REQUIRE, SHARED
 from nova_sched.objects.image_names import MOST_CPUS, MOST_IDS
 
-# CPU policy of the flavor -> those that the image may not have beside it.
-LONGEST = 300  # characters of what is wrong: the author knows the rest
+LONGEST = 300  # characters of an error
 
+# CPU policy of the flavor -> policies that the image may not have in addition.
 AGAINST = {
     DEDICATED: frozenset(),
     MIXED: frozenset([DEDICATED]),
@@ -33,7 +35,7 @@ AGAINST = {
 }
 THREADS = (PREFER, ISOLATE, REQUIRE)
 EMULATORS = (ISOLATE, 'share')
-# What the trait of simultaneous multithreading asks for in the words of the thread policy.
+# The trait of simultaneous multithreading, expressed as a thread policy.
 THREADS_BY_TRAIT = {'required': REQUIRE, 'forbidden': ISOLATE}
 
 _RESOURCE = re.compile(r'resources(?:[1-9][0-9]*)?:([VP]CPU)')
@@ -42,7 +44,7 @@ _CPUS = re.compile(r'(\^?)\s*([0-9]{1,9})(?:\s*-\s*([0-9]{1,9}))?')
 
 
 class Asked:
-    """What a flavor and an image say."""
+    """The values of a flavor and an image."""
 
     def __init__(self, vcpus, memory_mb, extra_specs, image):
         self.vcpus, self.memory_mb = vcpus, memory_mb
@@ -50,15 +52,20 @@ class Asked:
 
     @functools.cached_property
     def cpus(self):
-        """The ids of all CPUs: only of a guest whose CPUs matter one by one. Raises
-        InvalidRequest."""
+        """The ids of all CPUs; used only for a guest with NUMA cells or dedicated CPUs.
+
+        Raises InvalidRequest.
+        """
         if self.vcpus > MOST_CPUS:
-            why = f'{self.vcpus} CPUs; a guest with NUMA cells or dedicated CPUs has at most {MOST_CPUS}'
+            why = (
+                f'{self.vcpus} CPUs; a guest with NUMA cells or dedicated CPUs has at most '
+                f'{MOST_CPUS}'
+            )
             raise refused('flavor.vcpus', why)
         return frozenset(range(self.vcpus))
 
     def both(self, name):
-        """(the flavor's, the image's) value; None for nothing."""
+        """Returns the values of the flavor and of the image; None if unset."""
         return self.extra_specs.get(f'hw:{name}') or None, self.image.get(f'hw_{name}')
 
 
@@ -67,7 +74,7 @@ def refused(where, why):
 
 
 def _word(value, words, where):
-    """One of these words, or None. Raises InvalidRequest."""
+    """Returns the value if it is one of these words, or None if unset. Raises InvalidRequest."""
     if value and value not in words:
         raise refused(where, f'{value!r} is none of {", ".join(words)}')
     return value or None
@@ -75,7 +82,7 @@ def _word(value, words, where):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Cpus:
-    """What becomes of the guest's CPUs; policies are None where nobody says anything."""
+    """The CPUs of the guest by kind; policies are None if neither flavor nor image sets them."""
 
     policy: str | None
     threads: str | None
@@ -129,7 +136,7 @@ def _thread_policy(asked):
 
 
 def _cpu_resources(asked):
-    """Units of VCPU and PCPU that the flavor asks for by name, without zeros."""
+    """Returns the units of VCPU and PCPU that the flavor asks for by name, without zeros."""
     units: dict[str, int] = {}
     for key, value in asked.extra_specs.items():
         if (found := _RESOURCE.fullmatch(key)) and str(value).isdecimal() and int(value):
@@ -138,8 +145,10 @@ def _cpu_resources(asked):
 
 
 def _siblings(asked):
-    """What the trait of simultaneous multithreading is, `required` or `forbidden`; None: nobody
-    names it."""
+    """Returns the trait of simultaneous multithreading, `required` or `forbidden`.
+
+    Returns None if neither flavor nor image names it.
+    """
     verdicts = [value for key, value in asked.extra_specs.items() if _SIBLINGS.fullmatch(key)]
     if not verdicts and 'HW_CPU_HYPERTHREADING' in (asked.image.get('traits_required') or ()):
         return 'required'
@@ -147,7 +156,7 @@ def _siblings(asked):
 
 
 def _dedicated(asked, policy, threads, emulators):
-    """The guest's CPUs that get one of the host's each."""
+    """Returns the guest CPUs that get a dedicated host CPU."""
     masked, realtime = _mask(asked), _realtime(asked, emulators)
     if policy not in (DEDICATED, MIXED):
         for where, value in (
@@ -168,7 +177,7 @@ def _dedicated(asked, policy, threads, emulators):
 
 
 def _mask(asked):
-    """The CPUs of `hw:cpu_dedicated_mask`: some, and not all; empty without one."""
+    """Returns the CPUs of `hw:cpu_dedicated_mask`: a proper subset; empty without a mask."""
     mask = asked.extra_specs.get('hw:cpu_dedicated_mask')
     if not mask:
         return frozenset()
@@ -179,7 +188,7 @@ def _mask(asked):
 
 
 def _realtime(asked, emulators):
-    """The CPUs for real time; empty without any."""
+    """Returns the CPUs for real time; empty without any."""
     if not strutils.bool_from_string(asked.extra_specs.get('hw:cpu_realtime')):
         return frozenset()
     flavor, image = asked.both('cpu_realtime_mask')
@@ -190,19 +199,19 @@ def _realtime(asked, emulators):
     if cpus == asked.cpus and not emulators:
         raise refused(
             'hw:cpu_realtime_mask',
-            'it leaves no CPU for all else, nor says an emulator policy where',
+            'it leaves no CPU for other work, and no emulator policy is set',
         )
     return cpus
 
 
 def _masked(asked, mask, where):
-    """The CPUs of a mask; one that begins by leaving some out is about all of them."""
+    """Returns the CPUs of a mask. If the mask starts with an exclusion, it applies to all CPUs."""
     every = f'0-{max(asked.cpus)},' if mask.strip().startswith('^') else ''
     return cpu_ids(every + mask, where)
 
 
 def cpu_ids(text, where):
-    """The ids in a text such as ``0-3,^2``. Raises InvalidRequest."""
+    """Returns the ids in a text like ``0-3,^2``. Raises InvalidRequest."""
     kept: set[int] = set()
     left_out: set[int] = set()
     left = MOST_IDS

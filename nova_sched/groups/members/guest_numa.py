@@ -10,12 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The NUMA cells of a server that nobody has asked for yet, worked out as Nova's API does when it
-is created.
+"""The NUMA cells of a planned server, computed as Nova's API does when it creates the server.
 
-Extra spec `hw:NAME` of the flavor and property `hw_NAME` of the image ask for the same thing.
-Which of them counts, and what they may not say both, is Nova's to decide: its documentation of CPU
-topologies, huge pages and real time tells, and recorded answers of Nova are in the tests.
+Extra spec `hw:NAME` of the flavor and property `hw_NAME` of the image set the same value. Nova
+defines which one has priority and which combinations it refuses. Sources: Nova's documentation of
+CPU topologies, huge pages and real time; the tests contain recorded answers of Nova.
 """
 
 from oslo_utils import strutils
@@ -24,17 +23,15 @@ from nova_sched import objects
 from nova_sched.groups.members.guest_cpus import Asked, Cpus, cpu_ids, refused
 from nova_sched.hardware.numa.guest import ANY, DEDICATED, LARGE, MIXED, SMALL
 
-MOST_CELLS = (
-    128  # as many as QEMU gives to a guest, and as Nova reads of hw:numa_cpus.N and hw:numa_mem.N
-)
+MOST_CELLS = 128  # the limit of QEMU, and of Nova for hw:numa_cpus.N and hw:numa_mem.N
 PAGE_WORDS = {'small': SMALL, 'large': LARGE, 'any': ANY}
 
 
 def topology(vcpus, memory_mb, extra_specs, image):
-    """The cells that a server of this flavor and image gets, as InstanceNUMATopology; None: it
-    asks for none.
+    """Returns the cells of a server of this flavor and image, as InstanceNUMATopology.
 
-    ``image`` is an ImageMetaProps. Raises InvalidRequest for what Nova's API would refuse.
+    Returns None if they ask for none. ``image`` is an ImageMetaProps. Raises InvalidRequest if
+    Nova's API would refuse the server.
     """
     asked = Asked(vcpus, memory_mb, extra_specs, image)
     guest = Cpus.of(asked)
@@ -63,7 +60,7 @@ def topology(vcpus, memory_mb, extra_specs, image):
 
 
 def _page_kb(asked):
-    """The size of pages in KiB, or a word for several; None: nobody cares."""
+    """Returns the page size in KiB, or a word for several sizes; None if any size will do."""
     flavor, image = asked.both('mem_page_size')
     wanted = _pages(flavor, 'hw:mem_page_size') if flavor else None
     if not image:
@@ -93,7 +90,7 @@ def _pages(text, where):
 
 
 def _check_locked(asked):
-    """Memory can be locked only in pages of a size that was asked for."""
+    """Memory can be locked only if a page size is requested."""
     flavor, image = asked.both('locked_memory')
     locked = strutils.bool_from_string(flavor) if flavor is not None else image
     if flavor is not None and image not in (None, locked):
@@ -110,7 +107,7 @@ def _has_pmem(asked):
 
 
 def _count(asked):
-    """How many cells are asked for; None: it is not said."""
+    """Returns the number of cells that is requested; None if it is not set."""
     flavor, image = asked.both('numa_nodes')
     if flavor and image:
         raise refused('hw_numa_nodes', 'the flavor says that already')
@@ -123,7 +120,7 @@ def _count(asked):
 
 
 def _cells(asked, number):
-    """The CPUs and the memory (MiB) of each cell."""
+    """Returns the CPUs and the memory (MiB) of each cell."""
     cpus = _of_cells(asked, 'numa_cpus', cpu_ids)
     memory = _of_cells(asked, 'numa_mem', _amount)
     if cpus is None and memory is None:
@@ -137,7 +134,7 @@ def _cells(asked, number):
 
 
 def _of_cells(asked, name, read):
-    """What is said of each cell, from the first to the last one; None: nothing."""
+    """Returns the setting of each cell, from the first to the last; None if there is none."""
     of_image = asked.image.get(f'hw_{name}')
     keys = [f'hw:{name}.{cell}' for cell in range(MOST_CELLS)]
     said = next(
@@ -157,7 +154,7 @@ def _amount(text, where):
 
 
 def _equal(asked, number):
-    """Cells of one size."""
+    """Returns cells of equal size."""
     each, memory = len(asked.cpus) // number, asked.memory_mb // number
     if each * number != asked.vcpus or memory * number != asked.memory_mb:
         why = f'{asked.vcpus} CPUs and {asked.memory_mb} MiB do not make {number} equal cells'
@@ -166,7 +163,7 @@ def _equal(asked, number):
 
 
 def _check_cells(asked, cpus, memory):
-    """Each CPU is in one cell, and the memory adds up."""
+    """Checks that each CPU is in exactly one cell, and that the memory adds up."""
     named = [cpu for ids in cpus for cpu in ids]
     if sorted(named) != sorted(asked.cpus):
         why = f'each of the CPUs 0 to {asked.vcpus - 1} has to be in one cell, and no other'

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A member of a top group as Nova's API would ask for it, and whether it does ask for that."""
+"""The request for a member as Nova's API would send it, and its differences from the plan."""
 
 import json
 
@@ -19,8 +19,8 @@ from nova_sched import errors, objects
 from nova_sched.groups.members import guest_numa, pci_aliases
 from nova_sched.state import fields, traits
 
-# Image properties that a host must suit, whether the plan names them or not. Of all others only
-# those count that the plan names: a template need not repeat what Glance knows besides.
+# Image properties that a host must support, whether the plan names them or not. Other properties
+# count only if the plan names them: a template need not repeat all properties from Glance.
 DECISIVE = frozenset(
     [
         *traits.OF_IMAGES,
@@ -42,18 +42,18 @@ DECISIVE = frozenset(
         'traits_required',
     ]
 )
-# Extra specs by the beginning of their names that no host is chosen by.
+# Prefixes of extra specs that do not affect the choice of a host.
 IDLE = ('quota:', 'hw_rng:', 'hw_video:')
 NOTHING = 'nothing'
 
 
 def spec_of(member, project_id=None, user_id=None, instance_uuid=None, aliases=None):
-    """The RequestSpec of one instance that is to be this member; hints that name the group are not
-    in it.
+    """Returns the RequestSpec of one instance that is to be this member, without the group's
+    hints.
 
-    Without an ``instance_uuid`` one is made up. ``aliases`` of PCI devices are those of the
-    configuration, if no others are given (see ``pci_aliases.read``). Raises InvalidRequest for
-    what Nova's API would refuse, and BadConfig for aliases that make no sense.
+    Without an ``instance_uuid`` a new one is generated. ``aliases`` of PCI devices are those of
+    the configuration by default (see ``pci_aliases.read``). Raises InvalidRequest if Nova's API
+    would refuse the request, and BadConfig for invalid aliases.
     """
     aliases = pci_aliases.configured() if aliases is None else aliases
     instance_uuid = instance_uuid or uuidutils.generate_uuid()
@@ -125,7 +125,7 @@ def _image(image):
 
 
 def _values(value):
-    """A hint as it travels: a list of texts."""
+    """Returns a hint as it is sent: a list of strings."""
     return [_text(one) for one in (value if isinstance(value, (list, tuple)) else [value])]
 
 
@@ -134,10 +134,10 @@ def _text(value):
 
 
 def differs(member, spec):
-    """What a RequestSpec asks that was not planned for the member: (field, planned, asked), or
+    """Returns the first difference of a RequestSpec from the plan: (field, planned, asked), or
     None.
 
-    Both values are text or numbers, for people.
+    Both values are strings or numbers, for messages.
     """
     return next(_differences(member, spec), None)
 
@@ -162,7 +162,7 @@ def _plain(member, spec):
     yield 'availability_zone', member.availability_zone, fields.read(spec, 'availability_zone')
     if (
         member.image is not None and not member.boots_from_volume
-    ):  # a volume does not tell its image
+    ):  # the request does not contain the image of the volume
         for name in ('id', 'disk_format'):
             if planned := getattr(member.image, name):
                 yield f'image.{name}', planned, fields.read(fields.read(spec, 'image'), name)
@@ -183,7 +183,8 @@ def _properties(member, spec):
 
 
 def _ordered(value):
-    """Traits have no order; nothing in a list is as no list, and a switch that is off as none."""
+    """Traits have no order; an empty list equals no list, and a disabled switch equals no
+    switch."""
     if value == [] or value is False:
         return None
     return (

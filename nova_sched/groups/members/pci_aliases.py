@@ -9,8 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""PCI devices that a flavor asks for by alias: what the aliases are, and the requests that come of
-them."""
+"""PCI devices that a flavor asks for by alias: reads the aliases and builds the requests."""
 
 import functools
 import json
@@ -27,7 +26,7 @@ EXTRA_SPEC = 'pci_passthrough:alias'
 POLICIES = (LEGACY, PREFERRED, REQUIRED, SOCKET)
 ID = re.compile('[0-9a-fA-F]{4}')
 
-# What an alias may say: None is any text, else one of these.
+# Keys of an alias: None allows any text, else the allowed values.
 WORDS = {
     'name': None,
     'vendor_id': None,
@@ -42,14 +41,13 @@ WORDS = {
 
 
 def configured():
-    """The aliases of the configuration. Raises BadConfig."""
+    """Returns the aliases of the configuration. Raises BadConfig."""
     return read(tuple(CONF.pci.alias))
 
 
 @functools.lru_cache(maxsize=4)
 def read(texts):
-    """Each alias by name: its NUMA policy and the devices that it stands for, any of which will
-    do.
+    """Returns the NUMA policy and the alternative devices of each alias, by name.
 
     ``texts`` are JSON objects. Raises BadConfig.
     """
@@ -69,7 +67,7 @@ def read(texts):
 
 
 def _alias(text):
-    """Name, NUMA policy and device of one alias."""
+    """Returns name, NUMA policy and device of one alias."""
     try:
         said = json.loads(text)
     except ValueError as error:
@@ -113,9 +111,9 @@ def _device(name, said):
 
 
 def requests(extra_specs, image, aliases):
-    """The InstancePCIRequest objects that a flavor and an image (its ImageMetaProps) come to.
+    """Returns the InstancePCIRequest objects for a flavor and an image (its ImageMetaProps).
 
-    ``aliases`` are as of ``read``. Raises InvalidRequest.
+    ``aliases`` are as returned by ``read``. Raises InvalidRequest.
     """
     override = _numa_policy(extra_specs, image)
     text = extra_specs.get(EXTRA_SPEC)
@@ -141,7 +139,7 @@ def _request(part, aliases, override):
 
 
 def _numa_policy(extra_specs, image):
-    """What flavor or image say instead of the aliases; None: nothing."""
+    """Returns the NUMA policy of flavor or image, which overrides the aliases; None if unset."""
     flavor, of_image = (
         extra_specs.get('hw:pci_numa_affinity_policy'),
         image.get('hw_pci_numa_affinity_policy'),

@@ -9,4 +9,4 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Places a group quickly: greedily, with a look ahead, again and again."""
+"""Places a group quickly: repeated greedy attempts with look-ahead."""

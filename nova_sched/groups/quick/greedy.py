@@ -9,8 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A whole group by greedy choice with a look ahead, started again with other choices while it
-fails."""
+"""Places a whole group greedily with look-ahead; repeats with other choices while it fails."""
 
 import dataclasses
 import time
@@ -36,21 +35,19 @@ from nova_sched.groups.quick.greedy_order import Item, items, order, passing_of,
 from nova_sched.groups.quick.greedy_region import promise
 from nova_sched.groups.quick.implied import with_implied
 
-FOR_SCORE = 3  # attempts that choose by score; later ones cycle
-LATER = ((TIGHT, False), (RANDOM, True), (RANDOM, False), (SCORE, True))  # with wishes or without
-ELSEWHERE = (
-    40  # members that may be placed again in other regions, to see whether these are better
-)
+FOR_SCORE = 3  # attempts that choose by score; later ones rotate
+LATER = ((TIGHT, False), (RANDOM, True), (RANDOM, False), (SCORE, True))  # with or without wishes
+ELSEWHERE = 40  # members that may be placed again in other regions, to compare these
 
 
 def place(
     given: Problem | Compiled, seconds: float | None = 0.2, attempts: int = 25, seed: int = 0
 ) -> np.ndarray | None:
-    """A placement, int32 [M], that breaks no required policy; None when none was found.
+    """Returns a placement, int32 [M], that breaks no required policy; None if none was found.
 
-    ``seconds``: for all attempts together, None without end. What sequential placement finds is
-    never lost: it has its turn, untimed, when all attempts failed. One seed gives one answer,
-    unless time runs out.
+    ``seconds``: for all attempts together; None is unlimited. If all attempts fail, sequential
+    placement runs without a time limit, so its result is never lost. The same seed gives the same
+    answer, unless time runs out.
     """
     compiled = compile(given) if isinstance(given, Problem) else given
     problem = compiled.problem
@@ -67,8 +64,10 @@ def place(
 def _at_home(
     problem: Problem, seconds: float | None, attempts: int, seed: int
 ) -> np.ndarray | None:
-    """A placement in which all who are at home, and may be, stay; None if nobody is, or it is not
-    found."""
+    """Returns a placement in which all members at home stay, if they may.
+
+    Returns None if no member is at home, or no such placement is found.
+    """
     held = _held(problem)
     if held is None:
         return None
@@ -77,11 +76,13 @@ def _at_home(
 
 
 def _held(problem: Problem) -> Problem | None:
-    """The problem with members fixed at home, save on hosts that have no room for all; None if
-    nobody is."""
+    """Returns the problem with members fixed at home, except on hosts that lack capacity for all.
+
+    Returns None if no member is at home.
+    """
     stays = np.flatnonzero((problem.home >= 0) & (problem.fixed < 0))
     stays = stays[problem.mask[problem.kind[stays], problem.home[stays]]]
-    if problem.demand.shape[1] > 1:  # who can tell in which way they are there
+    if problem.demand.shape[1] > 1:  # the way that a member takes at home is unknown
         return None
     hosts, kinds = problem.home[stays], problem.kind[stays]
     free = problem.free.copy()
@@ -122,7 +123,7 @@ def _search(
 
 
 class Search:
-    """All attempts at one problem, and what each learns from those that failed."""
+    """All attempts at one problem, and the data that they learn from failed attempts."""
 
     def __init__(self, compiled: Compiled, seed: int, until: float | None):
         self._compiled, self._until = compiled, until
@@ -141,7 +142,7 @@ class Search:
         return self._until is not None and time.monotonic() > self._until
 
     def attempt(self, number: int) -> np.ndarray | None:
-        """A placement that may still break something, or None."""
+        """Returns a placement that may still break something, or None."""
         mode, wishes = (
             (SCORE, True) if number < FOR_SCORE else LATER[(number - FOR_SCORE) % len(LATER)]
         )
@@ -165,7 +166,8 @@ class Search:
         return self._compiled.placement(tally.at)
 
     def elsewhere(self) -> Iterator[np.ndarray]:
-        """Placements in other domains of the regions, once one is found: only for small groups."""
+        """Yields placements in other domains of the regions after a success; only for small
+        groups."""
         members = max(self._compiled.problem.member_count, 1)
         choices = max(
             (int(self._passing[block.number].sum()) for block in self._regions), default=0
@@ -178,7 +180,7 @@ class Search:
                 yield hosts
 
     def _settle_regions(self, tally: Tally) -> bool:
-        """Choose a domain for each region, the widest first, and close all others to its
+        """Chooses a domain for each region, the widest first, and closes all others to its
         classes."""
         for block in self._regions:
             level = self._compiled.layout.levels[block.level]
@@ -199,13 +201,13 @@ class Search:
         return True
 
     def _rows(self, tally: Tally, item: Item) -> slice:
-        """The smallest slice that has all hosts where a class may go: its region, mostly."""
+        """Returns the smallest slice with all hosts where a class may go: usually its region."""
         open_ = np.flatnonzero(tally.closed[item.classes[0]] == 0)
         return slice(int(open_[0]), int(open_[-1]) + 1) if len(open_) else slice(0, 1)
 
     def _learn(self, item: Item) -> None:
-        """An item that failed comes sooner next time, and what was chosen beforehand is chosen
-        otherwise."""
+        """Moves a failed item forward in the order, and changes the choices made before
+        placement."""
         self._weights[item.number] += 1
         for other in self._items:
             if item.number in other.followers:
@@ -218,7 +220,7 @@ class Search:
                 self._region_choice[block.number] += 1
 
     def _demands(self) -> dict[int, np.ndarray]:
-        """By level, int64 [D]: how many of the packed blocks could use each domain."""
+        """Returns, by level, how many of the packed blocks could use each domain, int64 [D]."""
         levels = self._compiled.layout.levels
         found = {
             block.level: np.zeros(levels[block.level].count, dtype=np.int64)

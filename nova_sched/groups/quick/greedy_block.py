@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A whole block into one domain: all of it is tried in some domains, and the best one is kept."""
+"""Packs a whole block into one domain: tries some domains and keeps the best."""
 
 import numpy as np
 
@@ -21,19 +21,22 @@ from nova_sched.groups.arrays.tally import Tally
 from nova_sched.groups.quick.greedy_class import SCORE, TIGHT, Anchor, Chooser, Taste
 
 TRIES = 12  # domains tried at most
-ENOUGH = 4  # of them that work, then the best is taken
+ENOUGH = 4  # domains that work, after which the best of them is taken
 
 
 class Packer:
-    """Packs blocks into an attempt's tally. ``demand`` int64 [D] by level: blocks that could use a
-    domain."""
+    """Packs blocks into an attempt's tally.
+
+    ``demand`` int64 [D] by level: the number of blocks that could use a domain.
+    """
 
     def __init__(self, tally: Tally, taste: Taste, demand: dict[int, np.ndarray]):
         self.tally, self.taste, self._demand = tally, taste, demand
         self._mean = np.maximum(tally.free.mean(axis=0), 1e-9)
 
     def place(self, block: Block) -> bool:
-        """Put the whole block where it is best, or nothing of it anywhere: False."""
+        """Places the whole block where it is best. Returns False, and places nothing, if it does
+        not fit."""
         tally, level = self.tally, self.tally.compiled.layout.levels[block.level]
         outer, finer = self._rules(block)
         passes, price = self._allowed(block, outer)
@@ -59,8 +62,11 @@ class Packer:
         return best is not None
 
     def _rules(self, block: Block) -> tuple[list[int], dict[int, list[int]]]:
-        """Positions of the rules that see the block as one, and by class those that see its units
-        apart."""
+        """Returns the rules that treat the block as one, and by class the rules that separate its
+        units.
+
+        Rules are given as positions.
+        """
         layout = self.tally.compiled.layout
         outer: set[int] = set()
         finer = {}
@@ -74,8 +80,8 @@ class Packer:
         return sorted(outer), finer
 
     def _allowed(self, block: Block, outer: list[int]) -> tuple[np.ndarray, np.ndarray]:
-        """Domains, bool [D], that bounds and policies allow for all of the block, and what it
-        costs there."""
+        """Returns the domains, bool [D], that bounds and policies allow for the block, and their
+        costs."""
         tally, layout = self.tally, self.tally.compiled.layout
         passes = bounds.passing(tally, block)
         price = np.zeros(len(passes))
@@ -103,7 +109,7 @@ class Packer:
         return passes, price
 
     def _rank(self, block: Block, level: Level, reach: np.ndarray) -> np.ndarray:
-        """Float64 [D]: which domains to try first."""
+        """Float64 [D]: priority of each domain for the trials."""
         if self.taste.mode == SCORE:
             return reach
         tight = -level.sum(np.ascontiguousarray(self.tally.free.sum(axis=1))) / max(
@@ -117,10 +123,9 @@ class Packer:
     def _try(
         self, rows: Rows, finer: dict[int, list[int]]
     ) -> tuple[float, list[tuple[int, int]]] | None:
-        """Pack by taste, then those with few hosts first and by best fit: (worth, [(class,
-        host)]), or None.
+        """Packs by taste; if that fails, by best fit, with the classes of the fewest hosts first.
 
-        The tally is as before.
+        Returns (worth, [(class, host)]), or None. Leaves the tally unchanged.
         """
         for taste in (
             (self.taste, Taste(TIGHT, wishes=False)) if self.taste.mode == SCORE else (self.taste,)
@@ -135,7 +140,7 @@ class Packer:
     def _pack(
         self, rows: Rows, finer: dict[int, list[int]], taste: Taste
     ) -> tuple[float | None, list[tuple[int, int, int]]]:
-        """Place unit after unit, large ones first; the worth is None when one had no host."""
+        """Places unit after unit, large units first; the worth is None if a unit had no host."""
         tally, compiled = self.tally, self.tally.compiled
         size = {
             c: float((compiled.shapes[compiled.shape[c]].least / self._mean).max()) for c in finer

@@ -9,8 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Where the next unit goes: the best host that every policy allows, with an eye on who comes
-later."""
+"""Chooses the host of the next unit: the best allowed host, with regard to units placed later."""
 
 import dataclasses
 import functools
@@ -24,15 +23,14 @@ from nova_sched.groups.arrays.standing import Spread, Standing
 from nova_sched.groups.arrays.tally import Tally
 from nova_sched.groups.quick.spread_plan import plans
 
-SCORE, TIGHT, RANDOM = 'score', 'tight', 'random'  # what a host is chosen for
+SCORE, TIGHT, RANDOM = 'score', 'tight', 'random'  # criteria for the choice of a host
 
 
 @dataclasses.dataclass(slots=True)
 class Taste:
-    """How an attempt chooses among hosts that are allowed; ``noise`` [h] of a random one.
+    """The criteria of an attempt for the choice among allowed hosts; ``noise`` [h] if random.
 
-    ``wishes`` False: preferred policies and homes are forgotten, as they can be in the way of all
-    others.
+    ``wishes`` False: ignores preferred policies and homes, because they can prevent a placement.
     """
 
     mode: str
@@ -41,8 +39,8 @@ class Taste:
 
 
 def values(tally: Tally, taste: Taste, c: int, rows: Rows = slice(None)) -> np.ndarray:
-    """Float64 over ``rows``: how much the taste likes each host for a unit, preferred policies
-    aside."""
+    """Float64 over ``rows``: the value of each host for a unit by taste, without preferred
+    policies."""
     if taste.mode == SCORE:
         return tally.value(c, rows)
     free = tally.free[rows]
@@ -74,7 +72,7 @@ class Chooser:
         self._value = values(tally, taste, c, rows)
 
     def best(self) -> tuple[int, float] | None:
-        """A host for one more unit, and what that is worth; None if there is none."""
+        """Returns a host for one more unit and the value of this choice; None if there is none."""
         tally, c, rows = self._tally, self._c, self._rows
         usable = tally.usable(c, rows)
         for rule in self._asked:
@@ -102,7 +100,7 @@ class Chooser:
 
 
 def place_class(tally: Tally, taste: Taste, c: int, rows: Rows = slice(None)) -> bool:
-    """Place every unit of a class, one after the other; False as soon as one has no host."""
+    """Places every unit of a class in turn; returns False at the first unit without a host."""
     chooser = Chooser(tally, taste, c, rows, tally.wiring.concerns[c])
     for _ in range(int(tally.compiled.count[c])):
         found = chooser.best()
@@ -118,7 +116,7 @@ def _leads(tally: Tally, number: int, c: int) -> bool:
 
 
 class Anchor:
-    """Followers of a near that are still to come, and how many of them each domain could take."""
+    """The unplaced followers of a near policy, and how many of them each domain could take."""
 
     def __init__(self, tally: Tally, number: int):
         self.rule, self._tally = tally.rules[number], tally
@@ -134,8 +132,11 @@ class Anchor:
         )
 
     def wanted(self) -> np.ndarray | None:
-        """Domains, bool [D], that followers are planned to use, or that take at least the average
-        of what is missing; None: nothing is."""
+        """Returns the domains, bool [D], that followers are planned to use.
+
+        Without a plan, returns the domains that take at least the average of the missing capacity.
+        Returns None if nothing is missing.
+        """
         self.room = self._room()
         covered = self.rule.b > 0
         for spread in _spreads_near(self._tally, self.rule):
@@ -147,7 +148,8 @@ class Anchor:
         return ~covered & (self.room * max(self.rule.left_b, 1) >= missing)
 
     def narrowed(self, usable: np.ndarray, rows: Rows = slice(None)) -> np.ndarray:
-        """The usable hosts in domains that are wanted; else those in the richest domain."""
+        """Returns the usable hosts in wanted domains; if there are none, those in the richest
+        domain."""
         wanted = self.wanted()
         if wanted is None:
             return usable
@@ -161,10 +163,10 @@ class Anchor:
 
 
 def plan_spreads(tally: Tally, classes: np.ndarray, choice: dict[int, int]) -> None:
-    """Plan the required spreads that limit the skew: the classes' own, and those of whom they are
-    anchors to.
+    """Plans the required spreads that limit the skew.
 
-    ``choice``: which plan to take, by rule.
+    These are the spreads of the classes, and those of the classes' followers. ``choice``: which
+    plan to take, by rule.
     """
     asked = {n for c in classes for n in tally.wiring.asked[c]}
     for number, rule in enumerate(tally.rules):
@@ -183,7 +185,8 @@ def plan_spreads(tally: Tally, classes: np.ndarray, choice: dict[int, int]) -> N
 
 
 def _plans(tally: Tally, rule: Spread, max_skew: int) -> Iterator[tuple[int, np.ndarray]]:
-    """All plans of one spread. Who needs partners near can use no other domains than these can."""
+    """Yields all plans of one spread. Members that need near partners use only domains open to
+    these."""
     active = rule.active
     mine = np.flatnonzero(active.a).tolist()
     open_ = [c for c in mine if len(tally.at[c]) < tally.compiled.count[c]]
@@ -203,7 +206,7 @@ def _plans(tally: Tally, rule: Spread, max_skew: int) -> Iterator[tuple[int, np.
 
 
 def _spreads_near(tally: Tally, near: Standing) -> list[Spread]:
-    """The spreads of limited skew whose members all need partners near."""
+    """Returns the spreads of limited skew whose members all need near partners."""
     return [
         rule
         for rule in tally.rules
@@ -212,7 +215,7 @@ def _spreads_near(tally: Tally, near: Standing) -> list[Spread]:
 
 
 def _brings(near: Standing, spread: Standing) -> bool:
-    """Whether each domain that the spread's members use must have a partner."""
+    """Returns whether each domain that the spread's members use must have a partner."""
     return (
         near.is_required
         and spread.is_required

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What greedy places as one: blocks of a small domain, and classes; and in which order."""
+"""The items that greedy search places as one (blocks of a small domain, and classes), in order."""
 
 import dataclasses
 import heapq
@@ -22,15 +22,16 @@ from nova_sched.groups.arrays.blocks import Block
 from nova_sched.groups.arrays.compile import Compiled
 from nova_sched.groups.arrays.tally import Tally
 
-SMALL = 64  # hosts in a domain, on average, up to which a block is packed into it at once
+SMALL = 64  # hosts in a domain, on average, up to which a block is packed at once
 
 
 @dataclasses.dataclass(eq=False)
 class Item:
-    """A block that is packed at once, or a class of which unit after unit is placed.
+    """A block that is packed at once, or a class whose units are placed in turn.
 
-    ``options``: domains that pass, or slots per unit; ``share``: how much of what is free it
-    takes. ``followers``: numbers of items with members that want to be near members of this one.
+    ``options``: domains that pass, or slots per unit; ``share``: the share of the free capacity
+    that it takes. ``followers``: numbers of items with members that want to be near members of
+    this one.
     """
 
     number: int
@@ -43,8 +44,10 @@ class Item:
 
 
 def split(compiled: Compiled) -> tuple[list[Block], list[Block]]:
-    """Blocks that are packed at once, no two of which share a class; and the others, coarse levels
-    first, of which greedy chooses the domains before it places anything.
+    """Returns the blocks that are packed at once, and the others, coarse levels first.
+
+    No two of the former share a class. Greedy search chooses the domains of the latter before it
+    places any unit.
     """
     packed: list[Block] = []
     regions: list[Block] = []
@@ -60,7 +63,10 @@ def split(compiled: Compiled) -> tuple[list[Block], list[Block]]:
 
 
 def items(tally: Tally, packed: list[Block], passing: dict[int, np.ndarray]) -> list[Item]:
-    """All items of an empty tally; ``passing``: by block, bool [D] domains that may take it."""
+    """Returns all items of an empty tally.
+
+    ``passing``: by block, bool [D] domains that may take it.
+    """
     compiled = tally.compiled
     free = np.maximum(compiled.free.sum(axis=0), 1)
     item_of = np.full(compiled.class_count, -1, dtype=np.intp)
@@ -86,8 +92,10 @@ def items(tally: Tally, packed: list[Block], passing: dict[int, np.ndarray]) -> 
 
 
 def order(items: list[Item], weights: np.ndarray, home_first: bool) -> list[Item]:
-    """Hardest first, anchors before their followers and as urgent as they. ``weights``: failures
-    so far."""
+    """Sorts the hardest items first, and anchors before their followers and as urgent as these.
+
+    ``weights``: failures so far.
+    """
     keys = [
         (-weights[item.number], home_first and not item.at_home, item.options, -item.share)
         for item in items
@@ -106,7 +114,7 @@ def order(items: list[Item], weights: np.ndarray, home_first: bool) -> list[Item
     heapq.heapify(ready)
     result = []
     while ready or rest:
-        if not ready:  # near both ways: whoever is most urgent begins
+        if not ready:  # near both ways: the most urgent item goes first
             n = min(rest, key=lambda n: (keys[n], waits[n], n))
             rest.discard(n)
             ready.append((keys[n], waits[n], n))
@@ -121,7 +129,7 @@ def order(items: list[Item], weights: np.ndarray, home_first: bool) -> list[Item
 
 
 def passing_of(tally: Tally) -> dict[int, np.ndarray]:
-    """By block, bool [D]: domains that may take it into an empty tally, as far as bounds tell."""
+    """By block, bool [D]: domains that may take it in an empty tally, according to the bounds."""
     known: dict[int, np.ndarray] = {}
     alike = {number: one.blocks for one in tally.compiled.block_types for number in one.blocks}
     for block in tally.compiled.blocks:  # inner ones first

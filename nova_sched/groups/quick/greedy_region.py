@@ -9,8 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What each domain promises to a block that is too wide to be packed and compared in all of
-them."""
+"""Estimates the value of each domain for a block that is too wide to be packed in all of them."""
 
 import collections
 
@@ -23,11 +22,10 @@ from nova_sched.groups.arrays.tally import Tally
 
 
 def promise(tally: Tally, block: Block, inside: list[Block], domains: np.ndarray) -> np.ndarray:
-    """Float64 for each of the domains: about what the units of the block are worth there, by score
-    and home.
+    """Float64 per domain: the approximate value of the block's units there, by score and home.
 
-    Units of each class take the best hosts, whoever wants them too; blocks ``inside`` that are
-    packed at once take the best domains as long as these have room.
+    Units of each class take the best hosts, even if other classes want them too. Blocks ``inside``
+    that are packed at once take the best domains while these have capacity.
     """
     compiled, level = tally.compiled, tally.compiled.layout.levels[block.level]
     worth = np.zeros(len(domains))
@@ -52,7 +50,7 @@ def promise(tally: Tally, block: Block, inside: list[Block], domains: np.ndarray
             rows = rows[np.argsort(-reach[rows], kind='stable')]
             here = np.clip(count - (np.cumsum(times[rows]) - times[rows]), 0, times[rows])
             share[rows] += here / times[rows] * (1 - share[rows])
-            if here.any():  # those that seem to find no place count as much as the others
+            if here.any():  # hosts that seem to lack capacity count as much as the others
                 worth[place] += float(reach[rows] @ here) * count / int(here.sum())
     return worth
 
@@ -81,7 +79,7 @@ def _times(tally: Tally, block: Block, count: int) -> np.ndarray:
 
 
 def _by_type(compiled: Compiled, blocks: list[Block]) -> list[tuple[Block, int]]:
-    """One block of each type, and how many there are."""
+    """Returns one block of each type, and how many there are."""
     type_of = {
         number: place for place, one in enumerate(compiled.block_types) for number in one.blocks
     }
@@ -92,8 +90,10 @@ def _by_type(compiled: Compiled, blocks: list[Block]) -> list[tuple[Block, int]]
 
 
 def _best(values: np.ndarray, count: int) -> float:
-    """The sum of the largest ones; if there are too few, the others count as much as the mean of
-    them."""
+    """Returns the sum of the largest values.
+
+    If there are too few, each missing value counts as the mean of those that exist.
+    """
     good = values[values > -np.inf]
     if not len(good):
         return 0.0

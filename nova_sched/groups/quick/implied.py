@@ -9,8 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What required policies say without saying it: partners are spread as far as those who need them
-near."""
+"""Implied policies: partners are spread as widely as the members that need them near."""
 
 import dataclasses
 
@@ -21,11 +20,12 @@ from nova_sched.groups.arrays.problem import Problem, Rule
 
 
 def with_implied(problem: Problem) -> Problem:
-    """The same problem with a spread for the partners of each near whose members must use several
+    """Returns the problem with a spread for the partners of each near, if its members need several
     domains.
 
-    If they must use so many domains of a level, the near's or one that it nests in, each of those
-    has a partner too. A search that places partners first would else put all of them into one.
+    If the members must use n domains of a level, where the level is the near's or nests in it,
+    each of those domains needs a partner. A search that places partners first would otherwise put
+    all of them into one domain.
     """
     nears = [rule for rule in problem.rules if rule.is_required and rule.kind == definition.NEAR]
     told = [rule for rule in problem.rules if _domains(rule) > 1] if nears else []
@@ -45,7 +45,7 @@ def with_implied(problem: Problem) -> Problem:
 
 
 def _domains(rule: Rule) -> int:
-    """How many domains of its level the rule makes its members use at least."""
+    """Returns the minimum number of domains of its level that the rule makes its members use."""
     if not rule.is_required:
         return 1
     if rule.kind == definition.SPREAD:
@@ -54,8 +54,10 @@ def _domains(rule: Rule) -> int:
 
 
 def _brings(problem: Problem, near: Rule, rule: Rule) -> bool:
-    """Whether every domain that the rule's members use must have a partner, and the partners are
-    others."""
+    """Returns whether every domain that the rule's members use must have a partner.
+
+    The partners must be different members.
+    """
     if not np.isin(rule.a, near.a).all() or np.isin(rule.a, near.b).all():
         return False
     fine, coarse = problem.domains[near.level], problem.domains[rule.level]

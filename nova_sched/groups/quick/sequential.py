@@ -9,12 +9,11 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""One member after the other, each where it is best now, as single servers are scheduled: the last
-resort.
+"""Places one member after the other where it is best at the time, as a fallback.
 
-Policies are read as kindly as can be: while a spread has too few domains a new one is taken, and a
-follower whose anchors are all to come may go first. Nothing is taken back, so what comes out is
-checked at the end.
+Single servers are scheduled in the same way. Policies are relaxed: while a spread has too few
+domains a new one is taken, and a follower may go before all its anchors. Placements are not
+reverted, so the result is checked at the end.
 """
 
 import numpy as np
@@ -25,8 +24,10 @@ from nova_sched.groups.arrays.problem import Problem, Rule
 
 
 def place(problem: Problem) -> np.ndarray | None:
-    """A placement, int32 [M], that breaks no required policy; None if the members' order leads to
-    none."""
+    """Returns a placement, int32 [M], that breaks no required policy.
+
+    Returns None if the members' order leads to none.
+    """
     walk = _Walk(problem)
     for member in np.flatnonzero(problem.fixed < 0).tolist():
         if not walk.step(member):
@@ -55,7 +56,7 @@ class _Walk:
             self._count(member)
 
     def step(self, member: int) -> bool:
-        """Place one member where it scores best; False if it may go nowhere."""
+        """Places one member where it scores best; returns False if it may go nowhere."""
         kind = self._problem.kind[member]
         good, wishes = self._fits[kind] & self._problem.mask[kind], []
         for rule, sides, counts, outside in zip(
@@ -96,7 +97,7 @@ class _Walk:
         return fits if self._cap is None else fits & (self._cap[kind, rows] > 0)
 
     def _side(self, rule: Rule) -> np.ndarray:
-        """Bool [2, M]: members in ``a``, and in ``b`` or, of an exclusive, all others."""
+        """Bool [2, M]: members in ``a``, and in ``b`` or, for an exclusive policy, all others."""
         sides = np.zeros((2, self._problem.member_count), dtype=bool)
         sides[0, rule.a] = True
         sides[1, rule.b] = True
@@ -113,8 +114,10 @@ class _Walk:
 def _judge(
     rule: Rule, side: int, counts: np.ndarray, outside: np.ndarray
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """Domains where the next member of a side may be, and those where it had better be; None: all
-    of them."""
+    """Returns the domains where the next member of a side may be, and those that are preferred.
+
+    None means all domains.
+    """
     a, b = counts
     other = b if side == 0 else a
     match rule.kind:
@@ -133,8 +136,8 @@ def _judge(
 
 
 def _level(rule: Rule, count: np.ndarray) -> np.ndarray | None:
-    """Domains that a spread may use next: a new one while some are missing, then those that are
-    behind."""
+    """Returns the domains that a spread may use next: new ones while some are missing, then the
+    lowest."""
     used = count > 0
     if used.sum() < rule.min_domains:
         return ~used

@@ -9,11 +9,10 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Which domains a spread shall use, and how many members in each at most, chosen before the first
-is placed.
+"""Chooses the domains of a spread, and the maximum number of members in each, before placement.
 
-A skew kept step by step runs into dead ends: one small domain among the used ones holds all others
-down.
+If the skew is only kept step by step, the search runs into dead ends: one small used domain limits
+all others.
 """
 
 from collections.abc import Iterator
@@ -30,12 +29,12 @@ def plans(
     max_skew: int,
     most_domains: int | None = None,
 ) -> Iterator[tuple[int, np.ndarray]]:
-    """All plans worth trying, the one with most to spare first: (ceiling, bool [D] the domains to
-    use).
+    """Yields all useful plans, the one with most spare capacity first: (ceiling, domains to use,
+    bool [D]).
 
-    ``room`` int64 [D]: members that each domain could take; ``there``: those that it has;
-    ``score`` [D]: which of two equal ones is better; ``left``: members to come; ``most_domains``:
-    to use at most.
+    ``room`` int64 [D]: members that each domain could take; ``there``: members that it has;
+    ``score`` [D]: decides between equal domains; ``left``: members still to be placed;
+    ``most_domains``: maximum number of domains to use.
     """
     holds, total = room + there, left + int(there.sum())
     used = there > 0
@@ -45,7 +44,7 @@ def plans(
         floor = max(1, ceiling - max_skew)
         fits = holds >= floor
         if (used & ~fits).any():
-            break  # a higher ceiling asks for more still
+            break  # a higher ceiling needs even more
         count = min(
             int(fits.sum()), total // floor, len(room) if most_domains is None else most_domains
         )

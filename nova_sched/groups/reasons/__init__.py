@@ -9,4 +9,5 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Why a group cannot be placed: which policies collide, and what would fit."""
+"""Reasons why a group cannot be placed: the conflicting policies, and the members that would
+fit."""

@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Finds a few policies that cannot be kept together, by leaving out whatever the proof can
-spare."""
+"""Finds a small set of policies that conflict, by leaving out those that the proof does not
+need."""
 
 import dataclasses
 import time
@@ -24,16 +24,17 @@ from nova_sched.groups.arrays.problem import NOWHERE, Problem
 Settle = Callable[[Problem, float], bool | None]
 Families = list[list[int]]  # numbers of rules that are alike
 
-SETTLE_S = 0.3  # for one question of the many
+SETTLE_S = 0.3  # for each single question
 
 
 def core(problem: Problem, ways: Iterable[Settle], until: float) -> tuple[Families, bool]:
-    """Numbers of required rules that cannot be kept together, of a problem that has no placement.
+    """Returns the numbers of required rules that cannot be kept together.
 
-    They come by families of rules that are alike: one kind, one level, members of the same
-    flavors, as of many equal cells. Second: whether each is needed, which is asked for every
-    single rule: rules that look alike may be about members that overlap in different ways.
-    ``ways`` to settle, the quicker and weaker first; ``until`` in ``time.monotonic`` seconds.
+    The ``problem`` has no placement. The rules are grouped in families of alike rules: one kind,
+    one level, members of the same flavors, such as the rules of many equal cells. Also returns
+    whether each rule is needed; this is checked for every single rule, because alike rules may
+    cover members that overlap in different ways. ``ways`` to settle a problem: the quicker and
+    weaker first; ``until`` in ``time.monotonic`` seconds.
     """
     families = _families(problem)
     is_minimal = False
@@ -45,14 +46,14 @@ def core(problem: Problem, ways: Iterable[Settle], until: float) -> tuple[Famili
 
 
 def only(problem: Problem, numbers: Iterable[int]) -> Problem:
-    """The problem with these of its rules and no other."""
+    """Returns the problem with only these of its rules."""
     return dataclasses.replace(
         problem, rules=[problem.rules[number] for number in numbers], home=NOWHERE
     )
 
 
 def _families(problem: Problem) -> Families:
-    """Required rules that are alike, in their order."""
+    """Returns families of alike required rules, in the order of the rules."""
     found: dict[tuple[object, ...], list[int]] = {}
     for number, rule in enumerate(problem.rules):
         if rule.is_required:
@@ -67,11 +68,12 @@ class _Search:
         self._problem, self._settle, self._until = problem, settle, until
 
     def is_impossible(self, families: Families) -> bool:
-        """Whether it is proven that these cannot be kept together."""
+        """Returns whether it is proven that these cannot be kept together."""
         return self._can_be_kept(families) is False
 
     def _can_be_kept(self, families: Families) -> bool | None:
-        """Whether these can be kept together; None when it is not known, or the time is up."""
+        """Returns whether these can be kept together; None if it is not known, or the time is
+        up."""
         left = self._until - time.monotonic()
         if left <= 0:
             return None
@@ -79,15 +81,15 @@ class _Search:
         return self._settle(only(self._problem, rules), min(SETTLE_S, left))
 
     def shrink(self, families: Families) -> tuple[Families, bool]:
-        """What is left when nothing more can be spared, and whether each of these rules is known
-        to be needed."""
+        """Returns the rules left when no more can be left out, and whether each is known to be
+        needed."""
         families = self._without_spare(families)
         families = self._shortened(families)
         return self._needed(self._trimmed(families))
 
     def _without_spare(self, families: Families) -> Families:
-        """Leave families out by halves, quarters, and so on, for as long as there is a proof
-        without them."""
+        """Leaves families out by halves, quarters and so on, while there is a proof without
+        them."""
         size = max(len(families) // 2, 1)
         while families:
             for start in reversed(range(0, len(families), size)):
@@ -100,8 +102,10 @@ class _Search:
         return families
 
     def _shortened(self, families: Families) -> Families:
-        """The least number that does it when every family has so many: a cell mostly has a rule of
-        each."""
+        """Returns the smallest size that suffices if every family has this size.
+
+        A cell usually has a rule of each family.
+        """
         low, high = 1, max(map(len, families), default=1)
         while low < high:
             middle = (low + high) // 2
@@ -112,7 +116,7 @@ class _Search:
         return [family[:high] for family in families]
 
     def _trimmed(self, families: Families) -> Families:
-        """Leave out single rules, from the end of each family, until one is needed."""
+        """Leaves out single rules, from the end of each family, until one is needed."""
         for place, family in enumerate(families):
             while len(family) > 1:
                 fewer = [*families[:place], family[:-1], *families[place + 1 :]]
@@ -122,10 +126,11 @@ class _Search:
         return families
 
     def _needed(self, families: Families) -> tuple[Families, bool]:
-        """Leave out each single rule that can be spared, and say whether the others can be kept
-        without each that is left.
+        """Leaves out each single rule that is not needed. Returns whether each remaining rule is
+        needed.
 
-        Once is enough: a rule that is needed beside others is needed beside fewer.
+        A rule is needed if the other rules can be kept without it. One pass is enough: a rule that
+        is needed in a larger set is needed in a smaller one.
         """
         is_known = True
         for number in [number for family in families for number in family]:

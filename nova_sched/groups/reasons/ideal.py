@@ -9,8 +9,10 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A cluster of the same domains with endless room: what cannot be placed there can be placed on
-none."""
+"""A cluster of the same domains with unlimited capacity.
+
+A group that cannot be placed there cannot be placed on any cluster of these domains.
+"""
 
 import dataclasses
 
@@ -20,11 +22,11 @@ from nova_sched.groups.arrays.problem import NOWHERE, Problem
 
 
 def cluster(problem: Problem) -> Problem:
-    """The group on empty hosts that take everything: as many hosts and domains as it can make use
-    of.
+    """Returns the problem on empty hosts that take everything.
 
-    Members are all alike there, and none is fixed. The required rules can be kept there exactly if
-    they could on the whole cluster, were it empty.
+    It has as many hosts and domains as the group can use. All members are alike there, and none is
+    fixed. The required rules can be kept there exactly if they could be kept on the whole cluster
+    with no instances on it.
     """
     rules = [dataclasses.replace(rule, outside=None) for rule in problem.rules if rule.is_required]
     hosts = _enough([np.asarray(ids) for ids in problem.domains], max(len(problem.names), 1))
@@ -53,10 +55,10 @@ def cluster(problem: Problem) -> Problem:
 
 
 def _enough(domains: list[np.ndarray], members: int) -> np.ndarray:
-    """Rows of hosts: of those in the same domains at most ``members``, and so for alike domains.
+    """Rows of hosts: at most ``members`` of the hosts in the same domains, and of alike domains.
 
-    A domain is one too many when ``members`` others lie in the same domains of all other levels,
-    and are at least as large: a placement can do with these.
+    A domain is unnecessary if ``members`` other domains lie in the same domains of all other
+    levels and are at least as large: a placement can use these instead.
     """
     hosts = np.arange(len(domains[0]))
     if len(domains) == 1:
@@ -69,7 +71,7 @@ def _enough(domains: list[np.ndarray], members: int) -> np.ndarray:
 
 
 def _firsts(rows: np.ndarray, most: int) -> np.ndarray:
-    """Bool [n]: the first so many of all equal rows."""
+    """Bool [n]: the first ``most`` rows of each set of equal rows."""
     _, kinds = np.unique(rows, axis=0, return_inverse=True)
     kinds = kinds.ravel()
     order = np.argsort(kinds, kind='stable')
@@ -80,13 +82,13 @@ def _firsts(rows: np.ndarray, most: int) -> np.ndarray:
 
 
 def _in_large(domains: list[np.ndarray], hosts: np.ndarray, level: int, most: int) -> np.ndarray:
-    """Bool [n]: hosts that stay when each set of alike domains of a level keeps its largest."""
+    """Bool [n]: hosts that remain if each set of alike domains of a level keeps its largest."""
     ids = domains[level][hosts]
     others = [each[hosts] for number, each in enumerate(domains) if number not in (0, level)]
     around = np.column_stack([*others, np.zeros(len(hosts), dtype=np.int64)])
     one_place = _firsts(np.column_stack([ids, around]), 1)
     numbers, places = np.unique(ids[one_place], return_counts=True)
-    if (places > 1).any():  # some have parts of another level, or cross one: they are not compared
+    if (places > 1).any():  # some overlap another level: not compared
         return np.ones(len(hosts), dtype=bool)
     size = np.bincount(ids)[numbers]
     first = np.flatnonzero(one_place)

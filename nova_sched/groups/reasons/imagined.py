@@ -9,10 +9,10 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A group on a cluster that nobody has: as many domains of every level as the group can make use
-of.
+"""A group on a virtual cluster with as many domains of every level as the group can use.
 
-For authors without a cluster at hand: policies that cannot be kept there cannot be kept anywhere.
+For authors without access to a cluster: policies that cannot be kept there cannot be kept on any
+cluster.
 """
 
 import itertools
@@ -29,7 +29,7 @@ from nova_sched.groups.topology import HOST, Topology
 
 Nests = Collection[tuple[str, str]]  # names of levels, narrow and wide
 
-MOST_HOSTS = 20_000  # to look through; a group that could make use of more is not looked at
+MOST_HOSTS = 20_000  # limit on hosts; a group that could use more is not analysed
 
 
 def contradiction(
@@ -39,11 +39,11 @@ def contradiction(
     limits: Limits | None = None,
     solver: Solver | None = None,
 ) -> str | None:
-    """Which required policies collide whatever cluster there is, in words; None: none, as far as
-    is known.
+    """Returns the required policies that conflict on every cluster, as text; None if none is
+    known.
 
-    ``topology`` has the levels; ``nests`` (``Topology.nests``) says which of them lie in each
-    other on all clusters in question; ``limits`` and ``solver`` are as of ``why.contradiction``.
+    ``topology`` has the levels. ``nests`` (``Topology.nests``) are the pairs of levels that nest
+    on all clusters in question. ``limits`` and ``solver`` are as in ``why.contradiction``.
     """
     found = problem(definition, topology, nests)
     return None if found is None else why.contradiction(found, limits, solver)
@@ -52,11 +52,10 @@ def contradiction(
 def problem(
     definition: Definition, topology: Topology, nests: Nests = frozenset()
 ) -> Problem | None:
-    """The required policies of a group on that cluster; None if it would have too many hosts, or
-    none.
+    """Returns the group's required policies on that cluster; None if it has no or too many hosts.
 
-    Each level that they name is an axis with a value for each member; a domain has a value on its
-    own axis and on those of the levels that it lies in, and a host on all of them.
+    Each level that the policies name is an axis with a value for each member. A domain has a value
+    on the axis of its level and on the axes of the levels around it; a host has one on all axes.
     """
     rules = [policy for policy in definition.policies if policy.is_required]
     levels = [
@@ -92,13 +91,13 @@ def problem(
 
 
 def _around(name: str, levels: list[str], nests: Nests) -> list[str]:
-    """A level and those that it lies in; a host lies in all."""
+    """Returns a level and those that contain it; a host lies in all."""
     if name == HOST:
         return levels
     return [level for level in levels if level == name or (name, level) in nests]
 
 
 def _domains(hosts: np.ndarray, axes: Sequence[int]) -> np.ndarray:
-    """Which domain each host is in: one for each combination of values on these axes."""
+    """Returns the domain of each host: one for each combination of values on these axes."""
     _, ids = np.unique(hosts[:, axes], axis=0, return_inverse=True)
     return ids.ravel().astype(np.int32)

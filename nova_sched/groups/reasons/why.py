@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Says why a group cannot be placed: the count that fails, the policies that collide, how many
-would fit."""
+"""The reason why a group cannot be placed: the failing count, the conflicting policies and the
+fit."""
 
 import dataclasses
 import time
@@ -30,25 +30,25 @@ from nova_sched.groups.reasons import collision, ideal
 from nova_sched.groups.reasons.collision import Settle
 
 # (problem, seconds) -> hosts [M] of as many as fit, -1 for the others, or None; and whether no
-# more do.
+# more fit.
 Largest = Callable[[Problem, float], tuple[np.ndarray | None, bool]]
 
-CONTRADICTION_SHARE, CORE_SHARE = 0.3, 0.8  # of the time, until when
+CONTRADICTION_SHARE, CORE_SHARE = 0.3, 0.8  # of the time limit, at which each part ends
 FITS_S = 0.5
 QUICK_S = 0.1  # of the greedy search
-NO_HOSTS = 'There are no hosts.'  # and somebody to place: no policy is to blame
+NO_HOSTS = 'There are no hosts.'  # and members to place: no policy is the cause
 CONTRADICTION = 'nova_sched.groups.exact.model:contradiction'
 
 
 @dataclasses.dataclass(frozen=True)
 class Reason:
-    """Why there is no placement, or none was found.
+    """The reason why there is no placement, or none was found.
 
     ``words`` are for the user: they name members, policies and domains, but no host. ``core``:
-    names of required policies that cannot be kept together (none: there is no room even without
-    policies); None when that is not known. ``minimal``: without any one of them the others could
-    be kept (see ``collision``). ``contradicts``: they could not be kept on an empty cluster of the
-    same domains either. ``fits``: how many members could be placed at once.
+    names of required policies that cannot be kept together; None if not known, empty if there is
+    not enough capacity even without policies. ``minimal``: without any one of them the others
+    could be kept (see ``collision``). ``contradicts``: they could not be kept on an empty cluster
+    of the same domains either. ``fits``: how many members could be placed at once.
     """
 
     words: str
@@ -59,7 +59,7 @@ class Reason:
     fits: str | None = None
 
     def to_plain(self) -> dict[str, Any]:
-        """The same as mappings, lists and plain values, which JSON can carry."""
+        """Returns the same as mappings, lists and plain values, which JSON can carry."""
         failing = None
         if self.failing is not None:
             failing = {
@@ -86,9 +86,11 @@ def explain(
     seconds: float,
     proven: bool,
 ) -> tuple[Reason, np.ndarray | None]:
-    """The reason, as far as the time goes; and a whole placement, should one turn up on the way.
+    """Returns the reason, as far as the time allows, and a whole placement, if one is found
+    meanwhile.
 
-    ``proven``: whether it is known that there is none; else only what would fit is looked for.
+    ``proven``: it is known that there is no placement. Otherwise only determines how many members
+    fit.
     """
     if has_no_hosts(problem):
         return Reason(NO_HOSTS, failure(problem), core=(), minimal=True), None
@@ -99,7 +101,7 @@ def explain(
         until = began + CONTRADICTION_SHARE * seconds
         whole = ideal.cluster(problem)
         contradicts = settle(whole, max(until - time.monotonic(), 0.0)) is False
-        at = whole if contradicts else problem  # each numbers its own rules
+        at = whole if contradicts else problem  # both number their rules separately
         families, minimal = collision.core(at, (counted, settle), began + CORE_SHARE * seconds)
     failing = (
         None if contradicts else failure(problem, None if families is None else _flat(families))
@@ -116,28 +118,28 @@ def explain(
 
 
 def quick(problem: Problem, seconds: float) -> bool | None:
-    """Settle by counting and by the greedy search alone."""
+    """Settles by counting and by the greedy search alone."""
     compiled = compile(problem)
     if bounds.first(compiled) is not None:
         return False
-    # Of all that it finds, nearly all comes at its first attempt.
+    # Nearly all its results come from the first attempt.
     found = greedy.Search(compiled, 0, time.monotonic() + min(seconds, QUICK_S)).attempt(0)
     return None if found is None or policies.broken(problem, found) else True
 
 
 def counted(problem: Problem, seconds: float = 0.0) -> bool | None:  # noqa: ARG001 it is a Settle
-    """Settle by counting alone, which can only say no."""
+    """Settles by counting alone, which can only prove that there is no placement."""
     return None if bounds.first(problem) is None else False
 
 
 def contradiction(
     problem: Problem, limits: Limits | None = None, solver: Solver | None = None
 ) -> str | None:
-    """Why the policies could not be kept on any cluster of these domains, in words; None if they
-    could.
+    """Returns why the policies cannot be kept on any cluster of these domains, as text; None if
+    they can.
 
-    ``solver``: a ``worker.Solver``, for what is not plain to see; a doubt that remains is None
-    too.
+    ``solver``: a ``worker.Solver``, for conflicts that are not obvious. Returns None if it is not
+    known.
     """
     if has_no_hosts(problem):
         return NO_HOSTS
@@ -156,7 +158,7 @@ def contradiction(
 
 
 def clash(problem: Problem, settle: Settle, seconds: float) -> str:
-    """What ``contradiction`` says; '' when the policies can be kept or it is not known."""
+    """Returns the text of ``contradiction``; '' if the policies can be kept or it is not known."""
     if has_no_hosts(problem):
         return NO_HOSTS
     until = time.monotonic() + seconds
@@ -168,7 +170,7 @@ def clash(problem: Problem, settle: Settle, seconds: float) -> str:
 
 
 def failure(problem: Problem, core: Iterable[int] | None = None) -> Failure | None:
-    """A count that fails, without names of hosts; of the policies in ``core``, if that is
+    """Returns a count that fails, without names of hosts; only for policies in ``core``, if
     given."""
     if has_no_hosts(problem):
         return Failure(
@@ -179,7 +181,7 @@ def failure(problem: Problem, core: Iterable[int] | None = None) -> Failure | No
     if found is None:
         return None
     level, _, name = found.domain.partition(' ')
-    # A node that tells no domain of its own is one, by its own name.
+    # A node that reports no domain is a domain by its own name.
     if name and name in problem.domain_names[0]:
         plain = f'a {level} of one host'
         found = dataclasses.replace(
@@ -189,12 +191,12 @@ def failure(problem: Problem, core: Iterable[int] | None = None) -> Failure | No
 
 
 def has_no_hosts(problem: Problem) -> bool:
-    """Whether there is not one host for those who are to be placed."""
+    """Returns whether there is no host for the members to be placed."""
     return bool(problem.member_count) and not problem.host_count
 
 
 def _fits(problem: Problem, hosts: np.ndarray, is_most: bool) -> str:
-    """How many members are placed, of all and of each group that misses some."""
+    """Returns how many members are placed, in total and for each group with missing members."""
     groups: dict[str, list[int]] = {}
     for name, host in zip(problem.names, hosts.tolist(), strict=True):
         counts = groups.setdefault(name.rpartition('/')[0] or name, [0, 0])
@@ -219,7 +221,7 @@ def _name(problem: Problem, number: int) -> str:
 
 
 def _names(problem: Problem, families: list[list[int]] | None) -> list[str] | None:
-    """One name of each family, and how many are like it."""
+    """Returns one name of each family, and how many are like it."""
     if families is None:
         return None
     return [
@@ -242,9 +244,9 @@ def _words(
     elif contradicts and core:
         told.append(f'These policies contradict each other, whatever is free: {_listed(core)}.')
     elif core:
-        told.append(f'What cannot be kept with what is free: {_listed(core)}.')
+        told.append(f'The free capacity does not allow these policies: {_listed(core)}.')
     elif core is not None:
-        told.append('There is no room for all members, whatever the policies.')
+        told.append('There is not enough capacity for all members, even without policies.')
     if not told:
         told.append(
             'No placement was found in the time given; it is not proven that there is none.'

@@ -12,11 +12,11 @@
 """The language of top groups: an extension of Heat's HOT, read into a Definition.
 
 source    text -> values that know their line and column
-values    such values, and what they hold
-parameters, constraints, functions    what a value is worked out from
-resources, servers, flavors, images    what the resources of a template are
+values    such values and their data
+parameters, constraints, functions    the inputs and functions that compute a value
+resources, servers, flavors, images    the resources of a template
 tree      members and groups by path
-policies  what is asked of them
+policies  the policies on them
 """
 
 import functools
@@ -41,12 +41,12 @@ def read(
     max_members: int = 1000,
     allowance: Allowance | None = None,
 ) -> Definition:
-    """What a template means.
+    """Returns the Definition of a template.
 
-    ``source`` is YAML or JSON text, or a mapping as JSON has it. ``parameters`` by name.
-    ``flavors`` and ``images``: those that the template may name, each as it would be written in
-    it. ``levels``: names that policies may use. ``allowance``: the time for it, a new one if none
-    is given. Raises TemplateError; one from a mapping has no line and column.
+    ``source`` is YAML or JSON text, or a mapping as from JSON. ``parameters`` by name. ``flavors``
+    and ``images``: the named ones that the template may use, each as a template would define it.
+    ``levels``: names that policies may use. ``allowance``: the time limit, a new one by default.
+    Raises TemplateError; it has no line and column if the source is a mapping.
     """
     return reading.Reading(
         source, parameters, flavors, images, levels, max_members, allowance
@@ -59,5 +59,6 @@ def _schema_text():
 
 
 def schema() -> dict[str, Any]:
-    """The JSON schema (draft 2020-12) of a template: its form, not what its names mean."""
+    """Returns the JSON schema (draft 2020-12) of a template: its form, not the meaning of
+    names."""
     return json.loads(_schema_text())

@@ -9,13 +9,13 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The conditions of a template: names for what holds or does not."""
+"""The conditions of a template: names for expressions that are true or false."""
 
 from nova_sched.groups.template.functions import condition
 
 
 class Conditions:
-    """Worked out when first asked for. ``declared``: the mapping, or None."""
+    """Evaluates a condition when first asked for. ``declared``: the mapping, or None."""
 
     def __init__(self, scope, declared):
         self._scope = scope
@@ -23,7 +23,7 @@ class Conditions:
         self._known = {}
 
     def holds(self, value):
-        """Whether the condition that the value names holds."""
+        """Returns whether the condition that the value names is true."""
         name = value.data
         if name not in self._known:
             if name not in self._declared:
@@ -34,6 +34,6 @@ class Conditions:
         return self._known[name]
 
     def check(self):
-        """Work out all of them, so that a fault in one that is not used is told too."""
+        """Evaluates all conditions, so that errors in unused ones are reported too."""
         for name, value in self._declared.items():
             self.holds(value.holding(name))

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What the value of a parameter must keep."""
+"""The constraints on the value of a parameter."""
 
 import functools
 import json
@@ -20,9 +20,7 @@ import regex
 
 from nova_sched.groups.template.values import to_plain
 
-PATIENCE_S = (
-    0.2  # for all patterns of one template: whoever writes a pattern can write one that takes ages
-)
+PATIENCE_S = 0.2  # for all patterns of one template, because a pattern can take very long to match
 LONGEST_PATTERN = 255
 KINDS = {
     'length': ('string', 'comma_delimited_list', 'json'),
@@ -35,13 +33,13 @@ KINDS = {
 
 
 class MatchBudget:
-    """Seconds left for patterns."""
+    """The time left for matching patterns, in seconds."""
 
     def __init__(self):
         self._left_s = PATIENCE_S
 
     def matches(self, pattern, text):
-        """Whether all of the text matches; raises TimeoutError."""
+        """Returns whether the whole text matches; raises TimeoutError."""
         start = time.monotonic()
         try:
             if self._left_s <= 0:
@@ -52,8 +50,7 @@ class MatchBudget:
 
 
 class Constraint:
-    """One constraint of a parameter of type ``type``. Raises TemplateError for one that makes no
-    sense."""
+    """One constraint of a parameter of type ``type``. Raises TemplateError for an invalid one."""
 
     def __init__(self, scope, value, type_, patience):
         value = scope.mapping(value, (*KINDS, 'description'))
@@ -72,7 +69,7 @@ class Constraint:
         self._check = make(scope, value.data[self.kind], type_) if make else lambda _plain: None
 
     def check(self, plain, at):
-        """Raise TemplateError at the value if it does not keep this."""
+        """Raises TemplateError at the value if it does not satisfy this constraint."""
         try:
             why = self._check(plain)
         except (TimeoutError, MemoryError):
@@ -137,7 +134,7 @@ def _outside(number, bounds, words):
 
 
 def _each(holds, why):
-    """A check of a value, or of every item of a list."""
+    """Returns a check of a value, or of every item of a list."""
 
     def check(plain):
         return (

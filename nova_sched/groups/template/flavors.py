@@ -9,14 +9,14 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Flavors, by name or written where they are used."""
+"""Flavors, by name or defined where they are used."""
 
 from nova_sched.groups.definition import Flavor
 from nova_sched.groups.template.scope import Scope, meant
 from nova_sched.groups.template.values import Value, from_plain
 
-# Name in a template -> name in a Flavor. Some may have the names that nova_sched's own objects
-# use.
+# Name in a template -> name in a Flavor. Some fields may also have the names that nova_sched's
+# objects use.
 COUNTS = {
     'vcpus': 'vcpus',
     'ram': 'memory_mb',
@@ -33,8 +33,7 @@ FIELDS = (*COUNTS, 'name', 'extra_specs')
 
 
 class Flavors:
-    """The flavors that a template may name: plain mappings by name, each read when first asked
-    for."""
+    """The flavors that a template may name: plain mappings by name, each read when first used."""
 
     def __init__(self, scope, catalogue):
         self._scope = scope
@@ -42,7 +41,7 @@ class Flavors:
         self._known = {}
 
     def flavor(self, scope: Scope, value: Value) -> Flavor:
-        """The flavor that a server asks for. Raises TemplateError."""
+        """Returns the flavor that a server asks for. Raises TemplateError."""
         value = scope.head(value)
         if isinstance(value.data, dict):
             return _read(scope, value)
@@ -63,7 +62,7 @@ def _read(scope, value, name=None):
     for key, field in COUNTS.items():
         if (found := scope.get(value, key)) is not None:
             if field in counts:
-                raise value.wrong_key(key, f'{key} says again what another key has said')
+                raise value.wrong_key(key, f'{key} sets the same property as another key')
             counts[field] = scope.integer(found, LEAST.get(field, 0))
     for field, key in (('vcpus', 'vcpus'), ('memory_mb', 'ram')):
         if field not in counts:
@@ -77,7 +76,8 @@ def _read(scope, value, name=None):
 
 
 def _specs(scope, value):
-    """Extra specs are text to Nova: numbers and booleans are written out."""
+    """Returns the extra specs as strings, as Nova stores them: numbers and booleans are
+    converted."""
     specs = {}
     for key, item in scope.mapping(value).data.items():
         if len(key) > LONGEST:

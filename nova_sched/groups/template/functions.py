@@ -9,10 +9,10 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The functions of the language, each from the mapping that calls it to the value that it yields.
+"""The functions of the language; each converts the mapping that calls it to a value.
 
-A function takes the scope, the call (the mapping of one key) and its argument, not worked out yet:
-what an ``if`` does not choose is never looked at.
+A function takes the scope, the call (the mapping of one key) and its argument, which is not
+evaluated yet. So ``if`` never evaluates the branch that it does not choose.
 """
 
 import itertools
@@ -20,14 +20,14 @@ import json
 
 from nova_sched.groups.template.values import Omitted, Reference, Value, from_plain
 
-# Functions of Heat that need what placement does not have, or that nobody has missed here so far.
+# Functions of Heat that need data which placement does not have, or that are not supported.
 REFUSED = frozenset(
-    'Ref contains digest filter get_file list_concat list_concat_unique make_url map_merge map_replace '
-    'resource_facade str_replace_strict str_replace_vstrict str_split yaql'.split()
+    'Ref contains digest filter get_file list_concat list_concat_unique make_url map_merge '
+    'map_replace resource_facade str_replace_strict str_replace_vstrict str_split yaql'.split()
 )
-TEXT = 65_536  # characters that a function may yield
-PAIRS = 100  # texts that one function replaces
-COPIES = 10_000  # of its template that one repeat may make
+TEXT = 65_536  # maximum number of characters of a function's result
+PAIRS = 100  # maximum number of texts that one function replaces
+COPIES = 10_000  # maximum number of copies of its template by one repeat
 
 
 def _get_param(scope, call, argument):
@@ -66,7 +66,7 @@ def _str_replace(scope, call, argument):
     text = scope.text(scope.require(fields, 'template'), 0, TEXT)
     params = scope.plain(scope.require(fields, 'params'))
     if not isinstance(params, dict):
-        raise fields.wrong('params is a mapping from what is replaced to what is put there')
+        raise fields.wrong('params is a mapping from texts to their replacements')
     pieces = _pieces(scope, call, text, {key: _as_text(value) for key, value in params.items()})
     return _text(scope, call, sum(map(len, pieces)), lambda: ''.join(pieces))
 
@@ -90,7 +90,7 @@ def _repeat(scope, call, argument):
 
 
 def _rounds(each, lists, permutations):
-    """How often a template is copied, and for each time an item of each list."""
+    """Returns the number of copies of a template, and for each copy an item of each list."""
     if permutations:
         return _product(lists), itertools.product(*lists)
     if len({len(values) for values in lists}) > 1:
@@ -143,8 +143,8 @@ FUNCTIONS = {
 
 
 def condition(scope, value):
-    """Whether a condition holds: the name of one, a boolean, or a function that yields a
-    boolean."""
+    """Returns whether a condition is true: a named one, a boolean, or a function that yields
+    one."""
     if isinstance(value.data, str):
         return scope.template.conditions.holds(value)
     answer = scope.head(value)
@@ -162,7 +162,7 @@ def _conditions(call, argument):
 
 
 def _path(scope, argument, least):
-    """``name`` or ``[name, key, ...]``, as texts and numbers."""
+    """Returns ``name`` or ``[name, key, ...]``, as strings and numbers."""
     head = scope.head(argument)
     items = scope.items(head) if isinstance(head.data, list) else [head]
     parts = [scope.text(item) for item in items]
@@ -185,7 +185,7 @@ def _descend(found, path, at, what):
 
 
 def _made(scope, call, plain):
-    """What a function found, as values at the place of the call."""
+    """Returns a function's result as values at the position of the call."""
     if not isinstance(plain, list | dict):
         return call.holding(plain)
     made = from_plain(plain, call.where, call, literal=True)
@@ -222,8 +222,10 @@ def _text(scope, call, length, make):
 
 
 def _pieces(scope, at, text, replacements):
-    """The text in pieces with all replaced, the longest first; what was put in is not searched
-    again."""
+    """Returns the text in pieces with all keys replaced, the longest first.
+
+    Inserted text is not searched again.
+    """
     if len(replacements) > PAIRS:
         raise at.wrong(f'{len(replacements)} texts to replace; {PAIRS} are possible')
     scope.work.spend(1 + len(replacements) * (1 + len(text) // 200), at)
@@ -250,8 +252,10 @@ def _product(lists):
 
 
 def _substituted(scope, value, replacements):
-    """A copy of the template of a repeat. A text that is nothing but a variable becomes its
-    value."""
+    """Returns a copy of the template of a repeat.
+
+    A text that consists only of a variable becomes the variable's value.
+    """
     scope.work.enter(value)
     try:
         data = value.data

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Images, by name or ID or written where they are used."""
+"""Images, by name or ID or defined where they are used."""
 
 import uuid
 
@@ -30,7 +30,7 @@ class Images:
         self._known = {}
 
     def image(self, scope: Scope, value: Value) -> Image:
-        """The image that a server boots from. One that nobody has described has no properties: a
+        """Returns the image of a server. An undefined image has no properties, which adds a
         warning."""
         value = scope.head(value)
         if isinstance(value.data, dict):

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The parameters of a template: what it declares, and the values that they have."""
+"""The parameters of a template: the declared ones, and their values."""
 
 import json
 import math
@@ -29,9 +29,9 @@ _NUMBER = re.compile(r'\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?\
 
 
 class Parameters:
-    """Values by name. A parameter without a value is refused where it is read, not before.
+    """Values by name. A parameter without a value is an error only when it is read.
 
-    So a template can be read without, say, the name of a key that placement does not ask for.
+    So a template can be read without, for example, the name of a key that placement does not need.
     """
 
     def __init__(self, scope, declared, given, warnings):
@@ -74,7 +74,7 @@ class Parameters:
                 constraint.check(self._values[name], at)
 
     def value(self, name, at):
-        """The plain value; raises TemplateError at the value that asks for it."""
+        """Returns the plain value; raises TemplateError at the value that refers to it."""
         if name in OF_HEAT:
             raise at.wrong(f'{name} is known to Heat alone')
         if name not in self._declared:

@@ -9,13 +9,13 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What a template asks of its members: policies, relations, and Nova's server groups."""
+"""The constraints on members in a template: policies, relations, and Nova's server groups."""
 
 from nova_sched.groups import definition
 from nova_sched.groups.template import types
 from nova_sched.groups.template.values import Reference
 
-OF_KIND = {  # what a policy may say beside its level
+OF_KIND = {  # properties that a policy may have in addition to its level
     definition.AFFINITY: (),
     definition.ANTI_AFFINITY: ('max_per_domain',),
     definition.SPREAD: ('min_domains', 'max_skew'),
@@ -34,7 +34,7 @@ HEAVIEST = 1_000_000
 
 
 class Policies:
-    """Collects the policies of a tree that has grown."""
+    """Collects the policies of a complete tree."""
 
     def __init__(self, tree, resources, scope, levels, most, warnings):
         self._tree = tree
@@ -46,8 +46,10 @@ class Policies:
         self._found = {}
 
     def all(self):
-        """Policies in the order of groups, overlays, server groups, relations. Raises
-        TemplateError."""
+        """Returns policies in the order of groups, overlays, server groups, relations.
+
+        Raises TemplateError.
+        """
         for group in self._tree.placed:
             self._of_group(group.path, group.properties, group.scope, group.members)
         for name, one in self._tree.overlays:
@@ -62,7 +64,7 @@ class Policies:
         return tuple(self._found.values())
 
     def _overlaid(self, name, one):
-        """Members that an overlay names, each once; from here on relations may name the
+        """Returns the members that an overlay names, each once, and lets relations name the
         overlay."""
         entries = self._scope.items(self._scope.require(one.properties, 'members'))
         self._tree.of[name] = self._union(entries, self._scope, '')
@@ -141,8 +143,8 @@ class Policies:
     # relations
 
     def _relation(self, owner, value, scope, path):
-        """``path``: the group that the relation stands in, whose members it may name as the group
-        does."""
+        """``path``: the group of the relation. Relations and their group name members in the same
+        way."""
         value = scope.mapping(value, RELATION)
         kind = scope.word(scope.require(value, 'type'), sorted(definition.RELATIONS))
         a, b = (self._union(side, scope, path) for side in _sides(scope, value))
@@ -165,7 +167,7 @@ class Policies:
         return tuple(members)
 
     def _named(self, entry, scope, path):
-        """Members by the name of a resource or by a path, which may begin at the group
+        """Returns members by the name of a resource or by a path, which may begin at the group
         ``path``."""
         tree = self._tree
         name = entry.data.name if isinstance(entry.data, Reference) else scope.text(entry)
@@ -187,7 +189,7 @@ class Policies:
 
 
 def _sides(scope, value):
-    """The two sides of a relation, each a list of entries."""
+    """Returns the two sides of a relation, each a list of entries."""
     between = scope.get(value, 'between')
     if between is None:
         sides = [scope.require(value, key) for key in ('from', 'to')]
@@ -201,12 +203,12 @@ def _sides(scope, value):
 
 
 def _weight(scope, value):
-    """None for a required policy, else what it costs to break it once."""
+    """Returns None for a required policy, else the cost of each breach."""
     required, weight = scope.get(value, 'required'), scope.get(value, 'weight')
     if weight is None:
         return None if required is None or scope.boolean(required) else 1.0
     if required is not None and scope.boolean(required):
-        raise value.wrong_key('weight', 'what is required has no weight')
+        raise value.wrong_key('weight', 'a required policy has no weight')
     number = scope.number(weight)
     if not 0 < number <= HEAVIEST:
         raise weight.wrong(f'a weight is above 0 and at most {HEAVIEST}')

@@ -59,8 +59,8 @@ DESCRIPTION = 65_535  # characters
 
 
 class Reading:
-    """What functions ask for (``parameters``, ``conditions``, ``attribute``) while a template is
-    read."""
+    """The object that functions query (``parameters``, ``conditions``, ``attribute``) during
+    reading."""
 
     def __init__(self, text, parameters, flavors, images, levels, max_members, allowance=None):
         self._warnings: list[str] = []
@@ -85,14 +85,14 @@ class Reading:
             self._resources,
             self._warnings,
         )
-        self._asked = []  # servers whose attributes are being worked out
+        self._asked = []  # servers whose attributes are being evaluated
 
     def _section(self, name):
         found = self._literal.get(self._top, name)
         return None if found is None else self._literal.mapping(found)
 
     def definition(self):
-        """The whole. Raises TemplateError."""
+        """Returns the whole definition. Raises TemplateError."""
         described = self._literal.get(self._top, 'description')
         description = '' if described is None else self._literal.text(described, 0, DESCRIPTION)
         self._warn_of_unseen()
@@ -115,15 +115,17 @@ class Reading:
                     f'resources.{name}: the servers of {one.type} are not planned'
                 )
 
-    # what functions ask for
+    # queries by functions
 
     def is_known(self, name, at):
-        """Whether the resource will exist. Raises TemplateError if there is none of the name."""
+        """Returns whether the resource will exist. Raises TemplateError for an unknown name."""
         return self._resources.is_known(name, at)
 
     def attribute(self, name, attribute, at):
-        """An attribute of a resource, plain: what the template itself says of it. Raises
-        TemplateError."""
+        """Returns an attribute of a resource as a plain value, from the template itself.
+
+        Raises TemplateError.
+        """
         one = self._resources[name]
         if one.type != types.SERVER or attribute not in ('name', *ATTRIBUTES):
             raise at.wrong(f'{attribute} of {name} is not known before it is created')

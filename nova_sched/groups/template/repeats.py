@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Groups that repeat one definition: how many members, and what they are called."""
+"""Groups that repeat one definition: the number of members, and their names."""
 
 import dataclasses
 
@@ -38,7 +38,7 @@ INDEX = '%index%'
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Repeated:
-    """``names`` of members; in ``definition`` the name stands for ``variable``, if that is not
+    """``names`` of members; in ``definition`` the name replaces ``variable``, if that is not
     None."""
 
     names: tuple[str, ...]
@@ -47,7 +47,7 @@ class Repeated:
 
 
 def repeated(one: Item, scope: Scope, most: int) -> Repeated:
-    """What a group that repeats, of up to ``most`` members, says. Raises TemplateError."""
+    """Returns the members of a repeating group, at most ``most``. Raises TemplateError."""
     if one.type == types.RESOURCE_GROUP:
         return _resource_group(one, scope, most)
     return _scaling_group(one, scope, most)
@@ -97,14 +97,17 @@ def _count(scope, value, most):
 
 
 def _names(count, removed):
-    """The first ``count`` numbers from 0 that are not removed, as Heat would name them."""
+    """Returns the first ``count`` numbers from 0 that are not removed, with the names that Heat
+    gives."""
     numbers = (str(number) for number in range(count + len(removed)))
     return tuple(name for name in numbers if name not in removed)[:count]
 
 
 def _removed(scope, properties):
-    """Names of members that are to go, whatever the count: ``removal_policies: [{resource_list:
-    ['1']}]``."""
+    """Returns names of members to remove, regardless of the count.
+
+    The form is ``removal_policies: [{resource_list: ['1']}]``.
+    """
     names: set[str] = set()
     listed = scope.get(properties, 'removal_policies')
     for policy in [] if listed is None else scope.items(listed):

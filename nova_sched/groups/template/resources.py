@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The resources of a template as they are written, and what is known of them before they exist."""
+"""The resources of a template as defined, and their known properties before they exist."""
 
 import dataclasses
 from collections.abc import Collection
@@ -40,8 +40,10 @@ NAME = 255  # characters
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Item:
-    """A resource, or something written like one inside of another: its type and properties.
-    ``at``: where."""
+    """A resource, or a nested item in the form of one: its type and properties.
+
+    ``at``: its position.
+    """
 
     type: str
     properties: Value
@@ -49,7 +51,7 @@ class Item:
 
 
 def item(scope: Scope, value: Value, fields: Collection[str]) -> Item:
-    """Something that has a type and perhaps properties. Raises TemplateError."""
+    """Returns an item that has a type and optional properties. Raises TemplateError."""
     value = scope.mapping(value, fields)
     kind = types.known(scope, scope.require(value, 'type'))
     properties = value.data.get('properties')
@@ -59,7 +61,7 @@ def item(scope: Scope, value: Value, fields: Collection[str]) -> Item:
 
 
 def checked_name(name: str, at: Value, key: str | None = None) -> str:
-    """A name that can be part of a path; raises TemplateError."""
+    """Returns a name that can be part of a path; raises TemplateError for an invalid one."""
     why = None
     if not 1 <= len(name) <= NAME:
         why = f'a name has 1 to {NAME} characters'
@@ -71,7 +73,7 @@ def checked_name(name: str, at: Value, key: str | None = None) -> str:
 
 
 class Resources:
-    """Items by name, with what their conditions say. ``declared``: the mapping, or None."""
+    """Items by name, with their conditions. ``declared``: the mapping, or None."""
 
     def __init__(self, scope, literal, declared):
         self._scope = scope
@@ -83,8 +85,10 @@ class Resources:
             self._items[name] = item(literal, value, FIELDS)
 
     def is_known(self, name, at):
-        """Whether the resource will exist: False if its condition does not hold. Raises
-        TemplateError."""
+        """Returns whether the resource will exist: False if its condition is false.
+
+        Raises TemplateError.
+        """
         if name not in self._items:
             raise at.wrong(f'there is no resource {name}{meant(name, self._items)}')
         if name not in self._present:
@@ -93,12 +97,12 @@ class Resources:
         return self._present[name]
 
     def type_of(self, name):
-        """The type of a resource; None if there is none of the name."""
+        """Returns the type of a resource; None for an unknown name."""
         return self._items[name].type if name in self._items else None
 
     def __getitem__(self, name: str) -> Item:
         return self._items[name]
 
     def present(self):
-        """(name, Item) of those that will exist."""
+        """Yields (name, Item) for the resources that will exist."""
         return [(name, one) for name, one in self._items.items() if self.is_known(name, one.at)]

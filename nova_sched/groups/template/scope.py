@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What can be worked out at one place of a template, and readers of what must stand there."""
+"""Evaluates values at one position of a template, and reads values of an expected type."""
 
 import difflib
 import re
@@ -27,13 +27,13 @@ from nova_sched.groups.template.values import (
     to_plain,
 )
 
-STEPS = 300_000  # of work that one template may ask for; a member takes some tens
-LARGEST = 2**31 - 1  # as Nova has it for what flavors count
+STEPS = 300_000  # of work per template; a member takes some tens
+LARGEST = 2**31 - 1  # Nova's limit for amounts in flavors
 _WHOLE = re.compile(r'\s*[+-]?[0-9]{1,18}\s*')
 
 
 class Work:
-    """What one reading has spent: a short text must not keep a scheduler busy."""
+    """The work that one reading has done: a short text must not occupy a scheduler for long."""
 
     def __init__(self, allowance=None):
         self.depth = 0
@@ -47,7 +47,7 @@ class Work:
             raise at.wrong('the template asks for too much work')
 
     def enter(self, at):
-        """One level deeper; the caller takes ``depth`` back."""
+        """Enters one level; the caller must restore ``depth``."""
         self.depth += 1
         self.spend(1, at)
         if self.depth > DEPTH:
@@ -55,10 +55,10 @@ class Work:
 
 
 class Scope:
-    """Where values are read. ``template`` has parameters, conditions, attributes; indexes come on
-    top.
+    """The context in which values are read.
 
-    The innermost of ``indexes`` is last: pairs of a variable (or None) and what stands for it.
+    ``template`` has parameters, conditions, attributes; indexes are added to these. ``indexes``
+    are pairs of a variable (or None) and its replacement; the innermost is last.
     """
 
     def __init__(self, template, work, indexes=()):
@@ -68,14 +68,14 @@ class Scope:
         self.used_index = False
 
     def within(self, variable, index):
-        """The scope of one member of a group that repeats its definition."""
+        """Returns the scope of one member of a group that repeats its definition."""
         return Scope(self.template, self.work, (*self.indexes, (variable, index)))
 
-    # what functions yield
+    # results of functions
 
     def head(self, value: Value) -> Value:
-        """The value, with the function that it is, if any, worked out; what is inside of it is
-        left alone."""
+        """Returns the value with its function evaluated, if it is one; nested values are not
+        evaluated."""
         data = value.data
         if isinstance(data, str):
             return self._indexed(value)
@@ -103,11 +103,11 @@ class Scope:
         return value
 
     def plain(self, value: Value) -> Any:
-        """All of it worked out, as JSON has it."""
+        """Returns the value with all its contents evaluated, as from JSON."""
         value = self.head(value)
         data = value.data
         if isinstance(data, Reference):
-            raise value.wrong(f'what {data.name} will be is not known before it is created')
+            raise value.wrong(f'the ID of {data.name} is not known before it is created')
         if not isinstance(data, list | dict):
             return data
         if value.literal and not self.indexes:
@@ -122,11 +122,10 @@ class Scope:
         finally:
             self.work.depth -= 1
 
-    # what must stand there
+    # readers of expected values
 
     def get(self, mapping: Value, key: str) -> Value | None:
-        """What the mapping has under the key, its function worked out; None for nothing or
-        null."""
+        """Returns the evaluated value of the key; None if it is missing or null."""
         found = mapping.data.get(key)
         if found is None:
             return None
@@ -140,7 +139,7 @@ class Scope:
         return found
 
     def mapping(self, value: Value, keys: Collection[str] | None = None) -> Value:
-        """A mapping that has no other keys than these."""
+        """Returns a mapping that has no keys other than these."""
         value = self.head(value)
         if not isinstance(value.data, dict):
             raise value.wrong(f'a mapping is wanted, not {value.kind}')
@@ -151,7 +150,7 @@ class Scope:
         return value
 
     def items(self, value: Value) -> list[Value]:
-        """The items of a list, each with its function worked out."""
+        """Returns the items of a list, each with its function evaluated."""
         value = self.head(value)
         if not isinstance(value.data, list):
             raise value.wrong(f'a list is wanted, not {value.kind}')
@@ -160,8 +159,10 @@ class Scope:
         return [item for item in heads if not isinstance(item, Omitted)]
 
     def text(self, value: Value, least: int = 1, most: int = 255) -> str:
-        """Text; a whole number counts as its digits, a boolean does not: YAML makes one of
-        ``no``."""
+        """Returns text. A whole number counts as its digits.
+
+        A boolean is refused, because YAML makes one of ``no``.
+        """
         value = self.head(value)
         data = value.data
         if isinstance(data, int) and not isinstance(data, bool):
@@ -178,7 +179,7 @@ class Scope:
         return data
 
     def word(self, value: Value, words: Collection[str]) -> str:
-        """One of these words."""
+        """Returns one of these words."""
         text = self.text(value)
         if text not in words:
             raise self.head(value).wrong(
@@ -216,7 +217,7 @@ class Scope:
 
 
 class Literal(Scope):
-    """Where no function is possible: a mapping that looks like one is a mapping."""
+    """A context without functions: a mapping that looks like a function stays a mapping."""
 
     def __init__(self, work):
         super().__init__(None, work)
@@ -226,7 +227,7 @@ class Literal(Scope):
 
 
 def meant(word, words):
-    """`; did you mean ...?`, if something is close enough."""
+    """Returns `; did you mean ...?` if a word is close enough, else ''."""
     close = difflib.get_close_matches(word, words, n=1, cutoff=0.7)
     return f'; did you mean {close[0]}?' if close else ''
 

@@ -9,8 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What placement reads of a server: its size, image, zone and hints, and whether it boots from a
-volume."""
+"""The properties of a server that placement reads: size, image, zone, hints, and boot volume."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -40,12 +39,12 @@ SECOND_PHASE = (
     'member',
     'replan',
     'replace',
-)  # the hints by which a server says which member it is
+)  # the hints by which a server identifies its member
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Server:
-    """A Member without its path; ``server_groups``: names of resources that its hints point to."""
+    """A Member without its path; ``server_groups``: names of resources that its hints refer to."""
 
     flavor: Flavor
     image: Image | None
@@ -75,8 +74,10 @@ class Servers:
         self._warnings = warnings
 
     def server(self, scope: Scope, properties: Value) -> Server:
-        """Raises TemplateError for what placement cannot read; leaves alone what it need not
-        read."""
+        """Reads a server; ignores properties that placement does not need.
+
+        Raises TemplateError for properties that it cannot read.
+        """
         properties = scope.mapping(properties)
         self._unknown(properties)
         flavor = self._flavors.flavor(scope, scope.require(properties, 'flavor'))
@@ -120,7 +121,7 @@ class Servers:
         return hints, groups
 
     def _server_groups(self, scope, value):
-        """Server groups of the template that the hint ``group`` points to; none if it is a
+        """Returns the server groups of the template in the hint ``group``; none if it is a
         UUID."""
         named = scope.items(value) if isinstance(value.data, list) else [value]
         groups = tuple(item.data.name for item in named if isinstance(item.data, Reference))
@@ -133,7 +134,9 @@ class Servers:
                     f'the server group {name} of this template is meant by get_resource'
                 )
         if groups and len(groups) != len(named):
-            raise value.wrong('server groups of the template do not go together with others')
+            raise value.wrong(
+                'server groups of the template cannot be combined with other server groups'
+            )
         return groups
 
 
@@ -145,7 +148,7 @@ def _zone(scope, value):
 
 
 def boot_volume(scope, properties, image):
-    """The block device that the server boots from, if that is a volume; else None."""
+    """Returns the block device that the server boots from, if that is a volume; else None."""
     if image is None and (devices := _devices(scope, properties, 'block_device_mapping')):
         return devices[0]
     for device in _devices(scope, properties, 'block_device_mapping_v2'):
@@ -162,7 +165,7 @@ def _devices(scope, properties, key):
 
 
 def _is_volume(scope, device):
-    """What its source will be may well be unknown as yet; that there is one is enough."""
+    """The volume's source may be unknown until it is created; it is enough that there is one."""
     sources = ('volume_id', 'snapshot_id', 'image', 'image_id')
     return any(_is_given(scope, device.data[key]) for key in sources if key in device.data)
 

@@ -9,10 +9,10 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""From YAML text to values that know where they stand: nothing is guessed, and nothing blows up.
+"""Reads YAML text into values with positions, without guesses, and within limits of size.
 
-It goes by the events of the parser, because composing a tree recurses without a bound. Scalars
-mean what they mean to Heat: dates stay text.
+Uses the events of the parser, because composing a tree recurses without a limit. Scalars have the
+same meaning as in Heat: dates remain text.
 """
 
 import json
@@ -34,7 +34,7 @@ from nova_sched.groups.template.values import (
     text_fault,
 )
 
-SIZE = 2**20  # characters of a template; Heat takes half as many
+SIZE = 2**20  # characters of a template; Heat's limit is half of this
 LOADER = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)
 _RESOLVER = yaml.resolver.Resolver()
 _CONSTRUCTOR = yaml.constructor.SafeConstructor()
@@ -51,7 +51,7 @@ _SCALARS = {
 
 
 def values(source: Any, allowance: Allowance | None = None) -> Value:
-    """The one mapping that the source holds. Raises TemplateError."""
+    """Returns the single mapping in the source. Raises TemplateError."""
     value = (
         parse(source, LOADER, allowance) if isinstance(source, str | bytes) else from_plain(source)
     )
@@ -61,10 +61,10 @@ def values(source: Any, allowance: Allowance | None = None) -> Value:
 
 
 def parse(source: str | bytes, loader: type = LOADER, allowance: Allowance | None = None) -> Value:
-    """The one YAML document in the text. Raises TemplateError.
+    """Returns the single YAML document in the text. Raises TemplateError.
 
-    Nearly all of JSON is YAML, and then has lines too. What is not (a surrogate pair escaped, a
-    DEL) is read as JSON, without.
+    Nearly all JSON is valid YAML, and then values have line numbers. The rest (an escaped
+    surrogate pair, a DEL) is read as JSON, without line numbers.
     """
     text = _decoded(source)
     try:
@@ -81,7 +81,7 @@ def _may_be_json(text):
 
 
 def _json(text):
-    """The JSON text, without lines; None if it is none, or none that a template can hold."""
+    """Returns the JSON text as values, without lines; None if it is not JSON or not a template."""
     try:
         return from_plain(json.loads(text, object_pairs_hook=_distinct))
     except (ValueError, RecursionError, errors.TemplateError):
@@ -115,7 +115,7 @@ def _yaml(text, loader, allowance):
 
 
 def _decoded(source):
-    """Text that YAML may hold."""
+    """Returns text that YAML may contain."""
     if len(source) > SIZE:
         raise errors.TemplateError(ROOT, None, None, f'longer than {SIZE} characters')
     if isinstance(source, str):
@@ -212,7 +212,7 @@ class _Document:
         return data
 
     def _meant(self, text, implicit):
-        """The tag of a scalar that has none."""
+        """Returns the tag of a scalar without an explicit one."""
         if len(text) > _LONGEST_NUMBER:
             return _TAG + 'str'
         if self._is_json and implicit[0] and _JSON_FLOAT.fullmatch(text):
@@ -252,7 +252,7 @@ class _Document:
 
     @staticmethod
     def _merge(value, merged):
-        """What << brings in: of several mappings that have a key, the first counts."""
+        """Merges the mappings of <<; if several have the same key, the first has priority."""
         for one in value.data if isinstance(value.data, list) else [value]:
             if not isinstance(one.data, dict):
                 raise one.wrong('<< takes a mapping, or a list of mappings')

@@ -9,11 +9,11 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Where each member has its place: groups within groups, down to servers, by path.
+"""The place of each member: groups within groups, down to servers, by path.
 
-A top-level resource that no group lists has its own name as its path; what a group lists or holds
-has the group's path, a slash and its name; what a group repeats has the group's path, a slash and
-a number from 0.
+A top-level resource that no group lists has its name as its path. An item that a group lists or
+contains has the group's path, a slash and its name. An item that a group repeats has the group's
+path, a slash and a number from 0.
 """
 
 import dataclasses
@@ -33,8 +33,7 @@ INLINE = ('name', *DEFINITION, *GROUP)
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Placed:
-    """A group at its place: ``properties`` as they are read in ``scope``, and the paths of its
-    members."""
+    """A group at its place: ``properties`` as read in ``scope``, and the paths of its members."""
 
     path: str
     properties: Value
@@ -65,7 +64,7 @@ class Tree:
         self.server_groups: dict[str, list[str]] = {}
 
     def grow(self):
-        """Place everything. Raises TemplateError."""
+        """Places all resources. Raises TemplateError."""
         present = self._resources.present()
         for name, one in present:
             if _is_overlay(one, self._scope):
@@ -80,19 +79,19 @@ class Tree:
                 raise at.wrong(f'groups in a circle: {" in ".join(self._circle(name))}')
 
     def below(self, path):
-        """Members at a path, or None. It may begin with the name of a resource, wherever that
-        is."""
+        """Returns the members at a path, or None. The path may begin with the name of any
+        resource."""
         first, slash, rest = path.partition('/')
         path = self._path_of.get(first, first) + slash + rest
         return (path,) if path in self.members else self.groups.get(path)
 
     def is_placed(self, name):
-        """Whether the resource is a member, or a group that has a place."""
+        """Returns whether the resource is a member, or a group that has a place."""
         one = self._resources[name]
         return self._holds_servers(one, self._scope) and not _is_overlay(one, self._scope)
 
     def _claim(self, one, group):
-        """Note which resources the group lists, however deep."""
+        """Records which resources the group lists, at any depth."""
         for entry in self._listed(one.properties, self._scope):
             if isinstance(entry.data, dict):
                 inner = self._inline(entry, self._scope)
@@ -110,7 +109,8 @@ class Tree:
             self._parents[name] = (group, entry)
 
     def _named(self, entry):
-        """The resource that an entry of members names; one that can be a member."""
+        """Returns the resource that an entry of members names. It must be one that can be a
+        member."""
         name = entry.data.name if isinstance(entry.data, Reference) else self._scope.text(entry)
         self._resources.is_known(name, entry)
         if not self.is_placed(name):
@@ -125,7 +125,7 @@ class Tree:
         return [*chain[chain.index(name) :], name]
 
     def _listed(self, properties, scope):
-        """Entries of the members of a group that will exist; read once where no index can change
+        """Returns the listed members of a group that will exist, read once if no index can change
         them."""
         if not scope.indexes and properties in self._entries:
             return self._entries[properties]
@@ -142,7 +142,7 @@ class Tree:
         return self.of[name]
 
     def _place(self, one, path, scope):
-        """Paths of the members that ``one`` brings at this path."""
+        """Returns the paths of the members that ``one`` adds at this path."""
         if path in self.members or path in self.groups:
             raise one.at.wrong(f'there is a member or a group {path} already')
         if len(path) > PATH or path.count('/') >= LEVELS:
@@ -171,7 +171,7 @@ class Tree:
         return (path,)
 
     def _server(self, one, scope):
-        """What the server is; the same for all members of a group, if no index is in it."""
+        """Returns the server; the same for all members of a group, if it does not use an index."""
         server = self._described.get(one.properties)
         if server is None:
             if 'external_id' in one.at.data:
@@ -186,7 +186,7 @@ class Tree:
 
     def _place_group(self, one, path, scope):
         if _is_overlay(one, scope):
-            raise one.at.wrong('only a resource of its own can be an overlay')
+            raise one.at.wrong('only a separate resource can be an overlay')
         place = len(self.placed)
         members = []
         for entry in self._listed(one.properties, scope):
@@ -195,7 +195,7 @@ class Tree:
                 name = checked_name(scope.text(scope.require(entry, 'name')), entry)
                 members += self._place(inner, f'{path}/{name}', scope)
             elif scope.indexes:
-                raise entry.wrong('what is repeated cannot list a resource, which has one place')
+                raise entry.wrong('a repeated group cannot list a resource, which has one place')
             else:
                 name = self._named(entry)
                 if self._resources.is_known(name, entry):
@@ -204,8 +204,7 @@ class Tree:
         return tuple(members)
 
     def _inline(self, entry, scope):
-        """A member that is described where it is listed: a server, or a group with or without its
-        type."""
+        """Returns an inline member: a server, or a group with or without its type."""
         entry = scope.mapping(entry, INLINE)
         scope.require(entry, 'name')
         if 'type' in entry.data:
@@ -227,7 +226,7 @@ class Tree:
         return tuple(members)
 
     def _holds_servers(self, one, scope):
-        """Whether it is a server or a group of what is, as far as its type says."""
+        """Returns whether it is a server or a group of such, judged by its type."""
         while one.type in types.REPEATING:
             properties = scope.mapping(one.properties)
             one = item(scope, scope.require(properties, types.REPEATING[one.type]), DEFINITION)

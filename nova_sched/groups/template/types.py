@@ -9,8 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The types of resources: those that placement reads, those left to Heat, and those that are
-wrong."""
+"""The types of resources: those that placement reads, those for Heat, and invalid ones."""
 
 import re
 
@@ -22,11 +21,11 @@ SERVER_GROUP = 'OS::Nova::ServerGroup'
 RESOURCE_GROUP = 'OS::Heat::ResourceGroup'
 SCALING_GROUP = 'OS::Heat::AutoScalingGroup'
 INDEXED_SCALING_GROUP = (
-    'OS::NovaSched::AutoScalingGroup'  # one that has an index, as a ResourceGroup has
+    'OS::NovaSched::AutoScalingGroup'  # a group with an index, like a ResourceGroup
 )
 GROUP = 'OS::NovaSched::Group'
 RELATION = 'OS::NovaSched::Relation'
-REPEATING = {  # type -> the property that says what it repeats
+REPEATING = {  # type -> the property with the repeated definition
     RESOURCE_GROUP: 'resource_def',
     SCALING_GROUP: 'resource',
     INDEXED_SCALING_GROUP: 'resource',
@@ -34,36 +33,37 @@ REPEATING = {  # type -> the property that says what it repeats
 READ = (SERVER, SERVER_GROUP, *REPEATING, GROUP, RELATION)
 PLACED = (SERVER, *REPEATING, GROUP)
 
-# Of these namespaces every type is known, so that a wrong letter does not leave a server out.
+# All types of these namespaces are known, so that a misspelled type does not omit a server.
 _CLOSED = {
     'OS::Nova::': 'Flavor FloatingIP FloatingIPAssociation HostAggregate KeyPair Quota'.split(),
-    'OS::NovaSched::': ['TopGroup'],  # the resource by which a stack registers its group
+    'OS::NovaSched::': ['TopGroup'],  # the resource with which a stack registers its group
     'OS::Heat::': (
-        'AccessPolicy CloudConfig Delay DeployedServer HARestarter InstanceGroup MultipartMime None '
-        'RandomString ResourceChain ScalingPolicy SoftwareComponent SoftwareConfig SoftwareDeployment '
-        'SoftwareDeploymentGroup SoftwareDeployments Stack StructuredConfig StructuredDeployment '
-        'StructuredDeploymentGroup StructuredDeployments SwiftSignal SwiftSignalHandle TestResource '
+        'AccessPolicy CloudConfig Delay DeployedServer HARestarter InstanceGroup '
+        'MultipartMime None RandomString ResourceChain ScalingPolicy SoftwareComponent '
+        'SoftwareConfig SoftwareDeployment SoftwareDeploymentGroup SoftwareDeployments Stack '
+        'StructuredConfig StructuredDeployment StructuredDeploymentGroup '
+        'StructuredDeployments SwiftSignal SwiftSignalHandle TestResource '
         'UpdateWaitConditionHandle Value WaitCondition WaitConditionHandle'
     ).split(),
 }
-# They make servers that the group does not see.
+# They create servers that are not visible to the group.
 UNSEEN = frozenset(
     'AWS::AutoScaling::AutoScalingGroup AWS::CloudFormation::Stack AWS::EC2::Instance '
-    'OS::Heat::InstanceGroup OS::Heat::ResourceChain OS::Heat::Stack OS::Magnum::Cluster OS::Sahara::Cluster '
-    'OS::Senlin::Cluster OS::Trove::Cluster OS::Trove::Instance'.split()
+    'OS::Heat::InstanceGroup OS::Heat::ResourceChain OS::Heat::Stack OS::Magnum::Cluster '
+    'OS::Sahara::Cluster OS::Senlin::Cluster OS::Trove::Cluster OS::Trove::Instance'.split()
 )
 _TYPE = re.compile(r'\w+(::[\w.]+)+')
 _NESTED = re.compile(r'(?i)(file|https?)://.*|.*\.(ya?ml|template|json)')
 
 
 def known(scope: Scope, value: Value) -> str:
-    """The type that a resource has; raises TemplateError for one that cannot be meant."""
+    """Returns the type of a resource; raises TemplateError for an invalid one."""
     name = scope.text(value)
     if name in READ:
         return name
     if _NESTED.fullmatch(name):
         raise value.wrong(
-            f'{name} is another template; what is in it cannot be placed together with this'
+            f'{name} is another template; its resources cannot be placed together with this'
         )
     if not _TYPE.fullmatch(name):
         raise value.wrong(f'{name} is no type of a resource{meant(name, READ)}')

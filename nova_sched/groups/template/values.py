@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A value of a template: what it holds, where it stands, and how to say what is wrong with it."""
+"""A value of a template: its data, its position, and the errors about it."""
 
 import dataclasses
 import datetime
@@ -23,23 +23,22 @@ DEPTH = 50  # values inside of values
 COUNT = 100_000  # values of one template
 ROOT = 'template'
 LARGEST = 2**63 - 1
-LONGEST_WHY = 500  # characters of what is wrong
+LONGEST_WHY = 500  # characters of an error
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reference:
-    """What get_resource yields: a resource of the template, by name."""
+    """The result of get_resource: a resource of the template, by name."""
 
     name: str
 
 
 class Value:
-    """Null, boolean, number, text, Reference, list of Values, or mapping from text to Value, in
-    ``data``.
+    """Null, boolean, number, text, Reference, list of Values, or mapping from text to Value.
 
-    ``where`` is the path to it; ``line`` and ``column`` count from 1 and are None for what was not
-    read from text. ``keys``: where the keys of a mapping stand. ``literal``: it is what it is,
-    even a mapping that looks like a function.
+    The value is in ``data``. ``where`` is its path; ``line`` and ``column`` count from 1 and are
+    None if the value was not read from text. ``keys``: positions of the keys of a mapping.
+    ``literal``: it is never a function, even if it is a mapping that looks like one.
     """
 
     __slots__ = ('column', 'data', 'keys', 'line', 'literal', 'where')
@@ -53,26 +52,26 @@ class Value:
         self.literal = literal
 
     def wrong(self, why):
-        """The error to raise about this value."""
+        """Returns the error to raise about this value."""
         return errors.TemplateError(self.where, self.line, self.column, shortened(why))
 
     def wrong_key(self, key, why):
-        """The error to raise about a key of this mapping."""
+        """Returns the error to raise about a key of this mapping."""
         line, column = (self.keys or {}).get(key, (self.line, self.column))
         return errors.TemplateError(inside(self.where, key), line, column, shortened(why))
 
     def holding(self, data):
-        """Other data at the same place, worked out from this."""
+        """Returns other data at the same position, computed from this value."""
         return Value(data, self.where, self.line, self.column, literal=True)
 
     @property
     def kind(self):
-        """What it is, for words."""
+        """The type of the value, for messages."""
         return next(word for kind, word in KINDS if isinstance(self.data, kind))
 
 
 class Omitted(Value):
-    """Nothing: it is left out of the list or the mapping that it stands in."""
+    """An absent value: it is omitted from the list or mapping that contains it."""
 
     __slots__ = ()
 
@@ -92,18 +91,18 @@ KINDS = (
 
 
 def inside(where, key):
-    """The path to what stands under ``key`` at the path ``where``; of a long key its beginning."""
+    """Returns the path of the value under ``key`` at the path ``where``; shortens a long key."""
     step = str(key)[:64]
     return step if where == ROOT else f'{where}.{step}'
 
 
 def shortened(why):
-    """The text, of which the author of a template knows the rest if it is long."""
+    """Returns the text, shortened if it is long."""
     return why if len(why) <= LONGEST_WHY else f'{why[:LONGEST_WHY]}...'
 
 
 def text_fault(text):
-    """What makes a text unfit to be stored or sent, or None."""
+    """Returns why a text cannot be stored or sent, or None."""
     if '\0' in text:
         return 'has a NUL character'
     if not text.isascii():
@@ -115,7 +114,8 @@ def text_fault(text):
 
 
 def number_fault(plain):
-    """What makes a number unfit to be stored or sent, or None; anything else has no such fault."""
+    """Returns why a number cannot be stored or sent, or None; any other value has no such
+    fault."""
     if isinstance(plain, float) and not math.isfinite(plain):
         return 'is not finite'
     if isinstance(plain, int) and not -LARGEST <= plain <= LARGEST:
@@ -126,13 +126,14 @@ def number_fault(plain):
 def from_plain(
     plain: Any, where: str = ROOT, at: Value | None = None, literal: bool = False
 ) -> Value:
-    """Values from what JSON has, all of them at the line and column of ``at``. Raises
+    """Returns values from JSON data, all at the line and column of ``at``. Raises
     TemplateError."""
     return _Plain(at, literal).value(plain, where, 0)
 
 
 class _Plain:
-    """One pass over plain data; counts, because the same list may stand in many places."""
+    """One pass over plain data; it counts the values, because one list may occur in many
+    places."""
 
     def __init__(self, at: Value | None, literal: bool):
         self._line: int | None = at.line if at else None
@@ -171,7 +172,7 @@ class _Plain:
             if fault := text_fault(plain):
                 raise made.wrong(f'the text {fault}')
             return str(plain)
-        if isinstance(plain, datetime.date):  # a reader of YAML has made it from text
+        if isinstance(plain, datetime.date):  # a YAML reader converted it from text
             return plain.isoformat()
         if plain is not None and not isinstance(plain, bool | int | float | Reference):
             raise made.wrong(f'a {type(plain).__name__} is nothing that a template can hold')
@@ -181,7 +182,7 @@ class _Plain:
 
 
 def to_plain(value: Value) -> Any:
-    """What it holds, as JSON has it."""
+    """Returns the data as from JSON."""
     if isinstance(value.data, dict):
         return {key: to_plain(item) for key, item in value.data.items()}
     if isinstance(value.data, list):

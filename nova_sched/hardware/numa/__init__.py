@@ -9,11 +9,11 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""NUMA: what the cells of a host have, what a guest asks of them, and how the one fits into the
-other.
+"""NUMA: the cells of a host, the cells that a guest asks for, and how the guest fits into the
+host.
 
-``fit`` finds a place, ``take`` books it, ``give_back`` frees it, ``why_not`` says what is short,
-``Summary`` tells from a few figures that there is no place.
+``fit`` finds a placement, ``take`` allocates it, ``give_back`` frees it, and ``why_not`` reports
+what is short. ``Summary`` shows from a few figures that no placement exists.
 """
 
 from nova_sched.hardware.numa.fit import fit

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Guest cells tried on host cells, one at a time, and what is remembered of it."""
+"""Tries guest cells on host cells, one at a time, and caches the results."""
 
 import dataclasses
 import math
@@ -22,14 +22,14 @@ from nova_sched.hardware.numa.placed import Placed
 
 
 class Attempts:
-    """Each pair of cells is judged on its own, once."""
+    """Tries each pair of cells independently and once."""
 
     def __init__(self, guest: Guest, limits: Limits | None):
         self._guest, self._limits = guest, limits
         self._known: dict[tuple[int, int], Placed | None] = {}
 
     def place(self, position: int, host: Cell) -> Placed | None:
-        """The guest cell at this position in the host cell, or None."""
+        """Returns the guest cell at this position placed in the host cell, or None."""
         key = position, host.id
         if key not in self._known:
             reserved = self._guest.reserved_cpus(position)
@@ -38,19 +38,18 @@ class Attempts:
         return self._known[key]
 
     def are_lost(self, chosen: Iterable[Placed]) -> bool:
-        """Cells that have been placed can no longer be placed there."""
+        """Returns whether a chosen host cell can no longer take its guest cell."""
         return False
 
 
 class NovaAttempts:
-    """The same as Nova goes about it, which overlooks a fit now and then.
+    """Tries cells in Nova's order, which occasionally misses a fit.
 
-    Nova writes into the guest as it searches. A cell that may have pages of several sizes keeps
-    the first size that it is offered. And a cell's id becomes that of the host cell that it was
-    placed in, while failures are remembered by these ids: so one cell is taken for another that
-    has failed. A compute node does the same sum for a claim and refuses what it overlooks, so
-    there is no use in sending it the guest. What Nova accepts by such a mistake is not accepted
-    here.
+    Nova modifies the guest while it searches. A cell that may have pages of several sizes keeps
+    the first size that is tried. A cell takes the id of the host cell in which it was placed, and
+    failures are cached by these ids. One cell is therefore mistaken for another that has failed. A
+    compute node repeats the calculation for a claim and refuses a fit that Nova misses, so sending
+    the guest there is useless. A fit that Nova accepts by such a mistake is not accepted here.
     """
 
     def __init__(self, guest: Guest, limits: Limits | None, host_cells: int):
@@ -70,16 +69,18 @@ class NovaAttempts:
             return found
         self._failed.add(key)
         if found.stage is one.Stage.RATIO and self._cells[position].is_pinned:
-            # Its CPUs were found before its share was found too large: by then the id was written.
+            # The CPUs were found before the memory share proved too large; the id was already
+            # written.
             self._ids[position] = host.id
             if self._comes_again(position):
                 self._failed.add((host.id, host.id))
         return None
 
     def are_lost(self, chosen: Iterable[Placed]) -> bool:
-        """Cells that have been placed can no longer be placed there.
+        """Returns whether a chosen host cell can no longer take its guest cell.
 
-        Nova places the first cells anew for each choice of the others, and by then under new ids.
+        Nova places the first cells again for each choice of the remaining ones, and then under new
+        ids.
         """
         return any((placed.host_cell, placed.host_cell) in self._failed for placed in chosen)
 
@@ -95,5 +96,5 @@ class NovaAttempts:
         )
 
     def _comes_again(self, position: int) -> bool:
-        """There is more than one choice for the cells after this one, once it has its place."""
+        """Returns whether the cells after this one have more than one choice once it is placed."""
         return math.perm(self._host_cells - position - 1, len(self._cells) - position - 1) > 1

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""One guest cell into one host cell: where it would lie, or what is short."""
+"""Fits one guest cell into one host cell, or reports what is short."""
 
 import enum
 from typing import NamedTuple
@@ -30,7 +30,7 @@ from nova_sched.hardware.numa.placed import Placed
 
 
 class Stage(enum.IntEnum):
-    """How far a guest cell came before something was short, in the order of the checks."""
+    """How far a guest cell got before a check failed, in the order of the checks."""
 
     PAGES = 0
     MEMORY = 1
@@ -41,7 +41,7 @@ class Stage(enum.IntEnum):
 
 
 class Shortage(NamedTuple):
-    """What keeps a guest cell out of a host cell; ``what`` has its unit in it, as in 'MiB of
+    """Why a guest cell does not fit into a host cell. ``what`` includes the unit, as in 'MiB of
     memory'."""
 
     stage: Stage
@@ -51,7 +51,7 @@ class Shortage(NamedTuple):
 
 
 def place(host: Cell, guest: GuestCell, reserved: int, limits: Limits | None) -> Placed | Shortage:
-    """Where the guest cell would lie in the host cell, with ``reserved`` CPUs for the emulator."""
+    """Returns the guest cell placed in the host cell, with ``reserved`` CPUs for the emulator."""
     size_kb = page_size(host, guest)
     return (
         size_kb
@@ -61,7 +61,8 @@ def place(host: Cell, guest: GuestCell, reserved: int, limits: Limits | None) ->
 
 
 def page_size(host: Cell, guest: GuestCell) -> int | Shortage | None:
-    """Size (KiB) of the pages that the guest cell would get; None if it did not ask for a size."""
+    """Returns the size (KiB) of the pages that the guest cell would get; None if it asked for no
+    size."""
     asked = guest.pagesize_kb
     if asked is None:
         has = host.free_plain_memory_mb if guest.is_pinned else host.plain_memory_mb
@@ -78,7 +79,7 @@ def page_size(host: Cell, guest: GuestCell) -> int | Shortage | None:
 
 
 def _sizes(host: Cell, asked: int) -> list[int]:
-    """Sizes of the host's pages that will do, the best first: large pages make for small page
+    """Returns the host's page sizes that qualify, the best first. Large pages need smaller page
     tables."""
     sizes = list(host.pages_by_size)
     if asked == SMALL:
@@ -106,7 +107,7 @@ def _pages_short(host: Cell, guest: GuestCell, sizes: list[int]) -> Shortage:
 def place_cpus(
     host: Cell, guest: GuestCell, size_kb: int | None, reserved: int, limits: Limits | None
 ) -> Placed | Shortage:
-    """The same, when there is memory for the guest cell, in pages of this size."""
+    """Returns the placed cell once memory is found for it, in pages of this size."""
     if short := _too_few(host, guest, reserved):
         return short
     pins: cores.Pins | None = cores.NONE
@@ -114,7 +115,7 @@ def place_cpus(
         pins = cores.pin(host, len(guest.pcpuset), reserved, guest.thread_policy)
     if pins is None:
         return _cores_short(host, guest, reserved)
-    # After the cores, as in Nova: attempts.py has what depends on this order.
+    # After the cores, as in Nova: attempts.py depends on this order.
     if limits and guest.cpu_policy != DEDICATED and (short := _over_ratio(host, guest, limits)):
         return short
     pinning = dict(zip(guest.pinned_vcpus, pins.guest, strict=False))
@@ -131,8 +132,8 @@ def _too_few(host: Cell, guest: GuestCell, reserved: int) -> Shortage | None:
         return Shortage(Stage.CPUS, 'dedicated CPUs', asked, len(host.pcpuset))
     if asked > len(host.free_pcpus):
         return Shortage(Stage.FREE_CPUS, 'free dedicated CPUs', asked, len(host.free_pcpus))
-    # Where some CPUs are set apart, their siblings may be shared ones, and no guest is alone on a
-    # core.
+    # On a host with a separate set of dedicated CPUs, their siblings may be shared CPUs. No guest
+    # is then alone on a core.
     if (
         guest.thread_policy == ISOLATE
         and host.threads_per_core > 1
@@ -149,7 +150,7 @@ def _cores_short(host: Cell, guest: GuestCell, reserved: int) -> Shortage:
     if guest.thread_policy == ISOLATE:
         return Shortage(Stage.CORES, 'cores with all threads free', wanted + reserved, has)
     if guest.thread_policy == REQUIRE:
-        return Shortage(Stage.CORES, 'free dedicated CPUs beside free siblings', wanted, has)
+        return Shortage(Stage.CORES, 'free dedicated CPUs next to free siblings', wanted, has)
     return Shortage(Stage.CORES, 'free dedicated CPUs on known cores', wanted + reserved, has)
 
 

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Which host CPUs the pinned CPUs of a guest cell get, by the threads of the host's cores."""
+"""Selects host CPUs for the pinned CPUs of a guest cell, by the threads of the host's cores."""
 
 import itertools
 from collections.abc import Iterable, Sequence
@@ -22,7 +22,7 @@ Cores = Iterable[Sequence[int]]
 
 
 class Pins(NamedTuple):
-    """Host CPUs for the guest, in the order of its own, and for its emulator."""
+    """Host CPUs for the guest, in the order of the guest's CPUs, and for its emulator."""
 
     guest: Sequence[int]
     emulator: frozenset[int] = frozenset()
@@ -32,21 +32,21 @@ NONE = Pins(())
 
 
 def pin(cell: Cell, wanted: int, reserved: int, thread_policy: str) -> Pins | None:
-    """Free CPUs of the cell for ``wanted`` guest CPUs and ``reserved`` emulator CPUs; None if it
-    has not.
+    """Returns free CPUs of the cell for ``wanted`` guest CPUs and ``reserved`` emulator CPUs; None
+    if there are too few.
 
-    ``prefer`` fills cores as far as it can. ``require`` leaves cores alone that have one free
-    thread. ``isolate`` takes one thread of cores that are wholly free; for the guest only cores of
+    ``prefer`` fills cores as far as possible. ``require`` skips cores with one free thread.
+    ``isolate`` takes one thread of each core that is completely free; for the guest only cores of
     full size.
     """
     if not wanted and (reserved or thread_policy == ISOLATE):
-        # Nova finds no place for no CPU, and neither does its compute node.
+        # Nova and its compute nodes find no placement for zero CPUs.
         return None
     if thread_policy == ISOLATE:
         full = _full(cell)
         return _cut(_first(full, 1), wanted, _first(cell.whole_cores, 1), reserved)
     fewest = 2 if thread_policy == REQUIRE else 1
-    # As many threads of each core as will do: the fewer cores a guest touches, the fewer it
+    # Uses as many threads of each core as possible: the fewer cores a guest uses, the fewer it
     # shares.
     for threads in range(cell.threads_per_core, fewest - 1, -1):
         cores = [core for core in cell.free_cores if len(core) >= threads]
@@ -58,7 +58,7 @@ def pin(cell: Cell, wanted: int, reserved: int, thread_policy: str) -> Pins | No
 
 
 def most(cell: Cell, thread_policy: str) -> int:
-    """The most guest CPUs that the cell has room for."""
+    """Returns the largest number of guest CPUs that the cell has capacity for."""
     if thread_policy == ISOLATE:
         return len(_full(cell))
     if thread_policy == REQUIRE:
@@ -78,7 +78,8 @@ def _first(cores: Cores, threads: int) -> Cores:
 
 
 def _cut(cores: Cores, wanted: int, spare: Cores, reserved: int) -> Pins | None:
-    """As many CPUs of the cores, and others of the spare ones; None if they do not suffice."""
+    """Returns ``wanted`` CPUs of the cores and ``reserved`` spare CPUs; None if they do not
+    suffice."""
     guest = list(itertools.islice(itertools.chain.from_iterable(cores), wanted))
     if len(guest) < wanted:
         return None

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A guest into a host: which host cell takes which guest cell."""
+"""Fits a guest into a host: assigns guest cells to host cells."""
 
 import math
 from collections.abc import Collection, Sequence
@@ -29,12 +29,12 @@ def fit(
     packing: bool = False,
     thorough: bool = False,
 ) -> Fitted | None:
-    """Where the guest would lie, the first choice of host cells that will do; None if there is
-    none.
+    """Returns the placement of the guest in the first suitable choice of host cells; None if there
+    is none.
 
-    ``limits``: allocation ratios of shared CPUs and memory, and networks to be near to; None: no
-    limits. ``pci``: a ``pci.Wanted``, whose devices must be near the cells. ``packing`` prefers
-    cells that are fuller. ``thorough`` finds every fit, also those that Nova overlooks.
+    ``limits``: allocation ratios of shared CPUs and memory, and networks that must be near; None:
+    no limits. ``pci``: a ``pci.Wanted``, whose devices must be near the cells. ``packing`` prefers
+    fuller cells. ``thorough`` finds every fit, including those that Nova misses.
     """
     if len(host.cells) < len(guest.cells):
         return None
@@ -42,7 +42,7 @@ def fit(
 
 
 class _Search:
-    """One walk through the choices of host cells, in the order of preference."""
+    """One search through the choices of host cells, in the order of preference."""
 
     def __init__(
         self,
@@ -59,13 +59,13 @@ class _Search:
         self._choices = math.comb(len(self._order), self._asked)
         self._too_far: set[frozenset[int]] = (
             set()
-        )  # choices that devices or networks are not near to
+        )  # choices that are not near the devices or networks
         self._attempts = (
             Attempts(guest, limits) if thorough else NovaAttempts(guest, limits, len(self._order))
         )
 
     def extend(self, chosen: tuple[Placed, ...] = ()) -> Fitted | None:
-        """The first whole choice that begins with these cells."""
+        """Returns the first complete choice that begins with these cells."""
         if len(chosen) == self._asked:
             return (
                 Fitted(chosen)
@@ -87,7 +87,7 @@ class _Search:
         return None
 
     def _is_near(self, cells: frozenset[int]) -> bool:
-        """The devices and networks that the guest wants are near these cells."""
+        """Returns whether the requested devices and networks are near these cells."""
         if cells not in self._too_far:
             short = self._pci and self._pci.why_not(cells, self._host)
             if not short and not far_networks(self._host, cells, self._limits):
@@ -97,10 +97,10 @@ class _Search:
 
 
 def _in_order(host: Topology, guest: Guest, pci: Any, packing: bool) -> Sequence[Cell]:
-    """Host cells, the preferred ones first: where devices are if they are wanted, then the
+    """Returns host cells in order of preference: cells near requested devices first, then the
     emptiest.
 
-    With no cell to spare there is nothing to prefer.
+    If the guest needs every host cell, their order stays.
     """
     if len(host.cells) <= len(guest.cells):
         return host.cells
@@ -119,7 +119,8 @@ def _in_order(host: Topology, guest: Guest, pci: Any, packing: bool) -> Sequence
 
 
 def far_networks(host: Topology, cells: Collection[int], limits: Limits | None) -> list[str]:
-    """Names of wanted networks that are near to some cell of the host, but to none of these."""
+    """Returns the requested networks that are near some cell of the host, but none of these
+    cells."""
     if limits is None:
         return []
     homes = {

@@ -9,8 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The guest's side of NUMA: the cells that an instance asks for, and how far a host may go for
-it."""
+"""The NUMA cells that an instance asks for, and the overcommit limits for its host."""
 
 import dataclasses
 import functools
@@ -25,19 +24,19 @@ PREFER, ISOLATE, REQUIRE = (
     'isolate',
     'require',
 )  # thread policies; isolate also for emulators
-SMALL, LARGE, ANY = -1, -2, -3  # page sizes that stand for several
+SMALL, LARGE, ANY = -1, -2, -3  # page sizes that each stand for several sizes
 
 
 @dataclasses.dataclass(frozen=True)
 class GuestCell:
-    """One guest cell: its CPUs on shared ones of the host, those in ``pcpuset`` with one to
-    themselves."""
+    """One guest cell. Its CPUs run on shared CPUs of the host; those in ``pcpuset`` are each
+    pinned to one dedicated CPU."""
 
     id: int
     cpuset: frozenset[int]
     pcpuset: frozenset[int]
     memory_mb: int
-    pagesize_kb: int | None = None  # or SMALL, LARGE, ANY; None does not care
+    pagesize_kb: int | None = None  # or SMALL, LARGE, ANY; None: no request
     cpu_policy: str = SHARED
     thread_policy: str = PREFER
 
@@ -47,12 +46,13 @@ class GuestCell:
 
     @property
     def is_pinned(self) -> bool:
-        """Memory must be free for it, not merely there, and its pinned CPUs too."""
+        """Returns whether its memory and pinned CPUs need free capacity, not only existing
+        capacity."""
         return self.cpu_policy != SHARED
 
     @classmethod
     def of(cls, cell: Any) -> 'GuestCell':
-        """From anything with InstanceNUMACell's attributes; all but the memory may be unset.
+        """Reads any object with InstanceNUMACell's attributes; all except the memory may be unset.
 
         Raises InvalidRequest.
         """
@@ -83,15 +83,16 @@ class Guest:
         return self.cells[0].cpu_policy if self.cells else SHARED
 
     def reserved_cpus(self, position: int) -> int:
-        """Host CPUs that the cell at this position needs for the emulator alone.
+        """Returns the number of host CPUs that the cell at this position needs for the emulator
+        alone.
 
-        Shared ones (``share``) are no business of the fit: they are the host's own.
+        The fit ignores shared emulator CPUs (``share``): they belong to the host.
         """
         return int(position == 0 and self.emulator_policy == ISOLATE and self.cpu_policy != SHARED)
 
     @functools.cached_property
     def dedicated_cpus(self) -> tuple[int, ...]:
-        """Host CPUs for itself alone, cell by cell."""
+        """Returns the number of dedicated host CPUs for each cell."""
         return tuple(
             len(cell.pcpuset) + self.reserved_cpus(position) if cell.is_pinned else 0
             for position, cell in enumerate(self.cells)
@@ -99,7 +100,7 @@ class Guest:
 
     @classmethod
     def of(cls, topology: Any) -> 'Guest':
-        """From anything with InstanceNUMATopology's attributes, see ``GuestCell``.
+        """Reads any object with InstanceNUMATopology's attributes, see ``GuestCell``.
 
         Raises InvalidRequest, also if the cells have different CPU policies.
         """
@@ -111,7 +112,7 @@ class Guest:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Limits:
-    """How far the CPUs and the memory of a cell may be overcommitted, and networks that must be
+    """The allocation ratios for the CPUs and the memory of a cell, and networks that must be
     near."""
 
     cpu_ratio: float
@@ -121,7 +122,7 @@ class Limits:
 
     @classmethod
     def of(cls, limits: Any) -> 'Limits':
-        """From anything with NUMATopologyLimits' attributes, unset ones tolerated."""
+        """Reads any object with NUMATopologyLimits' attributes; they may be unset."""
         networks = read(limits, 'network_metadata')
         return cls(
             cpu_ratio=read(limits, 'cpu_allocation_ratio', 1.0),

@@ -9,8 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The host's side of NUMA: cells with their CPUs, memory, pages and networks, and what is in use
-of them."""
+"""The NUMA cells of a host: CPUs, memory, pages and networks, and their usage."""
 
 import dataclasses
 import functools
@@ -23,7 +22,7 @@ from nova_sched.hardware import wire
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Pages:
-    """Memory pages of one size in one cell; guests do not get the ``reserved`` ones."""
+    """Memory pages of one size in one cell. Guests do not get the ``reserved`` pages."""
 
     size_kb: int
     total: int
@@ -32,7 +31,7 @@ class Pages:
 
     @property
     def free(self) -> int:
-        """Negative when more are in use than there should be."""
+        """Returns the number of free pages; negative if too many are in use."""
         return self.total - self.used - self.reserved
 
 
@@ -40,24 +39,22 @@ class Pages:
 class Cell:
     """One NUMA cell.
 
-    ``cpuset`` holds the CPUs that guests share, ``pcpuset`` those that one guest gets for itself;
-    a node that sets none apart has the same in both. ``siblings`` are the cores: threads that
-    share one.
+    ``cpuset`` holds the shared CPUs, ``pcpuset`` the dedicated CPUs, which one guest each gets. On
+    a node without a separate set of dedicated CPUs both sets are the same. ``siblings`` are the
+    cores: sets of threads that share one core.
     """
 
     id: int
     cpuset: frozenset[int]
     pcpuset: frozenset[int]
     memory_mb: int
-    cpu_usage: int = (
-        0  # virtual CPUs on the shared ones, more than these where they are overcommitted
-    )
+    cpu_usage: int = 0  # virtual CPUs on shared CPUs; exceeds their number under overcommit
     memory_usage_mb: int = 0
     pinned_cpus: frozenset[int] = frozenset()
     siblings: tuple[frozenset[int], ...] = ()
     pages: tuple[Pages, ...] = ()
-    physnets: frozenset[str] = frozenset()  # networks with an interface in this cell
-    tunneled: bool = False  # the same for tunnel networks
+    physnets: frozenset[str] = frozenset()  # physical networks with an interface in this cell
+    tunneled: bool = False  # the same for tunneled networks
     socket: int | None = None
 
     @functools.cached_property
@@ -66,19 +63,19 @@ class Cell:
 
     @functools.cached_property
     def cores(self) -> tuple[frozenset[int], ...]:
-        """The siblings; where the host tells none, each dedicated CPU is a core of its own."""
+        """Returns the siblings. If the host reports none, each dedicated CPU is a separate
+        core."""
         return self.siblings or tuple(frozenset([cpu]) for cpu in sorted(self.pcpuset))
 
     @functools.cached_property
     def free_cores(self) -> tuple[tuple[int, ...], ...]:
-        """Free dedicated CPUs, core by core; within a core they go as Nova takes them, as a set
-        does."""
+        """Returns the free dedicated CPUs of each core, in Nova's (set) order within a core."""
         free = (core & self.free_pcpus for core in self.cores)
         return tuple(tuple(threads) for threads in free if threads)
 
     @property
     def whole_cores(self) -> list[tuple[int, ...]]:
-        """Those of them of which no thread is in use, or shared."""
+        """Returns the free cores: no thread is in use or shared."""
         return [
             tuple(core & self.free_pcpus)
             for core in self.cores
@@ -91,19 +88,19 @@ class Cell:
 
     @functools.cached_property
     def pages_by_size(self) -> dict[int, Pages]:
-        """By KiB, from the smallest to the largest."""
+        """Returns the pages by size (KiB), from the smallest to the largest."""
         return {
             pages.size_kb: pages for pages in sorted(self.pages, key=lambda pages: pages.size_kb)
         }
 
     @property
     def free_memory_mb(self) -> int:
-        """Memory that is not in use, in whatever pages."""
+        """Returns the memory that is not in use, in pages of any size."""
         return self.memory_mb - self.memory_usage_mb
 
     @functools.cached_property
     def plain_memory_mb(self) -> float:
-        """All that a guest can ever have here without asking for a page size: in the smallest
+        """Returns the total memory for guests without a page size request: that of the smallest
         pages."""
         for pages in self.pages_by_size.values():
             return pages.total * pages.size_kb / 1024
@@ -111,7 +108,7 @@ class Cell:
 
     @functools.cached_property
     def free_plain_memory_mb(self) -> float:
-        """What is free of it."""
+        """Returns the free part of it."""
         for pages in self.pages_by_size.values():
             return pages.free * pages.size_kb / 1024
         return self.free_memory_mb
@@ -119,7 +116,7 @@ class Cell:
 
 @dataclasses.dataclass(frozen=True)
 class Topology:
-    """The cells of one host, in its own order."""
+    """The cells of one host, in the host's order."""
 
     cells: tuple[Cell, ...]
 
@@ -129,13 +126,13 @@ class Topology:
 
     @functools.cached_property
     def has_siblings(self) -> bool:
-        """Some core has more than one thread."""
+        """Returns whether a core has more than one thread."""
         return any(cell.threads_per_core > 1 for cell in self.cells)
 
     def on_sockets_of(self, cells: Iterable[int]) -> frozenset[int]:
-        """Ids of the cells that share a socket with one of these.
+        """Returns the ids of the cells that share a socket with one of these.
 
-        None where some cell of the host does not tell its socket.
+        None if a cell of the host does not report its socket.
         """
         if any(cell.socket is None for cell in self.cells):
             return frozenset()
@@ -143,12 +140,13 @@ class Topology:
         return frozenset(cell.id for cell in self.cells if cell.socket in sockets)
 
     def with_cells(self, cells: Mapping[int, Cell]) -> 'Topology':
-        """With these cells, by id, in the place of the old ones."""
+        """Returns the topology with these cells in place of the cells with the same ids."""
         return Topology(tuple(cells.get(cell.id, cell) for cell in self.cells))
 
     @classmethod
     def from_json(cls, text: str) -> 'Topology':
-        """From the NUMATopology object that a ComputeNode has as text. Raises MalformedObject."""
+        """Reads the NUMATopology object that a ComputeNode carries as text. Raises
+        MalformedObject."""
         with wire.reading('NUMATopology'):
             cells = wire.data(json.loads(text), 'NUMATopology')['cells']
             found = cls(tuple(_read_cell(wire.data(cell, 'NUMACell')) for cell in cells))
@@ -157,7 +155,7 @@ class Topology:
             return found
 
     def to_json(self) -> str:
-        """The NUMATopology object as text."""
+        """Returns the NUMATopology object as text."""
         return json.dumps(
             wire.primitive('NUMATopology', '1.2', {'cells': list(map(_write_cell, self.cells))})
         )
@@ -171,7 +169,7 @@ def _read_cell(data: Mapping[str, Any]) -> Cell:
     return Cell(
         id=int(data['id']),
         cpuset=cpuset,
-        # Before version 1.4 every CPU could be shared or pinned, and all stood in one set.
+        # Before version 1.4 every CPU could be shared or pinned, and one set held them all.
         pcpuset=_cpus(data['pcpuset']) if 'pcpuset' in data else cpuset,
         memory_mb=wire.count(data['memory']),
         cpu_usage=wire.count(data.get('cpu_usage', 0)),

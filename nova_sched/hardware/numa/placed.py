@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A guest that lies somewhere: its cells, each with the host cell, CPUs and pages that it has."""
+"""A guest that is placed on a host: for each of its cells the host cell, CPUs and pages."""
 
 import dataclasses
 import itertools
@@ -26,8 +26,8 @@ from nova_sched.hardware.numa.guest import GuestCell
 class Placed:
     """One guest cell in one host cell.
 
-    ``pinning`` is from virtual to host CPUs; ``reserved`` are host CPUs for the emulator alone;
-    ``pagesize_kb`` is the size of its pages, None where the guest did not care.
+    ``pinning`` maps virtual to host CPUs. ``reserved`` are host CPUs for the emulator alone.
+    ``pagesize_kb`` is the page size, None if the guest requested none.
     """
 
     cell: GuestCell
@@ -38,26 +38,26 @@ class Placed:
 
     @property
     def host_cpus(self) -> frozenset[int]:
-        """Host CPUs that run nothing but this guest; their siblings are not among them."""
+        """Returns the host CPUs that run only this guest, without their siblings."""
         return self.reserved.union(self.pinning.values())
 
     @classmethod
     def of(cls, cell: Any, number: int) -> 'Placed':
-        """From anything with InstanceNUMACell's attributes whose id is that of the host cell.
+        """Reads any object with InstanceNUMACell's attributes whose id is that of the host cell.
 
-        ``number`` is its place in the guest, which is the id of a cell that lies nowhere yet.
+        ``number`` is its position in the guest, which is the id of a cell that is not placed yet.
         """
         return cls(
             cell=dataclasses.replace(GuestCell.of(cell), id=number),
             host_cell=cell.id,
-            # Keys are text on the wire.
+            # Keys are strings on the wire.
             pinning={int(vcpu): cpu for vcpu, cpu in read(cell, 'cpu_pinning_raw', {}).items()},
             reserved=frozenset(read(cell, 'cpuset_reserved', ())),
             pagesize_kb=read(cell, 'pagesize'),
         )
 
     def to_primitive(self) -> dict[str, Any]:
-        """An InstanceNUMACell as the compute node writes it."""
+        """Returns an InstanceNUMACell as the compute node writes it."""
         fields = {
             'id': self.host_cell,
             'cpuset': sorted(self.cell.cpuset),
@@ -74,7 +74,7 @@ class Placed:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Fitted:
-    """Where each cell of a guest lies, in the guest's order."""
+    """The placement of each guest cell, in the guest's order."""
 
     cells: tuple[Placed, ...]
 
@@ -84,12 +84,12 @@ class Fitted:
 
     @classmethod
     def of(cls, topology: Any) -> 'Fitted':
-        """From the topology of an instance that lies on a host, see ``GuestCell``."""
+        """Reads the topology of an instance that is placed on a host, see ``GuestCell``."""
         return cls(tuple(map(Placed.of, topology.cells, itertools.count())))
 
     @classmethod
     def from_json(cls, text: str) -> 'Fitted':
-        """From what ``to_json`` wrote, or a compute node. Raises MalformedObject."""
+        """Reads the text that ``to_json`` or a compute node wrote. Raises MalformedObject."""
         with wire.reading('InstanceNUMATopology'):
             cells = wire.data(json.loads(text), 'InstanceNUMATopology')['cells']
             fields = (wire.data(cell, 'InstanceNUMACell') for cell in cells)
@@ -101,6 +101,6 @@ class Fitted:
             )
 
     def to_json(self) -> str:
-        """An InstanceNUMATopology object as text."""
+        """Returns an InstanceNUMATopology object as text."""
         cells = [placed.to_primitive() for placed in self.cells]
         return json.dumps(wire.primitive('InstanceNUMATopology', '1.3', {'cells': cells}))

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Why a guest does not fit, in words and numbers: the nearest miss."""
+"""Explains in text and figures why a guest does not fit: the nearest miss."""
 
 from typing import Any, NamedTuple
 
@@ -20,7 +20,8 @@ from nova_sched.hardware.numa.host import Topology
 
 
 class Miss(NamedTuple):
-    """Why a guest does not fit. The greater one came nearer: ``stage`` tells how far it got."""
+    """Why a guest does not fit. Of two, the greater one came nearer: ``stage`` is the failed
+    check."""
 
     stage: int
     gap: float
@@ -37,7 +38,8 @@ def why_not(
     pci: Any = None,
     packing: bool = False,
 ) -> str:
-    """What keeps the guest out of the host; empty if it fits. Arguments as for ``fit``."""
+    """Returns why the guest does not fit on the host; empty if it fits. Arguments as for
+    ``fit``."""
     found = miss(host, guest, limits, pci, packing)
     return found.why if found else ''
 
@@ -49,7 +51,8 @@ def miss(
     pci: Any = None,
     packing: bool = False,
 ) -> Miss | None:
-    """What keeps the guest out of the host, to be compared with other hosts; None if it fits."""
+    """Returns why the guest does not fit on the host, comparable between hosts; None if it
+    fits."""
     if fit(host, guest, limits, pci, packing):
         return None
     if len(host.cells) < len(guest.cells):
@@ -76,8 +79,8 @@ def miss(
 
 
 def _nowhere(host: Topology, cell: GuestCell, reserved: int, limits: Limits | None) -> Miss | None:
-    """What the host cell lacks that came nearest to taking the guest cell; None if one takes
-    it."""
+    """Returns what is short in the host cell that came nearest to fitting the guest cell; None if
+    one fits."""
     found = [one.place(host_cell, cell, reserved, limits) for host_cell in host.cells]
     short = [some for some in found if isinstance(some, one.Shortage)]
     if not short or len(short) < len(found):

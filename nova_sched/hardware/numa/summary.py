@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A few figures of a host's NUMA cells, which tell at a glance that a guest has no place there."""
+"""Summary figures of a host's NUMA cells, which show quickly that a guest cannot fit there."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -20,16 +20,16 @@ from nova_sched.hardware.numa.host import Topology
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Summary:
-    """Figures of one host; ``best`` is that of the cell that has most."""
+    """Figures of one host; ``best`` is the highest figure of any cell."""
 
     cells: int
-    sockets: int  # that the cells tell of
+    sockets: int  # cells that the host reports
     has_siblings: bool  # some core has more than one thread
     dedicated_best: int  # free dedicated CPUs
     dedicated_total: int
-    shared_best: int  # shared CPUs, in use or not
-    memory_best_mb: float  # free, in the smallest pages
-    memory_largest_mb: float  # the same, in use or not
+    shared_best: int  # shared CPUs, both free and in use
+    memory_best_mb: float  # free memory, in the smallest pages
+    memory_largest_mb: float  # the same, both free and in use
     pages_best: Mapping[int, int]  # free pages by size (KiB)
 
     @classmethod
@@ -57,7 +57,7 @@ class Summary:
         )
 
     def may_take(self, guest: Guest) -> bool:
-        """False if the guest cannot fit; True says nothing."""
+        """Returns False if the guest cannot fit. True is inconclusive."""
         return (
             len(guest.cells) <= self.cells
             and max(guest.dedicated_cpus, default=0) <= self.dedicated_best

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What a guest takes from a host's NUMA cells, and gives back."""
+"""Takes a guest's usage from a host's NUMA cells, and gives it back."""
 
 import dataclasses
 
@@ -20,8 +20,8 @@ from nova_sched.hardware.numa.placed import Fitted, Placed
 
 
 def take(host: Topology, fitted: Fitted) -> Topology:
-    """The host with the guest on it. Raises Overdrawn if a cell is not there, or a CPU is not
-    free."""
+    """Returns the host with the guest on it. Raises Overdrawn if a cell is missing or a CPU is in
+    use."""
     cells: dict[int, Cell] = {}
     for placed in fitted.cells:
         cell = cells.get(placed.host_cell) or host.by_id.get(placed.host_cell)
@@ -35,8 +35,8 @@ def take(host: Topology, fitted: Fitted) -> Topology:
 
 
 def hold(host: Topology, fitted: Fitted) -> Topology:
-    """The host with the guest on it, even where that shares a CPU; cells that it has not are
-    passed over."""
+    """Returns the host with the guest on it, even if the guest shares a CPU; ignores missing
+    cells."""
     cells: dict[int, Cell] = {}
     for placed in fitted.cells:
         cell = cells.get(placed.host_cell) or host.by_id.get(placed.host_cell)
@@ -46,9 +46,9 @@ def hold(host: Topology, fitted: Fitted) -> Topology:
 
 
 def give_back(host: Topology, fitted: Fitted) -> Topology:
-    """The host without the guest. Raises Overdrawn if a CPU is not in use.
+    """Returns the host without the guest. Raises Overdrawn if a CPU is not in use.
 
-    Cells that the host has no more are passed over: what was in them is gone already.
+    Cells that the host no longer has are ignored: their usage is already gone.
     """
     cells: dict[int, Cell] = {}
     for placed in fitted.cells:
@@ -63,8 +63,8 @@ def give_back(host: Topology, fitted: Fitted) -> Topology:
 
 
 def _cpus(cell: Cell, placed: Placed) -> frozenset[int]:
-    """Host CPUs that nobody else gets; an isolated guest keeps others off the siblings of its
-    own."""
+    """Returns the host CPUs that no other guest may get. An isolated guest also blocks the
+    siblings of its CPUs."""
     own = placed.host_cpus
     if placed.cell.thread_policy != ISOLATE or not own:
         return own
@@ -84,7 +84,8 @@ def _moved(cell: Cell, placed: Placed, pinned: frozenset[int], sign: int) -> Cel
 
 
 def _pages(cell: Cell, placed: Placed, sign: int) -> tuple[Pages, ...]:
-    """A guest that did not care has the smallest pages, whatever its kernel makes of them."""
+    """Returns the pages with their new usage. A guest without a page size request uses the
+    smallest pages, regardless of its kernel."""
     size_kb = placed.pagesize_kb or next(iter(cell.pages_by_size), 0)
     if size_kb not in cell.pages_by_size:
         return cell.pages

@@ -9,10 +9,10 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""PCI: which pools of free devices a node has, and which of them a request gets.
+"""PCI: the pools of free devices of a node, and the devices that a request gets.
 
-``supports`` says whether there are enough, ``take`` books them, ``give_back`` frees them,
-``why_not`` says what is short; ``Wanted`` hands all of it to a NUMA fit.
+``supports`` returns whether there are enough devices, ``take`` allocates them, ``give_back`` frees
+them, and ``why_not`` reports what is short. ``Wanted`` passes all of this to a NUMA fit.
 """
 
 from nova_sched.hardware.pci.devices import Pool, pools_from_json, pools_of, pools_to_json

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""PCI devices of a node, as pools of equal free ones."""
+"""PCI devices of a node, as pools of equal free devices."""
 
 import dataclasses
 import functools
@@ -19,13 +19,13 @@ from typing import Any
 
 from nova_sched.hardware import read, wire
 
-PF, VDPA = 'type-PF', 'vdpa'  # device types that only those get who ask for them
+PF, VDPA = 'type-PF', 'vdpa'  # device types that only requests that name them get
 _NO_TAGS = frozenset(['vendor_id', 'product_id', 'numa_node', 'count', 'devices'])
 _YES = frozenset(['1', 'on', 't', 'true', 'y', 'yes'])
 
 
 def is_yes(text: Any) -> bool:
-    """A tag's text means yes; no tag means no."""
+    """Returns whether a tag's text means yes; no tag means no."""
     return text is not None and str(text).strip().lower() in _YES
 
 
@@ -34,8 +34,7 @@ class Pool:
     """``count`` free devices that have the same vendor and product (hexadecimal digits), NUMA node
     and tags.
 
-    ``numa_node`` None: near to no cell. A pool stays when it is empty, for its devices to come
-    back.
+    ``numa_node`` None: near no cell. An empty pool stays, so that freed devices can return to it.
     """
 
     vendor_id: str
@@ -45,7 +44,7 @@ class Pool:
     count: int = 0
 
     def __hash__(self) -> int:
-        # Tags are a mapping, and pools that are alike have the same kinds of them nearly always.
+        # Tags are a mapping. Similar pools nearly always have the same tag keys.
         return hash((self.vendor_id, self.product_id, self.numa_node, self.count))
 
     @property
@@ -59,17 +58,19 @@ class Pool:
 
     @functools.cached_property
     def remote_managed(self) -> bool:
-        """A SmartNIC controls them; only those get one who ask for it."""
+        """Returns whether a SmartNIC controls them; only requests that ask for such devices get
+        one."""
         return is_yes(self.tags.get('remote_managed'))
 
     @property
     def managed(self) -> bool:
-        """The hypervisor changes their driver for the guest; it does unless told otherwise."""
+        """Returns whether the hypervisor changes their driver for the guest; true unless
+        configured otherwise."""
         return is_yes(self.tags.get('managed') or 'yes')
 
     @property
     def live_migratable(self) -> bool:
-        """A running guest can be moved with one."""
+        """Returns whether a running guest with such a device can be migrated."""
         return is_yes(self.tags.get('live_migratable'))
 
     @property
@@ -82,25 +83,25 @@ class Pool:
 
     @property
     def rp_uuid(self) -> str | None:
-        """The resource provider that stands for them in Placement."""
+        """Returns the resource provider that represents them in Placement."""
         return self.tags.get('rp_uuid')
 
     @functools.cached_property
     def facts(self) -> dict[str, str]:
-        """What a request may name of them; values in lower case, because nobody minds it."""
+        """Returns the attributes that a request may name; values in lower case, because case is
+        ignored."""
         known = {**self.tags, 'vendor_id': self.vendor_id, 'product_id': self.product_id}
         return {name: str(value).lower() for name, value in known.items() if value is not None}
 
     def is_like(self, other: 'Pool') -> bool:
-        """The same devices, however many of them."""
+        """Returns a key that is equal for the same kind of devices, regardless of their number."""
         return dataclasses.replace(self, count=other.count) == other
 
     @classmethod
     def of(cls, pool: Any) -> 'Pool':
-        """From anything with PciDevicePool's attributes, unset ones tolerated; or from a flat
-        mapping.
+        """Reads any object with PciDevicePool's attributes, which may be unset, or a flat mapping.
 
-        A mapping is how Nova's statistics have a pool: its tags stand among the rest.
+        The mapping is the form of a pool in Nova's statistics, with tags next to the other keys.
         """
         if isinstance(pool, Mapping):
             tags = {name: value for name, value in pool.items() if name not in _NO_TAGS}
@@ -116,8 +117,8 @@ class Pool:
 
     @classmethod
     def from_primitive(cls, primitive: Mapping[str, Any]) -> 'Pool':
-        """From a PciDevicePool object as plain values; whatever is wrong with it raises what it
-        raises."""
+        """Reads a PciDevicePool object as plain values. Errors in it raise unconverted
+        exceptions."""
         data = wire.data(primitive, 'PciDevicePool')
         node = data.get('numa_node')
         return cls(
@@ -129,24 +130,25 @@ class Pool:
         )
 
     def to_primitive(self) -> dict[str, Any]:
-        """A PciDevicePool object."""
+        """Returns a PciDevicePool object."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return wire.primitive('PciDevicePool', '1.1', {**fields, 'tags': dict(self.tags)})
 
 
 def pools_of(pools: Iterable[Any] | None) -> tuple[Pool, ...]:
-    """From a PciDevicePoolList, or anything that holds the like; None holds nothing."""
+    """Reads a PciDevicePoolList or any equivalent container; None holds nothing."""
     return tuple(map(Pool.of, pools or ()))
 
 
 def pools_from_json(text: str) -> tuple[Pool, ...]:
-    """From a PciDevicePoolList object as text. Raises MalformedObject."""
+    """Reads a PciDevicePoolList object as text. Raises MalformedObject."""
     with wire.reading('PciDevicePoolList'):
         listed = wire.data(json.loads(text), 'PciDevicePoolList')['objects']
         return tuple(map(Pool.from_primitive, listed))
 
 
 def pools_to_json(pools: Iterable[Pool]) -> str:
-    """The PciDevicePoolList object as text, without the empty pools, as a node reports it."""
+    """Returns the PciDevicePoolList object as text, without the empty pools, as a node reports
+    it."""
     objects = [pool.to_primitive() for pool in pools if pool.count]
     return json.dumps(wire.primitive('PciDevicePoolList', '1.1', {'objects': objects}))

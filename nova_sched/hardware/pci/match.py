@@ -9,9 +9,9 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Devices for requests: from which pools, what is left, and what is short.
+"""Devices for requests: the pools they come from, the devices that are left, and the shortage.
 
-Requests are met one after the other, each from what those before it left.
+Requests are met in order, each from the devices that the earlier ones left.
 """
 
 import dataclasses
@@ -36,14 +36,14 @@ class Taken(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Wanted:
-    """Devices that a guest wants from a node, for a NUMA fit to ask whether they are near."""
+    """Devices that a guest requests from a node; a NUMA fit asks it whether they are near."""
 
     pools: tuple[Pool, ...]
     requests: tuple[Request, ...]
     provider_mapping: Mapped = None
 
     def devices_in(self, cell: int) -> int:
-        """Free devices of whatever kind in one cell."""
+        """Returns the number of free devices of any kind in one cell."""
         return sum(pool.count for pool in self.pools if pool.numa_node == cell)
 
     def why_not(self, cells: Cells, host: Topology) -> str:
@@ -57,10 +57,10 @@ def supports(
     host: Topology | None = None,
     provider_mapping: Mapped = None,
 ) -> bool:
-    """There are devices for all requests.
+    """Returns whether there are devices for all requests.
 
-    ``cells``: ids of the host cells that the guest lies in, for the NUMA policies; none: they do
-    not matter. ``host`` knows which other cells are on their sockets. ``provider_mapping``: see
+    ``cells``: ids of the guest's host cells, for the NUMA policies; none: the policies are
+    ignored. ``host`` knows which other cells are on their sockets. ``provider_mapping``: see
     ``Request``.
     """
     return not why_not(pools, requests, cells, host, provider_mapping)
@@ -73,7 +73,8 @@ def why_not(
     host: Topology | None = None,
     provider_mapping: Mapped = None,
 ) -> str:
-    """What is short, in words and numbers; empty if nothing is. Arguments as for ``supports``."""
+    """Returns what is short, in text and figures; empty if nothing is. Arguments as for
+    ``supports``."""
     try:
         take(pools, requests, cells, host, provider_mapping)
     except Overdrawn as short:
@@ -88,7 +89,7 @@ def take(
     host: Topology | None = None,
     provider_mapping: Mapped = None,
 ) -> tuple[tuple[Pool, ...], tuple[Taken, ...]]:
-    """The pools without the devices, and the devices. Raises Overdrawn. Arguments as for
+    """Returns the pools without the devices, and the devices. Raises Overdrawn. Arguments as for
     ``supports``."""
     left = list(pools)
     taken: list[Taken] = []
@@ -109,7 +110,7 @@ def _rows(
     host: Topology | None,
     providers: list[str],
 ) -> list[int]:
-    """Pools that the request may be met from, the first choice first. Raises Overdrawn."""
+    """Returns pools that can meet the request, the first choice first. Raises Overdrawn."""
     count = request.count
 
     def enough(rows: list[int], what: str) -> list[int]:
@@ -118,7 +119,7 @@ def _rows(
             raise Overdrawn(request.name, f'{count} devices asked, {has} {what}')
         return rows
 
-    # What is tagged least is least special: it goes first.
+    # The pool with the fewest tags is the least special and goes first.
     order = sorted(range(len(pools)), key=lambda row: len(pools[row].tags))
     rows = enough([row for row in order if _matches(pools[row], request)], 'free that match')
     if cells:
@@ -148,7 +149,7 @@ def _near(
     cells: Collection[int],
     host: Topology | None,
 ) -> list[int]:
-    """Pools as near as the policy wants; farther ones if there is not enough, as far as it
+    """Returns pools as near as the policy prefers; farther ones if needed, as far as the policy
     allows."""
     near: list[int] = []
     for nodes in _nodes(request.numa_policy, cells, host):
@@ -163,7 +164,7 @@ def _near(
 def _nodes(
     policy: str, cells: Collection[int], host: Topology | None
 ) -> Iterator[set[int | None]]:
-    """Sets of NUMA nodes, from the strictest on."""
+    """Returns sets of NUMA nodes, the strictest first."""
     own: set[int | None] = set(cells)
     yield own
     if policy == SOCKET and host is not None:
@@ -173,14 +174,15 @@ def _nodes(
 
 
 def _may_have(pool: Pool, request: Request) -> bool:
-    """Some devices are not for those who did not ask for just them."""
+    """Returns whether the devices are available to this request: some kinds must be asked for
+    explicitly."""
     if pool.dev_type in (PF, VDPA) and pool.dev_type not in request.dev_types:
         return False
     return request.remote_managed or not pool.remote_managed
 
 
 def _drawn(pools: list[Pool], rows: list[int], providers: list[str], count: int) -> Iterator[Pool]:
-    """Takes the devices out of the pools, and yields them: those that were allocated, then any."""
+    """Takes the devices out of the pools, and yields them: allocated devices first, then any."""
     allocated = [(row, 1) for uuid in providers for row in rows if pools[row].rp_uuid == uuid]
     for row, most in [*allocated, *((row, count) for row in rows)]:
         some = min(most, count, pools[row].count)
@@ -191,7 +193,8 @@ def _drawn(pools: list[Pool], rows: list[int], providers: list[str], count: int)
 
 
 def give_back(pools: Sequence[Pool], taken: Iterable[Taken]) -> tuple[Pool, ...]:
-    """The pools with the devices in them again; pools that the node has no more come back."""
+    """Returns the pools with the devices in them again; pools that the node no longer has come
+    back."""
     left = list(pools)
     for _, some in taken:
         for row, pool in enumerate(left):
@@ -204,7 +207,7 @@ def give_back(pools: Sequence[Pool], taken: Iterable[Taken]) -> tuple[Pool, ...]
 
 
 def hold(pools: Sequence[Pool], taken: Iterable[Taken]) -> tuple[Pool, ...]:
-    """The pools without these devices, as far as they have them: no pool goes below zero."""
+    """Returns the pools without these devices, as far as available: no count goes below zero."""
     left = list(pools)
     for _, some in taken:
         for row, pool in enumerate(left):

@@ -21,16 +21,16 @@ from nova_sched.hardware.pci.devices import is_yes
 
 LEGACY, REQUIRED, PREFERRED, SOCKET = 'legacy', 'required', 'preferred', 'socket'  # NUMA policies
 
-# What a spec says of the allocation in Placement, not of the devices.
+# Keys of a spec about the allocation in Placement, not about the devices.
 _FOR_PLACEMENT = frozenset(['resource_class', 'traits', 'rp_uuid', 'rp_uuids'])
 
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """``count`` devices, each as one of the alternatives in ``spec`` has it; None there: without
-    such a tag.
+    """``count`` devices that each match one of the alternatives in ``spec``; a value None: the tag
+    is absent.
 
-    A request with an ``alias_name`` is the flavor's, another one is a port's.
+    A request with an ``alias_name`` comes from the flavor, any other from a port.
     """
 
     count: int
@@ -42,12 +42,12 @@ class Request:
 
     @property
     def name(self) -> str:
-        """What its owner calls it."""
+        """Returns the name of the request, as the flavor or the port has it."""
         return self.alias_name or self.requester_id or self.request_id or 'PCI request'
 
     @functools.cached_property
     def alternatives(self) -> tuple[dict[str, str | None], ...]:
-        """The spec as far as it is about devices, values in lower case."""
+        """Returns the part of the spec that is about devices, values in lower case."""
         return tuple(
             {
                 name: value and value.lower()
@@ -59,7 +59,7 @@ class Request:
 
     @functools.cached_property
     def dev_types(self) -> frozenset[str | None]:
-        """Device types that it names."""
+        """Returns the device types that it names."""
         return frozenset(one.get('dev_type') for one in self.spec)
 
     @functools.cached_property
@@ -68,15 +68,16 @@ class Request:
 
     @functools.cached_property
     def live_migratable(self) -> bool:
-        """Only devices will do that a running guest can be moved with."""
+        """Returns whether it needs devices with which a running guest can be migrated."""
         return bool(self.spec) and all(is_yes(one.get('live_migratable')) for one in self.spec)
 
     def providers(self, mapping: Mapping[str, Sequence[str]] | None) -> list[str]:
-        """Resource providers that were allocated for it, one for each device; none: any device
-        will do.
+        """Returns the resource providers that were allocated for it, one per device; none: any
+        device qualifies.
 
-        ``mapping`` is that of the allocation candidate, from requester to providers; without one,
-        what the request was told once it was allocated. Ports are allocated in another way.
+        ``mapping`` is that of the allocation candidate, from requester to providers. Without one,
+        the providers come from the request itself, as stored when it was allocated. Ports are
+        allocated differently.
         """
         if self.alias_name is None:
             return []
@@ -94,7 +95,7 @@ class Request:
 
     @classmethod
     def of(cls, request: Any) -> 'Request':
-        """From anything with InstancePCIRequest's attributes, unset ones tolerated."""
+        """Reads any object with InstancePCIRequest's attributes, which may be unset."""
         return cls(
             count=read(request, 'count', 0),
             spec=tuple(map(dict, read(request, 'spec', ()))),
@@ -106,5 +107,5 @@ class Request:
 
 
 def requests_of(requests: Any) -> tuple[Request, ...]:
-    """From anything with InstancePCIRequests' attributes; None asks for nothing."""
+    """Reads any object with InstancePCIRequests' attributes; None asks for nothing."""
     return tuple(map(Request.of, read(requests, 'requests', ())))

@@ -9,12 +9,12 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Child providers of a node: devices with stocks and traits of their own, and which of them a
-request gets.
+"""Child providers of a node: devices with inventories and traits, and the ones that a request
+gets.
 
-``fit`` finds providers for what is asked, ``take`` books them, ``hold`` books them whatever is
-there, ``give_back`` frees them, ``why_not`` says what is short, ``Summary`` tells from a few
-figures that there is no place.
+``fit`` finds providers for a request, ``take`` allocates them, ``hold`` allocates them even beyond
+their inventories, ``give_back`` frees them, and ``why_not`` reports what is short. ``Summary``
+shows from a few figures that a request cannot fit.
 """
 
 from nova_sched.hardware.providers.allotted import (

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What a request gets from which provider, and what that leaves of them."""
+"""The units that a request gets from each provider, and the units that are left there."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
@@ -22,20 +22,20 @@ from nova_sched.hardware.providers.tree import Tree
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Allotted:
-    """Units by resource class from one provider, for one group; no suffix: for what is in no
-    group."""
+    """Units by resource class from one provider, for one group; no suffix: for resources outside
+    groups."""
 
     suffix: str
     provider_uuid: str
     resources: Mapping[str, int]
 
     def to_plain(self) -> list[Any]:
-        """As values that JSON has."""
+        """Returns values that JSON can represent."""
         return [self.suffix, self.provider_uuid, dict(self.resources)]
 
     @classmethod
     def from_plain(cls, plain: Any) -> 'Allotted':
-        """From what ``to_plain`` made. Raises MalformedObject."""
+        """Reads the values that ``to_plain`` made. Raises MalformedObject."""
         with wire.reading('Allotted'):
             suffix, uuid, resources = plain
             return cls(
@@ -46,7 +46,7 @@ class Allotted:
 
 
 def on_root(tree: Tree, allotted: Iterable[Allotted]) -> dict[str, int]:
-    """What of it comes from the node itself, whose usage is recorded elsewhere."""
+    """Returns the part from the node itself, whose usage is recorded elsewhere."""
     found: dict[str, int] = {}
     for one in allotted:
         if one.provider_uuid == tree.root:
@@ -56,7 +56,8 @@ def on_root(tree: Tree, allotted: Iterable[Allotted]) -> dict[str, int]:
 
 
 def take(tree: Tree, allotted: Iterable[Allotted]) -> Tree:
-    """The tree with that in use. Raises Overdrawn if it is not there, or not free."""
+    """Returns the tree with these units in use. Raises Overdrawn if they do not exist or are not
+    free."""
     sums = _sums(tree, allotted)
     for (uuid, name), units in sums.items():
         stock = tree.stock(uuid, name)
@@ -67,14 +68,14 @@ def take(tree: Tree, allotted: Iterable[Allotted]) -> Tree:
 
 
 def hold(tree: Tree, allotted: Iterable[Allotted]) -> Tree:
-    """The tree with that in use, even where it is more than there is; what is not there is passed
-    over."""
+    """Returns the tree with these units in use, even beyond the inventory; ignores missing
+    providers."""
     return _changed(tree, _sums(tree, allotted), lambda stock, units: stock.with_use(units))
 
 
 def give_back(tree: Tree, allotted: Iterable[Allotted]) -> Tree:
-    """The tree without that. Raises Overdrawn if it is not in use; what is not there is passed
-    over."""
+    """Returns the tree without this usage. Raises Overdrawn if it is not in use; ignores missing
+    providers."""
     sums = _sums(tree, allotted)
     for (uuid, name), units in sums.items():
         stock = tree.stock(uuid, name)
@@ -86,14 +87,15 @@ def give_back(tree: Tree, allotted: Iterable[Allotted]) -> Tree:
 
 
 def less_known(tree: Tree, allotted: Iterable[Allotted]) -> Tree:
-    """A tree as its node reported it, without the use that this explains: the rest is not ours."""
+    """Returns a tree as its node reported it, without this usage. The remainder belongs to other
+    consumers."""
     return _changed(
         tree, _sums(tree, allotted), lambda stock, units: stock.with_use(-min(units, stock.used))
     )
 
 
 def _sums(tree: Tree, allotted: Iterable[Allotted]) -> dict[tuple[str, str], int]:
-    """Units by child provider and resource class."""
+    """Returns units by child provider and resource class."""
     sums: dict[tuple[str, str], int] = {}
     for one in allotted:
         if one.provider_uuid != tree.root:

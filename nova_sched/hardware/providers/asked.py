@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A request's side: groups that one provider each must meet, and what is left over for any of
-them."""
+"""The provider part of a request: groups that need one provider each, and resources outside
+groups."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -22,9 +22,9 @@ Amounts = tuple[tuple[str, int], ...]
 class Group:
     """Resources (class and units, sorted) and traits that one provider must have, all of them.
 
-    ``suffix`` is what its owner calls it: the suffix in the extra specs, or the id of a port. A
-    group of traits alone says where the other groups of its subtree have to be. ``in_tree``: a
-    provider of the node must have this UUID.
+    ``suffix`` is the suffix in the extra specs, or the id of a port. A group of traits alone
+    restricts where the other groups of its subtree may be. ``in_tree``: a provider of the node
+    must have this UUID.
     """
 
     suffix: str
@@ -35,18 +35,18 @@ class Group:
 
     @property
     def classes(self) -> frozenset[str]:
-        """Resource classes that it asks for."""
+        """Returns the resource classes that it asks for."""
         return frozenset(name for name, _ in self.resources)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Asked:
-    """What a request wants of the providers of one node.
+    """The resources that a request asks for from the providers of one node.
 
-    ``isolate``: each group has a provider of its own. ``subtrees``: sets of suffixes; of the
-    providers of each, one has to be above the others. ``loose`` are amounts outside of groups that
-    the node itself has nothing of: each comes from one provider, no matter which. These must have
-    the ``required`` traits between them, and none of them a ``forbidden`` one.
+    ``isolate``: each group needs a separate provider. ``subtrees``: sets of suffixes; one provider
+    of each set must be above the other providers of the set. ``loose`` are amounts outside groups
+    of classes that the node itself does not have. Each comes from any one provider. Together these
+    providers must have the ``required`` traits, and none may have a ``forbidden`` one.
     """
 
     groups: tuple[Group, ...] = ()
@@ -60,14 +60,14 @@ class Asked:
         return bool(self.groups or self.loose or self.required)
 
     def pieces(self) -> Iterator[Group]:
-        """What has to come from one provider each; the loose ones have no suffix."""
+        """Returns the pieces that need one provider each; loose amounts have no suffix."""
         yield from self.groups
         for amount in self.loose:
             yield Group('', (amount,), forbidden=self.forbidden)
 
     @property
     def anonymous(self) -> 'Asked':
-        """The same of groups called by their number: equal for requests that fit the same
+        """Returns the same with groups identified by number: equal for requests that fit the same
         nodes."""
         numbers = {group.suffix: str(number) for number, group in enumerate(self.groups, 1)}
         return dataclasses.replace(

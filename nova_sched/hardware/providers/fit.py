@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Which provider meets which group: the fullest that will do, so that a started device is filled
-up first."""
+"""Assigns groups to providers: the fullest suitable one, so that partly used devices fill up
+first."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -19,15 +19,15 @@ from nova_sched.hardware.providers.asked import Asked, Group
 from nova_sched.hardware.providers.provider import Provider
 from nova_sched.hardware.providers.tree import Tree
 
-# So many tries to meet a group from a provider, then the search ends: a fit that it has not found
-# by then would need a node whose devices all differ, and groups that all compete for them.
+# The search ends after this number of tries to assign a group to a provider. It misses a fit only
+# on a node whose devices all differ, if all groups compete for them.
 MOST_TRIES = 2_000
 
 
 def fit(tree: Tree, asked: Asked) -> tuple[Allotted, ...] | None:
-    """What each group, and each loose amount, gets from which provider; None if it does not fit.
+    """Returns the units for each group and loose amount by provider; None if it does not fit.
 
-    Groups come in their own order, then what is loose, by provider.
+    Groups come in their order, then the loose amounts, by provider.
     """
     pieces = list(asked.pieces())
     choices = [candidates(tree, piece) for piece in pieces]
@@ -41,7 +41,7 @@ def fit(tree: Tree, asked: Asked) -> tuple[Allotted, ...] | None:
 
 
 def candidates(tree: Tree, piece: Group) -> list[Provider]:
-    """Providers that could meet it if nothing else were asked."""
+    """Returns the providers that could meet it if nothing else were requested."""
     if piece.in_tree is not None and piece.in_tree not in tree.by_uuid:
         return []
     return [
@@ -61,10 +61,10 @@ def has_stocks(provider: Provider, resources: Iterable[tuple[str, int]]) -> bool
 
 
 class _Search:
-    """One walk through the choices, the hardest piece first, the best provider of each first.
+    """One search through the choices: the hardest piece first, and its best provider first.
 
-    Providers that are alike as they stand are one choice, and so are states that differ only in
-    which of them is which. So devices of one kind cost no more tries than there are pieces.
+    Providers in an equal state are one choice. States that differ only by a swap of such providers
+    are one state. Devices of one kind therefore cost at most one try per piece.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class _Search:
         self._relevant = asked.required.union(
             *(piece.required | piece.forbidden for piece in pieces)
         )
-        # Units by class that each provider can still give: all in all, and to this request.
+        # Units by class that each provider can still give: in total, and to this request.
         self._free = {one.uuid: _free(one, names) for one in tree.providers}
         self._most = {
             one.uuid: {name: one.stocks[name].largest for name in names & one.stocks.keys()}
@@ -97,7 +97,7 @@ class _Search:
         self._tries = 0
 
     def _kind(self, provider: Provider, names: frozenset[str]) -> object:
-        """What makes a provider different from others, beside the room in it."""
+        """Returns the attributes that distinguish a provider, in addition to its free units."""
         stocks = ((name, stock.total, stock.min_unit, stock.step_size)
                   for name, stock in provider.stocks.items() if name in names)  # fmt: skip
         place = provider.uuid if self._asked.subtrees else None
@@ -107,7 +107,7 @@ class _Search:
         return self._allotted() if self._extend(0) else None
 
     def _extend(self, depth: int) -> bool:
-        """Meet the pieces from this depth on."""
+        """Assigns the pieces from this depth on."""
         if depth == len(self._order):
             return self._asked.required <= self._traits()
         state = self._state(depth)
@@ -131,8 +131,8 @@ class _Search:
         return False
 
     def _left(self, provider: Provider, place: int) -> tuple[int, float]:
-        """Sorts providers: first those that bring missing traits, then those of which least would
-        be left."""
+        """Returns a sort key for providers: those with missing traits first, then the one with the
+        least left."""
         piece = self._pieces[place]
         missing = 0 if piece.suffix else len(self._asked.required & provider.traits)
         return -missing, _left_over(provider, piece, self._free[provider.uuid])
@@ -145,7 +145,7 @@ class _Search:
         return all(units <= min(free[name], most[name]) for name, units in piece.resources)
 
     def _move(self, provider: Provider, place: int, sign: int) -> None:
-        """Meet a piece from a provider (-1), or no longer (1)."""
+        """Assigns a piece to a provider (-1), or releases it (1)."""
         piece, uuid = self._pieces[place], provider.uuid
         for name, units in piece.resources:
             self._free[uuid][name] += sign * units
@@ -158,29 +158,29 @@ class _Search:
             (self._isolated.add if sign < 0 else self._isolated.discard)(provider.uuid)
 
     def _standing(self, provider: Provider) -> object:
-        """Equal for providers that are as good as each other from here on."""
+        """Returns a key that is equal for providers that are equivalent from here on."""
         uuid = provider.uuid
         most = self._most[uuid]
         room = tuple(sorted((name, free, most[name]) for name, free in self._free[uuid].items()))
         return self._kinds[uuid], uuid in self._isolated, room
 
     def _state(self, depth: int) -> object:
-        """Equal for states from which the same pieces can be met."""
+        """Returns a key that is equal for states from which the same pieces can be met."""
         standing = frozenset(_counted(map(self._standing, self._tree.providers)))
         near = tuple(sorted((place, one.uuid) for place, one in self._chosen.items()
                             if self._asked.subtrees))  # fmt: skip
         return depth, standing, self._traits() & self._asked.required, near
 
     def _traits(self) -> frozenset[str]:
-        """Traits of the providers of what is loose."""
+        """Returns the traits of the providers of the loose amounts."""
         found = (
             one.traits for place, one in self._chosen.items() if not self._pieces[place].suffix
         )
         return frozenset[str]().union(*found)
 
     def _may_be_near(self) -> bool:
-        """Of each subtree, one provider is above all that are chosen so far, or may yet be
-        chosen."""
+        """Returns whether in each subtree one provider is, or can still be, above all chosen
+        ones."""
         return all(map(self._has_top, self._asked.subtrees))
 
     def _has_top(self, suffixes: frozenset[str]) -> bool:
@@ -206,12 +206,12 @@ class _Search:
 
 
 def _free(provider: Provider, names: frozenset[str]) -> dict[str, int]:
-    """Free units of these classes, as far as the provider has them."""
+    """Returns the free units of these classes, as far as the provider has them."""
     return {name: stock.free for name, stock in provider.stocks.items() if name in names}
 
 
 def _left_over(provider: Provider, piece: Group, free: Mapping[str, int]) -> float:
-    """How much of the provider would be left, as a share of what there is of each class."""
+    """Returns the share of the provider that would be left, summed over the classes."""
     return sum(
         (free[name] - units) / max(provider.stocks[name].total, 1)
         for name, units in piece.resources
@@ -219,7 +219,7 @@ def _left_over(provider: Provider, piece: Group, free: Mapping[str, int]) -> flo
 
 
 def _size(piece: Group) -> int:
-    """Sorts pieces: the larger first."""
+    """Returns a sort key for pieces: the larger first."""
     return -sum(units for _, units in piece.resources)
 
 

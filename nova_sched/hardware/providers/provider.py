@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""One provider, a node or a device below it, and what it has in stock."""
+"""One provider, a node or a device below it, and its inventories."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from collections.abc import Mapping
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Stock:
-    """What one provider has of one resource class, in whole units; ``max_unit`` None means
+    """The inventory of one resource class at one provider, in whole units; ``max_unit`` None means
     ``total``."""
 
     total: int
@@ -30,32 +30,32 @@ class Stock:
 
     @property
     def free(self) -> int:
-        """Negative when more is in use than there should be."""
+        """Returns the free units; negative if usage exceeds the capacity."""
         return int((self.total - self.reserved) * self.ratio) - self.used
 
     @property
     def largest(self) -> int:
-        """Most that one consumer may have in all."""
+        """Returns the largest amount that one consumer may have in total."""
         return self.total if self.max_unit is None else min(self.total, self.max_unit)
 
     @property
     def best(self) -> int:
-        """Most that one consumer can have now."""
+        """Returns the largest amount that one consumer can get now."""
         return max(min(self.free, self.largest), 0)
 
     def gives(self, amount: int) -> bool:
-        """One consumer that has nothing of it yet can have this much."""
+        """Returns whether a consumer without an allocation here can get this amount."""
         return self.min_unit <= amount <= self.best and amount % self.step_size == 0
 
     def with_use(self, amount: int) -> 'Stock':
-        """With that much more in use; negative: less."""
+        """Returns the inventory with this additional usage; a negative amount frees it."""
         return dataclasses.replace(self, used=self.used + amount)
 
 
 @dataclasses.dataclass(frozen=True)
 class Provider:
-    """One provider; ``stocks`` go by resource class, ``parent`` is the UUID of the provider
-    above."""
+    """One provider; ``stocks`` maps resource classes to inventories, ``parent`` is the parent's
+    UUID."""
 
     uuid: str
     stocks: Mapping[str, Stock] = dataclasses.field(default_factory=dict)

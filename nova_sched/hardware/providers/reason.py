@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Why a request does not fit a node's providers, in words and figures: the nearest miss."""
+"""Explains in text and figures why a request does not fit a node's providers: the nearest miss."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -18,34 +18,34 @@ from nova_sched.hardware.providers.asked import Asked, Group
 from nova_sched.hardware.providers.fit import candidates, fit, has_traits
 from nova_sched.hardware.providers.tree import Tree
 
-# How far a fit came: the further, the nearer the miss.
+# How far a fit got: a later stage is a nearer miss.
 _NO_PROVIDER, _NO_TRAITS, _TOO_MUCH, _NOT_TOGETHER = range(4)
 
 
 class Miss(NamedTuple):
-    """What is short; the greater of two is the nearer one."""
+    """What is short; of two, the greater one is the nearer miss."""
 
     stage: int
-    gap: float  # negative: how much is short, as a part of what was asked
+    gap: float  # negative: the shortage as a share of the requested amount
     words: str
 
 
 def why_not(tree: Tree, asked: Asked) -> str:
-    """What keeps it out of the node; empty if it fits."""
+    """Returns why the request does not fit on the node; empty if it fits."""
     missed = miss(tree, asked)
     return missed.words if missed else ''
 
 
 def nearest_miss(found: Iterable[tuple[Tree, Asked]]) -> str:
-    """Of several nodes, what keeps it out of the one that came nearest; empty if it fits one of
-    them."""
+    """Returns why the request does not fit on the nearest of several nodes; empty if it fits on
+    one."""
     missed = [miss(tree, asked) for tree, asked in found]
     known = [one for one in missed if one is not None]
     return max(known).words if known and len(known) == len(missed) else ''
 
 
 def miss(tree: Tree, asked: Asked) -> Miss | None:
-    """What is short; None if it fits."""
+    """Returns what is short; None if it fits."""
     if fit(tree, asked) is not None:
         return None
     alone = [_alone(tree, piece) for piece in asked.pieces() if not candidates(tree, piece)]
@@ -64,7 +64,7 @@ def miss(tree: Tree, asked: Asked) -> Miss | None:
 
 
 def _alone(tree: Tree, piece: Group) -> Miss:
-    """What one piece lacks, even with the node for itself."""
+    """Returns what one piece lacks, even if the node were empty."""
     who = f' for group {piece.suffix}' if piece.suffix else ''
     if piece.in_tree is not None and piece.in_tree not in tree.by_uuid:
         return Miss(

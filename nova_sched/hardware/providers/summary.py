@@ -9,8 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A few figures of a node's providers, which tell at a glance that a request has no place
-there."""
+"""Summary figures of a node's providers, which show quickly that a request cannot fit there."""
 
 import collections
 import dataclasses
@@ -22,12 +21,12 @@ from nova_sched.hardware.providers.provider import Provider
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Summary:
-    """By resource class: units that one consumer can have of the ``best`` provider, and
+    """By resource class: the units that one consumer can get from the ``best`` provider, and
     ``of_all``."""
 
     best: Mapping[str, int]
     of_all: Mapping[str, int]
-    traits: frozenset[str]  # that any provider has
+    traits: frozenset[str]  # traits that any provider has
 
     @classmethod
     def of(cls, providers: Iterable[Provider]) -> 'Summary':
@@ -42,7 +41,7 @@ class Summary:
         return cls(best, of_all, traits)
 
     def may_take(self, asked: Asked) -> bool:
-        """False if the request cannot fit; True says nothing."""
+        """Returns False if the request cannot fit. True is inconclusive."""
         sums: dict[str, int] = collections.Counter()
         for piece in asked.pieces():
             if not piece.required <= self.traits:

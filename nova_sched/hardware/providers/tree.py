@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A node's side: the tree of its providers, as Placement nests them."""
+"""The tree of a node's providers, nested as in Placement."""
 
 import dataclasses
 import functools
@@ -26,8 +26,8 @@ from nova_sched.hardware.providers.summary import Summary
 class Tree:
     """All providers of one node, by name. ``root`` is the UUID of the node itself.
 
-    The usage of the node's own stocks is not recorded here: its provider has traits, and stocks
-    only in the tree that ``with_root`` makes for one fit.
+    The usage of the node's own inventories is not recorded here. Its provider has traits, and has
+    inventories only in the tree that ``with_root`` makes for one fit.
     """
 
     root: str
@@ -39,13 +39,14 @@ class Tree:
     @functools.cached_property
     def _hash(self) -> int:
         return hash(tuple(
-            (one.uuid, one.parent, one.traits, frozenset(one.stocks.items())) for one in self.providers
+            (one.uuid, one.parent, one.traits, frozenset(one.stocks.items()))
+            for one in self.providers
         ))  # fmt: skip
 
     @functools.cached_property
     def shape(self) -> 'Tree':
-        """The tree without names, numbers for UUIDs: equal for nodes that have the same to
-        give."""
+        """Returns the tree without names, with numbers for UUIDs: equal for nodes with the same
+        supply."""
         numbers = {one.uuid: str(place) for place, one in enumerate(self.providers)}
         return Tree(
             numbers.get(self.root, ''),
@@ -57,7 +58,7 @@ class Tree:
 
     @functools.cached_property
     def classes(self) -> frozenset[str]:
-        """Resource classes that any provider has a stock of."""
+        """Returns the resource classes of all inventories."""
         return frozenset(name for one in self.providers for name in one.stocks)
 
     @functools.cached_property
@@ -66,12 +67,12 @@ class Tree:
 
     @functools.cached_property
     def children(self) -> tuple[Provider, ...]:
-        """All but the node itself."""
+        """Returns all providers except the node itself."""
         return tuple(provider for provider in self.providers if provider.uuid != self.root)
 
     @functools.cached_property
     def above(self) -> dict[str, frozenset[str]]:
-        """By provider: itself, and every provider that it is under."""
+        """Maps each provider to itself and all of its ancestors."""
         return {provider.uuid: frozenset(self._up(provider)) for provider in self.providers}
 
     @functools.cached_property
@@ -87,29 +88,29 @@ class Tree:
         return found
 
     def stock(self, uuid: str, resource_class: str) -> Stock | None:
-        """What a provider has of a class; None if there is no such thing."""
+        """Returns a provider's inventory of a class; None if it does not exist."""
         provider = self.by_uuid.get(uuid)
         return None if provider is None else provider.stocks.get(resource_class)
 
     def with_providers(self, changed: Mapping[str, Provider]) -> 'Tree':
-        """With these providers, by UUID, in the place of the old ones."""
+        """Returns the tree with these providers in place of those with the same UUIDs."""
         return Tree(self.root, tuple(changed.get(one.uuid, one) for one in self.providers))
 
     def with_root(
         self, stocks: Mapping[str, Stock], traits: frozenset[str] = frozenset()
     ) -> 'Tree':
-        """With the node itself as a provider of these stocks, so that groups can be met from it
-        too."""
+        """Returns the tree with the node itself as a provider of these inventories, so that it can
+        meet groups too."""
         own = self.by_uuid.get(self.root, Provider(self.root))
         own = dataclasses.replace(own, stocks=stocks, traits=own.traits | traits)
         return Tree(self.root, (own, *self.children))
 
     @classmethod
     def from_json(cls, text: str, root: str) -> 'Tree':
-        """From providers by UUID as a node reports them, the node itself among them. Raises
+        """Reads providers by UUID as a node reports them, including the node itself. Raises
         MalformedObject.
 
-        What they say of the node's own inventories is left out, see above.
+        The node's own inventories are left out, see above.
         """
         with wire.reading('provider tree'):
             found = [_read(uuid, given, uuid == root) for uuid, given in json.loads(text).items()]

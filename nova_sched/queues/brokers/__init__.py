@@ -9,4 +9,4 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What keeps the queues: RabbitMQ, or the process itself."""
+"""The implementations of the broker: RabbitMQ, and memory of the process."""

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The broker of jobs that is a RabbitMQ: durable queues, confirmed messages."""
+"""The job broker on RabbitMQ: durable queues, confirmed messages."""
 
 import logging
 import weakref
@@ -28,22 +28,21 @@ from nova_sched.queues.brokers.amqp_consumer import AmqpConsumer
 
 LOG = logging.getLogger(__name__)
 
-HEARTBEAT_S = 6.0  # a broker that is silent for two of these is away
-LINKS = 4  # connections on which one process sends, and makes and ends queues
-# queues for which another connection is worth its while: several of them make more in less time
+HEARTBEAT_S = 6.0  # a broker that is silent for two of these is unavailable
+LINKS = 4  # connections of one process to send messages, and to create and delete queues
+# queues per connection to create at once: several connections create many queues faster
 SHARE = 200
 
 
 class AmqpBroker(broker.Broker):
-    """``url`` as oslo.messaging writes it; ``options`` are those of [oslo_messaging_rabbit] for
+    """``url`` is in oslo.messaging's form; ``options`` are those of [oslo_messaging_rabbit] for
     TLS.
 
-    ``queue_type`` and ``fallback_after_s`` are of queues that it makes: those that are there
-    already stay what they are. The window of a consumer is kept by RabbitMQ over all its classic
-    queues. Over quorum queues RabbitMQ cannot: several messages may come at once, and all but
-    those for which the window has room are sent back to their queues, with the time that is left
-    to them and without being counted. Nothing is connected before it must be. Raises BadConfig for
-    the URL.
+    ``queue_type`` and ``fallback_after_s`` apply to queues that this broker creates; existing
+    queues stay unchanged. RabbitMQ enforces the window of a consumer over all its classic queues.
+    It cannot do so over quorum queues: several messages may arrive at once. The consumer returns
+    those above the window to their queues, with their remaining time and the same ``tries``. The
+    broker connects only when necessary. Raises BadConfig for the URL.
     """
 
     def __init__(
@@ -76,7 +75,7 @@ class AmqpBroker(broker.Broker):
         if differ and not self._warned:
             self._warned = True
             LOG.warning(
-                'Queues are there with another time or type, and stay as they are: %s', differ[:5]
+                'Queues exist with another expiry or type, and stay unchanged: %s', differ[:5]
             )
 
     def drop(self, queue: str) -> int:
@@ -110,8 +109,7 @@ class AmqpBroker(broker.Broker):
         reason: str | None = None,
         sent_ms: int | None = None,
     ) -> bool:
-        """As publish. ``sent_ms``: it was first sent then, and has only the time that is left to
-        it."""
+        """As publish. ``sent_ms`` is when it was first sent; it keeps only the remaining time."""
         limited = expires or (sent_ms is not None and broker.always_expires(queue))
         ttl_s = self._fallback_after_s if limited and broker.falls_back(queue) else None
         content = amqp_queues.message(body, tries, reason, sent_ms, ttl_s)

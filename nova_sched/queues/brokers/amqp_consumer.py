@@ -9,8 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A consumer on RabbitMQ: one thread, with one connection that it makes again whenever it is
-lost."""
+"""A consumer on RabbitMQ: one thread with one connection, which it opens again after each loss."""
 
 import collections
 import contextlib
@@ -34,13 +33,13 @@ from nova_sched.queues.brokers.amqp_session import Session, Tag
 
 LOG = logging.getLogger(__name__)
 
-BEATS = 4  # looks at the heartbeats in each of their intervals
+BEATS = 4  # checks of the heartbeats in each of their intervals
 PAUSE_S, LONGEST_PAUSE_S = 0.25, 5.0  # between attempts to connect: each is twice the one before
-MISSING_S = 3.0  # between looks at queues that are not there
+MISSING_S = 3.0  # between checks for queues that do not exist
 
 
 class Send(Protocol):
-    """AmqpBroker.send: whether there is such a queue; BrokerUnavailable."""
+    """AmqpBroker.send: returns whether the queue exists; raises BrokerUnavailable."""
 
     def __call__(
         self,
@@ -54,11 +53,10 @@ class Send(Protocol):
 
 
 class AmqpConsumer(broker.Consumer):
-    """``connect`` makes a connection or raises BrokerUnavailable, as this constructor does.
+    """``connect`` opens a connection or raises BrokerUnavailable, as this constructor does.
 
-    What there is to do on the connection is done by the consumer's thread; other threads give it
-    orders. ``whole``: see amqp_session. It is given up for good when RabbitMQ says that it cannot
-    do so.
+    The consumer's thread does all work on the connection; other threads pass calls to it.
+    ``whole``: see amqp_session. It is turned off permanently when RabbitMQ does not support it.
     """
 
     def __init__(
@@ -98,7 +96,7 @@ class AmqpConsumer(broker.Consumer):
             raise
         self._thread.start()
 
-    # What other threads call.
+    # Called by other threads.
 
     def window(self, count: int) -> None:
         if count < 1:
@@ -123,10 +121,10 @@ class AmqpConsumer(broker.Consumer):
             self._over.wait()
 
     def _order(self, work: Callable[[], None]) -> 'futures.Future[None]':
-        """Have the consumer's thread do it, at once if this is that thread. The result comes when
-        it is done.
+        """Run a call in the consumer's thread, at once if this is that thread. Returns a future of
+        its end.
 
-        After the thread's end there is no session, so that any thread may do what comes too late.
+        After the thread has ended there is no session, so any thread may run a late call.
         """
         done: futures.Future[None] = futures.Future()
         self._orders.append((work, done))
@@ -135,12 +133,12 @@ class AmqpConsumer(broker.Consumer):
         else:
             with contextlib.suppress(
                 OSError
-            ):  # there are many in there already, or it has ended just now
+            ):  # many wake-ups are pending already, or the consumer has just ended
                 self._wake.send(b'.')
         return done
 
     def _end(self, delivery: broker.Delivery) -> bool:
-        """Whether it was in hand until now, and the connection has not been lost since it came."""
+        """Whether the delivery was held until now, on the current connection."""
         try:
             self._in_hand.remove(delivery.tag)
         except KeyError:
@@ -150,8 +148,8 @@ class AmqpConsumer(broker.Consumer):
     def _send_again(
         self, delivery: broker.Delivery, queue: str, tries: int, sent_ms: int | None = None
     ) -> None:
-        """Send a copy and acknowledge the delivery; if that fails RabbitMQ has it back as it
-        is."""
+        """Send a copy and acknowledge the delivery; if that fails, return it to RabbitMQ
+        unchanged."""
         expires = delivery.tag.expires and queue == delivery.queue
         try:
             sent = self._send(queue, delivery.body, tries, expires, sent_ms=sent_ms) or self._send(
@@ -162,7 +160,7 @@ class AmqpConsumer(broker.Consumer):
             sent = False
         self._order(lambda: self._settle(delivery.tag, done=sent))
 
-    # What its own thread does.
+    # Called by the consumer's thread.
 
     def _run(self) -> None:
         try:
@@ -180,7 +178,7 @@ class AmqpConsumer(broker.Consumer):
             self._close()
 
     def _turn(self) -> None:
-        """Wait until something is to be done, and do it."""
+        """Wait until there is work, and do it."""
         if self._session is None and time.monotonic() >= self._connect_at_s:
             try:
                 self._begin_session()
@@ -192,7 +190,7 @@ class AmqpConsumer(broker.Consumer):
         self._hand_over()
 
     def _wait(self) -> None:
-        """Until an order or a frame comes, and read it, or until time has come for something."""
+        """Wait for a call, a frame or the next due time, and read the frame."""
         now_s, session = time.monotonic(), self._session
         if session is None:
             until_s = self._connect_at_s
@@ -201,7 +199,7 @@ class AmqpConsumer(broker.Consumer):
             if session.missing:
                 until_s = min(until_s, self._retry_at_s)
             if session.arrived or session.excess or session.pending():
-                until_s = now_s  # read while an answer was waited for
+                until_s = now_s  # read while waiting for an answer
         timeout_s = max(0.0, until_s - now_s)
         ready = {key.fileobj for key, _ in self._selector.select(timeout_s)}
         if self._hear in ready:
@@ -228,7 +226,7 @@ class AmqpConsumer(broker.Consumer):
                 done.set_result(None)
 
     def _hand_over(self) -> None:
-        """Give what has arrived to the worker, and back what is too much."""
+        """Pass new messages to the worker, and return those above the window."""
         while (session := self._session) is not None and not self._stopping:
             if session.excess:
                 delivery = session.excess.pop()
@@ -244,7 +242,7 @@ class AmqpConsumer(broker.Consumer):
     def _call(self, delivery: broker.Delivery) -> None:
         try:
             self._deliver(delivery)
-        except Exception:  # whoever takes jobs must not end the connection by a fault
+        except Exception:  # an error in ``deliver`` must not end the connection
             LOG.exception('Consumer %s failed on a message of %s', self._name, delivery.queue)
 
     def _begin_session(self) -> None:
@@ -262,7 +260,7 @@ class AmqpConsumer(broker.Consumer):
         LOG.info('Consumer %s is connected', self._name)
 
     def _lose(self, error: Exception) -> None:
-        """Forget the connection; what was in hand is delivered again by RabbitMQ."""
+        """Drop the connection; RabbitMQ delivers the held messages again."""
         if self._session is not None:
             LOG.warning(
                 'Consumer %s lost its connection: %s', self._name, error or type(error).__name__
@@ -276,12 +274,15 @@ class AmqpConsumer(broker.Consumer):
 
     def _heed(self, error: Exception) -> None:
         if self._whole and isinstance(error, AMQPNotImplementedError):
-            why = 'Some queues are quorum queues: several jobs may come at once, and are put back then. %s'
+            why = (
+                'Some queues are quorum queues: several jobs may arrive at once, '
+                'and are put back then. %s'
+            )
             LOG.warning(why, error)
             self._whole = False
 
     def _rest(self) -> None:
-        """Connect again after a while, which differs, so that not all consumers do at once."""
+        """Connect again after a random pause, so that not all consumers connect at once."""
         self._connect_at_s = time.monotonic() + self._pause_s * random.uniform(0.5, 1.5)
         self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
 
@@ -290,7 +291,7 @@ class AmqpConsumer(broker.Consumer):
         self._hear.close()
         self._wake.close()
 
-    # Orders.
+    # Calls that other threads pass on.
 
     def _set_window(self, count: int) -> None:
         self._window = count
@@ -307,8 +308,7 @@ class AmqpConsumer(broker.Consumer):
             self._session.follow(changes)
 
     def _settle(self, tag: Tag, done: bool) -> None:
-        """Acknowledge, or give back; nothing if the connection that it came on was lost
-        meanwhile."""
+        """Acknowledge or reject; does nothing if the connection of the delivery was lost."""
         if self._session is not None and self._session.holds(tag):
             if done:
                 self._session.ack(tag)

@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Connections to RabbitMQ: where it is, by an oslo.messaging URL, and how they are made and
-shared."""
+"""Connections to RabbitMQ: addresses from an oslo.messaging URL, opening and sharing of
+connections."""
 
 import contextlib
 import dataclasses
@@ -28,19 +28,19 @@ from nova_sched import errors
 
 Result = TypeVar('Result')
 
-# Whatever these mean, the connection on which they come is given up.
+# Each of these errors closes the connection that raised it.
 ERRORS = (AMQPError, MessageNacked, OSError)
 
 CONNECT_S = 5.0  # for each host
 CLOSE_S = 1.0
 BATCH = 500  # commands that are sent before their answers are read
-SILENCE_S = 10.0  # the broker says something within this time, or it is taken as gone
+SILENCE_S = 10.0  # a broker that sends nothing for this time counts as unavailable
 TRUE = ('1', 'true', 'yes', 'on')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Host:
-    """One node of the broker. Without a user it is RabbitMQ's `guest`."""
+    """One node of the broker. Without a user, RabbitMQ's `guest` is used."""
 
     name: str
     port: int | None
@@ -50,7 +50,7 @@ class Host:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Server:
-    """A broker: its nodes, any of which will do; ``tls`` is for py-amqp, False without TLS."""
+    """A broker with its equivalent nodes; ``tls`` is for py-amqp, False without TLS."""
 
     hosts: tuple[Host, ...]
     virtual_host: str
@@ -58,10 +58,12 @@ class Server:
 
 
 def server(url: str, options: Mapping[str, Any] | None = None) -> Server:
-    """The broker of `rabbit://user:password@host:port,user:password@host:port/virtual_host`.
+    """Returns the broker of
+    `rabbit://user:password@host:port,user:password@host:port/virtual_host`.
 
-    ``options`` are those of [oslo_messaging_rabbit], of which ssl, ssl_ca_file, ssl_cert_file,
-    ssl_key_file and ssl_server_hostname count; the query of the URL is stronger. Raises BadConfig.
+    ``options`` are those of [oslo_messaging_rabbit]. Only ssl, ssl_ca_file, ssl_cert_file,
+    ssl_key_file and ssl_server_hostname are used; the query of the URL overrides them. Raises
+    BadConfig.
     """
     try:
         parts = urllib.parse.urlsplit(url)
@@ -90,7 +92,8 @@ def _host(text: str) -> Host:
 
 
 def _tls(options: Mapping[str, Any]) -> bool | dict[str, Any]:
-    """What RPC makes of the same options: the name of the host is checked only if it is given."""
+    """Returns the TLS settings as RPC derives them: the host name is checked only if it
+    is given."""
     if str(options.get('ssl', '')).lower() not in TRUE:
         return False
     names = {'ssl_key_file': 'keyfile', 'ssl_cert_file': 'certfile', 'ssl_ca_file': 'ca_certs'}
@@ -101,11 +104,10 @@ def _tls(options: Mapping[str, Any]) -> bool | dict[str, Any]:
 
 
 def connect(broker: Server, name: str, heartbeat_s: float = 0.0) -> amqp.Connection:
-    """A connection to the first node that answers, any of them first; BrokerUnavailable if none
-    does.
+    """Returns a connection to the first node that answers, in random order.
 
-    With heartbeats a broker that is only busy is never silent for as long as their interval: to
-    leave it then would be the beginning of more work for it.
+    Raises BrokerUnavailable if none answers. With heartbeats, a broker that is only busy is never
+    silent for a whole interval. A reconnect then would only add to its load.
     """
     silence_s = max(SILENCE_S, heartbeat_s)
     why = ''
@@ -134,18 +136,20 @@ def connect(broker: Server, name: str, heartbeat_s: float = 0.0) -> amqp.Connect
 
 
 def close(connection: amqp.Connection) -> None:
-    """End it, in good order if the broker answers soon."""
+    """Close the connection, with a handshake if the broker answers soon."""
     with contextlib.suppress(*ERRORS):
-        if connection.connected:  # py-amqp would connect again for the socket of one that is not
+        if (
+            connection.connected
+        ):  # py-amqp would reconnect to get the socket of a closed connection
             connection.sock.settimeout(CLOSE_S)
         connection.close()
     connection.collect()
 
 
 class Pool:
-    """Connections that several threads use by turns, at most ``size`` at the same time.
+    """Connections that several threads share, at most ``size`` at the same time.
 
-    ``open_link`` makes one, or raises BrokerUnavailable; a link has ``close``.
+    ``open_link`` opens one, or raises BrokerUnavailable; a link has ``close``.
     """
 
     def __init__(self, open_link: Callable[[], Any], size: int):
@@ -156,15 +160,15 @@ class Pool:
         self._closed = False
 
     def run(self, work: Callable[[Any], Result]) -> Result:
-        """What ``work(link)`` returns; if the link fails it is done once more with a new one.
+        """Returns ``work(link)``; if the link fails, the work is repeated once with a new one.
 
-        Raises BrokerUnavailable; by then the work is done or not.
+        Raises BrokerUnavailable; the work is then done or not.
         """
         with self._room:
             try:
                 return self._once(self._take(), work)
             except ERRORS:
-                pass  # it may have been idle when the broker went
+                pass  # it may have been idle when the broker restarted
             try:
                 return self._once(self._open_link(), work)
             except ERRORS as error:

@@ -9,11 +9,11 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Queues on RabbitMQ: what they are called there, how they are made, sent to, and ended.
+"""Queues on RabbitMQ: their names there, and how they are created, sent to and deleted.
 
-Publishers send to an exchange of ours, to which each queue is bound by its own name: a queue that
-is to end is unbound first, and only then emptied and deleted. RabbitMQ acknowledges what it takes
-while it deletes a queue, and loses it, so that nothing may be under way to the queue by then.
+Publishers send to the exchange of this project, to which each queue is bound by its name. Before a
+queue is deleted, it is unbound, and then emptied. RabbitMQ acknowledges and loses messages that
+arrive while it deletes a queue, so no message may be in transit to the queue by then.
 """
 
 import contextlib
@@ -32,19 +32,19 @@ from nova_sched.queues.brokers import amqp_links
 
 EXCHANGE = 'nova_sched'
 PREFIX = 'nova_sched.'
-SETTLE_S = 0.05  # in which RabbitMQ has done what it has told already: enqueued what it had routed
+SETTLE_S = 0.05  # seconds until RabbitMQ has enqueued the messages that it has routed
 UNUSED_MS = 3_600_000
 
 TRIES, REASON, SENT_MS = 'tries', 'reason', 'sent_ms'  # headers
 
 
 def on_broker(queue: str) -> str:
-    """The name that a queue has on RabbitMQ."""
+    """Returns the name of a queue on RabbitMQ."""
     return PREFIX + queue
 
 
 def arguments(queue: str, queue_type: str, fallback_after_s: float) -> dict[str, Any]:
-    """What RabbitMQ is to know of a queue when it is made."""
+    """Returns the arguments with which RabbitMQ declares a queue."""
     found: dict[str, Any] = {
         'x-queue-type': conf.CLASSIC if broker.temporary(queue) else queue_type
     }
@@ -73,8 +73,10 @@ def message(
     sent_ms: int | None = None,
     ttl_s: float | None = None,
 ) -> amqp.Message:
-    """A message that outlives a restart of the broker; with ``ttl_s`` it expires after
-    ``sent_ms``."""
+    """Returns a message that survives a restart of the broker.
+
+    With ``ttl_s`` it expires that many seconds after ``sent_ms``.
+    """
     now_ms = int(time.time() * 1000)
     headers: dict[str, Any] = {TRIES: tries, SENT_MS: sent_ms or now_ms}
     if reason is not None:
@@ -87,7 +89,7 @@ def message(
 
 
 class Link:
-    """A connection that sends, and makes and ends queues. For one thread at a time; raises
+    """A connection that sends, and creates and deletes queues. One thread at a time; raises
     ERRORS."""
 
     def __init__(self, connection: amqp.Connection, shape: Callable[[str], Mapping[str, Any]]):
@@ -104,7 +106,7 @@ class Link:
         amqp_links.close(self._connection)
 
     def send(self, queue: str, content: amqp.Message) -> bool:
-        """Whether there is such a queue; RabbitMQ has confirmed the message."""
+        """Returns whether the queue exists; RabbitMQ has confirmed the message then."""
         self._returned = False
         self._channel.basic_publish_confirm(
             content,
@@ -121,18 +123,18 @@ class Link:
 
     @contextlib.contextmanager
     def _aside(self) -> Iterator[Any]:
-        """A channel for what RabbitMQ may answer by closing it; after an error the whole link is
+        """A channel for calls that RabbitMQ may answer by closing it; after an error the link is
         closed."""
         channel = self._connection.channel()
         yield channel
         channel.close()
 
     def declare(self, queues: Sequence[str]) -> list[str]:
-        """Make and bind those that are not there. Returns some of those that are there, and
+        """Create and bind the queues that do not exist. Returns some of the existing ones that
         differ.
 
-        Each of them costs a new channel only where it follows others that do not differ: after one
-        that does the next ones are only asked whether they are there, until one is not.
+        A queue that differs costs a new channel only if the one before it does not differ. After
+        one that differs, the next ones are only checked for existence, until one does not exist.
         """
         differ, at, passive = [], 0, False
         with self._aside() as channel:
@@ -141,7 +143,7 @@ class Link:
                 at, refused = self._declare_some(channel, queues, at, passive)
                 for name in map(on_broker, queues[first:at]):
                     channel.queue_bind(name, EXCHANGE, name, nowait=True)
-                channel.basic_qos(0, 0, False)  # its answer comes when all are bound
+                channel.basic_qos(0, 0, False)  # answered when all are bound
                 if refused and not passive:
                     differ.append(queues[at])
                 passive ^= refused
@@ -150,7 +152,7 @@ class Link:
     def _declare_some(
         self, channel: Any, queues: Sequence[str], at: int, passive: bool
     ) -> tuple[int, bool]:
-        """Declares from there on. Returns up to where that went well, and whether the next one is
+        """Declare queues from ``at`` on. Returns where that stopped, and whether the next one is
         refused."""
         some = queues[at : at + amqp_links.BATCH]
         refusal: type[AMQPError] = NotFound if passive else PreconditionFailed
@@ -162,7 +164,7 @@ class Link:
                 channel.wait(spec.Queue.DeclareOk)
                 at += 1
         except refusal:
-            return at, True  # and RabbitMQ has ignored what came after that one
+            return at, True  # RabbitMQ has ignored the commands after that one
         return at, False
 
     def facts(self, queue: str) -> broker.QueueFacts | None:
@@ -174,11 +176,11 @@ class Link:
         return broker.QueueFacts(queue, ready, consumers)
 
     def drop(self, queue: str, classic: bool, moved: Callable[[], None]) -> None:
-        """Unbind, empty and delete a queue; ``moved`` is called for each message that goes to
+        """Unbind, empty and delete a queue; ``moved`` is called for each message moved to
         fallback.
 
-        ``classic``: RabbitMQ can see to it that the queue is empty as it deletes it;
-        AMQPNotImplementedError if it is a quorum queue.
+        ``classic``: RabbitMQ can check that the queue is empty when it deletes it. It raises
+        AMQPNotImplementedError if that is a quorum queue.
         """
         name = on_broker(queue)
         with self._aside() as channel:
@@ -193,7 +195,8 @@ class Link:
             except NotFound:
                 return
         if not classic:
-            # Until its consumers are told: if it came back before, they would get nothing from it.
+            # Until its consumers are notified: if the queue were created again before, they
+            # would get no messages from it.
             time.sleep(SETTLE_S)
 
     def _empty(self, channel: Any, name: str, moved: Callable[[], None]) -> None:
@@ -205,7 +208,8 @@ class Link:
             moved()
 
     def _delete(self, channel: Any, name: str, classic: bool) -> bool:
-        """Whether it is gone; not if a consumer has given something back meanwhile."""
+        """Returns whether it was deleted; False if a consumer has returned a message in the
+        meantime."""
         try:
             channel.queue_delete(name, if_empty=classic)
         except PreconditionFailed:
@@ -214,10 +218,10 @@ class Link:
 
 
 def body(found: amqp.Message) -> bytes:
-    """The body of a message that came; py-amqp has text for an empty one."""
+    """Returns the body of a received message; py-amqp has text for an empty one."""
     return bytes(found.body or b'')
 
 
 def headers(found: amqp.Message) -> Mapping[str, Any]:
-    """The headers of a message that came."""
+    """Returns the headers of a received message."""
     return found.properties.get('application_headers') or {}

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The subscriptions of one consumer while one connection to RabbitMQ lasts."""
+"""The subscriptions of one consumer during one connection to RabbitMQ."""
 
 import collections
 import dataclasses
@@ -24,12 +24,12 @@ from amqp.exceptions import NotFound
 from nova_sched.queues import broker
 from nova_sched.queues.brokers import amqp_links, amqp_queues
 
-MISSING = 100  # queues that are found not to be there before the others are left for the next look
+MISSING = 100  # missing queues after which the rest is left for the next check
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Tag:
-    """Where a delivery is from: the session, and its number in it. ``sent_ms`` is when it was
+    """The origin of a delivery: the session, and its number in it. ``sent_ms`` is when it was
     first sent."""
 
     session: 'Session'
@@ -41,27 +41,28 @@ class Tag:
 class Session:
     """One channel with all subscriptions. For one thread; every method raises amqp_links.ERRORS.
 
-    ``whole``: RabbitMQ keeps the window over the whole channel, which classic queues can.
-    Otherwise each subscription may bring one message and is ended by that; what comes above the
-    window is in ``excess``, and the subscriptions are made again as soon as the window has room.
+    ``whole``: RabbitMQ enforces the window over the whole channel, which classic queues support.
+    Otherwise each subscription may deliver one message, and ends with it. Messages above the
+    window are in ``excess``. The subscriptions are made again as soon as the window has free
+    space.
     """
 
     def __init__(self, connection: amqp.Connection, window: int, whole: bool):
         self.arrived: collections.deque[broker.Delivery] = collections.deque()
         self.excess: list[broker.Delivery] = []
-        self.missing: dict[str, int] = {}  # queues that are not there, with the wanted priority
+        self.missing: dict[str, int] = {}  # queues that do not exist, with the wanted priority
         self._connection = connection
-        self._fileno = connection.sock.fileno()  # to be known after it was closed, too
+        self._fileno = connection.sock.fileno()  # also needed after it was closed
         self._silence_s = max(amqp_links.SILENCE_S, connection.heartbeat or 0)
         self._channel = connection.channel()
         self._probes = connection.channel()
         self._window = window
         self._whole = whole
-        self._hand: set[int] = set()  # numbers of what is not acknowledged
+        self._hand: set[int] = set()  # numbers of the unacknowledged messages
         self._open: dict[str, tuple[str, int]] = {}  # queue: its consumer tag, and priority
         self._spent: dict[
             str, int
-        ] = {}  # queue whose subscription has brought a message: priority
+        ] = {}  # queue whose subscription has delivered a message: priority
         self._queues: dict[str, str] = {}  # consumer tag: queue
         self._tags = itertools.count(1)
         self._limit()
@@ -70,26 +71,28 @@ class Session:
         return self._fileno
 
     def pending(self) -> bool:
-        """Whether TLS has read more from the socket than was asked of it."""
+        """Whether TLS has read more from the socket than was requested."""
         pending = getattr(self._connection.sock, 'pending', None)
         return bool(pending and pending())
 
     def read(self) -> None:
-        """Read one frame, of which the beginning is there."""
+        """Read one frame whose first bytes are available."""
         self._connection.blocking_read(self._silence_s)
 
     @property
     def beat_s(self) -> float:
-        """Interval of the heartbeats that was agreed on; an hour if there are none."""
+        """The negotiated interval of the heartbeats; an hour if there are none."""
         return self._connection.heartbeat or 3600.0
 
     def beat(self, rate: int) -> None:
-        """Heartbeats, to be called so often in each interval; an error if the broker's are
-        missing."""
+        """Send heartbeats; call it ``rate`` times in each interval.
+
+        Raises an error if the broker's heartbeats are missing.
+        """
         self._connection.heartbeat_tick(rate)
 
     def close(self) -> None:
-        """All that is in hand goes back to its queues."""
+        """Close the channel; unacknowledged messages return to their queues."""
         amqp_links.close(self._connection)
 
     def window(self, count: int) -> None:
@@ -98,8 +101,7 @@ class Session:
             self._limit()
 
     def follow(self, changes: Mapping[str, int | None]) -> None:
-        """Subscribe, and end subscriptions; what has come from a queue that was ended is
-        excess."""
+        """Subscribe, and end subscriptions; messages from a queue that was ended become excess."""
         wanted = {queue: priority for queue, priority in changes.items() if priority is not None}
         new = {
             queue: priority
@@ -114,7 +116,7 @@ class Session:
         self.excess += ended
 
     def holds(self, tag: Tag) -> bool:
-        """Whether a delivery is of this session, and still to be acknowledged."""
+        """Whether a delivery is of this session, and not acknowledged yet."""
         return tag.session is self and tag.number in self._hand
 
     def ack(self, tag: Tag) -> None:
@@ -122,12 +124,12 @@ class Session:
         self._channel.basic_ack(tag.number)
 
     def reject(self, tag: Tag) -> None:
-        """Back to where it was in its queue."""
+        """Return a message to its place in its queue."""
         self._hand.discard(tag.number)
         self._channel.basic_reject(tag.number, requeue=True)
 
     def _limit(self) -> None:
-        """Tell the window; the answer comes when all that was sent before is done."""
+        """Send the window; the answer arrives when all earlier commands are done."""
         if self._whole:
             self._channel.basic_qos(0, self._window, True)
         else:
@@ -139,10 +141,10 @@ class Session:
         return self._spent.get(queue, self.missing.get(queue))
 
     def _end(self, queues: Iterable[str]) -> None:
-        """End subscriptions: a message that RabbitMQ sent before is read before this returns.
+        """End subscriptions; messages that RabbitMQ sent before are read before this returns.
 
-        Only the last one of a batch is answered, which costs both sides less: its answer comes
-        after all that was sent for the others.
+        Only the last command of a batch is answered, which is cheaper for both sides. Its answer
+        arrives after all messages that were sent for the earlier ones.
         """
         tags = []
         for queue in queues:
@@ -153,21 +155,20 @@ class Session:
         for some in _batches(tags):
             for tag in some:
                 self._channel.send_method(spec.Basic.Cancel, 'sb', (tag, tag != some[-1]))
-            # py-amqp takes the callback away when it reads the answer.
+            # py-amqp removes the callback when it reads the answer.
             while some[-1] in self._channel.callbacks:
                 self._connection.drain_events(self._silence_s)
             for tag in some:
                 self._forget(tag)
 
     def _forget(self, tag: str) -> None:
-        """The subscription is over: what came from it nevertheless, py-amqp would give back at
-        once."""
+        """Forget an ended subscription; py-amqp would reject its late messages at once."""
         self._queues.pop(tag, None)
         self._channel.callbacks.pop(tag, None)
         self._channel.cancel_callbacks.pop(tag, None)
 
     def _begin(self, wanted: Mapping[str, int]) -> None:
-        """Subscribe to queues that have no subscription; those that are not there are kept as
+        """Subscribe to queues without a subscription; those that do not exist are recorded as
         missing."""
         if not (self._whole or len(self._hand) < self._window):
             self._spent.update(wanted)
@@ -191,11 +192,11 @@ class Session:
         )
 
     def _present(self, wanted: Mapping[str, int]) -> list[str]:
-        """Those of the queues that are there.
+        """Returns the queues that exist.
 
-        To subscribe to one that is not would close the channel, and all in hand would be delivered
-        again: so another channel asks first. It asks for no answers: RabbitMQ looks into a table
-        for each.
+        Subscribing to a missing queue would close the channel, and all held messages would be
+        delivered again. Therefore another channel checks first. It requests no answers: RabbitMQ
+        only reads a table for each queue.
         """
         names = list(wanted)
         found: list[str] = []
@@ -208,12 +209,12 @@ class Session:
             gone += some[there : there + 1]
             at += min(there + 1, len(some))
             ahead = 1 if there < len(some) else min(2 * ahead, amqp_links.BATCH)
-        # Those that were not asked for come first when it looks for them again.
+        # Queues that were not checked come first at the next check.
         self.missing |= {queue: wanted[queue] for queue in (*names[at:], *gone)}
         return found
 
     def _first_absent(self, queues: list[str]) -> int:
-        """The place of the first one that is not there; how many they are if all are."""
+        """Returns the position of the first missing queue; the number of queues if all exist."""
         try:
             for queue in queues:
                 self._probes.queue_declare(amqp_queues.on_broker(queue), passive=True, nowait=True)
@@ -226,18 +227,19 @@ class Session:
         return len(queues)
 
     def reopen(self) -> None:
-        """Subscribe again to what has brought its message, if the window has room."""
+        """Subscribe again to queues that have delivered their message, if the window has free
+        space."""
         if self._spent and len(self._hand) < self._window:
             spent, self._spent = self._spent, {}
             self._begin(spent)
 
     def retry(self) -> None:
-        """Subscribe to those of the missing queues that have come."""
+        """Subscribe to the missing queues that exist now."""
         missing, self.missing = self.missing, {}
         self._begin(missing)
 
     def _on_cancel(self, tag: str) -> None:
-        """RabbitMQ has ended a subscription: its queue is gone."""
+        """Remove a subscription that RabbitMQ has ended because its queue was deleted."""
         queue = self._queues.pop(tag, '')
         if self._open.get(queue, ('', 0))[0] == tag:
             self.missing[queue] = self._open.pop(queue)[1]

@@ -9,8 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Brokers of jobs within one process: with threads for the embedded default, and in simulated
-time."""
+"""Job brokers within one process: with threads for the embedded default, and in simulated time."""
 
 import abc
 import collections
@@ -30,7 +29,7 @@ LOG = logging.getLogger(__name__)
 
 
 class _Broker(broker.Broker):
-    """What both do; ``guard`` is held while the core is used."""
+    """The common base of both brokers; ``guard`` is held while the core is used."""
 
     def __init__(self, clock: Callable[[], float], fallback_after_s: float, guard: Any):
         self.core = Core(clock, fallback_after_s)
@@ -64,8 +63,8 @@ class _Broker(broker.Broker):
 
     @abc.abstractmethod
     def look(self) -> None:
-        """See when something expires next; called under the guard, after what may have changed
-        it."""
+        """Schedule the next expiry; called under the guard, after each change that may
+        affect it."""
 
 
 class _Consumer(broker.Consumer):
@@ -75,7 +74,7 @@ class _Consumer(broker.Consumer):
         self._deliver = deliver
         self._inbox: collections.deque[Delivery] = (
             collections.deque()
-        )  # given to it, not yet to ``deliver``
+        )  # received, not yet passed to ``deliver``
         self._stopped = False
         with owner.guard:
             self._number = self._core.join(self._arrive)
@@ -131,15 +130,15 @@ class _Consumer(broker.Consumer):
 
     @abc.abstractmethod
     def _wake(self) -> None:
-        """Something is in the inbox, or it was stopped; called under the guard."""
+        """Signal a new message in the inbox, or a stop; called under the guard."""
 
     @abc.abstractmethod
     def _settle(self) -> None:
-        """Wait until a call of ``deliver`` that goes on has ended, unless this is called by it."""
+        """Wait until a running call of ``deliver`` has ended, unless that call made this one."""
 
 
 class MemoryBroker(_Broker):
-    """For several threads of one process. ``clock`` gives seconds, and runs as real time does."""
+    """For several threads of one process. ``clock`` gives seconds in real time."""
 
     def __init__(
         self, fallback_after_s: float = 30.0, clock: Callable[[], float] = time.monotonic
@@ -174,7 +173,7 @@ class MemoryBroker(_Broker):
 
 
 class MemoryConsumer(_Consumer):
-    """Calls ``deliver`` from a thread of its own."""
+    """Calls ``deliver`` from a thread that it owns."""
 
     def __init__(self, owner: MemoryBroker, deliver: Callable[[Delivery], None], name: str):
         self._arrived = threading.Condition(owner.guard)
@@ -207,16 +206,16 @@ class MemoryConsumer(_Consumer):
     def _call(self, found: Delivery) -> None:
         try:
             self._deliver(found)
-        except Exception:  # whoever takes jobs must not end the thread by a fault
+        except Exception:  # an error in ``deliver`` must not end the thread
             LOG.exception('Consumer %s failed on a message of %s', self._name, found.queue)
 
 
 class SimulatedBroker(_Broker):
-    """For one thread, in simulated time: the same is done in the same order each time.
+    """For one thread, in simulated time: each run does the same operations in the same order.
 
-    ``clock`` gives seconds; ``after(seconds, call)`` has a call fall due, for those that fall due
-    at the same time in the order in which that was asked for. A message takes ``latency_s`` from
-    the broker to a consumer. It carries ten thousand consumers of fifty thousand queues.
+    ``clock`` gives seconds; ``after(seconds, call)`` schedules a call. Calls that are due at the
+    same time run in the order in which they were scheduled. A message takes ``latency_s`` from the
+    broker to a consumer. It supports ten thousand consumers of fifty thousand queues.
     """
 
     def __init__(
@@ -248,7 +247,7 @@ class SimulatedBroker(_Broker):
 
 
 class SimulatedConsumer(_Consumer):
-    """Calls ``deliver`` when simulated time comes to it."""
+    """Calls ``deliver`` at the due simulated time."""
 
     _owner: SimulatedBroker
 
@@ -257,7 +256,7 @@ class SimulatedConsumer(_Consumer):
             self._owner.after(self._owner.latency_s, self._call)
 
     def _settle(self) -> None:
-        """Nothing goes on beside the caller."""
+        """Nothing runs in parallel with the caller."""
 
     def _call(self) -> None:
         if self._inbox:

@@ -9,8 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Queues, priorities and windows in memory: who gets which message, without threads and without
-waiting."""
+"""Queues, priorities and windows in memory: distributes messages without threads and waiting."""
 
 import collections
 import dataclasses
@@ -23,13 +22,12 @@ import numpy as np
 from nova_sched.queues import broker
 from nova_sched.queues.broker import Delivery
 
-TOP = 254  # priorities above are the same; 0 in the table is for no subscription
+TOP = 254  # higher priorities count as this one; 0 in the table means no subscription
 
 
 @dataclasses.dataclass(slots=True)
 class Message:
-    """``number`` rises with each that is sent; ``deadline_s`` is None for one that does not
-    expire."""
+    """``number`` rises with each message; ``deadline_s`` is None for one that does not expire."""
 
     number: int
     body: bytes
@@ -42,7 +40,7 @@ class Message:
 
 @dataclasses.dataclass(slots=True)
 class Queue:
-    """``row`` is its place in the table of priorities, ``served`` the consumer that got the last
+    """``row`` is its row in the priority table, ``served`` the consumer that got the last
     message."""
 
     name: str
@@ -54,16 +52,17 @@ class Queue:
 
 
 def _nobody(_: Delivery) -> None:
-    """In the place of a consumer that has left; it is subscribed to nothing."""
+    """The placeholder for a consumer that has left; it has no subscriptions."""
 
 
 class Core:
     """All queues and consumers; not for several threads at once. ``clock`` gives seconds.
 
-    A message goes to the open consumer of the highest priority, to those of the same by turns; a
-    consumer is open while its window has room. So whenever a queue has messages that wait, none of
-    its consumers is open; and one that opens takes what waits longest. The priorities are a table
-    of bytes, queue by consumer, so that ten thousand consumers of a queue are compared at once.
+    A message goes to the open consumer of the highest priority, by turns among equal priorities. A
+    consumer is open while its window has free space. Therefore a queue with waiting messages has
+    no open consumer, and a consumer that opens takes the message that has waited longest. The
+    priorities are a table of bytes, queue by consumer, so that ten thousand consumers of a queue
+    are compared in one operation.
     """
 
     def __init__(self, clock: Callable[[], float], fallback_after_s: float):
@@ -74,7 +73,7 @@ class Core:
         self._waiting_rows: np.ndarray | None = None
         self._absent: dict[
             str, dict[int, int]
-        ] = {}  # priorities of consumers in queues that are not there
+        ] = {}  # priorities of consumers in queues that do not exist
         self._priority = np.zeros((16, 16), np.uint8)  # plus one; 0: no subscription
         self._open = np.zeros(16, np.uint8)
         self._hands: list[Callable[[Delivery], None]] = []
@@ -104,7 +103,7 @@ class Core:
             self._priority[row, consumer] = priority
 
     def drop(self, name: str) -> int:
-        """What waits goes to the fallback queue; returns how many that were."""
+        """Move the waiting messages to the fallback queue; returns their number."""
         queue = self._queues.pop(name, None)
         if queue is None:
             return 0
@@ -143,7 +142,7 @@ class Core:
         return True
 
     def expire(self) -> None:
-        """What has waited too long goes to the fallback queue."""
+        """Move expired messages to the fallback queue."""
         now_s = self._clock()
         while self._deadlines and self._deadlines[0][0] <= now_s:
             _, number, name = heapq.heappop(self._deadlines)
@@ -152,14 +151,17 @@ class Core:
                 self.publish(broker.FALLBACK, message.body, message.tries, reason=broker.EXPIRED)
 
     def next_deadline_s(self) -> float | None:
-        """When ``expire`` is to be called; nothing need be due then. None: nothing expires."""
+        """Returns when to call ``expire``, possibly with nothing due then; None if nothing
+        expires."""
         return self._deadlines[0][0] if self._deadlines else None
 
     # Consumers.
 
     def join(self, hand: Callable[[Delivery], None]) -> int:
-        """A new consumer with a window of 1; ``hand`` is called for what it gets, and calls
-        nothing here."""
+        """Returns a new consumer with a window of 1.
+
+        ``hand`` is called for each of its messages, and must not call the core.
+        """
         if self._free_consumers:
             consumer = self._free_consumers.pop()
         else:
@@ -175,7 +177,7 @@ class Core:
         return consumer
 
     def leave(self, consumer: int) -> None:
-        """Its subscriptions end, and all that it holds is delivered again."""
+        """End the subscriptions of a consumer; all messages that it holds are delivered again."""
         self._hands[consumer] = _nobody
         self._open[consumer] = 0
         self._priority[:, consumer] = 0
@@ -212,7 +214,7 @@ class Core:
         self._reopen(consumer)
 
     def give_back(self, consumer: int, tag: int, redelivered: bool) -> None:
-        """It is as if the consumer had not taken it, but for the mark that it had."""
+        """Undo a delivery, apart from marking the message as redelivered."""
         name, message = self._held[consumer].pop(tag)
         message.redelivered |= redelivered
         queue = self._queues.get(name)
@@ -223,7 +225,7 @@ class Core:
         self._reopen(consumer)
 
     def put_back(self, consumer: int, tag: int, name: str) -> None:
-        """A copy is sent to a queue, and counted."""
+        """Send a copy to a queue, with ``tries`` increased."""
         before, message = self._held[consumer].pop(tag)
         expires = message.expires and name == before
         if not self.publish(name, message.body, message.tries + 1, expires):
@@ -235,7 +237,7 @@ class Core:
         self._priority[: before.shape[0], : before.shape[1]] = before
         self._open = np.append(self._open, np.zeros(consumers - len(self._open), np.uint8))
 
-    # Who gets what.
+    # Distribution.
 
     def _put(self, queue: Queue, message: Message, first: bool = False) -> None:
         queue.ready[message.number] = message
@@ -250,7 +252,7 @@ class Core:
                 self._deliver(queue, consumer)
 
     def _take(self, queue: Queue, number: int) -> Message | None:
-        """Out of those that are ready; None if it is not among them."""
+        """Take a message out of the ready ones; None if it is not among them."""
         message = queue.ready.pop(number, None)
         if not queue.ready:
             self._rest(queue.row)
@@ -261,7 +263,7 @@ class Core:
             self._waiting_rows = None
 
     def _choose(self, queue: Queue) -> int | None:
-        """The open consumer of the highest priority, the next one after the last that was
+        """Returns the open consumer of the highest priority, the next one after the last that was
         served."""
         able = self._priority[queue.row] * self._open
         top = able.max()
@@ -284,7 +286,7 @@ class Core:
         )
 
     def _reopen(self, consumer: int) -> None:
-        """See whether the window has room, and fill it with what has waited longest."""
+        """Fill the free space of the window with the messages that have waited longest."""
         if self._hands[consumer] is _nobody:
             return
         self._open[consumer] = len(self._held[consumer]) < self._windows[consumer]
@@ -292,7 +294,7 @@ class Core:
             self._deliver(min(queues, key=lambda queue: next(iter(queue.ready))), consumer)
 
     def _within_reach(self, consumer: int) -> Iterator[Queue]:
-        """The queues with messages that wait, to which it is subscribed."""
+        """Yields the queues with waiting messages to which the consumer is subscribed."""
         if not self._waiting:
             return
         if self._waiting_rows is None:

@@ -9,4 +9,4 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A conductor's part: jobs entered, sent and waited for."""
+"""The conductor's part: enters jobs, sends them and waits for their results."""

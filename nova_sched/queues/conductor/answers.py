@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What a conductor is told of a job: the Selection where it runs, or the error that it knows."""
+"""The answer to a conductor for a job: the Selection of the host, or an error known to Nova."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -24,13 +24,13 @@ from nova_sched.queues.conductor.waiting import Outcome
 
 
 def home(claims: Sequence[Any]) -> Any:
-    """Of an instance's claims, the one where it is; while it moves it has another where it
-    goes."""
+    """Returns the claim on the instance's current host; during a move it has another on the
+    target."""
     return min(claims, key=lambda claim: (claim.state != CONFIRMED, bool(claim.move)))
 
 
 def selection(claim: Any, cell_uuid: str, availability_zone: str | None) -> Any:
-    """A Selection of a server that runs already."""
+    """Returns a Selection of a server that runs already."""
     return objects.Selection(
         compute_node_uuid=claim.compute_node_uuid,
         service_host=claim.host,
@@ -44,8 +44,8 @@ def selection(claim: Any, cell_uuid: str, availability_zone: str | None) -> Any:
 
 
 def failure(kind: str, instance_uuid: str, outcome: Outcome) -> errors.SchedError:
-    """The error of a job that was not done."""
-    why = outcome.why or 'Nobody says why.'
+    """Returns the error of a job that was not done."""
+    why = outcome.why or 'No reason was given.'
     if outcome.state == CANCELLED:
         return errors.NoValidHost(jobs.DELETED)
     if kind == DELETE:

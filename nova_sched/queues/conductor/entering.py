@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Enters jobs into the ledger before they are sent: who asks the same again joins the job that is
-there."""
+"""Enters jobs into the job table before they are sent; a repeated request joins the
+existing job."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +26,7 @@ from nova_sched.queues import jobs
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Asked:
-    """A job as it stands in the ledger; one that is not new was sent by an earlier call."""
+    """A job as it is in the job table; one that is not new was sent by an earlier call."""
 
     job: QueueJob
     entry: Entry
@@ -46,7 +46,7 @@ class Asked:
 
 
 class Entering:
-    """Where jobs begin. ``limits(project_id)`` are those of a project, by resource."""
+    """Creates the entries of jobs. ``limits(project_id)`` are those of a project, by resource."""
 
     def __init__(
         self,
@@ -58,8 +58,10 @@ class Entering:
         self._ledger, self._limits, self._claims, self._clock = ledger, limits, claims, clock
 
     def enter(self, job: QueueJob, host: str, amounts: Mapping[str, int] | None = None) -> Asked:
-        """One job to a host; ``amounts``: its instance's hold is raised to these. Raises
-        QuotaExceeded."""
+        """Enter one job to a host. Raises QuotaExceeded.
+
+        With ``amounts``, the quota usage of its instance is raised to these.
+        """
         return self._open([job], amounts, host)[0]
 
     def creates(
@@ -68,11 +70,10 @@ class Entering:
         instance_uuids: Sequence[str],
         amounts: Mapping[str, int],
     ) -> list[Asked]:
-        """A job for each instance, of ``make(instance_uuid, number)``, all or none. Raises
-        QuotaExceeded.
+        """Enter a job for each instance, of ``make(instance_uuid, number)``, all or none.
 
-        An instance that failed before, or that was deleted, gets a job of a higher number; one
-        that was deleted before it was built is refused by NoValidHost.
+        An instance that failed before, or that was deleted, gets a job of a higher number. One
+        that was deleted before it was built is refused with NoValidHost. Raises QuotaExceeded.
         """
         found: dict[str, Asked] = {}
         numbers = dict.fromkeys(instance_uuids, 0)
@@ -92,17 +93,17 @@ class Entering:
         return [found[uuid] for uuid in instance_uuids]
 
     def cancel(self, instance_uuid: str) -> tuple[Entry | None, list[Entry]]:
-        """The create of an instance that was queued, cancelled now; without one, all of its
+        """Cancel the queued create of an instance. Returns the create, or None and all of its
         entries."""
         while True:
             if cancelled := self._ledger.cancel(instance_uuid, self._clock()):
                 return cancelled, []
             entries = self._ledger.of_instance(instance_uuid)
             if not any(one.kind == CREATE and one.state == QUEUED for one in entries):
-                return None, entries  # else it was entered between the two
+                return None, entries  # else it was entered between the two calls
 
     def _is_past(self, one: Asked) -> bool:
-        """Whether an earlier job says nothing about the instance of now."""
+        """Whether an earlier job does not concern the current instance."""
         if one.entry.state == CANCELLED:
             raise errors.NoValidHost(jobs.DELETED)
         if one.is_over:

@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Places servers for a conductor, by queues or by the scheduler: it gets the same answer from
-both."""
+"""Places servers for a conductor, through queues or through the scheduler, with the same
+answers."""
 
 import dataclasses
 import functools
@@ -39,11 +39,12 @@ Chosen = Mapping[str, Sequence[Any]]  # Selections by instance
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Settings:
-    """``enabled`` False: `place` only asks the scheduler. ``cell_uuid`` is that of servers from
-    queues, and ``concerns`` what places depend on by the configuration of the schedulers.
+    """``enabled`` False: `place` only calls the scheduler.
 
-    ``timeout_s`` is how long a caller waits; ``look_s`` how long for an answer before the first
-    look into the ledger, ``joined_look_s`` the same for a job that another call has sent.
+    ``cell_uuid`` is that of servers from queues. ``concerns`` are the scheduler options on which
+    placement depends. ``timeout_s`` is how long a caller waits; ``look_s`` how long for an answer
+    before the first query of the job table, ``joined_look_s`` the same for a job that another call
+    has sent.
     """
 
     cell_uuid: str
@@ -55,11 +56,11 @@ class Settings:
 
 
 class Router:
-    """What a conductor calls; from any thread, and from many at once.
+    """The interface for a conductor; may be called from any thread, also concurrently.
 
-    ``read(spec, instance_uuid)`` makes the Request of a RequestSpec, or raises Invalid. ``source``
-    has the ``catalogue`` of now. A call that is made again joins the job that is under way, and
-    after NoAnswer the job goes on. Every method may raise StoreUnavailable, BrokerUnavailable or
+    ``read(spec, instance_uuid)`` returns the Request of a RequestSpec, or raises Invalid.
+    ``source`` has the current ``catalogue``. A repeated call joins the job in progress, and after
+    NoAnswer the job continues. Every method may raise StoreUnavailable, BrokerUnavailable or
     NoAnswer.
     """
 
@@ -84,7 +85,7 @@ class Router:
         self._waiting = Waiting(self._replies, ledger.find)
 
     def start(self) -> None:
-        """Listen for answers. Raises BrokerUnavailable."""
+        """Consume answers. Raises BrokerUnavailable."""
         self._replies.start()
 
     def stop(self) -> None:
@@ -99,10 +100,10 @@ class Router:
         return_alternates: bool = True,
         context: Any = None,
     ) -> list[list[Any]]:
-        """For each instance a list of Selection; the server runs on the first. All instances, or
-        none.
+        """Returns a list of Selection for each instance; the server runs on the first.
 
-        Raises QuotaExceeded, NoValidHost and MaxRetriesExceeded.
+        All instances are placed, or none. Raises QuotaExceeded, NoValidHost and
+        MaxRetriesExceeded.
         """
         settings = self._settings()
         if not settings.enabled:
@@ -153,13 +154,13 @@ class Router:
     def _choose(
         self, spec: Any, asked: Sequence[Asked], new: Sequence[QueueJob], context: Any
     ) -> Chosen:
-        """Where the scheduler wants the new ones. Raises NoValidHost; then none of them is
-        wanted."""
+        """Returns the scheduler's hosts for the new instances. Raises NoValidHost; the jobs are
+        then settled as failed."""
         uuids = [job.instance_uuid for job in new]
         try:
             found = self._scheduler.select_destinations(spec, uuids, context=context)
         except errors.SchedError as refusal:
-            if not isinstance(refusal, AWAY):  # else nobody knows, and the jobs go on
+            if not isinstance(refusal, AWAY):  # else the outcome is unknown, and the jobs continue
                 why = refusal.reason if isinstance(refusal, errors.NoValidHost) else str(refusal)
                 for uuid in (job.uuid for job in new):
                     self._ledger.settle(uuid, FAILED, self._clock(), why=why, release=True)
@@ -168,8 +169,11 @@ class Router:
         return dict(zip(uuids, found, strict=True))
 
     def _send_along(self, new: Iterable[QueueJob], chosen: Chosen, context: Any) -> Sends:
-        """Send jobs to the hosts that were chosen. One that the broker does not take is the
-        manager's then: nobody knows how far its claim went."""
+        """Send jobs to the hosts that were chosen.
+
+        A job that the broker does not accept is left to the queue manager, because the state of
+        its claim is unknown.
+        """
         unsent: Sends = []
         for job in new:
             places = [place_of(one) for one in chosen[job.instance_uuid]]
@@ -182,8 +186,8 @@ class Router:
         return unsent
 
     def _all_or_none(self, asked: Sequence[Asked], unsent: Sends) -> dict[str, Outcome]:
-        """How each job has ended; if one has not been done, the others are deleted again, and its
-        error is raised."""
+        """Returns the outcome of each job. If one failed, deletes the others and raises
+        its error."""
         instances = {one.uuid: one.instance_uuid for one in asked}
         outcomes = {one.uuid: Outcome.of_entry(one.entry) for one in asked if one.is_over}
         for outcome in self._outcomes([one for one in asked if not one.is_over], unsent):
@@ -201,10 +205,12 @@ class Router:
             except errors.NotFound:
                 LOG.debug('Instance %s has ended already', uuid)
             except errors.SchedError as error:
-                LOG.error('Instance %s is to be deleted again, and is not: %s', uuid, error)
+                LOG.error(
+                    'Instance %s is not wanted any more, and cannot be deleted: %s', uuid, error
+                )
 
     def _selections(self, spec: Any, one: Asked, outcome: Outcome, chosen: Chosen) -> list[Any]:
-        """Where it runs, and what the scheduler offered beside that was not tried."""
+        """Returns the host where it runs, and the scheduler's alternates that were not tried."""
         offered = chosen.get(one.instance_uuid, ())
         for number, selection in enumerate(offered):
             if selection.service_host == outcome.host:
@@ -222,10 +228,10 @@ class Router:
     # Delete.
 
     def delete(self, instance_uuid: str, context: Any = None, wait: bool = True) -> None:
-        """Delete a server, and give its quota back when that is done. One that is not built yet is
-        cancelled.
+        """Delete a server, and release its quota when that is done. Cancels a build that is
+        queued.
 
-        Waits for it unless told not to. Raises NotFound for an instance that nobody knows, and
+        Waits for the end unless ``wait`` is False. Raises NotFound for an unknown instance, and
         BuildFailed if its node cannot delete it.
         """
         cancelled, entries = self._entering.cancel(instance_uuid)
@@ -235,17 +241,17 @@ class Router:
                 lambda job: self._sender.deny(job, jobs.DELETED), jobs.of_entry(cancelled)
             )
             return
-        # After the entries: what they have as built has a claim, unless it is gone.
+        # After the entries: an instance that they record as built has a claim, unless it is gone.
         claims = self._claims.show(instance_uuid, context=context)
         if not claims and not entries:
             raise errors.NotFound(f'Instance {instance_uuid}')
         creates = [one for one in entries if one.kind == CREATE]
         if creates and creates[-1].state == CANCELLED:
-            return  # whoever has its job finds out
+            return  # the worker with its job detects the delete
         caller = jobs.Caller.of(context, next(iter(claims), None), self._replies.queue)
         job, host = self._delete_job(instance_uuid, claims, entries, caller)
         if job is None:
-            # It has failed, or is gone, or its node is; unless somebody has just asked for it
+            # It has failed, or the instance or its node is gone; unless it was just requested
             # again.
             self._ledger.end_hold(instance_uuid, known=[one.uuid for one in creates])
             return
@@ -266,8 +272,8 @@ class Router:
         entries: Sequence[Entry],
         caller: jobs.Caller,
     ) -> tuple[QueueJob | None, str]:
-        """The delete that is under way, or a new one, and its host; None if the instance is
-        nowhere."""
+        """Returns the delete in progress, or a new one, and its host; None if the instance has no
+        host."""
         deletes = [one for one in entries if one.kind == DELETE and jobs.is_wanted(one)]
         for one in deletes:
             if one.state == QUEUED:
@@ -282,16 +288,16 @@ class Router:
     # Move.
 
     def resize(self, spec_obj: Any, instance_uuid: str, context: Any = None) -> list[Any]:
-        """Give a server the size of ``spec_obj``: where it is, unless its ``ignore_hosts`` name
-        that host, or it has no room, or a filter refuses it; else on another one. Returns
-        Selections as ``place`` does.
+        """Give a server the size of ``spec_obj``. Returns Selections as ``place`` does.
 
-        Raises NotFound, QuotaExceeded, NoValidHost and MaxRetriesExceeded; then it is as it was.
+        The server stays on its host, unless ``ignore_hosts`` contains that host, it lacks
+        capacity, or a filter refuses it. Otherwise the server moves to another host. Raises
+        NotFound, QuotaExceeded, NoValidHost and MaxRetriesExceeded; the server is unchanged then.
         """
         return self._move(RESIZE, spec_obj, instance_uuid, context)
 
     def migrate(self, spec_obj: Any, instance_uuid: str, context: Any = None) -> list[Any]:
-        """Bring a server to another host. Raises as ``resize`` does."""
+        """Move a server to another host. Raises as ``resize`` does."""
         return self._move(MIGRATE, spec_obj, instance_uuid, context)
 
     def _move(self, kind: str, spec: Any, instance_uuid: str, context: Any) -> list[Any]:
@@ -305,7 +311,7 @@ class Router:
         job = jobs.new(kind, uuid, instance_uuid, caller, self._clock(), spec, source=host)
         asked = self._entering.enter(job, host, jobs.amounts(self._read(spec, instance_uuid)))
         with self._waiting.expecting([asked.uuid]):
-            # The scheduler decides about all moves, and so the manager has them.
+            # The scheduler decides about all moves, so they go to the queue manager.
             unsent = self._unsent(self._sender.to_fallback, job) if asked.is_new else None
             outcome = self._one_outcome(asked, [unsent] if unsent else [])
         return self._selections(spec, asked, outcome, {})
@@ -313,7 +319,7 @@ class Router:
     # Send and wait.
 
     def _unsent(self, send: Callable[[QueueJob], Any], job: QueueJob) -> Callable[[], Any] | None:
-        """Send a job; if the broker does not take it, the call to make later."""
+        """Send a job; if the broker does not accept it, returns the call to repeat later."""
         try:
             send(job)
         except errors.BrokerUnavailable as away:

@@ -9,8 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Waits for what becomes of jobs: on a queue of its own, and by a look into the ledger now and
-then."""
+"""Waits for the outcomes of jobs: on a reply queue, and by periodic queries of the job table."""
 
 import contextlib
 import dataclasses
@@ -29,13 +28,15 @@ from nova_sched.queues.broker import Broker, Delivery, of_reply
 
 LOG = logging.getLogger(__name__)
 
-WINDOW = 1000  # answers in our hands at the same time
+WINDOW = 1000  # unacknowledged answers at the same time
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a job. ``why`` is None if it was done; ``claim`` a ClaimInfo where the worker
-    told."""
+    """The outcome of a job.
+
+    ``why`` is None if it was done; ``claim`` is a ClaimInfo if the worker sent one.
+    """
 
     job_uuid: str
     state: str
@@ -60,13 +61,13 @@ class Outcome:
 
 
 class Replies:
-    """The queue on which this process waits, and the threads in it that do."""
+    """The reply queue of this process, and its waiting threads."""
 
     def __init__(self, broker: Broker, name: str):
         self.queue = of_reply(name)
         self._broker = broker
         self._changed = threading.Condition()
-        self._awaited: dict[str, int] = {}  # by how many
+        self._awaited: dict[str, int] = {}  # waiting calls by job
         self._outcomes: dict[str, Outcome] = {}
         self._consumer = broker.consumer(self._take, self.queue)
 
@@ -83,7 +84,7 @@ class Replies:
         try:
             outcome = Outcome.of_result(wire.read_result(delivery.body))
         except errors.Invalid as error:
-            LOG.warning('An answer that cannot be read: %s', error)
+            LOG.warning('An answer cannot be read, and is ignored: %s', error)
         else:
             with self._changed:
                 if outcome.job_uuid in self._awaited:
@@ -93,7 +94,7 @@ class Replies:
             self._consumer.ack(delivery)
 
     def expect(self, job_uuids: Iterable[str]) -> None:
-        """Answers to these jobs are kept from now on, until ``forget``."""
+        """Store answers to these jobs from now on, until ``forget``."""
         with self._changed:
             for job_uuid in job_uuids:
                 self._awaited[job_uuid] = self._awaited.get(job_uuid, 0) + 1
@@ -107,8 +108,8 @@ class Replies:
                     self._outcomes.pop(job_uuid, None)
 
     def wait(self, job_uuids: Collection[str], seconds: float) -> dict[str, Outcome]:
-        """The outcomes that have come of those: as soon as there is one, or none after some
-        seconds."""
+        """Returns the received outcomes of those jobs, as soon as there is one; none after
+        ``seconds``."""
         until = time.monotonic() + seconds
         with self._changed:
             while not (
@@ -121,8 +122,11 @@ class Replies:
 
 
 class Waiting:
-    """Callers who wait. ``find`` gives the Entry of a job in the ledger, which is asked in longer
-    and longer intervals while no answer comes."""
+    """Waiting callers.
+
+    ``find`` returns the Entry of a job in the job table. It is called at growing intervals while
+    no answer arrives.
+    """
 
     LONGEST_S = 15.0
 
@@ -131,7 +135,7 @@ class Waiting:
 
     @contextlib.contextmanager
     def expecting(self, job_uuids: Collection[str]) -> Iterator[None]:
-        """Answers that come before anybody waits for them are not lost."""
+        """Keeps answers that arrive before a caller waits for them."""
         self._replies.expect(job_uuids)
         try:
             yield
@@ -145,11 +149,11 @@ class Waiting:
         timeout_s: float,
         look_s: float,
     ) -> Iterator[Outcome]:
-        """The outcomes of jobs that are expected, as they come. Raises NoAnswer after
+        """Yields the outcomes of expected jobs as they arrive. Raises NoAnswer after
         ``timeout_s``.
 
-        ``unsent`` are calls that send what the broker did not take, made again with each look into
-        the ledger; the first one is after ``look_s``.
+        ``unsent`` are calls that send jobs that the broker did not accept. They are repeated with
+        each query of the job table; the first query is after ``look_s``.
         """
         left, until = set(job_uuids), time.monotonic() + timeout_s
         while left:
@@ -173,6 +177,6 @@ class Waiting:
                 unsent.pop()
             entries = [entry for one in job_uuids if (entry := self._find(one)) is not None]
         except (errors.StoreUnavailable, errors.BrokerUnavailable) as away:
-            LOG.debug('Outcomes are waited for: %s', away)
+            LOG.debug('Outcomes cannot be queried; waiting continues: %s', away)
             return {}
         return {entry.uuid: Outcome.of_entry(entry) for entry in entries if entry.state != QUEUED}

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What builds instances on a compute node for the jobs of queues: the contract, and who keeps it.
+"""The drivers that build instances on a compute node for the jobs of queues: interface and lookup.
 
 A driver is a class that an entry point of the namespace ``nova_sched.drivers`` names.
 """
@@ -27,8 +27,7 @@ NAMESPACE = 'nova_sched.drivers'
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Settings:
-    """What the configuration says of the drivers that come along; ``seed`` is what chance starts
-    from."""
+    """The configuration of the included drivers; ``seed`` is the seed of the random failures."""
 
     fake_seconds: float = 0.0
     fake_failures: float = 0.0  # share of the jobs
@@ -40,10 +39,10 @@ class Settings:
 class Driver(abc.ABC):
     """Does jobs on one host. Its methods may be called from several threads at once.
 
-    Each blocks until its work is done, and raises BuildFailed, with a reason for users, when it
-    cannot be done. A job comes again after the agent was ended in the midst of it: each method
-    must be able to find its work done, or half done. An instance whose ``create`` or ``migrate``
-    failed is destroyed afterwards.
+    Each blocks until its work is done, and raises BuildFailed with a reason for users if it fails.
+    A job is delivered again if the agent ended during it. Each method must therefore accept that
+    its work is done or partly done. An instance whose ``create`` or ``migrate`` failed is
+    destroyed afterwards.
     """
 
     def __init__(self, settings: Any, host: str):
@@ -56,28 +55,30 @@ class Driver(abc.ABC):
 
     @abc.abstractmethod
     def destroy(self, job: QueueJob | None, instance_uuid: str) -> None:
-        """Remove all that is here of an instance, however little that is.
+        """Remove everything on this host that belongs to an instance, however little that is.
 
-        ``job`` is the delete, or the one that could not be ended; None for what was found at the
-        start.
+        ``job`` is the delete, or the job that could not be ended; None for an instance found at
+        the start.
         """
 
     @abc.abstractmethod
     def resize(self, job: QueueJob, spec: Any) -> None:
-        """Give the instance, which is here, the size of ``spec``. Having failed, it leaves it as
-        it was."""
+        """Give the instance, which is here, the size of ``spec``. A failure leaves it
+        unchanged."""
 
     @abc.abstractmethod
     def migrate(self, job: QueueJob, spec: Any, source: str | None) -> None:
-        """Bring the instance here from the host ``source``, in the size of ``spec``; it stays
-        there, too."""
+        """Bring the instance here from the host ``source``, in the size of ``spec``.
+
+        The instance stays on the source, too.
+        """
 
     def close(self) -> None:  # noqa: B027, most have nothing to do
-        """End what is going on: the agent ends, and nobody waits any more for what comes of it."""
+        """End running work: the agent ends, and its outcome is no longer used."""
 
 
 def find(name: str) -> type[Driver]:
-    """The class of a driver. Raises BadConfig for one that nobody brings."""
+    """Returns the class of a driver. Raises BadConfig for an unknown name."""
     known = catalog.known(NAMESPACE)
     if name not in known:
         why = f'no driver is named {name}; there are {", ".join(known)}'

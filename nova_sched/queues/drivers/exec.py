@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The driver that has a command of the operator's do the work."""
+"""The driver that runs an operator's command for each job."""
 
 import contextlib
 import json
@@ -25,7 +25,7 @@ from nova_sched import errors
 from nova_sched.objects.job import CREATE, DELETE, MIGRATE, RESIZE, QueueJob
 from nova_sched.queues.drivers import Driver
 
-TAIL = 8192  # bytes of the standard error that are looked at
+TAIL = 8192  # bytes of the standard error that are read
 LONGEST_REASON = 200  # characters
 
 
@@ -33,9 +33,9 @@ class Exec(Driver):
     """Runs ``exec_command`` with the kind of the job and the UUID of the instance as its last
     arguments.
 
-    It finds the job on its standard input: a JSON object with the fields of a QueueJob and the
-    ``host``; ``spec`` is the RequestSpec as it is on the bus. The last line that it writes to its
-    standard error is the reason if it fails. It and all that it has started are ended after
+    The command reads the job from standard input: a JSON object with the fields of a QueueJob and
+    the ``host``; ``spec`` is the RequestSpec in its RPC form. If the command fails, the last line
+    of its standard error is the reason. The command and its child processes are killed after
     ``exec_timeout_s`` seconds.
     """
 
@@ -65,7 +65,7 @@ class Exec(Driver):
                 _kill(process)
 
     def _run(self, kind: str, instance_uuid: str, job: QueueJob | None) -> None:
-        # Files, not pipes: a child that it leaves behind could hold a pipe open for ever.
+        # Files, not pipes: a remaining child process could keep a pipe open forever.
         with tempfile.TemporaryFile() as told, tempfile.TemporaryFile() as said:
             told.write(_words(kind, instance_uuid, job, self.host))
             told.seek(0)
@@ -103,7 +103,7 @@ class Exec(Driver):
 
 
 def _split(command: str | None) -> list[str]:
-    """The words of a command. Raises BadConfig."""
+    """Returns the command as a list of arguments. Raises BadConfig."""
     try:
         words = shlex.split(command or '')
     except ValueError as error:
@@ -114,7 +114,7 @@ def _split(command: str | None) -> list[str]:
 
 
 def _words(kind: str, instance_uuid: str, job: QueueJob | None, host: str) -> bytes:
-    """What the command is told: the fields of the job, and what they may not have."""
+    """Returns the command's input: the fields of the job, and the fields that a job may lack."""
     fields = job.obj_to_primitive()['nova_object.data'] if job is not None else {}
     return json.dumps(
         fields | {'kind': kind, 'instance_uuid': instance_uuid, 'host': host}
@@ -122,14 +122,14 @@ def _words(kind: str, instance_uuid: str, job: QueueJob | None, host: str) -> by
 
 
 def _kill(process: subprocess.Popen) -> None:
-    """End a process and its group; one that was waited for has left its number to others."""
+    """Kill a process and its group; after a wait, its process ID may belong to another process."""
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
 
 
 def _last_line(said: IO) -> str:
-    """The last line of a file that is not empty, '' if there is none."""
+    """Returns the last line of a file that is not empty, '' if there is none."""
     size = said.seek(0, os.SEEK_END)
     said.seek(max(0, size - TAIL))
     lines = said.read().decode(errors='replace').split('\n')

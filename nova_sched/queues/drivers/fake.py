@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The driver that only waits, and fails as often as it is told to: for trials, tests and
+"""The driver that only waits, and fails at a configured rate: for trials, tests and
 simulations."""
 
 import hashlib
@@ -24,9 +24,10 @@ DIGITS = 8  # bytes of a digest, as a number
 
 
 class Fake(Driver):
-    """Each job takes ``fake_seconds``; the share ``fake_failures`` of all but removals fails.
+    """Each job takes ``fake_seconds``; the share ``fake_failures`` of all jobs except removals
+    fails.
 
-    Which ones is the same each time, given the seed: it depends on host, kind and instance alone.
+    With the same seed, the same jobs fail: that depends only on host, kind and instance.
     ``instances`` are those that it has built.
     """
 
@@ -65,7 +66,7 @@ class Fake(Driver):
             self._ended.wait(self.settings.fake_seconds)
 
     def _draw(self, kind: str, instance_uuid: str) -> float:
-        """A number from 0 to 1, without 1."""
+        """Returns a number from 0 to 1, excluding 1."""
         text = f'{self.settings.seed} {self.host} {kind} {instance_uuid}'
         number = int.from_bytes(hashlib.sha256(text.encode()).digest()[:DIGITS])
         return number / 256**DIGITS

@@ -9,4 +9,4 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Which queues a node satisfies now, and how well."""
+"""Computes which queues a node satisfies now, and with which priority."""

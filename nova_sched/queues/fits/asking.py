@@ -9,12 +9,11 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The requests of all queues at once: what a rule reads of one says for which others it answers as
-well.
+"""The requests of all queues; one answer of a filter is reused for all queues with equal facts.
 
-A rule looks at a few facts of a request, and says the same of every request that is equal in
-these. So it is asked about one queue of each kind, and watched: what it has read is what the kinds
-go by.
+A filter reads a few facts of a request, and returns the same for every request with equal facts.
+Therefore it is evaluated for one queue of each kind, and the facts that it reads are recorded. The
+kinds are defined by these facts.
 """
 
 import dataclasses
@@ -29,13 +28,13 @@ from nova_sched.queues.catalogue import Catalogue, Queue
 from nova_sched.queues.special import PCI, RESOURCE, TRAIT, ZONE, Special, with_special
 from nova_sched.state.request import Request
 
-NOBODY = str(uuid.UUID(int=0))  # the instance of a job that is still to come: no host has it
-MOST = 4096  # requests that are kept of one question: those with messages are large
-EVERYTHING = '*'  # read by whoever reads the message itself
-RESOURCES = 'resources'  # which classes; how much of one is `resources:CLASS`
+NOBODY = str(uuid.UUID(int=0))  # the instance of a future job: no host has it
+MOST = 4096  # requests that are cached per question: those with messages are large
+EVERYTHING = '*'  # recorded when the message itself is read
+RESOURCES = 'resources'  # the set of classes; the amount of one is `resources:CLASS`
 
 FACTS = frozenset(field.name for field in dataclasses.fields(Request)) - {'spec', 'instance_uuid'}
-# Of what no queue asks for: hints, a group, hosts by their names.
+# Facts that are equal for all queues: hints, a group, hosts by their names.
 STEADY = frozenset(['hint', 'check_type', 'is_rebuild', 'forced', 'group_uuid'])
 CHANGED_BY = {
     PCI: frozenset(['pieces', 'extra_specs']),
@@ -46,7 +45,7 @@ CHANGED_BY = {
 
 
 def fact(catalogue: Catalogue, flavor: Flavor, special: Special | None, name: str) -> Any:
-    """One field of the Request of a flavor's queue."""
+    """Returns one field of the Request of a flavor's queue."""
     value = getattr(catalogue.bare[str(flavor.name)], name)
     if special is None or name not in CHANGED_BY[special.kind]:
         return value
@@ -62,8 +61,7 @@ def fact(catalogue: Catalogue, flavor: Flavor, special: Special | None, name: st
 
 
 class Asked:
-    """The Request of a queue, as far as somebody reads it; ``read`` are the facts that somebody
-    has."""
+    """The Request of a queue, which records the facts that are read in ``read``."""
 
     def __init__(self, catalogue: Catalogue, flavor: Flavor, special: Special | None):
         self.read = set[str]()
@@ -91,7 +89,7 @@ class Asked:
 
 
 class Amounts(Mapping[str, int]):
-    """Units by resource class; notes of which class somebody has read how much."""
+    """Units by resource class; records the classes whose amounts are read."""
 
     def __init__(self, amounts: Mapping[str, int], read: set[str]):
         self._amounts, self._read = amounts, read
@@ -111,8 +109,11 @@ class Amounts(Mapping[str, int]):
 
 
 class Requests:
-    """Those of all queues of a catalogue, in their order; ``flavor`` and ``special`` are places in
-    its lists, the latter from 1, because 0 is none."""
+    """The requests of all queues of a catalogue, in their order.
+
+    ``flavor`` and ``special`` are positions in its lists; ``special`` starts at 1, because 0 is
+    none.
+    """
 
     def __init__(self, catalogue: Catalogue):
         self.catalogue = catalogue
@@ -131,7 +132,7 @@ class Requests:
         return len(self.flavor)
 
     def kinds(self, facts: frozenset[str]) -> 'Kinds':
-        """The queues by what they are alike in."""
+        """Returns the kinds of queues that are equal in these facts."""
         found = self._kinds.get(facts)
         if found is None:
             found = self._kinds[facts] = Kinds(self, facts)
@@ -147,7 +148,7 @@ class Requests:
         )
 
     def numbers(self, facts: frozenset[str]) -> np.ndarray:
-        """int64 for each queue: different where one of the facts is."""
+        """Returns int64 for each queue, which differ where one of the facts differs."""
         if EVERYTHING in facts:
             return np.arange(len(self), dtype=np.int64)
         bare = [self.catalogue.bare[str(flavor.name)] for flavor in self.catalogue.flavors]
@@ -169,8 +170,8 @@ def _value(request: Request, facts: frozenset[str]) -> Hashable:
 
 
 def _plain(request: Request, name: str) -> Hashable:
-    """A fact as something that can be compared; facts that differ only here cost a question too
-    many."""
+    """Returns a fact as a comparable value; false differences only cost an additional
+    evaluation."""
     if name.startswith(f'{RESOURCES}:'):
         return request.resources.get(name.partition(':')[2], 0)
     value = getattr(request, name)
@@ -191,10 +192,10 @@ def _changes(special: Special, facts: frozenset[str]) -> bool:
 
 
 class Kinds:
-    """Queues that are equal in all of the ``facts`` are of one kind: ``of`` has its number for
-    each queue.
+    """Queues that are equal in all of the ``facts`` are of one kind; ``of`` has its number by
+    queue.
 
-    With one kind only, ``of`` is None. ``first`` has the first queue of each.
+    With one kind only, ``of`` is None. ``first`` has the first queue of each kind.
     """
 
     def __init__(self, requests: Requests, facts: frozenset[str]):
@@ -208,28 +209,32 @@ class Kinds:
         return len(self.first)
 
     def among(self, left: np.ndarray) -> list[int]:
-        """The kinds of these queues (bool for each)."""
+        """Returns the kinds of these queues (bool for each queue)."""
         if self.of is None:
             return [0]
         return np.flatnonzero(np.bincount(self.of[left])).tolist()
 
     def spread(self, answers: np.ndarray) -> np.ndarray:
-        """The answers for each kind as those for each queue; the one of all as it is."""
+        """Expands the answers from kinds to queues; a single answer for all is returned
+        unchanged."""
         return answers[0] if self.of is None else answers[self.of]
 
 
 class Question:
-    """One that is asked about queues again and again; it learns what the answers go by."""
+    """A question that is repeated over queues; it records the facts on which its answers
+    depend."""
 
     def __init__(self, requests: Requests):
         self._requests = requests
-        # What the queues go by, and one request of each kind; together, because threads may share
-        # a question.
+        # The kinds of queues, and one request of each kind; in one tuple, because threads may
+        # share a question.
         self._known: tuple[Kinds, dict[int, Asked]] = requests.kinds(frozenset()), {}
 
     def answers(self, ask: Callable[[Asked], int], left: np.ndarray) -> np.ndarray:
-        """int32 for each queue, or one for all; 0 for a queue that is not among those ``left``
-        (bool)."""
+        """Returns int32 for each queue, or one for all.
+
+        It is 0 for a queue that is not among those ``left`` (bool).
+        """
         while True:
             kinds, known = self._known
             found = np.zeros(len(kinds), np.int32)

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Which queues of the catalogue one node satisfies now, and how much it wants their jobs."""
+"""Computes which queues of the catalogue one node satisfies now, and the priority of
+their jobs."""
 
 import functools
 import itertools
@@ -38,21 +39,21 @@ MOST_SHARED = 4096  # sets of queues
 
 
 def with_devices(rules: Rules) -> Rules:
-    """The rules, with that of PCI devices if they lack it: a node claims its own devices, or fails
-    to."""
+    """Returns the rules with the PCI filter added if it is missing: a node always claims its
+    devices."""
     if any(type(rule) is PciPassthroughFilter for rule in rules.filters):
         return rules
     return Rules(rules.always, (*rules.filters, PciPassthroughFilter()), rules.weighers)
 
 
 class Fit:
-    """The rules over a catalogue, for any number of nodes, each of them the one row of a Cluster
-    of its own.
+    """The filters and weighers over a catalogue, for any number of nodes, each in its own Cluster.
 
-    A queue is satisfied if ``engine.decide.survivors`` keeps the node for the queue's Request; a
-    request that a rule calls invalid is satisfied nowhere. Rules are asked about one queue of each
-    kind, those that go by lasting facts only when one of these changes. ``names`` are those of the
-    queues at the broker. Another Fit is to be made when options change.
+    A queue is satisfied if ``engine.decide.survivors`` keeps the node for the queue's Request. A
+    request that a filter raises InvalidRequest for is satisfied nowhere. Filters are evaluated for
+    one queue of each kind. Those that depend on lasting facts are only evaluated when one of these
+    facts changes. ``names`` are those of the queues at the broker. A change of options requires a
+    new Fit.
     """
 
     def __init__(self, rules: Rules, catalogue: Catalogue, steps: int = 1):
@@ -77,7 +78,7 @@ class Fit:
                 self._passing.append(Passing(rule, Question(self._requests), others))
 
     def judge(self, cluster: Cluster) -> np.ndarray:
-        """bool for each queue of the catalogue: whether the node satisfies it."""
+        """Returns bool for each queue of the catalogue: whether the node satisfies it."""
         hosts = cluster.hosts
         bits = hosts.kept.get(('queues', self._serial), lambda: self._last(hosts))
         left = np.unpackbits(bits, count=len(self.names)).view(bool)
@@ -90,15 +91,15 @@ class Fit:
         return left
 
     def priority(self, cluster: Cluster, left: np.ndarray) -> np.ndarray:
-        """From 0 to ``steps`` - 1, for each of the queues that are ``left`` (bool), or one for all
-        of them.
+        """Returns 0 to ``steps`` - 1 for each of the queues that are ``left`` (bool), or one for
+        all.
 
         Raises BadConfig where the weighers do.
         """
         return self._score.of(cluster.hosts, left)
 
     def priorities(self, cluster: Cluster) -> np.ndarray:
-        """Both: int16 for each queue, NONE for those that the node does not satisfy."""
+        """Returns int16 for each queue: the priority, or NONE if the node does not satisfy it."""
         left = self.judge(cluster)
         found = np.full(len(left), NONE, np.int16)
         if left.any():
@@ -106,8 +107,10 @@ class Fit:
         return found
 
     def _last(self, hosts: Hosts) -> np.ndarray:
-        """What the rules find that go by lasting facts: a bit for each queue; equal nodes share
-        the array."""
+        """Returns a bit per queue: the result of the filters that depend on lasting facts.
+
+        Equal nodes share the array.
+        """
         left = np.ones(len(self.names), dtype=bool)
         for lasting in self._lasting:
             left &= lasting.verdict(hosts)
@@ -118,7 +121,7 @@ class Fit:
 
 
 def verdict(rule: Any, hosts: Hosts, asked: Asked) -> bool:
-    """Whether the rule keeps the node."""
+    """Whether the filter keeps the node."""
     one_by_one = type(rule).judge is not Filter.judge
     try:
         kept = rule.judge(hosts, asked, ROW) if one_by_one else rule.mask(hosts, asked)
@@ -128,19 +131,21 @@ def verdict(rule: Any, hosts: Hosts, asked: Asked) -> bool:
 
 
 class Lasting:
-    """A rule, as far as it goes by lasting facts; ``others`` are the queues (bool) where it does
-    not."""
+    """A filter for the queues where it depends on lasting facts only; ``others`` (bool) are the
+    rest."""
 
     def __init__(self, rule: Filter, requests: Requests, numbers: np.ndarray):
         self._rule = rule
         self.others = numbers == 0
         found, first, self._of = np.unique(numbers, return_index=True, return_inverse=True)
-        self._kinds = [requests.asked(place) if number else None
-                       for number, place in zip(found.tolist(), first.tolist(), strict=True)]  # fmt: skip
+        self._kinds = [
+            requests.asked(place) if number else None
+            for number, place in zip(found.tolist(), first.tolist(), strict=True)
+        ]
 
     @classmethod
     def of(cls, rule: Any, requests: Requests) -> 'Lasting | None':
-        """None for a rule that goes by more than that for every queue."""
+        """Returns None for a filter that depends on other facts for every queue."""
         if type(rule).judge is not Filter.judge or type(rule).depends_on is Filter.depends_on:
             return None
         known: dict[Any, int] = {}
@@ -149,7 +154,7 @@ class Lasting:
             try:
                 value = rule.depends_on(asked)
             except errors.Invalid:
-                return 0  # as will be said each time
+                return 0  # invalid at each evaluation too
             return 0 if value is None else known.setdefault(value, len(known) + 1)
 
         everything = np.ones(len(requests), dtype=bool)
@@ -157,7 +162,7 @@ class Lasting:
         return cls(rule, requests, numbers) if numbers.any() else None
 
     def verdict(self, hosts: Hosts) -> np.ndarray | bool:
-        """For each queue; True where it is not to be said here."""
+        """Returns the result by queue; True for the queues that are evaluated elsewhere."""
         found = [asked is None or verdict(self._rule, hosts, asked) for asked in self._kinds]
         if all(found):
             return True
@@ -165,13 +170,13 @@ class Lasting:
 
 
 class Passing:
-    """A rule that is asked each time, about all queues or about ``those`` (bool)."""
+    """A filter that is evaluated each time, for all queues or for ``those`` (bool)."""
 
     def __init__(self, rule: Any, question: Question, those: np.ndarray | None):
         self._rule, self._question, self._those = rule, question, those
 
     def narrow(self, left: np.ndarray, hosts: Hosts) -> None:
-        """Take out of the queues that are ``left`` (bool) those that the rule refuses."""
+        """Remove the queues that the filter refuses from those that are ``left`` (bool)."""
         asked = left if self._those is None else left & self._those
         if self._those is not None and not asked.any():
             return

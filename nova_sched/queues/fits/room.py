@@ -9,8 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Whether a node has what each queue asks for of every resource class: one comparison for all
-queues."""
+"""Checks if a node has the requested amounts of all resource classes, for all queues at once."""
 
 import numpy as np
 
@@ -19,11 +18,12 @@ from nova_sched.state.hosts import Hosts
 
 
 class Room:
-    """What ResourceCapacity finds for all queues of a catalogue.
+    """The result of ResourceCapacity for all queues of a catalogue.
 
-    A queue takes what its flavor takes and what its special thing takes, and these have no
-    resource class in common; so they are judged apart, and no queue more than once. No queue takes
-    shared CPUs for dedicated ones: those come with NUMA cells, and who wants these has no queue.
+    A queue requests the amounts of its flavor and those of its special thing. The two have no
+    resource class in common, so they are checked separately, and each only once. No queue uses
+    shared CPUs for dedicated ones: that requires NUMA cells, and a flavor with NUMA cells has no
+    queue.
     """
 
     def __init__(self, requests: Requests):
@@ -36,8 +36,7 @@ class Room:
         amounts = [*bare, {}, *more]
         self._classes = sorted({name for one in amounts for name in one})
         places = {name: place for place, name in enumerate(self._classes)}
-        # Whoever takes nothing takes 0 of a class behind the others, so that everybody takes
-        # something.
+        # An empty request takes 0 of an additional last class, so that no request is empty.
         pairs = [
             sorted((places[name], units) for name, units in one.items()) or [(len(places), 0)]
             for one in amounts
@@ -48,7 +47,7 @@ class Room:
         self._flavor, self._special = requests.flavor, requests.special + len(bare)
 
     def fits(self, hosts: Hosts) -> np.ndarray:
-        """bool for each queue, for the one node of these hosts."""
+        """Returns bool for each queue, for the one node of these hosts."""
         free, largest, least, step, below = self._figures(hosts)
         of, units = self._of, self._units
         fits = (
@@ -63,8 +62,10 @@ class Room:
         return parts[self._flavor] & parts[self._special]
 
     def _figures(self, hosts: Hosts) -> tuple[np.ndarray, ...]:
-        """For each class, and for the one behind them: what the node has of it, and whether that
-        is with its devices alone."""
+        """Returns the node's figures for each class and for the additional last one.
+
+        The last array says whether only the node's devices have the class.
+        """
         count = len(self._classes) + 1
         free, largest, least, below = (np.zeros(count, np.int64) for _ in range(4))
         step = np.ones(count, np.int64)

@@ -9,12 +9,11 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""How much a node wants jobs, in steps: its weight between that of the empty node and that of the
-full one.
+"""The priority of a node for jobs, in steps: its weight between an empty and a full node's.
 
-The weighers are those of the scheduler with their multipliers. They compare hosts with each other,
-and here a node is by itself: so it is compared with what it would be without any instance, and
-without any room.
+The weighers and multipliers are those of the scheduler. Weighers compare hosts with each other,
+and a worker has only its own node. Therefore the node is compared with itself without instances
+and without free capacity.
 """
 
 import copy
@@ -37,15 +36,16 @@ OF_RESOURCE = tuple(declared(Resource))
 
 
 class Score:
-    """From 0 to ``steps`` - 1; the highest where no weigher has an opinion."""
+    """Returns 0 to ``steps`` - 1; the highest step if no weigher distinguishes the three
+    states."""
 
     def __init__(self, weighers: Sequence[Weigher], requests: Requests, steps: int):
         self._weighers, self._steps = weighers, steps
         self._question = Question(requests)
 
     def of(self, hosts: Hosts, left: np.ndarray) -> np.ndarray:
-        """For the one node of these hosts: of each queue that is ``left`` (bool), or of all
-        alike."""
+        """Returns the step for the one node of these hosts, by queue that is ``left`` (bool), or
+        one for all."""
         if self._steps == 1:
             return np.zeros((), np.int32)
         ends = Ends(hosts)
@@ -64,11 +64,11 @@ class Score:
 
 
 class Ends(Hosts):
-    """A node three times: without instances, as it is, and full.
+    """A node in three states: without instances, as it is, and full.
 
-    The full one has no resources left, and as many instances and builds as the options of
-    NumInstancesFilter and IoOpsFilter allow. Failed builds are a matter of the node as it is. What
-    nobody knows of the two others, such as metrics, is the same for all three.
+    The full one has no free resources, and as many instances and builds as the options of
+    NumInstancesFilter and IoOpsFilter allow. Failed builds count only for the node as it is.
+    Unknown facts of the other two, such as metrics, are the same for all three.
     """
 
     def __init__(self, hosts: Hosts):
@@ -109,7 +109,7 @@ def _thrice(column: np.ndarray) -> np.ndarray:
 
 
 class Classes(Mapping):
-    """The resource classes of the three, each made when somebody asks for it."""
+    """The resource classes of the three states, each built at its first use."""
 
     def __init__(self, hosts: Hosts):
         self._hosts = hosts

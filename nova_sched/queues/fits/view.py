@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A compute node before the queues: its own small cluster, judged anew by each report."""
+"""A compute node as the queues see it: a cluster of one node, updated from each report."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -26,12 +26,12 @@ from nova_sched.state.request import Request
 
 
 class View:
-    """What one node can do of a catalogue; another catalogue, aggregate or service record needs
-    another View.
+    """The queues of a catalogue that one node can serve.
 
-    ``fit`` may be shared by the views of any number of nodes. ``aggregates`` may be of other nodes
-    as well: where one names a zone, hosts that are in none are not in it. ``clock`` gives seconds
-    since the epoch.
+    A change of the catalogue, of an aggregate or of a service record requires a new View. ``fit``
+    may be shared by the views of any number of nodes. ``aggregates`` may include those of other
+    nodes: if one names a zone, hosts without an aggregate are not in that zone. ``clock`` gives
+    seconds since the epoch.
     """
 
     def __init__(
@@ -48,20 +48,20 @@ class View:
 
     @property
     def names(self) -> Sequence[str]:
-        """The queues at the broker: the same object for all views of one Fit."""
+        """Returns the queues at the broker: the same object for all views of one Fit."""
         return self._fit.names
 
     def judge(self, report: Report) -> np.ndarray:
-        """int16 for each name: the priority with which the node wants that queue's jobs, NONE if
-        not at all.
+        """Returns int16 for each name: the node's priority for that queue's jobs, NONE for no
+        jobs.
 
-        The report tells all that the node holds, hidden instances too.
+        The report includes all instances of the node, hidden ones too.
         """
         self._see(report)
         return self._fit.priorities(self._cluster)
 
     def takes(self, report: Report, request: Request) -> bool:
-        """Whether the rules keep the node for this very request. Raises InvalidRequest."""
+        """Whether the filters keep the node for this request. Raises InvalidRequest."""
         self._see(report)
         return bool(survivors(self._fit.rules, self._cluster.hosts, request).left)
 

@@ -9,5 +9,5 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The manager of queues: keeps their list, settles jobs, asks the scheduler about those that
-nobody took."""
+"""The queue manager: maintains the list of queues, settles jobs, and sends jobs that no worker
+took to the scheduler."""

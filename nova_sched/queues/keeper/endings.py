@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What the end of a job leads to: the ledger settles it, quota is given back, and whoever waits is
-told."""
+"""The consequences of a job's end: the job table is updated, quota is released, the caller is
+answered."""
 
 import contextlib
 import logging
@@ -31,9 +31,9 @@ LOG = logging.getLogger(__name__)
 
 
 class Endings:
-    """Settles jobs, each once, however often its end is told.
+    """Settles jobs, each once, even if its end is reported several times.
 
-    ``read(spec, instance_uuid)`` makes the Request of a RequestSpec. Every method raises
+    ``read(spec, instance_uuid)`` returns the Request of a RequestSpec. Every method raises
     StoreUnavailable, BrokerUnavailable or NoAnswer, and may be called again then.
     """
 
@@ -49,7 +49,7 @@ class Endings:
         self._read, self._clock = read, clock
 
     def take(self, delivery: Delivery) -> None:
-        """A worker tells what became of a job. Raises Invalid."""
+        """Process a worker's result of a job. Raises Invalid."""
         result = wire.read_result(delivery.body)
         if result.outcome == DONE:
             self.done(result)
@@ -57,8 +57,8 @@ class Endings:
             self.failed(result)
 
     def is_there(self, job: QueueJob) -> bool:
-        """Whether the instance of a create or a move runs where it was to go; then the job is
-        done."""
+        """Whether the instance of a create or move runs on its target. Settles the job as done if
+        so."""
         for claim in self._claims.show(job.instance_uuid):
             if claim.state == CONFIRMED and claim.host != job.source and not claim.move:
                 self._done_at(job, claim)
@@ -66,8 +66,8 @@ class Endings:
         return False
 
     def is_resized(self, job: QueueJob) -> bool:
-        """Whether an instance, which nobody resizes by now, has the size that it was to get; then
-        the job is done."""
+        """Whether an instance has the size of a finished resize job. Settles the job as done if
+        so."""
         wanted = jobs.amounts(self._read(job.spec, job.instance_uuid))
         for claim in self._claims.show(job.instance_uuid):
             if (
@@ -84,20 +84,22 @@ class Endings:
         self.done(QueueResult(job=job, outcome=DONE, tries=0, why=None, **where))
 
     def give_up(self, job: QueueJob, why: str) -> None:
-        """The job has failed, and nobody tries any more."""
+        """Settle the job as failed; it is not tried again."""
         where = {'host': None, 'nodename': None, 'claim': None}
         self.failed(QueueResult(job=job, outcome=FAILED, tries=len(job.tried), why=why, **where))
 
     # Done.
 
     def done(self, result: QueueResult) -> None:
-        """It was done on ``result.host``."""
+        """Settle a job that was done on ``result.host``."""
         job, quota = result.job, self._quota_when_done(result.job)
         entry, is_told_again = self._settle(
             job, DONE, host=result.host, tries=result.tries, **quota
         )
         if entry is None:
-            LOG.warning('Nobody knows job %s, which host %s has done', job.uuid, result.host)
+            LOG.warning(
+                'Job %s, which host %s has done, is not in the job table', job.uuid, result.host
+            )
         elif job.kind == CREATE and entry.state != DONE:
             self._unwanted(entry, job, result.host)
             self._sender.deny(job, jobs.DELETED)
@@ -116,20 +118,23 @@ class Endings:
         return {}
 
     def _settle(self, job: QueueJob, state: str, **facts: Any) -> tuple[Entry | None, bool]:
-        """The entry as it is now, None if there is none; and whether it was settled before."""
+        """Returns the current entry, None if there is none, and whether it was settled before."""
         settled = self._ledger.settle(job.uuid, state, self._clock(), **facts)
         return (self._ledger.find(job.uuid), True) if settled is None else (settled, False)
 
     def _unwanted(self, entry: Entry, job: QueueJob, host: str) -> None:
-        """A server that nobody wants any more is deleted where it was built."""
+        """Delete a server that is not wanted any more on the host that built it."""
         if entry.state == CANCELLED:
             self.delete(job, host)
         elif not jobs.is_wanted_again(self._ledger.of_instance(job.instance_uuid), since=entry):
             self.delete(job, host, source=host)
 
     def _built_again(self, entry: Entry, job: QueueJob, host: str) -> None:
-        """A worker ended before it could acknowledge, so another one got the job, too: if the
-        server was deleted in between, nothing kept that one from building it."""
+        """Delete a server that a redelivered job has built again after its delete.
+
+        A worker ended before it acknowledged the job, and another one got it too. If the server
+        was deleted in between, the second worker could still build it.
+        """
         entries = self._ledger.of_instance(job.instance_uuid)
         if jobs.is_deleted(entries, since=entry) and not jobs.is_wanted_again(
             entries, since=entry
@@ -137,7 +142,7 @@ class Endings:
             self.delete(job, host, source=host, again=True)
 
     def _moved(self, entry: Entry, job: QueueJob, host: str) -> None:
-        """What is left at the source goes; and what came here too, if the instance was deleted
+        """Delete the remains at the source; also on the new host, if the instance was deleted
         meanwhile."""
         if job.source and job.source != host:
             self.delete(job, job.source, source=job.source)
@@ -147,8 +152,11 @@ class Endings:
     def delete(
         self, job: QueueJob, host: str, source: str | None = None, again: bool = False
     ) -> None:
-        """Send the delete that an ended job leads to: once, or ``again``, if it may have to be
-        done several times. With a ``source`` the instance's quota stays."""
+        """Send the delete that follows an ended job, once.
+
+        With ``again``, it is sent even if it was done before. With a ``source`` the instance's
+        quota stays.
+        """
         caller = jobs.Caller(
             project_id=job.project_id, user_id=job.user_id, request_id=job.request_id
         )
@@ -161,11 +169,11 @@ class Endings:
     # Failed.
 
     def failed(self, result: QueueResult) -> None:
-        """It could not be done; what was claimed for it ends."""
+        """Settle a job that failed, and end its claim."""
         job, entry = result.job, self._ledger.find(result.job.uuid)
         if entry is not None and entry.state == QUEUED:
             host, quota = self._undone(result)
-            why = result.why or 'nobody says why'
+            why = result.why or 'no reason was given'
             entry, _ = self._settle(job, FAILED, host=host, tries=result.tries, why=why, **quota)
         if entry is not None and entry.state == CANCELLED:
             self.cancelled(job)
@@ -173,15 +181,15 @@ class Endings:
             self._sender.answer(result)
 
     def _undone(self, result: QueueResult) -> tuple[str | None, dict[str, Any]]:
-        """End what was claimed; where the job has failed, if that is anywhere, and the quota from
-        now on."""
+        """End the job's claim. Returns the host of the failure, if any, and the instance's new
+        quota."""
         if result.job.kind == CREATE:
             self._unclaim(result.job)
             return None, {'release': True}
         return result.host, self._old_size(result.job) if result.job.kind in jobs.MOVES else {}
 
     def cancelled(self, job: QueueJob) -> None:
-        """Nobody will take a create any more that is not wanted: its quota is given back."""
+        """End a cancelled create that no worker will take any more, and release its quota."""
         built = [
             one.host for one in self._claims.show(job.instance_uuid) if one.state == CONFIRMED
         ]
@@ -193,13 +201,13 @@ class Endings:
         self._sender.deny(job, jobs.DELETED)
 
     def _unclaim(self, job: QueueJob) -> None:
-        """End the claims of a create. A worker that builds it all the same finds that out when it
-        is done."""
+        """End the claims of a create. A worker that still builds it detects that when it
+        confirms."""
         with contextlib.suppress(errors.ClaimNotFound):
             self._claims.abort_claim(job.instance_uuid)
 
     def _old_size(self, job: QueueJob) -> dict[str, Any]:
-        """Take a move back; the amounts that the instance has then, as far as anybody knows."""
+        """Revert a move. Returns the instance's amounts after that, if they are known."""
         with contextlib.suppress(errors.ClaimNotFound):
             self._claims.revert_claim(job.instance_uuid)
         spec = jobs.last_size(self._ledger.of_instance(job.instance_uuid))

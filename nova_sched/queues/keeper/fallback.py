@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Has the scheduler decide what no worker has taken, and what queues cannot do."""
+"""Passes jobs to the scheduler that no worker has taken, or that queues cannot handle."""
 
 import copy
 import dataclasses
@@ -35,7 +35,7 @@ LOG = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Settings:
-    """``max_attempts`` hosts at most are tried for one job; ``fallback_after_s`` is for its
+    """``max_attempts`` is the most hosts tried for one job; ``fallback_after_s`` is quoted in
     reasons."""
 
     max_attempts: int = 3
@@ -43,8 +43,8 @@ class Settings:
 
 
 class Fallback:
-    """Takes the jobs of the fallback queue: each ends here, or goes to a host that the scheduler
-    chooses."""
+    """Takes the jobs of the fallback queue. Each ends here, or goes to a host from the
+    scheduler."""
 
     def __init__(
         self,
@@ -59,20 +59,20 @@ class Fallback:
         self._sender, self._endings, self._settings = sender, endings, settings
 
     def take(self, delivery: Delivery) -> None:
-        """Raises Invalid for what is no job, and what else Endings raises."""
+        """Raises Invalid for a message that is not a job, and the errors of Endings."""
         job = wire.read_job(delivery.body)
-        _context(job).update_store()  # what is logged is about that request
+        _context(job).update_store()  # log lines have the ID of that request
         entry = self._ledger.find(job.uuid)
         if entry is None:
-            LOG.warning('Nobody knows job %s, which no worker has taken', job.uuid)
+            LOG.warning('Job %s, which no worker has taken, is not in the job table', job.uuid)
         elif entry.state == CANCELLED:
             self._endings.cancelled(job)
         elif entry.state == QUEUED and not self._waits_on(job, delivery):
             self._decide(job, self._why(job, delivery))
 
     def _waits_on(self, job: QueueJob, delivery: Delivery) -> bool:
-        """A node that was chosen and is only busy keeps the job, as long as the claim there
-        stands."""
+        """Whether a chosen node that is only busy keeps the job: as long as its claim exists
+        there."""
         if delivery.reason != EXPIRED or job.kind == DELETE:
             return False
         if job.claimed:
@@ -85,11 +85,14 @@ class Fallback:
         )
 
     def _why(self, job: QueueJob, delivery: Delivery) -> str:
-        """Why the job is here: how the reason of a refusal begins."""
+        """Returns the first part of a refusal's reason: why the job is here."""
         if job.tried:
             return f'it failed on {", ".join(job.tried)}; '
         if delivery.reason == EXPIRED:
-            return f'no node has taken it from its queue within {self._settings().fallback_after_s} s; '
+            return (
+                'no node has taken it from its queue within '
+                f'{self._settings().fallback_after_s} s; '
+            )
         if delivery.reason == DROPPED:
             return 'its flavor is not offered any more; '
         return f'{delivery.tries} nodes have given it back; ' if delivery.tries else ''
@@ -123,7 +126,7 @@ class Fallback:
                 return
 
     def _places(self, job: QueueJob, without: Collection[str], spec: Any = None) -> list[Place]:
-        """Where the scheduler wants it: the claimed host, and alternates."""
+        """Returns the scheduler's hosts: the claimed one, and alternates."""
         self._check_attempts(job)
         spec = copy.deepcopy(job.spec) if spec is None else spec
         known = spec.ignore_hosts if 'ignore_hosts' in spec else None
@@ -140,15 +143,15 @@ class Fallback:
 
     @staticmethod
     def _note(job: Any, hosts: Collection[str]) -> None:
-        """It was tried on these hosts."""
+        """Record that the job was tried on these hosts."""
         job.tried = [*job.tried, *(host for host in hosts if host not in job.tried)]
 
     # Moves.
 
     def _move(self, job: Any) -> None:
-        """Another size, in place if it may be there, or another host. Raises as _create does.
+        """Resize in place if possible, or move to another host. Raises as _create does.
 
-        Of an earlier try nothing stays claimed.
+        The claims of earlier attempts are ended.
         """
         open_moves = [claim.host for claim in self._claims.show(job.instance_uuid) if claim.move]
         self._take_back(job)
@@ -162,8 +165,8 @@ class Fallback:
         self._away(job)
 
     def _resized_in_place(self, job: Any) -> bool:
-        """Have the host where it is resize it, if that passes the filters with the new size and
-        may be."""
+        """Send the resize to the instance's host, if it is allowed and passes the filters in the
+        new size."""
         ignored = job.spec.ignore_hosts if 'ignore_hosts' in job.spec else None
         if job.source.lower() in {host.lower() for host in ignored or ()}:
             return False
@@ -176,8 +179,8 @@ class Fallback:
             LOG.info('Job %s: not in place: %s', job.uuid, refusal.reason)
             return False
         job.tried = [*job.tried, job.source]
-        # It is not called claimed: a node without room shall only say so, and not end the
-        # instance's claim.
+        # The job is not marked as claimed: a node without capacity must only refuse it, and
+        # must not end the instance's claim.
         if self._sender.to_node(job, job.source):
             return True
         self._take_back(job)
@@ -204,7 +207,7 @@ class Fallback:
         try:
             self._claims.revert_claim(job.instance_uuid)
         except errors.ClaimNotFound:
-            LOG.debug('Job %s: there is no move to take back', job.uuid)
+            LOG.debug('Job %s: there is no move to revert', job.uuid)
 
     def _changes_size(self, job: QueueJob) -> bool:
         entry = self._ledger.find(job.uuid)
@@ -212,7 +215,7 @@ class Fallback:
 
 
 def _context(job: QueueJob) -> RequestContext:
-    """Who asked: the decision is explained under the request's own ID."""
+    """Returns the context of the caller: the decision is explained under the request's own ID."""
     return RequestContext(
         request_id=job.request_id, project_id=job.project_id, user_id=job.user_id, overwrite=False
     )

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Reads one queue, message by message, each acknowledged when all that it leads to is in the
+"""Reads one queue message by message; acknowledges each after all its effects are in the
 database."""
 
 import contextlib
@@ -24,15 +24,15 @@ from nova_sched.queues.sending import AWAY
 
 LOG = logging.getLogger(__name__)
 
-WINDOW = 64  # messages that wait here for the one that is worked on
-FIRST_S, LONGEST_S = 0.2, 30.0  # between tries while something is away
+WINDOW = 64  # messages that wait here behind the current one
+FIRST_S, LONGEST_S = 0.2, 30.0  # between attempts while a service is unavailable
 
 
 class Reader:
-    """One consumer with a thread of its own that calls ``take`` for each delivery, in order.
+    """One consumer with a thread that calls ``take`` for each delivery, in order.
 
-    While the database, a scheduler or the broker is away, the delivery is kept and tried again.
-    What nobody understands is logged, counted and acknowledged.
+    While the database, a scheduler or the broker is unavailable, the delivery is kept and tried
+    again. An invalid message is logged, counted and acknowledged.
     """
 
     def __init__(self, broker: Broker, name: str, take: Callable[[Delivery], None]):
@@ -50,8 +50,8 @@ class Reader:
         self._thread.start()
 
     def stop(self) -> None:
-        """Finish the one that is worked on, unless something that it needs is away; give the
-        others back."""
+        """Finish the current message, unless a required service is unavailable; return
+        the rest."""
         self._leaving.set()
         self._waiting.put(None)
         if self._thread.is_alive():
@@ -63,11 +63,11 @@ class Reader:
             if self.take(delivery):
                 with contextlib.suppress(
                     errors.BrokerUnavailable
-                ):  # it comes again, and is found done
+                ):  # it is redelivered, and found done
                     self._consumer.ack(delivery)
 
     def take(self, delivery: Delivery) -> bool:
-        """Do what a delivery asks for; returns whether it may be acknowledged."""
+        """Process a delivery; returns whether it may be acknowledged."""
         pause_s = FIRST_S
         while not self._leaving.is_set():
             try:
@@ -84,7 +84,7 @@ class Reader:
                 )
             except Exception:
                 self.spoilt += 1
-                LOG.exception('A message of queue %s is dropped: nobody expected this', self._name)
+                LOG.exception('A message of queue %s is dropped: unexpected error', self._name)
             else:
                 self.taken += 1
             return True

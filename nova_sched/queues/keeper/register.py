@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Keeps the list of queues: from the flavors in the database to what the broker has, and who is
-told."""
+"""Maintains the list of queues: from the flavors in the database to the broker and the other
+processes."""
 
 import logging
 import threading
@@ -30,12 +30,12 @@ LOG = logging.getLogger(__name__)
 
 
 class Register:
-    """The catalogue of now, of a version that never goes back. May be used from any thread.
+    """The current catalogue, whose version never decreases. May be used from any thread.
 
-    ``specials`` are the texts of the option. ``look()`` gives the Changes of a store of claims
-    since it was last called, of which aggregates and services count. ``announce(version)`` tells
-    all that the catalogue has changed, or what it says of hosts; it may raise NoAnswer. ``news``
-    is set when there may be a change.
+    ``specials`` are the texts of the option. ``look()`` returns the Changes of a claim store since
+    its last call; only aggregates and services are used. ``announce(version)`` sends a change
+    event for the catalogue, or for its facts about hosts; it may raise NoAnswer. ``news`` is set
+    when there may be a change.
     """
 
     def __init__(
@@ -58,18 +58,17 @@ class Register:
 
     @property
     def catalogue(self) -> Catalogue:
-        """Raises as ``refresh`` does, if there is none yet."""
+        """Returns the catalogue. Raises as ``refresh`` does, if there is none yet."""
         if self._catalogue is None:
             self.refresh()
         assert self._catalogue is not None
         return self._catalogue
 
     def refresh(self) -> None:
-        """Take over what others have changed in the database, and what this process could not tell
-        before.
+        """Apply changes from the database, and send the pending change events.
 
         Raises StoreUnavailable, BrokerUnavailable; InvalidRequest or BadConfig for flavors that
-        make no sense any more: then all stays as it was.
+        are no longer valid; nothing is changed then.
         """
         with self._turn:
             self._refresh_hosts()
@@ -90,7 +89,7 @@ class Register:
             self._disabled = disabled
 
     def _follow(self, new: Catalogue) -> None:
-        """Declare what is new, before anybody sends there, and note what has gone."""
+        """Declare new queues before messages are sent to them, and record the removed ones."""
         before = (
             set() if self._catalogue is None else {queue.name for queue in self._catalogue.queues}
         )
@@ -101,7 +100,8 @@ class Register:
         LOG.info('The catalogue is at version %d, with %d queues', new.version, len(after))
 
     def _end(self) -> None:
-        """End the queues that nobody offers any more: their jobs fall back."""
+        """Delete queues that are no longer in the catalogue: their jobs go to the
+        fallback queue."""
         for name in sorted(self._ending):
             moved = self._broker.drop(of_flavor(name))
             self._ending.discard(name)
@@ -112,21 +112,24 @@ class Register:
         try:
             self._announce(self._catalogue.version)
         except errors.NoAnswer as error:
-            LOG.warning('A change of the catalogue is told later: %s', error)
+            LOG.warning('A change of the catalogue is announced later: %s', error)
         else:
             self._untold = False
 
-    # What others ask.
+    # Called by other components.
 
     def hear(self, version: int) -> None:
-        """A manager has told of that version: whoever keeps this up to date shall look."""
+        """Handle a manager's change event for that version: read the flavors if this one
+        is older."""
         if self._catalogue is None or version > self._catalogue.version:
             self.news.set()
 
     def plain(self, host: str | None = None) -> dict[str, Any]:
-        """The catalogue as plain values; and ``disabled``: whether the host takes no jobs, and
-        ``aggregates``: those of the host and those that name a zone, of their hosts that one at
-        most."""
+        """Returns the catalogue as plain values, with ``disabled`` and ``aggregates`` of the host.
+
+        ``disabled`` is whether the host takes no jobs. ``aggregates`` are those of the host, and
+        those that name a zone; they list no host but this one.
+        """
         found = [one for one in self._aggregates if host in one.hosts or one.availability_zone]
         aggregates = [_plain(one, host) for one in found]
         return {
@@ -136,10 +139,9 @@ class Register:
         }
 
     def create(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """Add a flavor; ``flavorid`` is its name if none is given. Returns it, or one that was
-        there.
+        """Add a flavor; ``flavorid`` defaults to its name. Returns it, or an equal existing one.
 
-        Raises FlavorExists, and InvalidRequest for one that makes no sense.
+        Raises FlavorExists, and InvalidRequest for an invalid flavor.
         """
         made = checked(row, time.time())
         Catalogue.of(0, [made], self._specials)
@@ -150,22 +152,22 @@ class Register:
         return next((one for one in self.flavors()[1] if one['name'] == made['name']), made)
 
     def delete(self, name: str) -> None:
-        """Take a flavor away. Raises FlavorNotFound."""
+        """Remove a flavor. Raises FlavorNotFound."""
         self._flavors.delete(name)
         self.refresh()
 
     def flavors(self) -> tuple[int, list[dict[str, Any]]]:
-        """The version of the list of flavors, and all of them, by name."""
+        """Returns the version of the list of flavors, and all of them, by name."""
         version, found = self._flavors.list()
         return version, list(found)
 
     def facts(self, marker: str | None = None, limit: int | None = None) -> list[dict[str, Any]]:
-        """Each queue by its ``name`` and that on the broker (``queue``), what waits there
-        (``ready``), and how many ``consumers`` it has; both None for one that the broker does not
-        have. Those of fallback and results come first.
+        """Returns each queue with its ``name``, ``queue``, ``ready`` and ``consumers``.
 
-        Those after the ``marker``, a name on the broker, and so many at most. Raises NotFound for
-        the marker.
+        ``queue`` is its name on the broker, and ``ready`` the number of waiting messages.
+        ``ready`` and ``consumers`` are None if the broker does not have the queue. The fallback
+        and results queues are first. ``marker`` is the name on the broker after which the list
+        starts, ``limit`` its maximum length. Raises NotFound for the marker.
         """
         flavors = [(of_flavor(queue.name), str(queue)) for queue in self.catalogue.queues]
         named = dict([(FALLBACK, FALLBACK), (RESULTS, RESULTS), *flavors])

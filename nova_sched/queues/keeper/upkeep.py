@@ -9,8 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Looks after what nobody else does: jobs whose messages were lost, quota of jobs that ended, old
-entries."""
+"""Periodic cleanup: jobs whose messages were lost, quota of ended jobs, old entries."""
 
 import dataclasses
 import logging
@@ -28,15 +27,14 @@ from nova_sched.queues.sending import Sender
 
 LOG = logging.getLogger(__name__)
 
-BATCH = 200  # jobs that are looked at in one turn
+BATCH = 200  # jobs that are checked in one run
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Settings:
-    """``lost_after_s``: a message that nobody has told of for so long may be lost, if nothing
-    waits anywhere.
+    """``lost_after_s``: a job without a result for so long may be lost, if no messages wait.
 
-    ``longest_s`` is the longest that a job may take. ``retention_s``: for which an ended job is
+    ``longest_s`` is the longest that a job may take. ``retention_s`` is how long an ended job is
     kept.
     """
 
@@ -46,7 +44,8 @@ class Settings:
 
 
 class Upkeep:
-    """One look at all, now and then, by each manager: what two do at once is done once."""
+    """A periodic check of all jobs, by each manager; concurrent checks have the same effect as
+    one."""
 
     def __init__(
         self,
@@ -61,12 +60,12 @@ class Upkeep:
         self.lost = 0
         self._ledger, self._claims, self._broker = ledger, claims, broker
         self._sender, self._endings, self._settings, self._clock = sender, endings, settings, clock
-        self._settled: set[str] = set()  # of those that were cancelled
+        self._settled: set[str] = set()  # UUIDs of settled jobs that were cancelled
         self._after: str | None = None  # all of them up to this one are settled
 
     def look(self) -> None:
-        """Raises StoreUnavailable, BrokerUnavailable or NoAnswer; then the rest is for the next
-        time."""
+        """Run one check. Raises StoreUnavailable, BrokerUnavailable or NoAnswer; the next run
+        continues."""
         now_s, settings = self._clock(), self._settings()
         if not any(self._waits(queue) for queue in (FALLBACK, RESULTS)):
             before_s = now_s - settings.lost_after_s
@@ -81,15 +80,15 @@ class Upkeep:
         return facts is not None and facts.ready > 0
 
     def _unless_unread(self, entry: Entry, see_to: Callable[..., None], *facts: Any) -> None:
-        """See to a job; one that cannot be read, as another release may have written it, keeps no
-        other from being seen to."""
+        """Process a job; an entry that is unreadable, such as another release's, does not stop the
+        rest."""
         try:
             see_to(entry, *facts)
         except errors.Invalid as error:
             LOG.error('Job %s cannot be read, and stays as it is: %s', entry.uuid, error)
 
     def _one(self, entry: Entry, is_old: bool) -> None:
-        """A job of which nobody has heard."""
+        """Check a job without a result."""
         job = jobs.of_entry(entry)
         if entry.kind == DELETE:
             if entry.host and not self._waits(of_host(entry.host)):
@@ -103,7 +102,7 @@ class Upkeep:
                 self._sender.to_fallback(job)
         elif is_old and not self._endings.is_resized(job):
             self._again(entry)
-            self._endings.give_up(job, 'nobody knows what became of it')
+            self._endings.give_up(job, 'its outcome is unknown')
 
     def _again(self, entry: Entry) -> None:
         self.lost += 1
@@ -112,10 +111,10 @@ class Upkeep:
         )
 
     def _cancelled(self, before_s: float, long_ago_s: float) -> None:
-        """Creates that were cancelled, and whose messages never came anywhere."""
+        """Settle cancelled creates whose messages were never delivered."""
         try:
             found = self._ledger.list(state=CANCELLED, marker=self._after, limit=BATCH)
-        except errors.JobNotFound:  # forgotten meanwhile
+        except errors.JobNotFound:  # removed in the meantime
             self._after = None
             return
         for entry in found:

@@ -9,4 +9,4 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The parts of a worker on one node: courses of jobs, jobs in hand, queues that are followed."""
+"""The parts of a worker on one node: the steps of jobs, current jobs, subscribed queues."""

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What a worker asks of others in the course of a job: the shared claims, and the driver."""
+"""The calls of a worker during a job: to the shared claims, and to the driver."""
 
 import logging
 import math
@@ -24,7 +24,7 @@ from nova_sched.queues.node.steps import CLAIMS, DRIVER, Call, Pause, Step
 
 LOG = logging.getLogger(__name__)
 
-RETRY_S = 2.0  # seconds before claims that did not answer are asked again
+RETRY_S = 2.0  # seconds before a call to the claims without an answer is repeated
 NO_ANSWER = (errors.NoAnswer, errors.StoreUnavailable, errors.StoreFull)
 
 
@@ -40,10 +40,9 @@ class Asking:
         patience_s: float = math.inf,
         passing: tuple[type[errors.SchedError], ...] = NO_ANSWER,
     ) -> Generator[Step, Any, Any]:
-        """What the claims answer, asked until they do.
+        """Returns the answer of the claims; repeats the call until they answer.
 
-        Raises what they refuse with, unless that is ``passing``; NoAnswer after ``patience_s``
-        seconds.
+        Raises their refusal, unless that is ``passing``; NoAnswer after ``patience_s`` seconds.
         """
         waited_s = 0.0
         while True:
@@ -60,12 +59,14 @@ class Asking:
             waited_s += RETRY_S
 
     def confirm(self, task: Task) -> Generator[Step, Any, list[Any]]:
-        """Have the instance confirmed here, which decides who has built it. Raises
-        ClaimNotFound."""
+        """Confirm the instance's claim here, which decides which worker has built it.
+
+        Raises ClaimNotFound.
+        """
         return (yield from self.claims(lambda: self._claims.confirm_claim(task.uuid, self._host)))
 
     def abort(self, task: Task) -> Generator[Step, Any, None]:
-        """End its claim here, if there is one."""
+        """End its claim on this host, if there is one."""
         try:
             yield from self.claims(lambda: self._claims.abort_claim(task.uuid, self._host))
         except errors.ClaimNotFound:
@@ -79,18 +80,18 @@ class Asking:
             LOG.debug('Instance %s has no claim of two sizes', task.uuid)
 
     def driver(self, call: Callable[[], None]) -> Generator[Step, Any, None]:
-        """Have the driver do something. Raises BuildFailed, whatever that raises."""
+        """Run a call of the driver. Raises BuildFailed for each error of the driver."""
         try:
             yield Call(DRIVER, call)
         except errors.BuildFailed:
             raise
         except Exception as error:
-            LOG.exception('The driver has failed in an unexpected way')
+            LOG.exception('The driver has failed with an unexpected error')
             raise errors.BuildFailed(self._host, f'{type(error).__name__}: {error}') from error
 
     def clean(self, task: Task) -> Generator[Step, Any, None]:
-        """Have the driver remove what it has built, or has not."""
+        """Have the driver remove a complete or partial build."""
         try:
             yield from self.driver(lambda: self._driver.destroy(task.job, task.uuid))
         except errors.BuildFailed as error:
-            LOG.error('What is left of instance %s cannot be removed: %s', task.uuid, error)
+            LOG.error('The remains of instance %s cannot be removed: %s', task.uuid, error)

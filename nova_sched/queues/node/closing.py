@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Brings the messages of jobs to their end: another message, the end of their queue, or nothing
-more."""
+"""Completes the messages of jobs: sends another message, puts them back, or only acknowledges
+them."""
 
 import logging
 from collections.abc import Callable
@@ -29,12 +29,12 @@ from nova_sched.queues.node.work import Drop, Ending, PutBack, Send
 
 LOG = logging.getLogger(__name__)
 
-RETRY_S = 2.0  # seconds before a broker that did not answer is asked again
+RETRY_S = 2.0  # seconds before a call to a broker without an answer is repeated
 
 
 class Closing:
-    """For the worker of one node; ``max_redeliveries`` is how often one message may be put
-    back."""
+    """For the worker of one node; ``max_redeliveries`` is how often one message may be
+    put back."""
 
     def __init__(self, broker: Broker, site: Site, max_redeliveries: int, figures: Figures):
         self._broker, self._site, self._figures = broker, site, figures
@@ -42,12 +42,14 @@ class Closing:
         self._troubles = Troubles(LOG)
 
     def close(self, consumer: Consumer, task: Task, ending: Ending) -> Steps:
-        """As long as the broker is away this waits: the message may come again by then, and counts
-        then."""
+        """Complete a message; waits while the broker is unavailable.
+
+        The message may be redelivered in the meantime; the new delivery counts then.
+        """
         yield from self.answered(lambda: self._close(consumer, task, ending))
 
     def answered(self, call: Callable[[], Any]) -> Steps:
-        """What the broker answers, asked until it does."""
+        """Returns the answer of the broker; repeats the call until it answers."""
         while True:
             try:
                 answer = yield Call(BROKER, call)
@@ -59,7 +61,7 @@ class Closing:
                 return answer
 
     def forget(self, consumer: Consumer, delivery: Delivery) -> None:
-        """The message is answered for. If the broker does not hear that it comes again, and is
+        """Acknowledge a message; if the broker does not get that, it redelivers it, and it is
         found done."""
         try:
             consumer.ack(delivery)

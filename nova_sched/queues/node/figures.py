@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What a worker counts of itself."""
+"""Counters of a worker."""
 
 import dataclasses
 import logging
@@ -23,11 +23,12 @@ MINUTE_S = 60.0
 class Figures:
     """Counts since the start.
 
-    ``taken`` jobs came and were begun with; ``done`` and ``failed`` were answered so; ``passed``
-    went on to another queue: of an alternate, of a flavor, or of fallback; ``dropped`` were done
-    by another worker. ``put_backs`` are jobs that this node did not take, ``redelivered`` those
-    that a worker had and went; ``refused`` messages made no sense. ``changes`` are subscriptions
-    that began, ended, or got another priority, in ``evaluations`` of the node.
+    ``taken`` jobs were delivered and started; ``done`` and ``failed`` are their outcomes.
+    ``passed`` jobs were sent to another queue: of an alternate, of a flavor, or fallback.
+    ``dropped`` jobs were done by another worker. ``put_backs`` are jobs that this node did not
+    take, ``redelivered`` those of a worker that disconnected. ``refused`` messages were invalid.
+    ``changes`` are subscriptions that began, ended, or got another priority, in ``evaluations`` of
+    the node.
     """
 
     taken: int = 0
@@ -46,7 +47,7 @@ NAMES = tuple(field.name for field in dataclasses.fields(Figures))
 
 
 class Minute:
-    """Says what happened in the last minute, if anything but evaluations did."""
+    """Logs the counts of the last minute, if any but ``evaluations`` has changed."""
 
     def __init__(self, figures: Figures, now_s: float):
         self._figures = figures
@@ -54,8 +55,8 @@ class Minute:
         self._since_s = now_s
 
     def tell(self, followed: int, now_s: float) -> None:
-        """Say it, if the minute is over; ``followed`` is the number of queues that it is
-        subscribed to."""
+        """Log the counts, if the minute is over; ``followed`` is the number of subscribed
+        queues."""
         if now_s - self._since_s < MINUTE_S:
             return
         new = {name: getattr(self._figures, name) - getattr(self._before, name) for name in NAMES}

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Keeps the subscriptions and the window of a worker in step with its node."""
+"""Keeps the subscriptions and the window of a worker up to date with its node."""
 
 import dataclasses
 import logging
@@ -31,12 +31,12 @@ from nova_sched.state.request import Request
 
 LOG = logging.getLogger(__name__)
 
-# seconds for which a worker keeps off a queue whose job it has put back: others shall have that
+# seconds for which a worker avoids a queue after it put a job back: another worker is to take it
 SHUN_S = 5.0
 
 
 class View(Protocol):
-    """What the node can do of a catalogue.
+    """The queues of a catalogue that the node can serve.
 
     ``names`` are the names of the queues at the broker, the same object as long as the catalogue
     is the same.
@@ -46,26 +46,29 @@ class View(Protocol):
     def names(self) -> Sequence[str]: ...
 
     def judge(self, report: Report) -> np.ndarray:
-        """int16, for each name: the priority with which the node wants its jobs; NONE if it cannot
-        do one."""
+        """Returns int16 for each name: the node's priority for its jobs; NONE if it
+        cannot do one."""
 
     def takes(self, report: Report, request: Request) -> bool:
-        """Whether the rules keep the node for this very request. Raises InvalidRequest."""
+        """Whether the filters keep the node for this request. Raises InvalidRequest."""
 
 
 @dataclasses.dataclass(slots=True)
 class Appetite:
-    """How much a worker wants: ``slots`` jobs at the same time, those of its own queue first."""
+    """The settings of a worker: ``slots`` is its number of parallel jobs.
+
+    ``own_priority`` is the priority of its own queue, above the others.
+    """
 
     slots: int
     own_priority: int
 
 
 class Following:
-    """Of one consumer. May be used from any thread, but for the one that delivers messages.
+    """The subscriptions of one consumer. May be used from any thread except the delivering one.
 
-    ``stale`` says that the node has changed since its queues were chosen. ``view`` is what they
-    are chosen by, None as long as there is no catalogue.
+    ``stale``: the node has changed since its queues were chosen. ``view`` chooses the queues, and
+    is None as long as there is no catalogue.
     """
 
     def __init__(
@@ -89,28 +92,28 @@ class Following:
         self._is_closed = False
 
     def __len__(self) -> int:
-        """How many flavors' queues it is subscribed to."""
+        """Returns the number of flavor queues that it is subscribed to."""
         return len(self._subscription)
 
     def shun(self, queue: str) -> None:
-        """Keep off a queue for SHUN_S seconds, from the next evaluation on."""
+        """Avoid a queue for SHUN_S seconds, from the next evaluation on."""
         with self._turn:
             self._shunned[queue] = self._clock() + SHUN_S
         self.stale = True
 
     def close(self) -> None:
-        """Leave all queues, the own one too, at the next evaluation and for good."""
+        """Leave all queues permanently at the next evaluation, including the node's own one."""
         self._is_closed = self.stale = True
 
     def evaluate(self) -> None:
-        """Follow the queues that the node can satisfy now, if it has changed; open the window as
-        far as due.
+        """Subscribe to the queues that the node satisfies now, if it has changed; adjust the
+        window.
 
-        Whatever goes wrong leaves it stale.
+        After an error it stays stale.
         """
         with self._turn:
             if self.stale:
-                self.stale = False  # first: what changes from now on is for the next time
+                self.stale = False  # first: a change from now on is for the next evaluation
                 try:
                     self._follow()
                 except Exception as error:
@@ -123,7 +126,7 @@ class Following:
             self._open()
 
     def takes(self, request: Request) -> bool:
-        """Whether the rules keep the node for this very request. Raises InvalidRequest."""
+        """Whether the filters keep the node for this request. Raises InvalidRequest."""
         with self._turn:
             return self.view is None or self.view.takes(self._site.facts(), request)
 
@@ -150,8 +153,8 @@ class Following:
         return wanted
 
     def _open(self) -> None:
-        """One more job than there are in hand, once the node has left what it has no room for
-        beside them."""
+        """Open the window for one more job, after the node has left the queues that no
+        longer fit."""
         count, all_taken = self._hands.count()
         window = max(1, min(self._slots, count + (all_taken and not self.stale)))
         if window == self._window:

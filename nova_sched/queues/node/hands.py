@@ -9,8 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The jobs that a worker has in hand: for each instance one is being done, and others wait for its
-end."""
+"""The current jobs of a worker: one per instance is in progress, and the rest wait for its end."""
 
 import collections
 import dataclasses
@@ -23,8 +22,11 @@ from nova_sched.queues.broker import Delivery
 
 @dataclasses.dataclass(slots=True, eq=False)
 class Task:
-    """A job with its message. ``taken``: the node holds what the job needs, and has left the
-    queues for which it has no room beside that. ``ended``: all is done but to say so."""
+    """A job with its message.
+
+    ``taken``: the node holds the job's resources, and has left the queues that no longer fit.
+    ``ended``: only the answer is missing.
+    """
 
     job: QueueJob
     delivery: Delivery
@@ -33,27 +35,27 @@ class Task:
 
     @property
     def uuid(self) -> str:
-        """Of its instance."""
+        """The UUID of its instance."""
         return self.job.instance_uuid
 
 
 class Verdict(enum.Enum):
-    """What is to be done with a message that has come."""
+    """The action for a message that has arrived."""
 
     BEGIN = 'begin'
     WAIT = 'wait'  # for the end of another job of its instance
-    AGAIN = 'again'  # of its job another message is in hand, which does not count any more
-    RETURN = 'return'  # somebody had it and went
-    LEAVE = 'leave'  # no job is wanted any more: it is given back at the end
+    AGAIN = 'again'  # an older message of the same job is held, and is obsolete now
+    RETURN = 'return'  # another worker had it and disconnected
+    LEAVE = 'leave'  # the worker stops: the message is returned at the end
 
 
 class Hands:
-    """May be used from any thread; it calls nobody."""
+    """May be used from any thread; it makes no calls."""
 
     def __init__(self) -> None:
         self._chains: dict[
             str, collections.deque[Task]
-        ] = {}  # by instance, the one that is being done first
+        ] = {}  # by instance, the job in progress first
         self._idle = threading.Condition()
         self._is_closed = False
 
@@ -61,11 +63,9 @@ class Hands:
         return sum(map(len, list(self._chains.values())))
 
     def take(self, task: Task) -> tuple[Verdict, Delivery | None]:
-        """What is to be done with a task that has come, and the message that counts no more, if
-        AGAIN.
+        """Returns the action for a new task, and for AGAIN the message that is obsolete.
 
-        The same job comes again when a connection was lost: what counts is what was delivered
-        last.
+        The same job is delivered again after a connection was lost; the last delivery counts.
         """
         with self._idle:
             if self._is_closed:
@@ -80,13 +80,12 @@ class Hands:
             if chain is None:
                 self._chains[task.uuid] = collections.deque([task])
                 return Verdict.BEGIN, None
-            task.taken = True  # it takes nothing before its turn comes
+            task.taken = True  # it holds no resources before its turn
             chain.append(task)
             return Verdict.WAIT, None
 
     def let_go(self, task: Task) -> Task | None:
-        """A task that was being done is not in hand any more; returns the one that waited for its
-        end."""
+        """Remove a task that has ended; returns the task that waited for its end."""
         with self._idle:
             chain = self._chains[task.uuid]
             chain.popleft()
@@ -99,13 +98,13 @@ class Hands:
             return None
 
     def count(self) -> tuple[int, bool]:
-        """How many there are, and whether the node has taken them all."""
+        """Returns the number of jobs, and whether the node holds the resources of all of them."""
         with self._idle:
             tasks = [task for chain in self._chains.values() for task in chain]
             return len(tasks), all(task.taken for task in tasks)
 
     def close(self) -> None:
-        """Take no more; what waits is given back at the end."""
+        """Accept no more tasks; waiting ones are returned at the end."""
         with self._idle:
             self._is_closed = True
             for chain in self._chains.values():
@@ -113,6 +112,6 @@ class Hands:
                     chain.pop()
 
     def wait(self, patience_s: float) -> bool:
-        """Wait until none is left. Returns whether that is so."""
+        """Wait until no task is left. Returns whether that is so."""
         with self._idle:
             return self._idle.wait_for(lambda: not self._chains, patience_s)

@@ -9,8 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What a worker needs of its surroundings: the node that it works for, and the shared store of
-claims."""
+"""The interfaces that a worker uses: its node, and the shared claim store."""
 
 from collections.abc import Callable, Collection
 from typing import Any, Protocol
@@ -20,10 +19,10 @@ from nova_sched.state.request import Request
 
 
 class Site(Protocol):
-    """One compute node with its own list of instances, which outlives the process.
+    """One compute node with its list of instances, which survives the process.
 
-    An instance that is ``hidden`` is being built for a job: it has its room, and no report lists
-    it until ``built``. Every method may raise BadMachineFacts if the list cannot be written.
+    An instance that is ``hidden`` is being built for a job: it holds its resources, and no report
+    lists it until ``built``. Every method may raise BadMachineFacts if the list cannot be written.
     """
 
     @property
@@ -33,51 +32,51 @@ class Site(Protocol):
     def nodename(self) -> str: ...
 
     def facts(self) -> Report:
-        """The node with all that it holds now, hidden instances among it."""
+        """Returns the node with all of its instances, including hidden ones."""
 
     def hidden(self) -> Collection[str]:
-        """UUIDs of the hidden instances."""
+        """Returns the UUIDs of the hidden instances."""
 
     def holds(self, instance_uuid: str) -> bool:
-        """Whether the instance is here for good, that is not hidden."""
+        """Whether the instance is here permanently, that is not hidden."""
 
     def begin(self, request: Request, move: str | None = None) -> None:
-        """Take a hidden instance; ``move`` says what brings it from another host.
+        """Add a hidden instance; ``move`` is the kind of move that brings it from another host.
 
-        One that is hidden already is replaced. Raises ComputeResourcesUnavailable.
+        An instance that is hidden already is replaced. Raises ComputeResourcesUnavailable.
         """
 
     def built(self, instance_uuid: str) -> None:
-        """A hidden instance is there, and its claim is about to be confirmed. Raises NotFound."""
+        """Mark a hidden instance as built; its claim is about to be confirmed. Raises NotFound."""
 
     def keep(self, instance_uuid: str) -> None:
-        """A hidden instance is here for good. Raises NotFound."""
+        """Keep a hidden instance permanently. Raises NotFound."""
 
     def undo(self, instance_uuid: str, failed: bool = False) -> Any:
-        """A hidden instance is gone; ``failed``: it could not be built. Nothing for one that is
-        not here."""
+        """Remove a hidden instance; ``failed``: its build failed. Ignores an instance that is not
+        here."""
 
     def destroy(self, instance_uuid: str) -> bool:
-        """An instance is gone. Returns whether it was here."""
+        """Remove an instance. Returns whether it was here."""
 
     def resize(self, request: Request) -> None:
-        """An instance that is here holds two sizes. Raises ComputeResourcesUnavailable."""
+        """Give an instance that is here two sizes. Raises ComputeResourcesUnavailable."""
 
     def confirm_resize(self, instance_uuid: str) -> None:
-        """It has the new one. Raises NotFound."""
+        """Keep the new size. Raises NotFound."""
 
     def revert_resize(self, instance_uuid: str) -> None:
-        """It has the old one. Raises NotFound."""
+        """Restore the old size. Raises NotFound."""
 
     def watch(self, callback: Callable[[], None]) -> None:
-        """Have a function called after every change of what the node holds, from any thread."""
+        """Call a function after every change of the node's instances, from any thread."""
 
 
 class Claims(Protocol):
-    """The shared store of claims; what it returns are ClaimInfo objects.
+    """The shared claim store; its methods return ClaimInfo objects.
 
-    Every method may raise NoAnswer, StoreUnavailable or StoreFull, or what a bus raises: then what
-    was asked for is done or not, and may be asked for again.
+    Every method may raise NoAnswer, StoreUnavailable or StoreFull, or an error of the bus. The
+    operation is then done or not, and may be repeated.
     """
 
     def instance_claim(

@@ -9,12 +9,11 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The steps of a job, one after the other, and what walks through them: threads, or simulated
-time.
+"""The steps of a job in sequence, and their runners: threads, or simulated time.
 
-A job is a generator. Whatever takes time it yields as a Call, gets back what that returned, or has
-raised in it what that raised; all between two steps is quick. So one thread can be in the midst of
-many thousand jobs.
+A job is a generator. It yields each slow operation as a Call, and gets its return value or its
+exception. All code between two steps is fast. Therefore one thread can run many thousand jobs at
+the same time.
 """
 
 import abc
@@ -26,12 +25,12 @@ from typing import Any
 
 LOG = logging.getLogger(__name__)
 
-DRIVER, CLAIMS, BROKER = 'driver', 'claims', 'broker'  # who is called
+DRIVER, CLAIMS, BROKER = 'driver', 'claims', 'broker'  # the called component
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Call:
-    """Somebody is asked, and answered for; ``what`` is one of DRIVER, CLAIMS, BROKER."""
+    """A call to another component; ``what`` is one of DRIVER, CLAIMS, BROKER."""
 
     what: str
     do: Callable[[], Any]
@@ -39,7 +38,7 @@ class Call:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Pause:
-    """Nothing happens for some seconds."""
+    """A pause in seconds."""
 
     seconds: float
 
@@ -49,23 +48,23 @@ Steps = Generator[Step, Any, Any]
 
 
 class Runner(abc.ABC):
-    """Walks through the steps of jobs, of many at the same time."""
+    """Runs the steps of many jobs at the same time."""
 
     @abc.abstractmethod
     def start(self, steps: Steps) -> None:
-        """Begin with steps, soon: never before this returns to a caller who holds a lock."""
+        """Start steps soon, but not before this returns, since the caller may hold a lock."""
 
     @abc.abstractmethod
     def later(self, seconds: float, call: Callable[[], None]) -> None:
-        """Call after some seconds."""
+        """Make a call after some seconds."""
 
     @abc.abstractmethod
     def stop(self) -> None:
-        """Take no more steps, and make no more calls; does not wait for what goes on."""
+        """Run no more steps, and make no more calls; does not wait for running ones."""
 
 
 class Threads(Runner):
-    """Each job has a thread, as long as it lasts; none of them holds up the end of the process."""
+    """Each job has a thread while it lasts; none of them delays the end of the process."""
 
     def __init__(self, name: str = 'nova-sched-job'):
         self._name = name
@@ -99,7 +98,7 @@ class Threads(Runner):
             except StopIteration:
                 return
             except Exception:
-                LOG.exception('A job has ended with an error that nobody expected')
+                LOG.exception('A job has ended with an unexpected error')
                 return
             if isinstance(step, Pause):
                 self._stopped.wait(step.seconds)
@@ -109,10 +108,10 @@ class Threads(Runner):
 
 
 class Simulated(Runner):
-    """Jobs in simulated time, all in the thread that moves it.
+    """Jobs in simulated time, all in the thread that advances it.
 
-    ``after(seconds, call)`` has something fall due; ``takes(call)`` says how many seconds a Call
-    takes: what it does is done at the end of them. What takes none is done at once.
+    ``after(seconds, call)`` schedules a call. ``takes(call)`` returns the seconds that a Call
+    takes; its effect is at their end. A Call that takes none is done at once.
     """
 
     def __init__(
@@ -131,7 +130,7 @@ class Simulated(Runner):
         self._stopped = True
 
     def _walk(self, steps: Steps, ended: Call | None = None) -> None:
-        """Go on, after a Call whose time is over, to the next step that takes time."""
+        """Continue after a Call whose time is over, until the next step that takes time."""
         if self._stopped:
             return
         take, given = (steps.send, None) if ended is None else _done(steps, ended)
@@ -149,8 +148,8 @@ class Simulated(Runner):
 
 
 def _done(steps: Steps, call: Call) -> tuple[Callable[[Any], Step], Any]:
-    """Do what is called for; returns how its outcome is handed to the steps, and the outcome."""
+    """Run a call. Returns the function that passes its outcome to the steps, and the outcome."""
     try:
         return steps.send, call.do()
-    except Exception as error:  # noqa: BLE001, whatever it is, it is for the job to know
+    except Exception as error:  # noqa: BLE001, the job handles each error
         return steps.throw, error

@@ -9,8 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""To which queues a worker is subscribed, and how that becomes what it is to be: by differences
-alone."""
+"""The subscriptions of a worker, and their update by differences only."""
 
 from collections.abc import Sequence
 
@@ -21,15 +20,15 @@ from nova_sched.queues.broker import Consumer
 NONE, UNSURE = (
     -1,
     -2,
-)  # in place of a priority: not subscribed; the broker was asked, and did not answer
+)  # instead of a priority: not subscribed; the broker was called, and did not answer
 
 
 class Subscription:
-    """Of one consumer: to ``own``, its node's own queue, before and above all others, and to
-    flavors' queues.
+    """The subscriptions of one consumer: to ``own``, its node's own queue, and to flavor queues.
 
-    What it knows of these is an array in the order of their names, because workers and queues may
-    both be many. One thread at a time may call its methods.
+    Its own queue comes first, and has the highest priority. The state of the flavor queues is an
+    array in the order of their names, because workers and queues may both be many. One thread at a
+    time may call its methods.
     """
 
     def __init__(self, consumer: Consumer, own: str, own_priority: int):
@@ -39,20 +38,19 @@ class Subscription:
         self._now = np.empty(0, np.int16)
         self._gone: dict[
             str, None
-        ] = {}  # queues that it may be subscribed to, and that have no name any more
+        ] = {}  # queues that it may be subscribed to, and that are not in the catalogue any more
         self._has_own = False
 
     def __len__(self) -> int:
-        """How many flavors' queues it is subscribed to."""
+        """Returns the number of flavor queues that it is subscribed to."""
         return int(np.count_nonzero(self._now >= 0))
 
     def follow(self, names: Sequence[str], priorities: np.ndarray) -> int:
-        """Be subscribed to queues: ``priorities`` has one for each name, NONE for those not to be
-        followed.
+        """Subscribe to queues; ``priorities`` has one for each name, NONE for no subscription.
 
-        The names of one catalogue are the same object each time. Returns how many changes that
-        were. Raises BrokerUnavailable; the next call then tells the broker again what it may not
-        have heard.
+        The names of one catalogue are the same object each time. Returns the number of changes.
+        Raises BrokerUnavailable; the next call then repeats the changes that the broker may have
+        missed.
         """
         if names is not self._names:
             self._rename(names)
@@ -70,8 +68,8 @@ class Subscription:
         return len(change)
 
     def end(self) -> int:
-        """Be subscribed to nothing, not even to the own queue. Returns and raises as ``follow``
-        does."""
+        """End all subscriptions, including the own queue. Returns and raises as
+        ``follow`` does."""
         change = self._gone | {
             self._names[place]: None for place in np.flatnonzero(self._now != NONE).tolist()
         }
@@ -84,7 +82,7 @@ class Subscription:
         return len(change)
 
     def _rename(self, names: Sequence[str]) -> None:
-        """Keep what is known of each queue under another catalogue."""
+        """Keep the state of each queue under another catalogue."""
         before = {
             self._names[place]: self._now[place]
             for place in np.flatnonzero(self._now != NONE).tolist()

@@ -9,32 +9,32 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Trouble that is told once, until it is over."""
+"""Problems that are logged once, until they are over."""
 
 import logging
 from typing import Any
 
 
 class Troubles:
-    """What is wrong at the moment, by kind, for one log. May be used from any thread."""
+    """The current problems by kind, for one log. May be used from any thread."""
 
     def __init__(self, log: logging.Logger):
         self._log = log
         self._kinds = set[str]()
 
     def complain(self, kind: str, text: str, *args: Any) -> None:
-        """Say something bad, if nothing of its kind was said since the last relief."""
+        """Log a problem, if none of its kind was logged since the last relief."""
         if kind not in self._kinds:
             self._kinds.add(kind)
             self._log.error(text, *args)
 
     def relieve(self, kind: str, text: str) -> None:
-        """A kind of trouble is over: say so, if there was any."""
+        """Log the end of a kind of problem, if there was one."""
         if kind in self._kinds:
             self._kinds.discard(kind)
             self._log.info(text)
 
 
 def line(error: Exception) -> str:
-    """What an error says, without the traceback of the other side, which a bus may append."""
+    """Returns the message of an error, without the remote traceback that a bus may append."""
     return f'{type(error).__name__}: {error}'.partition('\n')[0]

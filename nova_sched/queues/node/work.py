@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What is done for each kind of job, step by step, and what becomes of its message then."""
+"""The steps for each kind of job, and the resulting action for its message."""
 
 import dataclasses
 import json
@@ -40,14 +40,12 @@ from nova_sched.state.request import Request
 
 LOG = logging.getLogger(__name__)
 
-PATIENCE_S = (
-    60.0  # for an answer of the claims before anything is built; then somebody else may try
-)
+PATIENCE_S = 60.0  # for an answer of the claims before the build; then another worker may try
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Send:
-    """The message is answered for by another one, and is then gone."""
+    """Another message replaces this one, which is then acknowledged."""
 
     queue: str
     message: QueueJob | QueueResult
@@ -55,12 +53,12 @@ class Send:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PutBack:
-    """Somebody else shall have the message."""
+    """The message is returned for another worker."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Drop:
-    """The message is gone, and nobody is told."""
+    """The message is acknowledged without an answer."""
 
 
 Ending = Send | PutBack | Drop
@@ -68,12 +66,12 @@ Course = Generator[Step, Any, Ending]
 
 
 class Work:
-    """The courses of jobs on one node.
+    """The job types on one node.
 
-    ``read(spec, instance_uuid)`` makes the Request of a RequestSpec, or raises Invalid.
-    ``takes(request)`` says whether the rules keep the node for it: a queue knows flavors, not who
-    asks for which image. ``took(task)`` is called, as a step, once the node has taken what a job
-    needs: before that no other job is wanted.
+    ``read(spec, instance_uuid)`` returns the Request of a RequestSpec, or raises Invalid.
+    ``takes(request)`` is whether the filters keep the node for it: a queue only determines the
+    flavor, not the project or the image. ``took(task)`` is called, as a step, once the node holds
+    the job's resources; before that the worker accepts no other job.
     """
 
     def __init__(
@@ -96,15 +94,17 @@ class Work:
         }
 
     def course(self, task: Task) -> Course:
-        """All that is to be done for a job."""
+        """The steps of a job."""
         try:
             return (yield from self._courses[task.job.kind](task))
         except errors.Invalid as error:
             return self._failed(task, str(error))
 
     def recover(self, instance_uuid: str) -> Generator[Step, Any, None]:
-        """Settle an instance that was being built when the process ended: it was built, or its job
-        comes again. Raises BuildFailed if it cannot be removed."""
+        """Settle an instance whose build was in progress when the process ended.
+
+        It was built, or its job is delivered again. Raises BuildFailed if it cannot be removed.
+        """
         claims = yield from self._ask.claims(lambda: self._claims.show(instance_uuid))
         if any(one.state == CONFIRMED and one.host == self._site.host for one in claims):
             LOG.info(
@@ -119,7 +119,7 @@ class Work:
         yield from self._ask.driver(lambda: self._driver.destroy(None, instance_uuid))
         self._site.undo(instance_uuid)
 
-    # An instance that comes: new, or from another host.
+    # An instance that arrives: new, or from another host.
 
     def _arrive(self, task: Task) -> Course:
         move = MIGRATION if task.job.kind == MIGRATE else None
@@ -129,7 +129,7 @@ class Work:
             return (yield from self._built_before(task))
         request = self._read(task.job.spec, task.uuid)
         if not task.job.claimed and not self._takes(request):
-            return (yield from self._refused(task, 'the rules do not keep this node for it'))
+            return (yield from self._refused(task, 'the filters do not keep this node for it'))
         try:
             self._site.begin(request, move)
         except errors.ComputeResourcesUnavailable as short:
@@ -138,14 +138,14 @@ class Work:
             yield Call(BROKER, lambda: self._took(task))
             yield from self._claim(task, move)
             claims = yield from self._build(task)
-        except Exception as error:  # noqa: BLE001, what is not known here goes on up
+        except Exception as error:  # noqa: BLE001, an unknown error is raised again
             self._site.undo(task.uuid, isinstance(error, errors.BuildFailed))
             return (yield from self._not_built(task, error))
         self._site.keep(task.uuid)
         return self._done(task, claims)
 
     def _built_before(self, task: Task) -> Course:
-        """The message has come again: all was done but the answer, or the acknowledgement."""
+        """The message was redelivered: only the answer or the acknowledgement was missing."""
         yield Call(BROKER, lambda: self._took(task))
         try:
             return self._done(task, (yield from self._ask.confirm(task)))
@@ -161,15 +161,16 @@ class Work:
             claim = lambda: self._claims.instance_claim(job.spec, task.uuid, *node, new=True)  # noqa: E731
         else:
             claim = lambda: self._claims.resize_claim(job.spec, task.uuid, *node, move)  # noqa: E731
-        # A node that has just come is not known before its first report was taken.
+        # A new node is unknown before its first report was accepted.
         yield from self._ask.claims(claim, PATIENCE_S, (*NO_ANSWER, errors.NodeNotFound))
         if move is not None:
             yield from self._check_source(task)
 
     def _check_source(self, task: Task) -> Generator[Step, Any, None]:
-        """Raise AlreadyPlaced if another worker has brought the instance over meanwhile.
+        """Raise AlreadyPlaced if another worker has moved the instance meanwhile.
 
-        Only now: that worker's claim has ended with ours, unless it was confirmed before.
+        This is checked late: that worker's claim has ended with this one, unless it was confirmed
+        before.
         """
         claims = yield from self._ask.claims(lambda: self._claims.show(task.uuid), PATIENCE_S)
         for one in claims:
@@ -178,7 +179,7 @@ class Work:
                 raise errors.AlreadyPlaced(task.uuid, one.host)
 
     def _build(self, task: Task) -> Generator[Step, Any, list[Any]]:
-        """Have the driver build it, and confirm that; the claims that it has then."""
+        """Have the driver build it, and confirm that. Returns its claims after that."""
         job, driver = task.job, self._driver
         try:
             if job.kind == CREATE:
@@ -192,7 +193,7 @@ class Work:
             raise
 
     def _not_built(self, task: Task, error: Exception) -> Course:
-        """What becomes of a job whose instance was undone."""
+        """Returns the action for a job whose instance was undone."""
         match error:
             case errors.AlreadyPlaced():
                 return self._done(task, [], error.args[1])
@@ -209,12 +210,12 @@ class Work:
         raise error
 
     def _refused(self, task: Task, why: str) -> Course:
-        """The node does not take the job: whoever subscribes to its queue may, or the
+        """The node refuses the job: another subscriber of its queue may take it, or the
         alternates."""
         LOG.info('Job %s is not for this node: %s', task.job.uuid, why)
         if task.job.claimed:
             return (yield from self._elsewhere(task))
-        # Nobody else takes from this node's own queue.
+        # No other worker consumes from this node's own queue.
         return (
             Send(FALLBACK, task.job)
             if task.delivery.queue == of_host(self._site.host)
@@ -222,7 +223,7 @@ class Work:
         )
 
     def _elsewhere(self, task: Task) -> Course:
-        """The job has failed here: the next alternate has it, or the fallback queue."""
+        """The job has failed here: send it to the next alternate, or to the fallback queue."""
         job: Any = task.job
         host = self._site.host
         job.tried = [*job.tried, host]
@@ -278,8 +279,8 @@ class Work:
         return (yield from self._ask.confirm(task))
 
     def _away(self, task: Task, short: Exception) -> Course:
-        """The new size has no room here: another host shall have the instance, which takes it from
-        here."""
+        """The new size does not fit here: another host gets the instance and moves it
+        from here."""
         LOG.info('Job %s: instance %s cannot be resized here: %s', task.job.uuid, task.uuid, short)
         job: Any = task.job
         job.kind, job.source = MIGRATE, self._site.host
@@ -297,7 +298,7 @@ class Work:
         yield from self._ask.abort(task)
         return self._done(task, [])
 
-    # What is answered.
+    # Answers.
 
     def _done(self, task: Task, claims: list[Any], host: str | None = None) -> Send:
         return self._answer(task, DONE, host=host, claim=claims[0] if claims else None)
@@ -307,7 +308,8 @@ class Work:
         return self._answer(task, FAILED, why=why)
 
     def _answer(self, task: Task, outcome: str, host: str | None = None, **fields: Any) -> Send:
-        """The outcome here, or on another ``host``, whose nodename nobody has told."""
+        """Returns the outcome for this host, or for another ``host``, whose nodename is
+        unknown."""
         where = {
             'host': host or self._site.host,
             'nodename': None if host else self._site.nodename,
@@ -317,7 +319,7 @@ class Work:
 
 
 def _alternates(job: QueueJob) -> list[tuple[str, str]]:
-    """(host, nodename) of what is left; none if it cannot be read."""
+    """Returns (host, nodename) of the remaining alternates; none if they cannot be read."""
     try:
         return [
             (str(host), str(nodename)) for host, nodename in json.loads(job.alternates or '[]')

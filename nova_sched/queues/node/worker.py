@@ -9,15 +9,14 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The worker of a compute node: takes jobs from the queues that the node can satisfy, and does
-them.
+"""The worker of a compute node: takes and does jobs from the queues that the node satisfies.
 
 ::
 
-    delivery -> begun on the node -> queues that do not fit any more are left -> window opened for one more
+    delivery -> begun on the node -> queues that no longer fit are left -> window opened by one
              -> claimed -> built -> confirmed -> result -> acknowledged -> queues that fit again
 
-    work: the courses of jobs     hands: the jobs in hand     following: queues and window
+    work: the steps of jobs     hands: the current jobs     following: queues and window
 """
 
 import contextlib
@@ -45,22 +44,17 @@ from nova_sched.state.request import Request
 LOG = logging.getLogger(__name__)
 
 CATALOGUE_S = (
-    60.0  # seconds after which the catalogue is asked for again, should news of it be lost
+    60.0  # seconds after which the catalogue is read again, in case a change event was lost
 )
-SPREAD_S = (
-    2.0  # within which the workers of a cloud ask for it after news, which they hear all at once
-)
-RETRY_S = (
-    2.0  # seconds before what the broker did not answer, or could not be found out, is tried again
-)
+SPREAD_S = 2.0  # seconds over which all workers spread their reads of it after a change event
+RETRY_S = 2.0  # seconds before a call that failed or had no answer is repeated
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Settings:
-    """What a worker is told by the configuration.
+    """The configuration of a worker.
 
-    ``evaluate_s`` gives the seconds after which the node is looked at again though nobody told of
-    a change.
+    ``evaluate_s`` returns the seconds after which the node is evaluated again without a change.
     """
 
     slots: int = 2  # jobs at the same time
@@ -71,13 +65,13 @@ class Settings:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Who a worker works with.
+    """The dependencies of a worker.
 
-    ``look`` asks for the catalogue and gives the View of it, the same object if nothing has
-    changed; it may raise anything. ``read`` makes the Request of a RequestSpec for an instance, or
-    raises Invalid. ``settled`` is called once what the last process has left is settled: before
-    that no report of the node may be made, for it would lack an instance that was confirmed just
-    before that end, and so have its claim released.
+    ``look`` reads the catalogue and returns its View, the same object if nothing has changed; it
+    may raise anything. ``read`` returns the Request of a RequestSpec for an instance, or raises
+    Invalid. ``settled`` is called once, after the instances of the last process are settled. No
+    report of the node may be sent before that. It would lack an instance that was confirmed just
+    before the last process ended, and the scheduler would release its claim.
     """
 
     site: Site
@@ -90,7 +84,7 @@ class Surroundings:
 
 
 class Worker:
-    """Of one node. ``clock`` gives seconds that never go back; ``chance`` spreads the calls of
+    """The worker of one node. ``clock`` gives monotonic seconds; ``chance`` spreads the calls of
     many."""
 
     def __init__(
@@ -116,18 +110,20 @@ class Worker:
             around.broker, around.site, settings.max_redeliveries, self.figures
         )
         self._consumer: Consumer | None = None
-        self._following: Following | None = None  # once the past is settled
+        self._following: Following | None = (
+            None  # once the instances of the last process are settled
+        )
         self._is_woken = self._is_retrying = self._is_draining = False
         self._catalogue_due_s = self._evaluate_due_s = -math.inf
 
     # From start to end.
 
     def start(self) -> None:
-        """Settle what the last process has left, then subscribe; does not wait for that."""
+        """Settle the instances of the last process, then subscribe; returns without waiting."""
         self._runner.start(self._begin())
 
     def withdraw(self) -> None:
-        """Leave all queues; what is in hand goes on."""
+        """Leave all queues; current jobs continue."""
         self._is_draining = True
         self._hands.close()
         if self._following is not None:
@@ -135,10 +131,10 @@ class Worker:
             self._following.evaluate()
 
     def drain(self, grace_s: float) -> bool:
-        """Withdraw, wait at most so long for the end of what is in hand, and stop. Waits in real
-        time.
+        """Withdraw, wait at most ``grace_s`` (real time) for the end of the current jobs, and
+        stop.
 
-        Returns whether all jobs have ended; the others are given back.
+        Returns whether all jobs have ended; the rest are returned to their queues.
         """
         self.withdraw()
         has_ended = self._hands.wait(grace_s)
@@ -150,7 +146,7 @@ class Worker:
         return has_ended
 
     def stop(self) -> None:
-        """End at once: what is in hand is given back, whatever has become of it."""
+        """Stop at once: return all held messages, whatever the state of their jobs."""
         self._is_draining = True
         self._runner.stop()
         self._driver.close()
@@ -159,7 +155,7 @@ class Worker:
                 self._consumer.stop()
 
     def hear(self) -> None:
-        """The catalogue, or what it says of this host, has changed. From any thread."""
+        """Handle a change of the catalogue, or of its facts about this host. From any thread."""
         self._runner.later(
             self._chance.uniform(0, SPREAD_S), lambda: self._runner.start(self._refresh())
         )
@@ -169,7 +165,9 @@ class Worker:
             try:
                 yield from self._work.recover(uuid)
             except errors.SchedError as error:
-                LOG.error('Instance %s, whose build was cut off, keeps its room: %s', uuid, error)
+                LOG.error(
+                    'Instance %s, whose build was cut off, keeps its resources: %s', uuid, error
+                )
         self._settled()
         consumer = yield from self._closing.answered(self._connect)
         appetite = Appetite(self._settings.slots, self._settings.own_priority)
@@ -184,10 +182,10 @@ class Worker:
         self._consumer = self._broker.consumer(self._deliver, self._site.host)
         return self._consumer
 
-    # What is due from time to time, and what others tell of.
+    # Periodic work, and change events.
 
     def _tick(self) -> None:
-        """Do what is due, and have this called again."""
+        """Do the work that is due, and schedule the next call."""
         following = self._following
         if self._is_draining or following is None:
             return
@@ -205,13 +203,13 @@ class Worker:
         following = self._following
         try:
             view = self._look()
-        except Exception as error:  # noqa: BLE001, a bus has errors of its own
+        except Exception as error:  # noqa: BLE001, a bus raises its own errors
             self._troubles.complain(
-                'catalogue', 'The catalogue of queues cannot be had: %s', line(error)
+                'catalogue', 'The catalogue of queues cannot be read: %s', line(error)
             )
             self._catalogue_due_s = self._clock() + RETRY_S
             return
-        self._troubles.relieve('catalogue', 'The catalogue of queues is here again')
+        self._troubles.relieve('catalogue', 'The catalogue of queues can be read again')
         self._catalogue_due_s = self._clock() + CATALOGUE_S
         if following is not None and view is not following.view:
             following.view = view
@@ -222,7 +220,7 @@ class Worker:
         yield Call(BROKER, self._evaluate)
 
     def _changed(self) -> None:
-        """The node may hold something else than before."""
+        """Handle a possible change of the node's instances."""
         if self._following is not None:
             self._following.stale = True
         if not self._is_woken:
@@ -249,7 +247,7 @@ class Worker:
     # Jobs.
 
     def _deliver(self, delivery: Delivery) -> None:
-        """A message has come. Called by the broker, which must not wait."""
+        """Handle a new message. Called by the broker, which must not wait."""
         try:
             task = Task(wire.read_job(delivery.body), delivery)
         except errors.Invalid as error:
@@ -264,16 +262,21 @@ class Worker:
             self._runner.start(self._forget(older))
 
     def _throw_away(self, delivery: Delivery, error: errors.Invalid) -> Steps:
-        """It makes no sense now and will make none later: nobody shall have it again."""
+        """Acknowledge a message that is invalid, and that no worker could process later."""
         self.figures.refused += 1
-        LOG.error('A message of queue %s is thrown away: %s', delivery.queue, error)
+        LOG.error(
+            'A message of queue %s cannot be read, and is dropped: %s', delivery.queue, error
+        )
         yield from self._forget(delivery)
 
     def _forget(self, delivery: Delivery) -> Steps:
         yield Call(BROKER, lambda: self._closing.forget(self._need(), delivery))
 
     def _give_back(self, task: Task) -> Steps:
-        """Somebody had the job and went: that is counted, before it can end this process, too."""
+        """Put back a job that a worker had before it disconnected.
+
+        That increases its ``tries``, before the job could end this process, too.
+        """
         self.figures.redelivered += 1
         yield from self._closing.close(self._need(), task, PutBack())
 
@@ -283,7 +286,7 @@ class Worker:
         try:
             ending = yield from self._work.course(task)
         except Exception:
-            LOG.exception('Job %s has met an error that nobody expected: put back', task.job.uuid)
+            LOG.exception('Job %s met an unexpected error: put back', task.job.uuid)
         task.ended = True
         if isinstance(ending, PutBack):
             self.figures.put_backs += 1
@@ -302,13 +305,13 @@ class Worker:
         self._evaluate()
 
     def _leave(self, queue: str) -> None:
-        """Keep off the queue of a job that is put back, before it is."""
+        """Avoid the queue of a job before the job is put back."""
         if self._following is not None and queue != self._own:
             self._following.shun(queue)
             self._evaluate()
             self._runner.later(SHUN_S, self._changed)
 
     def _need(self) -> Consumer:
-        """The consumer, by which all that is in hand has come."""
+        """Returns the consumer of all held messages."""
         assert self._consumer is not None
         return self._consumer

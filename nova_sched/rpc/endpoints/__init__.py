@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What the scheduler answers on the bus, one namespace a file: translate, call, translate."""
+"""The RPC endpoints of the scheduler, one namespace in each file: they translate arguments, call
+the engine, and translate results."""
 
 from nova_sched.rpc.endpoints.baseapi import BaseApi
 from nova_sched.rpc.endpoints.candidates import Candidates
@@ -21,7 +22,7 @@ from nova_sched.rpc.endpoints.stats import Stats
 
 
 def all_of(scheduler):
-    """Every endpoint, before one scheduler."""
+    """Every endpoint of one scheduler."""
     return [
         Scheduling(scheduler),
         Stats(scheduler),

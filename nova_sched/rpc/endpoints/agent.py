@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Namespace `agent` 1.1: what a compute node is told of its instances."""
+"""The namespace `agent` 1.1: calls to a compute node about its instances."""
 
 import oslo_messaging as messaging
 
@@ -27,21 +27,22 @@ class Agent:
     def build(self, context, spec_obj, instance_uuid, finished=True):
         """Take an instance, after another check of its claim. Raises ComputeResourcesUnavailable.
 
-        ``finished`` False if its build goes on until ``finish`` says that it has ended.
+        ``finished`` False if its build goes on until ``finish`` is called.
         """
         (request,) = translate.requests(translate.spec(spec_obj), [instance_uuid])
         self._agent.build(request, bool(finished))
 
     @expected
     def finish(self, context, instance_uuid):
-        """The build of an instance has ended well. Raises NotFound."""
+        """The build of an instance has succeeded. Raises NotFound."""
         self._agent.finish(words.uuid(instance_uuid, 'instance_uuid'))
 
     @expected
     def resize(self, context, spec_obj, instance_uuid):
-        """Take an instance that comes in another size, or give one that is here another size.
+        """Take an instance that moves here with another size, or resize an instance in place.
 
-        Both sizes are held until it is confirmed or reverted. Raises ComputeResourcesUnavailable.
+        Both sizes are held until the resize is confirmed or reverted. Raises
+        ComputeResourcesUnavailable.
         """
         (request,) = translate.requests(translate.spec(spec_obj), [instance_uuid])
         self._agent.resize(request)
@@ -53,7 +54,7 @@ class Agent:
 
     @expected
     def revert_resize(self, context, instance_uuid):
-        """The instance has its old size again, or goes back to where it came from. Raises
+        """The instance has its old size again, or goes back to its source host. Raises
         NotFound."""
         self._agent.revert_resize(words.uuid(instance_uuid, 'instance_uuid'))
 
@@ -67,14 +68,14 @@ class Agent:
         """The instances of the node, as mappings: uuid, resources by class, vm_state, project_id,
         os_type.
 
-        And what they hold: parts (cells and devices as JSON text, or null), devices (PCI
-        addresses); while a resize is open, also move or resizing (both sizes as JSON text), and
-        new_devices.
+        Also their hardware allocations: parts (cells and devices as JSON text, or null), devices
+        (PCI addresses); while a resize is open, also move or resizing (both sizes as JSON text),
+        and new_devices.
         """
         return self._agent.instances()
 
     @expected
     def catalogue_changed(self, context, version):
-        """The catalogue of queues, or what it says of hosts, has changed. A cast to all agents,
+        """The catalogue of queues, or its facts about hosts, have changed. A cast to all agents,
         since 1.1."""
         self._hear()

@@ -21,9 +21,9 @@ class BaseApi:
 
     @expected
     def ping(self, context, arg):
-        """What was said, and who answers."""
+        """Returns the argument, and the name of the service."""
         return {'service': 'scheduler', 'arg': arg}
 
     @expected
     def get_backdoor_port(self, context):
-        """None: there is no back door."""
+        """Returns None: there is no backdoor."""

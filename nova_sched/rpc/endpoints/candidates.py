@@ -29,10 +29,10 @@ class Candidates:
         """Decide as for `select_destinations`, but claim nothing: up to ``count`` hosts for each
         instance.
 
-        Returns for each instance a list of Candidate, the best first; without UUIDs they are made
-        up for all but the spec's own. Those of each instance are ranked as if the earlier ones had
-        taken their best. ``count`` is `[candidates] max` by default and at most. Raises
-        NoValidHost.
+        Returns for each instance a list of Candidate, the best first. Without given UUIDs, UUIDs
+        are generated for all instances except that of the spec. The candidates of each instance
+        are ranked as if the earlier instances had taken their best ones. ``count`` is
+        `[candidates] max` by default and at most. Raises NoValidHost.
         """
         spec = translate.spec(spec_obj)
         requests = translate.requests(spec, instance_uuids)
@@ -46,10 +46,11 @@ class Candidates:
 
     @expected
     def claim_candidate(self, context, uuid):
-        """Claim what was offered, if it still fits; twice is one claim. Returns the ClaimInfo.
+        """Claim an offered host, if the instance still fits. A repeated call makes one claim.
+        Returns the ClaimInfo.
 
         Raises CandidateNotFound, NodeNotFound if the node has left, or ComputeResourcesUnavailable
-        with what is short.
+        with the shortages.
         """
         candidate, text = self._scheduler.candidates.find(words.uuid(uuid, 'uuid'))
         (request,) = translate.requests(translate.kept_spec(text), [candidate.instance_uuid])

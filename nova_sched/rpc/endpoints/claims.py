@@ -9,12 +9,12 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The namespace `claims` 1.2: what becomes of a claim after its host was chosen.
+"""The namespace `claims` 1.2: operations on a claim after its host was chosen.
 
 Since 1.2, ``claim`` is the UUID of the claim that a caller means, or of the resize that is open on
 it: the call does not touch another one, however late it comes. Without it, a call means the claims
-that there were when it was sent. Each method raises Outdated, and has done nothing, if that is not
-sure: the caller may call again.
+that existed when it was sent. Each method raises Outdated, and does nothing, if that is not
+certain: the caller may call again.
 """
 
 import oslo_messaging as messaging
@@ -44,9 +44,9 @@ class Claims:
         """Claim for one instance on a node that the caller names.
 
         Returns the ClaimInfo; the same claim made twice is one. Raises NodeNotFound, or
-        ComputeResourcesUnavailable with what is short. ``new`` (since 1.1): the instance runs
-        nowhere yet. If it runs on that node, its claim there is returned as it is; on another one,
-        that is AlreadyPlaced.
+        ComputeResourcesUnavailable with the shortages. ``new`` (since 1.1): the instance runs
+        nowhere yet. If it runs on that node, its claim there is returned unchanged. If it runs on
+        another one, raises AlreadyPlaced.
         """
         return self._claim(context, spec_obj, instance_uuid, host, nodename, new=bool(new))
 
@@ -54,24 +54,25 @@ class Claims:
     def claim_alternate(
         self, context, spec_obj, instance_uuid, failed_host, host, nodename, claim=None
     ):
-        """Give up the claim on the host where the build failed, and claim an alternate, in one
+        """End the claim on the host where the build failed, and claim an alternate, in one
         transaction.
 
         Raises as instance_claim does; then the claim on the failed host still stands. Raises
-        ClaimNotFound if the ``claim`` that is named has ended for another one.
+        ClaimNotFound if the named ``claim`` has ended in favour of another one.
         """
         leaving = words.name(failed_host, 'failed_host')
         return self._claim(context, spec_obj, instance_uuid, host, nodename, leaving, claim=claim)
 
     @expected
     def resize_claim(self, context, spec_obj, instance_uuid, host, nodename, move='resize'):
-        """Claim for an instance that gets another size, or another place: ``spec_obj`` is of the
+        """Claim for an instance that gets another size or another place: ``spec_obj`` is of the
         new size.
 
         ``move`` is `resize`, `migration`, `live-migration` or `evacuation`. On the node where the
-        instance is, what both sizes need together is held; elsewhere the new claim stands beside
-        the old one. Of a resize or migration the source is kept until `confirm_claim` or
-        `revert_claim`, whatever its node reports. Raises as instance_claim does.
+        instance is, the claim holds the resources of both sizes together. On another node the new
+        claim exists in addition to the old one. For a resize or migration the source is kept until
+        `confirm_claim` or `revert_claim`, whatever its node reports. Raises as instance_claim
+        does.
         """
         if move not in MOVES:
             raise errors.InvalidRequest(
@@ -100,8 +101,8 @@ class Claims:
 
     @expected
     def confirm_claim(self, context, instance_uuid, host, claim=None):
-        """The instance runs on the host for good; the source of its move ends, and so does its old
-        size.
+        """The instance stays on the host: the claim on the source of its move ends, and so does
+        its old size.
 
         Returns its claims there. Raises ClaimNotFound.
         """
@@ -111,9 +112,9 @@ class Claims:
 
     @expected
     def revert_claim(self, context, instance_uuid, claim=None):
-        """Take back the instance's move or resize: it stays where it is, as it is.
+        """Undo the instance's move or resize: it keeps its place and size.
 
-        Returns its claims then. Raises ClaimNotFound if there is no move or resize to take back.
+        Returns its claims then. Raises ClaimNotFound if there is no move or resize to undo.
         """
         uuid = words.uuid(instance_uuid, 'instance_uuid')
         return self._infos(
@@ -137,6 +138,7 @@ class Claims:
 
 
 def _meant(claim):
-    """The claims that the call is about, as its caller names them or knew them."""
+    """The claims that the call means: those that its caller names, or those that existed when it
+    was sent."""
     name = None if claim is None else words.uuid(claim, 'claim')
     return Meant(name, received.current().since_s)

@@ -9,8 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The namespace `groups` 1.0: whole groups, placed together before the first of their servers
-exists."""
+"""The namespace `groups` 1.0: groups, placed together before the first of their servers exists."""
 
 import oslo_messaging as messaging
 
@@ -22,13 +21,13 @@ from nova_sched.rpc.failures import expected
 
 
 class Groups:
-    """Answers are TopGroup objects.
+    """The methods return TopGroup objects.
 
     A ``template`` is YAML or JSON text, or a mapping; ``parameters`` are its values by name,
     ``flavors`` and ``images`` those that it may name, each as it would be written in the template.
-    With a ``project_id`` only groups of that project are known. With ``dry_run`` the answer is
-    what would become of the group, and nothing is changed. All that look for a group raise
-    GroupNotFound.
+    With a ``project_id`` only groups of that project are known. With ``dry_run`` the methods
+    return the group as it would be, and change nothing. All methods that take the UUID of a group
+    raise GroupNotFound.
     """
 
     target = messaging.Target(namespace='groups', version='1.0')
@@ -37,7 +36,7 @@ class Groups:
         self._scheduler = scheduler
 
     def _definition(self, *given):
-        """A Definition, the source to keep, and what is left of the time for both."""
+        """Returns a Definition, the source to keep, and the rest of the time for both."""
         allowance = Allowance(CONF.groups.read_seconds)
         return *groups.definition(self._scheduler.groups.levels, allowance, *given), allowance
 
@@ -85,11 +84,11 @@ class Groups:
         project_id=None,
         ttl=None,
     ):
-        """Give a group another definition. The answer has the ``moves`` that the caller has to
-        make.
+        """Replace the definition of a group. Returns the group with the ``moves`` that the caller
+        has to make.
 
         Raises GroupChanged if the group is not at this ``generation``, TemplateError, or
-        GroupRefused; then the group stays as it was.
+        GroupRefused; then the group stays unchanged.
         """
         uuid = words.uuid(uuid, 'uuid')
         definition, source, allowance = self._definition(template, parameters, flavors, images)
@@ -108,7 +107,8 @@ class Groups:
 
     @expected
     def delete(self, context, uuid, generation=None, dry_run=False, project_id=None):
-        """End the planned claims of a group; those of its servers end as these go.
+        """End the planned claims of a group. The claims of its servers end when the servers are
+        deleted.
 
         Returns None, or with ``dry_run`` the group as it would be left. Raises GroupChanged.
         """
@@ -144,7 +144,7 @@ class Groups:
     def plan(self, context, uuid, project_id=None, replan=False, dry_run=False):
         """A group with its members' places and domains.
 
-        With ``replan`` members without a good place get one first. Raises GroupRefused.
+        With ``replan``, members without a good place are placed first. Raises GroupRefused.
         """
         view = self._scheduler.groups.plan(
             words.uuid(uuid, 'uuid'),
@@ -168,16 +168,16 @@ class Groups:
 
     @expected
     def topology(self, context):
-        """The number of ``domains`` of each level, and ``warnings`` about nodes that tell none of
-        theirs."""
+        """The number of ``domains`` of each level, and ``warnings`` about nodes that report none
+        of their domains."""
         return self._scheduler.groups.topology()
 
     @expected
     def validate(self, context, template, parameters=None, flavors=None, images=None):
-        """What a template comes to, as ``groups.members.account`` has it; nothing is planned.
+        """The account of a template, as ``groups.members.account`` returns it; nothing is planned.
 
-        ``contradiction``: which policies collide whatever hosts there are, if levels lie in each
-        other as they do here, in words, or None. Raises TemplateError.
+        ``contradiction``: the policies that collide on any set of hosts, as text, or None. It
+        assumes that levels nest as they do on the present hosts. Raises TemplateError.
         """
         definition, _, allowance = self._definition(template, parameters, flavors, images)
         contradiction = self._scheduler.groups.contradiction(definition, allowance)

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The namespace `news` 1.0, on a topic of its own: what schedulers tell each other."""
+"""The namespace `news` 1.0, on a separate topic: change events that schedulers send to each
+other."""
 
 import logging
 
@@ -30,7 +31,7 @@ class News:
 
     @expected
     def changed(self, context, origin, **told):
-        """A scheduler changed the store. It waits for no answer; what is wrong with its news is
+        """A scheduler changed the store. It waits for no answer; an error in its change event is
         logged."""
         if origin == self._scheduler.uuid:
             return
@@ -38,6 +39,6 @@ class News:
             heard = news.from_plain(**told)
         except (errors.InvalidRequest, *news.UNREADABLE) as error:
             known = origin if words.is_name(origin) else words.short(origin)
-            LOG.warning('News of scheduler %s cannot be read: %.300r', known, error)
+            LOG.warning('Change event of scheduler %s cannot be read: %.300r', known, error)
         else:
             self._scheduler.hear(heard)

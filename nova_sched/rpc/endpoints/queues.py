@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Namespaces `queues` 1.0, what a manager of queues is asked, and `catalogue` 1.0, what others are
-told."""
+"""The namespaces `queues` 1.0, calls to a manager of queues, and `catalogue` 1.0, its casts to
+other processes."""
 
 import oslo_messaging as messaging
 
@@ -29,16 +29,16 @@ class Queues:
     def catalogue(self, context, host=None):
         """A mapping of plain values, which queues.catalogue.Catalogue.from_plain reads.
 
-        Beside it ``disabled``, whether the host takes no jobs, and ``aggregates``: those of the
-        host, and those that name a zone, as mappings of id, name, uuid, metadata, and of hosts
-        that one at most.
+        In addition ``disabled``, whether the host takes no jobs, and ``aggregates``: those of the
+        host, and those that name a zone, as mappings of id, name, uuid, metadata, and hosts (that
+        host at most).
         """
         return self._register.plain(None if host is None else words.name(host, 'host'))
 
     @expected
     def flavor_create(self, context, flavor):
         """Add a flavor: a mapping of name, vcpus, memory_mb, and flavorid, root_gb, ephemeral_gb,
-        swap (MiB), extra_specs. Returns it. An equal one may be there, and stays. Raises
+        swap (MiB), extra_specs. Returns it. An equal flavor that exists already stays. Raises
         FlavorExists."""
         if not isinstance(flavor, dict):
             raise errors.InvalidRequest('flavor', f'{words.short(flavor)} is no mapping')
@@ -46,23 +46,23 @@ class Queues:
 
     @expected
     def flavor_delete(self, context, name):
-        """Take a flavor away; what waits in its queues goes to the scheduler. Raises
+        """Remove a flavor; the jobs that wait in its queues go to the scheduler. Raises
         FlavorNotFound."""
         self._register.delete(words.name(name, 'name'))
 
     @expected
     def flavor_list(self, context):
-        """All ``flavors``, by name, and the ``version`` of the catalogue that they make."""
+        """All ``flavors``, by name, and the ``version`` of their catalogue."""
         version, flavors = self._register.flavors()
         return {'version': version, 'flavors': flavors}
 
     @expected
     def facts(self, context, marker=None, limit=None):
-        """Each queue as a mapping: name, queue (that on the broker), ready, consumers; these two
-        null if the broker has none.
+        """Each queue as a mapping: name, queue (that on the broker), ready, consumers. The last
+        two are null if the broker does not have the queue.
 
-        Those after the ``marker``, a name on the broker, and so many at most. Raises NotFound for
-        a marker that is none.
+        Returns at most ``limit`` queues after the ``marker``, a name on the broker. Raises
+        NotFound for an unknown marker.
         """
         after = None if marker is None else words.name(marker, 'marker')
         most = None if limit is None else words.number(limit, 'limit')
@@ -70,7 +70,7 @@ class Queues:
 
 
 class CatalogueNews:
-    """Of anybody who keeps a copy; ``hear(version)`` must not wait for anything."""
+    """The endpoint of each process that keeps a copy; ``hear(version)`` must not block."""
 
     target = messaging.Target(namespace='catalogue', version='1.0')
 
@@ -79,6 +79,7 @@ class CatalogueNews:
 
     @expected
     def catalogue_changed(self, context, version):
-        """The catalogue, or what it says of hosts, has changed. Nobody is waited for."""
+        """The catalogue, or its facts about hosts, have changed. A cast: the sender does not
+        wait."""
         if isinstance(version, int):
             self._hear(version)

@@ -9,8 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The namespace that Nova's scheduler answers: RPC 4.0 to 4.5, calls of conductors and casts of
-computes."""
+"""The namespace of Nova's scheduler: RPC 4.0 to 4.5, calls of conductors and casts of computes."""
 
 import oslo_messaging as messaging
 
@@ -18,8 +17,8 @@ from nova_sched.engine import received
 from nova_sched.rpc import translate, words
 from nova_sched.rpc.failures import expected
 
-# A host sends one cast right after another: the second is taken before what the first one does is
-# written. So casts count in the order in which they are handled, unless one was held up for longer
+# A host sends casts in quick succession: the second is taken before the effect of the first one is
+# written. So casts count in the order in which they are handled, unless one was delayed for longer
 # than this.
 IN_FLIGHT_S = 2.0
 
@@ -41,8 +40,8 @@ class Scheduling:
         return_objects=False,
         return_alternates=False,
     ):
-        """A claimed host for each instance. Callers below 4.4 name none, and nothing is claimed
-        for them."""
+        """A claimed host for each instance. Callers below 4.4 name no instances, and nothing is
+        claimed for them."""
         spec = translate.spec(spec_obj, request_spec, filter_properties)
         placed = self._scheduler.place(
             translate.requests(spec, instance_uuids),
@@ -84,5 +83,5 @@ class Scheduling:
         )
 
     def _tell(self, work, host, instances):
-        """Hand on what a host tells, with the moment after which it was sent."""
+        """Pass on a host's message, with the moment after which it was sent."""
         self._scheduler.call(work, host, instances, received.current().since_s + IN_FLIGHT_S)

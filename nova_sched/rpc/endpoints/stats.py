@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The namespace `stats` 1.1: compute nodes tell what they have, operators what they think of
-it."""
+"""The namespace `stats` 1.1: reports of compute nodes, and operators' settings of compute
+services."""
 
 import collections
 import dataclasses
@@ -42,15 +42,15 @@ class Stats:
     ):
         """Take the report of one node of host ``name``; ``stats`` is a ComputeNode.
 
-        ``boot`` and ``sequence`` (since 1.1, whole numbers from 1) say which report it is, of
-        which start of its sender. One that is older than the last one that was taken changes
-        nothing; without them, that is judged by the time when it was sent, and by the
-        ComputeNode's ``updated_at``.
+        ``boot`` and ``sequence`` (since 1.1, whole numbers from 1) are the number of the sender's
+        start, and of the report since that start. A report that is older than the last accepted
+        one changes nothing. Without them, the age is judged by the time when the report was sent,
+        and by the ComputeNode's ``updated_at``.
 
-        Returns what was accepted: the node's generation in the store, the state of each claim on
-        it, the use that no claim explains, by resource class, and all that is counted there; and
-        whether the report was ``stale``, with the ``boot`` of the one that was taken last. Raises
-        BadReport, and nothing changed.
+        Returns the accepted facts: the node's generation in the store, the state of each claim on
+        it, the unclaimed usage by resource class, and all usage that is counted there; and whether
+        the report was ``stale``, with the ``boot`` of the last accepted one. Raises BadReport, and
+        changes nothing.
         """
         made = reports.report(stats, name, instances, inventories, cell_uuid)
         order = reports.order(stats, boot, sequence, received.current().since_s)
@@ -67,8 +67,8 @@ class Stats:
 
     @expected
     def update_service(self, context, name, service):
-        """Take an operator's word on the compute service of host ``name``, and its last sign of
-        life."""
+        """Apply an operator's settings to the compute service of host ``name``, and record its
+        last sign of life."""
         self._scheduler.call(
             self._scheduler.state_sync.set_service,
             words.name(name, 'name'),
@@ -77,7 +77,7 @@ class Stats:
 
     @expected
     def remove_node(self, context, name, nodename):
-        """Forget a node of host ``name``, and its claims. Raises NodeNotFound."""
+        """Remove a node of host ``name``, and its claims. Raises NodeNotFound."""
         node = words.name(name, 'name'), words.name(nodename, 'nodename')
         self._scheduler.call(
             self._scheduler.state_sync.remove_node, *node, received.current().since_s

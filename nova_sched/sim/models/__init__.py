@@ -9,5 +9,4 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The two models beside each other in simulated time: queues that nodes pull from, and the
-scheduler."""
+"""Compares two models in simulated time: queues that nodes pull from, and the scheduler."""

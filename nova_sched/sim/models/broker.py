@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The simulated broker of jobs, which counts what goes over the wire of a real one."""
+"""The simulated broker of jobs, which counts the messages that a real one would transfer."""
 
 import collections
 from collections.abc import Callable, Mapping
@@ -29,7 +29,7 @@ PUBLISH, DELIVER, ACK, CONSUME, CANCEL, WINDOW = (
 
 
 class Broker(SimulatedBroker):
-    """``count`` has the commands by their names in AMQP, ``kinds`` what was published by kind of
+    """``count`` has the commands by their AMQP names, ``kinds`` the published messages by kind of
     queue."""
 
     def __init__(
@@ -60,7 +60,7 @@ class Broker(SimulatedBroker):
 
 
 class Consumer(SimulatedConsumer):
-    """Another priority is a subscription that ends and one that begins."""
+    """Changes the priority: one subscription ends and another begins."""
 
     def __init__(self, owner: Broker, deliver: Callable[[Delivery], None]):
         super().__init__(owner, deliver)

@@ -24,8 +24,8 @@ from nova_sched.sim.models.tally import Tally
 
 
 class Central:
-    """A conductor asks the engine for each server; the chosen node builds it, or an alternate
-    does."""
+    """A conductor asks the engine for a host for each server; the chosen node or an alternate
+    builds it."""
 
     def __init__(self, cloud: Cloud, tally: Tally):
         self._cloud, self._tally = cloud, tally
@@ -47,7 +47,7 @@ class Central:
         self._build(ask, requests[0], [(one.host, one.nodename) for one in found], CALL_S)
 
     def _build(self, ask: Ask, request: Any, places: list, after_s: float) -> None:
-        """Have the first of the places build it; the others are alternates."""
+        """Builds the server on the first of the places; the others are alternates."""
         self._tally.casts += 1
         site = self._cloud.sites[places[0][0]]
         site.begin(request)

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What both models run on: the same nodes, one engine with its store, one simulated clock."""
+"""The common base of both models: the same nodes, one engine with its store, one simulated
+clock."""
 
 import dataclasses
 import random
@@ -26,20 +27,20 @@ from nova_sched.sim.models.nodes import aggregates_of
 from nova_sched.sim.models.tally import Tally, sample
 from nova_sched.sim.trace import Flavor
 
-# Simulated seconds that things take.
-CALL_S = 0.005  # a call over the bus, with what the other side does
-COMMAND_S = 0.001  # a command to the broker of jobs, and a message from it
+# Simulated durations in seconds.
+CALL_S = 0.005  # a call over the bus, including its processing
+COMMAND_S = 0.001  # a command to or a message from the broker of jobs
 SAMPLE_S = 300.0
 
 
 def build_seconds(chance: random.Random, mean_s: float) -> float:
-    """How long a driver takes: from half to one and a half of the mean."""
+    """Returns the duration of a driver operation: from half to one and a half of the mean."""
     return mean_s * chance.uniform(0.5, 1.5)
 
 
 @dataclasses.dataclass(slots=True)
 class Cloud:
-    """``plan.failing`` is the share of the builds that fail, by instance and host the same in both
+    """``plan.failing`` is the share of failing builds, by instance and host the same in both
     models."""
 
     plan: Plan
@@ -62,7 +63,7 @@ class Cloud:
         large: Flavor,
         build_s: float,
     ):
-        """Nodes that have joined the scheduler."""
+        """Returns the nodes that have joined the scheduler."""
         settings = DriverSettings(fake_failures=plan.failing, seed=plan.seed)
         aggregates = aggregates_of(nodes)
         disabled = [node.host for node in nodes if node.disabled]
@@ -75,23 +76,23 @@ class Cloud:
         self.clock.at(self.clock() + seconds, call)
 
     def run(self, until_s: float) -> None:
-        """Do all that falls due until then."""
+        """Runs all events until then."""
         for call in self.clock.move(until_s):
             call()
 
     def report(self, site: Any, tally: Tally) -> None:
-        """The agent of the node tells what has changed."""
+        """Sends the changes of the node as its agent does."""
         tally.reports += 1
         self.engine.report(site.told())
 
     def look(self, tally: Tally, until_s: float) -> None:
-        """Sample now, and again and again until that time."""
+        """Samples now, and repeatedly until that time."""
         tally.samples.append(sample(self.engine.cluster, self.large, self.clock()))
         if self.clock() + SAMPLE_S <= until_s:
             self.after(SAMPLE_S, lambda: self.look(tally, until_s))
 
     def note_server(self, tally: Tally, ask: Ask, host: str) -> None:
-        """The server runs on this host."""
+        """Records that the server runs on this host."""
         tally.placed += 1
         tally.runs_s.append(self.clock() - ask.time_s)
         tally.placed_vcpus += ask.flavor.vcpus
@@ -100,6 +101,6 @@ class Cloud:
             tally.violations.append(f'server {ask.uuid} wants {ask.zone} and runs in {zone}')
 
     def note_refusal(self, tally: Tally) -> None:
-        """Somebody was refused now."""
+        """Records a refused request at the current time."""
         if tally.first_refusal is None:
             tally.first_refusal = sample(self.engine.cluster, self.large, self.clock())

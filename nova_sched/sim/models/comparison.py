@@ -9,16 +9,16 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The queue model and the central scheduler on the same simulated cloud: the run of each.
+"""Runs the queue model and the central scheduler on the same simulated cloud.
 
 ::
 
-    load: the trace, scaled           nodes: sites, and what they hold at the start
-    cloud: nodes, engine, clock       engine: the scheduler, and its doors
+    load: the trace, scaled           nodes: sites, and their usage at the start
+    cloud: nodes, engine, clock       engine: the scheduler, and its interfaces
     conductor: conductor, manager     broker: counts commands         central: the other model
 
-Workers, catalogue, routing, ledger, claims and endings are those of the product; simulated are the
-clock, the broker, the driver, and that all is in one thread.
+Workers, catalogue, routing, instance records, claims and the end of instances use the product's
+code. The clock, the broker and the driver are simulated, and everything runs in one thread.
 """
 
 import dataclasses
@@ -56,20 +56,20 @@ from nova_sched.sim.replay import Demand
 from nova_sched.sim.trace import Arrival, Flavor
 
 MODELS = QUEUES, SCHEDULER = 'queues', 'scheduler'
-EVALUATE_S = 600.0  # after which a worker looks at its node though nothing has changed
-TAIL_S = 600.0  # for which the clock runs on after the last request
-COMMON = 0.01  # a flavor that is asked for less often than in this share is not the large one
+EVALUATE_S = 600.0  # interval after which a worker reads an unchanged node again
+TAIL_S = 600.0  # time that the clock runs on after the last request
+COMMON = 0.01  # a flavor with a lower share of the requests is not the large one
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Settings:
-    """What is simulated. Shares are from 0 to 1.
+    """Settings of the simulation. Shares are from 0 to 1.
 
-    ``fullness``: peak of the demand, as a share of the vCPUs that the nodes have; ``prefill`` of
-    these are in use at the start, by servers that stay. ``packed``: they are as packing weights
-    would have them. ``by_rule`` is the share of tenants who ask for what no queue tells.
-    ``database``: claims are in SQLite, like the ledger, so that all statements are counted; else
-    in memory. ``ranked``: see Tally.ranks.
+    ``fullness``: peak of the demand, as a share of the nodes' vCPUs. ``prefill``: the share in use
+    at the start, by servers that stay. ``packed``: those servers are placed as packing weights
+    place them. ``by_rule`` is the share of projects whose requests no queue represents.
+    ``database``: claims are in SQLite, like the instance records, so that all statements are
+    counted; else in memory. ``ranked``: see Tally.ranks.
     """
 
     plan: Plan
@@ -93,7 +93,7 @@ class Settings:
 
 
 class Run:
-    """One cloud, empty or prefilled, and what is asked of it."""
+    """One cloud, empty or prefilled, and its requests."""
 
     def __init__(
         self, settings: Settings, arrivals: Sequence[Arrival], conf: Any, directory: pathlib.Path
@@ -127,7 +127,7 @@ class Run:
         return found[: settings.most_asks]
 
     def play(self, ask: Callable[[Ask], None], watch: Callable[[Tally, float], None]) -> Tally:
-        """Let the hours pass. Returns the tally."""
+        """Runs the simulated hours. Returns the tally."""
         cloud, tally = self.cloud, self.tally
         self._statements.count.clear()
         end_s = self.asks[-1].time_s if self.asks else load.START_S
@@ -147,8 +147,8 @@ class Run:
         return tally
 
     def _audit(self) -> list[str]:
-        """What is wrong in the end. Servers of the start have no claims; those on their way
-        have."""
+        """Returns the violations at the end. Servers of the start have no claims; pending ones
+        have claims."""
         accounts = audit.from_store(self.cloud.engine.store)
         held = {one.uuid for one in self.asks}
         found = []
@@ -160,7 +160,7 @@ class Run:
 
 
 def large(flavors: Mapping[Flavor, int]) -> Flavor:
-    """The one with the most vCPUs of those that are common."""
+    """Returns the flavor with the most vCPUs of those that are common."""
     common = [one for one, count in flavors.items() if count >= COMMON * sum(flavors.values())]
     return max(common, key=lambda one: (one.vcpus, one.memory_mb))
 
@@ -172,8 +172,8 @@ def scheduler(run: Run, watch: Callable[[Tally, float], None]) -> Tally:
 
 
 def catalogue(settings: Settings, flavors: Mapping[Flavor, int]) -> Catalogue:
-    """The flavors of the trace and ``more_flavors`` that nobody asks for; zones, and more special
-    things."""
+    """Returns the flavors of the trace and ``more_flavors`` without requests, zones, and
+    additional special things."""
     rows = [{'name': one.name, 'vcpus': one.vcpus, 'memory_mb': one.memory_mb} for one in flavors]
     rows += [
         {'name': f'more-{number}', 'vcpus': 1 + number % 16, 'memory_mb': 512 * (1 + number % 61)}
@@ -240,7 +240,7 @@ class Pull:
             self._run.tally.ranks.append(found)
 
     def collect(self) -> None:
-        """Sum up what the workers and the broker have counted."""
+        """Sums up the counts of the workers and the broker."""
         tally = self._run.tally
         for worker in self.workers.values():
             tally.put_backs += worker.figures.put_backs
@@ -252,7 +252,7 @@ class Pull:
 
 
 class _Reporting:
-    """A site whose agent reports what has changed; the worker sees no difference."""
+    """A site whose agent reports changes; the worker sees no difference."""
 
     def __init__(self, site: Site, cloud: Cloud, tally: Tally):
         self._site, self._cloud, self._tally = site, cloud, tally

@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A conductor and a manager of queues without threads: what `queues.conductor` and `queues.keeper`
-do, in the steps of a simulated clock."""
+"""A conductor and a manager of queues without threads: the work of `queues.conductor` and
+`queues.keeper`, in the steps of a simulated clock."""
 
 from collections.abc import Callable
 from typing import Any
@@ -40,10 +40,10 @@ def no_limits(_project_id: str) -> dict:
 
 
 class Conductor:
-    """Enters each server and sends its job; hears what became of it, and deletes it when its time
-    is over.
+    """Records each server and sends its job, receives the outcome, and deletes the server when its
+    lifetime ends.
 
-    It sends one job after the other, also those of one batch.
+    It sends one job after the other, including those of one batch.
     """
 
     def __init__(
@@ -63,16 +63,16 @@ class Conductor:
         self._caller = jobs.Caller(project_id=PROJECT, user_id=USER, reply_to=REPLIES)
         self._asks: dict[str, Ask] = {}
         self._unclaimed = set[str]()
-        self._free_s = 0.0  # when the last job has been sent
+        self._free_s = 0.0  # when the last job was sent
         claims.stands = self._claimed
 
     def start(self) -> None:
-        """Listen to the answers."""
+        """Listens to the answers."""
         self._broker.declare([REPLIES])
         listen(self._broker, REPLIES, self._hear)
 
     def ask(self, ask: Ask) -> None:
-        """Ask for a server; does not wait."""
+        """Asks for a server without waiting."""
         self._tally.asked += 1
         self._asks[ask.uuid] = ask
         self._unclaimed.add(ask.uuid)
@@ -149,8 +149,8 @@ class Conductor:
         self._cloud.note_refusal(self._tally)
 
     def _delete(self, uuid: str, host: str) -> None:
-        """As the router deletes: look whether it is still to be built, where it is, and what there
-        was."""
+        """Deletes like the router: checks whether the server is still to be built, its host, and
+        its resources."""
         now_s = self._cloud.clock()
         with self._tally.meter.of(meter.CONDUCTOR):
             self._ledger.cancel(uuid, now_s)
@@ -162,7 +162,7 @@ class Conductor:
 
 
 class Manager:
-    """Settles what workers tell, and has the scheduler decide about what nobody takes."""
+    """Settles the workers' outcomes, and passes jobs that no worker takes to the scheduler."""
 
     def __init__(
         self,
@@ -197,7 +197,7 @@ class Manager:
 
 
 def listen(broker: Broker, queue: str, take: Callable[[Delivery], None]) -> None:
-    """Take each message of a queue, and acknowledge it."""
+    """Takes each message of a queue, and acknowledges it."""
 
     def deliver(delivery: Delivery) -> None:
         take(delivery)

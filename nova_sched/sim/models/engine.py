@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The scheduler's engine in the thread that asks it, and its doors as conductors and workers know
-them."""
+"""The scheduler's engine in the calling thread, with the interfaces that conductors and workers
+use."""
 
 import collections
 import dataclasses
@@ -28,14 +28,14 @@ from nova_sched.rpc import translate
 from nova_sched.sim.models.meter import CLAIMS, REPORTS, SCHEDULER, Meter
 from nova_sched.state.cluster import Cluster
 
-# The engine's clock stands still: that nodes report now and then, and so are up, is not simulated.
+# The engine's clock stands still: periodic reports, which keep nodes up, are not simulated.
 NOW_S = 1_000_000.0
 PARTS = {PLACE: SCHEDULER, REPORT: REPORTS, CALL: CLAIMS}
 SAME = 1e-9  # weights that differ by less are equal
 
 
 def read(spec_obj: Any, instance_uuid: str) -> Any:
-    """The Request of a RequestSpec for one instance. Raises InvalidRequest."""
+    """Returns the Request of a RequestSpec for one instance. Raises InvalidRequest."""
     return translate.requests(translate.spec(spec_obj), [instance_uuid])[0]
 
 
@@ -56,7 +56,7 @@ class Engine:
         )
 
     def join(self, reports: list, aggregates: list, disabled: list[str]) -> None:
-        """Learn of all nodes."""
+        """Reads all nodes."""
         self.store.report(reports, NOW_S)
         self.call(self.state_sync.refresh)
         self.call(self.state_sync.set_aggregates, aggregates)
@@ -83,9 +83,10 @@ class Engine:
         return answer.result()
 
     def rank(self, request: Any, host: str) -> tuple[int, int] | None:
-        """How many hosts the weighers like better than this one now, and how many could be chosen.
+        """Returns how many hosts the weighers rank above this one now, and how many are
+        candidates.
 
-        None if it is not among them.
+        None if the host is not a candidate.
         """
         hosts = self.cluster.hosts
         rows = survivors(self.rules, hosts, request).rows()
@@ -98,8 +99,9 @@ class Engine:
 
 
 class Claims:
-    """The face of rpc.client.ClaimsClient. ``calls`` counts by method; ``claimed(request, host)``
-    is called before a new instance is claimed, and ``stands(uuid)`` when it has its claim."""
+    """The interface of rpc.client.ClaimsClient. ``calls`` counts by method. ``claimed(request,
+    host)`` is called before a new instance is claimed, and ``stands(uuid)`` when it has its
+    claim."""
 
     def __init__(self, engine: Engine, calls: collections.Counter):
         self._engine, self._state_sync, self._claim_service, self._calls = (
@@ -157,8 +159,8 @@ class Claims:
 
 
 class Destinations:
-    """The face of rpc.client.SchedulerClient that chooses hosts; ``claims`` hear what it has
-    claimed."""
+    """The part of rpc.client.SchedulerClient that chooses hosts; ``claims`` receives the
+    claims."""
 
     def __init__(self, engine: Engine, calls: collections.Counter, claims: Claims):
         self._engine, self._calls, self._claims = engine, calls, claims

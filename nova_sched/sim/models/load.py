@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What users ask of a simulated cloud, server by server: the trace, scaled to a fleet."""
+"""The requests of users of a simulated cloud, server by server: the trace, scaled to a fleet."""
 
 import dataclasses
 import math
@@ -21,14 +21,14 @@ from nova_sched.sim import conductor
 from nova_sched.sim.replay import Demand
 from nova_sched.sim.trace import Arrival, Flavor
 
-GRID_S = 300.0  # the trace tells arrivals no finer: within that they are spread by chance
-IGNORED = 'a-host-of-old'  # there is none of that name
-START_S = 120.0  # simulated time of the first arrival: by then every worker has subscribed
+GRID_S = 300.0  # the trace's resolution of arrivals: they are spread randomly within it
+IGNORED = 'a-host-of-old'  # no host has that name
+START_S = 120.0  # simulated time of the first arrival: every worker has subscribed by then
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ask:
-    """One server; ``lifetime_s`` None: for ever."""
+    """One server; ``lifetime_s`` None: no end."""
 
     time_s: float
     uuid: str
@@ -38,7 +38,8 @@ class Ask:
     by_rule: bool = False
 
     def spec(self) -> Any:
-        """The RequestSpec; by ``by_rule`` with hosts to ignore, of which no queue knows."""
+        """Returns the RequestSpec; with ``by_rule`` it has hosts to ignore, which no queue
+        represents."""
         spec = conductor.spec(self.flavor, [self.uuid], self.zone)
         if self.by_rule:
             spec.ignore_hosts = [IGNORED]
@@ -46,12 +47,12 @@ class Ask:
 
 
 def cut(arrivals: Sequence[Arrival], hours: float) -> list[Arrival]:
-    """Only the first hours."""
+    """Returns only the first hours."""
     return [one for one in arrivals if one.time_s < arrivals[0].time_s + hours * 3600]
 
 
 def peak_vcpus(arrivals: Sequence[Arrival]) -> int:
-    """The most vCPUs that would be in use at once while requests come, if none was refused."""
+    """Returns the peak of vCPUs in use while requests arrive, if none were refused."""
     changes: list[tuple[float, int]] = []
     for one in arrivals:
         changes.append((one.time_s, len(one) * one.flavor.vcpus))
@@ -68,7 +69,7 @@ def peak_vcpus(arrivals: Sequence[Arrival]) -> int:
 
 
 def mix(arrivals: Sequence[Arrival]) -> dict[Flavor, int]:
-    """How often each flavor is asked for."""
+    """Returns how often each flavor is requested."""
     found: dict[Flavor, int] = {}
     for one in arrivals:
         found[one.flavor] = found.get(one.flavor, 0) + len(one)
@@ -78,11 +79,12 @@ def mix(arrivals: Sequence[Arrival]) -> dict[Flavor, int]:
 def asks(
     arrivals: Sequence[Arrival], vcpus: float, demand: Demand, by_rule: float, seed: int
 ) -> list[Ask]:
-    """The trace as often as it takes to have a peak of so many vCPUs, in order of time.
+    """Repeats the trace until its peak has that many vCPUs. Returns the requests in order of time.
 
-    Of the last, broken repetition a batch comes by chance; the share ``by_rule`` (0..1) of the
-    batches asks for what no queue tells. Servers of one batch come together, those of its copies
-    at other moments of the same five minutes, for other tenants.
+    The last, partial repetition contains each batch with a matching probability. The share
+    ``by_rule`` (0..1) of the batches asks for something that no queue represents. Servers of one
+    batch arrive together. Its copies arrive at other moments of the same five minutes, for other
+    projects.
     """
     copies, chance, found = vcpus / peak_vcpus(arrivals), random.Random(f'{seed} load'), []
     began_s = arrivals[0].time_s

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Who uses how much of the processor, in a process that simulates many."""
+"""Processor time per simulated component, in a process that simulates many of them."""
 
 import collections
 import contextlib
@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 
 # A conductor; a manager of queues; the scheduler's decisions; claims of workers and managers;
-# reports of nodes; what is done only to be measured; and the rest: workers with their broker.
+# reports of nodes; work that only serves the measurement; and the rest: workers with their broker.
 CONDUCTOR, MANAGER, SCHEDULER, CLAIMS, REPORTS, RANKING, WORKERS = PARTS = (
     'conductor',
     'manager',
@@ -30,8 +30,7 @@ CONDUCTOR, MANAGER, SCHEDULER, CLAIMS, REPORTS, RANKING, WORKERS = PARTS = (
 
 
 class Meter:
-    """Seconds of the processor by part; what is metered within something else counts for itself
-    alone."""
+    """Seconds of processor time by part; a nested measurement counts only for the inner part."""
 
     def __init__(self, clock: Callable[[], float] = time.process_time):
         self.seconds: collections.Counter[str] = collections.Counter()
@@ -39,7 +38,7 @@ class Meter:
 
     @contextlib.contextmanager
     def of(self, part: str) -> Iterator[None]:
-        """What is done in here is done by that part."""
+        """Counts the time in the context for that part."""
         before = self._turn(part)
         try:
             yield
@@ -47,17 +46,17 @@ class Meter:
             self._turn(before)
 
     def clear(self) -> None:
-        """Begin anew."""
+        """Starts again from zero."""
         self._turn(self._part)
         self.seconds.clear()
 
     def total(self) -> float:
-        """Seconds of all parts until now."""
+        """Returns the seconds of all parts until now."""
         self._turn(self._part)
         return sum(self.seconds.values())
 
     def _turn(self, part: str) -> str:
-        """Another part has the processor; returns which had it."""
+        """Switches to another part; returns the previous one."""
         now_s, before = self._clock(), self._part
         self.seconds[before] += now_s - self._since_s
         self._part, self._since_s = part, now_s

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The simulated compute nodes as their workers see them, and how full they are at the start."""
+"""The simulated compute nodes as their workers see them, and their usage at the start."""
 
 import dataclasses
 import random
@@ -26,16 +26,17 @@ from nova_sched.state.report import Inventory, Report
 from nova_sched.state.request import Request
 
 UNITS = 4  # of a special resource class on a node that has it
-MISSES = 8  # servers that do not fit one after the other before a node counts as full
+MISSES = 8  # consecutive servers that do not fit before a node counts as full
 
 
 class Site:
-    """One simulated node, with the face that a worker and a report need (queues.node.site)."""
+    """One simulated node, with the interface that a worker and a report need
+    (queues.node.site)."""
 
     def __init__(
         self, node: Node, traits: frozenset[str] = frozenset(), classes: Collection[str] = ()
     ):
-        """Beside what the node says of itself it has these traits, and UNITS of these resource
+        """In addition to its own facts, the node has these traits, and UNITS of these resource
         classes."""
         self.node, self.host, self.nodename = node, node.host, node.nodename
         stats, _ = node.report()
@@ -51,11 +52,11 @@ class Site:
         self._watching: tuple[Callable[[], None], ...] = ()
 
     def facts(self) -> Report:
-        """The node with all that it holds."""
+        """Returns the report with all instances of the node."""
         return self._report(frozenset())
 
     def told(self) -> Report:
-        """What its agent reports: without what is being built."""
+        """Returns the agent's report: without the instances that are being built."""
         return self._report(frozenset(self._hidden))
 
     def _report(self, without: Collection[str]) -> Report:
@@ -89,7 +90,8 @@ class Site:
         self._changed()
 
     def built(self, instance_uuid: str) -> None:
-        """Reports are sent after ``keep`` here, so nothing has to be listed before."""
+        """Does nothing: reports are sent after ``keep`` here, so the instance need not be listed
+        before."""
 
     def keep(self, instance_uuid: str) -> None:
         self._hidden.discard(instance_uuid)
@@ -118,7 +120,7 @@ class Site:
 
 
 def special_facts(specials: Sequence[str], nodes: int) -> list[tuple[frozenset[str], list[str]]]:
-    """What each node has of special things, which are written as in [queues] specials: two of the
+    """Returns the special things of each node, in the syntax of [queues] specials: two of the
     traits, and one of the resource classes."""
     named = {kind: [text.partition(':')[2] for text in specials if text.startswith(kind)]
              for kind in (TRAIT, RESOURCE)}  # fmt: skip
@@ -131,7 +133,7 @@ def special_facts(specials: Sequence[str], nodes: int) -> list[tuple[frozenset[s
 
 
 def aggregates_of(nodes: Iterable[Node]) -> list[Aggregate]:
-    """One for each zone and one for each rack."""
+    """Returns one aggregate for each zone and one for each rack."""
     held: dict[tuple[str, str, str], set[str]] = {}
     for node in nodes:
         held.setdefault((node.zone, ZONE_KEY, node.zone), set()).add(node.host)
@@ -143,8 +145,8 @@ def aggregates_of(nodes: Iterable[Node]) -> list[Aggregate]:
 
 
 def of_host(found: Sequence[Aggregate], host: str) -> list[Aggregate]:
-    """What a node is told: its own aggregates and those that name a zone; of their hosts itself at
-    most."""
+    """Returns the aggregates that a node receives: its own and those that name a zone, with only
+    itself as host."""
     itself = frozenset([host])
     told = [one for one in found if host in one.hosts or one.availability_zone]
     return [dataclasses.replace(one, hosts=one.hosts & itself) for one in told]
@@ -153,7 +155,7 @@ def of_host(found: Sequence[Aggregate], host: str) -> list[Aggregate]:
 def fill(
     sites: Sequence[Site], flavors: Mapping[Flavor, int], share: float, packed: bool, seed: int
 ) -> None:
-    """Start with that share (0..1) of all vCPUs in use, by servers of these flavors that never
+    """Fills that share (0..1) of all vCPUs at the start, with servers of these flavors that never
     leave.
 
     Spread: each node has that share. Packed: that share of the nodes is full, and the others are

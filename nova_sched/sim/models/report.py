@@ -23,19 +23,19 @@ from nova_sched.sim.models.meter import PARTS
 from nova_sched.sim.models.tally import Sample, Tally
 from nova_sched.sim.report import percentile
 
-BEST, GOOD = 0.01, 0.1  # shares of the hosts that are called the best and good
+BEST, GOOD = 0.01, 0.1  # shares of the hosts that count as the best and as good
 PERCENTILES = (0.5, 0.95, 0.99)
-# of the vCPUs in use: there is room left, and how it lies tells how well the nodes are packed
+# share of the vCPUs in use: with free capacity left, its distribution shows how well the nodes are
+# packed
 HALF = 0.7
 COUNTS = (
-    'asked placed refused failed left by_rule asked_vcpus placed_vcpus put_backs lost_claims fallbacks '
-    'expired rescued failed_builds memory_mib took_s'
+    'asked placed refused failed left by_rule asked_vcpus placed_vcpus put_backs lost_claims '
+    'fallbacks expired rescued failed_builds memory_mib took_s'
 ).split()
 
 
 def figures(model: str, tally: Tally) -> dict[str, Any]:
-    """Plain values; times in seconds, memory in MiB, shares from 0 to 1. NaN: nothing to tell it
-    from."""
+    """Returns plain values; times in seconds, memory in MiB, shares from 0 to 1. NaN: no data."""
     placed = max(tally.placed, 1)
     found: dict[str, Any] = {name: getattr(tally, name) for name in COUNTS}
     found['wait_s'] = {
@@ -92,7 +92,7 @@ def _plain(found: Sample | None) -> dict[str, Any] | None:
 
 
 def rows(model: str, found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What is shown of the figures: a text and a value each."""
+    """Returns the displayed figures: a text and a value each."""
     yield 'servers asked for', f'{found["asked"]:,}'
     yield 'placed', f'{found["placed"]:,} ({found["placed"] / max(found["asked"], 1):.1%})'
     yield 'refused', f'{found["refused"]:,}'
@@ -107,7 +107,10 @@ def rows(model: str, found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         ('at_the_fullest', 'at the fullest'),
     ):
         if one := found[name]:
-            told = f'{one["vcpus"]:.1%} vCPUs, {one["memory"]:.1%} memory, {one["nodes_in_use"]:,} nodes'
+            told = (
+                f'{one["vcpus"]:.1%} vCPUs, {one["memory"]:.1%} memory, '
+                f'{one["nodes_in_use"]:,} nodes'
+            )
             yield text, f'{told}, {one["room"]:,} more of the large flavor'
     for name, text in (('wait_s', 'it is claimed'), ('run_s', 'it runs')):
         yield (
@@ -151,10 +154,11 @@ def _rows_of_queues(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def show(console: Any, settings: Settings, results: Mapping[str, Mapping[str, Any]]) -> None:
-    """Print the models beside each other."""
+    """Prints the models one after the other."""
     plan = settings.plan
     console.print(
-        f'{plan.nodes:,} nodes of {plan.shape.vcpus} vCPUs; demand up to {settings.fullness:.0%} of them, '
+        f'{plan.nodes:,} nodes of {plan.shape.vcpus} vCPUs; '
+        f'demand up to {settings.fullness:.0%} of them, '
         f'{settings.prefill:.0%} in use at the start; {settings.steps} steps of priority.',
         highlight=False,
     )

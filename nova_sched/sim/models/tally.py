@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What is counted of a run of either model, and looked at from time to time."""
+"""The counts of a run of either model, and its samples."""
 
 import collections
 import dataclasses
@@ -25,8 +25,8 @@ from nova_sched.sim.trace import Flavor
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Sample:
-    """How full the enabled nodes are: shares (0..1) of vCPUs and memory, nodes in use, and
-    ``room``: how many servers of the large flavor would still fit."""
+    """Usage of the enabled nodes: shares (0..1) of vCPUs and memory, nodes in use, and ``room``:
+    the number of servers of the large flavor that would still fit."""
 
     time_s: float
     vcpus: float
@@ -36,7 +36,7 @@ class Sample:
 
 
 def sample(cluster: Any, large: Flavor, time_s: float) -> Sample:
-    """As the scheduler records it, claims on their way included."""
+    """Returns a sample of the scheduler's records, including pending claims."""
     hosts = cluster.hosts
     able = ~hosts.disabled
     vcpus, memory = hosts.resources[VCPU], hosts.resources[MEMORY_MB]
@@ -52,24 +52,24 @@ def sample(cluster: Any, large: Flavor, time_s: float) -> Sample:
 @dataclasses.dataclass(slots=True)
 class Tally:
     """Counts and lists of one run; ``waits_s`` are simulated seconds from the request to the first
-    claim, ``runs_s`` to the server that runs.
+    claim, ``runs_s`` to the running server.
 
-    ``ranks`` are of the servers that a worker took: how many hosts the scheduler's weighers liked
-    better at that moment, and how many it could have chosen from. ``calls`` count by RPC method,
-    ``reports`` those of nodes; ``wire`` the commands to the broker of jobs and ``kinds`` what was
-    published there, by kind of queue. ``meter`` has the seconds of the processor by who used them,
-    ``took_s`` all of them.
+    ``ranks`` are for servers that a worker took: the number of hosts that the scheduler's weighers
+    ranked higher at that moment, and the number of candidates. ``calls`` count by RPC method,
+    ``reports`` those of nodes. ``wire`` counts the commands to the broker of jobs, ``kinds`` the
+    messages published there, by kind of queue. ``meter`` has the seconds of processor time by
+    component, ``took_s`` the total.
     """
 
     asked: int = 0
-    by_rule: int = 0  # not for a queue: the scheduler's by rule
+    by_rule: int = 0  # not for a queue: passed to the scheduler by rule
     placed: int = 0
     refused: int = 0
     failed: int = 0  # built nowhere
     left: int = 0
     put_backs: int = 0
     lost_claims: int = 0
-    expired: int = 0  # nobody took them from their queue in time
+    expired: int = 0  # no worker took them from their queue in time
     rescued: int = 0  # of those, placed by the scheduler
     failed_builds: int = 0
     evaluations: int = 0
@@ -89,12 +89,12 @@ class Tally:
     took_s: float = 0.0
     first_refusal: Sample | None = None
     samples: list = dataclasses.field(default_factory=list)
-    fallbacks: int = 0  # jobs that came to the scheduler by the fallback queue
+    fallbacks: int = 0  # jobs that the scheduler got from the fallback queue
     asked_vcpus: int = 0
     queues: int = 0
     first_subscriptions: int = 0  # of all workers, at their start
-    start_s: float = 0.0  # seconds of the processor until they had them
-    memory_mib: int = 0  # the most that this process had
+    start_s: float = 0.0  # seconds of processor time until then
+    memory_mib: int = 0  # peak memory of this process
     violations: list = dataclasses.field(default_factory=list)
 
     def refuse(self, why: str) -> None:
@@ -103,18 +103,19 @@ class Tally:
 
     @property
     def messages(self) -> int:
-        """On both buses: a call is a request and a reply, and so is a report; a cast is one."""
+        """Returns messages on both buses: a call is a request and a reply, and so is a report; a
+        cast is one."""
         return sum(self.calls.values()) * 2 + self.reports * 2 + self.casts + self.wire['publish']
 
     def rank_share(self, best: float) -> float:
-        """Which share (0..1) of the servers went to one of that share of the hosts, the best
-        ones."""
+        """Returns the share (0..1) of the servers that went to a host among that best share of the
+        hosts."""
         good = sum(better < max(best * hosts, 1) for better, hosts in self.ranks)
         return good / len(self.ranks) if self.ranks else float('nan')
 
     @property
     def mean_rank(self) -> float:
-        """Mean share (0..1) of the hosts that were liked better than the one that took it."""
+        """Returns the mean share (0..1) of the hosts that ranked above the chosen one."""
         return (
             float(np.mean([better / hosts for better, hosts in self.ranks]))
             if self.ranks

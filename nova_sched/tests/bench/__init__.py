@@ -9,5 +9,5 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Benchmarks: `python -m nova_sched.tests.bench` prints figures beside their floors, from the same
+"""Benchmarks: `python -m nova_sched.tests.bench` prints figures and their floors, from the same
 run."""

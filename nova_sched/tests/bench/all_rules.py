@@ -36,7 +36,10 @@ CORES, GIB = 16, 1024
 # numbers.
 AGGREGATES = 40
 PROJECT = '0123456789abcdef0123456789abcdef'
-METRICS = '[{"name": "cpu.frequency", "value": 2600, "timestamp": "2026-01-01T00:00:00Z", "source": "x"}]'
+METRICS = (
+    '[{"name": "cpu.frequency", "value": 2600, "timestamp": "2026-01-01T00:00:00Z", '
+    '"source": "x"}]'
+)
 
 
 def cells(chance):

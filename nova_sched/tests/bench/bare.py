@@ -58,7 +58,10 @@ class Bare:
 class PostgreSQL(Bare):
     """psycopg2, with its own helper for statements of many rows."""
 
-    LOCK = 'SELECT uuid, inventories, used, generation FROM nodes WHERE uuid IN %s ORDER BY uuid FOR UPDATE'
+    LOCK = (
+        'SELECT uuid, inventories, used, generation FROM nodes WHERE uuid IN %s '
+        'ORDER BY uuid FOR UPDATE'
+    )
     UPDATE = (
         'UPDATE nodes SET used = new.used, generation = generation + 1 '
         'FROM (VALUES %s) AS new (uuid, used) WHERE nodes.uuid = new.uuid'

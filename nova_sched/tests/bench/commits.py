@@ -42,7 +42,8 @@ class BareClaim:
             'CREATE TABLE node (uuid TEXT PRIMARY KEY, used TEXT, generation INTEGER)'
         )
         self._connection.execute(
-            'CREATE TABLE claim (uuid TEXT PRIMARY KEY, consumer TEXT UNIQUE, node TEXT, resources TEXT)'
+            'CREATE TABLE claim (uuid TEXT PRIMARY KEY, consumer TEXT UNIQUE, node TEXT, '
+            'resources TEXT)'
         )
         self._connection.executemany(
             'INSERT INTO node VALUES (?, ?, 0)', [(node, '{}') for node in nodes]

@@ -9,11 +9,12 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Whole groups planned jointly on nearly full fleets, beside one server after the other.
+"""Whole groups planned jointly on nearly full fleets, compared with one server after the other.
 
 To do the group of seed 17 of one size again::
 
-    python -m nova_sched.tests.bench.joint --hosts 500 --members 200 --share 0.9 --first 17 --groups 1
+    python -m nova_sched.tests.bench.joint --hosts 500 --members 200 --share 0.9
+        --first 17 --groups 1
 """
 
 import argparse
@@ -98,7 +99,7 @@ class Trial:
 
     @property
     def is_feasible(self):
-        """Somebody placed it."""
+        """Whether one of the ways placed it."""
         return (
             self.is_placed
             or self.found_later

@@ -44,7 +44,7 @@ GIB = 1024
 NODE = json.loads(pathlib.Path(__file__).with_name('node.json').read_text())
 SETTINGS = {
     'topology.levels': ['host', 'rack'],
-    # Nodes report once: nobody asks whether they are still up.
+    # Nodes report once: no filter asks whether they are still up.
     'filter_scheduler.enabled_filters': ['NUMATopologyFilter'],
     'groups.improve_seconds': 0.0,
     'groups.explain_seconds': 0.0,

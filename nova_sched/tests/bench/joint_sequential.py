@@ -115,7 +115,7 @@ class _Walk:
         return good
 
     def _outsiders(self, rule):
-        """bool [domains], of an exclusive: somebody else is there."""
+        """bool [domains], of an exclusive policy: the domain has outsiders."""
         if rule.kind != definition.EXCLUSIVE:
             return None
         domains = self._problem.domains[rule.level]

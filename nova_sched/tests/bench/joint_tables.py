@@ -16,9 +16,9 @@ import statistics
 
 from nova_sched.tests.bench.timing import p50_ms, p99_ms
 
-PLACED = 'what,groups,sequential,best order,greedy,joint,feasible placed,impossible,undecided,regained'.split(
-    ','
-)
+PLACED = (
+    'what,groups,sequential,best order,greedy,joint,feasible placed,impossible,undecided,regained'
+).split(',')
 TIMES = 'what,groups,greedy p50,greedy p99,greedy CPU p50,of sequential,with repair p99'.split(',')
 REPAIRS = 'what,groups,share,time p50,time p90,time p99'.split(',')
 SCORES = 'what,groups,greedy below best,p90,improved below best,gain,gain p90,worse'.split(',')

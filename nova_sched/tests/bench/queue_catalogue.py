@@ -43,7 +43,7 @@ SIZES = 1_000, 10_000, 50_000
 QUORUM_SIZES = (
     1_000,
     5_000,
-)  # RabbitMQ takes three file handles for each, and lets nobody in without any left
+)  # RabbitMQ takes three file handles for each, and refuses connections without any left
 CONSUMERS = 20
 MOST = 50_000  # subscriptions of all consumers
 PHASES = 1, 2, None  # priorities
@@ -150,7 +150,7 @@ def _consume(url, queue_type, share, together, ours_s):
                 ours_s.value += time.process_time() - before_s
             together.wait(PHASE_S)
     except BaseException:
-        together.abort()  # nobody needs to wait for this one
+        together.abort()  # no other thread needs to wait for this one
         raise
     broker.close()
 

@@ -17,7 +17,7 @@
 On ``galera`` each scheduler writes to a server of its own, by turns: what one claims, the servers
 of the others must certify. Each server is killed once and cut off once. Of ``rabbitmq``, whose
 queues are quorum queues, one node is killed and another one cut off. Schedulers are killed all the
-time beside. Ends with status 1 if anything was wrong.
+time as well. Ends with status 1 if anything was wrong.
 """
 
 import contextlib

@@ -399,8 +399,8 @@ def test_a_transaction_waits_for_what_other_servers_have_committed(galera, optio
 
 
 def test_the_last_two_behind_a_fence_go_at_once(pair):
-    """Each sees the other one behind it. The fence stays, until the next look for fences of
-    nobody."""
+    """Each sees the other one behind it. The fence stays until the next search for fences without
+    members."""
     web, db = WEB_INSIDE, planned(DB, OTHER, fences=(TOKEN,))
     pair.ready(claims(plan(web, db, fences=(RACK,))))
     goes = [on_store(lambda store, key=one.key: store.release([key])) for one in (web, db)]

@@ -167,7 +167,9 @@ class Daemon:
         it."""
         # The one look inside: what no caller can see must not change either.
         known = self.service.scheduler.call(_picture, self.service.scheduler._cluster)
-        tables = 'claims reports services aggregates host_instances candidates candidate_requests'.split()
+        tables = (
+            'claims reports services aggregates host_instances candidates candidate_requests'
+        ).split()
         nodes = [row[:4] + row[5:] for row in self.table('nodes')]  # without seen_s
         return {'known': known, 'nodes': nodes, **{name: self.table(name) for name in tables}}
 

@@ -112,8 +112,13 @@ TEN = (
         'ResourceCapacity',
         '16384 MiB of memory asked, the best host has 12288 free',
     ),
-    Refusal('CPU', {'vcpus': 9}, 'ResourceCapacity', '9 vCPUs asked, the largest host has 8 in all'),
-    Refusal('disk', {'root_gb': 90}, 'ResourceCapacity', '90 GiB of disk asked, the best host has 80 free'),
+    Refusal(
+        'CPU', {'vcpus': 9}, 'ResourceCapacity', '9 vCPUs asked, the largest host has 8 in all',
+    ),
+    Refusal(
+        'disk', {'root_gb': 90}, 'ResourceCapacity',
+        '90 GiB of disk asked, the best host has 80 free',
+    ),
     Refusal(
         'zone',
         {'availability_zone': 'west'},
@@ -142,7 +147,8 @@ TEN = (
         'anti-affinity',
         {'instance_group': group(), 'availability_zone': 'pair'},
         'ServerGroupAntiAffinityFilter',
-        'the server group allows 1 member on a host (anti-affinity), and each of these hosts has 1',
+        'the server group allows 1 member on a host (anti-affinity), '
+        'and each of these hosts has 1',
     ),
     Refusal('disabled hosts', {'availability_zone': 'lab'}, 'DisabledCompute', 'all are disabled'),
     Refusal(

@@ -59,8 +59,8 @@ class Worker:
         return self._daemon.claims.confirm_claim(ONE, self._host)
 
     def counts(self):
-        """What the scheduler counts on the node, by its last answer: use, and what of it nobody
-        claimed."""
+        """What the scheduler counts on the node, by its last answer: usage, and its unclaimed
+        part."""
         used = {name: amount for name, amount in self.told['counted']['used'].items() if amount}
         return used, self.told['foreign'], self.told['claims']
 
@@ -143,7 +143,7 @@ def test_a_report_confirms_what_is_built(worker):
 
 
 def test_who_was_replaced_undoes_it(worker, make):
-    """What it has built is in use there until then, and nobody's claim."""
+    """What it has built is in use there until then, as unclaimed usage."""
     later = make('b')
     worker.begin()
     later.begin()

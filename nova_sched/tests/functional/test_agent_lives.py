@@ -50,7 +50,7 @@ class Life:
                 for one in self.cloud.claims.show(self.server)}  # fmt: skip
 
     def used(self, host):
-        """CPUs of the host that nobody could have now."""
+        """CPUs of the host that no instance could have now."""
         one = asked(vcpus=1)
         one.force_hosts = [host]
         return CPUS - ExplainClient(self.cloud.bus).capacity(one)['total']
@@ -168,7 +168,7 @@ def test_a_live_migration_is_settled_by_reports(life):
 
 
 def test_an_evacuation_from_a_host_that_comes_back(life):
-    """It still has the server then, until somebody takes it away."""
+    """It still has the server then, until the server is removed."""
     life.cloud.stop(life.agents['a'])
     assert life.move(2, 'build', 'evacuation') == 'b'
     there = {'b': ('confirmed', 'evacuation', 2)}
@@ -235,7 +235,7 @@ def test_a_rebuild_claims_nothing_and_checks_the_image(life, architecture, refus
 
 
 def test_two_servers_that_change_places(life):
-    """Each of them holds both hosts until it is settled, and nobody is counted twice then."""
+    """Each of them holds both hosts until it is settled, and neither is counted twice then."""
     other = str(uuid.uuid4())
     life.cloud.claims.instance_claim(asked(vcpus=3), other, 'b', 'b')
     life.host('b').build(asked(vcpus=3), other)

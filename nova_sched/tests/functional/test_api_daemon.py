@@ -107,7 +107,7 @@ def test_it_needs_nothing_else(daemon):
 
 
 def test_without_a_database_there_are_no_flavors(daemon):
-    """And whoever asks is told so at once."""
+    """Requests are refused with that reason at once."""
     daemon.configure('[claims]', 'store = memory')
     daemon.start()
     port = daemon.port()
@@ -118,7 +118,7 @@ def test_without_a_database_there_are_no_flavors(daemon):
 
 
 def _until_closed(port):
-    """Wait until nobody listens any more."""
+    """Wait until no process listens any more."""
     for _ in range(1000):
         try:
             socket.create_connection(('127.0.0.1', port), timeout=1).close()
@@ -147,7 +147,7 @@ def test_a_daemon_that_cannot_work_says_why(daemon, lines, why):
     'url, status, said',
     [
         pytest.param('rabbit://', 0, '200 OK', id='a bus'),
-        pytest.param('fake://', 1, 'nova-sched-api brings one along', id='no bus'),
+        pytest.param('fake://', 1, 'run nova-sched-api, which includes a scheduler', id='no bus'),
     ],
 )
 def test_under_another_wsgi_server(tmp_path, url, status, said):

@@ -58,7 +58,7 @@ def cloud(started_two):
 
 
 def boot(cloud, name, host):
-    """Ask for a server of nobody's on the host."""
+    """Ask for a server without a group on the host."""
     asked = spec(force_hosts=[host])
     return cloud.scheduler.select_destinations(asked, [uuid_of(name)])[0][0].service_host
 

@@ -49,8 +49,18 @@ def cloud(daemon):
 @pytest.fixture
 def shop(cloud, manage, template):
     """The UUID of a group of two."""
-    status, out, _ = manage('create', template, '--parameter', 'count=2', '--project', 'p', '--name', 'shop',
-                            '--format', 'json')  # fmt: skip
+    status, out, _ = manage(
+        'create',
+        template,
+        '--parameter',
+        'count=2',
+        '--project',
+        'p',
+        '--name',
+        'shop',
+        '--format',
+        'json',
+    )
     assert status == 0
     return json.loads(out)['uuid']
 
@@ -137,25 +147,29 @@ def test_plan_is_a_tree(cloud, manage, shop):
 
 def test_update(cloud, manage, template, shop):
     status, out, _ = manage('update', shop, template, '--generation', '1', '--dry-run')
-    assert (status, 'a trial' in out) == (0, True)
+    assert (status, 'a dry run' in out) == (0, True)
     status, out, _ = manage('update', shop, template, '--generation', '1', '--format', 'json')
     found = json.loads(out)
     assert (status, found['generation'], len(found['members'])) == (0, 2, 3)
     status, out, err = manage('update', shop, template, '--generation', '1')
     assert (status, out) == (1, '')
-    assert 'somebody else has changed it' in err
+    assert 'another request has changed it' in err
 
 
 def test_topology(cloud, manage):
     status, out, _ = manage('topology')
-    assert (status, '| rack  |       3 |' in out, '3 nodes tell no room' in out) == (0, True, True)
+    assert (status, '| rack  |       3 |' in out, '3 nodes report no room' in out) == (
+        0,
+        True,
+        True,
+    )
     status, out, _ = manage('topology', '--format', 'json')
     assert json.loads(out)['domains'] == {'host': 3, 'rack': 3, 'room': 3, 'zone': 1}
 
 
 def test_a_node_that_tells_no_rack(cloud, manage):
     cloud.add('alone')
-    assert '1 node tells no rack: alone' in manage('topology')[1]
+    assert '1 node reports no rack: alone' in manage('topology')[1]
 
 
 def test_renew(cloud, manage, shop):

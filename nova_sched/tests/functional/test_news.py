@@ -78,7 +78,7 @@ def two_daemons(bus_url, folder, refresh_s=NEVER_S, deaf=False):
             end.callback(daemon.stop)
         end.enter_context(settings({**SETTINGS, 'claims.refresh_interval': refresh_s}))
         two = Two(*daemons)
-        # A scheduler that sees no other one tells nobody.
+        # A scheduler that sees no other one sends nothing.
         eventually(lambda: two.crowd() == [(0, 2), (1, 2)])
         yield two
 
@@ -102,8 +102,12 @@ def two(started_two):
 def test_a_claim(two):
     before = sum(daemon.figures.news_heard for daemon in two.both)
     (host,) = two.one.boot('claimed')
-    two.all_know(lambda cluster: [cluster.node(one.node_uuid).host
-                                  for one in cluster.claims_of(uuid_of('claimed'))] == [host])  # fmt: skip
+    two.all_know(
+        lambda cluster: (
+            [cluster.node(one.node_uuid).host for one in cluster.claims_of(uuid_of('claimed'))]
+            == [host]
+        )
+    )
     assert sum(daemon.figures.news_heard for daemon in two.both) > before
 
 
@@ -157,5 +161,5 @@ def test_bad_news_change_nothing(two, caplog):
     caller = messaging.get_rpc_client(two.one.bus, target)
     for told in ({}, {'made_s': 'x'}, {'made_s': 1.0, 'commits': [{'nodes': {'x': [1]}}]}):
         caller.cast({}, 'changed', origin='somebody', **told)
-    eventually(lambda: caplog.text.count('News of scheduler somebody cannot be read') >= 6)
+    eventually(lambda: caplog.text.count('Change event of scheduler somebody cannot be read') >= 6)
     assert two.one.scheduler.select_destinations(spec(), [uuid_of('afterwards')])

@@ -25,8 +25,8 @@ def test_both_go_on_where_news_cannot_be_told(bus_url, tmp_path, caplog):
         two.all_know(lambda cluster: sum(len(node.claims) for node in cluster) == 4)
         assert sum(daemon.figures.news_dropped for daemon in two.both) > 0
         assert sum(daemon.figures.news_heard for daemon in two.both) == 0
-    assert 'News of other schedulers are not heard' in caplog.text
-    assert 'other schedulers find in the database what is done here' in caplog.text
+    assert 'Change events of other schedulers are not received' in caplog.text
+    assert 'other schedulers read the changes from the database' in caplog.text
 
 
 def test_one_that_is_stopped_leaves_nothing_behind(bus_url, tmp_path):

@@ -66,7 +66,7 @@ def test_a_server_by_the_scheduler_is_built_by_its_worker_too(cloud):
 
 
 def test_several_servers_fill_the_cloud_and_no_more(cloud):
-    """Eight CPUs a host: three of two go beside nothing else, and a large one needs six."""
+    """Eight CPUs a host: three of two fill it, and a large one needs six."""
     cloud.worker('a', 'b')
     names = [f'server {number}' for number in range(8)]
     placed = cloud.router.place(cloud.spec(), [uuid_of(name) for name in names])
@@ -184,7 +184,7 @@ def test_a_server_that_is_deleted_while_it_is_built(cloud):
 
 
 @SLOW
-def test_a_flavor_that_is_dropped_while_jobs_wait_for_it_and_nobody_has_room(cloud):
+def test_a_flavor_that_is_dropped_while_its_jobs_wait_and_no_node_has_capacity(cloud):
     names = [f'server {number}' for number in range(3)]
     with concurrent.futures.ThreadPoolExecutor() as callers:
         met = [callers.submit(refused, cloud.place, name) for name in names]

@@ -73,7 +73,7 @@ def test_several_instances_see_the_earlier_ones_take_their_best(three):
     assert [[one.instance_uuid for one in found] for found in offered] == [[ONE] * 3, [TWO] * 2]
 
 
-def test_instances_that_nobody_names_are_made_up(three):
+def test_missing_instance_uuids_are_made_up(three):
     offered = three.candidates.select_candidates(spec(num_instances=2, instance_uuid=ONE), count=1)
     assert hosts(offered) == [['a'], ['b']]
     claims = [three.candidates.claim_candidate(found[0].uuid) for found in offered]

@@ -105,7 +105,7 @@ def test_why_not(daemon):
     )
 
 
-def test_why_not_a_host_that_nobody_knows(daemon):
+def test_why_not_an_unknown_host(daemon):
     daemon.add('a')
     with pytest.raises(errors.NotFound, match='Host x is not known'):
         daemon.explain.why_not(spec(), 'x')
@@ -181,7 +181,7 @@ def test_the_next_process_knows_it_too(bus_url, tmp_path):
     assert 'No compute node has reported yet.' in record['reason']
 
 
-def test_questions_beside_decisions(daemon):
+def test_questions_in_parallel_with_decisions(daemon):
     daemon.add('a', 'b', 'c', vcpus=8)
     asked = [lambda number=number: daemon.boot(f'busy {number}') for number in range(12)]
     asked += [lambda: daemon.explain.capacity(spec()) for _ in range(4)]

@@ -214,7 +214,7 @@ def test_a_group_grows_and_shrinks(cloud):
 
 
 def test_an_update_is_taken_back(cloud):
-    """A move that it asked for and that nobody has made goes with it."""
+    """A move that it asked for and that was not made goes with it."""
     together = TEMPLATE.replace('anti-affinity', 'affinity')
     made = cloud.groups.create(together, parameters={'count': 2}, context=context())
     for number, path in enumerate(PATHS[:2]):

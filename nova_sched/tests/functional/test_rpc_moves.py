@@ -243,7 +243,7 @@ def test_a_size_that_does_not_fit(running, host, size, short):
     ],
 )
 def test_a_choice_counts_what_both_sizes_need_together(running, size, holds):
-    """Larger sizes would not fit beside the old one, but they do not have to."""
+    """Larger sizes would not fit next to the old one, but they do not have to."""
     only_here = spec(**size, ignore_hosts=['b', 'c'])
     (found,) = running.scheduler.select_destinations(only_here, [ONE])
     assert [one.service_host for one in found] == ['a']

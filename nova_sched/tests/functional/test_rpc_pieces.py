@@ -199,7 +199,8 @@ def test_a_claim_that_does_not_fit_says_all_that_is_short(daemon):
             asks(wanted(mixed(3, 1)), vcpus=99, extra_specs={}), ONE, 'a', 'a'
         )
     assert short.value.shortages == (
-        'VCPU: 99 asked, the node has 8 in all; guest cell 0 needs 3 shared CPUs, the best host cell has 2'
+        'VCPU: 99 asked, the node has 8 in all; guest cell 0 needs 3 shared CPUs, '
+        'the best host cell has 2'
     )
     assert daemon.state() == before
 

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Over a bus: nobody breaks a server group's hard policy, by whichever door a member comes."""
+"""Over a bus: no request breaks a server group's hard policy, whichever method it calls."""
 
 import pytest
 
@@ -21,7 +21,10 @@ ONE, TWO = uuid_of('one'), uuid_of('two')
 APART, NEAR = 'anti-affinity', 'affinity'
 FULL = 'the server group allows 1 member on a host (anti-affinity), and the host has 1'
 FAR = 'the policy of the server group is affinity, and its members are on 1 other host'
-AWAY = 'the policy of the server group is affinity, and a member is on its way from one host to another'
+AWAY = (
+    'the policy of the server group is affinity, '
+    'and a member is on its way from one host to another'
+)
 
 
 def member(policy, most=1, **words):
@@ -152,7 +155,7 @@ def test_a_forced_host_breaks_no_policy(trio, policy, there, reason, force):
 
 
 @pytest.mark.parametrize('policy', ['soft-affinity', 'soft-anti-affinity'])
-def test_a_soft_policy_refuses_nobody(trio, policy):
+def test_a_soft_policy_refuses_no_instance(trio, policy):
     run(trio, policy, ONE, 'a')
     for host in ('a', 'b'):
         assert trio.claims.instance_claim(member(policy), TWO, host, host).host == host

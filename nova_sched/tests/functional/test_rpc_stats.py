@@ -69,8 +69,16 @@ def test_an_older_report_changes_nothing(daemon):
     [{'boot': 1}, {'sequence': 1}, {'boot': 'one', 'sequence': 2}, {'boot': 0, 'sequence': 1}],
 )
 def test_which_report_it_is_must_be_said_in_numbers(daemon, which):
-    refused = outcome(lambda: daemon.raw('update_resource_stats', '1.1', 'stats', name='a',
-                                         stats=objects.to_primitive(compute_node('a')), **which))  # fmt: skip
+    refused = outcome(
+        lambda: daemon.raw(
+            'update_resource_stats',
+            '1.1',
+            'stats',
+            name='a',
+            stats=objects.to_primitive(compute_node('a')),
+            **which,
+        )
+    )
     assert error_name(refused) == 'InvalidRequest'
 
 
@@ -124,7 +132,7 @@ def test_reports_settle_claims(daemon):
     assert daemon.hosts_of('one') == {}
 
 
-def test_use_that_nobody_claimed_counts(daemon):
+def test_unclaimed_usage_counts(daemon):
     daemon.add('a', vcpus=4, vcpus_used=3)
     with pytest.raises(errors.NoValidHost):
         daemon.boot('one', vcpus=2)

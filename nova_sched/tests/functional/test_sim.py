@@ -171,8 +171,8 @@ def test_a_scheduler_elsewhere_forgets_the_fleet(scheduler):
 
 
 def test_a_lost_claim_is_found(scheduler):
-    """The audit reads the store itself: what somebody took out of it behind the fleet's back is
-    missed."""
+    """The audit reads the store itself: a claim that was deleted without the fleet's knowledge
+    is missed."""
     made = scheduler[0]
     result = play(scheduler, [arrival(4)], nodes=2)
     claim = made.store.claims()[0]
@@ -236,7 +236,7 @@ def test_the_command_shows_a_summary(service_backend):
 @pytest.mark.parametrize(
     'arguments, status, why',
     [
-        pytest.param([], 2, 'say --embedded', id='no scheduler'),
+        pytest.param([], 2, 'give --embedded', id='no scheduler'),
         pytest.param(
             ['--embedded', '--nodes', '0'], 2, '0 is no whole number from 1', id='no node'
         ),

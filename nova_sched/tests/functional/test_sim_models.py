@@ -148,7 +148,7 @@ def test_the_broker_spreads_as_the_scheduler_would(tmp_path):
     assert tally.ranks == [(0, 4)] * 14
 
 
-def test_with_one_step_nobody_is_preferred(tmp_path):
+def test_with_one_step_no_node_is_preferred(tmp_path):
     arrivals = [arrival(1, flavor=TWO, time_s=400.0 * number) for number in range(8)]
     tally = play(
         tmp_path, 'queues', arrivals, {'nodes': 4}, PACKING, steps=1, build_s=0.1, hours=1.0

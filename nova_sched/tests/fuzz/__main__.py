@@ -43,8 +43,8 @@ def main():
     refused = ', '.join(f'{name} {count}' for name, count in whole.refused.most_common())
     growth = ', '.join(f'{one.growth_mb:+.0f} MiB' for one in found)
     print(
-        f'{whole.messages} messages in {time.monotonic() - begin_s:.0f} s: {whole.accepted} accepted, '
-        f'{sum(whole.refused.values())} refused ({refused}), {whole.escapes} escapes, '
+        f'{whole.messages} messages in {time.monotonic() - begin_s:.0f} s: {whole.accepted} '
+        f'accepted, {sum(whole.refused.values())} refused ({refused}), {whole.escapes} escapes, '
         f'slowest {whole.slowest_s:.2f} s ({whole.slowest}), memory growth {growth}'
     )
     return 1 if whole.escapes or any(one.growth_mb > run.MOST_GROWTH_MB for one in found) else 0

@@ -313,8 +313,9 @@ def spoilt_bytes(rng, data):
         piece = data[begin:end]
         at = rng.randrange(len(data) + 1)
         bits = rng.choice(
-            (b'', bytes([rng.randrange(256)]), b'\xff', b'\0', b'&a ', b'*a', b'- ', b': ', b'"', b'{', b'}',
-             b'!!binary ', b'\n', b'\t', b'<<: ', b'? ', b'|\n', b'%YAML', b'---\n', piece * 3)
+            (b'', bytes([rng.randrange(256)]), b'\xff', b'\0', b'&a ', b'*a', b'- ', b': ',
+             b'"', b'{', b'}', b'!!binary ', b'\n', b'\t', b'<<: ', b'? ', b'|\n', b'%YAML',
+             b'---\n', piece * 3)
         )  # fmt: skip
         data = rng.choice(
             (

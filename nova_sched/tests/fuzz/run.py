@@ -37,7 +37,7 @@ SLOW_S = 1.0
 MOST_GROWTH_MB = 64.0
 PATIENCE_S = 60.0  # after which a process that watches itself ends
 MOST_MEMORY = 4 * 2**30  # bytes of it: a message that asks for all of the machine's fails instead
-CASES = 500  # in one world; then all begins anew
+CASES = 500  # in one world; then a new one begins
 OTHERS = {
     'method': ('GET', 'PUT', 'POST', 'DELETE', 'PATCH', 'OPTIONS', 'x'),
     'media': ('application/json', 'application/yaml', 'text/plain', '', 'a/b;c=d'),
@@ -102,7 +102,7 @@ class Tally:
 
 
 class Listener(logging.Handler):
-    """Hears of errors that left no other trace: in the loop, or in a thread beside it."""
+    """Hears of errors that left no other trace: in the loop, or in another thread."""
 
     def __init__(self):
         super().__init__(logging.DEBUG)
@@ -366,8 +366,8 @@ def watched(count, seed):
 
     def told(tally):
         print(
-            f'seed {seed}: {tally.messages} of {count} messages, {time.monotonic() - begin_s:.0f} s, '
-            f'{tally.memory_mb[-1]:.0f} MiB, escapes: {tally.faults or "none"}',
+            f'seed {seed}: {tally.messages} of {count} messages, {time.monotonic() - begin_s:.0f} '
+            f's, {tally.memory_mb[-1]:.0f} MiB, escapes: {tally.faults or "none"}',
             file=sys.stderr,
             flush=True,
         )

@@ -59,7 +59,10 @@ SERVER = {
             'type': 'OS::Nova::Server',
             'condition': 'large',
             'properties': {
-                'flavor': {'vcpus': 2, 'ram': 64, 'disk': 0, 'extra_specs': {'hw:cpu_policy': 'dedicated'}}
+                'flavor': {
+                    'vcpus': 2, 'ram': 64, 'disk': 0,
+                    'extra_specs': {'hw:cpu_policy': 'dedicated'},
+                },
             },
         },
         'apart': {'type': 'OS::Nova::ServerGroup', 'properties': {'policies': ['anti-affinity']}},
@@ -69,7 +72,10 @@ SERVER = {
                 'members': [{'get_resource': 'servers'}, 'pinned'],
                 'policies': [{'type': 'spread', 'level': 'zone', 'max_skew': 3, 'weight': 2}],
                 'relations': [
-                    {'type': 'near', 'level': 'rack', 'from': 'pinned', 'to': 'servers', 'required': False}
+                    {
+                        'type': 'near', 'level': 'rack', 'from': 'pinned', 'to': 'servers',
+                        'required': False,
+                    },
                 ],
             },
         },
@@ -286,7 +292,8 @@ def _requests():
     match, trial = {'If-Match': '"1"'}, {'dry_run': 'true'}
     for method, path, more in (
         ('POST', '/v1/groups', {'body': whole}),
-        ('POST', '/v1/groups', {'query': {'dry_run': 'true'}, 'body': {'template': text, **BESIDE}}),
+        ('POST', '/v1/groups',
+         {'query': {'dry_run': 'true'}, 'body': {'template': text, **BESIDE}}),
         ('POST', '/v1/groups/validate', {'body': {'template': SERVER, **BESIDE}}),
         ('POST', '/v1/groups/validate', {'raw': text, 'media': 'application/yaml'}),
         ('GET', '/v1/groups', {'query': {'limit': '2', 'status': 'planned', 'marker': GROUP}}),
@@ -294,7 +301,8 @@ def _requests():
         ('GET', '/v1/groups', {'query': {'all_projects': 'true', 'project_id': 'red'}}),
         ('GET', f'/v1/groups/{GROUP}', {'headers': {'If-None-Match': '"1"'}}),
         ('PUT', f'/v1/groups/{GROUP}', {'headers': match, 'body': {'template': SERVER, **BESIDE}}),
-        ('PUT', f'/v1/groups/{GROUP}', {'headers': match, 'query': trial, 'body': {'template': text}}),
+        ('PUT', f'/v1/groups/{GROUP}',
+         {'headers': match, 'query': trial, 'body': {'template': text}}),
         ('DELETE', f'/v1/groups/{GROUP}', {'headers': match, 'query': trial}),
         ('GET', f'/v1/groups/{GROUP}/plan', {}),
         ('POST', f'/v1/groups/{GROUP}/plan', {'query': {'dry_run': 'true'}}),

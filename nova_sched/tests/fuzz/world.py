@@ -51,7 +51,7 @@ from nova_sched.tests.unit.api.callers import configuration
 
 OPTIONS = {
     'default.host': 'scheduler-under-test',
-    'claims.refresh_interval': 3600.0,  # nothing happens beside what is sent
+    'claims.refresh_interval': 3600.0,  # nothing happens except what is sent
     'groups.solver': False,
     'groups.greedy_seconds': 0.1,
     'groups.explain_seconds': 0.1,

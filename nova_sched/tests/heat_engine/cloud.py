@@ -327,7 +327,7 @@ def handler(cloud):
         disable_nagle_algorithm = True
 
         def log_message(self, *args):
-            """Nobody reads it."""
+            """No test reads it."""
 
         def answer(self):
             length = int(self.headers.get('Content-Length') or 0)

@@ -195,7 +195,7 @@ def test_a_busy_scheduler_is_asked_again(cloud, stack):
     assert len(cloud.asked('POST')) - 2 == len(cloud.groups) == 1
 
 
-def test_hints_of_nobody_fail_the_server(heat, cloud):
+def test_hints_of_an_unknown_resource_fail_the_server(heat, cloud):
     made = template(web=server('web'), note=of('OS::Heat::Value', value=hints('wbe')))
     done = heat.create(fresh_name(), made)
     assert done['stack_status'] == 'FAILED'

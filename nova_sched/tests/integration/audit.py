@@ -44,7 +44,7 @@ def placed(database):
 
 
 def faults(database):
-    """What cannot be: too much on a node, books that do not add up, an instance placed twice."""
+    """What cannot be: too much on a node, wrong usage of a node, an instance placed twice."""
     claims, node_rows, reports = rows(database, 'claims', 'nodes', 'reports')
     on = collections.defaultdict(collections.Counter)
     for claim in claims:
@@ -55,7 +55,8 @@ def faults(database):
         used = on[uuid] + collections.Counter(json.loads(node['foreign_use']))
         if +used != +collections.Counter(json.loads(node['used'])):
             found.append(
-                f'{node["host"]} has {dict(used)} in claims and unclaimed usage, but books {node["used"]}'
+                f'{node["host"]} has {dict(used)} in claims and unclaimed usage, '
+                f'but its usage is {node["used"]}'
             )
         for name, (total, reserved, ratio, *_) in json.loads(node['inventories']).items():
             if used[name] > (total - reserved) * ratio:

@@ -41,7 +41,7 @@ def wrong(orders, answers, claims):
     held = claims_of(claims)
     asked = {instance for order in orders for instance in order['instances']}
     for stranger in held.keys() - asked:
-        yield f'{stranger} has a claim, and nobody asked for it'
+        yield f'{stranger} has a claim without a request'
     for answer in answers:
         yield from _differences(answer, [held[instance] for instance in answer['instances']])
 
@@ -52,7 +52,9 @@ def _differences(answer, held):
     if answer['error'] is None:
         for instance, node, nodes in zip(answer['instances'], answer['nodes'], on, strict=True):
             if nodes != [node]:
-                yield f'{_name(answer)} was told {node} for {instance}, which has claims on {nodes}'
+                yield (
+                    f'{_name(answer)} was told {node} for {instance}, which has claims on {nodes}'
+                )
     elif answer['error'] == NO_ANSWER:
         if len({len(nodes) for nodes in on}) > 1 or any(len(nodes) > 1 for nodes in on):
             yield f'{_name(answer)} had no answer, and its instances have claims on {on}'
@@ -95,12 +97,18 @@ def broken(answers, claims, nodes):
         on = collections.Counter(claim['node_uuid'] for claim in theirs)
         if group['policy'] == 'anti-affinity' and max(on.values(), default=0) > group['most']:
             most = max(on, key=on.get)
-            yield f'anti-affinity of {uuid}: {on[most]} members on {hosts[most]}, not {group["most"]}'
+            yield (
+                f'anti-affinity of {uuid}: {on[most]} members on {hosts[most]}, '
+                f'not {group["most"]}'
+            )
         if group['policy'] == 'affinity' and len({hosts[node] for node in on}) > 1:
             yield f'affinity of {uuid}: members on {sorted(hosts[node] for node in on)}'
         for claim in theirs:
             if claim['group_uuid'] != uuid:
-                yield f'a claim of {claim["consumer_uuid"]} is of group {claim["group_uuid"]}, not {uuid}'
+                yield (
+                    f'a claim of {claim["consumer_uuid"]} is of group {claim["group_uuid"]}, '
+                    f'not {uuid}'
+                )
 
 
 def _name(order):

@@ -20,7 +20,7 @@ from nova_sched.tests.integration import audit
 
 
 def faults(database, levels=('rack',), partly=()):
-    """Half plans, broken policies, outsiders where nobody may be, and plans of no group.
+    """Half plans, broken policies, outsiders where none may be, and plans of no group.
 
     ``partly``: UUIDs of groups that need not be complete, because they were being built or
     deleted.
@@ -66,8 +66,12 @@ def _outsiders(policy, here, group, claims, names, cluster):
     """Claims of others in domains that the members of an exclusive policy have for themselves."""
     where = cluster.domains[policy.level]
     own = {where[here[path]] for path in policy.a if path in here}
-    inside = [row for row in claims if where[names[row['node_uuid']]] in own
-              and (row['top_group'] != group['uuid'] or row['member'] not in policy.a)]  # fmt: skip
+    inside = [
+        row
+        for row in claims
+        if where[names[row['node_uuid']]] in own
+        and (row['top_group'] != group['uuid'] or row['member'] not in policy.a)
+    ]
     return [
         f'{policy.name}: {row["consumer_uuid"]} is inside, on {names[row["node_uuid"]]}'
         for row in inside
@@ -76,8 +80,10 @@ def _outsiders(policy, here, group, claims, names, cluster):
 
 def _cluster(nodes, reports, levels):
     told = {row['node_uuid']: json.loads(row['report']) for row in reports}
-    domains = {level: {row['host']: told[row['uuid']]['stats'].get(level, row['host']) for row in nodes}
-               for level in levels}  # fmt: skip
+    domains = {
+        level: {row['host']: told[row['uuid']]['stats'].get(level, row['host']) for row in nodes}
+        for level in levels
+    }
     return checker.Cluster(
         free={}, domains={'host': {row['host']: row['host'] for row in nodes}, **domains}
     )

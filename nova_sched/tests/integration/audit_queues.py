@@ -29,7 +29,10 @@ NOTE = f'IF {CHANGED} THEN {INSERT} END IF'
 ON_UPDATE = 'CREATE TRIGGER keep_settled AFTER UPDATE ON jobs'
 TRIGGERS = {
     'postgresql': [
-        f'CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {NOTE}; RETURN NULL; END $$',
+        (
+            f'CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {NOTE}; '
+            'RETURN NULL; END $$'
+        ),
         f'{ON_UPDATE} FOR EACH ROW EXECUTE FUNCTION keep()',
     ],
     'mysql': [f'{ON_UPDATE} FOR EACH ROW {NOTE}'],
@@ -50,7 +53,7 @@ def keep_settled(database):
 
 
 def unrest(database):
-    """How many jobs are under way, and claims that nobody has confirmed."""
+    """How many jobs are under way, and claims that are not confirmed."""
     engine = sa.create_engine(database, poolclass=sa.NullPool)
     with engine.connect() as session:
         jobs = session.scalar(sa.text("SELECT COUNT(*) FROM jobs WHERE state = 'queued'"))
@@ -104,7 +107,10 @@ def unsettled(jobs, settled):
         changes[row['uuid']].append((row['before_state'], row['after_state']))
     for job in jobs:
         if changes[job['uuid']] != [('queued', job['state'])]:
-            yield f'{job["kind"]} {job["uuid"]} is {job["state"]}; its changes: {changes[job["uuid"]]}'
+            yield (
+                f'{job["kind"]} {job["uuid"]} is {job["state"]}; its changes: '
+                f'{changes[job["uuid"]]}'
+            )
     for uuid in changes.keys() - {job['uuid'] for job in jobs}:
         yield f'job {uuid} was settled, and is not there'
 
@@ -175,6 +181,4 @@ def untrue(running, places, answers):
         elif is_there and at[told['uuid']] != [told['created']]:
             yield f'{told["uuid"]} is on {at[told["uuid"]]}; its caller knows: {told}'
     known = {told['uuid'] for told in answers}
-    yield from (
-        f'{instance} runs, and nobody has asked for it' for instance in running.keys() - known
-    )
+    yield from (f'{instance} runs without a request' for instance in running.keys() - known)

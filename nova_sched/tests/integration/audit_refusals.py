@@ -35,7 +35,10 @@ TRIGGERS = {
         'CREATE FUNCTION keep_ended() RETURNS trigger AS $$ BEGIN '
         + INSERT.format(now='EXTRACT(EPOCH FROM clock_timestamp())')
         + ' RETURN NULL; END $$ LANGUAGE plpgsql',
-        'CREATE TRIGGER keep_ended AFTER DELETE ON claims FOR EACH ROW EXECUTE FUNCTION keep_ended()',
+        (
+            'CREATE TRIGGER keep_ended AFTER DELETE ON claims FOR EACH ROW EXECUTE '
+            'FUNCTION keep_ended()'
+        ),
     ],
     'mysql': [
         'CREATE TRIGGER keep_ended AFTER DELETE ON claims FOR EACH ROW '
@@ -177,6 +180,6 @@ def told(order, found):
     """A false refusal in words."""
     host, slots = next(iter(found.items()))
     return (
-        f'{order["kind"]} {order["number"]} was refused for {len(order["instances"])} ({order["reason"]}), '
-        f'and {len(found)} hosts had room, {host} for {slots}'
+        f'{order["kind"]} {order["number"]} was refused for {len(order["instances"])} '
+        f'({order["reason"]}), and {len(found)} hosts had room, {host} for {slots}'
     )

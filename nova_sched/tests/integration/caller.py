@@ -36,7 +36,7 @@ NO_ANSWER = 'NoAnswer'
 
 
 class Caller:
-    """Whoever hears nothing for ``patience_s`` asks again for the same instances; 0 waits."""
+    """Asks again for the same instances after ``patience_s`` without an answer; 0 waits."""
 
     def __init__(self, bus, patience_s):
         self._scheduler = client.SchedulerClient(bus, LONGEST_S, patience_s or None)

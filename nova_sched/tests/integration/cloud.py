@@ -102,7 +102,7 @@ class Crowd:
     """Processes of callers that take orders as they come, see ``crowd_callers``; ``answers`` grows
     meanwhile.
 
-    ``log`` is the file for what they have to say beside. Each process calls ``at_once`` times at
+    ``log`` is the file for their other output. Each process calls ``at_once`` times at
     the same time. ``patience_s``: seconds of silence after which a caller asks again; 0 waits for
     the answer.
     """
@@ -115,7 +115,7 @@ class Crowd:
         self.answers = []
         self._log = log.open('ab')
         self._more, self._ready, self._gone = threading.Condition(), 0, 0
-        # A session of its own: Ctrl-C is for whoever runs all this, and ends the callers in order.
+        # A separate session: Ctrl-C reaches only the parent, which ends the callers in order.
         self._children = [
             subprocess.Popen(command, start_new_session=True, stderr=self._log, **pipes)
             for _ in range(processes)

@@ -140,7 +140,8 @@ def _watch(crowd, plan, begin, tell):
         answers, passed_s = list(crowd.answers), time.monotonic() - begin
         refused = sum(answer['error'] is not None for answer in answers)
         tell(
-            f'{len(answers):,} of {plan.requests:,} answered, {refused:,} without a host, {passed_s:.0f} s'
+            f'{len(answers):,} of {plan.requests:,} answered, {refused:,} without a host, '
+            f'{passed_s:.0f} s'
         )
         if passed_s > plan.limit_s:
             tell('the time is over')

@@ -46,8 +46,8 @@ def main(argv):
 
     caller.greet()
     for _ in range(at_once):
-        # Daemons: whoever closes this process's input and output is not interested in what they
-        # wait for.
+        # Daemons: when this process's input and output are closed, their answers are not
+        # needed any more.
         threading.Thread(target=work, daemon=True).start()
     print('ready', flush=True)
     for line in sys.stdin:

@@ -87,7 +87,8 @@ def run(home, url, chosen, tell=stage.tell):
             rows = collections.Counter(counts(url))
             found.append((memory, rows))
             tell(
-                f'{number + 1}: {fleet.told:,} placed, {fleet.refused:,} refused, {memory:.1f} MiB, {+rows}'
+                f'{number + 1}: {fleet.told:,} placed, {fleet.refused:,} refused, '
+                f'{memory:.1f} MiB, {+rows}'
             )
             faults['books'] += audit.faults(url)
             faults['answers'] += fleet.compare(url)

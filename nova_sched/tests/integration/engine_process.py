@@ -217,7 +217,7 @@ def main(fd, url, *options):
         scheduler = service.scheduler(CONF, *stores)
         service.patiently(scheduler.start, CONF, threading.Event())
         _Door(scheduler, pipe).serve()
-    os._exit(0)  # the parent is gone: nothing is owed to anybody
+    os._exit(0)  # the parent is gone: no answer is due
 
 
 if __name__ == '__main__':

@@ -15,10 +15,12 @@ seed.
 An order is one call, as plain values:
 
 * ``number``, ``kind`` (a word for reports), ``instances`` (UUIDs);
-* ``asks``, of each instance: ``resources`` (amount by resource class), ``cpus`` (dedicated ones, in one
-  NUMA cell), ``pages`` (of ``PAGE_KB``, in that cell), ``devices`` (in that cell, if it asks for one);
+* ``asks``, of each instance: ``resources`` (amount by resource class), ``cpus`` (dedicated ones,
+  in one NUMA cell), ``pages`` (of ``PAGE_KB``, in that cell), ``devices`` (in that cell, if it
+  asks for one);
 * ``extra_specs``;
-* ``group``: None, or ``uuid``, ``policy``, ``most`` (members on a host) and ``members`` (those it names).
+* ``group``: None, or ``uuid``, ``policy``, ``most`` (members on a host) and ``members`` (those it
+  names).
 """
 
 import collections

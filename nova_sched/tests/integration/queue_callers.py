@@ -78,8 +78,14 @@ class Caller:
             self._write(told)
 
     def _create(self):
-        told = {'uuid': str(uuid.uuid4()), 'project': self._project, 'created': None, 'deleted': False,
-                'error': None, 'seconds': []}  # fmt: skip
+        told = {
+            'uuid': str(uuid.uuid4()),
+            'project': self._project,
+            'created': None,
+            'deleted': False,
+            'error': None,
+            'seconds': [],
+        }
         hasty = (
             threading.Thread(target=self._end, args=(told,))
             if self._dice.random() < HASTY
@@ -133,7 +139,7 @@ class Caller:
 
 
 def again(call):
-    """What it returns, once somebody has answered."""
+    """What it returns, once a manager or scheduler has answered."""
     for left in reversed(range(TRIES)):
         try:
             return call()

@@ -17,7 +17,7 @@ all right?
 
 RabbitMQ and the database are private. Schedulers judge the claims, managers settle the jobs;
 processes of workers are killed all the time, the broker restarts once. When all is quiet again the
-books are audited: see `audit_queues`. Ends with status 1 if anything was wrong.
+database is audited: see `audit_queues`. Ends with status 1 if anything was wrong.
 """
 
 import argparse
@@ -68,7 +68,7 @@ CALLERS = 'nova_sched.tests.integration.queue_callers'
 class Plan:
     """How big a crowd, and what it goes through: every ``pause_s`` seconds a process of workers is
     killed, ``kills`` times at most (None: as long as there are jobs). After ``limit_s`` no more
-    jobs are begun. The books are audited when nothing has been under way for ``quiet_s``: two
+    jobs are begun. The database is audited when nothing has been under way for ``quiet_s``: two
     reports of each node, at least."""
 
     workers: int
@@ -255,7 +255,8 @@ def run(plan, home, broker, database, tell=stage.tell):
     with contextlib.closing(Crowd(plan, home, url, database)) as crowd:
         crowd.gather()
         tell(
-            f'{plan.workers} workers in {plan.processes} processes are ready; up to {plan.servers} servers'
+            f'{plan.workers} workers in {plan.processes} processes are ready; '
+            f'up to {plan.servers} servers'
         )
         begun_s = time.monotonic()
         crowd.go()
@@ -275,7 +276,9 @@ def run(plan, home, broker, database, tell=stage.tell):
         'seconds': f'{took_s:.0f}',
         **queue_figures.of_jobs(database, took_s),
         **queue_figures.of_answers(answers(home)),
-        'processes killed': f'{weather.kills}, with {plan.workers / plan.processes:g} workers each',
+        'processes killed': (
+            f'{weather.kills}, with {plan.workers / plan.processes:g} workers each'
+        ),
         'broker restarts': weather.restarts,
         **counts,
         **queue_figures.of_logs(home),
@@ -298,7 +301,7 @@ def answers(home):
 
 
 def _watch(crowd, weather, begun_s, tell):
-    """Until all callers have had their say: how often the books were audited, and what was wrong
+    """Until all callers have had their say: how often the database was audited, and what was wrong
     then."""
     told_s, looks, wrong = begun_s, 0, {}
     while crowd.talks():
@@ -308,8 +311,8 @@ def _watch(crowd, weather, begun_s, tell):
             told_s, looks = now_s, looks + 1
             busy, claims = audit_queues.unrest(crowd.database)
             tell(
-                f'{crowd.count():,} of {crowd.plan.jobs:,} jobs, {busy} under way, {claims} claims pending,'
-                f' {weather.kills} kills, {now_s - begun_s:.0f} s'
+                f'{crowd.count():,} of {crowd.plan.jobs:,} jobs, {busy} under way, {claims} '
+                f'claims pending, {weather.kills} kills, {now_s - begun_s:.0f} s'
             )
             wrong |= dict.fromkeys(audit.faults(crowd.database))
     return looks, list(wrong)
@@ -329,7 +332,10 @@ def _until_quiet(crowd, rabbit, tell):
         waiting = sum(rabbit.waiting().values())
         hidden = sum(sum(held.values()) for held in queue_workers.lists(crowd.nodes).values())
         if busy or claims or waiting or hidden:
-            still = f'{busy} jobs under way, {claims} claims pending, {waiting} messages wait, {hidden} hidden'
+            still = (
+                f'{busy} jobs under way, {claims} claims pending, {waiting} messages wait, '
+                f'{hidden} hidden'
+            )
             since_s = time.monotonic()
             if since_s > until_s:
                 return [still]

@@ -181,7 +181,7 @@ class Tale:
         return self._broker.facts(of_flavor(queue)).ready
 
     def check(self, what):
-        """Tell who holds what, once that is what follows from the books. Raises AssertionError."""
+        """Tell who holds what, once that follows from ``Books``. Raises AssertionError."""
         wanted = {
             host: {of_host(host), *map(of_flavor, books.queues())}
             for host, books in self._state_sync.items()
@@ -200,7 +200,7 @@ class Tale:
     # What happens.
 
     def create(self, name, queue):
-        """A new server; the books know then where it is."""
+        """A new server; ``Books`` knows then where it is."""
         self._uuids[name] = str(uuid.uuid4())
         spec = self._catalogue.spec(
             self._catalogue.find(queue), self._uuids[name], 'project', 'user'

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The processes of a crowd of queues: workers on nodes that nobody has, and conductors that come
+"""The processes of a crowd of queues: workers on simulated nodes, and conductors that come
 and go.
 
 A node is a real agent, with its list of instances on the disk, on a machine that it is told of

@@ -31,7 +31,7 @@ FILTERS = (
     'ComputeFilter,ComputeCapabilitiesFilter,ImagePropertiesFilter,ServerGroupAntiAffinityFilter,'
     'ServerGroupAffinityFilter,NUMATopologyFilter,PciPassthroughFilter'
 )
-# Hosts report once, and nobody confirms: neither is to end while a script runs.
+# Hosts report once, and claims are not confirmed: neither may expire while a script runs.
 DAY_S = 86400
 DAEMONS = {
     'DEFAULT__service_down_time': DAY_S,

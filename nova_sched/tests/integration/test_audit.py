@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The audit finds what it is there to find: books that somebody has cooked."""
+"""The audit finds databases that were changed on purpose."""
 
 import pytest
 

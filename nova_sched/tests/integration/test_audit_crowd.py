@@ -84,7 +84,7 @@ ONE, PAIR = order(A), order(A, B)
             id='one of two elsewhere',
         ),
         pytest.param(ONE, answer(ONE, error='KeyError'), [], 'failed with KeyError', id='failed'),
-        pytest.param(ONE, answer(ONE), [row(C)], 'nobody asked', id='a stranger'),
+        pytest.param(ONE, answer(ONE), [row(C)], 'without a request', id='a stranger'),
         pytest.param(ONE, answer(ONE, HERE), [row(A, vcpus=2)], 'a claim has', id='too much'),
         pytest.param(
             ONE, answer(order(A, number=1), HERE), [row(A)], 'has 0 answers', id='unanswered'
@@ -291,7 +291,8 @@ def test_claims_that_end_are_kept(request, kind):
         session.execute(sa.text('DELETE FROM claims'))
         (now_s,) = session.execute(
             sa.text(
-                f'SELECT {"EXTRACT(EPOCH FROM now())" if kind == "postgresql" else "UNIX_TIMESTAMP()"}'
+                'SELECT '
+                f'{"EXTRACT(EPOCH FROM now())" if kind == "postgresql" else "UNIX_TIMESTAMP()"}'
             )
         ).one()
     ((kept,),) = audit.rows(database, 'ended_claims')

@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Many rows in one statement, on database servers: the same rows, in few round trips, in nobody's
-way."""
+"""Many rows in one statement, on database servers: the same rows, in few round trips, without
+waiting for other transactions."""
 
 import pytest
 import sqlalchemy as sa

@@ -126,15 +126,16 @@ def waiting(database, count):
     """Come back when so many sessions wait for a lock."""
     query = {
         'postgresql': 'SELECT count(*) FROM pg_locks WHERE NOT granted',
-        'mysql': "SELECT count(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'",
+        'mysql': 'SELECT count(*) FROM information_schema.innodb_trx WHERE '
+        "trx_state = 'LOCK WAIT'",
     }[database.dialect.name]
     with database.connect() as connection:
         for _ in range(400):
-            time.sleep(0.15)  # MariaDB shows the same picture to whoever looks again within 0.1 s
+            time.sleep(0.15)  # MariaDB returns the same picture to queries within 0.1 s
             if connection.scalar(sa.text(query)) >= count:
                 return
             connection.rollback()
-    raise AssertionError('nobody waits')
+    raise AssertionError('no transaction waits')
 
 
 def held_up(database, first, second):
@@ -290,7 +291,7 @@ def test_the_last_two_claims_behind_a_fence_end_at_once(store, another, database
 
 
 def test_a_node_comes_to_a_domain_while_its_fence_ends(store, another, database):
-    """It does not keep what nobody ends any more."""
+    """It does not keep a fence that no release would end any more."""
     ready(store, 'host-0', 'host-1', 'host-2')
     made = member('a', 1, RACKS[0])
     assert store.commit([plan(made, fences=(RACKS[0],))])[0].won
@@ -301,7 +302,7 @@ def test_a_node_comes_to_a_domain_while_its_fence_ends(store, another, database)
     assert store.fence(RACKS[0].token, [node('host-2')]) == []
 
 
-def test_whole_groups_come_and_go_and_nobody_waits_for_ever(store, another):
+def test_whole_groups_come_and_go_and_no_transaction_waits_for_ever(store, another):
     """Plans with fences in overlapping racks, updates, ends, outsiders: no deadlock, no half
     plan."""
     ready(store, *(f'host-{number}' for number in range(4)), vcpus=8)
@@ -363,7 +364,7 @@ def test_how_many_messages_a_plan_takes(store, database, count):
 def test_an_instance_takes_the_place_of_its_plan_while_others_are_at_work(
     store, another, database
 ):
-    """It is in nobody's way but on its own node, though the whole rack is for its group alone."""
+    """It locks only its own node, though the whole rack is for its group alone."""
     ready(store, 'host-0', 'host-1')
     old = member('a', 0, RACKS[0])
     store.commit([plan(old, fences=(RACKS[0],))])
@@ -374,7 +375,7 @@ def test_an_instance_takes_the_place_of_its_plan_while_others_are_at_work(
         assert running.result(30)[0].won
 
 
-def test_a_node_leaves_while_somebody_claims_on_it(store, another, database):
+def test_a_node_leaves_during_a_claim_on_it(store, another, database):
     ready(store)
     held_up(
         database, lambda: another().remove_node(node()), lambda: place(another(), claim(A, node()))
@@ -422,8 +423,8 @@ def test_the_first_report_of_a_node_to_two_schedulers_at_once(store, another, da
 
 
 def test_a_look_never_takes_old_claims_for_new(store, another, database):
-    """Somebody claims between the statements of a look: at the next look, at the latest, it is
-    seen."""
+    """A claim is committed between the statements of a poll: the next poll, at the latest, sees
+    it."""
     ready(store)
     reader, made = another(), claim(A, node())
     with just_before('FROM claims', lambda *_: place(store, made)):

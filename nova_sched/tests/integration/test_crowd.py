@@ -66,7 +66,7 @@ def test_a_crowd_in_a_storm(stored, servers):
 
 
 @on_postgresql
-def test_the_one_too_many_is_refused_and_nobody_else(stored):
+def test_only_the_one_too_many_is_refused(stored):
     _, faults = last_one.run(stored, schedulers=2, times=2 * len(last_one.SHAPES))
     assert wrong(faults) == {}
 

@@ -172,8 +172,8 @@ ROUNDS = 40
 
 
 def test_several_processes_at_once(url, store):
-    """Whatever is committed when: who is in a closed rack carries its token, and no token is for
-    nobody."""
+    """Whatever is committed when: who is in a closed rack carries its token, and no token is
+    without members."""
     racks(store, **{host.replace('-', '_'): 'r0' for host in HOSTS})
     command = [sys.executable, '-m', 'nova_sched.tests.integration.fence_race', url]
     pipes = {'stdin': subprocess.PIPE, 'stdout': subprocess.PIPE, 'text': True}
@@ -219,5 +219,5 @@ def amiss(store):
         carries = sql.tokens(row.fences)
         there = {token for token, one in known.items() if one.name == where['rack']}
         found += [f'{row.host} in {where["rack"]} lacks {token}' for token in there - carries]
-        found += [f'{row.host} carries {token} for nobody' for token in carries - borne]
+        found += [f'{row.host} carries {token} without members' for token in carries - borne]
     return found + [f'{token} is known and not borne' for token in known.keys() - borne]

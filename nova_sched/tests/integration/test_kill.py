@@ -67,7 +67,7 @@ def test_sigterm_ends_all_workers_and_calls_wait_for_the_next_start(cloud):
 
 
 def test_sigkill_and_restart(cloud):
-    """Whoever had no answer asks again for the same server."""
+    """A caller without an answer asks again for the same server."""
     daemon = cloud.daemon()
     callers = under_load(cloud)
     daemon.kill()

@@ -66,7 +66,7 @@ def test_the_last_of_a_limit_while_both_wait_for_the_project(database):
 
 
 def test_a_hold_changes_while_it_is_given_back(database):
-    """What is given back is what it comes to, not what it was when somebody looked."""
+    """The amount given back is the current one, not the one that was read before."""
     ledger = SqlLedger(database)
     ledger.open(
         [entry(), entry('b', kind='resize', instance_uuid=uuid_of('i a'))], [hold(vcpus=2)]

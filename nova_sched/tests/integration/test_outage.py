@@ -186,14 +186,14 @@ def test_an_idle_daemon_says_once_that_the_database_is_away(stored, server):
     daemon = stored.daemon(claims__refresh_interval=0.1)
     stored.add(1)
     server.kill()
-    daemon.until_it_says('what other schedulers do is not seen until it does')
+    daemon.until_it_says('changes of other schedulers are not seen until it does')
     # A call by which many looks have failed: it waits for the database, which is back a second
     # later.
     waiting = Waiting(boot(stored), ['one'])
     daemon.until_it_says(WAITING)
     server.start()
     check(stored, waiting)
-    assert daemon.said().count('is not seen until it does') == 1
+    assert daemon.said().count('are not seen until it does') == 1
 
 
 def test_sigterm_ends_a_daemon_whose_database_is_away(stored, server):

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Rules of another package: installed beside the scheduler, enabled by name, at work, and
+"""Rules of another package: installed next to the scheduler, enabled by name, at work, and
 reloaded."""
 
 import os

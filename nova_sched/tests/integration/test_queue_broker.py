@@ -78,7 +78,8 @@ def own():
 DIES = """
 import sys, time
 from nova_sched.queues.brokers.amqp import AmqpBroker
-consumer = AmqpBroker(sys.argv[1]).consumer(lambda found: print(found.body.decode(), flush=True), 'dies')
+show = lambda found: print(found.body.decode(), flush=True)
+consumer = AmqpBroker(sys.argv[1]).consumer(show, 'dies')
 consumer.follow({sys.argv[2]: 0})
 time.sleep(60)
 """

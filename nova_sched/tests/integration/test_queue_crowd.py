@@ -53,7 +53,10 @@ SPOILS = [
     ('quotas', "UPDATE quota_usage SET used = '{}' WHERE project_id = :project"),
     (
         'jobs',
-        "INSERT INTO settled_jobs SELECT uuid, 'queued', state FROM jobs WHERE instance_uuid = :one",
+        (
+            "INSERT INTO settled_jobs SELECT uuid, 'queued', "
+            'state FROM jobs WHERE instance_uuid = :one'
+        ),
     ),
     ('jobs', "UPDATE jobs SET state = 'queued' WHERE instance_uuid = :three"),
     ('quotas', 'DELETE FROM quota_holds WHERE instance_uuid = :one'),
@@ -216,7 +219,7 @@ TOLD = {'uuid': A, 'created': 'here', 'deleted': False}
         ),
         pytest.param(audit_queues.untrue({}, [], [TOLD]), 'runs: False', id='told there'),
         pytest.param(
-            audit_queues.untrue({A: 'p'}, [HERE], []), 'nobody has asked', id='of nobody'
+            audit_queues.untrue({A: 'p'}, [HERE], []), 'without a request', id='of nobody'
         ),
     ],
 )

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Workers on a real broker that are ended and started anew in the midst of their jobs: each is
+"""Workers on a real broker that are ended and started again during their jobs: each job is
 done once."""
 
 import collections
@@ -119,7 +119,7 @@ def send(fleet, jobs):
 
 
 @pytest.mark.timeout(180)
-def test_each_job_is_done_once_whoever_ends_meanwhile(fleet):
+def test_each_job_is_done_once_while_workers_end(fleet):
     creates = [job(f'server {number}') for number in range(JOBS)]
     send(fleet, [(NAMES[0], one) for one in creates])
     for host in HOSTS[:3]:

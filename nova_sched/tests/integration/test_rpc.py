@@ -42,6 +42,6 @@ def bus_url(rabbitmq):
         pytest.param('select_destinations', '5.0', 'UnsupportedVersion', id='unknown version'),
     ],
 )
-def test_nobody_sends_signs_of_life_for_a_call_that_was_refused(daemon, method, version, refusal):
+def test_no_signs_of_life_for_a_call_that_was_refused(daemon, method, version, refusal):
     assert error_name(outcome(lambda: daemon.raw(method, version, monitor_s=4))) == refusal
     assert [thread for thread in threading.enumerate() if '_watchdog' in thread.name] == []

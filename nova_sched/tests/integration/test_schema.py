@@ -35,7 +35,10 @@ def test_names_that_differ_in_case_differ(mariadb):
     it."""
     made = engine.create(mariadb.fresh())
     schema.upgrade(made)
-    query = 'SELECT table_name, table_collation FROM information_schema.tables WHERE table_schema = database()'
+    query = (
+        'SELECT table_name, table_collation FROM information_schema.tables WHERE '
+        'table_schema = database()'
+    )
     with engine.transaction(made) as connection:
         found = {row[0]: row[1] for row in connection.execute(sa.text(query))}
     made.dispose()

@@ -144,8 +144,8 @@ def test_a_deadlock_of_several_claims(database, store):
 
 
 def test_a_deadlock_of_one_claim(database, store):
-    """It holds its node, and waits for another claim of the instance; whoever makes that wants the
-    node."""
+    """It holds its node, and waits for another claim of the instance, whose transaction waits for
+    the node."""
     placements = wanted(1)
     (ours,) = placements[0].claims
     mine, *others = sorted(node(host) for host in HOSTS)

@@ -395,8 +395,13 @@ def test_what_was_told_last_stands(pair, kind):
 
 
 def test_the_scheduler_goes_on(pair):
-    told = pair.call('stopped', 'select_destinations', spec_obj=spec(), instance_uuids=[uuid_of('then')],
-                     return_objects=True)  # fmt: skip
+    told = pair.call(
+        'stopped',
+        'select_destinations',
+        spec_obj=spec(),
+        instance_uuids=[uuid_of('then')],
+        return_objects=True,
+    )
     assert pair.hosts_of('then') == {told[0][0].service_host: PENDING}
 
 
@@ -442,8 +447,14 @@ def test_clocks_that_are_an_hour_off(upgraded, url, rabbitmq, tmp_path):
                     instance_uuid=uuid_of('none'),
                     host='host-0',
                 )
-            info = pair.call(server, 'confirm_claim', 'claims', '1.2', instance_uuid=uuid_of('clock ahead'),
-                             host=hosts['clock ahead'])  # fmt: skip
+            info = pair.call(
+                server,
+                'confirm_claim',
+                'claims',
+                '1.2',
+                instance_uuid=uuid_of('clock ahead'),
+                host=hosts['clock ahead'],
+            )
             assert [one.state for one in info] == [CONFIRMED]
     finally:
         cloud.close()

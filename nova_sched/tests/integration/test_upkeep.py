@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Audit, repairs and purge on database servers, while schedulers are at work on the same books."""
+"""Audit, repairs and purge on database servers, while schedulers work on the same database."""
 
 import contextlib
 import itertools
@@ -178,7 +178,7 @@ def test_an_audit_reads_one_moment(database):
     assert claims > 0
 
 
-def test_a_repair_waits_for_whoever_is_at_the_node(database):
+def test_a_repair_waits_for_the_lock_of_the_node(database):
     """And then adds up what there is by then."""
     assert (
         SqlClaimStore(database, still)
@@ -197,8 +197,8 @@ def test_a_repair_waits_for_whoever_is_at_the_node(database):
     assert audit(Upkeep(database).snapshot(), NOW) == []
 
 
-def test_repairs_beside_schedulers_repair_nothing_that_is_right(database):
-    """As if all that somebody saw had been wrong a moment ago."""
+def test_repairs_during_claims_change_nothing_that_is_right(database):
+    """As if everything that was read had been wrong a moment ago."""
     upkeep = Upkeep(database)
     with crowd(database, busy):
         for _ in for_s(2):
@@ -213,8 +213,8 @@ def test_repairs_beside_schedulers_repair_nothing_that_is_right(database):
     assert faults(database, NOW, but=('capacity',)) == []
 
 
-def test_groups_are_forgotten_beside_schedulers(database):
-    """Who places a member finds the group's row or makes it, whenever somebody forgets it."""
+def test_groups_are_forgotten_during_claims(database):
+    """A claim of a member finds the group's row or makes it, whenever the row is forgotten."""
 
     def work(store, chance):
         policy = chance.choice(GROUPS)

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Nova's own client, objects and rules beside ours, in an environment of their own: ``tox -e
+"""Nova's own client, objects and rules compared with ours, in a separate environment: ``tox -e
 nova-client``.
 
 What speaks over the bus is Nova's side alone: the daemon runs elsewhere. test_differential.py has

@@ -68,7 +68,7 @@ class Cloud:
         self._stats.call(self.context, 'update_service', name=host, service=service)
 
     def aggregate(self, *nodes, **metadata):
-        """A new aggregate of the nodes' hosts, that nobody was told of yet."""
+        """A new aggregate of the nodes' hosts, not yet announced."""
         number = next(NUMBERS)
         made = objects.Aggregate(
             self.context,

@@ -66,8 +66,8 @@ class FilterFaces:
         return ask(self.theirs._filter_one, state, spec)
 
     def booked(self, state, spec):
-        """True for a host that Nova lets pass, or what it raises when it books the request
-        there."""
+        """True for a host that Nova lets pass, or what it raises when it claims for the
+        request there."""
         book = listed.NEXT.get(type(self.theirs).__name__)
         found = ask(book, state, spec) if book else None
         return found if isinstance(found, Raised) else True

@@ -20,7 +20,7 @@ def cells(count=2, *, cpus=4, memory_mb=4096, threads=1, huge_pages=0, shared=Fa
     """The NUMA topology of a node as text: alike cells of dedicated CPUs, ``threads`` of them to a
     core.
 
-    ``shared``: the CPUs may be shared as well, as where nobody set any apart. Of a cell's memory
+    ``shared``: the CPUs may be shared as well, as where none were set apart. Of a cell's memory
     ``huge_pages`` are pages of 2 MiB, the rest small ones.
     """
     made = []

@@ -41,7 +41,7 @@ ATTRIBUTES = (
     'no_such_attribute',
     'no_such_attribute.at.all',
 )
-# What nobody should ask, and somebody will.
+# Attributes that no request should ask for, and some requests will.
 ODD_ATTRIBUTES = (
     '',
     '.',

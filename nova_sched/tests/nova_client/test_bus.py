@@ -60,8 +60,8 @@ def test_the_log_names_the_request_and_keeps_the_token(cloud, boot, context, dae
 
 @contextlib.contextmanager
 def silence(database):
-    """Nobody else writes to the database until the block ends, or the function that it is given is
-    called."""
+    """No other connection writes to the database until the block ends, or until the function that
+    the block gets is called."""
     connection = sqlite3.connect(database, isolation_level=None, check_same_thread=False)
     with contextlib.closing(connection):
         connection.execute('BEGIN EXCLUSIVE')

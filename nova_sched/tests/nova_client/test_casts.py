@@ -20,7 +20,7 @@ from nova_sched.tests.nova_client import specs
 
 @pytest.fixture
 def near(look):
-    """Host of an instance, by the hint same_host; None while nobody knows it."""
+    """Host of an instance, by the hint same_host; None while it is not known."""
 
     def near(uuid):
         try:

@@ -61,7 +61,7 @@ def worlds():
 
 
 def rounds(name, trial, worlds):
-    """Each world, dealt anew, with requests as (words, spec); options are set on both sides
+    """Each world, dealt again, with requests as (words, spec); options are set on both sides
     meanwhile."""
     dice = Dice(name)
     for world in worlds:
@@ -99,8 +99,9 @@ class Differences:
                 and self.agree(theirs, among[place], nova)
             ):
                 self.texts.append(
-                    f'Nova {nova[place]} / ours alone {alone[place]} / among all {among[place]}\n  {words}\n'
-                    f'  aggregates {[one.metadata for one in state.aggregates]}\n  {vars(state)}'
+                    f'Nova {nova[place]} / ours alone {alone[place]} / among all {among[place]}\n'
+                    f'  {words}\n  aggregates {[one.metadata for one in state.aggregates]}\n'
+                    f'  {vars(state)}'
                 )
 
     def _meant(self, sides, state, spec, theirs, ours):

@@ -35,7 +35,7 @@ class World:
     """A few hosts that Nova's rules and ours see at the same time.
 
     ``states`` are Nova's host states, in the order of the rows of ``hosts``, our columns. Nodes
-    stay as they are; services and aggregates are dealt anew for each rule that is tried.
+    stay as they are; services and aggregates are dealt again for each rule that is tried.
     """
 
     def __init__(self, dice, size):

@@ -140,7 +140,8 @@ words = st.fixed_dictionaries(
         'extra_specs': st.dictionaries(
             st.sampled_from(
                 'capabilities:hypervisor_type hypervisor_type capabilities:cpu_info:vendor boost '
-                'capabilities:boost vcpus_total hw:maxphysaddr_bits accel:device_profile other:boost'.split()
+                'capabilities:boost vcpus_total hw:maxphysaddr_bits '
+                'accel:device_profile other:boost'.split()
             ),
             st.sampled_from(['QEMU', 's== Intel', '>= 1', '<or> 1 <or> x', '46']).filter(str),
             max_size=2,

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A claim tells which CPUs, pages and devices it holds, and what image its consumer has."""
+"""The CPUs, pages and devices that a claim holds, and the image of its consumer."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Trails of decisions: why a request was refused, or who won."""
+"""The decision log: why a request was refused, or which host was selected."""
 
 import sqlalchemy as sa
 from alembic import op

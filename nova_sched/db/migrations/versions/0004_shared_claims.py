@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Claims that move or resize, server groups, candidates, and the schedulers that share all
-this."""
+"""Claims that move or resize, server groups, candidates, and the schedulers that share this
+database."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The queue model: flavors, the ledger of jobs, and quotas."""
+"""The queue model: flavors, jobs, and quotas."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What orders messages: when a claim last changed, when a node was made, which of its reports was
-taken."""
+"""The order of messages: when a claim last changed, when a node was made, and which of its reports
+was applied last."""
 
 import sqlalchemy as sa
 from alembic import op

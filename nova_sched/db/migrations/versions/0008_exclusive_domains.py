@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Exclusive domains by name, and what nodes say of their own domains."""
+"""Exclusive domains by name, and the nodes' own reports of their domains."""
 
 import sqlalchemy as sa
 from alembic import op

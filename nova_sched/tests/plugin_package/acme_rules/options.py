@@ -24,8 +24,8 @@ OPTS = [
         default=0,
         min=0,
         mutable=True,
-        help='Memory (MiB) of the largest instance that SizeLimitFilter lets onto hosts whose aggregates set '
-        'no limit of their own; 0 is no limit.',
+        help='Memory (MiB) of the largest instance that SizeLimitFilter lets onto hosts '
+        'whose aggregates set no limit of their own; 0 is no limit.',
     ),
     cfg.FloatOpt(
         'quiet_weight_multiplier',

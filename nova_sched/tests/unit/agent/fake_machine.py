@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Builds small /sys and /proc trees, so that tests can read machines that nobody has."""
+"""Builds small /sys and /proc trees, so that tests can read machines that do not exist."""
 
 import os
 from collections.abc import Mapping
@@ -109,7 +109,8 @@ def two_cells(root: Path) -> FakeMachine:
 
     ::
 
-        cell 0  CPUs 0 1 4 5  cores 0,4 1,5  4096 MiB  2 MiB pages: 100, 60 free; 1 GiB pages: 2, free
+        cell 0  CPUs 0 1 4 5  cores 0,4 1,5  4096 MiB  2 MiB pages: 100, 60 free;
+                                                        1 GiB pages: 2, free
         cell 1  CPUs 2 3 6 7  cores 2,6 3,7  2048 MiB
     """
     machine = FakeMachine(root).cpus(['0,4', '1,5', '2,6', '3,7'], sockets=2)

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Tests of what counts as a difference between a node's books and the scheduler's."""
+"""Tests of what counts as a difference between the counts of a node and the scheduler's."""
 
 import pytest
 
@@ -86,7 +86,7 @@ def test_differences(ours, theirs, listed, found):
     assert sorted(difference.differences(ours, theirs, listed)) == found
 
 
-def test_the_books_of_the_node():
+def test_the_counts_of_the_node():
     vcpu = {'total': 9, 'reserved': 2, 'allocation_ratio': 1.5, 'min_unit': 1}
     counted = difference.here({'VCPU': vcpu}, {'a': SMALL, 'b': LARGE})
     assert counted == Counted(
@@ -116,27 +116,29 @@ def test_the_books_of_the_node():
         ),
     ],
 )
-def test_the_books_of_the_scheduler(answer, counted):
+def test_the_counts_of_the_scheduler(answer, counted):
     assert difference.there(answer) == counted
 
 
 @pytest.mark.parametrize(
     'theirs, text',
     [
-        pytest.param(None, 'The scheduler has not said yet what it counts here', id='not told'),
+        pytest.param(
+            None, 'The scheduler has not reported its count of this node yet', id='not told'
+        ),
         pytest.param(
             side(used={'VCPU': 7, 'MEMORY_MB': 1}),
-            'By its last answer the scheduler counts the same use',
+            'By its last answer the scheduler counts the same usage',
             id='the same of what is asked',
         ),
         pytest.param(
             side({'x': {'VCPU': 2}}, capacity={'VCPU': 16}, used={'VCPU': 5}),
-            'By its last answer the scheduler counts another use: VCPU: 7 of 8 here, 5 of 16 there, '
-            'with VCPU=2 claimed for this instance',
+            'By its last answer the scheduler counts different usage: VCPU: 7 of 8 here, 5 of 16 '
+            'there, with VCPU=2 claimed for this instance',
             id='both numbers, and the claim',
         ),
     ],
 )
-def test_beside_a_refusal(theirs, text):
+def test_the_text_after_a_refusal(theirs, text):
     ours = side(used={'VCPU': 7, 'MEMORY_MB': 512})
     assert difference.beside({'VCPU': 2}, ours, theirs, 'x') == text

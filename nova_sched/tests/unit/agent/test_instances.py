@@ -113,7 +113,7 @@ def test_put_again_replaces(tmp_path):
     )
 
 
-def test_whoever_iterates_sees_one_list_to_the_end(tmp_path):
+def test_an_iteration_sees_one_list_to_the_end(tmp_path):
     held = Instances(tmp_path / 'instances.json')
     held.put(instance())
     walk = iter(held)

@@ -45,7 +45,7 @@ def test_units():
     }
 
 
-def test_a_frequency_that_nobody_knows_is_not_told():
+def test_an_unknown_frequency_is_not_reported():
     assert 'cpu.frequency' not in read(metrics.tell(TIMES, PERCENTS, 0, None, NOW))
 
 

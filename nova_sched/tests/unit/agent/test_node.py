@@ -210,10 +210,10 @@ def asks(pieces, **words):
             HAS, wanted(requests=[device(2)]), 'nic: 2 devices asked, 1 free', id='devices'
         ),
         pytest.param(
-            machine(pools=[pool()]), wanted(shared()), 'tells of no NUMA cells', id='no cells'
+            machine(pools=[pool()]), wanted(shared()), 'reports no NUMA cells', id='no cells'
         ),
         pytest.param(
-            None, wanted(shared()), 'tells neither of NUMA cells nor of PCI devices', id='nothing'
+            None, wanted(shared()), 'reports neither NUMA cells nor PCI devices', id='nothing'
         ),
     ],
 )

@@ -316,7 +316,7 @@ def test_the_thread_reports_when_the_server_listens_and_news_when_it_comes(threa
     assert threaded.reporter.stop()
 
 
-def test_a_report_that_nobody_answers_does_not_hold_up_the_end():
+def test_a_report_without_an_answer_does_not_hold_up_the_end():
     stage, answer, asked = Stage(), threading.Event(), threading.Event()
 
     def wait_for_answer(*report):

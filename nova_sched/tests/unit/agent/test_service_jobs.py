@@ -171,7 +171,7 @@ def test_what_was_built_and_has_gone_is_not_listed(agent, end):
     assert told(agent) == NOTHING
 
 
-def test_what_is_built_anew_is_hidden_anew(agent):
+def test_an_instance_that_is_built_again_is_hidden_again(agent):
     agent.begin(size())
     agent.built(SERVER)
     agent.begin(size(1))
@@ -187,7 +187,7 @@ def test_one_that_is_kept_and_goes_before_a_report_is_told_once(agent):
 
 
 def test_a_job_that_comes_again_leaves_what_is_here(agent):
-    """Its instance was kept; nobody could say so."""
+    """Its instance was kept, but the answer was lost."""
     agent.begin(size(2))
     agent.keep(SERVER)
     before = agent.instances()
@@ -346,7 +346,7 @@ def test_who_watches_is_called_after_each_change(agent, before, act, is_change, 
     assert agent.news.is_set() == is_news
 
 
-def test_nobody_is_called_for_what_was_refused(agent):
+def test_a_refused_job_calls_no_watcher(agent):
     agent.watch(lambda: pytest.fail('nothing has changed'))
     for take in (agent.begin, agent.build, agent.resize):
         with pytest.raises(errors.ComputeResourcesUnavailable):

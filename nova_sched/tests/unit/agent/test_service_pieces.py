@@ -35,7 +35,8 @@ def make(tmp_path):
 
     ::
 
-        cell 0  CPUs 0 1 4 5, of which 4 5 dedicated; 60 of 100 pages of 2 MiB are free, 40 are the host's
+        cell 0  CPUs 0 1 4 5, of which 4 5 dedicated; 60 of 100 pages of 2 MiB are free, the host
+                uses 40
         cell 1  CPUs 2 3 6 7, of which 6 7 dedicated; a physical function and two virtual ones
     """
     fake = network_card(two_cells(tmp_path))

@@ -58,7 +58,7 @@ def one(agent):
 
 
 def free(agent):
-    """CPUs that are still for somebody, by what the agent reports."""
+    """CPUs that are still free, by what the agent reports."""
     return sorted(
         cpu for cell in agent.look().node.machine.topology.cells for cpu in cell.free_pcpus
     )
@@ -142,7 +142,7 @@ def test_a_repeated_resize_takes_the_place_of_the_first(make):
 
 
 def test_new_cpus_are_held_but_not_reported_until_the_resize_is_settled(make):
-    """The scheduler holds them beside what the report has."""
+    """The scheduler holds them in addition to the report."""
     agent = make()
     agent.build(pinned(1))
     assert free(agent) == [5, 6, 7]
@@ -157,7 +157,7 @@ def test_new_cpus_are_held_but_not_reported_until_the_resize_is_settled(make):
     assert free(agent) == [4, 5]
 
 
-def test_a_device_of_either_size_is_for_nobody_else(make):
+def test_a_device_of_either_size_is_for_no_other_instance(make):
     agent = make()
     agent.build(pinned(1))
     agent.resize(pinned(1, requests=[device(1, GPU)]))

@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A scheduler for the API's tests: it keeps groups and flavors, places nobody, refuses what it is
-told."""
+"""A scheduler for the API's tests: it keeps groups and flavors, places no server, and refuses
+what a test asks it to refuse."""
 
 import copy
 import datetime
@@ -116,8 +116,17 @@ class Backend:
 
     def create(self, template, name=None, parameters=None, flavors=None, images=None, ttl=None,
                dry_run=False, context=None):  # fmt: skip
-        self._asked('create', context, template=template, name=name, parameters=parameters, flavors=flavors,
-                    images=images, ttl=ttl, dry_run=dry_run)  # fmt: skip
+        self._asked(
+            'create',
+            context,
+            template=template,
+            name=name,
+            parameters=parameters,
+            flavors=flavors,
+            images=images,
+            ttl=ttl,
+            dry_run=dry_run,
+        )
         self._may()
         text = _text(template)
         made = group(

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Requests that make no sense: each is told what is wrong with it, and reaches nobody."""
+"""Requests that make no sense: each is refused with the reason, and does not reach the backend."""
 
 import json
 

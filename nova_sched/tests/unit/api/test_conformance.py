@@ -25,7 +25,7 @@ from nova_sched.tests.unit.api.test_identity import keystone, with_keystone
 __all__ = ['keystone']
 
 EXAMPLES = (
-    30  # for each operation, beside the cases that its parameters and bodies have at their limits
+    30  # for each operation, plus the cases that its parameters and bodies have at their limits
 )
 TOKEN = {'X-Auth-Token': 'good'}
 # By operation: what stands as the last one of the page before, which must be there.

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The document is what is served, and what stands beside it in the code says the same."""
+"""The served document is the stored one, and the code next to it says the same."""
 
 import jsonschema
 import pytest

@@ -35,8 +35,14 @@ def asked(backend, method):
 
 
 def test_a_group_is_created(http, backend):
-    sent = {'name': 'shop', 'template': TEMPLATE, 'parameters': {'n': 2}, 'flavors': {'f': {'vcpus': 1}},
-            'images': {'i': {'id': 'x'}}, 'ttl': 60}  # fmt: skip
+    sent = {
+        'name': 'shop',
+        'template': TEMPLATE,
+        'parameters': {'n': 2},
+        'flavors': {'f': {'vcpus': 1}},
+        'images': {'i': {'id': 'x'}},
+        'ttl': 60,
+    }
     answer = http.post('/v1/groups', json=sent, headers=RED)
     assert answer.status_code == 201
     assert asked(backend, 'create') == [{**sent, 'dry_run': False}]
@@ -298,7 +304,7 @@ def test_no_change_on_what_is_no_tag(http, backend, method, tag):
 
 
 def test_the_backend_has_the_last_word_on_who_was_first(http, backend):
-    """Somebody changes the group between our look and our change."""
+    """Another request changes the group between our read and our change."""
     show = backend.show
 
     def show_then_change(*args, **words):

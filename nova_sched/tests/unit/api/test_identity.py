@@ -90,7 +90,7 @@ def test_no_token_is_needed(backend, path, auth_strategy):
 
 
 def with_keystone(conf, **values):
-    """The configuration with a Keystone where nobody listens."""
+    """The configuration with a Keystone address where no process listens."""
     from keystonemiddleware.auth_token import (
         _opts,
     )  # its options, which it registers only when it is made
@@ -185,7 +185,7 @@ def test_headers_that_the_caller_made_up_do_not_count(guarded, keystone, backend
 
 
 def test_keystone_is_away(backend):
-    """Nobody listens there; the fixture, which would answer, is not used."""
+    """No process listens there; the fixture, which would answer, is not used."""
     conf = configuration(auth_strategy='keystone')
     conf.register_opts(
         loading.get_auth_plugin_conf_options('password'), group='keystone_authtoken'

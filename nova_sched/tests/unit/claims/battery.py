@@ -98,7 +98,7 @@ def check_books(store):
         assert judged_by(store, one.report.node_uuid) == nonzero(total)
     by_node = sorted(held.uuid for one in changes.nodes for held in one.claims)
     assert by_node == sorted(held.uuid for held in store.claims())
-    # Fences stand for somebody, and who is to be behind one is.
+    # Each fence has members, and each member behind a fence carries it.
     assert all(set(held.fences) <= one.fences for one in changes.nodes for held in one.claims)
     behind = {token for held in store.claims() for token in held.fences}
     assert {token for one in changes.nodes for token in one.fences} == behind
@@ -220,8 +220,10 @@ class Commit:
 
     def test_placements_are_judged_in_order(self, store):
         before = ready(store, vcpus=10)[0].generation
-        batch = [Placement((claim(uuid_of(name), node(), vcpus=size),))
-                 for name, size in (('first', 6), ('second', 5), ('third', 4), ('fourth', 1))]  # fmt: skip
+        batch = [
+            Placement((claim(uuid_of(name), node(), vcpus=size),))
+            for name, size in (('first', 6), ('second', 5), ('third', 4), ('fourth', 1))
+        ]
         outcomes = store.commit(batch)
         assert [outcome.won for outcome in outcomes] == [True, False, True, False]
         assert outcomes[1].used[node()][VCPU] == outcomes[3].used[node()][VCPU] == 10
@@ -243,7 +245,7 @@ class Commit:
     def test_what_a_node_does_not_list_ends_by_what_the_store_knows(
         self, store, beside, state, ends
     ):
-        """Whoever heard of it may not have heard of a move, or of a new claim."""
+        """The sender may not have heard of a move, or of a new claim."""
         ready(store, HOST, OTHER)
         there = claim(A, node(), state=state)
         place(store, there)
@@ -359,7 +361,7 @@ class Commit:
     @pytest.mark.parametrize(
         'state, stays', [(PENDING, False), (PLANNED, False), (CONFIRMED, True)]
     )
-    def test_only_a_confirmed_claim_stays_beside_a_new_one(self, store, state, stays):
+    def test_only_a_confirmed_claim_stays_next_to_a_new_one(self, store, state, stays):
         ready(store, HOST, OTHER)
         place(store, claim(A, node(), state=state))
         place(store, claim(A, node(OTHER)))
@@ -831,10 +833,10 @@ class SmallTables:
             ),
         ],
     )
-    def test_what_nobody_says_of_a_service_stays(
+    def test_what_is_not_reported_of_a_service_stays(
         self, store, another, word, disabled, reason, forced_down
     ):
-        """As the store has it: whoever passes the word on may not have heard of the last one."""
+        """As the store has it: the sender may not have heard of the last change."""
         another().set_service(ServiceFacts(HOST, True, 'repair', True, NOW))
         kept = store.set_service(ServiceFacts(HOST, seen_s=NOW + 1, **word))
         assert kept == ServiceFacts(HOST, disabled, reason, forced_down, NOW + 1)

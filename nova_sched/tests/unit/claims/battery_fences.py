@@ -149,7 +149,7 @@ class Fences:
             ),
         ],
     )
-    def test_it_keeps_nobody_else_out(self, store, made):
+    def test_it_keeps_no_other_claim_out(self, store, made):
         fenced(store)
         outcome = commit(store, made)
         assert (outcome.won, outcome.fences) == (True, {})
@@ -224,7 +224,7 @@ class Fences:
         assert behind(store) == {host: {SECOND} for host in (HOST, OTHER, THIRD)}
         assert commit(store, create(built(B, OTHER, 'db', fences=(SECOND,)), db)).won
 
-    def test_a_fence_for_nobody_is_none(self, store):
+    def test_a_fence_without_members_is_none(self, store):
         ready(store, HOST, OTHER, THIRD)
         assert commit(store, plan(planned(), fences=(RACK,))).won
         assert behind(store) == {}
@@ -439,7 +439,7 @@ class Domains:
     """Nodes come to exclusive domains and leave them; no sweep is made."""
 
     def test_a_plan_finds_the_nodes_of_its_domain(self, store, another):
-        """Whoever plans may not know of them yet."""
+        """The planner may not know of them yet."""
         closed(store)
         assert behind(another()) == BOTH
         assert another().domains() == {TOKEN: R1}
@@ -488,7 +488,7 @@ class Domains:
         assert found.fences == {TOKEN}
         assert not place(store, claim(C, node(THIRD))).won
 
-    def test_who_was_there_stays_and_nobody_comes(self, store):
+    def test_earlier_claims_stay_and_no_others_come(self, store):
         closed(store)
         place(store, confirmed(B, THIRD))
         (found,) = racks(store, host_2='r1')
@@ -588,8 +588,8 @@ class Domains:
         assert (behind(store), store.domains()) == ({}, {})
 
     def test_a_fence_of_before(self, store, another):
-        """Nobody wrote down which domain it is round; the next look for it does, and finds its
-        nodes."""
+        """Its row does not name its domain; the next search for it writes the domain down, and
+        finds its nodes."""
         fenced(store)
         racks(located(store), host_0='r1', host_1='r1', host_2='r2', host_3='r1')
         assert behind(another()) == BOTH

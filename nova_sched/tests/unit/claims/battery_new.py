@@ -198,7 +198,7 @@ class New:
         assert kept(store) == {(A, node()): CONFIRMED, (B, node(OTHER)): PENDING}
         assert there in store.claims()
 
-    def test_a_release_beside_it(self, store):
+    def test_with_a_release(self, store):
         """A store may ask first what the consumers have, then."""
         ready(store, HOST, OTHER)
         settled(store)

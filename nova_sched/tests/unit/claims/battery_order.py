@@ -63,7 +63,7 @@ def resize(store, vcpus, host=HOST):
 
 
 def move(store):
-    """Claim for A on OTHER beside HOST; the claim."""
+    """Claim for A on OTHER in addition to HOST; the claim."""
     made = claim(A, node(OTHER), move=RESIZE)
     assert store.commit([Placement((made,))])[0].won
     return made
@@ -533,7 +533,7 @@ class ReportOrders:
         store.report([report(vcpus_used=1), report(vcpus_used=2)], NOW)
         assert facts(store).report == report(vcpus_used=2)
 
-    def test_beside_others_in_one_batch(self, store):
+    def test_with_others_in_one_batch(self, store):
         ready(store, HOST, OTHER, order=counted(1, 5))
         before = facts(store)
         batch = [
@@ -553,7 +553,7 @@ class ReportOrders:
 
     @pytest.mark.parametrize('turned', [False, True])
     def test_a_fence_ends_on_the_node_of_an_older_one(self, store, another, turned):
-        """The member ends by the report beside it, in the same batch."""
+        """The member ends by the other report in the same batch."""
         fenced(store, inside(state=CONFIRMED), instances=frozenset(), order=counted(1, 5))
         assert behind(store) == BOTH
         before = facts(store, OTHER)

@@ -193,8 +193,8 @@ class HardwareAllocation:
         assert kept(store) == {}
 
     def test_a_batch_of_one_scheduler_on_one_node(self, store):
-        """Each was picked beside those before it; that they are written together is no news to
-        them."""
+        """Each was picked with regard to those before it; to write them together changes nothing
+        for them."""
         ready(store)
         seen = {node(): generation(store)}
         batch = [Placement((one,), (), seen) for one in (holding(A), holding(B, REST))]

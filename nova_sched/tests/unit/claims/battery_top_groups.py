@@ -183,7 +183,7 @@ class TopGroups:
         ],
     )
     def test_what_was_done_already_is_won_again(self, store, placement):
-        """Whoever got no answer asks again, and others may have been quicker."""
+        """A caller without an answer asks again, and another one may have been quicker."""
         ready(store, HOST, OTHER)
         assert commit(store, placement).won
         before = store.claims(), store.heads(), store.top_group(GROUP)
@@ -216,7 +216,7 @@ class TopGroups:
     # The second phase.
 
     def test_an_instance_takes_the_place_of_its_plan(self, store, another):
-        """There is no room beside it."""
+        """There is no free space next to it."""
         ready(store, vcpus=4)
         old = planned(vcpus=4)
         commit(store, plan(old))
@@ -268,7 +268,7 @@ class TopGroups:
         assert [one.consumer_uuid for one in store.group_claims(GROUP)] == [A]
 
     def test_the_cpus_of_a_plan_are_the_instances(self, store):
-        """Though others have taken CPUs there since: nobody else could take these."""
+        """Though other claims have taken CPUs there since: none could take these."""
         ready(store)
         old = planned(parts=PAIR)
         commit(store, plan(old))
@@ -346,7 +346,7 @@ class TopGroups:
         with pytest.raises(errors.GroupNotFound):
             names(marker=uuid_of('nothing'))
 
-    def test_a_deleted_record_stays_until_nobody_has_a_claim(self, store):
+    def test_a_deleted_record_stays_until_no_claim_is_left(self, store):
         ready(store, HOST, OTHER)
         old, made = planned(), built(A, OTHER, 'db', state=CONFIRMED)
         commit(store, plan(old, made))

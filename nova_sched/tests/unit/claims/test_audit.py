@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Books that somebody has cooked with plain SQL: the audit finds it, with figures, and repairs
-it."""
+"""Databases that were changed with plain SQL: the audit finds the faults, with figures, and
+repairs them."""
 
 import json
 
@@ -80,7 +80,10 @@ def found(database, now_s=NOW + 2):
 
 def copied(uuid, **changes):
     """SQL that copies A's claim, with other values in these columns, given as SQL."""
-    columns = 'uuid consumer_uuid node_uuid state unconfirmed resources group_uuid created_s expires_s move'.split()
+    columns = (
+        'uuid consumer_uuid node_uuid state unconfirmed resources group_uuid '
+        'created_s expires_s move'
+    ).split()
     values = [changes.get(name, f"'{uuid}'" if name == 'uuid' else name) for name in columns]
     return (
         f'INSERT INTO claims ({", ".join(columns)}) SELECT {", ".join(values)} FROM claims'
@@ -89,13 +92,16 @@ def copied(uuid, **changes):
 
 
 def use(vcpus, node=ZERO):
-    """SQL that makes the node's books say so."""
+    """SQL that sets the used amounts of the node."""
     used = json.dumps({'MEMORY_MB': 512 * vcpus, 'VCPU': vcpus})
     return f"UPDATE nodes SET used = '{used}' WHERE uuid = '{node}'"
 
 
 # host-1 has a claim more than before.
-ONE_MORE = f"UPDATE nodes SET used = json_set(used, '$.VCPU', 3, '$.MEMORY_MB', 1024) WHERE uuid = '{ONE}'"
+ONE_MORE = (
+    "UPDATE nodes SET used = json_set(used, '$.VCPU', 3, '$.MEMORY_MB', 1024) "
+    f"WHERE uuid = '{ONE}'"
+)
 A_CONFIRMED = (
     f"UPDATE claims SET state = 'confirmed', unconfirmed = NULL WHERE consumer_uuid = '{A}'"
 )
@@ -173,7 +179,8 @@ REPAIRED = [
         id='a group without members',
     ),
     pytest.param(
-        [f"UPDATE claims SET state = 'planned', top_group = '{GROUP}' WHERE consumer_uuid = '{A}'"],
+        [(f"UPDATE claims SET state = 'planned', top_group = '{GROUP}' "
+          f"WHERE consumer_uuid = '{A}'")],
         'stray',
         {**OF_A, 'group_uuid': GROUP},
         GROUP,
@@ -206,14 +213,15 @@ def test_what_can_be_repaired(database, store, statements, kind, about, booked, 
     heads = store.heads()
     Upkeep(database).repair(findings, NOW + 2)
     assert found(database) == []
-    if kind == 'drift':  # whoever knows the node from before has to look again
+    if kind == 'drift':  # a scheduler that knows the old node has to read it again
         assert store.heads()[about['node_uuid']][0] == heads[about['node_uuid']][0] + 1
 
 
 # B is a member of a group with a fence round its node.
 B_INSIDE = [
     f"INSERT INTO top_groups VALUES ('{GROUP}', NULL, NULL, NULL, 1, 1, NULL, 0, 0, NULL, 1)",
-    f"UPDATE claims SET top_group = '{GROUP}', member = 'db', fences = '[\"t\"]' WHERE consumer_uuid = '{B}'",
+    (f"UPDATE claims SET top_group = '{GROUP}', member = 'db', fences = '[\"t\"]' "
+     f"WHERE consumer_uuid = '{B}'"),
     f"UPDATE nodes SET fences = '[\"t\"]' WHERE uuid = '{ONE}'",
 ]  # fmt: skip
 OF_B = {'consumer_uuid': B, 'claim_uuid': uuid_of('claim b'), 'node_uuid': ONE, 'host': 'host-1'}
@@ -227,39 +235,45 @@ NODE_ZERO, NODE_ONE = {'node_uuid': ZERO, 'host': 'host-0'}, {'node_uuid': ONE, 
         pytest.param(
             [f"UPDATE claims SET resources = '{{\"VCPU\": 9}}' WHERE consumer_uuid = '{A}'",
              f"UPDATE nodes SET used = '{{\"VCPU\": 9}}' WHERE uuid = '{ZERO}'"],
-            'capacity', 'error', NODE_ZERO, {'VCPU': 9}, {'VCPU': 4}, id='more claimed than there is',
+            'capacity', 'error', NODE_ZERO, {'VCPU': 9}, {'VCPU': 4},
+            id='more claimed than there is',
         ),
         pytest.param(
             [f"UPDATE claims SET resources = '{{\"GOLD\": 1}}' WHERE consumer_uuid = '{A}'",
              f"UPDATE nodes SET used = '{{\"GOLD\": 1}}' WHERE uuid = '{ZERO}'"],
-            'capacity', 'error', NODE_ZERO, {'GOLD': 1}, {'GOLD': 0}, id='a class that the node has not',
+            'capacity', 'error', NODE_ZERO, {'GOLD': 1}, {'GOLD': 0},
+            id='a class that the node has not',
         ),
         pytest.param(
             [f"UPDATE nodes SET foreign_use = '{{\"VCPU\": 4}}' WHERE uuid = '{ZERO}'",
              f"UPDATE nodes SET used = json_set(used, '$.VCPU', 5) WHERE uuid = '{ZERO}'"],
-            'capacity', 'error', NODE_ZERO, {'VCPU': 5}, {'VCPU': 4}, id='too much with unclaimed usage',
+            'capacity', 'error', NODE_ZERO, {'VCPU': 5}, {'VCPU': 4},
+            id='too much with unclaimed usage',
         ),
         pytest.param(
             [f"INSERT INTO server_groups VALUES ('{GROUP}', 'anti-affinity', 2, 1)",
              f"UPDATE claims SET group_uuid = '{GROUP}' WHERE consumer_uuid = '{A}'",
-             *(copied(name, consumer_uuid=f"'{name}'", unconfirmed=f"'{name}'") for name in ('x', 'y')),
+             *(copied(name, consumer_uuid=f"'{name}'", unconfirmed=f"'{name}'")
+               for name in ('x', 'y')),
              use(3)],
             'policy', 'error', {**NODE_ZERO, 'group_uuid': GROUP}, 3, 2, id='anti-affinity',
         ),
         pytest.param(
             [f"INSERT INTO server_groups VALUES ('{GROUP}', 'affinity', 1, 1)",
              f"UPDATE claims SET group_uuid = '{GROUP}'"],
-            'policy', 'error', {'group_uuid': GROUP}, ['host-0', 'host-1'], ['host-0'], id='affinity',
+            'policy', 'error', {'group_uuid': GROUP}, ['host-0', 'host-1'], ['host-0'],
+            id='affinity',
         ),
         pytest.param(
             [A_CONFIRMED],
             'unlisted', 'note', OF_A, CONFIRMED, None, id='a node that lists other instances',
         ),
         pytest.param(
-            [copied('there', node_uuid=f"'{ONE}'", state="'confirmed'", unconfirmed='NULL', expires_s='NULL',
-                    created_s=f'{NOW + 2 - 3 * DAY}', move="'live-migration'"),
+            [copied('there', node_uuid=f"'{ONE}'", state="'confirmed'", unconfirmed='NULL',
+                    expires_s='NULL', created_s=f'{NOW + 2 - 3 * DAY}', move="'live-migration'"),
              ONE_MORE,
-             f"UPDATE reports SET report = json_set(report, '$.instances', json_array('{A}', '{B}'))"],
+             ("UPDATE reports SET report = "
+              f"json_set(report, '$.instances', json_array('{A}', '{B}'))")],
             'open-move', 'note', {**NODE_ONE, 'consumer_uuid': A, 'claim_uuid': 'there'},
             NOW + 2 - 3 * DAY, None, id='a move that nobody settles',
         ),
@@ -267,7 +281,8 @@ NODE_ZERO, NODE_ONE = {'node_uuid': ZERO, 'host': 'host-0'}, {'node_uuid': ONE, 
             [f"UPDATE claims SET expires_s = {NOW - 2 * DAY} WHERE consumer_uuid = '{B}'",
              f"UPDATE claims SET resizing = '{RESIZING}' WHERE consumer_uuid = '{B}'"],
             'open-resize', 'note',
-            {**NODE_ONE, 'consumer_uuid': B, 'claim_uuid': uuid_of('claim b')}, NOW - 2 * DAY, None,
+            {**NODE_ONE, 'consumer_uuid': B, 'claim_uuid': uuid_of('claim b')},
+            NOW - 2 * DAY, None,
             id='a resize that nobody settles',
         ),
         pytest.param(
@@ -280,11 +295,12 @@ NODE_ZERO, NODE_ONE = {'node_uuid': ZERO, 'host': 'host-0'}, {'node_uuid': ONE, 
         ),
         pytest.param(
             [*B_INSIDE, 'UPDATE nodes SET fences = NULL'],
-            'unfenced', 'error', {**OF_B, 'group_uuid': GROUP}, [], ['t'], id='a fence that is not there',
+            'unfenced', 'error', {**OF_B, 'group_uuid': GROUP}, [], ['t'],
+            id='a fence that is not there',
         ),
     ],
 )  # fmt: skip
-def test_what_is_for_somebody_else(
+def test_findings_that_are_not_repaired(
     database, store, statements, kind, severity, about, booked, expected
 ):
     run(database, *statements)
@@ -315,7 +331,8 @@ def test_what_is_for_somebody_else(
             [f"INSERT INTO server_groups VALUES ('{GROUP}', 'affinity', 1, 1)",
              f"UPDATE claims SET group_uuid = '{GROUP}' WHERE consumer_uuid = '{A}'",
              A_CONFIRMED,
-             f"UPDATE reports SET report = json_set(report, '$.instances', json_array('{A}', '{B}'))",
+             ("UPDATE reports SET report = "
+              f"json_set(report, '$.instances', json_array('{A}', '{B}'))"),
              copied('there', node_uuid=f"'{ONE}'", state="'pending'", unconfirmed=f"'{A}'",
                     expires_s=f'{NOW + HOUR}', move="'resize'"),
              ONE_MORE],
@@ -337,17 +354,20 @@ def test_what_is_for_somebody_else(
             id='the source of an open move, not listed any more',
         ),
         pytest.param(
-            [f"UPDATE claims SET move = 'resize', created_s = {NOW - 9 * DAY} WHERE consumer_uuid = '{B}'"],
+            [(f"UPDATE claims SET move = 'resize', created_s = {NOW - 9 * DAY} "
+              f"WHERE consumer_uuid = '{B}'")],
             id='a move whose source is gone',
         ),
         pytest.param(B_INSIDE, id='a member of a group that is being deleted, behind its fence'),
         pytest.param(
             [*B_INSIDE, 'UPDATE top_groups SET deleted = 0',
-             f"UPDATE claims SET state = 'planned', top_group = '{GROUP}' WHERE consumer_uuid = '{A}'"],
+             (f"UPDATE claims SET state = 'planned', top_group = '{GROUP}' "
+              f"WHERE consumer_uuid = '{A}'")],
             id='a planned member of a group',
         ),
         pytest.param(
-            ["UPDATE nodes SET used = json_set(used, '$.GOLD', 0)"], id='nothing of a class is no difference'
+            ["UPDATE nodes SET used = json_set(used, '$.GOLD', 0)"],
+            id='nothing of a class is no difference',
         ),
     ],
 )  # fmt: skip
@@ -396,7 +416,7 @@ def test_a_stray_whose_group_is_back_stays(database, store):
     assert store.claims() == claims
 
 
-def test_what_somebody_else_repaired_meanwhile_stays(database, store):
+def test_a_repair_made_in_the_meantime_stays(database, store):
     """A finding is of the past when it is repaired: what counts is what stands there by then."""
     run(database, copied('lost', consumer_uuid=f"'{C}'", unconfirmed=f"'{C}'", node_uuid="'back'"))
     run(
@@ -472,7 +492,8 @@ def allotted(units):
         pytest.param(
             told(HAS),
             [NIC, NIC],
-            [('capacity', {'PCI devices 8086:1572 in cell 0': 2}, {'PCI devices 8086:1572 in cell 0': 1})],
+            [('capacity', {'PCI devices 8086:1572 in cell 0': 2},
+              {'PCI devices 8086:1572 in cell 0': 1})],
             id='a device for two',
         ),
         pytest.param(
@@ -481,7 +502,9 @@ def allotted(units):
             [('capacity', {'CUSTOM_GPU of provider gpu': 11}, {'CUSTOM_GPU of provider gpu': 10})],
             id='a device below the node',
         ),
-        pytest.param({'providers': json.dumps(GPU)}, [allotted(5), allotted(5)], [], id='that is full'),
+        pytest.param(
+            {'providers': json.dumps(GPU)}, [allotted(5), allotted(5)], [], id='that is full'
+        ),
     ],
 )  # fmt: skip
 def test_pieces(database, reported, held, expected):

@@ -223,7 +223,7 @@ class World:
         self.report(host)
 
     def report(self, host):
-        """All that it has is in use, and of nobody else."""
+        """Its claims of instances that it has are in use, and nothing else."""
         free, used, uuid = (
             HAS,
             dict.fromkeys((VCPU, MEMORY_MB, DISK_GB), 0),
@@ -286,7 +286,7 @@ class Twins:
 
     def _both(self, name, args):
         one, other = (getattr(store, name)(*args) for store in self.stores)
-        # An empty server group is nothing that is kept in memory; small tables are told anew or
+        # An empty server group is nothing that is kept in memory; small tables are sent again or
         # not.
         if name not in ('forget_groups', 'changes'):
             assert ordered(one) == ordered(other)

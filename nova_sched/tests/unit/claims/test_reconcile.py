@@ -159,7 +159,7 @@ RESIZED = Resizing({VCPU: 2, DISK_GB: 10}, {VCPU: 3, DISK_GB: 20})
         pytest.param(None, 10.0, 10.0, {VCPU: 2, DISK_GB: 10}, id='overdue, without a list'),
     ],
 )
-def test_a_resize_that_nobody_settles_is_taken_back(listed, expires_s, now_s, resources):
+def test_a_resize_that_is_not_settled_is_taken_back(listed, expires_s, now_s, resources):
     """What the instance really takes beyond its old size is unclaimed usage from then on."""
     claim = Claim(A, 'node', RESIZED.together, CONFIRMED, expires_s=expires_s, resizing=RESIZED)
     words = report(

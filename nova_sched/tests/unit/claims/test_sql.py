@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Tests of the store in SQL beside its contract: small looks, and a database that is away."""
+"""Tests of the SQL store in addition to its contract: small polls, and a database that is away."""
 
 import contextlib
 import sqlite3
@@ -114,7 +114,7 @@ OF_NODES = 'heads', 'look', 'changes'
 
 @pytest.fixture
 def impatient(database):
-    """The same database; whoever finds it locked gives up at once."""
+    """The same database; a connection that finds it locked gives up at once."""
 
     @sa.event.listens_for(database, 'connect')
     def _connect(connection, _record):
@@ -137,8 +137,8 @@ def test_every_call_says_that_the_database_is_away(path, impatient, name):
 
 
 @pytest.mark.parametrize('name', OF_NODES)
-def test_a_look_waits_for_nobody(path, impatient, name):
-    """It shows what was committed before somebody began to write."""
+def test_a_look_waits_for_no_lock(path, impatient, name):
+    """It shows the state that was committed before another transaction began to write."""
     impatient.report([report()], NOW)
     before = LOOKS[name](impatient)
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as rival:
@@ -150,7 +150,7 @@ def test_a_look_waits_for_nobody(path, impatient, name):
 
 
 @pytest.mark.parametrize('name', sorted(LOOKS.keys() - OF_NODES))
-def test_a_look_at_claims_and_groups_waits_for_nobody(path, impatient, name):
+def test_a_look_at_claims_and_groups_waits_for_no_lock(path, impatient, name):
     before = LOOKS[name](impatient)
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as rival:
         rival.execute('BEGIN IMMEDIATE')
@@ -171,8 +171,8 @@ def test_a_broken_placement_leaves_nothing(store, database):
     assert store.claims() == []
 
 
-def test_a_definition_is_read_for_whoever_asks(store, database):
-    """It is long, and nobody needs it to place a server."""
+def test_a_definition_is_read_only_on_request(store, database):
+    """It is long, and not needed to place a server."""
     store.report([report(), report('host-1')], NOW)
     text, other = 'a long definition', uuid_of('node host-1')
     made = [claim(A, NODE, state=PLANNED, top_group=GROUP), claim(A, other, top_group=GROUP)]
@@ -195,7 +195,7 @@ def test_a_definition_is_read_for_whoever_asks(store, database):
 
 
 def test_an_orphan_does_not_keep_its_consumer_from_being_claimed_for(store, database):
-    """A claim on a node that is gone, which nobody of us leaves behind."""
+    """A claim on a node that is gone, which no code of ours leaves behind."""
     store.report([report('host-0'), report('host-1')], NOW)
     other = uuid_of('node host-1')
     for where in (NODE, other):

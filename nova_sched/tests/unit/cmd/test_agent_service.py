@@ -49,7 +49,7 @@ def test_without_options_the_defaults_of_the_settings_stand(settings, tmp_path):
     assert (tmp_path / 'state').is_dir()
 
 
-def test_instances_are_beside_the_state_if_nova_has_no_place_for_them(settings, tmp_path):
+def test_instances_are_next_to_the_state_if_nova_has_no_place_for_them(settings, tmp_path):
     expected = (
         agent_service.NOVA_INSTANCES
         if agent_service.NOVA_INSTANCES.is_dir()
@@ -75,7 +75,8 @@ def said(made):
             'cpu_dedicated_set = 4-7', 'cpu_dedicated_set', '4-7', id='cpu_dedicated_set'
         ),
         pytest.param(
-            'reserved_huge_pages = node:0,size:2048,count:64\nreserved_huge_pages = node:1,size:1GB,count:2',
+            'reserved_huge_pages = node:0,size:2048,count:64\nreserved_huge_pages = '
+            'node:1,size:1GB,count:2',
             'reserved_huge_pages',
             [
                 {'node': '0', 'size': '2048', 'count': '64'},

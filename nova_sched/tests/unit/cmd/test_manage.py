@@ -355,7 +355,9 @@ def test_files_are_read_in_the_order_of_the_line():
     [
         pytest.param(['db', 'upgrade'], 0, 'went from schema empty', '', id='done'),
         pytest.param(['host', 'list'], 1, '', 'there is no file', id='a sentence, no traceback'),
-        pytest.param(['--config-file', 'no', 'host', 'list'], 1, '', 'config files: ', id='no such file'),
+        pytest.param(
+            ['--config-file', 'no', 'host', 'list'], 1, '', 'config files: ', id='no such file'
+        ),
     ],
 )  # fmt: skip
 def test_the_program_itself(tmp_path, words, status, out, err):

@@ -56,13 +56,21 @@ def found(findings):
         pytest.param({('DEFAULT', 'count'): ['5']}, [], id='good'),
         pytest.param({('DEFAULT', 'count'): ['0']}, ['error [DEFAULT] count'], id='too small'),
         pytest.param({('DEFAULT', 'count'): ['x', '5']}, [], id='the last one counts'),
-        pytest.param({('DEFAULT', 'count'): ['5', 'x']}, ['error [DEFAULT] count'], id='the last one is bad'),
+        pytest.param(
+            {('DEFAULT', 'count'): ['5', 'x']}, ['error [DEFAULT] count'], id='the last one is bad'
+        ),
         pytest.param({('DEFAULT', 'count'): ['$kind']}, [], id='the value of another option'),
-        pytest.param({('room', 'kind'): ['green']}, ['error [room] kind'], id='none of the choices'),
-        pytest.param({('room', 'many'): ['1', 'x', 'y']}, ['error [room] many'] * 2, id='each of many'),
+        pytest.param(
+            {('room', 'kind'): ['green']}, ['error [room] kind'], id='none of the choices'
+        ),
+        pytest.param(
+            {('room', 'many'): ['1', 'x', 'y']}, ['error [room] many'] * 2, id='each of many'
+        ),
         pytest.param({('room', 'listed'): ['1,x']}, ['error [room] listed'], id='one of a list'),
         pytest.param({('room', 'kin'): ['red']}, ['warning [room] kin'], id='misspelt'),
-        pytest.param({('hall', 'a'): ['1'], ('hall', 'b'): ['1']}, ['warning [hall]'], id='unknown section'),
+        pytest.param(
+            {('hall', 'a'): ['1'], ('hall', 'b'): ['1']}, ['warning [hall]'], id='unknown section'
+        ),
     ],
 )  # fmt: skip
 def test_values(given, wrong):
@@ -104,7 +112,10 @@ def test_options_of_the_libraries_are_known(group, name):
 
 def test_options_of_a_package_with_rules_are_known(monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(tmp_path)
-    source = 'from oslo_config import cfg\ndef list_opts():\n    return [(None, [cfg.IntOpt("steps")])]\n'
+    source = (
+        'from oslo_config import cfg\n'
+        'def list_opts():\n    return [(None, [cfg.IntOpt("steps")])]\n'
+    )
     listed = {'oslo__config__opts': {'any': 'checked_rules:list_opts'}}
     install(
         tmp_path, 'checked_rules', source, nova_sched__weighers={'W': 'checked_rules:W'}, **listed
@@ -116,9 +127,13 @@ def test_options_of_a_package_with_rules_are_known(monkeypatch, tmp_path):
     'option, wrong',
     [
         pytest.param('scheduler.workers = 4', [], id='nothing wrong'),
-        pytest.param('filter_scheduler.enabled_filters = ComputeFilter,Foo', ['error'], id='filter'),
+        pytest.param(
+            'filter_scheduler.enabled_filters = ComputeFilter,Foo', ['error'], id='filter'
+        ),
         pytest.param('filter_scheduler.available_filters = no.such', ['error'], id='plug-in'),
-        pytest.param('filter_scheduler.weight_classes = A,RAMWeigher,no.such', ['error'] * 2, id='weighers'),
+        pytest.param(
+            'filter_scheduler.weight_classes = A,RAMWeigher,no.such', ['error'] * 2, id='weighers'
+        ),
         pytest.param('DEFAULT.transport_url = rabit://h/', ['error'], id='no such driver'),
         pytest.param('DEFAULT.transport_url = rabbit://u:p@h:port/', ['error'], id='port'),
         pytest.param('DEFAULT.transport_url =', ['error'], id='empty address'),
@@ -127,7 +142,9 @@ def test_options_of_a_package_with_rules_are_known(monkeypatch, tmp_path):
         pytest.param('DEFAULT.service_down_time = 10', ['error'], id='impatient'),
         pytest.param('queues.specials = pci:gpu,foo:bar', ['error'], id='special'),
         pytest.param('queues.transport_url = rabit://h/', ['error'], id='broker'),
-        pytest.param('queues.transport_url = rabbit://h/queues', [], id='a broker of the queues alone'),
+        pytest.param(
+            'queues.transport_url = rabbit://h/queues', [], id='a broker of the queues alone'
+        ),
         pytest.param('queues.driver = nobody', [], id='a driver that nobody asks'),
         pytest.param('quota.limits = servers=1,class:VCPU=-1', [], id='limits'),
         pytest.param('quota.limits = servers=1,cores=4', ['warning'], id='a limit of nothing'),

@@ -12,6 +12,7 @@
 """nova-sched-manage claim: one claim in full, the end of claims, and the audit, as operators run
 them."""
 
+import itertools
 import json
 import threading
 
@@ -54,7 +55,9 @@ def host_0(**words):
 @pytest.fixture
 def store(database):
     """A is confirmed on host-0 and moves to host-1, B waits for host-0 with CPUs and a device."""
-    made = SqlClaimStore(database)
+    # Claims are listed in the order in which they were made: no two at the same moment.
+    begin, moments = now(), itertools.count()
+    made = SqlClaimStore(database, clock=lambda: begin + next(moments) / 1000)
     made.report([host_0(), report('host-1')], now())
     times = {'created_s': now(), 'expires_s': now() + 3700}
     for one in (
@@ -92,7 +95,10 @@ def test_show_by_consumer(manage, store):
     assert lines[4].startswith('State       pending; made ')
     assert lines[4].endswith(' s ago, expires in 61 min')
     assert lines[5:] == [
-        'Waits for   the host to report the instance, or claims.confirm_claim; it ends when it expires',
+        (
+            'Waits for   the host to report the instance, or claims.confirm_claim; '
+            'it ends when it expires'
+        ),
         'Resources   1 VCPU, 512 MEMORY_MB',
         'Cell 0      4 MiB in pages of 2048 KiB; CPUs 0, 1 alone',
         'Devices     1 of 8086:1572 near cell 0',
@@ -137,7 +143,7 @@ def test_show_a_resize_in_place(manage, store):
     assert 'Old size    1 VCPU, 1 DISK_GB\nNew size    3 VCPU, 2 DISK_GB\n' in out
 
 
-def test_show_nobody(manage, store):
+def test_show_an_unknown_instance(manage, store):
     status, out, err = manage(f'claim show {C}')
     assert (status, out) == (1, '')
     assert f'There is no claim of {C}' in err
@@ -165,12 +171,14 @@ SIZES = Resizing({VCPU: 1}, {VCPU: 2})
         ),
         pytest.param(
             [{'state': CONFIRMED}, {'node_uuid': ONE, 'move': RESIZE}],
-            'the resize to host-1: claims.confirm_claim ends this claim, claims.revert_claim keeps it',
+            'the resize to host-1: claims.confirm_claim ends this claim, '
+            'claims.revert_claim keeps it',
             id='the source of a resize',
         ),
         pytest.param(
             [{'state': CONFIRMED}, {'node_uuid': ONE, 'move': LIVE_MIGRATION}],
-            'the live-migration to host-1: it ends when its host reports that the instance is gone',
+            'the live-migration to host-1: it ends when its host reports that '
+            'the instance is gone',
             id='the source of a live migration',
         ),
         pytest.param(
@@ -283,7 +291,7 @@ def test_what_is_found_is_told_and_left(manage, database, store):
         assert out.splitlines() == [
             'ERROR drift: host host-0',
             '  7 VCPU recorded; claims and unclaimed usage are 1024 MEMORY_MB, 2 VCPU',
-            '  -> with --fix, the use that claims are judged by is added up again',
+            '  -> with --fix, the recorded usage of the node is computed again',
             '',
             '2 nodes, 3 claims, 0 server groups: 1 error, 0 notes.',
         ]

@@ -133,7 +133,7 @@ def test_a_refusal_in_words(manage, trails):
         '',
     ]
     assert cells(out) == [
-        ['Filter', 'Seen', 'Left', 'Why it removed the others', 'Removed'],
+        ['Filter', 'Seen', 'Left', 'Why it removed hosts', 'Removed'],
         ['A', '9', '8', '', 'i'],
         ['B', '8', '0', 'too small; nearest is c', 'a'],
         ['', '', '', '', 'b'],
@@ -265,10 +265,10 @@ def spec_of(words):
 
 def test_a_spec_from_options():
     made = spec_of(
-        '--vcpus 2 --ram 1024 --disk 10 --ephemeral 5 --swap 512 --flavor m1 --zone west --project p '
-        '--extra-spec trait:HW_A=required --extra-spec a=b=c --image-property hw_architecture=aarch64 '
-        '--hint different_host=x --hint different_host=y --force-host a --ignore-host b --ignore-host c '
-        '--count 3'
+        '--vcpus 2 --ram 1024 --disk 10 --ephemeral 5 --swap 512 --flavor m1 --zone west '
+        '--project p --extra-spec trait:HW_A=required --extra-spec a=b=c --image-property '
+        'hw_architecture=aarch64 --hint different_host=x --hint different_host=y --force-host a '
+        '--ignore-host b --ignore-host c --count 3'
     )
     flavor = made.flavor
     assert (flavor.vcpus, flavor.memory_mb) == (2, 1024)
@@ -356,12 +356,12 @@ def test_a_bus_that_is_away(tmp_path):
         check=False,
     )
     assert (done.returncode, done.stdout) == (1, '')
-    assert 'Nobody answered capacity: the message bus cannot be reached' in done.stderr
+    assert 'No answer to capacity: the message bus cannot be reached' in done.stderr
     assert 'Traceback' not in done.stderr
 
 
-def test_nobody_answers(manage):
+def test_no_answer(manage):
     config = '[DEFAULT]\ntransport_url = fake://nobody\n'
     status, out, err = manage('explain capacity --timeout 1', config=config)
     assert (status, out) == (1, '')
-    assert 'Nobody answered capacity' in err
+    assert 'No answer to capacity' in err

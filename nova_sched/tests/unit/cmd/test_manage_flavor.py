@@ -131,7 +131,7 @@ def test_delete(run, flavors):
 def test_a_bus_that_is_away_is_a_warning(run, flavors):
     done = run('flavor create tiny', bus='rabbit://a:b@127.0.0.1:1/')
     assert (done.status, done.out) == (0, 'Flavor tiny is there now.\n')
-    assert 'it is done, and seen within a minute' in done.err
+    assert 'the change is stored, and takes effect within a minute' in done.err
     assert len(done.err.splitlines()) == 1
     assert len(flavors.list()[1]) == 1
 

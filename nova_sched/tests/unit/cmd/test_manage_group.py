@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""nova-sched-manage group: how groups are drawn, and what a template comes to without anybody
-being asked."""
+"""nova-sched-manage group: how groups are drawn, and how a template is checked without a
+scheduler."""
 
 import datetime
 import io
@@ -132,7 +132,7 @@ def test_a_domain_that_is_only_its_host_is_not_drawn():
     ]
 
 
-def test_levels_that_do_not_nest_stand_beside_the_host():
+def test_levels_that_do_not_nest_stand_next_to_the_host():
     assert drawn(
         member('web/0', 'a', zone='west', power='p1'),
         member('web/1', 'b', zone='west', power='p2'),
@@ -161,7 +161,7 @@ FEEDS = Topology(orders=['host < power_feed', 'room < hall']).below
         pytest.param(('p1', 'p1', 'p1'), FEEDS, id='the configuration shows it'),
     ],
 )
-def test_a_level_that_is_beside_the_others_is_not_the_widest(feeds, below):
+def test_a_level_that_does_not_nest_is_not_the_widest(feeds, below):
     members = [
         member(f'web/{number}', f'h{number}', rack=rack, room='m1', zone='west', power_feed=feed)
         for number, (rack, feed) in enumerate(zip(('r1', 'r1', 'r2'), feeds, strict=True))
@@ -226,7 +226,7 @@ def test_nodes_of_a_host_and_members_that_are_nowhere():
     ]
 
 
-def test_nobody_is_anywhere():
+def test_no_member_has_a_host():
     assert drawn(member('web/0', None, 'unplaced')) == ['Nowhere: web/0']
 
 
@@ -235,7 +235,7 @@ def test_nobody_is_anywhere():
     [
         pytest.param({}, 'planned, generation 1, serial 3, made', id='planned'),
         pytest.param(
-            {'dry_run': True, 'uuid': None}, 'a trial, nothing is changed, planned', id='a trial'
+            {'dry_run': True, 'uuid': None}, 'a dry run, nothing is changed, planned', id='a trial'
         ),
         pytest.param({'expires_at': MOMENT}, 'the plan expires', id='it expires'),
     ],
@@ -267,12 +267,12 @@ def test_moves_and_warnings():
         to_host='b',
         reason='anti-affinity',
     )
-    text = group_pages.page(made(moves=[move], warnings=['one node tells no rack']))
+    text = group_pages.page(made(moves=[move], warnings=['one node reports no rack']))
     (row,) = (line for line in text.splitlines() if 'anti-affinity' in line)
     assert [cell.strip() for cell in row.split('|')[1:-1]] == [
         'web/0', '-', 'b', uuid_of('s'), 'anti-affinity',
     ]  # fmt: skip
-    assert text.endswith('\n\nWarning: one node tells no rack')
+    assert text.endswith('\n\nWarning: one node reports no rack')
 
 
 def test_a_list():
@@ -292,8 +292,8 @@ def test_what_json_holds_is_documented():
     assert found['created_at'] == '2026-11-21T00:00:00+00:00'
     page = (PACKAGE.parent / 'doc/source/command-line.rst').read_text()
     names = keys(found) | set(
-        'ok error contradiction where line column why policies deleted refused details flavor vcpus '
-        'memory_mb disk_gb kind level others weight most min_domains max_skew'.split()
+        'ok error contradiction where line column why policies deleted refused details flavor '
+        'vcpus memory_mb disk_gb kind level others weight most min_domains max_skew'.split()
     )
     assert [name for name in sorted(names - {'host'}) if f'``{name}``' not in page] == []
 
@@ -355,7 +355,7 @@ def test_policies_that_can_be_kept_nowhere(manage, file):
     assert 'app: affinity at host' in found['contradiction']
 
 
-def test_a_rack_may_span_zones_where_nobody_is_asked(manage, file):
+def test_a_rack_may_span_zones_if_no_scheduler_is_asked(manage, file):
     """Which levels lie in each other is the cluster's, and not the configuration's."""
     file.write_text(
         TEMPLATE.replace('level: host}', 'level: zone}, {type: affinity, level: rack}')
@@ -489,11 +489,11 @@ def test_every_verb_of_the_contract_is_there():
     }  # fmt: skip
 
 
-def test_nobody_answers(manage):
+def test_no_answer(manage):
     config = '[DEFAULT]\ntransport_url = fake://nobody\n'
     status, out, err = manage(f'group show {uuid_of("x")} --timeout 1', config=config)
     assert (status, out) == (1, '')
-    assert 'Nobody answered show' in err
+    assert 'No answer to show' in err
 
 
 @pytest.mark.parametrize(

@@ -135,7 +135,7 @@ def test_quota_set(run, ledger, words, own, said):
 
 
 @pytest.mark.parametrize('driver', ['keystone', 'none'])
-def test_a_limit_that_nobody_would_look_at(run, ledger, driver):
+def test_a_limit_that_the_driver_would_not_read(run, ledger, driver):
     status, out, err = run('quota set p servers 9', lines=f'[quota]\ndriver = {driver}\n')
     assert (status, out) == (1, '')
     assert f'it is {driver}' in err

@@ -48,7 +48,9 @@ def cloud(*nodes, **changes):
         pytest.param({'seen_s': NOW - 61}, None, 'down', id='silent'),
         pytest.param({'seen_s': NOW + 61}, None, 'down', id='a clock that runs ahead'),
         pytest.param({'seen_s': 0.0}, None, 'down', id='never seen'),
-        pytest.param({'seen_s': 0.0}, {'seen_s': NOW}, 'up', id='the service gave the sign of life'),
+        pytest.param(
+            {'seen_s': 0.0}, {'seen_s': NOW}, 'up', id='the service gave the sign of life'
+        ),
         pytest.param({}, {'disabled': True}, 'disabled', id='disabled'),
         pytest.param({'seen_s': 0.0}, {'disabled': True}, 'disabled', id='disabled and silent'),
         pytest.param({'traits': OFF}, None, 'disabled', id='by its own word'),
@@ -87,7 +89,8 @@ def test_the_zones_of_a_host(aggregates, zones):
             id='idle',
         ),
         pytest.param(
-            {'vcpus': 8, 'foreign': {'VCPU': 3}, 'claims': [('a', {'vcpus': 2}), ('b', {'vcpus': 4})]},
+            {'vcpus': 8, 'foreign': {'VCPU': 3},
+             'claims': [('a', {'vcpus': 2}), ('b', {'vcpus': 4})]},
             {'total': 8, 'reserved': 0, 'ratio': 1.0, 'capacity': 8,
              'claimed': 6, 'foreign': 3, 'used': 9, 'available': -1},
             id='use above capacity is shown',
@@ -192,7 +195,7 @@ def test_the_row_of_a_claim(words, expires_at):
     assert (row['created_at'], row['expires_at']) == ('2027-01-15T08:00:00+00:00', expires_at)
 
 
-def test_what_a_claim_holds_beside_amounts():
+def test_what_a_claim_holds_besides_amounts():
     has = machine(cell(0, [], range(4), pages=[(2048, 8)]), pools=[pool(2)])
     parts = has.fit(wanted(dedicated(2, memory_mb=4, pagesize_kb=2048), requests=[device(1)]))
     below = HardwareAllocation(

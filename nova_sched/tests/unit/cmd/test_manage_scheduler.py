@@ -103,7 +103,7 @@ def test_the_list(manage, schedulers):
     ]
 
 
-def test_nobody(manage, schedulers):
+def test_no_scheduler(manage, schedulers):
     assert json.loads(manage('scheduler list --format json').out) == []
 
 

@@ -159,7 +159,7 @@ def test_what_is_registered_is_listed(module):
     fresh = cfg.ConfigOpts()
     module.register_opts(fresh)
     listed = {(group, option.dest) for group, option in LISTED if group == module.GROUP}
-    groups = fresh._groups  # oslo.config tells nobody else
+    groups = fresh._groups  # oslo.config has no public accessor
     found = {('DEFAULT', name) for name in fresh._opts if module.GROUP == 'DEFAULT'}
     found |= (
         {(module.GROUP, name) for name in groups[module.GROUP]._opts}

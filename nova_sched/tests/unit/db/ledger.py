@@ -354,7 +354,7 @@ class Quotas(Battery):
             pytest.param('a', {'servers': 1}, id='one has come meanwhile'),
         ],
     )
-    def test_a_hold_stays_with_a_create_that_nobody_has_seen(self, ledger, known, used):
+    def test_a_hold_stays_with_an_unseen_create(self, ledger, known, used):
         ledger.open([entry()], [hold()])
         ledger.settle(uuid_of('a'), FAILED, NOW)
         ledger.open([entry('b', instance_uuid=uuid_of('i a')), entry('c')], [hold()])
@@ -387,7 +387,7 @@ class Quotas(Battery):
 
 
 class AtOnce(Battery):
-    """Many at work at the same time: no limit is overrun, nobody is told to try again."""
+    """Many threads at the same time: no limit is exceeded, no caller has to retry."""
 
     def test_the_last_of_a_limit_is_taken_once(self, ledger):
         def take(number):

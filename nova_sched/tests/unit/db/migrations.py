@@ -67,7 +67,10 @@ class Migrations:
             alembic.command.upgrade(schema._config(connection), '0001')
             row = {name: uuid_of(name) for name in ('uuid', 'consumer_uuid', 'node_uuid')}
             row |= {'state': 'confirmed', 'resources': '{"VCPU": 2}', 'created_s': 1.5}
-            insert = f'INSERT INTO claims ({", ".join(row)}) VALUES ({", ".join(f":{name}" for name in row)})'
+            insert = (
+                f'INSERT INTO claims ({", ".join(row)}) VALUES '
+                f'({", ".join(f":{name}" for name in row)})'
+            )
             connection.execute(sa.text(insert), row)
         schema.upgrade(database)
         (found,) = SqlClaimStore(database).claims()

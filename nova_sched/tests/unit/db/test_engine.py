@@ -41,7 +41,7 @@ def database(path):
 
 @pytest.fixture
 def rival(path, database):
-    """Somebody else at the same file, who does not wait for locks."""
+    """Another connection to the same file, which does not wait for locks."""
     made = sqlite3.connect(path, isolation_level=None, timeout=0)
     yield made
     made.close()
@@ -65,7 +65,7 @@ def test_sqlite_is_set_up(database, pragma, value):
         assert connection.execute(sa.text(f'PRAGMA {pragma}')).scalar() == value
 
 
-def test_a_connection_that_is_forgotten_gives_nobody_else_a_turn(database, monkeypatch):
+def test_a_connection_that_is_forgotten_gives_no_other_thread_a_turn(database, monkeypatch):
     """Python may find it in the midst of a transaction; others would wait for that, and it for
     them."""
     turns = []

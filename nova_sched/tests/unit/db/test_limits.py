@@ -73,7 +73,8 @@ def test_what_the_driver_gets(given, driver, expected):
             DEFAULT,
             'postgresql',
             '',
-            'statement_timeout = 8000, lock_timeout = 6000, idle_in_transaction_session_timeout = 5000',
+            'statement_timeout = 8000, lock_timeout = 6000, '
+            'idle_in_transaction_session_timeout = 5000',
             id='PostgreSQL',
         ),
         pytest.param(

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Rules that nobody wrote for us: what an operator may name by its path."""
+"""Rules that were not written for this scheduler: an operator may name them by path."""
 
 
 class OutOfTreeFilter:

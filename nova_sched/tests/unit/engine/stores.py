@@ -53,8 +53,8 @@ for _name in ClaimStore.__abstractmethods__:
 
 
 class Contested(MemoryClaimStore):
-    """Somebody else commits first: the next of ``rivals`` (lists of placements) just before each
-    commit.
+    """Another scheduler commits first: the next of ``rivals`` (lists of placements) just before
+    each commit.
 
     ``commits`` notes the consumers of each commit of ours.
     """

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Tests of counting room: held against placing one after the other until nobody takes any more."""
+"""Tests of counting capacity: compared with placing one by one until no host takes any more."""
 
 import random
 

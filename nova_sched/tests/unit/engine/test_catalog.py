@@ -31,8 +31,9 @@ from nova_sched.weighers.ram import RAMWeigher
 PLUGINS = plugins.__name__
 NOVA = 'nova.scheduler'
 ALWAYS = (
-    'Understood RequestedZone RequestedAggregates TenantAggregates IsolatedAggregates ImageTypeSupport '
-    'ImageMetadata RequiredTraits DisabledCompute ExclusiveDomain ResourceCapacity ChildProviders'.split()
+    'Understood RequestedZone RequestedAggregates TenantAggregates IsolatedAggregates '
+    'ImageTypeSupport ImageMetadata RequiredTraits DisabledCompute ExclusiveDomain '
+    'ResourceCapacity ChildProviders'.split()
 )
 
 
@@ -201,7 +202,10 @@ def test_what_is_no_rule_is_refused(load, name, words):
 def test_a_package_is_found_as_soon_as_it_is_installed(monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(tmp_path)
     before = catalog.known('nova_sched.filters')
-    source = 'class LateFilter:\n    def host_passes(self, host_state, spec_obj):\n        return True\n'
+    source = (
+        'class LateFilter:\n    def host_passes(self, host_state, '
+        'spec_obj):\n        return True\n'
+    )
     install(
         tmp_path, 'late_rules', source, nova_sched__filters={'LateFilter': 'late_rules:LateFilter'}
     )

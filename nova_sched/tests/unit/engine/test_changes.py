@@ -95,7 +95,7 @@ def test_a_message_has_an_end(claims, count, messages):
         pytest.param(ChangePublisher(Bus().send, alone=lambda: True), id='alone'),
     ],
 )
-def test_nobody_to_tell(made):
+def test_no_other_scheduler_to_tell(made):
     assert not made.is_heard
     made.tell(tables=True)
     made.flush()
@@ -122,7 +122,7 @@ def test_a_bus_that_is_away_is_said_once_each_time(caplog):
         made.tell(tables=True)
         made.tell([commit()])
         made.flush()
-    assert caplog.text.count('other schedulers find in the database what is done here') == 2
+    assert caplog.text.count('other schedulers read the changes from the database') == 2
     assert (made.figures.news_told, made.figures.news_dropped) == (1, 6)
 
 
@@ -134,7 +134,7 @@ def test_what_cannot_be_sent_is_dropped(caplog):
     bus.broken = None
     made.tell([commit()])
     made.flush()
-    assert '1 changes cannot be told' in caplog.text
+    assert '1 changes cannot be sent' in caplog.text
     assert (len(bus.sent), made.figures.news_dropped) == (1, 1)
 
 

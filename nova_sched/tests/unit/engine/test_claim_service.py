@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Tests of the desk: claims made on one node, confirmed, taken back and ended."""
+"""Tests of the claim service: claims made on one node, confirmed, taken back and ended."""
 
 import pytest
 

@@ -179,7 +179,7 @@ class TestSurvivors:
         assert names(seen, candidates.rows()) == ['host-2']
         assert candidates.steps == (('first', 4, 3), ('second', 3, 2), ('third', 2, 1))
 
-    def test_nobody_is_asked_when_nothing_is_left(self):
+    def test_no_filter_is_asked_when_nothing_is_left(self):
         late = Named('host-0', name='late')
         candidates = survivors(
             rules([Named(name='none'), late], always_on=[]), hosts(2), request()

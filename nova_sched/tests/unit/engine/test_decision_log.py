@@ -82,7 +82,7 @@ class TestDecisionLog:
         ]
         assert [found['n'] for found in made.show('req-1')] == [0, 1, 2, 3, 4]
 
-    def test_one_that_nobody_could_ask_for_is_not_kept(self):
+    def test_one_without_a_request_id_is_not_kept(self):
         store = Away()
         made = DecisionLog(store)
         made.keep(one(None))

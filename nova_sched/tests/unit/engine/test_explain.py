@@ -60,7 +60,7 @@ def talkers(*names):
 
 
 class TestReplay:
-    def test_each_rule_in_order_until_nobody_is_left(self):
+    def test_each_rule_in_order_until_no_host_is_left(self):
         told = explain.replay(
             talkers(['host-0', 'host-1', 'host-2'], ['host-0'], []), cluster(4).hosts, request()
         )
@@ -94,7 +94,7 @@ class TestReplay:
             },
         ]
 
-    def test_a_rule_that_removed_nobody_says_nothing(self):
+    def test_a_rule_that_removed_no_host_says_nothing(self):
         (told,) = explain.replay(talkers(['host-0']), cluster(1).hosts, request())
         assert (told.seen, told.left, told.why, told.removed, told.nearest) == (1, 1, '', (), None)
 

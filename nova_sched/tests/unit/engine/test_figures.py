@@ -41,7 +41,9 @@ def test_a_line_a_minute_if_anything_happened(caplog):
         'Scheduler 2 of 3, in the last minute: 7 instances placed, 0 requests refused; '
     )
     assert '0 conflicts, 2 retries; ' in line
-    assert line.endswith('0 nodes stale; 0 news told, 0 heard, 0 dropped, the last 12 ms old')
+    assert line.endswith(
+        '0 nodes stale; 0 change events sent, 0 received, 0 dropped, the latest 12 ms old'
+    )
     minute.tell((1, 3), START_S + 200)
     assert len(caplog.messages) == 1
     figures.refused += 1

@@ -42,7 +42,7 @@ COUNTS = {'default': 28, 'many': 28}
 
 
 class Granting(Cluster):
-    """A cluster that books whatever is asked for."""
+    """A cluster that claims whatever is asked for."""
 
     def book(self, node, request, lifetime_s=None, **marks):
         made = Claim(request.instance_uuid, node.uuid, request.resources)

@@ -111,7 +111,7 @@ class TestTakenBack:
         back = update(eight, group, self.PAIR)
         assert back.moves == ()
         warning = (
-            f'Member {move.path} is on its way to {move.target}, but it is to be on {move.source}'
+            f'Member {move.path} is moving to {move.target}, but its planned host is {move.source}'
         )
         assert warning in back.warnings[-1]
         give_up(eight, move)
@@ -166,7 +166,7 @@ class TestGone:
 
 
 def test_a_host_that_is_filled_from_outside(eight):
-    """Its planned members are planned again when one is asked for, beside those that are built."""
+    """A request for a planned member plans all that are planned again, next to the built ones."""
     group = built(
         eight,
         definition(members('a', 'b', 'c'), Policy('all', ANTI_AFFINITY, 'rack', tuple('abc'))),
@@ -183,7 +183,7 @@ def test_a_host_that_is_filled_from_outside(eight):
 class TestRoomOfMoves:
     """Both ends of a move count until it is made."""
 
-    def test_nobody_is_planned_where_only_a_move_makes_room(self):
+    def test_no_member_is_planned_where_only_a_move_makes_room(self):
         pair = members('a', 'b', flavor=Flavor(4, 1024, 10))
         with cloud(4) as made:
             group = built(made, definition(pair, TOGETHER))
@@ -206,11 +206,11 @@ class TestRoomOfMoves:
                     True,
                     ['apart'],
                 )
-            assert 'taken by others' not in refused.value.reason
+            assert 'claimed the planned hosts first' not in refused.value.reason
             assert held(made, group) == before
 
     def test_a_new_member_of_the_flavor_that_moves(self):
-        """On two hosts, of which one is full: whoever is new goes where the other one moves to."""
+        """On two hosts, of which one is full: the new member goes where the other one moves to."""
         half = Flavor(4, 1024, 10)
         with cloud(2) as made:
             group = built(made, definition(members('a', 'b', flavor=half), TOGETHER))
@@ -231,7 +231,7 @@ class TestRoomOfMoves:
             group = built(made, definition(four, *pairs))
             with pytest.raises(errors.GroupRefused) as refused:
                 update(made, group, definition(four, *crossed, APART_HOSTS))
-            assert 'taken by others' not in refused.value.reason
+            assert 'claimed the planned hosts first' not in refused.value.reason
 
     def test_a_server_stays_on_a_host_that_is_switched_off(self, eight):
         """Only policies force moves."""
@@ -253,7 +253,7 @@ class TestWhoMoves:
         assert [move.path in 'ab' for move in told.moves] == [True]
 
     def test_what_is_planned_moves_and_not_what_is_built(self, eight):
-        """A server has to leave another one; a third one is in nobody's way but that of a planned
+        """A server has to leave another one; a third one obstructs only a planned
         member."""
         found = members('a', 'b', 'x', 'new')
         stay = Policy('x new', AFFINITY, 'host', ('x', 'new'))
@@ -285,7 +285,7 @@ class TestExclusive:
     RACK = Policy('rack', AFFINITY, 'rack', ('a', 'b'))
 
     def test_a_built_member_moves_away_from_the_others(self, eight):
-        """The other one cannot leave before the domain is closed: whoever has it moves."""
+        """The other one cannot leave before the domain is closed: the member that has it moves."""
         found = members('a', 'b')
         group = built(eight, definition(found, self.RACK))
         (move,) = update(eight, group, definition(found, self.ALONE)).moves
@@ -303,9 +303,9 @@ class TestExclusive:
             group = built(made, definition(found))
             with pytest.raises(errors.GroupRefused, match='alone') as refused:
                 update(made, group, definition(found, self.ALONE))
-            assert 'taken by others' not in refused.value.reason
+            assert 'claimed the planned hosts first' not in refused.value.reason
 
-    def test_an_outsider_beside_a_built_member(self, eight):
+    def test_an_outsider_on_the_host_of_a_built_member(self, eight):
         found = members('a')
         group = built(eight, definition(found))
         here = eight.places(group)['a']

@@ -254,10 +254,10 @@ class TestBuild:
             eight.scheduler.place(two)
         assert set(eight.states(group).values()) == {PLANNED}
 
-    def test_who_only_asks_has_nobody_planned_anew(self, eight):
+    def test_a_question_replans_no_member(self, eight):
         group = eight.create(webs())
         eight.disable(eight.places(group)['web/0'])
-        with pytest.raises(errors.MemberRefused, match='planned anew'):
+        with pytest.raises(errors.MemberRefused, match='replanned'):
             eight.scheduler.place([eight.request(group, 'web/0')], claim=False)
         assert eight.groups.show(group.uuid).serial == group.serial
 
@@ -300,7 +300,7 @@ class TestSurprises:
             eight.build(group, 'web/0')
         assert len(eight.store.claims()) == 4
 
-    def test_a_retry_goes_elsewhere_and_moves_nobody(self, eight):
+    def test_a_retry_goes_elsewhere_and_moves_no_member(self, eight):
         group = eight.create(webs())
         before = eight.places(group)
         first = eight.build(group, 'web/0')[0]
@@ -370,7 +370,7 @@ class TestSurprises:
         assert target != host
         assert eight.rack(target) == eight.rack(host)
 
-    def test_an_alternate_keeps_its_seat(self, eight):
+    def test_an_alternate_keeps_its_place(self, eight):
         group = eight.create(webs())
         first, other = eight.build(group, 'web/0')
         request = eight.request(group, 'web/0')
@@ -383,7 +383,7 @@ class TestSurprises:
 
 
 class TestUpdate:
-    def test_one_more_member_moves_nobody(self, eight):
+    def test_one_more_member_moves_no_other(self, eight):
         group = eight.create(webs())
         before = eight.places(group)
         for path in WEBS[:2]:
@@ -422,7 +422,7 @@ class TestUpdate:
         eight.build(group, 'web/0')
         found = {**members(*WEBS), **members('web/0', flavor=Flavor(4, 1024, 10))}
         told = eight.groups.update(group.uuid, definition(found, RACKS_APART), SOURCE)
-        assert 'Member web/0 is built already' in told.warnings[-1]
+        assert 'Member web/0 is already built' in told.warnings[-1]
 
     def test_moves_that_a_new_policy_forces(self, eight):
         group = eight.create(
@@ -553,16 +553,18 @@ class TestExclusive:
                 call, state_sync = eight.scheduler.call, eight.scheduler.state_sync
                 call(state_sync.set_aggregates, [aggregate(1, ['h20'], rack=rack)])
         (told,) = [
-            one.getMessage() for one in caplog.records if 'instances of others' in one.getMessage()
+            one.getMessage()
+            for one in caplog.records
+            if 'instances outside the group' in one.getMessage()
         ]
         assert 'h20' in told
         assert f'rack {rack}' in told
         assert group.uuid in told
         assert uuid_of('outsider') in told
         (warning,) = eight.groups.show(group.uuid).warnings
-        assert (
-            warning
-            == 'Host h20 came to an exclusive domain of the group; instances of others there: 1'
+        assert warning == (
+            'Host h20 joined an exclusive domain of the group; '
+            'instances outside the group there: 1'
         )
 
     def test_a_sweep_finds_what_was_missed(self, eight):
@@ -658,7 +660,7 @@ class TestLooks:
     def test_a_node_that_tells_no_rack(self):
         with cloud(0) as made:
             made.join(0, stats={})
-            assert '1 node tells no rack: h0' in made.groups.topology()['warnings']
+            assert '1 node reports no rack: h0' in made.groups.topology()['warnings']
 
 
 def test_definitions_survive_as_text():

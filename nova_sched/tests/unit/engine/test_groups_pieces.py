@@ -42,8 +42,11 @@ def two_cells(shared=(4, 4), dedicated=0, pools=()):
 
 
 def flavor(vcpus, memory_mb=512, **extra_specs):
-    return Flavor(vcpus, memory_mb, extra_specs={name.replace('__', ':'): str(value)
-                                                for name, value in extra_specs.items()})  # fmt: skip
+    return Flavor(
+        vcpus,
+        memory_mb,
+        extra_specs={name.replace('__', ':'): str(value) for name, value in extra_specs.items()},
+    )
 
 
 def of(**flavors):
@@ -96,8 +99,13 @@ def test_dedicated_cpus():
             made.join(number, **{**words, 'vcpus': 4})
         group = made.create(found)
         assert sorted(made.places(group).values()) == ['h0', 'h0', 'h1', 'h1']
-        taken = [cpu for claim in made.store.claims() if claim.node_uuid == made.cluster.find('h0', 'h0').uuid
-                 for placed in claim.parts.cells.cells for cpu in placed.host_cpus]  # fmt: skip
+        taken = [
+            cpu
+            for claim in made.store.claims()
+            if claim.node_uuid == made.cluster.find('h0', 'h0').uuid
+            for placed in claim.parts.cells.cells
+            for cpu in placed.host_cpus
+        ]
         assert len(taken) == len(set(taken)) == 4
         for path, member in found.members.items():
             assert made.build(group, path, found=member)[0] == made.places(group)[path]
@@ -120,7 +128,7 @@ def test_dedicated_cpus_of_different_sizes():
 
 
 def test_picks_of_others_do_not_take_a_plan_away():
-    """What was planned is held: that somebody else picks on the node meanwhile is no race."""
+    """The plan is held: other picks on the node in the meantime are no race."""
     found = of(a=flavor(1, hw__cpu_policy='dedicated'))
     with cloud(0, chain=STRICT) as made, cloud(0, made.store, chain=STRICT) as other:
         made.join(0, **{**two_cells((0, 0), 2), 'vcpus': 4})
@@ -147,7 +155,7 @@ def test_devices():
             made.create(of(one_more=one_each))
 
 
-def test_pieces_that_no_filter_judges_keep_nobody_out():
+def test_pieces_that_no_filter_judges_keep_no_member_out():
     """As for any server then: they are claimed where they fit, and left to the compute node where
     not."""
     pinned = flavor(2, hw__cpu_policy='dedicated', hw__mem_page_size=2048)

@@ -36,7 +36,7 @@ def forgetful():
 
 
 class TestAnswersThatAreLost:
-    """The commit was done, and nobody heard of it: it is not done twice, and not said to have
+    """The commit was done, and its answer was lost: it is not done twice, and not reported as
     failed."""
 
     def forget_commits(self, made, monkeypatch):
@@ -99,7 +99,7 @@ def test_while_the_store_is_away_everybody_waits(forgetful):
 
 
 def rival(host, name='rival', vcpus=8):
-    """Somebody else's claim that fills a host."""
+    """A claim of another instance that fills a host."""
     return [Placement((claim(uuid_of(name), uuid_of(f'node {host}'), vcpus),))]
 
 
@@ -120,7 +120,7 @@ class TestOthers:
             assert [one.consumer_uuid for one in made.store.claims()] == [uuid_of('rival')]
             assert made.groups.list() == []
 
-    def test_somebody_who_is_always_quicker(self):
+    def test_a_rival_that_is_always_quicker(self):
         with cloud(2, Miser(), plan_attempts=3) as made:
             with pytest.raises(errors.GroupRefused, match='3 times in a row'):
                 made.create(PAIR)
@@ -146,7 +146,7 @@ class TestOthers:
             used = [host for one in made_groups for host in made.places(one).values()]
         assert sorted(used) == [f'h{number}' for number in range(8)]
 
-    def test_a_build_of_what_another_scheduler_has_planned_anew(self):
+    def test_a_build_of_what_another_scheduler_has_planned_again(self):
         """The planned claim is gone when this one would take it."""
         with cloud(4, Contested()) as made, cloud(0, made.store) as other:
             group = made.create(PAIR)

@@ -33,7 +33,7 @@ class Handler:
 
 
 class Fussy(Handler):
-    """Raises for a batch that has a 'x' in it, before it answers anybody."""
+    """Raises for a batch that has a 'x' in it, before it answers any message."""
 
     def __init__(self, error=ZeroDivisionError):
         super().__init__()
@@ -257,7 +257,7 @@ class TestThread:
         loop.stop()
 
     def test_no_message_is_lost_between_the_last_turn_and_the_end(self):
-        """Whoever sends while the loop ends gets an answer or a refusal, and never waits for
+        """A sender gets an answer or a refusal while the loop ends, and never waits for
         ever."""
         for _ in range(50):
             loop = Loop({'a': Handler()}, 4)
@@ -274,7 +274,7 @@ class TestThread:
             assert all(answer == 'P' or isinstance(answer, RuntimeError) for answer in answers)
 
     @pytest.mark.parametrize('end', ['hurry', 'stop'])
-    def test_a_pause_ends_when_somebody_is_in_a_hurry(self, end):
+    def test_a_pause_ends_in_a_hurry(self, end):
         loop = Loop({'a': lambda messages: loop.pause(60) or messages[0].answer(loop.hurried)}, 64)
         loop.start()
         future = loop.send('a', 'p')

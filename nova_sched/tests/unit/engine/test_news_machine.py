@@ -127,7 +127,7 @@ def test_gossips_on_one_database(database):
 class AllHear(Gossips):
     """Three schedulers to whom every message gets through before anything else happens.
 
-    Then everybody always knows everything, and nobody ever looks at all nodes.
+    Then each of them always knows everything, and none ever reads all nodes.
     """
 
     @invariant()

@@ -108,7 +108,8 @@ class TestSeveralInstances:
     def test_the_refusal_tells_what_removed_whom(self, memory_mb, found):
         with pytest.raises(
             errors.NoValidHost,
-            match=f'{found} of 3 instances found a host. Of 2 hosts, ResourceCapacity removed the last 2: '
+            match=f'{found} of 3 instances found a host. Of 2 hosts, '
+            'ResourceCapacity removed the last 2: '
             f'{memory_mb} MiB of memory asked',
         ) as refused:
             place(cluster(2, memory_mb=1024), requests(3, memory_mb=memory_mb))
@@ -379,7 +380,7 @@ class TestAlternates:
             ['host-1', 'host-2', 'host-3'],
         ]
 
-    def test_of_several_instances_have_room_beside_what_was_taken(self):
+    def test_of_several_instances_have_room_besides_earlier_claims(self):
         """What an earlier request has taken, and this one, counts."""
         made = cluster(3, vcpus=[4, 4, 4], memory_mb=[1000, 900, 800])
         made.add(claim(uuid_of('other'), made.hosts.nodes[2].uuid, vcpus=3, memory_mb=0))

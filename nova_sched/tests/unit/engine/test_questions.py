@@ -202,7 +202,7 @@ class TestWhyNot:
         ]
         assert not node['passes']
 
-    def test_a_host_that_nobody_knows(self):
+    def test_an_unknown_host(self):
         made = world()
         with pytest.raises(errors.NotFound, match='Host nowhere is not known'):
             why_not(made, asks(), 'nowhere')

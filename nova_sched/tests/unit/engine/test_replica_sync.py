@@ -301,7 +301,7 @@ def test_a_commit_that_breaks_is_read(pair, caplog):
     news = ChangeEvent(NOW, (Commit({HOST_0: (generation, generation + 1)}, (A,), (bad,)),))
     pair.two.scheduler.hear(news)
     pair.two.loop.turn()
-    assert 'cannot be followed' in caplog.text
+    assert 'cannot be applied' in caplog.text
     assert pair.heal() == [[HOST_0]]
     assert pair.is_fresh()
 

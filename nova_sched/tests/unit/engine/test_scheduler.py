@@ -236,7 +236,7 @@ class TestLostRaces:
         (line,) = [
             one.getMessage() for one in caplog.records if one.getMessage().startswith('Decided')
         ]
-        assert f'others took each first; attempt {most},' in line
+        assert f'another request claimed each host first; attempt {most},' in line
 
     def test_who_loses_again_and_again_looks_at_the_store(self):
         """Others have filled the 39 best of 40 hosts: to try one after the other would not find
@@ -435,8 +435,8 @@ class TestLog:
             ),
             pytest.param(
                 [asks(A, vcpus=99)],
-                f'Decided req-1: 1 instances, first {A}; hosts 3 -> 0, none after ResourceCapacity: '
-                '99 vCPUs asked, the largest host has 16 in all;',
+                f'Decided req-1: 1 instances, first {A}; hosts 3 -> 0, none after '
+                'ResourceCapacity: 99 vCPUs asked, the largest host has 16 in all;',
                 id='refused',
             ),
         ],
@@ -553,7 +553,7 @@ class TestRunning:
         assert caplog.text.count('it is away; requests wait until it does') == 1
         assert caplog.text.count('answers again') == 1
 
-    def test_what_fails_once_is_done_again_at_once_and_nobody_hears_of_it(self, running, caplog):
+    def test_what_fails_once_is_done_again_at_once_without_an_error(self, running, caplog):
         store = Unsteady()
         scheduler = running(world({}, store=store, retry_interval_s=3600.0))
         store.forgets = 1

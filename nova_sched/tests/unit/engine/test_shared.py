@@ -199,7 +199,7 @@ class TestPolicies:
         with pytest.raises(errors.NoValidHost, match='anti-affinity'):
             send(world, asks(B, group=group('anti-affinity'), force_hosts=['host-0']))
 
-    def test_nobody_is_placed_beside_one_who_moves(self):
+    def test_no_instance_is_placed_with_a_member_that_moves(self):
         (world,) = worlds(1)
         near = group('affinity')
         source = claim(A, uuid_of('node host-0'), state=CONFIRMED, group_uuid=uuid_of('group'))

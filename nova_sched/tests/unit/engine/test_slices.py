@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Tests of slices: who looks where, and when somebody leaves their own slice."""
+"""Tests of slices: where each scheduler looks, and when one leaves its slice."""
 
 import collections
 import itertools
@@ -170,8 +170,13 @@ class TestOwn:
 def test_which_weighers_are_about_load():
     load = {weigher.name for weigher in all_weighers() if weigher.load}
     assert load == {
-        'RAMWeigher', 'CPUWeigher', 'DiskWeigher', 'IoOpsWeigher', 'NumInstancesWeigher', 'PCIWeigher'
-    }  # fmt: skip
+        'RAMWeigher',
+        'CPUWeigher',
+        'DiskWeigher',
+        'IoOpsWeigher',
+        'NumInstancesWeigher',
+        'PCIWeigher',
+    }
 
 
 def chosen(settings, times=1, seed=1, memory_mb=65536):

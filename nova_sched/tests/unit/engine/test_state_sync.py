@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Tests of the books: whatever changes, the cluster and the store end up alike."""
+"""Tests of the state sync: whatever changes, the cluster and the store end up alike."""
 
 import dataclasses
 
@@ -118,7 +118,7 @@ class TestOwnCommits:
         world.state_sync.refresh()
         assert used(world) == [2, 1]
 
-    def test_what_nobody_confirmed_ends(self, world):
+    def test_an_unconfirmed_claim_ends(self, world):
         world.place(asks(A), asks(B), asks(C))
         world.call(world.state_sync.instances_added, 'host-0', [A, B])
         world.call(world.state_sync.instances_added, 'host-1', [A, B])
@@ -238,7 +238,7 @@ class TestInstances:
         assert states(world) == {(C, 'host-1'): PENDING}
         assert used(world) == [0, 1]
 
-    def test_nobody_listens_without_track_instances(self, world):
+    def test_instance_lists_are_ignored_without_track_instances(self, world):
         world.call(world.state_sync.instances_added, 'host-0', [A])
         before = states(world), world.cluster.told('host-0')
         world.settings = dataclasses.replace(world.settings, track_instances=False)

@@ -202,7 +202,7 @@ class TestThread:
         watch.leave()
         watch.join()
         assert signs == ['sign'], 'the next one is seconds away'
-        assert 'is not seen until it does' in caplog.text
+        assert 'are not seen until it does' in caplog.text
 
     def test_what_others_told_of_is_read_soon(self):
         """Though the next look is far away."""
@@ -247,7 +247,10 @@ class TestThread:
         world.scheduler.stop()
         warnings = [one for one in caplog.records if one.levelno == logging.WARNING]
         assert [one.getMessage() for one in warnings] == [
-            'The database does not answer: it is away; what other schedulers do is not seen until it does'
+            (
+                'The database does not answer: it is away; '
+                'changes of other schedulers are not seen until it does'
+            )
         ] * 2
 
     def test_a_look_that_breaks_is_repeated(self, caplog):
@@ -261,7 +264,7 @@ class TestThread:
         world.scheduler.start()
         wait_for(lambda: world.store.looks > 4)
         world.scheduler.stop()
-        assert caplog.text.count('A look at the store failed') in (1, 2)
+        assert caplog.text.count('A poll of the store failed') in (1, 2)
 
     def test_it_ends_with_the_scheduler(self):
         world = World(refresh_interval_s=3600.0)

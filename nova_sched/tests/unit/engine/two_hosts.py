@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What tests of the books and of the desk share: two small hosts, and what is known of them."""
+"""Shared by tests of the state sync and of the claim service: two small hosts and their facts."""
 
 import pytest
 

@@ -30,7 +30,7 @@ every_filter = pytest.mark.parametrize(
 )
 # Whether any aggregate has the zone is more than one host can tell.
 MORE_THAN_ONE_HOST = {'RequestedZone'}
-# A Nova host state tells neither the reserved amount nor the disk's books.
+# A Nova host state has neither the reserved amount nor the claimed amount of disk.
 PLAIN = {'ResourceCapacity'}
 BUSY = {
     'vcpus': 2,

@@ -35,7 +35,7 @@ def test_zone(zone, mask):
     assert mask_of(RequestedZone, hosts(3, ZONES), request(availability_zone=zone)) == mask
 
 
-def test_a_zone_without_a_node_holds_nobody():
+def test_a_zone_without_a_node_has_no_host():
     seen = hosts(2, [aggregate(1, ['gone'], availability_zone='empty')])
     assert mask_of(RequestedZone, seen, request(availability_zone='empty')) == '00'
 

@@ -86,7 +86,8 @@ ZONES = [
         ),
         pytest.param(
             ComputeFilter,
-            {'disabled': [True, True, False, False, False], 'forced_down': [False, True, True, False, False],
+            {'disabled': [True, True, False, False, False],
+             'forced_down': [False, True, True, False, False],
              'seen_s': [NOW, NOW, NOW, NOW - 75, NOW - 90]},
             {},
             '2 are disabled, 1 is forced down, 2 are silent for more than 60 s, '
@@ -211,8 +212,8 @@ ZONES = [
             ImagePropertiesFilter,
             {'n': 2},
             {'image_properties': X86},
-            'the image is for x86_64, these hosts do not tell what they run',
-            'the image is for x86_64, the host does not tell what it runs',
+            'the image is for x86_64, these hosts report no supported guest types',
+            'the image is for x86_64, the host reports no supported guest types',
             id='hosts that tell nothing',
         ),
         pytest.param(
@@ -242,8 +243,10 @@ ZONES = [
         pytest.param(
             ComputeCapabilitiesFilter,
             {'cpu_info': ['{"vendor": "AMD"}', None]},
-            {'extra_specs': {'capabilities:cpu_info:vendor': 'AMD', 'capabilities:vcpus_total': '>= 99'}},
-            "extra spec capabilities:cpu_info:vendor asks for 'AMD', 1 of all 2 hosts are so (1 host not); "
+            {'extra_specs': {'capabilities:cpu_info:vendor': 'AMD',
+                             'capabilities:vcpus_total': '>= 99'}},
+            "extra spec capabilities:cpu_info:vendor asks for 'AMD', "
+            "1 of all 2 hosts are so (1 host not); "
             "extra spec capabilities:vcpus_total asks for '>= 99', no host is so",
             "extra spec capabilities:vcpus_total asks for '>= 99', the host is not so",
             id='two capabilities',
@@ -283,9 +286,10 @@ ZONES = [
         pytest.param(
             ServerGroupAntiAffinityFilter,
             {**HELD},
-            {'group': {'policy': 'anti-affinity', 'members': MEMBERS, 'rules': {'max_server_per_host': 2}}},
-            'the server group allows 2 members on a host (anti-affinity), and each of these hosts has '
-            '2 or more',
+            {'group': {'policy': 'anti-affinity', 'members': MEMBERS,
+                       'rules': {'max_server_per_host': 2}}},
+            'the server group allows 2 members on a host (anti-affinity), '
+            'and each of these hosts has 2 or more',
             'the server group allows 2 members on a host (anti-affinity), and the host has 2',
             id='anti-affinity',
         ),

@@ -105,7 +105,7 @@ def _policy(chance, number, names, levels):
     kind = chance.choice(definition.KINDS)
     members = chance.sample(names, chance.randint(1, len(names)))
     others = chance.sample(names, chance.randint(1, len(names)))
-    if kind == definition.APART and chance.random() < 0.8:  # nobody is apart from itself
+    if kind == definition.APART and chance.random() < 0.8:  # no member is apart from itself
         others = [name for name in names if name not in members][: len(others)]
     spreads = kind == definition.SPREAD
     return definition.Policy(
@@ -122,7 +122,7 @@ def _policy(chance, number, names, levels):
 
 
 def _stays(chance, members, hosts):
-    """Nobody is there yet, or some members are: fixed, or at home."""
+    """No member is there yet, or some members are: fixed, or at home."""
     if chance.random() < 0.6:
         return {}
     fixed, home = [-1] * members, [-1] * members

@@ -120,7 +120,7 @@ class _Oracle:
             self.model.new_int_var(0, total, ''),
         )
         self.model.add_max_equality(largest, count)
-        # A domain that is not used counts as more than anybody has.
+        # A domain that is not used counts as more than any domain has.
         self.model.add_min_equality(
             smallest, [one + (total + 1) * (1 - u) for one, u in zip(count, used, strict=True)]
         )

@@ -40,7 +40,8 @@ ALL = '4 x kind 0 (a and 3 more)'
             {'a': 2, 'b': 2, 'c': 3},
             [3, 3],
             [],
-            ('resource 0', 'the cluster', 6, 7, '3 members: the cluster has, of resource 0, 6 of 7'),
+            ('resource 0', 'the cluster', 6, 7,
+             '3 members: the cluster has, of resource 0, 6 of 7'),
             id='too little in all',
         ),
         pytest.param(
@@ -82,7 +83,8 @@ ALL = '4 x kind 0 (a and 3 more)'
             FOUR,
             [1, 2, 2, 1],
             [policy('affinity', 'rack', 'a b c d')],
-            ('hosts', 'rack rack0', 3, 4, f'{ALL}: rack rack0 comes nearest: it has a place for 3 of 4'),
+            ('hosts', 'rack rack0', 3, 4,
+             f'{ALL}: rack rack0 comes nearest: it has a place for 3 of 4'),
             id='no rack has room for all',
         ),
         pytest.param(
@@ -149,7 +151,7 @@ def test_a_zone_with_places_for_all_but_no_rack_for_the_four():
     )
     assert (
         failure.words
-        == '8 members: no zone has room for all, and for the parts of them that must be together'
+        == '8 members: no zone has capacity for all, and for the parts that must be together'
     )
     assert (failure.dimension, failure.held, failure.asked) == ('parts', 1, 1)
     assert (
@@ -173,7 +175,7 @@ def test_members_that_stay_count():
     assert bounds.first(problem(FOUR, [9] * 6, rule, fixed={'a': 0, 'b': 2})) is None
 
 
-def test_nobody_to_place():
+def test_no_member_to_place():
     assert bounds.first(problem({'a': 1}, [0], fixed={'a': 0})) is None
 
 
@@ -187,8 +189,11 @@ def test_no_proof_is_false(seed):
 
 def test_most_that_have_no_placement_are_proven():
     """Not that bounds prove it all, but that they are worth their time."""
-    empty = [group for seed in range(60)
-             if placements(group := random_problem(seed, (1, 4), (2, 4), 0), limit=300) == []]  # fmt: skip
+    empty = [
+        group
+        for seed in range(60)
+        if placements(group := random_problem(seed, (1, 4), (2, 4), 0), limit=300) == []
+    ]
     proven = [group for group in empty if bounds.first(group)]
     assert len(empty) > 20
     assert len(proven) >= 0.8 * len(empty)

@@ -156,9 +156,14 @@ def cells(*more, count=3):
         for cell in range(count)
         for role, size in (('h', 2), ('v', 1), ('w', 1))
     }
-    rules = [rule for cell in range(count)
-             for rule in (policy('affinity', 'rack', f'h{cell} v{cell} w{cell}'),
-                          policy('anti-affinity', 'host', f'h{cell} v{cell} w{cell}'))]  # fmt: skip
+    rules = [
+        rule
+        for cell in range(count)
+        for rule in (
+            policy('affinity', 'rack', f'h{cell} v{cell} w{cell}'),
+            policy('anti-affinity', 'host', f'h{cell} v{cell} w{cell}'),
+        )
+    ]
     return compile(problem(members, [9] * 8, *rules, *more))
 
 
@@ -276,7 +281,7 @@ def test_a_unit_has_the_ways_of_all_its_members():
         ),
     ],
 )
-def test_hopeless_is_what_nobody_can_mend(rule, fixed, hopeless):
+def test_hopeless_is_what_no_placement_can_mend(rule, fixed, hopeless):
     assert compile(problem(FOUR, [9] * 6, rule, fixed=fixed)).hopeless == ([0] if hopeless else [])
 
 

@@ -42,15 +42,20 @@ def racks(hosts):
 @pytest.mark.parametrize(
     'rules, judge',
     [
-        pytest.param([policy('affinity', 'rack', 'a b c')], lambda r: len({*r[:3]}) == 1, id='affinity'),
-        pytest.param([policy('anti-affinity', 'rack', 'a b c')], lambda r: len({*r[:3]}) == 3, id='anti'),
+        pytest.param(
+            [policy('affinity', 'rack', 'a b c')], lambda r: len({*r[:3]}) == 1, id='affinity'
+        ),
+        pytest.param(
+            [policy('anti-affinity', 'rack', 'a b c')], lambda r: len({*r[:3]}) == 3, id='anti'
+        ),
         pytest.param(
             [policy('spread', 'rack', 'a b c d e f', min_domains=2, max_skew=0)],
             lambda r: len({r.count(rack) for rack in r}) == 1 and len({*r}) > 1,
             id='spread',
         ),
         pytest.param(
-            [policy('near', 'rack', 'a b', 'c d')], lambda r: {*r[:2]} <= {*r[2:4]}, id='near, two anchors'
+            [policy('near', 'rack', 'a b', 'c d')], lambda r: {*r[:2]} <= {*r[2:4]},
+            id='near, two anchors',
         ),
         pytest.param(
             [policy('near', 'rack', 'a b', 'c d'), policy('near', 'rack', 'c d', 'a b'),
@@ -59,7 +64,8 @@ def racks(hosts):
             id='near both ways',
         ),
         pytest.param(
-            [policy('apart', 'rack', 'a b c', 'd e f')], lambda r: not {*r[:3]} & {*r[3:]}, id='apart'
+            [policy('apart', 'rack', 'a b c', 'd e f')], lambda r: not {*r[:3]} & {*r[3:]},
+            id='apart',
         ),
         pytest.param(
             [policy('exclusive', 'rack', 'a b'), policy('affinity', 'rack', 'a b')],
@@ -203,8 +209,14 @@ def test_members_with_a_home(more, expected):
 
 
 def test_members_that_stay_bind_the_others():
-    group = problem(FOUR, [4] * 6, policy('affinity', 'rack', 'a b'), policy('apart', 'rack', 'a', 'c d'),
-                    fixed={'a': 3}, score=np.array([[9, 9, 0, 0, 1, 1]], dtype=np.float32))  # fmt: skip
+    group = problem(
+        FOUR,
+        [4] * 6,
+        policy('affinity', 'rack', 'a b'),
+        policy('apart', 'rack', 'a', 'c d'),
+        fixed={'a': 3},
+        score=np.array([[9, 9, 0, 0, 1, 1]], dtype=np.float32),
+    )
     assert racks(place(group)) == [1, 1, 0, 0]
 
 
@@ -238,7 +250,7 @@ def test_one_seed_gives_one_answer():
 
 
 def test_time_is_kept():
-    """A group that nobody can place, though no count says so."""
+    """A group that cannot be placed, though no count says so."""
     rules = [
         policy('spread', 'rack', 'a b c d', max_skew=0),
         policy('anti-affinity', 'host', 'a b c d'),
@@ -299,8 +311,12 @@ def ordered(group):
     'rules, more, expected',
     [
         pytest.param([], {}, ['abcd'], id='one class'),
-        pytest.param([policy('affinity', 'rack', 'c d')], {}, ['cd', 'ab'], id='a block has few options'),
-        pytest.param([policy('near', 'rack', 'a', 'b c')], {}, ['bc', 'a', 'd'], id='anchors first'),
+        pytest.param(
+            [policy('affinity', 'rack', 'c d')], {}, ['cd', 'ab'], id='a block has few options'
+        ),
+        pytest.param(
+            [policy('near', 'rack', 'a', 'b c')], {}, ['bc', 'a', 'd'], id='anchors first'
+        ),
         pytest.param([], {'home': {'c': 1}}, ['c', 'abd'], id='who is at home first'),
         pytest.param(
             [policy('near', 'rack', 'a b', 'c d'), policy('near', 'rack', 'c d', 'a b')],

@@ -71,7 +71,9 @@ def test_both_kinds_are_among_the_cases():
     [
         pytest.param({}, None, id='nothing asked, no cells'),
         pytest.param({'hw:numa_nodes': '2'}, [({0, 1}, set()), ({2, 3}, set())], id='equal parts'),
-        pytest.param({'hw:cpu_policy': 'dedicated'}, [(set(), {0, 1, 2, 3})], id='pinned: one cell'),
+        pytest.param(
+            {'hw:cpu_policy': 'dedicated'}, [(set(), {0, 1, 2, 3})], id='pinned: one cell'
+        ),
         pytest.param({'hw:mem_page_size': 'large'}, [({0, 1, 2, 3}, set())], id='pages: one cell'),
         pytest.param({'hw:cpu_policy': 'shared'}, None, id='shared is as nothing'),
         pytest.param(

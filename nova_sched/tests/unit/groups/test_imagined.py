@@ -123,7 +123,7 @@ def test_a_group_that_could_use_more_than_can_be_looked_through():
     assert imagined.contradiction(large, TOPOLOGY) is None
 
 
-def test_a_group_of_nobody_is_not_looked_at():
+def test_a_group_without_members_is_not_checked():
     assert (
         imagined.contradiction(
             definition(policy('spread', 'rack', min_domains=2), members=0), TOPOLOGY

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A member as Nova's API would ask for it, beside what Nova's API was recorded to ask for."""
+"""A member as Nova's API would ask for it, compared with recorded requests of Nova's API."""
 
 import dataclasses
 
@@ -33,7 +33,7 @@ def member(**facts):
 
 
 def member_of(spec):
-    """The member that somebody would have planned for a recorded request."""
+    """The member that a group would have planned for a recorded request."""
     image = spec.image
     return Member(
         path='recorded',

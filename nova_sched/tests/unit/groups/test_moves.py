@@ -97,7 +97,7 @@ def some(seed):
 
 def is_good(one, sites, hosts):
     """Whether a placement keeps the policies, with servers that stay, arrive where they are on
-    their way to, or move to where there is room beside all that is held now."""
+    their way to, or move to where there is free space next to all that is held now."""
     moved = sites.is_built & (hosts != sites.built)
     if (moved & (sites.bound >= 0) & (hosts != sites.bound)).any():
         return False
@@ -122,7 +122,7 @@ def movers_of(one, sites):
 
 
 @pytest.mark.parametrize('plan', [exactly, quickly])
-def test_nobody_moves_without_need(plan):
+def test_no_member_moves_without_need(plan):
     wrong, seen = [], {'none': 0, 'stay': 0, 'move': 0}
     for seed in range(50):
         one, sites = some(seed)

@@ -149,8 +149,10 @@ def test_how_often_it_is_broken(rule, hosts, times):
 def test_room_and_masks(members, more, hosts, what):
     width = len(np.array(next(iter(members.values())), ndmin=2)[0])
     free = [[8] * width, [8] * width, [-1] * width]
-    more = {name: np.pad(array, ((0, 0), (0, 1)), mode='edge') if name in ('mask', 'cap') else array
-            for name, array in more.items()}  # fmt: skip
+    more = {
+        name: np.pad(array, ((0, 0), (0, 1)), mode='edge') if name in ('mask', 'cap') else array
+        for name, array in more.items()
+    }
     found = policies.broken(problem(members, free, **more), np.array(hosts))
     assert [one for one, _ in found] == ([what] if what else [])
 
@@ -159,7 +161,7 @@ def test_words_name_the_policy_and_the_member():
     broken = policies.broken(group(policy('affinity', 'rack', 'a b')), np.array([0, 4, 0, 0]))
     assert broken == [(0, 'affinity rack: 1 rack domains too many are used')]
     broken = policies.broken(problem({'one': 5, 'other': 5}, [8]), np.array([0, 0]))
-    assert broken == [('capacity', 'host0 has no room for one, other')]
+    assert broken == [('capacity', 'host0 has no capacity for one, other')]
 
 
 def test_costs_go_by_weight():
@@ -193,8 +195,11 @@ def test_allowed_is_where_nothing_of_it_is_broken(seed):
     allowed = policies.allowed(one, hosts, member)
     for host in range(one.host_count):
         hosts[member] = host
-        bad = [words for what, words in policies.broken(one, hosts)
-               if what in mine or words.startswith((f'{one.names[member]} ', f'host{host} '))]  # fmt: skip
+        bad = [
+            words
+            for what, words in policies.broken(one, hosts)
+            if what in mine or words.startswith((f'{one.names[member]} ', f'host{host} '))
+        ]
         assert allowed[host] == (not bad), bad
 
 

@@ -25,10 +25,16 @@ SCORE = np.array([[6, 5, 4, 3, 2, 1]], dtype=np.float32)
     'rules, more, expected',
     [
         pytest.param([], {}, [0, 0, 1, 1], id='the best host with room'),
-        pytest.param([policy('anti-affinity', 'rack', 'a b c')], {}, [0, 2, 4, 0], id='anti-affinity'),
+        pytest.param(
+            [policy('anti-affinity', 'rack', 'a b c')], {}, [0, 2, 4, 0], id='anti-affinity'
+        ),
         pytest.param([policy('affinity', 'rack', 'b d')], {}, [0, 0, 1, 1], id='affinity'),
-        pytest.param([policy('affinity', 'host', 'a c d')], {}, None, id='affinity without look ahead'),
-        pytest.param([policy('spread', 'rack', 'a b c d', min_domains=3)], {}, [0, 2, 4, 0], id='new racks'),
+        pytest.param(
+            [policy('affinity', 'host', 'a c d')], {}, None, id='affinity without look ahead'
+        ),
+        pytest.param(
+            [policy('spread', 'rack', 'a b c d', min_domains=3)], {}, [0, 2, 4, 0], id='new racks'
+        ),
         pytest.param(
             [policy('spread', 'rack', 'a b c d', min_domains=2, max_skew=0)],
             {},
@@ -37,10 +43,14 @@ SCORE = np.array([[6, 5, 4, 3, 2, 1]], dtype=np.float32)
         ),
         pytest.param([policy('exclusive', 'rack', 'a b')], {}, [0, 0, 2, 2], id='exclusive'),
         pytest.param([policy('apart', 'rack', 'a', 'b c')], {}, [0, 2, 2, 0], id='apart'),
-        pytest.param([policy('near', 'rack', 'c d', 'b')], {}, [0, 0, 1, 1], id='near, anchor first'),
+        pytest.param(
+            [policy('near', 'rack', 'c d', 'b')], {}, [0, 0, 1, 1], id='near, anchor first'
+        ),
         pytest.param([policy('near', 'host', 'a', 'c d')], {}, None, id='near, anchor too late'),
         pytest.param([], {'fixed': {'a': 5}}, [5, 0, 0, 1], id='who stays'),
-        pytest.param([policy('apart', 'rack', 'a', 'b')], {'fixed': {'a': 0}}, [0, 2, 0, 0], id='it counts'),
+        pytest.param(
+            [policy('apart', 'rack', 'a', 'b')], {'fixed': {'a': 0}}, [0, 2, 0, 0], id='it counts'
+        ),
         pytest.param([], {'cap': np.array([[1] * 6])}, [0, 1, 2, 3], id='caps'),
     ],
 )  # fmt: skip

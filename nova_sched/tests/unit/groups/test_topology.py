@@ -84,7 +84,7 @@ def test_where_domains_come_from(aggregates, stats, level, found):
     ] == found
 
 
-def test_levels_beside_each_other():
+def test_levels_that_do_not_nest():
     made = cluster(2, stats=[{'rack': 'r', 'power_feed': 'p'}, {'rack': 'r', 'power_feed': 'q'}])
     topology = Topology(['host', 'rack', 'zone'], ['host < power_feed'])
     assert topology.levels == ('host', 'rack', 'zone', 'power_feed')
@@ -166,12 +166,12 @@ def test_warnings():
         [aggregate(1, ['host-0'], rack='a'), aggregate(2, ['host-0', 'host-1'], rack='b')],
     )
     found = warnings(Topology(['host', 'rack']).look(made.hosts, 'nova'), most=1)
-    assert found == ['1 node tells no rack: host-2', '1 node is in more than one rack: host-0']
+    assert found == ['1 node reports no rack: host-2', '1 node is in more than one rack: host-0']
     several = cluster(
         4, [aggregate(n, ['host-0', 'host-1'], rack=rack) for n, rack in enumerate('ab', 1)]
     )
     assert warnings(Topology(['host', 'rack']).look(several.hosts, 'nova'), most=1) == [
-        '2 nodes tell no rack: host-2, and 1 more',
+        '2 nodes report no rack: host-2, and 1 more',
         '2 nodes are in more than one rack: host-0, and 1 more',
     ]
     assert warnings(Topology(['host', 'zone']).look(made.hosts, 'nova')) == []

@@ -151,7 +151,7 @@ def test_a_core_cannot_be_kept_and_without_one_of_it_can(generate, seeds):
 
 
 def empty(one):
-    """The whole cluster with nobody on it and no end of room, everybody alike."""
+    """The whole cluster without instances and with unlimited capacity, all members alike."""
     whole = ideal.cluster(one)
     hosts = one.host_count
     large = problem([hosts], 99, {'a': len(one.names)}, names=one.names, rules=whole.rules)
@@ -189,7 +189,8 @@ def test_the_ideal_cluster_is_no_larger_than_the_group_can_use():
         pytest.param([policy(AFFINITY, 'host', A4)], None, id='nothing but room is missing'),
         pytest.param(
             [policy(AFFINITY, 'host', A4), policy(ANTI_AFFINITY, 'host', A4)],
-            'These policies contradict each other, whatever is free: affinity host, anti-affinity host.',
+            'These policies contradict each other, whatever is free: affinity host, '
+            'anti-affinity host.',
             id='they contradict each other',
         ),
     ],
@@ -264,6 +265,6 @@ def test_without_hosts_nothing_is_looked_for(one, settle, largest):
     assert model.largest(one, 1.0)[0].tolist() == [-1] * 4
 
 
-def test_nobody_needs_no_hosts():
+def test_no_members_need_no_hosts():
     assert not why.has_no_hosts(hostless(members=0))
     assert why.failure(hostless(members=0)) is None

@@ -26,7 +26,7 @@ import pytest
 from nova_sched.groups.exact import worker
 
 TASKS = 'nova_sched.tests.unit.groups.tasks:'
-LONG_S = 30.0  # nobody waits for it
+LONG_S = 30.0  # no test waits for it
 
 
 @pytest.fixture(scope='module')
@@ -185,7 +185,7 @@ def test_it_works_under_both_kinds_of_threads(backend):
 
 
 def runs(pid):
-    """Not gone, nor waiting for somebody to see it off, which an orphan may do for long."""
+    """Not gone, and no zombie, which an orphan may be for long."""
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

@@ -275,7 +275,7 @@ def test_whatever_fits_is_held_and_let_go(cells, some, asked, several, packing):
     'has, asked, why',
     [
         pytest.param(
-            machine(), wanted(shared()), 'the host tells of no NUMA cells', id='no cells told'
+            machine(), wanted(shared()), 'the host reports no NUMA cells', id='no cells told'
         ),
         pytest.param(
             TWO,

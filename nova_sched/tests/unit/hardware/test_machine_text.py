@@ -75,7 +75,7 @@ def test_parts_are_read_as_they_were_written(parts):
     assert bool(again) == bool(parts)
 
 
-def test_anybody_who_knows_the_objects_can_read_the_parts():
+def test_the_objects_can_read_the_parts():
     plain = json.loads(TWO.fit(wanted(dedicated(2), requests=[request(1)])).to_json())
     cells = json_text.read(plain['cells'], objects.InstanceNUMATopology).cells
     assert [(one.id, one.cpu_pinning) for one in cells] == [(0, {0: 10, 1: 11})]

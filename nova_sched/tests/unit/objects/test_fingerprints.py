@@ -101,6 +101,7 @@ FOUND = fixture.ObjectVersionChecker(
 @pytest.mark.parametrize('name', sorted(PINNED.keys() | FOUND.keys()))
 def test_an_object_is_as_it_was(name):
     assert FOUND.get(name) == PINNED.get(name), (
-        f'{name} has changed. An object of Nova changes only as Nova changes it. If that is what happened, '
-        f'raise its VERSION, put new fields into ADDED_IN, and pin {FOUND.get(name)} here.'
+        f'{name} has changed. An object of Nova changes only as Nova changes it. '
+        'If that is what happened, raise its VERSION, put new fields into ADDED_IN, '
+        f'and pin {FOUND.get(name)} here.'
     )

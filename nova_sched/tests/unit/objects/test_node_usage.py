@@ -77,7 +77,8 @@ def test_a_second_request_sees_them_gone():
     with pytest.raises(errors.ComputeResourcesUnavailable) as short:
         one.instance_claim(asked(wants, B))
     assert short.value.shortages == (
-        'host cells [1] fit, but not with the PCI devices: nic: 1 devices asked, 0 near to the NUMA cells'
+        'host cells [1] fit, but not with the PCI devices: nic: 1 devices asked, '
+        '0 near to the NUMA cells'
     )
     assert short.value.node == one.uuid
     one.release(first)
@@ -140,18 +141,18 @@ def test_what_is_short_is_said_and_nothing_is_taken(pieces, words, shortages):
     'made, pieces, short',
     [
         pytest.param(
-            compute_node(), wanted(shared()), 'tells neither of NUMA cells nor of', id='unset'
+            compute_node(), wanted(shared()), 'reports neither NUMA cells nor', id='unset'
         ),
         pytest.param(
             compute_node(numa_topology=None, pci_device_pools=None),
             wanted(requests=[device()]),
-            'tells neither of NUMA cells nor of',
+            'reports neither NUMA cells nor',
             id='null',
         ),
         pytest.param(
             node(machine(pools=[pool()])),
             wanted(shared()),
-            'tells of no NUMA cells',
+            'reports no NUMA cells',
             id='no cells',
         ),
         pytest.param(

@@ -33,7 +33,8 @@ ALIASES = {
 SPECIALS = tuple(
     map(
         Special.parse,
-        'pci:gpu pci:nic resource:CUSTOM_GOLD resource:VGPU trait:HW_A trait:HW_C zone:a zone:nova'.split(),
+        'pci:gpu pci:nic resource:CUSTOM_GOLD resource:VGPU trait:HW_A '
+        'trait:HW_C zone:a zone:nova'.split(),
     )
 )
 

@@ -57,7 +57,7 @@ def result(of, host='a', outcome='done', **fields):
 
 
 class Queues(Broker):
-    """Messages by queue, in the order in which they were sent, unless somebody consumes them at
+    """Messages by queue, in the order in which they were sent, unless a consumer takes them at
     once.
 
     ``away``: how often it does not answer. ``busy`` queues have a consumer that takes nothing now.
@@ -316,6 +316,6 @@ class Office:
         return self.ledger.usage('p')
 
     def answer(self):
-        """Outcome, host and reason of the last answer to whoever waits."""
+        """Outcome, host and reason of the last answer to the waiting caller."""
         last = self.queues.results()[-1]
         return last.outcome, last.host, last.why

@@ -118,7 +118,7 @@ def test_limits_of_keystone(configured, keystone):
     assert ask('q').get('class:MEMORY_MB', -1) == 0
 
 
-def test_keystone_is_asked_anew_after_some_seconds(configured, keystone):
+def test_keystone_is_asked_again_after_some_seconds(configured, keystone):
     clock = Clock()
     ask = limits(configured(keystone.config()), Own(), clock)
     first, count = ask('p')['servers'], len(keystone.asked)
@@ -201,7 +201,7 @@ def test_a_configuration_that_keystone_cannot_answer(configured, keystone, befor
 
 
 @pytest.mark.parametrize('model', ['strict-two-level', 'other'])
-def test_a_model_that_nobody_enforces(configured, keystone, model):
+def test_an_unsupported_enforcement_model(configured, keystone, model):
     keystone.model = model
     with pytest.raises(errors.BadConfig, match=r'\[oslo_limit\]'):
         limits(configured(keystone.config()), Own())('p')

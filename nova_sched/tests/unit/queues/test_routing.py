@@ -270,7 +270,7 @@ PORT = objects.RequestGroup(
         ),
         pytest.param(
             asked(more(trait__HW_A='forbidden')),
-            'it is not as flavor tiny in forbidden traits',
+            'it differs from flavor tiny in forbidden traits',
             id='forbidden trait',
         ),
         pytest.param(
@@ -376,12 +376,12 @@ UBUNTU = asked(
         pytest.param({}, None, id='defaults'),
         pytest.param(
             {'scheduler.limit_tenants_to_placement_aggregate': True},
-            'projects have hosts of their own',
+            'hosts are limited to projects',
             id='tenants',
         ),
         pytest.param(
             {'filter_scheduler.enabled_filters': ['AggregateMultiTenancyIsolation']},
-            'projects have hosts of their own',
+            'hosts are limited to projects',
             id='hosts of tenants',
         ),
         pytest.param(
@@ -413,7 +413,7 @@ UBUNTU = asked(
                 'filter_scheduler.enabled_filters': ['IsolatedHostsFilter'],
                 'filter_scheduler.isolated_images': [ME],
             },
-            'its image has hosts of its own',
+            'its image is limited to isolated hosts',
             id='isolated image',
         ),
         pytest.param(

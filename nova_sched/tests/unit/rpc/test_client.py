@@ -73,7 +73,7 @@ def test_timeouts(bus, timeout_s, monitor_s, monitored):
     assert (made.timeout, made.call_monitor_timeout) == (timeout_s, monitored)
 
 
-def test_nobody_answers(bus):
+def test_no_answer(bus):
     with pytest.raises(errors.NoAnswer, match='select_destinations'):
         client.SchedulerClient(bus, timeout_s=0.1).select_destinations(spec(), [ONE])
 

@@ -109,7 +109,7 @@ def test_a_refusal_leaves_as_novas_class_and_arrives_as_ours(refusal, reason):
         assert arrived.reason == reason
 
 
-def test_an_error_that_nobody_expects_is_left_alone():
+def test_an_unexpected_error_is_left_alone():
     with pytest.raises(ZeroDivisionError):
         Endpoint(ZeroDivisionError()).method(None, 'x')
 

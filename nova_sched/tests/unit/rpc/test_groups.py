@@ -369,7 +369,7 @@ def test_a_template_that_makes_no_sense_says_where(caller, method):
     assert caller.engine.told == []
 
 
-def test_a_level_that_nobody_configured(caller):
+def test_a_level_that_is_not_configured(caller):
     with pytest.raises(errors.TemplateError, match='room'):
         caller.create(TEMPLATE.replace('level: host', 'level: room'), flavors=FLAVORS)
 

@@ -65,6 +65,28 @@ def test_a_claim_that_cannot_be_read_leaves_its_nodes_to_be_looked_at():
     assert heard.looks == {NODE: 4, OTHER: 7, uuid_of('third'): None}
 
 
+@pytest.mark.parametrize(
+    'name, value',
+    [
+        pytest.param('created_s', None, id='made at no time'),
+        pytest.param('created_s', '1', id='made at a text'),
+        pytest.param('changed_s', {}, id='changed at no time'),
+        pytest.param('changed_s', True, id='changed at a boolean'),
+        pytest.param('expires_s', float('nan'), id='expires at no number'),
+        pytest.param('counted', 1, id='counted by a number'),
+        pytest.param('unseen', None, id='unseen or not'),
+        pytest.param('state', 7, id='state is no text'),
+        pytest.param('uuid', 'x', id='no UUID'),
+        pytest.param('resources', {'VCPU': -1}, id='a negative amount'),
+        pytest.param('image_properties', {'a': 1}, id='an image property that is no text'),
+    ],
+)
+def test_a_claim_with_a_field_of_a_wrong_type_is_not_read(name, value):
+    told = to_plain(FULL)
+    told['commits'][0]['claims'][1][name] = value
+    assert from_plain(**told).commits == FULL.commits[1:]
+
+
 def test_the_endpoint_hands_it_on():
     listener = Listener()
     Endpoint(listener).changed({}, origin='other', **to_plain(FULL))
@@ -97,10 +119,10 @@ def test_what_cannot_be_read_changes_nothing(told, caplog):
     listener = Listener()
     Endpoint(listener).changed({}, origin='other', **told)
     assert listener.heard == []
-    assert 'News of scheduler other cannot be read' in caplog.text
+    assert 'Change event of scheduler other cannot be read' in caplog.text
 
 
-def test_nobody_is_told_on_the_topic_of_callers():
+def test_no_news_on_the_topic_of_callers():
     assert not [one for one in endpoints.all_of(Listener()) if one.target.namespace == 'news']
 
 

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A router's copy of the catalogue: read after news, kept while nobody answers."""
+"""A router's copy of the catalogue: read after news, kept while no manager answers."""
 
 import pytest
 
@@ -81,7 +81,7 @@ def test_while_no_manager_answers_the_last_one_counts(copy, managers):
     assert copy.catalogue.version == 2
 
 
-def test_if_nobody_has_ever_told_it(copy, managers):
+def test_without_any_answer_so_far(copy, managers):
     managers.version = None
     for _ in range(2):
         with pytest.raises(errors.NoAnswer):

@@ -38,7 +38,8 @@ def recorded_nodes():
         for one in primitive['nova_object.data'].get('objects', [primitive]):
             yield pytest.param(
                 one,
-                id=f'{path.stem.removeprefix("object-")} {one["nova_object.data"]["hypervisor_hostname"]}',
+                id=f'{path.stem.removeprefix("object-")} '
+                f'{one["nova_object.data"]["hypervisor_hostname"]}',
             )
 
 

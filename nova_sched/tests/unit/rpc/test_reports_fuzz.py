@@ -45,11 +45,13 @@ odd_values = st.one_of(
 )
 plain_numbers = st.integers(0, 4096)
 NUMBERS = (
-    'vcpus memory_mb local_gb vcpus_used memory_mb_used local_gb_used free_disk_gb disk_available_least '
-    'hypervisor_version running_vms current_workload cpu_allocation_ratio ram_allocation_ratio '
-    'disk_allocation_ratio'
+    'vcpus memory_mb local_gb vcpus_used memory_mb_used local_gb_used free_disk_gb '
+    'disk_available_least hypervisor_version running_vms current_workload cpu_allocation_ratio '
+    'ram_allocation_ratio disk_allocation_ratio'
 ).split()
-OTHERS = 'uuid host hypervisor_hostname stats numa_topology metrics host_ip supported_hv_specs cpu_info'.split()
+OTHERS = (
+    'uuid host hypervisor_hostname stats numa_topology metrics host_ip supported_hv_specs cpu_info'
+).split()
 json_like = st.recursive(
     odd_values,
     lambda inner: (

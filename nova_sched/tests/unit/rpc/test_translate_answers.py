@@ -114,7 +114,7 @@ def test_networks_that_must_be_near(networks, told):
         )
 
 
-def test_a_cloud_with_one_cell_that_nobody_named():
+def test_a_cloud_with_one_unnamed_cell():
     ((chosen,),) = translate.selections([[selected(cell_uuid=None)]], as_objects=True)
     assert chosen.cell_uuid == translate.UNKNOWN_CELL
 

@@ -26,7 +26,8 @@ ZONES = ['zone-1', 'zone-2', 'zone-3']
     'reason, name',
     [
         pytest.param(
-            'There are not enough hosts available. Of 201 hosts, ResourceCapacity removed the last 37.',
+            'There are not enough hosts available. Of 201 hosts, '
+            'ResourceCapacity removed the last 37.',
             'ResourceCapacity',
             id='the rule',
         ),

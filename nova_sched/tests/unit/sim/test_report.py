@@ -129,7 +129,10 @@ def test_no_values_have_no_percentile():
             },
             [
                 'How fast: 150 requests, 250 servers a second',
-                '2:00 h of the trace took 2.0 s, with 40 reports of nodes, and 32 calls in flight.',
+                (
+                    '2:00 h of the trace took 2.0 s, with 40 reports of nodes, '
+                    'and 32 calls in flight.'
+                ),
             ],
             id='rates',
         ),
@@ -156,7 +159,10 @@ def test_no_values_have_no_percentile():
         pytest.param(
             {'placed': 2, 'embedded': True},
             [
-                'Checked in the database: no node over its capacity, one claim for each of 2 running servers.'
+                (
+                    'Checked in the database: no node over its capacity, '
+                    'one claim for each of 2 running servers.'
+                )
             ],
             id='all is well',
         ),
@@ -217,7 +223,7 @@ def test_what_is_about_to_happen(machine, lines):
         text[0]
         == 'Compute nodes: 1,200 simulated, of 8 vCPUs and 16 GiB each, in 3 zones of 4 racks.'
     )
-    assert text[-1] == 'Requests: a trace. Zones are made up: 25% of the tenants insist on one.'
+    assert text[-1] == 'Requests: a trace. Zones are made up: 25% of the batches require one.'
     assert len(text) == lines
     assert machine is None or '6 vCPUs, 10.0 GiB of memory, 2000 GiB of disk' in text[1]
 

@@ -121,7 +121,7 @@ def test_one_host_answers_for_its_own_aggregates():
     assert own.map(np.zeros(1, dtype=int), len, int).tolist() == [2]
 
 
-def test_a_key_that_nobody_has_costs_no_column():
+def test_a_key_without_a_value_costs_no_column():
     made = Aggregates()
     made.replace(1, aggregate(1, ['h'], other='1'))
     assert made.numbers(np.array([made.slot('h')]), 'most', 7.0, float) == 7.0

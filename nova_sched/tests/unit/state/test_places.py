@@ -114,7 +114,7 @@ def test_a_claim_tells_the_image_at_once_and_for_as_long_as_the_instance_is_ther
         return seen.count_images('os_distro', 'ubuntu').tolist()
 
     assert counts() == [0, 1]
-    made.put(node.report, [booking.held])  # a report takes all claims back and makes them anew
+    made.put(node.report, [booking.held])  # a report takes all claims back and makes them again
     assert counts() == [0, 1]
     made.tell('host-1', [A, B])
     made.drop(booking.held)

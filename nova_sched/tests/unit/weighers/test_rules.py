@@ -218,7 +218,10 @@ def test_a_required_metric(rows, missing):
         if not missing:
             assert MetricsWeigher().raw(seen, np.array(rows), request()).tolist() == [0]
             return
-        told = f'a has no value on {missing} of {len(rows)} hosts that could be chosen: enable MetricsFilter'
+        told = (
+            f'a has no value on {missing} of {len(rows)} hosts that could be chosen: '
+            'enable MetricsFilter'
+        )
         with pytest.raises(errors.BadConfig, match=told):
             MetricsWeigher().raw(seen, np.array(rows), request())
         with pytest.raises(errors.BadConfig, match='1 of 1 hosts'):
@@ -268,7 +271,7 @@ def test_image_properties(setting, asked, weights):
 
 
 def test_image_properties_are_off_at_first():
-    """Whatever an aggregate says; and nothing is counted until somebody wants it."""
+    """Whatever an aggregate says; and nothing is counted until a request needs it."""
     seen = hosts(1, [aggregate(1, ['host-0'], image_props_weight_multiplier='5')])
     assert (
         ImagePropertiesWeigher().raw(seen, np.arange(1), request(image_properties=UBUNTU)) is None

@@ -82,7 +82,8 @@ def seen(value):
             id='repeated',
         ),
         pytest.param(
-            '{repeat: {template: {i: {v: j}}, for_each: {i: [a, b], j: [[1], {x: 2}]}, permutations: no}}',
+            '{repeat: {template: {i: {v: j}}, for_each: {i: [a, b], j: [[1], {x: 2}]}, '
+            'permutations: no}}',
             [{'a': {'v': [1]}}, {'b': {'v': {'x': 2}}}],
             id='pairs, with values as they are',
         ),
@@ -158,7 +159,7 @@ HINT = 'resources.s.properties.scheduler_hints.seen'
             '{get_resource: other}',
             15,
             '',
-            'other will be is not known before',
+            'the ID of other is not known before',
             id='resource in a hint',
         ),
         pytest.param(

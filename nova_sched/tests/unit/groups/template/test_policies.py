@@ -103,7 +103,7 @@ def test_each_of_repeated_groups_has_its_policies():
     ]
 
 
-def test_a_policy_of_nobody_is_dropped():
+def test_a_policy_without_members_is_dropped():
     resources = {'g': group('r', policies=[SPREAD]), 'r': repeated(0), 'a': SERVER}
     assert read(resources).policies == ()
 
@@ -233,7 +233,7 @@ def test_a_server_group_of_nova(properties, policy):
     assert asked(resources) == Policy(name=name, level='host', a=('a', 'r/0'), **policy)
 
 
-def test_a_server_group_of_nobody_is_a_warning():
+def test_a_server_group_without_members_is_a_warning():
     found = read(
         {
             'a': SERVER,

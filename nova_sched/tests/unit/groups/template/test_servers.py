@@ -259,7 +259,7 @@ resources:
         pytest.param(
             '{flavor: {vcpus: 1, ram: 1, disk: 1, ‸root_gb: 1}}',
             '.flavor.root_gb',
-            'says again',
+            'sets the same property as another key',
             id='twice',
         ),
         pytest.param(
@@ -326,7 +326,7 @@ resources:
         pytest.param(
             '{flavor: small, scheduler_hints: {group: ‸[{get_resource: sg}, x]}}',
             '.scheduler_hints.group',
-            'do not go together',
+            'cannot be combined with other server groups',
             id='two kinds of groups',
         ),
         pytest.param(

@@ -216,7 +216,8 @@ resources:
   a: {{type: OS::Nova::Server, properties: {{flavor: small}}}}
   b: {{type: OS::Nova::Server, properties: {{flavor: small}}}}
   net: {{type: OS::Neutron::Net}}
-  vols: {{type: OS::Heat::ResourceGroup, properties: {{resource_def: {{type: OS::Cinder::Volume}}}}}}
+  vols: {{type: OS::Heat::ResourceGroup, properties: \
+{{resource_def: {{type: OS::Cinder::Volume}}}}}}
   g: {{type: OS::NovaSched::Group, properties: {{members: [b]}}}}
   o: {{type: OS::NovaSched::Group, properties: {{members: [b], overlay: true}}}}
   {more}
@@ -268,7 +269,7 @@ IN_GROUP = 'h: {{type: OS::NovaSched::Group, properties: {{members: [{entry}]}}}
         pytest.param(
             '‸{name: x, members: [], overlay: true}',
             '.0',
-            'only a resource of its own',
+            'only a separate resource',
             id='inner overlay',
         ),
     ],
@@ -439,14 +440,15 @@ SCALED = 'resource: {type: OS::Nova::Server, properties: {flavor: small}}'
             'ResourceGroup',
             '{resource_def: {type: OS::NovaSched::Group, properties: {members: [‸r]}}}',
             '.resource_def.properties.members.0',
-            'what is repeated cannot list a resource',
+            'a repeated group cannot list a resource',
             id='lists a resource',
         ),
         pytest.param(
             'ResourceGroup',
-            '{resource_def: ‸{type: OS::NovaSched::Group, properties: {members: [], overlay: true}}}',
+            '{resource_def: ‸{type: OS::NovaSched::Group, properties: {members: [], '
+            'overlay: true}}}',
             '.resource_def',
-            'only a resource of its own',
+            'only a separate resource',
             id='repeated overlay',
         ),
         pytest.param(

@@ -188,7 +188,7 @@ def test_ratios_hold_for_guests_with_pages_too():
         pytest.param(
             cell(pcpuset=[2, 3]),
             'require',
-            ('free dedicated CPUs beside free siblings', 1, 0),
+            ('free dedicated CPUs next to free siblings', 1, 0),
             id='require without threads',
         ),
         pytest.param(

@@ -67,7 +67,8 @@ TWO = host(
         ),
         pytest.param(
             [dedicated(1, thread_policy='require')],
-            'guest cell 0 needs 1 free dedicated CPUs beside free siblings, the best host cell has 0',
+            'guest cell 0 needs 1 free dedicated CPUs next to free siblings, '
+            'the best host cell has 0',
             id='siblings',
         ),
         pytest.param(
@@ -93,8 +94,8 @@ def test_full_cells_have_nothing_rather_than_less():
     full = host(cell(0, [0], memory_mb=100, memory_usage_mb=300))
     why = numa.why_not(full, guest(shared(1, memory_mb=1)), numa.Limits(1.0, 1.0))
     assert (
-        why
-        == 'guest cell 0 needs 1 MiB of memory under the allocation ratio, the best host cell has 0'
+        why == 'guest cell 0 needs 1 MiB of memory under the allocation ratio, '
+        'the best host cell has 0'
     )
 
 
@@ -123,7 +124,8 @@ def test_devices():
     wanted = pci.Wanted((pool(2, 0),), (request(2, policy='required', name='gpu'),))
     why = numa.why_not(TWO, guest(dedicated(3)), pci=wanted)
     assert why == (
-        'host cells [1] fit, but not with the PCI devices: gpu: 2 devices asked, 0 near to the NUMA cells'
+        'host cells [1] fit, but not with the PCI devices: gpu: 2 devices asked, '
+        '0 near to the NUMA cells'
     )
 
 

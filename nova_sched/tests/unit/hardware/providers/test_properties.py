@@ -157,8 +157,13 @@ def test_no_unit_is_given_twice(tree, several):
         found = providers.fit(now, asked)
         if found is not None:
             now = providers.take(now, found)
-            given_out.update((one.provider_uuid, name) for one in found for name in one.resources
-                             for _ in range(one.resources[name]) if one.provider_uuid != ROOT)  # fmt: skip
+            given_out.update(
+                (one.provider_uuid, name)
+                for one in found
+                for name in one.resources
+                for _ in range(one.resources[name])
+                if one.provider_uuid != ROOT
+            )
     for provider in tree.children:
         for name, stock in provider.stocks.items():
             assert (

@@ -277,7 +277,7 @@ class BrokerBattery:
         assert taker.next().body == b'2'
         assert len(taker.bodies(2)) == 2
 
-    def test_a_job_that_nobody_takes_falls_back(self, hasty):
+    def test_a_job_that_no_consumer_takes_falls_back(self, hasty):
         hasty.broker.declare([TINY])
         fallback = hasty.taker(FALLBACK)
         hasty.broker.publish(TINY, b'1', tries=2)
@@ -343,7 +343,7 @@ class BrokerBattery:
         stage.broker.publish(TINY, b'1')
         assert taker.next().body == b'1'
 
-    def test_whoever_is_called_may_call_back(self, stage):
+    def test_a_callback_may_call_the_consumer(self, stage):
         stage.broker.declare([TINY, LARGE])
         found = []
 
@@ -376,13 +376,13 @@ class BrokerBattery:
 
 
 class ThreadsBattery(BrokerBattery):
-    """For brokers that several threads use. ``exact``: only what somebody held is marked as
-    redelivered."""
+    """For brokers that several threads use. ``exact``: only messages that a consumer held are
+    marked as redelivered."""
 
     exact = True
 
     def test_nothing_comes_after_follow_has_returned(self, stage):
-        """While somebody sends without end."""
+        """While a sender sends without end."""
         stage.broker.declare([HERE])
         came, late, ended, over = [], [], threading.Event(), threading.Event()
 
@@ -412,7 +412,7 @@ class ThreadsBattery(BrokerBattery):
         assert late == []
 
     def test_many_queues_are_ended_at_once(self, stage):
-        """While somebody sends to all of them."""
+        """While a sender sends to all of them."""
         queues = [of_host(f'n{number}') for number in range(100)]
         stage.broker.declare(queues)
         came, late, ended, over = [], [], threading.Event(), threading.Event()

@@ -344,7 +344,7 @@ def test_heartbeats_go_on_while_nothing_comes():
     world.consumer.stop()
 
 
-def test_a_fault_of_whoever_is_called_ends_nothing(caplog):
+def test_a_fault_of_a_callback_ends_nothing(caplog):
     world = World(A, deliver=lambda found: world.found.append(found) or 1 / 0)
     world.consumer.follow({A: 1})
     world.give(A, b'1')
@@ -356,7 +356,7 @@ def test_a_fault_of_whoever_is_called_ends_nothing(caplog):
     world.consumer.stop()
 
 
-def test_whoever_is_called_may_call_back():
+def test_a_callback_may_call_the_consumer():
     threads = []
 
     def deliver(found):

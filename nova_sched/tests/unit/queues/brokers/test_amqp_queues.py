@@ -176,7 +176,7 @@ def test_what_waits_in_a_queue_that_ends_is_moved(classic):
 
 def test_what_is_given_back_while_a_queue_ends_is_moved_too():
     class Slow(Rabbit):
-        """Somebody gives something back just before the queue is deleted for the first time."""
+        """A consumer gives a message back just before the queue is deleted for the first time."""
 
         given = False
 

@@ -28,7 +28,7 @@ from nova_sched.tests.unit.queues.brokers.battery import (
 
 
 class SimulatedStage(Stage):
-    """Time that moves only when somebody waits for something."""
+    """Time that moves only when a thread waits for something."""
 
     def __init__(self, latency_s=0.0):
         self.clock = Clock()
@@ -85,7 +85,7 @@ def stage():
     yield from threads(600.0)
 
 
-def test_a_fault_of_whoever_is_called_ends_nothing(stage, caplog):
+def test_a_fault_of_a_callback_ends_nothing(stage, caplog):
     found = []
     consumer = stage.broker.consumer(lambda one: found.append(one) or 1 / 0, 'faulty')
     stage.broker.declare([HERE])
@@ -118,7 +118,7 @@ def test_follow_waits_for_a_call_that_goes_on(stage):
 def test_the_end_of_a_broker_ends_its_threads():
     for made in threads(600.0):
         made.broker.declare([TINY])
-        made.broker.publish(TINY, b'')  # from now on somebody waits until it expires
+        made.broker.publish(TINY, b'')  # from now on a thread waits until it expires
         taker = made.taker(HERE)
         of = [
             one for one in threading.enumerate() if one.name in ('queues expire', 'queues taker')

@@ -164,7 +164,7 @@ def test_a_refusal_of_the_scheduler(open_desk):
 
 
 def test_a_refusal_after_the_queue(open_desk):
-    """Nobody has taken it, and the scheduler has no host for it either."""
+    """No node has taken it, and the scheduler has no host for it either."""
     desk = open_desk(script=[errors.NoValidHost('Filter X removed all.')])
     desk.queues.consumer(desk.fallback.take, 'manager').follow({'flavor.tiny': 0})
     assert refusal(desk.router.place, spec(), [SERVER]).reason == 'Filter X removed all.'
@@ -243,7 +243,7 @@ def test_what_has_failed_is_tried_again(open_desk):
     assert desk.used == TINY
 
 
-def test_what_is_gone_is_made_anew(open_desk):
+def test_what_is_gone_is_made_again(open_desk):
     """As when a server is unshelved."""
     desk = open_desk()
     desk.staff('a', 'flavor.tiny')
@@ -278,7 +278,7 @@ def test_a_broker_that_is_away_gets_the_job_later(open_desk):
     assert hosts(desk.router.place(spec(), [SERVER])) == [['a']]
 
 
-def test_a_chosen_host_that_could_not_be_told_is_chosen_anew(open_desk):
+def test_a_chosen_host_that_could_not_be_told_is_chosen_again(open_desk):
     desk = open_desk(script=[('b',), ('b',)])
     desk.staff('b')
     desk.manage()
@@ -294,7 +294,7 @@ def test_an_answer_that_is_lost_is_found_in_the_ledger(open_desk):
 
 
 def test_a_scheduler_that_does_not_answer_leaves_the_job(open_desk):
-    """Nobody knows whether it has chosen; upkeep finds out."""
+    """It is unknown whether it has chosen; upkeep finds out."""
     desk = open_desk(script=[errors.NoAnswer('select_destinations', 'x')])
     assert type(refusal(desk.router.place, grouped(), [SERVER])) is errors.NoAnswer
     (entry,) = desk.ledger.of_instance(SERVER)
@@ -330,7 +330,7 @@ def test_delete_twice_is_once(open_desk):
     assert len(desk.queues.jobs('host.a')) == 1
 
 
-def test_delete_of_nobody(open_desk):
+def test_delete_of_an_unknown_instance(open_desk):
     assert isinstance(refusal(open_desk().router.delete, SERVER), errors.NotFound)
 
 
@@ -364,7 +364,7 @@ def test_delete_while_it_is_asked_for(open_desk):
 
 
 def test_delete_before_it_is_asked_for(open_desk):
-    """The create comes after both looks: there was nobody to delete."""
+    """The create comes after both reads: there was no instance to delete."""
     desk = open_desk()
     one = job()
     desk.claims.meanwhile = [lambda: desk.enter(one)]
@@ -503,7 +503,7 @@ def test_migrate(open_desk):
 
 
 @pytest.mark.parametrize('method', ['resize', 'migrate'])
-def test_a_move_of_nobody(open_desk, method):
+def test_a_move_of_an_unknown_instance(open_desk, method):
     assert isinstance(
         refusal(getattr(open_desk().router, method), spec(), SERVER), errors.NotFound
     )

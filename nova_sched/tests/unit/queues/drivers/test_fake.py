@@ -73,7 +73,7 @@ def test_a_job_takes_its_time():
     assert time.monotonic() - begin >= 0.05
 
 
-def test_nobody_waits_for_a_driver_that_is_closed():
+def test_no_thread_waits_for_a_driver_that_is_closed():
     driver = Fake(Settings(fake_seconds=600.0), 'a')
     thread = threading.Thread(target=driver.create, args=(job(), job().spec))
     thread.start()

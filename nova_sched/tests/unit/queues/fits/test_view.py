@@ -111,7 +111,7 @@ def test_zones_of_other_nodes_are_not_its_own():
     assert queues(view(found, aggregates=zones), report()) == ['tiny', 'tiny+zone:a']
 
 
-def test_a_node_that_was_made_anew_is_alone():
+def test_a_node_with_a_new_uuid_is_alone():
     node, other = view(), report(**NODE, vcpus_used=8)
     queues(node, report(**NODE))
     assert (

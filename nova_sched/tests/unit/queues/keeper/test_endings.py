@@ -197,7 +197,7 @@ def test_a_resize_that_failed_gives_back_what_it_had_not_before(office, remember
     assert (office.used, office.claims.hosts()) == (TINY, {'a': 'confirmed'})
 
 
-def test_a_result_of_nobody_knows_what(office):
+def test_a_result_of_an_unknown_job(office):
     office.tell(result(job(name='stranger')))
     assert (office.used, office.queues.all_jobs()) == ({}, {})
 

@@ -199,7 +199,7 @@ def test_a_request_that_makes_no_sense_fails(open_office):
     assert office.answer() == ('failed', None, 'Invalid request, hints: too many')
 
 
-def test_a_job_of_nobody(open_office):
+def test_an_unknown_job(open_office):
     office = open_office()
     office.fall(job())
     assert (office.scheduler.asked, office.queues.all_jobs()) == ([], {})
@@ -317,7 +317,7 @@ def test_a_migration_past_a_host_that_is_full_by_now(open_office):
     assert office.queues.all_jobs() == {'host.c': ['migrate']}
 
 
-def test_a_migration_that_nobody_takes_goes_on_to_other_hosts_and_ends(open_office):
+def test_a_migration_that_no_node_takes_goes_on_to_other_hosts_and_ends(open_office):
     office = open_office('a', 'b', 'c', 'd', script=[('b',), ('c',), ('d',)])
     asked = migrate(office)
     office.fall(asked)

@@ -75,7 +75,7 @@ def test_what_is_away_is_waited_for(queues, error):
 @pytest.mark.parametrize(
     'error', [errors.MalformedObject('x', 'y'), KeyError('x'), errors.NotFound('x')]
 )
-def test_what_nobody_understands_is_counted_and_dropped(queues, error, caplog):
+def test_an_unreadable_message_is_counted_and_dropped(queues, error, caplog):
     desk = Desk(error)
     reader = Reader(queues, RESULTS, desk.take)
     assert reader.take(Delivery(RESULTS, b'x'))

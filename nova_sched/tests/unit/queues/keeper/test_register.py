@@ -65,7 +65,7 @@ def test_a_flavor_is_a_queue(world):
     assert (version, row['flavorid']) == (1, 'tiny')
 
 
-def test_a_queue_is_there_before_anybody_is_told(world):
+def test_a_queue_is_there_before_it_is_announced(world):
     world.register().create(TINY)
     assert world.told == [(1, ['flavor.tiny'])]
 
@@ -148,7 +148,7 @@ def test_a_flavor_that_makes_no_sense_changes_nothing(world, row):
     assert (register.flavors()[1], world.offered()) == ([], [])
 
 
-def test_a_flavor_that_nobody_has(world):
+def test_an_unknown_flavor(world):
     with pytest.raises(errors.FlavorNotFound):
         world.register().delete('tiny')
 

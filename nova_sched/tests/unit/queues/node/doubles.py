@@ -365,7 +365,7 @@ class Cloud:
         assert self.broker.publish(queue or of_flavor(job.queue), wire.to_bytes(job), tries)
 
     def lose(self, queue):
-        """Have somebody take a message and go."""
+        """Have a consumer take a message and disconnect."""
         taken = []
         consumer = self.broker.consumer(taken.append, 'lost')
         consumer.follow({queue: 200})

@@ -165,7 +165,7 @@ def test_a_node_that_the_store_never_knows_puts_back(cloud):
     assert (a.figures.put_backs, a.site.used) == (1, 0)
 
 
-def test_a_message_for_nobody_in_the_own_queue_goes_to_the_scheduler(cloud):
+def test_a_job_that_does_not_fit_in_the_own_queue_goes_to_the_scheduler(cloud):
     cloud.start('a', vcpus=1)
     cloud.send(job(flavor='large'), of_host('a'))
     cloud.run()
@@ -180,7 +180,7 @@ def test_of_two_that_build_one_instance_only_one_keeps_it(cloud):
     cloud.send(job())
     cloud.run(1.0)
     a.worker.withdraw()
-    cloud.send(job())  # its message was lost, somebody thinks
+    cloud.send(job())  # a sender takes its message for lost
     cloud.run()
     assert cloud.results() == [('create', 'done', 'b')]
     assert cloud.claims.states('server') == {'b': CONFIRMED}

@@ -175,7 +175,7 @@ def test_a_node_that_changes_by_itself_is_followed(cloud):
     assert cloud.subscribers() == (1, 0, 0)
 
 
-def test_a_node_that_nobody_told_of_is_looked_at_each_interval(cloud):
+def test_an_unannounced_change_of_a_node_is_seen_at_the_next_interval(cloud):
     a = cloud.start('a', evaluate_s=lambda: 20.0)
     a.site.vcpus = 1
     cloud.run(15.0)

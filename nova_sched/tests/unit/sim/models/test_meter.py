@@ -44,7 +44,7 @@ def test_an_error_ends_a_turn_too():
     assert meter.total() == meter.seconds[WORKERS] == 1.0
 
 
-def test_to_begin_anew_forgets_what_was():
+def test_a_new_start_forgets_earlier_values():
     clock = Clock()
     meter = Meter(clock)
     work(clock, 1.0)
