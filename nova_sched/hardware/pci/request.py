@@ -23,6 +23,7 @@ LEGACY, REQUIRED, PREFERRED, SOCKET = 'legacy', 'required', 'preferred', 'socket
 
 # Keys of a spec about the allocation in Placement, not about the devices.
 _FOR_PLACEMENT = frozenset(['resource_class', 'traits', 'rp_uuid', 'rp_uuids'])
+SHOWN = 255  # characters of a name; what a caller sends may be of any length
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,8 +43,8 @@ class Request:
 
     @property
     def name(self) -> str:
-        """Returns the name of the request, as the flavor or the port has it."""
-        return self.alias_name or self.requester_id or self.request_id or 'PCI request'
+        """Returns the name for texts: that of the flavor's alias, or the port's UUID."""
+        return (self.alias_name or self.requester_id or self.request_id or 'PCI request')[:SHOWN]
 
     @functools.cached_property
     def alternatives(self) -> tuple[dict[str, str | None], ...]:

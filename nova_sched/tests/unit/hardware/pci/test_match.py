@@ -244,6 +244,10 @@ def test_why_not(asked, why):
     assert pci.why_not(pools, [asked], [0], THREE) == why
 
 
+def test_a_long_name_makes_no_long_text():
+    assert len(pci.why_not([], [request(name='x' * 8000)])) < 300
+
+
 def test_what_comes_back():
     pools = pool(1, x='1'), pool(0)
     back = pci.Taken('r1', pool(2)), pci.Taken('r1', pool(1, vendor='10de'))
