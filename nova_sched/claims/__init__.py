@@ -141,6 +141,12 @@ class Placement:
     unplaced: bool = False
 
     @property
+    def concerns_groups(self):
+        """Whether the placement names the policy of a server group, or a group's record or
+        domains."""
+        return self.serial is not None or bool(self.policies or self.fences)
+
+    @property
     def guarded_by(self):
         """UUID of the record whose serial the placement names; None without a serial.
 

@@ -127,6 +127,11 @@ class Fences:
         return frozenset(min(nodes) for nodes in carriers if nodes and nodes.isdisjoint(written))
 
     @property
+    def has_tokens(self):
+        """Whether domains of the transaction were to be closed, or may end."""
+        return bool(self._put or self._tokens)
+
+    @property
     def standing(self):
         """The exclusive domains that were to be closed and are, by token, if their domain is
         known."""

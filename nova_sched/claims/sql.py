@@ -43,7 +43,6 @@ from nova_sched.claims.lifecycle import amend, finishing, leaving, reverting
 from nova_sched.claims.order import ANY
 from nova_sched.claims.purge import end_fences, forget_groups
 from nova_sched.claims.reconcile import newest
-from nova_sched.claims.server_group_members import ServerGroupMembers
 from nova_sched.claims.taken import second_of_a_name
 from nova_sched.db import clock
 from nova_sched.db.engine import Sessions
@@ -117,38 +116,36 @@ class SqlClaimStore(ClaimStore):
         nodes = {claim.node_uuid for one in placements for claim in one.claims}
         consumers = {claim.consumer_uuid for one in placements for claim in one.claims}
         consumers |= {consumer for one in placements for consumer, _ in one.releases}
-        guards = {one.guarded_by for one in placements} - {None}
         brief = not ask and not any(one.policies for one in placements)
+        grouped = bool(tokens) or any(one.concerns_groups for one in placements)
         with self._sessions.brief() if brief else self._sessions.transaction() as connection:
             if ask:
-                nodes |= {
-                    claim.node_uuid
-                    for claim in sql.read_claims(connection, sql.CLAIMS_OF, consumers)
-                }
-            records = groups.lock_records(connection, guards)
-            circles = self._lock_groups(connection, placements)
-            placements = sql_domains.filled(connection, self.locator, placements)
-            put = [fence for one in placements for fence in one.fences]
-            watched = groups.watched(connection, tokens, put)
-            usages, now_s = self._lock(connection, nodes | watched)
+                known = sql.read_claims(connection, sql.CLAIMS_OF, consumers)
+                nodes |= {claim.node_uuid for claim in known}
+            steps = None
+            if grouped:
+                steps = groups.Steps(connection, self.locator, placements, tokens)
+            usages, now_s = self._lock(connection, nodes | steps.watched if steps else nodes)
             # Read after the lock, so that changes by other schedulers before it count.
             found = sql.read_claims(connection, sql.CLAIMS_OF, consumers) if ask else ()
-            self._end_orphans(connection, found, nodes - usages.keys())
+            if ask:
+                self._end_orphans(connection, found, nodes - usages.keys())
             held = Held(claim for claim in found if claim.node_uuid in usages)
-            sql_domains.check(connection, self.locator, placements)
-            fences = groups.read_fences(connection, usages, watched, tokens)
-            after = dict(records)
-            outcomes = judge(placements, usages, held, circles, after, fences, now_s)
-            losers = [
+            members, records, fences = {}, {}, Fences(usages)
+            if steps:
+                placements, members, records = steps.placements, steps.members, steps.records
+                fences = steps.read(connection, usages)
+            outcomes = judge(placements, usages, held, members, records, fences, now_s)
+            lost = [
                 one for one, outcome in zip(placements, outcomes, strict=True) if not outcome.won
             ]
-            if not ask and self._hold_claims(connection, losers):
+            if lost and not ask and self._hold_claims(connection, lost):
                 raise _Lost
             sql_nodes.write(connection, usages, held, fences)
             sql_new.refuse_confirmed(connection, placements, held)
-            self._raise_groups(connection, held, circles)
-            groups.write_records(connection, records, after)
-        return self._refreshed(placements, outcomes, circles, held)
+            if steps:
+                steps.write(connection, held)
+        return self._refreshed(placements, outcomes, members, held)
 
     def now_s(self):
         if self.clock is not None:
@@ -169,30 +166,6 @@ class SqlClaimStore(ClaimStore):
     def _hold_claims(self, connection, placements):
         consumers = {claim.consumer_uuid for one in placements for claim in one.claims}
         return bool(sql.CONSUMERS_WITH_CLAIMS.run(connection, consumers))
-
-    def _lock_groups(self, connection, placements):
-        """The members of all groups with a policy.
-
-        No other transaction can add members before this one ends.
-        """
-        policies = {policy.group_uuid: policy for one in placements for policy in one.policies}
-        if not policies:
-            return {}
-        there = {row.uuid for row in sql.rows(connection, sql.LOCK_GROUPS, policies)}
-        new = [policies[uuid] for uuid in sorted(policies.keys() - there)]
-        if new:
-            connection.execute(sql.NEW_GROUP, [sql.group_row(policy) for policy in new])
-        members: dict[str, list] = {uuid: [] for uuid in policies}
-        for group, *member in sql.rows(connection, sql.MEMBERS_OF, policies):
-            members[group].append(member)
-        return {
-            uuid: ServerGroupMembers(policy, members[uuid]) for uuid, policy in policies.items()
-        }
-
-    def _raise_groups(self, connection, held, circles):
-        entered = {claim.group_uuid for claim in held.added.values()} & circles.keys()
-        for chunk in sql.chunks(sorted(entered)):
-            connection.execute(sql.RAISE_GROUPS, {'given': chunk})
 
     def _refreshed(self, placements, outcomes, circles, held):
         """The outcomes; those of lost placements with all data that may have been outdated."""

@@ -20,6 +20,7 @@ from nova_sched import errors
 from nova_sched.claims import Record, sql_domains
 from nova_sched.claims import statements as sql
 from nova_sched.claims.fences import Fences, Loose
+from nova_sched.claims.server_group_members import ServerGroupMembers
 from nova_sched.db import bulk
 from nova_sched.db.tables import CLAIMS, NODES, TOP_GROUPS
 
@@ -35,6 +36,56 @@ ALL_BUT_DEFINITIONS = sa.select(*(TOP_GROUPS.c[name] for name in SHORT))
 IN_ORDER = TOP_GROUPS.c.created_s, TOP_GROUPS.c.uuid
 MARKED = sa.select(NODES.c.uuid, NODES.c.fences).where(NODES.c.fences.is_not(None))
 TENANTS = bulk.Select(CLAIMS, 'consumer_uuid', 'node_uuid', 'fences', key='node_uuid')
+
+
+class Steps:
+    """The steps of a commit that only placements take which concern groups.
+
+    What a placement is validated by is locked when this is made, before the nodes: the records of
+    groups (``records``), and the ``members`` of server groups. ``placements`` close the domains
+    as committed, and ``watched`` are the nodes that exclusive domains require, by UUID. Then come
+    ``read`` and ``write``.
+    """
+
+    def __init__(self, connection, locator, placements, tokens):
+        guards = {one.guarded_by for one in placements} - {None}
+        self._locator, self._tokens = locator, tokens
+        self._before = lock_records(connection, guards)
+        self.records = dict(self._before)
+        self.members = _lock_members(connection, placements)
+        self.placements = sql_domains.filled(connection, locator, placements)
+        put = [fence for one in self.placements for fence in one.fences]
+        self.watched = watched(connection, tokens, put)
+
+    def read(self, connection, usages):
+        """Returns the Fences on the locked nodes. Raises Loose if too few nodes were locked."""
+        sql_domains.check(connection, self._locator, self.placements)
+        return read_fences(connection, usages, self.watched, self._tokens)
+
+    def write(self, connection, held):
+        """Write the records as they are now, and mark the server groups that have new members."""
+        entered = {claim.group_uuid for claim in held.added.values()} & self.members.keys()
+        for chunk in sql.chunks(sorted(entered)):
+            connection.execute(sql.RAISE_GROUPS, {'given': chunk})
+        write_records(connection, self._before, self.records)
+
+
+def _lock_members(connection, placements):
+    """Group UUID -> the members of each server group with a policy.
+
+    No other transaction can add members before this one ends.
+    """
+    policies = {policy.group_uuid: policy for one in placements for policy in one.policies}
+    if not policies:
+        return {}
+    there = {row.uuid for row in sql.rows(connection, sql.LOCK_GROUPS, policies)}
+    new = [policies[uuid] for uuid in sorted(policies.keys() - there)]
+    if new:
+        connection.execute(sql.NEW_GROUP, [sql.group_row(policy) for policy in new])
+    members: dict[str, list] = {uuid: [] for uuid in policies}
+    for group, *member in sql.rows(connection, sql.MEMBERS_OF, policies):
+        members[group].append(member)
+    return {uuid: ServerGroupMembers(policy, members[uuid]) for uuid, policy in policies.items()}
 
 
 # Records.

@@ -45,8 +45,10 @@ def write(connection, usages, held, fences):
     taken = {claim.node_uuid for claim in held.added.values() if claim.all_parts}
     pieces = [{'uuid': uuid, 'pieces_at': usages[uuid].generation + 1} for uuid in sorted(taken)]
     sql.WRITE_PIECES.run(connection, pieces)
-    groups.write_fences(connection, usages, fences.changed)
-    sql_domains.write(connection, fences)
+    if fences.changed:
+        groups.write_fences(connection, usages, fences.changed)
+    if fences.has_tokens:
+        sql_domains.write(connection, fences)
 
 
 def replace_claims(connection, gone, come):

@@ -104,7 +104,7 @@ class Batches:
         doubted: list = []  # (message, error): refused on the host state
         decided = [
             (message, made)
-            for message, requests in self._seat(now)
+            for message, requests in self._resolve(now)
             if (made := self._decide(message, requests, settings, doubted)) is not None
         ]
         outcomes = self._commit([decision for _, decision in decided])
@@ -113,7 +113,7 @@ class Batches:
             for pair, outcome in zip(decided, outcomes, strict=True)
             if not outcome.won
         ]
-        again = self._take_back(lost, settings)
+        again = self._take_back(lost, settings) if lost else []
         for (message, decision), outcome in zip(decided, outcomes, strict=True):
             if outcome.won:
                 self._state_sync.follow(outcome)
@@ -125,8 +125,11 @@ class Batches:
         ])  # fmt: skip
         # Only now: this may remove nodes, and change the rows that the answers are made of.
         self._state_sync.refenced(outcomes)
-        self._state_sync.learn([outcome for _, _, outcome in lost])
-        return again + self._doubt(doubted, settings, bool(lost)) + later
+        if lost:
+            self._state_sync.learn([outcome for _, _, outcome in lost])
+        if doubted:
+            again += self._doubt(doubted, settings, bool(lost))
+        return again + later
 
     def _next(self, messages):
         """The messages to decide now, and those that wait for the next batch.
@@ -148,8 +151,6 @@ class Batches:
         stand. They do not stand if they were decided on claims of this batch that were undone
         since (``freed``).
         """
-        if not doubted:
-            return []
         changed = self._store_retry.until_done(self._state_sync.look_again) or freed
         self._figures.retries += len(doubted) if changed else 0
         for message, error in doubted:
@@ -205,13 +206,17 @@ class Batches:
             self._figures.decided_s.append(time.perf_counter() - begin_s)
         return None
 
-    def _seat(self, messages):
+    def _resolve(self, messages):
         """The messages that can be decided, each with its requests. Requests for group members are
         resolved.
 
         All are resolved before anything is claimed. Reading a group may update nodes from the
         store, and change rows.
         """
+        if not any(
+            is_member(request) for message in messages for request in message.work.requests
+        ):
+            return [(message, message.work.requests) for message in messages]
         looks: dict = {}
         for work in (self._look, self._resolved):
             found = [(message, done) for message in messages

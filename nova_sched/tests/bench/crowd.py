@@ -133,7 +133,7 @@ def _work(url, pipe, gate):
         )
 
 
-class SchedulerMembership:
+class Crowd:
     """That many processes, each with a connection of ours and a bare one."""
 
     def __init__(self, url, count):

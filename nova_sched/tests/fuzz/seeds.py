@@ -20,7 +20,7 @@ from pathlib import Path
 import yaml
 
 from nova_sched import objects
-from nova_sched.engine.changes import Commit, News
+from nova_sched.engine.changes import ChangeEvent, Commit
 from nova_sched.rpc import news
 from nova_sched.tests.builders import claim, uuid_of
 from nova_sched.tests.functional.harness import compute_node, spec
@@ -277,7 +277,7 @@ def _queues():
 
 def _news():
     held = claim(INSTANCE, NODE, image_properties={'os_distro': 'x'}, fences=(uuid_of('fence'),))
-    told = News(
+    told = ChangeEvent(
         1.8e9, (Commit({NODE: (1, 2)}, (INSTANCE,), (held,)),), {NODE: 5, uuid_of('x'): None}, True
     )
     arguments = {'origin': uuid_of('another'), **news.to_plain(told)}
