@@ -176,9 +176,8 @@ class Instances:
 
     def _replace(self, by_uuid: dict[str, Instance]) -> None:
         _write(self._path, by_uuid)
-        self._by_uuid = (
-            by_uuid  # a new dict each time, so that a reader never iterates over one that changes
-        )
+        # a new dict each time, so that a reader never iterates over one that changes
+        self._by_uuid = by_uuid
 
 
 def _read(path: Path) -> dict[str, Instance]:

@@ -89,9 +89,8 @@ class Agent:
             frozenset()
         )  # hidden instances that reports list nevertheless
         self._watching: tuple[Callable[[], None], ...] = ()
-        self._there: difference.Counted | None = (
-            None  # the scheduler's count, from its last answer
-        )
+        # the scheduler's count, from its last answer
+        self._there: difference.Counted | None = None
         self._lock = threading.Lock()
 
     @property

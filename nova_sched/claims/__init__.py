@@ -175,9 +175,8 @@ class NodeFacts:
     foreign_instances: int = 0
     seen_s: float = 0.0
     fences: frozenset[str] = frozenset()  # tokens
-    stale: bool = (
-        False  # the report that these are the answer to was older, and has changed nothing
-    )
+    # the report that these are the answer to was older, and has changed nothing
+    stale: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -44,9 +44,8 @@ class MemoryClaimStore(ClaimStore):
         # node UUID -> the generation at which pieces were last taken or reported
         self._pieces_at = {}
         self._places = {}  # consumer -> UUIDs of nodes
-        self._last_generation = (
-            0  # of all removed nodes: a node that returns must have a higher one
-        )
+        # of all removed nodes: a node that returns must have a higher one
+        self._last_generation = 0
         self._services, self._aggregates, self._instances = {}, {}, {}
         self._records = {}  # UUID -> Record
         self._members = {}  # UUID of a top group -> keys of its members' claims

@@ -104,9 +104,8 @@ class Problem:
     domain_names: list[list[str]]  # [L][domain], for messages
     occupied: np.ndarray  # bool [H]: has instances from outside the group
     rules: list[Rule]
-    cap: np.ndarray | None = (
-        None  # int32 [K, H]: most members of the kind on the host, regardless of free
-    )
+    # int32 [K, H]: most members of the kind on the host, regardless of free
+    cap: np.ndarray | None = None
     fixed: np.ndarray = dataclasses.field(
         default_factory=NOWHERE.copy
     )  # int32 [M]: the host of a fixed member, or -1

@@ -43,9 +43,8 @@ from nova_sched.state.request import Request
 
 LOG = logging.getLogger(__name__)
 
-CATALOGUE_S = (
-    60.0  # seconds after which the catalogue is read again, in case a change event was lost
-)
+# seconds after which the catalogue is read again, in case a change event was lost
+CATALOGUE_S = 60.0
 SPREAD_S = 2.0  # seconds over which all workers spread their reads of it after a change event
 RETRY_S = 2.0  # seconds before a call that failed or had no answer is repeated
 
@@ -110,9 +109,8 @@ class Worker:
             around.broker, around.site, settings.max_redeliveries, self.figures
         )
         self._consumer: Consumer | None = None
-        self._following: Following | None = (
-            None  # once the instances of the last process are settled
-        )
+        # once the instances of the last process are settled
+        self._following: Following | None = None
         self._is_woken = self._is_retrying = self._is_draining = False
         self._catalogue_due_s = self._evaluate_due_s = -math.inf
 

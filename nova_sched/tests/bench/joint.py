@@ -86,9 +86,8 @@ class Trial:
     found_later: bool = False  # undecided at first, then placed with more time
     proven_later: bool = False
     why_ms: float | None = None
-    why: tuple[str, ...] | None = (
-        None  # what the answer to why not says: minimal, contradicts, count, fits
-    )
+    # what the answer to why not says: minimal, contradicts, count, fits
+    why: tuple[str, ...] | None = None
     greedy_cost: tuple | None = None
     improved_cost: tuple | None = None
     best_cost: tuple | None = None

@@ -24,9 +24,8 @@ from nova_sched.tests.unit.api.test_identity import keystone, with_keystone
 
 __all__ = ['keystone']
 
-EXAMPLES = (
-    30  # for each operation, plus the cases that its parameters and bodies have at their limits
-)
+# for each operation, plus the cases that its parameters and bodies have at their limits
+EXAMPLES = 30
 TOKEN = {'X-Auth-Token': 'good'}
 # By operation: what stands as the last one of the page before, which must be there.
 MARKERS = {'GET /v1/groups': uuid_of('app'), 'GET /v1/queues': 'flavor.tiny'}
