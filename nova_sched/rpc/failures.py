@@ -24,6 +24,7 @@ from nova_sched import errors
 LOG = logging.getLogger(__name__)
 
 NOT_FOUND = 'No valid host was found. '
+SHOWN = 255  # characters of a text that repeats what the caller sent
 
 
 class NoValidHost(Exception):
@@ -68,9 +69,8 @@ def expected(method):
             try:
                 signature.bind(*args, **kwargs)
             except TypeError as error:
-                raise errors.InvalidRequest(
-                    f'arguments of {method.__name__}', str(error)
-                ) from None
+                why = str(error)[:SHOWN]  # it names the argument, which may be of any length
+                raise errors.InvalidRequest(f'arguments of {method.__name__}', why) from None
             return method(*args, **kwargs)
 
     return messaging.expose(answer)

@@ -19,6 +19,7 @@ import math
 from nova_sched.objects import object_io
 from nova_sched.tests.builders import uuid_of
 
+LONGEST = 300_000  # characters of a text that is repeated; mutations follow mutations
 ODD = (
     None,
     True,
@@ -243,8 +244,8 @@ def _text(rng, text):
             text[:cut],
             text[cut:],
             text.upper(),
-            text * 3,
-            text[:cut] * 300,
+            text[:LONGEST] * 3,
+            text[: min(cut, LONGEST // 100)] * 300,
         )
     )
 

@@ -126,6 +126,11 @@ def test_an_error_of_others_is_left_alone():
         pytest.param(
             {'name': 1, 'other': 2}, "got an unexpected keyword argument 'other'", id='too many'
         ),
+        pytest.param(
+            {'name': 1, 'x' * 8000: 2},
+            "got an unexpected keyword argument '" + 'x' * 219,
+            id='one with a long name',
+        ),
     ],
 )
 def test_wrong_arguments_are_named(arguments, why):
