@@ -70,7 +70,8 @@ def is_minimal(one, core):
 
 
 @pytest.mark.parametrize('seeds', [pytest.param(range(80), id='80 groups')])
-def test_a_core_that_is_said_to_be_minimal_is(seeds):
+def test_a_core_that_is_said_to_be_minimal_is(seeds, monkeypatch):
+    monkeypatch.setattr(collision, 'SETTLE_S', 60.0)  # the machine may be busy
     wrong, cores = [], 0
     for seed in seeds:
         one = alike(seed)

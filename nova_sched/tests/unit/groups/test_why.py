@@ -127,7 +127,8 @@ def test_what_is_not_proven_has_no_core():
 @pytest.mark.parametrize(
     'generate, seeds', [(random_problems.mixture, range(100)), (random_problems.cells, range(15))]
 )
-def test_a_core_cannot_be_kept_and_without_one_of_it_can(generate, seeds):
+def test_a_core_cannot_be_kept_and_without_one_of_it_can(generate, seeds, monkeypatch):
+    monkeypatch.setattr(collision, 'SETTLE_S', 60.0)  # the machine may be busy
     wrong, cores = [], 0
     for seed in seeds:
         one = generate(seed)

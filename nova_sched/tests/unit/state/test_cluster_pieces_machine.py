@@ -85,7 +85,7 @@ class HardwareMachine(RuleBasedStateMachine):
         super().__init__()
         self.cluster = Cluster()
         self.pinned = {host: {} for host in HAS}
-        self.latest = {}  # (host, consumer) -> booking that nothing came after
+        self.latest = {}  # (host, consumer) -> the last booking on the host
 
     def node(self, host):
         return self.cluster.find(host, host)
@@ -114,6 +114,9 @@ class HardwareMachine(RuleBasedStateMachine):
             assert node.machine == before
         else:
             assert bool(booking.claim.parts) == bool(asked)
+            # A later booking may use what this one frees. Only the last one can be reverted alone;
+            # a scheduler reverts all that came after, too.
+            self.latest = {key: some for key, some in self.latest.items() if key[0] != host}
             self.latest[host, consumer] = booking
 
     @rule(host=hosts, consumer=consumers)
