@@ -19,7 +19,9 @@ commits before it knows of the first write, and nothing but certification can te
 """
 
 import contextlib
+import dataclasses
 import threading
+import time
 
 import pytest
 import sqlalchemy as sa
@@ -225,6 +227,7 @@ def builds(store):
 
 
 MOVES = claims(confirmed(A), claim(A, node(OTHER), move=RESIZE))
+PENDING_HERE = claim(A, node())
 NEW_THERE = Placement((claim(A, node(OTHER)),), new=True)
 NEWER_WEB = planned(fences=(TOKEN,), host=THIRD)
 
@@ -248,9 +251,9 @@ CLAIMS = [
         id='it is built, and claimed for as a new one',
     ),
     pytest.param(
-        claims(claim(A, node())),
+        claims(PENDING_HERE),
         finishes(A, HOST),
-        commits(NEW_THERE),
+        commits(dataclasses.replace(NEW_THERE, replaces=frozenset([PENDING_HERE.uuid]))),
         id='its claim is confirmed, and it is claimed for as a new one',
     ),
     pytest.param(
@@ -260,9 +263,9 @@ CLAIMS = [
         id='a claim is confirmed and ended',
     ),
     pytest.param(
-        claims(claim(A, node(), expires_s=NOW + 1)),
+        claims(claim(A, node(), created_s=NOW, expires_s=NOW + 1)),
         on_store(lambda store: store.confirm([A], [node()])),
-        on_store(lambda store: store.expire(NOW + 2)),
+        on_store(lambda store: store.expire(time.time() + 60)),
         id='a claim is confirmed and expires',
     ),
     pytest.param(
@@ -398,17 +401,20 @@ def test_a_transaction_waits_for_what_other_servers_have_committed(galera, optio
     made.dispose()
 
 
-def test_the_last_two_behind_a_fence_go_at_once(pair):
-    """Each sees the other one behind it. The fence stays until the next search for fences without
-    members."""
+def test_the_last_two_in_an_exclusive_domain_go_at_once(pair):
+    """Each may be the last one, and ends the domain: one is undone, and done again."""
     web, db = WEB_INSIDE, planned(DB, OTHER, fences=(TOKEN,))
     pair.ready(claims(plan(web, db, fences=(RACK,))))
-    goes = [on_store(lambda store, key=one.key: store.release([key])) for one in (web, db)]
-    assert pair.at_once(*goes)
+    first, second = (
+        on_store(lambda store, key=one.key: store.release([key])) for one in (web, db)
+    )
+    with pytest.raises(errors.StoreBusy):
+        pair.at_once(first, second)
+    pair.settle()
+    assert second(pair.engines[1])
     pair.settle()
     store = SqlClaimStore(pair.engines[1])
-    assert store.claims() == []
-    store.forget_groups()
+    assert (store.claims(), store.domains()) == ([], {})
     battery.check_books(store)
 
 
