@@ -190,11 +190,9 @@ class QueueService(oslo_service.ServiceBase):
     def __init__(self, conf, bus=None):
         self._conf, self._bus, self._own_bus = conf, bus, bus is None
         self._server = self.manager = self._engine = None
-        self._leaving, self._listening, self._ended = (
-            threading.Event(),
-            threading.Event(),
-            threading.Event(),
-        )
+        self._leaving = threading.Event()
+        self._listening = threading.Event()
+        self._ended = threading.Event()
 
     def start(self):
         self._engine = service.patiently(

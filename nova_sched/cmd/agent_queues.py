@@ -40,12 +40,10 @@ class AgentSite:
 
     def __init__(self, agent, nodename, cell_uuid=None):
         self.host, self.nodename = agent.host, nodename
-        self.begin, self.built, self.keep, self.undo = (
-            agent.begin,
-            agent.built,
-            agent.keep,
-            agent.undo,
-        )
+        self.begin = agent.begin
+        self.built = agent.built
+        self.keep = agent.keep
+        self.undo = agent.undo
         self.destroy, self.watch = agent.destroy, agent.watch
         self.resize, self.confirm_resize = agent.resize, agent.confirm_resize
         self.revert_resize = agent.revert_resize

@@ -136,11 +136,9 @@ class Select:
     """
 
     def __init__(self, table, *columns, key=None, lock=False, clock=False):
-        self._table, self._key, self._columns = (
-            table.name,
-            key or _key_of(table),
-            ', '.join(columns),
-        )
+        self._table = table.name
+        self._key = key or _key_of(table)
+        self._columns = ', '.join(columns)
         self._by_primary, self._lock, self._clock = key is None, lock, clock
 
     def run(self, connection, keys):

@@ -75,24 +75,18 @@ class Batches:
         standing,
         member_resolver,
     ):
-        self._cluster, self._store, self._placer, self._state_sync = (
-            cluster,
-            store,
-            placer,
-            state_sync,
-        )
-        self._replica_sync, self._store_retry, self._decision_log, self._figures = (
-            replica_sync,
-            store_retry,
-            decision_log,
-            figures,
-        )
-        self._settings, self._clock, self._standing, self._member_resolver = (
-            settings,
-            clock,
-            standing,
-            member_resolver,
-        )
+        self._cluster = cluster
+        self._store = store
+        self._placer = placer
+        self._state_sync = state_sync
+        self._replica_sync = replica_sync
+        self._store_retry = store_retry
+        self._decision_log = decision_log
+        self._figures = figures
+        self._settings = settings
+        self._clock = clock
+        self._standing = standing
+        self._member_resolver = member_resolver
 
     def place(self, messages):
         """Decide each order on the state that the earlier ones left, commit all claims at once,

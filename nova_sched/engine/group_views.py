@@ -25,13 +25,11 @@ from nova_sched.objects.claim import PENDING, PLANNED
 from nova_sched.state.aggregates import zones
 
 UNPLACED = 'unplaced'
-COMPLETE, BUILDING, BUILT, INCOMPLETE, DELETING = (
-    'planned',
-    'building',
-    'built',
-    'incomplete',
-    'deleting',
-)
+COMPLETE = 'planned'
+BUILDING = 'building'
+BUILT = 'built'
+INCOMPLETE = 'incomplete'
+DELETING = 'deleting'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -104,10 +102,8 @@ class Sight:
     def with_changes(self, view, draft, hosts):
         """The View with the changes that a plan requires of its owner: instances to move, or to
         resize."""
-        moves, told = (
-            _moves(draft, hosts, self._cluster),
-            [*_resized(draft), *_astray(draft, hosts, self._cluster)],
-        )
+        moves = _moves(draft, hosts, self._cluster)
+        told = [*_resized(draft), *_astray(draft, hosts, self._cluster)]
         return dataclasses.replace(view, moves=moves, warnings=(*view.warnings, *told))
 
     def see(self, known, claims, dry_run=False):

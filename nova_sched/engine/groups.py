@@ -312,11 +312,9 @@ class Groups:
     def _try(self, known, dry_run, may_move, asked, changed, caps):
         """Plan and claim once. Returns None if claims of other requests came first; ``caps`` then
         has the limits found on their hosts."""
-        settings, expires_s, begin_s = (
-            self._settings(),
-            known.record.expires_s,
-            time.perf_counter(),
-        )
+        settings = self._settings()
+        expires_s = known.record.expires_s
+        begin_s = time.perf_counter()
         draft = self._call(self._plans.draft, known, caps, asked, changed)
         seen = draft.group_problem
         if seen.closed:

@@ -70,18 +70,14 @@ class Plans:
     def __init__(
         self, cluster, store, state_sync, placer, replica_sync, topology, settings, clock
     ):
-        self._cluster, self._store, self._state_sync, self._placer = (
-            cluster,
-            store,
-            state_sync,
-            placer,
-        )
-        self._replica_sync, self._topology, self._settings, self._clock = (
-            replica_sync,
-            topology,
-            settings,
-            clock,
-        )
+        self._cluster = cluster
+        self._store = store
+        self._state_sync = state_sync
+        self._placer = placer
+        self._replica_sync = replica_sync
+        self._topology = topology
+        self._settings = settings
+        self._clock = clock
 
     def levels(self):
         """All levels over all rows, as from ``Topology.look``."""

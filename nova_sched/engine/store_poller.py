@@ -80,10 +80,8 @@ class StorePoller:
     def _run(self):
         looked_s, signed_s = time.monotonic(), float('-inf')
         while not self._leaving.is_set():
-            next_look, next_sign = (
-                looked_s + self._settings().refresh_interval_s,
-                signed_s + SIGN_S,
-            )
+            next_look = looked_s + self._settings().refresh_interval_s
+            next_sign = signed_s + SIGN_S
             now = time.monotonic()
             if now >= next_look:
                 self._try(self.look)

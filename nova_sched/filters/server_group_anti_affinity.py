@@ -29,10 +29,8 @@ class ServerGroupAntiAffinityFilter(Filter):
         return free | (hosts.count_instances([request.instance_uuid]) > 0)
 
     def why(self, hosts, request, rows):
-        most, there = (
-            request.group.max_server_per_host,
-            hosts.count_instances(request.group.members)[rows],
-        )
+        most = request.group.max_server_per_host
+        there = hosts.count_instances(request.group.members)[rows]
         held = 'the host has' if len(rows) == 1 else 'each of these hosts has'
         has = f'{there.min()}' if there.min() == there.max() else f'{there.min()} or more'
         allowed = reasons.count(most, 'member')

@@ -29,12 +29,10 @@ VCPU, MEMORY_MB, DISK_GB, PCPU = 'VCPU', 'MEMORY_MB', 'DISK_GB', 'PCPU'
 # The reasons why a consumer comes from another node. With a resize or a migration, the source
 # keeps its claim until the move is settled, regardless of its reports. With a live migration or an
 # evacuation, the source claim ends when the source no longer lists the consumer.
-RESIZE, MIGRATION, LIVE_MIGRATION, EVACUATION = (
-    'resize',
-    'migration',
-    'live-migration',
-    'evacuation',
-)
+RESIZE = 'resize'
+MIGRATION = 'migration'
+LIVE_MIGRATION = 'live-migration'
+EVACUATION = 'evacuation'
 MOVES = (RESIZE, MIGRATION, LIVE_MIGRATION, EVACUATION)
 KEEPING_THE_SOURCE = frozenset([RESIZE, MIGRATION])
 

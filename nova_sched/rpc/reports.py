@@ -47,11 +47,9 @@ def report(node, name=None, instances=None, inventories=None, cell_uuid=None):
         raise errors.BadReport(
             words.short(name), 'stats', f'it must be a ComputeNode, not {type(node).__name__}'
         )
-    uuid, host, nodename = (
-        _get(node, 'uuid'),
-        _get(node, 'host') or name,
-        _get(node, 'hypervisor_hostname'),
-    )
+    uuid = _get(node, 'uuid')
+    host = _get(node, 'host') or name
+    nodename = _get(node, 'hypervisor_hostname')
 
     def refuse(field, why):
         raise errors.BadReport(

@@ -61,10 +61,8 @@ class Dispatcher(messaging.RPCDispatcher):
         delivery = (
             getattr(getattr(incoming.message, '_raw_message', None), 'delivery_info', None) or {}
         )
-        silence_s, patience_s = (
-            _seconds(incoming.client_timeout),
-            _seconds(incoming.ctxt.get(PATIENCE)),
-        )
+        silence_s = _seconds(incoming.client_timeout)
+        patience_s = _seconds(incoming.ctxt.get(PATIENCE))
         is_call = getattr(incoming, 'reply_q', None) or getattr(incoming, '_reply_q', None)
         if is_call and silence_s is None and patience_s is None:
             patience_s = self._timeout_s

@@ -336,11 +336,9 @@ class Cluster:
 
     def set_service(self, host, disabled, disabled_reason, forced_down, seen_s=0.0):
         service = self.service(host)
-        service.disabled, service.disabled_reason, service.forced_down = (
-            disabled,
-            disabled_reason,
-            forced_down,
-        )
+        service.disabled = disabled
+        service.disabled_reason = disabled_reason
+        service.forced_down = forced_down
         for node in self.nodes_of(host):
             self._show_service(node)
         self.see(host, seen_s)

@@ -87,11 +87,9 @@ def groups(spec):
 
 
 def _of_flavor(spec):
-    amounts, required, forbidden = (
-        _amounts(spec),
-        named_traits(spec, REQUIRED),
-        named_traits(spec, FORBIDDEN),
-    )
+    amounts = _amounts(spec)
+    required = named_traits(spec, REQUIRED)
+    forbidden = named_traits(spec, FORBIDDEN)
     for suffix in dict.fromkeys([*amounts, *required, *forbidden]):
         if suffix:
             yield _group(

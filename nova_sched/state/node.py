@@ -103,16 +103,12 @@ class Node(ClaimableMixin):
 
         Returns None if the instance is not certain to be here.
         """
-        held, inventory = (
-            self.claims.get(request.instance_uuid),
-            self.report.inventories.get(resource_class),
-        )
+        held = self.claims.get(request.instance_uuid)
+        inventory = self.report.inventories.get(resource_class)
         if held is None or not held.is_confirmed or inventory is None:
             return None
-        new, old = (
-            request.resources[resource_class],
-            held.resizing.old if held.resizing else held.resources,
-        )
+        new = request.resources[resource_class]
+        old = held.resizing.old if held.resizing else held.resources
         both = Resizing(old, request.resources).together[resource_class]
         more = both - held.resources.get(resource_class, 0)
         room = both <= inventory.largest and more <= self.usage(resource_class).available

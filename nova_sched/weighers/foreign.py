@@ -43,10 +43,8 @@ class ForeignWeigher(Weigher):
         objects = [types.SimpleNamespace(obj=state, weight=0.0) for state in states]
         weights = np.array(self._weigher.weigh_objects(objects, request.spec), dtype=float)
         # Nova's base class computes the bounds while it weighs.
-        self.minval, self.maxval = (
-            getattr(self._weigher, 'minval', None),
-            getattr(self._weigher, 'maxval', None),
-        )
+        self.minval = getattr(self._weigher, 'minval', None)
+        self.maxval = getattr(self._weigher, 'maxval', None)
         return weights
 
     def multiplier(self, hosts, rows):

@@ -143,10 +143,8 @@ def _amount(text):
 
 
 # The texts that argparse adds to its errors.
-_resource.__name__, _amount.__name__ = (
-    'resource (servers, or class:VCPU)',
-    'limit (-1 or more, or default)',
-)
+_resource.__name__ = 'resource (servers, or class:VCPU)'
+_amount.__name__ = 'limit (-1 or more, or default)'
 
 
 def _project_argument(parser):

@@ -140,10 +140,8 @@ def _request(part, aliases, override):
 
 def _numa_policy(extra_specs, image):
     """Returns the NUMA policy of flavor or image, which overrides the aliases; None if unset."""
-    flavor, of_image = (
-        extra_specs.get('hw:pci_numa_affinity_policy'),
-        image.get('hw_pci_numa_affinity_policy'),
-    )
+    flavor = extra_specs.get('hw:pci_numa_affinity_policy')
+    of_image = image.get('hw_pci_numa_affinity_policy')
     if flavor and flavor not in POLICIES:
         words = ', '.join(POLICIES)
         raise errors.InvalidRequest(

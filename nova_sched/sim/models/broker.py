@@ -18,14 +18,12 @@ from typing import Any
 from nova_sched.queues.broker import Delivery
 from nova_sched.queues.brokers.memory import SimulatedBroker, SimulatedConsumer
 
-PUBLISH, DELIVER, ACK, CONSUME, CANCEL, WINDOW = (
-    'publish',
-    'deliver',
-    'ack',
-    'consume',
-    'cancel',
-    'qos',
-)
+PUBLISH = 'publish'
+DELIVER = 'deliver'
+ACK = 'ack'
+CONSUME = 'consume'
+CANCEL = 'cancel'
+WINDOW = 'qos'
 
 
 class Broker(SimulatedBroker):

@@ -50,10 +50,8 @@ class Engine:
         self._scheduler = Scheduler(
             self.cluster, store, self.rules, lambda: settings, chance, clock=lambda: NOW_S
         )
-        self.state_sync, self.claim_service = (
-            self._scheduler.state_sync,
-            self._scheduler.claim_service,
-        )
+        self.state_sync = self._scheduler.state_sync
+        self.claim_service = self._scheduler.claim_service
 
     def join(self, reports: list, aggregates: list, disabled: list[str]) -> None:
         """Reads all nodes."""
@@ -104,12 +102,10 @@ class Claims:
     claim."""
 
     def __init__(self, engine: Engine, calls: collections.Counter):
-        self._engine, self._state_sync, self._claim_service, self._calls = (
-            engine,
-            engine.state_sync,
-            engine.claim_service,
-            calls,
-        )
+        self._engine = engine
+        self._state_sync = engine.state_sync
+        self._claim_service = engine.claim_service
+        self._calls = calls
         self.before: Callable[[Any, str], None] = lambda request, host: None
         self.stands: Callable[[str], None] = lambda instance_uuid: None
         self.lost = 0

@@ -116,10 +116,8 @@ def filled_store(count):
 
 def guest(policy='dedicated', vcpus=4, cells=1):
     share = vcpus // cells
-    pinned, nothing = (
-        [frozenset(range(n * share, (n + 1) * share)) for n in range(cells)],
-        frozenset(),
-    )
+    pinned = [frozenset(range(n * share, (n + 1) * share)) for n in range(cells)]
+    nothing = frozenset()
     return Guest(tuple(
         GuestCell(n, nothing, own, 4 * GIB, cpu_policy=policy) for n, own in enumerate(pinned)
     ))  # fmt: skip

@@ -27,10 +27,8 @@ class Floor:
         self.zone, self.kind = chance.integers(0, 3, rows), chance.integers(0, 4, rows)
         self.traits = chance.integers(0, 2**60, rows) | TRAITS
         self.aggregates = chance.integers(0, 2**20, rows)
-        self.members, self.io = (
-            (chance.random(rows) < 0.01).astype(np.int64),
-            chance.integers(0, 10, rows),
-        )
+        self.members = (chance.random(rows) < 0.01).astype(np.int64)
+        self.io = chance.integers(0, 10, rows)
         self.mask, self.spare = np.empty(rows, bool), np.empty(rows, bool)
         self.words = np.empty(rows, np.int64)
 

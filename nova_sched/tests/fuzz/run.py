@@ -245,12 +245,10 @@ class Judge:
     """
 
     def __init__(self, world, tally, listener, patience_s=None):
-        self._world, self._tally, self._listener, self._patience_s = (
-            world,
-            tally,
-            listener,
-            patience_s,
-        )
+        self._world = world
+        self._tally = tally
+        self._listener = listener
+        self._patience_s = patience_s
         self._mark = self._kept = None
         self._look()
 

@@ -85,10 +85,8 @@ def _members(boots, groups):
     other."""
     dice, each = random.Random(0), boots // groups
     for number in range(groups):
-        group, members = (
-            orders.new_group(POLICY, dice),
-            [orders.new_uuid(dice) for _ in range(each)],
-        )
+        group = orders.new_group(POLICY, dice)
+        members = [orders.new_uuid(dice) for _ in range(each)]
         # A conductor may know of all members, or only of the one that it places.
         names = [members if number % 2 else [member] for member in members]
         for place, member in enumerate(members):

@@ -57,11 +57,9 @@ def run(cloud, schedulers, times, shapes=tuple(SHAPES), limit_s=3600.0, tell=sta
     for shape in shapes:
         cloud.report(list(_hosts(shape)), traits=[_trait(shape)])
     crowd = cloud.crowd(daemons[0], at_once=(CALLS + 3) // 4)
-    faults, took_s, played = (
-        {shape: [] for shape in shapes},
-        collections.Counter(),
-        collections.Counter(),
-    )
+    faults = {shape: [] for shape in shapes}
+    took_s = collections.Counter()
+    played = collections.Counter()
     for number in range(times):
         if time.monotonic() > end:
             return {}, {**faults, 'time': [f'it is over after {number} rounds of {times}']}

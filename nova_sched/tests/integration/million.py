@@ -398,10 +398,8 @@ def run(home, server, url, link, chosen, tell=stage.tell):
         for number in range(chosen.engines)
     ]
     fleet = Fleet(engines, events, chosen.hosts, chosen.seed)
-    faults, begin = (
-        {'answers': fleet.faults, 'books': [], 'told and shown': [], 'storm': []},
-        time.monotonic(),
-    )
+    faults = {'answers': fleet.faults, 'books': [], 'told and shown': [], 'storm': []}
+    begin = time.monotonic()
     happened = collections.Counter()
     try:
         for engine in engines:

@@ -437,11 +437,9 @@ def test_a_look_never_takes_old_claims_for_new(store, another, database):
 def test_what_a_claim_is_judged_by_is_read_under_the_lock(store, another, database, known):
     """Another scheduler claims for the consumer between the look at its claims and the lock."""
     ready(store, vcpus=4)
-    ours, theirs, beside = (
-        claim(A, node(), vcpus=3),
-        claim(A, node(), vcpus=2),
-        claim(B, node(), vcpus=1),
-    )
+    ours = claim(A, node(), vcpus=3)
+    theirs = claim(A, node(), vcpus=2)
+    beside = claim(B, node(), vcpus=1)
     first = Placement((ours,), replaces=frozenset([theirs.uuid] if known else []))
     with just_before('FOR UPDATE', lambda *_: place(store, theirs)):
         outcomes = another().commit([first, Placement((beside,))])

@@ -65,11 +65,9 @@ class Daemon:
 
 def make(python: Path, home: Path, transport_url: str, answers: Callable[[], bool]) -> Daemon:
     """A daemon on this bus and on SQLite in ``home``; it is not started."""
-    settings, database, log = (
-        home / 'nova_sched.conf',
-        home / 'claims.sqlite',
-        home / 'scheduler.log',
-    )
+    settings = home / 'nova_sched.conf'
+    database = home / 'claims.sqlite'
+    log = home / 'scheduler.log'
     settings.write_text(
         f'[DEFAULT]\nhost = {HOST}\ntransport_url = {transport_url}\n'
         f'[database]\nconnection = sqlite:///{database}\n'

@@ -107,10 +107,8 @@ class Dice(random.Random):
         if kind < 0.25:
             return self.padded(self.choice((*words, self.number())))
         if kind < 0.45:
-            operator, arguments = (
-                self.choice(COMPARED),
-                [self.number() for _ in range(self.choice((0, 1, 1, 1, 2)))],
-            )
+            operator = self.choice(COMPARED)
+            arguments = [self.number() for _ in range(self.choice((0, 1, 1, 1, 2)))]
         elif kind < 0.75:
             operator, arguments = self.choice(SPELLED), self.bag((*words, *NUMBERS), 2)
         elif kind < 0.95:

@@ -104,10 +104,8 @@ def test_pools_group_like_devices(tmp_path):
 
 
 def test_the_first_spec_that_matches_gives_the_tags(tmp_path):
-    one, other = (
-        {'address': VF1, 'physical_network': 'one'},
-        {'product_id': '154c', 'physical_network': 'other'},
-    )
+    one = {'address': VF1, 'physical_network': 'one'}
+    other = {'product_id': '154c', 'physical_network': 'other'}
     found = exposed(tmp_path, one, other)
     assert [(pool[3], pool[4]['physical_network']) for pool in found] == [(1, 'one'), (1, 'other')]
 

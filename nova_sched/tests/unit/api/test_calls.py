@@ -20,10 +20,8 @@ from nova_sched.tests.unit.api.backend import TEMPLATE
 from nova_sched.tests.unit.api.callers import RED
 
 APP = f'/v1/groups/{uuid_of("app")}'
-JSON, YAML = (
-    {**RED, 'Content-Type': 'application/json'},
-    {**RED, 'Content-Type': 'application/yaml'},
-)
+JSON = {**RED, 'Content-Type': 'application/json'}
+YAML = {**RED, 'Content-Type': 'application/yaml'}
 
 
 @pytest.mark.parametrize(

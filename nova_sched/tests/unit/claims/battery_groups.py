@@ -20,11 +20,9 @@ from nova_sched.tests.builders import claim, report, uuid_of
 from nova_sched.tests.unit.claims.battery import HOST, OTHER, A, B, C, generation, node, ready
 
 GROUP, ELSE = uuid_of('group'), uuid_of('another group')
-APART, PAIRS, NEAR = (
-    Policy(GROUP, ANTI_AFFINITY),
-    Policy(GROUP, ANTI_AFFINITY, 2),
-    Policy(GROUP, AFFINITY),
-)
+APART = Policy(GROUP, ANTI_AFFINITY)
+PAIRS = Policy(GROUP, ANTI_AFFINITY, 2)
+NEAR = Policy(GROUP, AFFINITY)
 
 
 def member(consumer, host=HOST, group=GROUP, **words):

@@ -56,10 +56,8 @@ def claims(host=HOST, move=None, state=PENDING, size=SMALL, leaving=None):
 def is_created(store):
     """The instance of the member that the consumer stands for is claimed for, and goes its own
     ways."""
-    old, made = (
-        (A, node()),
-        Claim(C, node(), SMALL, created_s=store.clock(), top_group=GROUP, member='web'),
-    )
+    old = (A, node())
+    made = Claim(C, node(), SMALL, created_s=store.clock(), top_group=GROUP, member='web')
     assert store.commit([Placement((made,), (old,), takes=(old,))])[0].won
     store.release([made.key])
 

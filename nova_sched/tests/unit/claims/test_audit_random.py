@@ -189,10 +189,8 @@ class World:
         if planned:
             old = self.chance.choice(planned)
             serial = self.store.top_group(old.top_group).serial
-            fresh, node = (
-                uuid_of(str(self.chance.random())),
-                uuid_of(f'node {self.chance.choice(HOSTS)}'),
-            )
+            fresh = uuid_of(str(self.chance.random()))
+            node = uuid_of(f'node {self.chance.choice(HOSTS)}')
             later = dataclasses.replace(old, node_uuid=node, uuid=fresh)
             self.store.commit([Placement((later,), (old.key,), takes=(old.key,), serial=serial)])
 
@@ -224,11 +222,9 @@ class World:
 
     def report(self, host):
         """Its claims of instances that it has are in use, and nothing else."""
-        free, used, uuid = (
-            HAS,
-            dict.fromkeys((VCPU, MEMORY_MB, DISK_GB), 0),
-            uuid_of(f'node {host}'),
-        )
+        free = HAS
+        used = dict.fromkeys((VCPU, MEMORY_MB, DISK_GB), 0)
+        uuid = uuid_of(f'node {host}')
         for one in self.store.claims():
             if one.node_uuid == uuid and one.consumer_uuid in self.has[host]:
                 for name, amount in one.resources.items():

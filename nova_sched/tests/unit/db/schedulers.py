@@ -35,11 +35,9 @@ class Schedulers:
         return SqlSchedulers(database)
 
     def test_what_was_written_is_read_by_host_oldest_first(self, schedulers):
-        late, early, other = (
-            one('late', started_s=NOW + 0.5),
-            one('early'),
-            one('other', host='a host'),
-        )
+        late = one('late', started_s=NOW + 0.5)
+        early = one('early')
+        other = one('other', host='a host')
         for facts in (late, early, other):
             schedulers.write(facts)
         assert schedulers.alive(NOW) == [other, early, late]

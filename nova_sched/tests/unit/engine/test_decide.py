@@ -223,10 +223,8 @@ class TestSurvivors:
         ] == asked
 
     def test_a_rule_that_runs_once_is_asked_about_the_first_instance_only(self):
-        once, each = (
-            Named('host-1', 'host-2', name='once', once=True),
-            Named('host-0', 'host-1', name='each'),
-        )
+        once = Named('host-1', 'host-2', name='once', once=True)
+        each = Named('host-0', 'host-1', name='each')
         chain, seen = rules([once, each], always_on=[]), hosts(3)
         candidates = None
         for index in range(3):

@@ -203,10 +203,8 @@ class Engines(RuleBasedStateMachine):
     @rule(data=st.data(), batch=st.lists(orders, min_size=1, max_size=3))
     def place(self, data, batch):
         engine = self.one(data)
-        before, knew_all = (
-            picture(engine.cluster),
-            self.up_to_date(engine, engine.store.heads().items()),
-        )
+        before = picture(engine.cluster)
+        knew_all = self.up_to_date(engine, engine.store.heads().items())
         known = set(engine.cluster.hosts.places)
         futures = [
             engine.send_place(*asked(order), alternates=order['alternates'], claim=order['claim'])
@@ -256,10 +254,8 @@ class Engines(RuleBasedStateMachine):
     def claim(self, data, uuid, host, leaving, vcpus, inside, move):
         engine = self.one(data)
         one = wants(uuid, vcpus, inside)
-        before, knew_all = (
-            picture(engine.cluster),
-            self.up_to_date(engine, engine.store.heads().items()),
-        )
+        before = picture(engine.cluster)
+        knew_all = self.up_to_date(engine, engine.store.heads().items())
         refused = self.refused(
             engine, engine.claim_service.claim, one, host, host, None, leaving, move
         )

@@ -74,11 +74,9 @@ def node(place, row):
 def server(name, row):
     """A server of `hw:cpu_policy=dedicated` and `hw:numa_nodes`: the same share in each of its
     cells."""
-    vcpus, memory_mb, count = (
-        int(row['flavor_vcpus']),
-        int(row['flavor_ram']) * GIB,
-        int(row['numa']),
-    )
+    vcpus = int(row['flavor_vcpus'])
+    memory_mb = int(row['flavor_ram']) * GIB
+    count = int(row['numa'])
     share = vcpus // count
     cells = tuple(
         GuestCell(

@@ -350,10 +350,8 @@ class TestTwoSchedulers:
         world = World(store, rules([NUMATopologyFilter()], [Score(3, 2, 1)]))
         world.report(*(report(f'host-{number}', **HERE) for number in range(3)))
         store.before = [lambda: store.remove_node(uuid_of('node host-0'))]
-        loses, wins = (
-            world.send_place(asks(A)),
-            world.send_place(asks(B, ignore_hosts=['host-0', 'host-1'])),
-        )
+        loses = world.send_place(asks(A))
+        wins = world.send_place(asks(B, ignore_hosts=['host-0', 'host-1']))
         world.loop.turn()
         assert (wins.result()[0][0].host, loses.done()) == ('host-2', False)
         assert world.scheduler.figures.batches == 1, 'each was decided once'

@@ -43,10 +43,8 @@ def asks(instance=A, **words):
 
 def dry_run(made, *asked):
     """The answer; and that the question left no trace."""
-    before, figures = (
-        picture(made.cluster),
-        (made.scheduler.figures.placed, made.scheduler.figures.refused),
-    )
+    before = picture(made.cluster)
+    figures = (made.scheduler.figures.placed, made.scheduler.figures.refused)
     found = made.call(made.scheduler.questions.dry_run, list(asked))
     assert picture(made.cluster) == before
     assert made.store.claims() == [

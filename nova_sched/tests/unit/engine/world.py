@@ -136,10 +136,8 @@ class World:
             topology=topology,
             solver=solver,
         )
-        self.state_sync, self.claim_service = (
-            self.scheduler.state_sync,
-            self.scheduler.claim_service,
-        )
+        self.state_sync = self.scheduler.state_sync
+        self.claim_service = self.scheduler.claim_service
         self.loop = self.scheduler.loop
         if cluster is None:
             self.state_sync.refresh()

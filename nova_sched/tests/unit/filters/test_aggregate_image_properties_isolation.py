@@ -75,10 +75,8 @@ def test_property(words, mask):
     ],
 )
 def test_namespace(options, mask):
-    asked, rule = (
-        request(image_properties={'os_type': 'linux', 'hw_cpu_cores': 4}),
-        AggregateImagePropertiesIsolation,
-    )
+    asked = request(image_properties={'os_type': 'linux', 'hw_cpu_cores': 4})
+    rule = AggregateImagePropertiesIsolation
     before = rule().depends_on(asked)
     with settings(options):
         assert mask_of(rule, hosts(4, GROUPS), asked) == mask

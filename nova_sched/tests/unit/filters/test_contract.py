@@ -78,10 +78,8 @@ def test_a_mask_has_a_bool_for_each_row(rule, asked, n):
 @every_filter
 @pytest.mark.parametrize('asked', REQUESTS)
 def test_the_same_question_has_the_same_answer(rule, asked):
-    seen, wanted = (
-        hosts(3, supported_instances=(('x86_64', 'kvm', 'hvm'),)),
-        request(**REQUESTS[asked]),
-    )
+    seen = hosts(3, supported_instances=(('x86_64', 'kvm', 'hvm'),))
+    wanted = request(**REQUESTS[asked])
     first = np.array(rule.mask(seen, wanted))
     assert np.array_equal(first, rule.mask(seen, wanted))
     assert len(seen) == 3

@@ -82,10 +82,8 @@ def test_traits_of_the_node_itself(words, mask):
 
 def below(host, *traits):
     """The provider tree of the node of that host, with one device."""
-    root, device = (
-        uuid_of(f'node {host}'),
-        {'inventories': {'CUSTOM_GPU': {'total': 1}}, 'traits': [*traits]},
-    )
+    root = uuid_of(f'node {host}')
+    device = {'inventories': {'CUSTOM_GPU': {'total': 1}}, 'traits': [*traits]}
     return json.dumps({root: {}, 'gpu': {**device, 'parent_provider_uuid': root}})
 
 

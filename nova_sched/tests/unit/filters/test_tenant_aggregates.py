@@ -18,10 +18,8 @@ from nova_sched.filters.tenant_aggregates import TenantAggregates
 from nova_sched.tests.builders import aggregate, hosts, mask_of, request
 from nova_sched.tests.options import settings
 
-LIMIT, REQUIRED = (
-    'scheduler.limit_tenants_to_placement_aggregate',
-    'scheduler.placement_aggregate_required_for_tenants',
-)
+LIMIT = 'scheduler.limit_tenants_to_placement_aggregate'
+REQUIRED = 'scheduler.placement_aggregate_required_for_tenants'
 GROUPS = [
     aggregate(1, ['host-0'], filter_tenant_id='mine'),
     aggregate(2, ['host-1'], filter_tenant_id_2='mine', filter_tenant_id_1='other'),

@@ -115,10 +115,8 @@ class _Oracle:
         broken = self._least_zero(rule.min_domains - sum(used), rule.min_domains)
         if rule.max_skew is None:
             return broken
-        largest, smallest = (
-            self.model.new_int_var(0, total, ''),
-            self.model.new_int_var(0, total, ''),
-        )
+        largest = self.model.new_int_var(0, total, '')
+        smallest = self.model.new_int_var(0, total, '')
         self.model.add_max_equality(largest, count)
         # A domain that is not used counts as more than any domain has.
         self.model.add_min_equality(

@@ -128,11 +128,9 @@ def cells(seed):
     def keep(*given, **rest):
         policies.append(Policy(f'{len(policies)}', *given, **rest))
 
-    most, joint, most_heads = (
-        chance.choice([1, 1, 2]),
-        chance.random() < 0.6,
-        chance.choice([1, 2]),
-    )
+    most = chance.choice([1, 1, 2])
+    joint = chance.random() < 0.6
+    most_heads = chance.choice([1, 2])
     for block in range(blocks):
         extra = chance.random() < 0.15
         names = [f'{block}/head/{n}' for n in range(heads)]
@@ -190,10 +188,8 @@ def shards(seed):
     def keep(*given, **rest):
         policies.append(Policy(f'{len(policies)}', *given, **rest))
 
-    levels, most = (
-        chance.choice([('host',), ('rack',), ('rack', 'host'), ('rack', 'feed')]),
-        chance.choice([1, 2]),
-    )
+    levels = chance.choice([('host',), ('rack',), ('rack', 'host'), ('rack', 'feed')])
+    most = chance.choice([1, 2])
     for shard in range(chance.randint(2, 4)):
         size = chance.choice([2, 2, 3])
         pair = chance.random() < 0.3  # of two who share a host

@@ -59,10 +59,8 @@ def test_a_plan_is_found_exactly_when_there_are_counts(seed):
     """Against all ways to spread the members over the domains."""
     chance = np.random.default_rng(seed)
     size, left = int(chance.integers(1, 5)), int(chance.integers(1, 7))
-    room, there = (
-        chance.integers(0, 4, size),
-        chance.integers(0, 2, size) * chance.integers(0, 3, size),
-    )
+    room = chance.integers(0, 4, size)
+    there = chance.integers(0, 2, size) * chance.integers(0, 3, size)
     min_domains, max_skew = int(chance.integers(1, 4)), int(chance.integers(0, 3))
 
     def good(more):

@@ -111,10 +111,8 @@ def nodes(draw):
     columns = {name: draw(values) for name, values in strategies._columns(plain=False).items()}
     del columns['age'], columns['disabled'], columns['forced_down']
     # Most nodes can do some job, or there is nothing to compare.
-    age, disabled = (
-        draw(st.sampled_from([0, 0, 0, 90])),
-        draw(st.sampled_from([False, False, False, True])),
-    )
+    age = draw(st.sampled_from([0, 0, 0, 90]))
+    disabled = draw(st.sampled_from([False, False, False, True]))
     if draw(st.booleans()):
         columns |= dict.fromkeys(
             ['vcpus_used', 'memory_mb_used', 'memory_mb_reserved', 'disk_gb_used'], 0

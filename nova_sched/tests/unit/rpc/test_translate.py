@@ -75,10 +75,8 @@ def data_of(value, *path):
 def test_what_the_wire_says_is_what_is_asked(name):
     given = wire(f'select_destinations-{name}')['message']['args']
     spec, flavor = data_of(given['spec_obj']), data_of(given['spec_obj'], 'flavor')
-    image, group = (
-        data_of(given['spec_obj'], 'image'),
-        data_of(given['spec_obj'], 'instance_group'),
-    )
+    image = data_of(given['spec_obj'], 'image')
+    group = data_of(given['spec_obj'], 'instance_group')
     wanted = data_of(given['spec_obj'], 'requested_destination')
     retried = data_of(given['spec_obj'], 'retry', 'hosts').get('objects', ())
     properties = data_of(given['spec_obj'], 'image', 'properties') if image else {}

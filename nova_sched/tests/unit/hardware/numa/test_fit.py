@@ -48,10 +48,8 @@ def usage_of(one):
 
 @pytest.mark.parametrize('case', recorded('numa-fits'))
 def test_a_recorded_answer_of_nova(case):
-    before, asked = (
-        numa.Topology.from_json(json.dumps(case['host'])),
-        numa.Guest.of(named(case['guest'])),
-    )
+    before = numa.Topology.from_json(json.dumps(case['host']))
+    asked = numa.Guest.of(named(case['guest']))
     wanted = pci.Wanted(
         pci.pools_from_json(json.dumps(case['pools'])),
         tuple(map(pci.Request.of, named(case['requests']))),
