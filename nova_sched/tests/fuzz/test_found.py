@@ -148,6 +148,13 @@ def test_a_billion_cpus_by_http(judge):
     assert (found['status'], 'at most 4096' in found['text']) == (400, True)
 
 
+def test_a_body_deeper_than_a_message_can_be(judge):
+    deep = '[' * 900 + ']' * 900
+    given = json.loads(json.dumps(SOUND['POST /v1/groups/validate']))
+    given |= {'media': 'application/json', 'raw': f'{{"template": {{"parameters": {deep}}}}}'}
+    assert judge(seeds.REST, given)['status'] == 400
+
+
 def test_an_object_in_a_body(judge):
     given = json.loads(json.dumps(SOUND['POST /v1/groups/validate']))
     given.pop('raw', None)

@@ -103,6 +103,12 @@ def test_a_parameter_where_there_is_none(http, backend, method, path):
         ),
         pytest.param('{"template": "\\ud800"}', 'body', 'no JSON', id='half a character'),
         pytest.param(b'{"template": "\xff"}', 'body', 'UTF-8', id='no UTF-8'),
+        pytest.param(
+            '{"template": {"properties": ' + '[' * 101 + ']' * 101 + '}}',
+            'body',
+            'nest more than 100 deep',
+            id='too deep a template',
+        ),
         pytest.param('{"template": ' + '[' * 2000 + ']' * 2000 + '}', '', '', id='a deep hole'),
     ],
 )
