@@ -29,12 +29,12 @@ from nova_sched.db.decision_log import SqlDecisionLog
 from nova_sched.db.schedulers import SqlSchedulers
 from nova_sched.engine import Settings, catalog
 from nova_sched.engine.candidates import MemoryCandidates
-from nova_sched.engine.changes import ChangePublisher
 from nova_sched.engine.clock import StoreClock
-from nova_sched.engine.decision_log import DecisionLog, MemoryDecisionLog
-from nova_sched.engine.membership import SchedulerMembership
+from nova_sched.engine.explain.decision_log import DecisionLog, MemoryDecisionLog
 from nova_sched.engine.received import Arrivals
 from nova_sched.engine.scheduler import Scheduler
+from nova_sched.engine.sync.changes import ChangePublisher
+from nova_sched.engine.sync.membership import SchedulerMembership
 from nova_sched.groups.exact.worker import Solver
 from nova_sched.groups.limits import Limits
 from nova_sched.groups.topology import Topology

@@ -9,11 +9,17 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The store's clock, as a process knows it between two reads."""
+"""Time in a process: the store's clock between two reads, and pauses in which the process did not
+run.
+
+A process does not run while a signal stops it, while its machine is suspended, or when it is
+starved.
+"""
 
 import contextlib
 import logging
 import math
+import threading
 import time
 
 from nova_sched import errors
@@ -21,6 +27,9 @@ from nova_sched import errors
 LOG = logging.getLogger(__name__)
 
 TELL_S = 2.0  # a change of this process's clock offset that is logged
+TICK_S = 0.25  # interval at which a running process reads the clock
+STILL_S = 3.0  # a longer gap counts as a pause
+SETTLE_S = 5.0  # messages that arrived during a pause are taken within this time after it
 
 
 def boottime():
@@ -70,3 +79,76 @@ class StoreClock:
                 'The clock of this process is %+.1f s off that of the database', self.offset_s
             )
         return now_s
+
+
+class Pauses:
+    """The pauses of this process. Its methods may be called from any thread.
+
+    ``count`` is the number of pauses so far.
+    """
+
+    def __init__(self, moments=boottime):
+        self._moments = moments
+        self._last = moments()
+        self._begin, self._doubtful_until, self._longest = 0.0, -math.inf, 0.0
+        self._lock = threading.Lock()
+        self._leaving = threading.Event()
+        self._thread = threading.Thread(target=self._run, name='nova-sched-pauses', daemon=True)
+        self._started = False
+        self.count = 0
+
+    def start(self, watch=True):
+        """Record pauses from now on: those that a thread detects (``watch``), and those that
+        ``tick`` does."""
+        self._last, self._started = self._moments(), True
+        if watch:
+            self._thread.start()
+
+    def stop(self):
+        self._leaving.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self):
+        while not self._leaving.wait(TICK_S):
+            self.tick()
+
+    def tick(self):
+        """Record that this process runs. Returns the moment."""
+        with self._lock:
+            now = self._moments()
+            if self._started and now - self._last > STILL_S:
+                self._note(self._last, now)
+            self._last = now
+        return now
+
+    def found(self, seconds):
+        """Record a pause of this length that has just ended, and that no clock of this machine has
+        shown."""
+        with self._lock:
+            now = self._moments()
+            self._note(now - seconds, now)
+
+    def _note(self, begin, end):
+        LOG.warning(
+            'This process stood still for %.1f s; it reads the database again', end - begin
+        )
+        self._begin = min(begin, self._begin) if begin < self._doubtful_until else begin
+        self._doubtful_until = end + SETTLE_S
+        self._longest = end - self._begin
+        self.count += 1
+
+    def sent_after(self):
+        """The moment after which a message that is taken now was sent, as far as this process can
+        know.
+
+        Messages that arrived during a pause wait in its connections, and look like new messages.
+        """
+        now = self.tick()
+        with self._lock:
+            return self._begin if now < self._doubtful_until else now
+
+    def stood_still(self, since):
+        """Seconds of the latest pause, if it ended after the moment ``since``; else 0."""
+        with self._lock:
+            return self._longest if self._doubtful_until - SETTLE_S > since else 0.0

@@ -21,11 +21,12 @@ import json
 import numpy as np
 
 from nova_sched import errors
-from nova_sched.engine import explain, slices
+from nova_sched.engine import slices
+from nova_sched.engine.answer import select
 from nova_sched.engine.decide import best, survivors, weigh
-from nova_sched.engine.member_resolver import ReplanRequired
+from nova_sched.engine.explain import reasons
+from nova_sched.engine.groups.member_resolver import ReplanRequired
 from nova_sched.engine.received import NOW, Received
-from nova_sched.engine.selection import select
 from nova_sched.hardware import Overdrawn
 from nova_sched.objects.claim import PENDING
 from nova_sched.state.membership import group_now
@@ -40,7 +41,7 @@ class Decision:
 
     A request that only checks makes no claims. ``marks`` are fields of the claims, ``received`` is
     the message that made the request. With ``noted``, ``winners`` has the weights of the chosen
-    hosts and their alternates (see ``explain.winners``). ``claiming``: the request asks to keep
+    hosts and their alternates (see ``reasons.winners``). ``claiming``: the request asks to keep
     its claims.
     """
 
@@ -217,7 +218,7 @@ class Placer:
         ):
             raise ReplanRequired(request)
         if not candidates.left:
-            raise explain.refusal(candidates, self._rules, hosts, request, index, decision.asked)
+            raise reasons.refusal(candidates, self._rules, hosts, request, index, decision.asked)
         rows = candidates.rows()
         if request.group is not None and decision.asked > 1:
             rows = self._with_room_for_all(rows, request, decision)
@@ -234,7 +235,7 @@ class Placer:
             decision.ranked.append(beside)
         if notes is not None:
             places = [pick, *np.searchsorted(rows, beside).tolist()]
-            decision.winners.append(explain.winners(weights, notes, places))
+            decision.winners.append(reasons.winners(weights, notes, places))
         if not request.is_rebuild:
             marks = (
                 decision.marks

@@ -17,26 +17,26 @@ import logging
 import time
 
 from nova_sched import errors
-from nova_sched.engine import capacity, outsiders
-from nova_sched.engine.batch import Batches, Order
 from nova_sched.engine.candidates import Candidates
 from nova_sched.engine.claim_service import ClaimService
-from nova_sched.engine.clock import StoreClock
-from nova_sched.engine.decision_log import DecisionLog
+from nova_sched.engine.clock import STILL_S, Pauses, StoreClock
+from nova_sched.engine.cycle import Batches, Order
+from nova_sched.engine.explain import capacity
+from nova_sched.engine.explain.decision_log import DecisionLog
+from nova_sched.engine.explain.questions import Questions
 from nova_sched.engine.figures import Figures, Minute
-from nova_sched.engine.groups import Groups
+from nova_sched.engine.groups import outsiders
+from nova_sched.engine.groups.member_resolver import MemberResolver, ReplanRequired
+from nova_sched.engine.groups.member_state import Library
+from nova_sched.engine.groups.operations import Groups
+from nova_sched.engine.groups.plans import Plans
 from nova_sched.engine.loop import Loop
-from nova_sched.engine.member_resolver import MemberResolver, ReplanRequired
-from nova_sched.engine.member_state import Library
-from nova_sched.engine.membership import SchedulerMembership
-from nova_sched.engine.pauses import STILL_S, Pauses
 from nova_sched.engine.place import Placer
-from nova_sched.engine.plans import Plans
-from nova_sched.engine.questions import Questions
-from nova_sched.engine.replica_sync import ReplicaSync
-from nova_sched.engine.state_sync import StateSync
-from nova_sched.engine.store_poller import StorePoller
-from nova_sched.engine.store_retry import StoreRetry
+from nova_sched.engine.sync.membership import SchedulerMembership
+from nova_sched.engine.sync.replica_sync import ReplicaSync
+from nova_sched.engine.sync.state_sync import StateSync
+from nova_sched.engine.sync.store_poller import StorePoller
+from nova_sched.engine.sync.store_retry import StoreRetry
 from nova_sched.groups.topology import Locator, Topology
 
 LOG = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ import oslo_messaging as messaging
 
 from nova_sched import errors, rpc
 from nova_sched.claims import plain
-from nova_sched.engine.changes import ChangeEvent, Commit
+from nova_sched.engine.sync.changes import ChangeEvent, Commit
 from nova_sched.rpc import words
 from nova_sched.state.report import LARGEST
 

@@ -20,7 +20,7 @@ from oslo_utils import uuidutils
 
 from nova_sched import errors, objects
 from nova_sched.conf import CONF
-from nova_sched.engine.selection import allocation_request
+from nova_sched.engine.answer import allocation_request
 from nova_sched.hardware.machine import HardwareAllocation
 from nova_sched.rpc import words
 from nova_sched.state.aggregates import Aggregate

@@ -14,7 +14,7 @@
 from nova_sched.cmd.manage import store, tables
 from nova_sched.db.schedulers import SqlSchedulers
 from nova_sched.engine.figures import COUNTS
-from nova_sched.engine.membership import KEPT_S, SILENT_S
+from nova_sched.engine.sync.membership import KEPT_S, SILENT_S
 
 NOUN = 'scheduler'
 HELP = 'show the running schedulers and their figures'

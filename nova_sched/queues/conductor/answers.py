@@ -16,7 +16,7 @@ from typing import Any
 
 from nova_sched import errors, objects
 from nova_sched.db.jobs import CANCELLED
-from nova_sched.engine.selection import ALLOCATION_VERSION
+from nova_sched.engine.answer import ALLOCATION_VERSION
 from nova_sched.objects.claim import CONFIRMED
 from nova_sched.objects.job import DELETE
 from nova_sched.queues import jobs

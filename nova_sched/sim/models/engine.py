@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from nova_sched import errors, service
-from nova_sched.engine.batch import Order
+from nova_sched.engine.cycle import Order
 from nova_sched.engine.decide import survivors, weigh
 from nova_sched.engine.scheduler import CALL, PLACE, REPORT, Scheduler
 from nova_sched.rpc import translate

@@ -27,9 +27,9 @@ from nova_sched import errors, service
 from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.conf import CONF
 from nova_sched.engine import slices
-from nova_sched.engine.batch import LOSSES
+from nova_sched.engine.cycle import LOSSES
 from nova_sched.engine.place import Placer
-from nova_sched.engine.state_sync import StateSync
+from nova_sched.engine.sync.state_sync import StateSync
 from nova_sched.hardware.machine import HardwareAllocation
 from nova_sched.hardware.numa.placed import Fitted
 from nova_sched.sim import trace

@@ -19,7 +19,7 @@ import uuid
 
 from nova_sched.claims import ServiceFacts
 from nova_sched.claims.memory import MemoryClaimStore
-from nova_sched.engine.state_sync import StateSync
+from nova_sched.engine.sync.state_sync import StateSync
 from nova_sched.state.cluster import Cluster
 from nova_sched.state.report import Inventory, Report
 from nova_sched.state.request import Request

@@ -20,7 +20,7 @@ from pathlib import Path
 import yaml
 
 from nova_sched import objects
-from nova_sched.engine.changes import ChangeEvent, Commit
+from nova_sched.engine.sync.changes import ChangeEvent, Commit
 from nova_sched.rpc import news
 from nova_sched.tests.builders import claim, uuid_of
 from nova_sched.tests.functional.harness import compute_node, spec

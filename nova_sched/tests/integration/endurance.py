@@ -34,7 +34,7 @@ from nova_sched.cmd import backend
 backend.choose([])
 
 from nova_sched.db import tables
-from nova_sched.engine.store_poller import EXPIRE_INTERVAL_S
+from nova_sched.engine.sync.store_poller import EXPIRE_INTERVAL_S
 from nova_sched.tests.fixtures.process import ServerFailed
 from nova_sched.tests.integration import audit, stage
 from nova_sched.tests.integration.engine_process import Engine

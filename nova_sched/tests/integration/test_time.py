@@ -25,7 +25,7 @@ import oslo_messaging as messaging
 import pytest
 
 from nova_sched import errors, rpc
-from nova_sched.engine.pauses import STILL_S
+from nova_sched.engine.clock import STILL_S
 from nova_sched.rpc import client
 from nova_sched.rpc.serializer import Serializer
 from nova_sched.tests.builders import uuid_of

@@ -26,7 +26,7 @@ from nova_sched.db.decision_log import SqlDecisionLog
 from nova_sched.db.schedulers import SqlSchedulers
 from nova_sched.engine import Settings
 from nova_sched.engine.candidates import MemoryCandidates
-from nova_sched.engine.decision_log import MemoryDecisionLog
+from nova_sched.engine.explain.decision_log import MemoryDecisionLog
 from nova_sched.groups.limits import Limits
 from nova_sched.rpc.client import ClaimsClient
 from nova_sched.tests.builders import uuid_of

@@ -16,8 +16,8 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.claims.memory import MemoryClaimStore
-from nova_sched.engine.batch import Order
 from nova_sched.engine.candidates import Candidates, MemoryCandidates
+from nova_sched.engine.cycle import Order
 from nova_sched.engine.scheduler import PLACE
 from nova_sched.tests.builders import CELL, NOW, report, request, uuid_of
 from nova_sched.tests.unit.db import candidates as battery

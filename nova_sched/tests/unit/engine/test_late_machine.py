@@ -31,8 +31,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from nova_sched import errors
 from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.claims.order import Meant
-from nova_sched.engine.batch import Order
 from nova_sched.engine.clock import StoreClock
+from nova_sched.engine.cycle import Order
 from nova_sched.engine.received import Received, handling
 from nova_sched.engine.scheduler import PLACE, REPORT
 from nova_sched.state.report import ReportOrder

@@ -16,8 +16,7 @@ import math
 import pytest
 
 from nova_sched import errors
-from nova_sched.engine.clock import StoreClock
-from nova_sched.engine.pauses import SETTLE_S, STILL_S, Pauses
+from nova_sched.engine.clock import SETTLE_S, STILL_S, Pauses, StoreClock
 from nova_sched.engine.received import NOW, REDELIVERY_S, Arrivals, Received, current, handling
 from nova_sched.tests.unit.engine.world import World
 

@@ -21,7 +21,7 @@ import pytest
 from nova_sched import errors
 from nova_sched.claims import Placement
 from nova_sched.claims.memory import MemoryClaimStore
-from nova_sched.engine.batch import LOSSES, Order
+from nova_sched.engine.cycle import LOSSES, Order
 from nova_sched.objects.claim import CONFIRMED, VCPU
 from nova_sched.tests.builders import NOW, claim, report, request, uuid_of
 from nova_sched.tests.unit.engine.stores import Contested, Miser, Squeamish, Unsteady

@@ -20,8 +20,8 @@ import pytest
 
 from nova_sched.engine import Settings, slices
 from nova_sched.engine.catalog import weighers as all_weighers
-from nova_sched.engine.membership import SchedulerMembership
 from nova_sched.engine.place import Placer
+from nova_sched.engine.sync.membership import SchedulerMembership
 from nova_sched.tests.builders import cluster, hosts, report, request, uuid_of
 from nova_sched.tests.unit.engine.world import Score, World, rules, spreading
 from nova_sched.weighers.ram import RAMWeigher

@@ -17,8 +17,8 @@ import numpy as np
 
 from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.engine import Settings
-from nova_sched.engine.batch import Order
 from nova_sched.engine.catalog import Rules, always
+from nova_sched.engine.cycle import Order
 from nova_sched.engine.scheduler import CALL, PLACE, REPORT, Scheduler
 from nova_sched.filters import Filter, RowFilter
 from nova_sched.filters.server_group_affinity import ServerGroupAffinityFilter

@@ -18,7 +18,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.claims import Record
-from nova_sched.engine.member_state import LoadedGroup
+from nova_sched.engine.groups.member_state import LoadedGroup
 from nova_sched.groups import template
 from nova_sched.groups.definition import Definition, Flavor, Member
 from nova_sched.groups.limits import Allowance

@@ -20,7 +20,7 @@ from oslo_context.context import RequestContext
 
 from nova_sched import errors, objects, rpc
 from nova_sched.conf import CONF
-from nova_sched.engine.group_views import MemberView, Move, View
+from nova_sched.engine.groups.views import MemberView, Move, View
 from nova_sched.rpc import client, groups
 from nova_sched.rpc.endpoints.groups import Groups
 from nova_sched.tests.builders import NOW, uuid_of

@@ -18,7 +18,7 @@ import pytest
 
 from nova_sched import errors, rpc
 from nova_sched.conf import CONF
-from nova_sched.engine.changes import ChangeEvent, Commit
+from nova_sched.engine.sync.changes import ChangeEvent, Commit
 from nova_sched.rpc import endpoints
 from nova_sched.rpc.endpoints.news import News as Endpoint
 from nova_sched.rpc.news import NewsClient, from_plain, to_plain

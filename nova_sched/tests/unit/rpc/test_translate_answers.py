@@ -17,7 +17,7 @@ import datetime
 import pytest
 
 from nova_sched import objects
-from nova_sched.engine.selection import Selected
+from nova_sched.engine.answer import Selected
 from nova_sched.hardware.numa import Limits
 from nova_sched.objects.claim import Claim
 from nova_sched.rpc import translate

@@ -1,0 +1,158 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Queries of operators. The answers leave no claims and no records."""
+
+import logging
+
+import numpy as np
+
+from nova_sched import errors
+from nova_sched.engine.decide import CandidateSet, Note, chain, narrow, survivors, weigh
+from nova_sched.engine.explain import capacity, reasons
+from nova_sched.engine.explain.decision_log import PLACED, REFUSED
+
+LOG = logging.getLogger(__name__)
+
+PASSES, REFUSES, SKIPPED, FAILS = 'passes', 'refuses', 'not asked', 'fails'
+
+
+class Questions:
+    """Answers queries from the placer and the host state. Its methods run in the loop; answers are
+    plain values."""
+
+    def __init__(self, cluster, placer, settings, clock):
+        self._cluster = cluster
+        self._placer = placer
+        self._settings = settings
+        self._clock = clock
+
+    @property
+    def _hosts(self):
+        hosts = self._cluster.hosts
+        hosts.now_s = self._clock()
+        return hosts
+
+    def dry_run(self, requests):
+        """The result of a request for these instances, without claims.
+
+        ``outcome`` is `placed` or `refused`; the rest is as in the record of a decision, where
+        each filter has a reason even if it left enough hosts.
+        """
+        hosts, settings = self._hosts, self._settings()
+        with self._placer.asking(requests):
+            told = reasons.replay(self._placer.rules, hosts, self._placer.grouped(requests[0]))
+            try:
+                decision = self._placer.decide(requests, settings, True, noted=True)
+            except errors.NoValidHost as error:
+                return {'outcome': REFUSED, **error.details}
+            try:
+                answer = self._placer.answer(decision, settings, True)
+                return {'outcome': PLACED, **reasons.placement(decision, answer, told)}
+            finally:
+                self._placer.undo(decision)
+
+    def why_not(self, request, host):
+        """The verdict of each rule on one host, independent of the rules before it. Raises
+        NotFound.
+
+        ``host``; ``service`` (disabled, disabled_reason, forced_down, seen_s); ``nodes``: for each
+        node of the host ``node``, ``passes``, and ``rules`` with ``rule``, ``verdict`` (`passes`,
+        `refuses`, `not asked` or, where the rule raises, `fails`) and ``why``. For a node that
+        passes also ``rank`` among the ``of`` nodes that pass, ``weight`` and ``weights``, and the
+        same of the ``best`` one.
+        """
+        hosts = self._hosts
+        rows = hosts.rows_of_host.get(host)
+        if not rows:
+            raise errors.NotFound(f'Host {host}')
+        service = self._cluster.service(host)
+        with self._placer.asking([request]):
+            request = self._placer.grouped(request)
+            nodes = [self._node(hosts, request, row) for row in rows]
+        return {
+            'host': host,
+            'service': {name: getattr(service, name) for name in service.__slots__},
+            'nodes': nodes,
+        }
+
+    def _node(self, hosts, request, row):
+        rules = self._placer.rules
+        verdicts = _narrow(hosts, request, row)
+        asked = chain(rules, request)
+        verdicts += [
+            _verdict(rule, hosts, request, row) if rule in asked else _told(rule.name, SKIPPED)
+            for rule in (*rules.always, *rules.filters)
+        ]
+        passes = all(one['verdict'] in (PASSES, SKIPPED) for one in verdicts)
+        found = {'node': hosts.nodes[row].nodename, 'passes': passes, 'rules': verdicts}
+        return found | (self._standing(hosts, request, row) if passes else {})
+
+    def _standing(self, hosts, request, row):
+        """The rank and the weights of a row among all rows that pass."""
+        rules = self._placer.rules
+        rows, notes = survivors(rules, hosts, request).rows(), list[Note]()
+        weights = weigh(rules.weighers, hosts, rows, request, notes)
+        place, best = int(np.searchsorted(rows, row)), int(weights.argmax())
+        mine, other = reasons.winners(weights, notes, [place, best])
+        rank = 1 + int(np.count_nonzero(weights > weights[place]))
+        there = {'host': hosts.nodes[rows[best]].host, 'node': hosts.nodes[rows[best]].nodename}
+        return {'rank': rank, 'of': len(rows), **mine, 'best': there | other}
+
+    def room(self, request):
+        """How many more instances fit, by free amounts: the first part of an answer to
+        ``capacity``."""
+        request, zone = self._placer.grouped(request), self._settings().default_zone
+        return capacity.room(self._placer.rules, self._hosts, request, zone)
+
+    def try_some(self, room):
+        """Make trial claims for some time. Returns whether all are done."""
+        return capacity.try_some(room, self._cluster)
+
+
+class _Verdicts(CandidateSet):
+    """Records the verdict of each step on one row."""
+
+    def __init__(self, size, row):
+        super().__init__(size)
+        self.row, self.told = row, []
+
+    def keep(self, name, verdict):
+        self.told.append((name, verdict is True or bool(verdict[self.row])))
+
+
+def _narrow(hosts, request, row):
+    candidates = _Verdicts(len(hosts), row)
+    narrow(candidates, hosts, request)
+    return [
+        _told(name, PASSES)
+        if passes
+        else _told(name, REFUSES, reasons.narrowed(name, hosts, request))
+        for name, passes in candidates.told
+    ]
+
+
+def _verdict(rule, hosts, request, row):
+    rows = np.array([row])
+    try:
+        verdict = rule.judge(hosts, request, rows)
+    except errors.SchedError as error:  # the rule finds the request invalid
+        return _told(rule.name, FAILS, str(error))
+    except Exception as error:  # a plug-in: the log line and the answer name it
+        LOG.exception('%s fails on a host', rule.name)
+        return _told(rule.name, FAILS, str(error) or type(error).__name__)
+    if verdict is True or bool(verdict[0]):
+        return _told(rule.name, PASSES)
+    return _told(rule.name, REFUSES, reasons.said(rule, hosts, request, rows))
+
+
+def _told(name, verdict, why=''):
+    return {'rule': name, 'verdict': verdict, 'why': why}

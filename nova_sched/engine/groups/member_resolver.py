@@ -1,0 +1,189 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The second phase of a group: which member a request is for, and where its policies allow it."""
+
+import dataclasses
+import functools
+
+import numpy as np
+
+from nova_sched import errors
+from nova_sched.engine.groups.member_state import member_states, rules
+from nova_sched.groups.arrays import policies
+from nova_sched.groups.arrays.problem import Problem
+from nova_sched.groups.members import member_spec
+from nova_sched.state.request import MemberPlacement
+
+TOP_GROUP, MEMBER, REPLAN, REPLACE = 'top_group', 'member', 'replan', 'replace'  # scheduler hints
+
+
+class ReplanRequired(Exception):
+    """A member cannot be placed as planned: the members that are not built must be replanned.
+
+    ``request`` has its placement.
+    """
+
+    def __init__(self, request):
+        super().__init__(request.member_placement.member)
+        self.request = request
+
+
+def is_member(request):
+    """Whether a request is for a group member. The check of a rebuild is not: its server keeps its
+    host."""
+    return TOP_GROUP in request.hints and not request.is_rebuild
+
+
+def group_of(request):
+    """The group that a member's request names, and the project that the group must belong to."""
+    return str(request.hint(TOP_GROUP)), request.project_id
+
+
+def member_of(request):
+    """The member that a request is for: the group's UUID and the path."""
+    return str(request.hint(TOP_GROUP)), str(request.hint(MEMBER) or '')
+
+
+def _says(request, hint):
+    """Whether the caller has set a hint. ``replan``: the plan follows the request if they differ.
+    ``replace``: the server replaces an existing one that will be deleted."""
+    return str(request.hint(hint, '')).lower() == 'true'
+
+
+class MemberResolver:
+    """Finds the placement of a request. Runs in the loop only."""
+
+    def __init__(self, cluster, plans, library):
+        self._cluster, self._plans, self._library = cluster, plans, library
+
+    def look(self, request):
+        """The LoadedGroup of a request's group, and its claims. Updates the host state of their
+        nodes.
+
+        The order matters: a move of members raises the serial, which must not be newer than the
+        claims. Raises MemberRefused.
+        """
+        known = self._find(request)
+        return known, self._plans.claims(known.uuid)
+
+    def resolved(self, request, settled=False, looked=None):
+        """The request with its placement, and with the tokens of its exclusive domains.
+
+        ``settled``: its group was replanned for this request. ``looked``: the result of ``look``
+        in this turn. Raises MemberRefused if the request differs from the plan, and ReplanRequired
+        if its group must be replanned.
+        """
+        known, claims = looked or self.look(request)
+        path = str(request.hint(MEMBER) or '')
+        self._check_group(known, path)
+        here = member_states(known, claims)
+        state = next(state for state in here if state.member == path)
+        own = [claim for claim in state.held if claim.consumer_uuid == request.instance_uuid]
+        others = [claim for claim in state.held if claim.consumer_uuid != request.instance_uuid]
+        if others and not _says(request, REPLACE):
+            what = 'already' if others[0].is_confirmed else 'already, which is being built'
+            raise errors.MemberRefused(path, f'it is instance {others[0].consumer_uuid} {what}')
+        if not own and not _says(request, REPLAN):
+            self._check(known, path, request)
+        node = state.planned and self._cluster.node(state.planned.node_uuid)
+        placement = MemberPlacement(
+            top_group=known.uuid,
+            member=path,
+            consumer=known.requests[path].instance_uuid,
+            serial=known.record.serial,
+            allowed=self._allowed(known, claims, here, path),
+            fences=functools.partial(self._walls, known, path),
+            row=node.row if node else None,
+            is_built=any(claim.is_confirmed for claim in own),
+        )
+        tokens = self._tokens(known, claims, path)
+        request = dataclasses.replace(request, member_placement=placement, fences=tokens)
+        if not own and (
+            node is None or (not settled and self._is_outdated(known, state, node, request))
+        ):
+            raise ReplanRequired(request)
+        return request
+
+    def _is_outdated(self, known, state, node, request):
+        """Whether the member must be replanned although it has a host: the caller asks for it, or
+        its exclusive domains there have changed."""
+        tokens = known.tokens(state.member, node.row, self._plans.levels())
+        return _says(request, REPLAN) or set(tokens) != set(state.planned.fences)
+
+    def _find(self, request):
+        uuid, path = member_of(request)
+        try:
+            known = self._library.find(uuid)
+            # A group without a project belongs to an operator, and takes servers of any project.
+            if known.record.project_id is not None and request.project_id not in (
+                None,
+                known.record.project_id,
+            ):
+                raise errors.GroupNotFound(uuid)
+            return known
+        except (errors.GroupNotFound, errors.IncompatibleObject) as error:
+            raise errors.MemberRefused(path or '?', str(error)) from None
+
+    def _check_group(self, known, path):
+        if known.record.deleted:
+            raise errors.MemberRefused(path or '?', f'group {known.uuid} is being deleted')
+        if path not in known.definition.members:
+            raise errors.MemberRefused(path or '?', f'group {known.uuid} has no such member')
+        if gone := known.unknown_level(self._plans.levels()):
+            raise errors.MemberRefused(path, gone)
+
+    def _check(self, known, path, request):
+        found = member_spec.differs(known.definition.members[path], request.spec)
+        if found is not None:
+            field, planned, asked = found
+            raise errors.MemberRefused(
+                path, f'{field} was planned to be {planned}, but {asked} is asked for'
+            )
+
+    def _tokens(self, known, claims, path):
+        """Tokens of the exclusive domains that it may be in: those of its exclusive policies."""
+        mine = {claim.member for claim in claims if known.shares(path, claim.member)} | {path}
+        return frozenset(
+            token for claim in claims if claim.member in mine for token in claim.fences
+        )
+
+    def _walls(self, known, path, row):
+        return known.walls(path, row, self._plans.levels(), self._cluster.hosts.nodes)
+
+    def _allowed(self, known, claims, here, path):
+        """Rows, bool [H], where the member satisfies all required policies, with the other members
+        on their current hosts."""
+        hosts, levels = self._cluster.hosts, self._plans.levels()
+        index = {state.member: place for place, state in enumerate(here)}
+        names = list(levels)
+        rows = np.full(len(here), -1, dtype=np.int32)
+        for place, state in enumerate(here):
+            if state.position is not None:
+                rows[place] = self._cluster.node(state.node_uuid).row
+        required = [policy for policy in known.definition.policies if policy.is_required]
+        fixed = rows.copy()
+        fixed[index[path]] = -1
+        problem = Problem(
+            names=list(index),
+            kind=np.zeros(len(here), dtype=np.int32),
+            demand=np.zeros((1, 1, 1), dtype=np.int64),
+            mask=np.ones((1, len(hosts)), dtype=bool),
+            score=np.zeros((1, len(hosts)), dtype=np.float32),
+            free=np.ones((len(hosts), 1), dtype=np.int64),
+            domains=[levels[name].ids for name in names],
+            levels=names,
+            domain_names=[list(levels[name].names) for name in names],
+            occupied=np.zeros(len(hosts), dtype=bool),
+            rules=rules(self._cluster, known, required, index, claims, levels),
+            fixed=fixed,
+        )
+        return policies.allowed(problem, rows, index[path])

@@ -1,0 +1,393 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The operations on groups. Plans are computed outside of the loop, and claimed in it."""
+
+import contextlib
+import dataclasses
+import logging
+import threading
+import time
+
+from oslo_utils import uuidutils
+
+from nova_sched import errors
+from nova_sched.claims import Record
+from nova_sched.engine.groups.member_state import LoadedGroup, read
+from nova_sched.engine.groups.views import Sight, status_of, view_of
+from nova_sched.groups import joint, moves
+from nova_sched.groups.reasons import imagined
+from nova_sched.groups.topology import warnings
+from nova_sched.objects.claim import PLANNED
+
+LOG = logging.getLogger(__name__)
+
+TURN_S = 2.0  # a group that has lost waits at most this long for another one that has
+
+
+class _Changed(Exception):
+    """Another call has changed the group in the meantime."""
+
+
+class Groups:
+    """Creates, changes and shows groups; may be called from any thread.
+
+    ``call`` runs a function in the loop and waits for it. ``solver`` is a
+    groups.exact.worker.Solver; None: plans are made without one.
+    """
+
+    def __init__(
+        self, cluster, store, plans, library, topology, call, settings, clock, solver=None
+    ):
+        self._cluster, self._store, self._plans, self._library = cluster, store, plans, library
+        self._topology, self._call, self._settings, self._clock = topology, call, settings, clock
+        self._solver = solver
+        self._turns = threading.Lock()
+        self._sight = Sight(cluster, plans, settings)
+
+    def close(self):
+        """Stop the solver."""
+        if self._solver is not None:
+            self._solver.close()
+
+    @property
+    def levels(self):
+        """Names of the levels that policies may be on."""
+        return self._topology.levels
+
+    def topology(self):
+        """``warnings`` for the operator, and for each level the number of its ``domains``."""
+        levels = self._call(self._plans.levels)
+        return {
+            'warnings': warnings(levels),
+            'domains': {name: len(level.names) for name, level in levels.items()},
+        }
+
+    # First phase.
+
+    def create(
+        self,
+        definition,
+        source,
+        name=None,
+        ttl_s=None,
+        dry_run=False,
+        context=None,
+        allowance=None,
+    ):
+        """Plan all members together and claim the plan. Returns the View. Raises GroupRefused.
+
+        ``allowance`` is the time that is left to make requests of the members. Raises
+        TemplateError after it.
+        """
+        now_s = self._clock()
+        record = Record(
+            uuid=uuidutils.generate_uuid(),
+            project_id=getattr(context, 'project_id', None),
+            user_id=getattr(context, 'user_id', None),
+            name=name,
+            created_s=now_s,
+            updated_s=now_s,
+            expires_s=self._expiry(now_s, ttl_s),
+        )
+        known = LoadedGroup.of(record, definition, source, allowance)
+        try:
+            return self._plan(known, dry_run)
+        except _Changed:
+            # The answer of a commit was lost: the plan is claimed already, under this UUID.
+            return self.show(known.uuid)
+
+    def update(
+        self,
+        uuid,
+        definition,
+        source,
+        generation=None,
+        dry_run=False,
+        project_id=None,
+        ttl_s=None,
+        context=None,
+        allowance=None,
+    ):
+        """Change the group to the definition. Built members keep their hosts, unless that is
+        impossible.
+
+        Returns the View. Raises GroupChanged if the group is not at this generation, and
+        GroupRefused. The group is unchanged then.
+        """
+        for _ in range(self._settings().plan_attempts):
+            old = self._find(uuid, project_id, generation)
+            now_s = self._clock()
+            record = dataclasses.replace(
+                old.record,
+                generation=old.record.generation + 1,
+                updated_s=now_s,
+                expires_s=self._expiry(now_s, ttl_s),
+            )
+            known = LoadedGroup.of(record, definition, source, allowance)
+            try:
+                return self._plan(known, dry_run, may_move=True, changed=_changed(old, known))
+            except _Changed:
+                if self._is_done(record):
+                    return self.show(uuid)
+                LOG.info('Group %s has changed meanwhile; its update is planned again', uuid)
+        raise errors.GroupRefused(*self._too_quick())
+
+    def _is_done(self, record):
+        """Whether this call has stored the record already, in a commit whose answer was lost."""
+        stored = self._call(self._store.top_group, record.uuid, False)
+        return stored is not None and all(
+            getattr(stored, name) == getattr(record, name)
+            for name in ('generation', 'updated_s', 'deleted')
+        )
+
+    def delete(self, uuid, generation=None, dry_run=False, project_id=None):
+        """Delete the plan. Planned claims end now, claims of servers with their servers. Returns
+        the View."""
+        for _ in range(self._settings().plan_attempts):
+            known = self._find(uuid, project_id, generation)
+            record = dataclasses.replace(known.record, deleted=True, updated_s=self._clock())
+            if (
+                dry_run
+                or self._call(self._plans.release, known, record).won
+                or self._is_done(record)
+            ):
+                LOG.info('Deleted group %s%s', uuid, ', for trial' if dry_run else '')
+                left = [claim for claim in self._claims(uuid) if claim.state != PLANNED]
+                return self._call(
+                    self._sight.see, dataclasses.replace(known, record=record), left, dry_run
+                )
+        raise errors.GroupRefused(*self._too_quick())
+
+    def renew(self, uuid, ttl_s=None, project_id=None, dry_run=False):
+        """Set the expiry of the planned claims to ``ttl_s`` seconds from now. Returns the View."""
+        known, expires_s = self._find(uuid, project_id), self._expiry(self._clock(), ttl_s)
+        if dry_run:
+            return dataclasses.replace(
+                self.show(uuid, project_id), expires_s=expires_s, dry_run=True
+            )
+        self._call(self._plans.renew, known, expires_s)
+        return self.show(uuid, project_id)
+
+    def _expiry(self, now_s, ttl_s):
+        lifetime_s = self._settings().plan_ttl_s if ttl_s is None else ttl_s
+        return now_s + lifetime_s if lifetime_s else None
+
+    # Reads.
+
+    def show(self, uuid, project_id=None):
+        """The View. Raises GroupNotFound."""
+        known = self._look(uuid, project_id)
+        claims = self._claims(uuid)
+        if known.record.deleted and not claims:
+            raise errors.GroupNotFound(uuid)
+        return self._call(self._sight.see, known, claims)
+
+    def list(self, project_id=None, name=None, marker=None, limit=None):
+        """Views without members, oldest first. Raises GroupNotFound for an unknown marker."""
+        records = self._call(self._store.top_groups, project_id, name, marker, limit)
+        return self._call(self._summaries, records)
+
+    def _summaries(self, records):
+        claims_of = self._cluster.claims_of_group
+        return [
+            view_of(record, status_of(record, None, claims_of(record.uuid))) for record in records
+        ]
+
+    def plan(self, uuid, project_id=None, replan=False, dry_run=False):
+        """The View. With ``replan``, plans members without a host, and members whose hosts are not
+        suitable any more."""
+        if not replan:
+            return self.show(uuid, project_id)
+        for _ in range(self._settings().plan_attempts):
+            known = self._alive(self._find(uuid, project_id))
+            try:
+                return self._plan(known, dry_run)
+            except _Changed:
+                LOG.info('Group %s has changed meanwhile; it is planned again', uuid)
+        raise errors.GroupRefused(*self._too_quick())
+
+    def contradiction(self, definition, allowance=None):
+        """Why no cluster with the same nesting of levels could place the group, as text.
+
+        Returns None if one could. Raises InvalidRequest for a member that is not a valid request.
+        """
+        LoadedGroup.of(Record(uuid=uuidutils.generate_uuid()), definition, {}, allowance)
+        nests = self._topology.nests(self._call(self._plans.levels))
+        return imagined.contradiction(definition, self._topology, nests, solver=self._solver)
+
+    def mend_fences(self):
+        """Close nodes that joined exclusive domains to servers outside the owning groups."""
+        if not self._cluster.hosts.is_fenced:
+            return
+        for uuid in self._call(self._plans.fenced):
+            try:
+                self._call(self._plans.mend_fences, self._look(uuid))
+            except (errors.GroupNotFound, errors.IncompatibleObject) as error:
+                LOG.debug('Exclusive domains of group %s are not updated: %s', uuid, error)
+
+    # Second phase.
+
+    def settle(self, request):
+        """Replan the group of this request, so that its member can be built."""
+        placement = request.member_placement
+        for _ in range(self._settings().plan_attempts):
+            try:
+                known = self._alive(self._find(placement.top_group))
+            except (errors.GroupNotFound, errors.IncompatibleObject) as error:
+                raise errors.MemberRefused(placement.member, str(error)) from None
+            try:
+                self._plan(known, asked=request)
+            except _Changed:
+                continue
+            except errors.GroupRefused as refusal:
+                why_not = (
+                    f'Member {placement.member} cannot be where it was planned, and nowhere else: '
+                    f'{refusal.reason}'
+                )
+                raise errors.NoValidHost(why_not) from None
+            LOG.info('Replanned group %s for member %s', placement.top_group, placement.member)
+            return
+        raise errors.TooManyConflicts(self._settings().plan_attempts)
+
+    # Internals.
+
+    def _look(self, uuid, project_id=None):
+        """The LoadedGroup. A definition that is not cached is parsed outside of the loop."""
+        found = self._call(self._library.look, uuid, project_id)
+        if isinstance(found, Record):
+            found = read(found)
+            self._call(self._library.keep, found)
+        return found
+
+    def _find(self, uuid, project_id=None, generation=None):
+        known = self._look(uuid, project_id)
+        if known.record.deleted:
+            raise errors.GroupNotFound(uuid)
+        if generation is not None and generation != known.record.generation:
+            raise errors.GroupChanged(uuid, generation, known.record.generation)
+        return known
+
+    def _alive(self, known):
+        """The group; if its plan has expired, with the expiry of a new plan."""
+        now_s, expires_s = self._clock(), known.record.expires_s
+        if expires_s is None or expires_s > now_s:
+            return known
+        record = dataclasses.replace(known.record, expires_s=self._expiry(now_s, None))
+        return dataclasses.replace(known, record=record)
+
+    def _claims(self, uuid):
+        return self._call(self._plans.claims, uuid)
+
+    def _plan(self, known, dry_run=False, may_move=False, asked=None, changed=frozenset()):
+        """Plan and claim; repeat on the new host state if other claims came first. Raises
+        GroupRefused, or _Changed."""
+        caps: dict[tuple[str, str], int] = {}
+        for attempt in range(self._settings().plan_attempts):
+            with self._turn() if attempt else contextlib.nullcontext():
+                view = self._try(known, dry_run, may_move, asked, changed, caps)
+            if view is not None:
+                return view
+        raise errors.GroupRefused(*self._too_quick())
+
+    @contextlib.contextmanager
+    def _turn(self):
+        """Plan groups that have lost one after the other: at the same time they would choose the
+        same hosts, and lose again. A slow plan delays the next one by at most TURN_S."""
+        has_it = self._turns.acquire(timeout=TURN_S)
+        try:
+            yield
+        finally:
+            if has_it:
+                self._turns.release()
+
+    def _try(self, known, dry_run, may_move, asked, changed, caps):
+        """Plan and claim once. Returns None if claims of other requests came first; ``caps`` then
+        has the limits found on their hosts."""
+        settings = self._settings()
+        expires_s = known.record.expires_s
+        begin_s = time.perf_counter()
+        draft = self._call(self._plans.draft, known, caps, asked, changed)
+        seen = draft.group_problem
+        if seen.closed:
+            raise _closed(seen.closed)
+        found = moves.place(seen.problem, seen.sites, self._joint, settings.plan_limits, may_move)
+        if found.hosts is None:
+            refusal = _refusal(found, draft.group_problem)
+            LOG.info(
+                'Refused group %s of %d members: %s',
+                known.uuid,
+                len(draft.member_states),
+                refusal.reason,
+            )
+            raise refusal
+        if dry_run:
+            return self._call(self._sight.foresee, draft, found.hosts)
+        record = dataclasses.replace(known.record, definition=known.text())
+        lifetime_s = None if expires_s is None else max(expires_s - self._clock(), 1.0)
+        taken = self._call(self._plans.take, draft, found.hosts, record, lifetime_s)
+        if not taken.won:
+            if taken.record is not None or taken.gone:
+                raise _Changed
+            for key, most in taken.short.items():
+                caps[key] = min(most, caps.get(key, most))
+            return None
+        LOG.info(
+            'Planned group %s: %d members on %d hosts, %.1f ms',
+            known.uuid,
+            len(draft.member_states),
+            len(set(found.hosts.tolist())),
+            (time.perf_counter() - begin_s) * 1000,
+        )
+        self._call(self._library.keep, known)
+        if any(
+            state.planned and _differs(state.planned.expires_s, expires_s)
+            for state in draft.member_states
+        ):
+            self._call(self._plans.renew, known, expires_s)
+        return self._call(self._sight.with_changes, self.show(known.uuid), draft, found.hosts)
+
+    def _joint(self, problem, limits):
+        return joint.plan(problem, limits, self._solver)
+
+    def _too_quick(self):
+        attempts = self._settings().plan_attempts
+        return f'Other requests claimed the planned hosts first, {attempts} times in a row.', None
+
+
+def _refusal(found, group_problem):
+    """The GroupRefused for a failed plan. It is ``proven`` only if the search was complete and the
+    group problem is exact."""
+    details = found.reason.to_plain() if found.reason else {}
+    words = found.reason.words if found.reason else 'No placement was found.'
+    return errors.GroupRefused(
+        words, {**details, 'proven': bool(found.proven and group_problem.exact)}
+    )
+
+
+def _closed(closed):
+    """The GroupRefused for members (by path, with the reason) that no host takes, even without the
+    other members."""
+    words = ' '.join(f'Member {path}: {why}' for path, why in closed.items())
+    return errors.GroupRefused(words, {'words': words, 'proven': True, 'closed': dict(closed)})
+
+
+def _changed(old, new):
+    """Members (paths) whose description has changed."""
+    return frozenset(path for path, kind in new.kinds.items() if old.kinds.get(path, kind) != kind)
+
+
+def _differs(expires_s, other_s):
+    """Whether two expiry times differ by more than a second. Times within one call differ by
+    less."""
+    if expires_s is None or other_s is None:
+        return expires_s is not other_s
+    return abs(expires_s - other_s) > 1

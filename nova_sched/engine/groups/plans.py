@@ -1,0 +1,430 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Plans of groups: read from the host state, claimed and committed as one. Runs in the loop
+only."""
+
+import contextlib
+import dataclasses
+import logging
+
+import numpy as np
+from oslo_utils import uuidutils
+
+from nova_sched import errors
+from nova_sched.claims import Fence
+from nova_sched.engine.groups.member_state import LoadedGroup, MemberState, member_states, rules
+from nova_sched.engine.groups.problem_builder import GroupProblem, build_problem, unsettled
+from nova_sched.objects.claim import PLANNED
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(slots=True)
+class Draft:
+    """A group as it was read for a plan: ``known``, its ``member_states``, and the
+    ``group_problem``.
+
+    ``left`` has planned claims of former members. ``changed`` has members (paths) whose
+    description differs from the previous definition.
+    """
+
+    known: LoadedGroup
+    member_states: list[MemberState]
+    group_problem: GroupProblem
+    left: tuple = ()
+    changed: frozenset[str] = frozenset()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Taken:
+    """The outcome of committing a plan.
+
+    If not ``won``: ``short`` maps (kind, node UUID) to the number of members of the kind that the
+    node took. It is empty if claims of other requests were committed first. ``record`` is the
+    stored record of the group, if it has changed in the meantime.
+    """
+
+    won: bool
+    short: dict = dataclasses.field(default_factory=dict)
+    record: object = None
+    gone: bool = False
+
+
+class _Short(Exception):
+    """A node does not take the members that were planned for it."""
+
+
+class Plans:
+    """Makes and ends plans. ``placer`` has the rules, ``topology`` the levels, ``library`` the
+    groups."""
+
+    def __init__(
+        self, cluster, store, state_sync, placer, replica_sync, topology, settings, clock
+    ):
+        self._cluster = cluster
+        self._store = store
+        self._state_sync = state_sync
+        self._placer = placer
+        self._replica_sync = replica_sync
+        self._topology = topology
+        self._settings = settings
+        self._clock = clock
+
+    def levels(self):
+        """All levels over all rows, as from ``Topology.look``."""
+        return self._topology.look(self._cluster.hosts, self._settings().default_zone)
+
+    # Read.
+
+    def claims(self, uuid):
+        """The claims of a group in the store. Updates the host state of nodes where it differs."""
+        claims = self._store.group_claims(uuid)
+        ours = {claim.uuid: claim for claim in self._cluster.claims_of_group(uuid)}
+        differ = {claim.node_uuid for claim in claims if ours.pop(claim.uuid, None) != claim}
+        differ |= {claim.node_uuid for claim in ours.values()}
+        if differ:
+            self._state_sync.catch_up(sorted(differ), {})
+        return [claim for claim in claims if self._cluster.node(claim.node_uuid) is not None]
+
+    def draft(self, known, caps=None, asked=None, changed=frozenset()):
+        """Read the host state for a plan of the whole group. Returns a Draft.
+
+        ``asked``: a Request that replaces that of its member. Its instance is being built, and its
+        own placement elsewhere has failed. Raises GroupRefused if a policy is on an unknown level.
+        """
+        levels = self.levels()
+        if gone := known.unknown_level(levels):
+            raise errors.GroupRefused(gone[0].upper() + gone[1:])
+        claims = self.claims(known.uuid)
+        levels = self.levels()  # the rows may have changed
+        found = member_states(known, claims)
+        if asked is not None:
+            found = [
+                _asking(state, asked) if state.member == asked.member_placement.member else state
+                for state in found
+            ]
+        found = self._behind_fences(known, found, claims, levels)
+        left = tuple(
+            claim
+            for claim in claims
+            if claim.member not in known.definition.members and claim.state == PLANNED
+        )
+        hosts = self._cluster.hosts
+        hosts.now_s = self._clock()
+        planned = [state.planned for state in found if state.planned]
+        index = {state.member: place for place, state in enumerate(found)}
+        with self._lifted([*planned, *left]):
+            kept = rules(self._cluster, known, known.definition.policies, index, claims, levels)
+            seen = build_problem(
+                self._cluster,
+                self._placer.rules,
+                levels,
+                found,
+                kept,
+                self._settings(),
+                caps,
+                claims,
+            )
+        return Draft(known, found, seen, left, changed)
+
+    def _behind_fences(self, known, found, claims, levels):
+        """The states with requests that may enter the group's exclusive domains. Domains that
+        servers of other members keep until they leave are excluded."""
+        fences = frozenset(one for claim in claims for one in claim.fences)
+        lasting: dict = {}
+        for claim in claims:
+            if claim.state != PLANNED:
+                row = self._cluster.node(claim.node_uuid).row
+                lasting |= known.insiders(known.kept_fences(claim, row, levels), row, levels)
+        made = []
+        for state in found:
+            closed = {one for one, members in lasting.items() if state.member not in members}
+            kind = f'{state.kind} outside of {",".join(sorted(closed))}' if closed else state.kind
+            request = dataclasses.replace(state.request, fences=fences - closed)
+            made.append(dataclasses.replace(state, kind=kind, request=request))
+        return made
+
+    @contextlib.contextmanager
+    def _lifted(self, claims):
+        """Remove these claims from the host state for the duration of the context."""
+        for claim in claims:
+            self._cluster.drop(claim)
+        try:
+            yield
+        finally:
+            for claim in claims:
+                self._cluster.add(claim)
+
+    # Take.
+
+    def take(self, draft, hosts, record, lifetime_s):
+        """Claim a plan. ``hosts`` has for each member the number of its host in the group_problem.
+
+        ``record`` is the new record of the group. Its serial is the one that the draft was read
+        at. Claims all members or none. Returns Taken. Raises StoreUnavailable.
+        """
+        targets = [self._cluster.node(draft.group_problem.nodes[host]) for host in hosts]
+        if any(node is None for node in targets):
+            return Taken(False)
+        levels, known = self.levels(), draft.known
+        ended, kept, new = list(draft.left), [], []
+        walls: dict[str, Fence] = {}
+        for state, node in zip(draft.member_states, targets, strict=True):
+            tokens = known.tokens(state.member, node.row, levels)
+            walls |= known.walls(state.member, node.row, levels, self._cluster.hosts.nodes)
+            here = state.on(node.uuid)
+            if (
+                here is not None
+                and here.state == PLANNED
+                and (state.member in draft.changed or asked_for(state))
+            ):
+                here = None  # it is planned for another request
+            if here is not None and here.state != PLANNED and state.planned:
+                ended.append(state.planned)
+            if here is not None:
+                kept += [] if here.fences == tokens else [dataclasses.replace(here, fences=tokens)]
+            else:
+                ended += [state.planned] if state.planned else []
+                new.append((state, node, tokens))
+        kept += self._lingering(draft, targets, levels, walls)
+        kept += _on_their_way(draft, kept)
+        return self._commit(draft, (ended, kept, new, walls), record, lifetime_s)
+
+    def _lingering(self, draft, targets, levels, walls):
+        """Claims of servers on hosts where the plan does not place them, if their exclusive
+        domains change. The servers keep these claims until they leave."""
+        found = []
+        for state, node in zip(draft.member_states, targets, strict=True):
+            for claim in state.held:
+                if claim is not state.on(node.uuid):
+                    row = self._cluster.node(claim.node_uuid).row
+                    fences = draft.known.kept_fences(claim, row, levels, walls)
+                    if set(fences) != set(claim.fences):
+                        found.append(dataclasses.replace(claim, fences=fences))
+        return found
+
+    def _commit(self, draft, changes, record, lifetime_s):
+        ended, kept, new, walls = changes
+        for claim in ended:
+            self._cluster.drop(claim)
+        bookings: list = []
+        try:
+            self._book(draft, new, bookings, lifetime_s, record)
+            claims = [booking.claim for booking in bookings] + kept
+            keys = tuple(claim.key for claim in ended)
+            placement = dataclasses.replace(
+                self._state_sync.placement(claims, [], keys, [*ended, *kept]),
+                record=record,
+                serial=record.serial,
+                fences=tuple(wall for _, wall in sorted(walls.items())),
+            )
+            (outcome,) = self._store.commit([placement])
+        except _Short as short:
+            self._undo(bookings, ended)
+            return Taken(False, short.args[0])
+        except Exception:
+            self._undo(bookings, ended)
+            raise
+        if not outcome.won:
+            self._undo(bookings, ended)
+            self._state_sync.learn([outcome])
+            if walls:
+                # Aggregates may define which hosts are in a domain.
+                self._state_sync.catch_up([], {})
+            return Taken(False, {}, outcome.record, outcome.record_gone)
+        for claim in kept:
+            self._cluster.drop(claim)
+            self._cluster.add(claim)
+        self.committed(claims, ended, outcome)
+        return Taken(True)
+
+    def committed(self, claims, ended, outcome):
+        """Apply a committed plan to the host state, and announce it."""
+        self._state_sync.follow(outcome)
+        self._replica_sync.committed([(claims, ended, outcome.generations)])
+        self._state_sync.refenced([outcome])
+
+    def _book(self, draft, new, bookings, lifetime_s, record):
+        """Claim all, on each host the largest first. Raises _Short with all hosts that do not take
+        their members."""
+        short: dict = {}
+        now_s = self._clock()
+        marks = {'state': PLANNED, 'created_s': now_s, 'top_group': record.uuid}
+        order = sorted(
+            new, key=lambda one: (one[1].row, [-amount for amount in _size(one[0].request)])
+        )
+        taken: dict = {}
+        for state, node, tokens in order:
+            key = state.kind, node.uuid
+            request = dataclasses.replace(state.request, instance_uuid=_consumer(state, draft))
+            try:
+                own = {
+                    'member': state.member,
+                    'fences': tokens,
+                    'group_uuid': _server_group(request),
+                }
+                booking = self._placer.book(node, request, lifetime_s, marks | own)
+            except errors.ComputeResourcesUnavailable:
+                short[key] = taken.get(key, 0)
+            else:
+                taken[key] = taken.get(key, 0) + 1
+                bookings.append(booking)
+        if not short:
+            short = self._refused(new, bookings, taken)
+        if short:
+            raise _Short(short)
+
+    def _refused(self, new, bookings, taken):
+        """Nodes that a rule refuses after all members are claimed, as ``short`` of _book."""
+        found = {}
+        by_member = {booking.claim.member: booking for booking in bookings}
+        hosts = self._cluster.hosts
+        for state, node, _ in new:
+            rules = unsettled(self._placer.rules, state.request)
+            key = state.kind, node.uuid
+            if not rules or key in found:
+                continue
+            booking = by_member[state.member]
+            self._cluster.drop(booking.held)
+            rows = np.array([node.row])
+            verdicts = (rule.judge(hosts, state.request, rows) for rule in rules)
+            if not all(verdict is True or bool(verdict[0]) for verdict in verdicts):
+                found[key] = taken[key] - 1
+            self._cluster.add(booking.held)
+        return found
+
+    def _undo(self, bookings, ended):
+        for booking in reversed(bookings):
+            self._cluster.unbook(booking)
+        for claim in ended:
+            if self._cluster.node(claim.node_uuid) is not None:
+                self._cluster.add(claim)
+
+    # End.
+
+    def release(self, known, record):
+        """End the planned claims of a group and write its record in one transaction. Returns
+        Taken."""
+        planned = [claim for claim in self.claims(known.uuid) if claim.state == PLANNED]
+        for claim in planned:
+            self._cluster.drop(claim)
+        keys = tuple(claim.key for claim in planned)
+        placement = dataclasses.replace(
+            self._state_sync.placement([], [], keys, planned), record=record, serial=record.serial
+        )
+        try:
+            (outcome,) = self._store.commit([placement])
+        except Exception:
+            self._undo([], planned)
+            raise
+        if not outcome.won:
+            self._undo([], planned)
+            self._state_sync.learn([outcome])
+            return Taken(False, {}, outcome.record, outcome.record_gone)
+        self.committed([], planned, outcome)
+        return Taken(True)
+
+    def renew(self, known, expires_s):
+        """Set the expiry of the planned claims of a group, in seconds since the epoch (None:
+        never)."""
+        renewed = self._store.renew(known.uuid, expires_s)
+        for claim in renewed:
+            if self._cluster.node(claim.node_uuid) is not None:
+                self._cluster.drop(claim)
+                self._cluster.add(claim)
+
+    # Later.
+
+    def fenced(self):
+        """UUIDs of the groups that have an exclusive domain."""
+        return [uuid for uuid in self._cluster.top_groups()
+                if any(claim.fences for claim in self._cluster.claims_of_group(uuid))]  # fmt: skip
+
+    def mend_fences(self, known):
+        """Add nodes to the exclusive domains that they joined, and remove nodes that have left.
+
+        Reports and aggregate updates do this when they arrive. This method covers the other cases:
+        a change of the configuration, and the end of the last claim on a node that left its domain
+        before.
+        """
+        if not known.exclusive:
+            return
+        levels, hosts = self.levels(), self._cluster.hosts
+        walls: dict[str, Fence] = {}
+        for claim in self.claims(known.uuid):
+            row = self._cluster.node(claim.node_uuid).row
+            found = known.walls(claim.member, row, levels, hosts.nodes)
+            walls |= {token: wall for token, wall in found.items() if token in claim.fences}
+        recorded = self._store.domains() if walls else {}
+        for token, wall in walls.items():
+            if (self._is_amiss(wall) or token not in recorded) and (
+                changed := self._store.fence(token, wall.nodes, wall.domain)
+            ):
+                LOG.info(
+                    '%d nodes joined or left an exclusive domain of group %s',
+                    len(changed),
+                    known.uuid,
+                )
+                self._state_sync.refence(changed)
+
+    def _is_amiss(self, wall):
+        """Whether a node of a Fence lacks its token, or a node outside has the token without a
+        claim."""
+        token = wall.token
+        carry = {node.uuid: node for node in self._cluster if token in node.fences}
+        return not wall.nodes <= carry.keys() or any(
+            all(token not in claim.fences for claim in carry[uuid].claims.values())
+            for uuid in carry.keys() - wall.nodes
+        )
+
+
+def _on_their_way(draft, kept):
+    """Pending claims of servers whose other claims change. They are written too, or the store
+    would take the changed claims for newer ones."""
+    consumers, known = {claim.consumer_uuid for claim in kept}, {claim.uuid for claim in kept}
+    pending = [
+        state.bound
+        for state in draft.member_states
+        if state.bound and state.bound.consumer_uuid in consumers
+    ]
+    return [claim for claim in pending if claim.uuid not in known]
+
+
+ASKED = 'asked for '
+
+
+def _asking(state, asked):
+    """The member's state, to be planned for an instance that is being built. Claims of earlier,
+    failed attempts do not bind it to a host."""
+    request = dataclasses.replace(asked, member_placement=None)
+    return dataclasses.replace(state, kind=ASKED + state.member, request=request, held=())
+
+
+def asked_for(state):
+    """Whether the member is planned for an instance's request, and not for its definition."""
+    return state.kind.startswith(ASKED)
+
+
+def _consumer(state, draft):
+    return draft.known.requests[state.member].instance_uuid
+
+
+def _server_group(request):
+    """The server group that the server will be in. Its policy applies to the planned claim
+    already."""
+    uuid = request.hint('group')
+    return uuid if uuidutils.is_uuid_like(uuid) else request.group_uuid
+
+
+def _size(request):
+    """Amounts that give the order of claims, the largest first."""
+    return [amount for _, amount in sorted(request.resources.items(), reverse=True)]

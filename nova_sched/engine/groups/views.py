@@ -1,0 +1,265 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Views of groups for their owners: where members are or would be, and which instances have to
+move."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from nova_sched.engine.groups import outsiders
+from nova_sched.engine.groups.member_state import consumer_of, member_states
+from nova_sched.groups.arrays import policies
+from nova_sched.objects.claim import PENDING, PLANNED
+from nova_sched.state.aggregates import zones
+
+UNPLACED = 'unplaced'
+COMPLETE = 'planned'
+BUILDING = 'building'
+BUILT = 'built'
+INCOMPLETE = 'incomplete'
+DELETING = 'deleting'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MemberView:
+    """Where a member is: ``state`` of its claim or `unplaced`; ``domains`` are names by level."""
+
+    path: str
+    state: str
+    member_uuid: str
+    instance_uuid: str | None = None
+    host: str | None = None
+    nodename: str | None = None
+    node_uuid: str | None = None
+    zone: str | None = None
+    domains: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Move:
+    """A move that an instance has to make to satisfy its group. ``source`` and ``target`` are
+    hosts."""
+
+    path: str
+    source: str
+    target: str
+    instance_uuid: str
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class View:
+    """A group as its owner gets it; times in seconds since the epoch. In a list it has no
+    members."""
+
+    uuid: str
+    name: str | None
+    project_id: str | None
+    user_id: str | None
+    status: str
+    generation: int
+    serial: int
+    source: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    members: tuple[MemberView, ...] = ()
+    moves: tuple[Move, ...] = ()
+    warnings: tuple[str, ...] = ()
+    created_s: float = 0.0
+    updated_s: float = 0.0
+    expires_s: float | None = None
+    dry_run: bool = False
+
+
+class Sight:
+    """Makes Views from the host state. Runs in the loop."""
+
+    def __init__(self, cluster, plans, settings):
+        self._cluster, self._plans, self._settings = cluster, plans, settings
+
+    def foresee(self, draft, hosts):
+        """The View of the group after a plan. It is not stored."""
+        levels, members = self._plans.levels(), []
+        for member, host in zip(draft.member_states, hosts.tolist(), strict=True):
+            node = self._cluster.node(draft.group_problem.nodes[host])
+            here = member.on(node.uuid)
+            state = here.state if here else PLANNED
+            members.append(self._member(draft.known, member, state, node, levels))
+        known = draft.known
+        view = view_of(known.record, COMPLETE, known, tuple(members))
+        return self.with_changes(dataclasses.replace(view, dry_run=True), draft, hosts)
+
+    def with_changes(self, view, draft, hosts):
+        """The View with the changes that a plan requires of its owner: instances to move, or to
+        resize."""
+        moves = _moves(draft, hosts, self._cluster)
+        told = [*_resized(draft), *_astray(draft, hosts, self._cluster)]
+        return dataclasses.replace(view, moves=moves, warnings=(*view.warnings, *told))
+
+    def see(self, known, claims, dry_run=False):
+        """The View of a group with these claims."""
+        levels = self._plans.levels()
+        members = []
+        for state in member_states(known, claims):
+            # An instance is shown where it is, even if it is bound for another host.
+            claim = next(iter(state.held), state.planned)
+            node = claim and self._cluster.node(claim.node_uuid)
+            members.append(
+                self._member(known, state, claim.state if node else UNPLACED, node, levels)
+            )
+        view = view_of(known.record, status_of(known.record, known, claims), known, tuple(members))
+        moving = tuple(
+            _to_make(state, self._cluster)
+            for state in member_states(known, claims)
+            if state.held and state.planned
+        )
+        shared = self._shared({token for claim in claims for token in claim.fences})
+        return dataclasses.replace(
+            view, dry_run=dry_run, moves=moving, warnings=(*view.warnings, *shared)
+        )
+
+    def _shared(self, tokens):
+        """Warnings for hosts of the group's exclusive domains that have instances from outside the
+        group."""
+        if not tokens:
+            return []
+        found = {
+            node.host: max(outsiders.of(node, token)[1] for token in tokens & node.fences)
+            for node in self._cluster
+            if not tokens.isdisjoint(node.fences)
+        }
+        return [
+            f'Host {host} joined an exclusive domain of the group; '
+            f'instances outside the group there: {count}'
+            for host, count in sorted(found.items())
+            if count
+        ]
+
+    def _member(self, known, member, state, node, levels):
+        view = MemberView(
+            path=member.member,
+            state=state,
+            member_uuid=consumer_of(known.uuid, member.member),
+            instance_uuid=member.held[0].consumer_uuid if member.held else None,
+        )
+        if node is None:
+            return view
+        hosts = self._cluster.hosts
+        found = zones(hosts.aggregates.of(node.host)) or {self._settings().default_zone}
+        return dataclasses.replace(
+            view,
+            host=node.host,
+            nodename=node.nodename,
+            node_uuid=node.uuid,
+            zone=','.join(sorted(found)),
+            domains={name: level.names[level.ids[node.row]] for name, level in levels.items()},
+        )
+
+
+def view_of(record, status, known=None, members=()):
+    """A View; without ``known``, one for a list."""
+    return View(
+        uuid=record.uuid,
+        name=record.name,
+        project_id=record.project_id,
+        user_id=record.user_id,
+        status=status,
+        generation=record.generation,
+        serial=record.serial,
+        source=known.source if known else {},
+        members=members,
+        warnings=known.definition.warnings if known else (),
+        created_s=record.created_s,
+        updated_s=record.updated_s,
+        expires_s=record.expires_s,
+    )
+
+
+def status_of(record, known, claims):
+    """The status of a group. In a list (``known`` None) members are not counted: a group with
+    claims counts as complete."""
+    if record.deleted:
+        return DELETING
+    there = {claim.member for claim in claims}
+    if not there or (known is not None and not there >= known.definition.members.keys()):
+        return INCOMPLETE
+    states = {claim.state for claim in claims}
+    if states <= {PLANNED}:
+        return COMPLETE
+    return BUILDING if states & {PLANNED, PENDING} else BUILT
+
+
+def _resized(draft):
+    return [
+        f'Member {state.member} is already built with its previous description: resize it'
+        for state in draft.member_states
+        if state.held and state.member in draft.changed
+    ]
+
+
+def _astray(draft, hosts, cluster):
+    """Warnings for servers that move to hosts where the plan does not place them."""
+    found = []
+    for state, host in zip(draft.member_states, hosts.tolist(), strict=True):
+        if state.bound is not None and state.bound.node_uuid != draft.group_problem.nodes[host]:
+            going, staying = (
+                cluster.node(uuid)
+                for uuid in (state.bound.node_uuid, draft.group_problem.nodes[host])
+            )
+            found.append(
+                f'Member {state.member} is moving to {_host(going)}, but its planned host is '
+                f'{_host(staying)}: revert its move'
+            )
+    return found
+
+
+def _to_make(state, cluster):
+    """The move that a member still has to make."""
+    source, target = (cluster.node(claim.node_uuid) for claim in (state.built, state.planned))
+    why_so = 'its group was replanned'
+    return Move(state.member, _host(source), _host(target), state.built.consumer_uuid, why_so)
+
+
+def _host(node):
+    return node.host if node else ''
+
+
+def _moves(draft, hosts, cluster):
+    """The moves of instances that a plan needs, without those in progress."""
+    sites, found = draft.group_problem.sites, []
+    broken = _broken(draft.group_problem.problem, np.where(sites.is_built, sites.built, hosts))
+    for state, host in zip(draft.member_states, hosts.tolist(), strict=True):
+        there = state.on(draft.group_problem.nodes[host])
+        if state.held and (there is None or there.state == PLANNED):
+            source, target = (
+                cluster.node(uuid)
+                for uuid in (state.built.node_uuid, draft.group_problem.nodes[host])
+            )
+            own = [words for policy, words in broken if state.member in (*policy.a, *policy.b)]
+            why_so = '; '.join(own) or 'the policies of its group'
+            found.append(
+                Move(
+                    state.member,
+                    _host(source),
+                    _host(target),
+                    state.built.consumer_uuid,
+                    why_so,
+                )
+            )
+    return tuple(found)
+
+
+def _broken(problem, hosts):
+    """Policies that the hosts of the members violate, as text."""
+    return [(problem.rules[one].policy, words) for one, words in policies.broken(problem, hosts)
+            if not isinstance(one, str)]  # fmt: skip

@@ -1,0 +1,353 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Keeps the host state and the store consistent: applies every change that is not a decision to
+both."""
+
+import dataclasses
+import logging
+import math
+
+from nova_sched import errors
+from nova_sched.claims import Placement, Policy, ServiceFacts
+from nova_sched.claims.order import Meant
+from nova_sched.engine.groups import outsiders
+from nova_sched.engine.sync.replica_sync import ReplicaSync
+from nova_sched.objects.claim import PLANNED
+
+LOG = logging.getLogger(__name__)
+
+
+class StateSync:
+    """Applies changes to the store and to the host state. Its methods run in the loop only."""
+
+    def __init__(self, cluster, store, settings, clock, replica_sync=None):
+        self._cluster = cluster
+        self._store = store
+        self._settings = settings
+        self._clock = clock
+        self._replica_sync = ReplicaSync(cluster) if replica_sync is None else replica_sync
+        self._lists = {}  # host -> instances, as stored from messages
+
+    # From the store.
+
+    def refresh(self):
+        """Apply all changes of other schedulers in the store to the host state."""
+        generations = {node.uuid: node.generation for node in self._cluster}
+        self._take_over(self._store.changes(generations))
+
+    def catch_up(self, nodes, seen):
+        """Apply the stored state of these nodes and of the small tables, and the signs of life in
+        ``seen``."""
+        self._take_over(dataclasses.replace(self._store.look(nodes), seen=seen))
+
+    def heal(self):
+        """Read the nodes of change events that did not follow on the host state."""
+        self._replica_sync.look(self.catch_up)
+
+    def _take_over(self, changes):
+        for service in changes.services or ():
+            self._cluster.set_service(**dataclasses.asdict(service))
+        if changes.aggregates is not None:
+            self._replace_aggregates(changes.aggregates)
+        for uuid in changes.gone:
+            self._cluster.remove(uuid)
+        # Lists from messages first: a list in a report overrides them, and an unchanged list is
+        # skipped.
+        for host, instances in (changes.instances or {}).items():
+            if self._lists.get(host) != instances:
+                self._take_list(host, instances)
+        self._adopt_all(changes.nodes)
+        for uuid, seen_s in changes.seen.items():
+            node = self._cluster.node(uuid)
+            if node is not None:
+                self._cluster.see(node.host, seen_s)
+
+    def _replace_aggregates(self, aggregates):
+        known = {aggregate.id for aggregate in aggregates}
+        for gone in [one.id for one in self._cluster.hosts.aggregates if one.id not in known]:
+            self._cluster.set_aggregate(gone, None)
+        for aggregate in aggregates:
+            if self._cluster.hosts.aggregates.get(aggregate.id) != aggregate:
+                self._cluster.set_aggregate(aggregate.id, aggregate)
+
+    def _adopt_all(self, nodes):
+        for facts in nodes:
+            try:
+                self.adopt(facts)
+            except Exception:
+                # A node that another release has written in an unknown form must not block the
+                # other nodes.
+                LOG.exception(
+                    'Node %s cannot be read from the store; its host state stays unchanged',
+                    facts.report.node_uuid,
+                )
+
+    def adopt(self, facts):
+        """Replace the host state of a node by the state in the store."""
+        twin = self._cluster.find(facts.report.host, facts.report.nodename)
+        if twin is not None and twin.uuid != facts.report.node_uuid:
+            self._cluster.remove(twin.uuid)
+        self._cluster.put(
+            facts.report,
+            facts.claims,
+            facts.foreign,
+            facts.foreign_instances,
+            facts.generation,
+            facts.seen_s,
+            facts.fences,
+        )
+
+    def follow(self, outcome):
+        """Record the outcome of this scheduler's commit: its claims, and the generations of their
+        nodes.
+
+        If commits of other schedulers came in between, a refresh reads the nodes.
+        """
+        for claim in outcome.claims:
+            self._cluster.restamp(claim)
+        for uuid, (before, after) in outcome.generations.items():
+            node = self._cluster.node(uuid)
+            if node is not None and node.generation == before:
+                node.generation = after
+
+    def placement(self, claims, requests, releases=(), replaced=(), new=False, unplaced=False):
+        """The Placement for the store: the claims, the generations at which their CPUs and devices
+        were picked, and the policies of their server groups. ``new`` and ``unplaced``: as in
+        Placement."""
+        # Hardware of a planned claim was not picked now: no other claim has it.
+        planned = [(claim.node_uuid, claim.parts) for claim in replaced if claim.state == PLANNED]
+        picked = {
+            claim.node_uuid
+            for claim in claims
+            if claim.parts and (claim.node_uuid, claim.parts) not in planned
+        }
+        generations = {uuid: self._cluster.node(uuid).generation for uuid in picked}
+        groups = (request.group for request in requests)
+        policies = {group.uuid: group for group in groups if group is not None and group.is_hard}
+        ending = set(releases)
+        walls, serial = self._entered_domains(requests, claims)
+        return Placement(
+            tuple(claims),
+            tuple(releases),
+            generations,
+            tuple(
+                Policy(one.uuid, one.policy, one.max_server_per_host) for one in policies.values()
+            ),
+            frozenset(claim.uuid for claim in replaced),
+            takes=tuple(
+                claim.key for claim in replaced if claim.state == PLANNED and claim.key in ending
+            ),
+            serial=serial,
+            fences=tuple(walls.values()),
+            new=new,
+            unplaced=unplaced,
+        )
+
+    def _entered_domains(self, requests, claims):
+        """For members of a group that are not on their planned hosts: the Fences of the exclusive
+        domains that they enter, by token, and the serial that the group must be at."""
+        walls: dict = {}
+        serial = None
+        for request, claim in zip(requests, claims, strict=False):
+            placement, row = request.member_placement, self._cluster.node(claim.node_uuid).row
+            if placement is not None and row != placement.row:
+                serial = placement.serial
+                walls |= placement.fences(row)
+        return walls, serial
+
+    def learn(self, outcomes):
+        """Apply the stored state of the nodes that lost decisions had outdated."""
+        for uuid in {uuid for outcome in outcomes for uuid in outcome.gone}:
+            self._cluster.remove(uuid)
+        self._adopt_all(
+            {one.report.node_uuid: one for outcome in outcomes for one in outcome.fresh}.values()
+        )
+
+    def refenced(self, outcomes):
+        """Read the nodes that this scheduler's commits have added to exclusive domains."""
+        nodes = sorted({uuid for outcome in outcomes for uuid in outcome.fences})
+        if nodes:
+            self._replica_sync.changed(nodes)
+            self.catch_up(nodes, {})
+
+    def look_again(self):
+        """Apply changes in the store, if it differs from the host state. Returns whether it
+        differed."""
+        generations = {node.uuid: node.generation for node in self._cluster}
+        if self._store.digest() == (
+            len(generations),
+            sum(one or 0 for one in generations.values()),
+        ):
+            return False
+        self._take_over(self._store.changes(generations))
+        return True
+
+    def expire(self):
+        """End the claims that were not confirmed in time."""
+        while ended := self._store.expire():
+            self.dropped(ended, 'were never confirmed')
+
+    def dropped(self, claims, why):
+        """Remove claims that the store has ended from the host state."""
+        for claim in claims:
+            self._cluster.drop(claim)
+        nodes = {claim.node_uuid for claim in claims}
+        if tokens := {token for claim in claims for token in claim.fences}:
+            nodes |= {node.uuid for node in self._cluster if not tokens.isdisjoint(node.fences)}
+        self._replica_sync.changed(nodes)
+        if claims:
+            LOG.info('Released %d claims that %s', len(claims), why)
+
+    # Nodes, services, aggregates.
+
+    def check_owner(self, report):
+        """Raise NodeOwned if another host reports this node and is up."""
+        node = self._cluster.node(report.node_uuid)
+        if node is None or node.host == report.host:
+            return
+        owner = self._cluster.service(node.host)
+        silent_s = self._clock() - owner.seen_s
+        if not owner.forced_down and silent_s <= self._settings().service_down_time_s:
+            why = f'host {report.host} reports it, but it belongs to host {node.host}, which is up'
+            raise errors.NodeOwned(report.nodename, 'host', why)
+
+    def set_service(self, host, disabled, disabled_reason, forced_down, seen_s):
+        """Store an operator's settings of a host (None: unchanged), and its last sign of life."""
+        word = ServiceFacts(host, disabled, disabled_reason, forced_down, seen_s)
+        self._cluster.set_service(**dataclasses.asdict(self._store.set_service(word)))
+        self._replica_sync.tables_changed()
+
+    def remove_node(self, host, nodename, since_s=math.inf):
+        """Remove a node and its claims. Raises NodeNotFound, and Outdated if the node has come
+        back after ``since_s``."""
+        node = self.node(host, nodename)
+        if not self._store.remove_node(node.uuid, since_s):
+            self.catch_up([node.uuid], {})
+            if self._cluster.node(node.uuid) is None:
+                raise errors.NodeNotFound(f'{nodename} on host {host}')
+            raise errors.Outdated(
+                f'The removal of node {nodename}', 'the node has come back since'
+            )
+        self._cluster.remove(node.uuid)
+        self._replica_sync.changed([node.uuid])
+
+    def node(self, host, nodename):
+        """The node. One that is unknown here is read from the store. Raises NodeNotFound."""
+        node = self._cluster.find(host, nodename)
+        if node is None and self.look_again():
+            node = self._cluster.find(host, nodename)
+        if node is None:
+            raise errors.NodeNotFound(f'{nodename} on host {host}')
+        return node
+
+    def nodes_of(self, host, claims=()):
+        """UUIDs of the host's nodes, including those that are known only by these claims of the
+        store."""
+        unknown = {
+            claim.node_uuid for claim in claims if self._cluster.node(claim.node_uuid) is None
+        }
+        if unknown:
+            self.catch_up(sorted(unknown), {})
+        return {node.uuid for node in self._cluster.nodes_of(host)}
+
+    def set_aggregates(self, aggregates):
+        for aggregate in aggregates:
+            self._set_aggregate(aggregate.id, aggregate)
+        self._replica_sync.tables_changed()
+
+    def delete_aggregate(self, aggregate_id):
+        self._set_aggregate(aggregate_id, None)
+        self._replica_sync.tables_changed()
+
+    def _set_aggregate(self, aggregate_id, aggregate):
+        moved = self._store.set_aggregate(aggregate_id, aggregate)
+        self._cluster.set_aggregate(aggregate_id, aggregate)
+        self.refence(moved)
+
+    def refence(self, nodes):
+        """Read nodes whose exclusive domains this scheduler has changed, and warn of outside
+        instances."""
+        if nodes:
+            before = outsiders.carried(self._cluster, nodes)
+            self._replica_sync.changed(nodes)
+            self.catch_up(sorted(nodes), {})
+            outsiders.tell(self._cluster, self._store, before)
+
+    def names(self, node_uuids):
+        """(host, nodename) of each node; empty names for one that was removed in the meantime."""
+        nodes = {uuid: self._cluster.node(uuid) for uuid in node_uuids}
+        return {
+            uuid: (node.host, node.nodename) if node else ('', '') for uuid, node in nodes.items()
+        }
+
+    # Instances, as messages of hosts report them. Without track_instances, these messages are
+    # ignored.
+
+    # Each message was sent after ``since_s``: state that has changed since then is kept.
+
+    def instances_added(self, host, uuids, since_s=math.inf):
+        """The host has these instances now: their claims are confirmed."""
+        if self._settings().track_instances:
+            self._tell(host, self._cluster.told(host) | frozenset(uuids), since_s)
+            self._confirm(host, uuids, since_s)
+
+    def instances_are(self, host, uuids, since_s=math.inf):
+        """The host has exactly these instances: its confirmed claims of other instances end."""
+        if self._settings().track_instances:
+            listed = frozenset(uuids)
+            self._tell(host, listed, since_s)
+            self._confirm(host, listed, since_s)
+            self._release_confirmed(host, lambda consumer: consumer not in listed, since_s)
+
+    def instance_gone(self, host, uuid, since_s=math.inf):
+        """The host does not have the instance any more. A claim that is not confirmed stays."""
+        if self._settings().track_instances:
+            self._tell(host, self._cluster.told(host) - {uuid}, since_s)
+            self._release_confirmed(host, lambda consumer: consumer == uuid, since_s)
+
+    def _tell(self, host, instances, since_s):
+        is_news = instances != self._lists.get(host) or instances != self._cluster.told(host)
+        if is_news and self._store.set_instances(host, instances, since_s):
+            self._take_list(host, instances)
+            self._replica_sync.tables_changed()
+
+    def _take_list(self, host, instances):
+        self._lists[host] = instances
+        self._cluster.tell(host, instances)
+
+    def _confirm(self, host, uuids, since_s):
+        nodes = self._cluster.nodes_of(host)
+        found = (node.claims[uuid] for uuid in uuids for node in nodes if uuid in node.claims)
+        waiting = [
+            one.consumer_uuid for one in found if not one.is_confirmed and one.created_s <= since_s
+        ]
+        if waiting:
+            changed = self._store.confirm(waiting, [node.uuid for node in nodes])
+            self.caught_up_with(changed)
+
+    def caught_up_with(self, claims):
+        """Read the nodes of claims that the store has changed."""
+        if claims:
+            nodes = sorted({claim.node_uuid for claim in claims})
+            self._replica_sync.changed(nodes)
+            self.catch_up(nodes, {})
+
+    def _release_confirmed(self, host, gone, since_s):
+        keys = [
+            claim.key
+            for node in self._cluster.nodes_of(host)
+            for claim in node.claims.values()
+            if claim.is_confirmed and gone(claim.consumer_uuid)
+        ]
+        if keys:
+            ended = self._store.release(keys, absent=True, meant=Meant(since_s=since_s))
+            self.dropped(ended, 'their node does not report any more')

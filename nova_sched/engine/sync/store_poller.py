@@ -1,0 +1,146 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Polls the store in parallel with the loop, and reports changes of other schedulers to the
+loop."""
+
+import logging
+import threading
+import time
+
+from nova_sched import errors
+from nova_sched.engine.figures import Figures
+from nova_sched.engine.sync.membership import SIGN_S
+
+LOG = logging.getLogger(__name__)
+
+EXPIRE_INTERVAL_S = 30.0
+# Signs of life that other schedulers received are read this often, at least, and several times
+# before a host without them counts as down.
+FULL_LOOK_S = 15.0
+LOOKS_BEFORE_DOWN = 4
+HEAL_S = 0.05  # nodes of change events are read this often, at most
+
+
+class StorePoller:
+    """A thread that finds nodes that other schedulers have changed, so that the loop need not read
+    all.
+
+    ``tell`` runs a method of StateSync in the loop, by name. Correctness does not depend on the
+    interval: the store validates claims, and a late poll only causes more lost commits. ``also``
+    runs as often as overdue claims are ended, but in this thread. ``sign`` runs in this thread
+    too, every few seconds. While ``wake`` is set, change events have named nodes that must be
+    read.
+    """
+
+    def __init__(
+        self,
+        cluster,
+        store,
+        settings,
+        tell,
+        also=lambda: None,
+        sign=lambda: None,
+        wake=None,
+        figures=None,
+    ):
+        self._cluster = cluster
+        self._store = store
+        self._settings = settings
+        self._tell = tell
+        self._also = also
+        self._sign = sign
+        self._wake = threading.Event() if wake is None else wake
+        self._figures = Figures() if figures is None else figures
+        self._away = False
+        self._seen = {}
+        self._next_expiry = self._next_full = 0.0
+        self._leaving = threading.Event()
+        self._thread = threading.Thread(target=self._run, name='nova-sched-watch', daemon=True)
+
+    def start(self):
+        self._thread.start()
+
+    def leave(self):
+        self._leaving.set()
+        self._wake.set()
+
+    def join(self):
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self):
+        looked_s, signed_s = time.monotonic(), float('-inf')
+        while not self._leaving.is_set():
+            next_look = looked_s + self._settings().refresh_interval_s
+            next_sign = signed_s + SIGN_S
+            now = time.monotonic()
+            if now >= next_look:
+                self._try(self.look)
+                looked_s = time.monotonic()
+            elif now >= next_sign:
+                self._try(self._sign)
+                signed_s = time.monotonic()
+            elif self._wake.wait(min(next_look, next_sign) - now) and not self._leaving.wait(
+                HEAL_S
+            ):
+                self._try(lambda: self._tell('heal'))
+
+    def _try(self, work):
+        try:
+            work()
+            self._away = False
+        except errors.StoreUnavailable as error:
+            if not self._away:
+                LOG.warning('%s; changes of other schedulers are not seen until it does', error)
+            self._away = True
+        except Exception:
+            if not self._leaving.is_set():
+                LOG.exception('A poll of the store failed; it is repeated')
+
+    def look(self):
+        """One poll: the loop learns which nodes differ and which hosts gave signs of life, and
+        ends overdue claims."""
+        before = self._known()
+        if before <= self._store.digest() <= self._known() and time.monotonic() < self._next_full:
+            self._tell('catch_up', [], {})
+            self._looked(0)
+        else:
+            enough_s = self._settings().service_down_time_s / LOOKS_BEFORE_DOWN
+            self._next_full = time.monotonic() + min(FULL_LOOK_S, enough_s)
+            self._look_at_all()
+        if time.monotonic() >= self._next_expiry:
+            self._next_expiry = time.monotonic() + EXPIRE_INTERVAL_S
+            self._tell('expire')
+            self._also()
+
+    def _known(self):
+        """The digest of the host state. Commits of this scheduler raise it during the poll, so
+        changes of other schedulers may stay hidden until the next poll."""
+        nodes = self._cluster.snapshot()
+        return len(nodes), sum(node.generation or 0 for node in nodes)
+
+    def _look_at_all(self):
+        heads = self._store.heads()
+        # Read in parallel with the loop, which writes them: a node that changes at this moment is
+        # found stale, and read again.
+        nodes = {node.uuid: node.generation for node in self._cluster.snapshot()}
+        stale = [uuid for uuid, (generation, _) in heads.items() if nodes.get(uuid) != generation]
+        stale += [uuid for uuid in nodes if uuid not in heads]
+        seen = {
+            uuid: seen_s for uuid, (_, seen_s) in heads.items() if self._seen.get(uuid) != seen_s
+        }
+        self._tell('catch_up', stale, seen)
+        self._looked(len(stale))
+        self._seen.update(seen)
+
+    def _looked(self, stale):
+        self._figures.stale_nodes, self._figures.looked_s = stale, time.monotonic()

@@ -1,0 +1,260 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Tests of trails: what is kept, who writes it, and what is lost rather than waited for."""
+
+import threading
+import types
+
+import pytest
+
+from nova_sched import errors
+from nova_sched.engine.cycle import Order
+from nova_sched.engine.explain.decision_log import DecisionLog, MemoryDecisionLog, record
+from nova_sched.tests.builders import NOW, report, request, uuid_of
+from nova_sched.tests.unit.engine.stores import Miser
+from nova_sched.tests.unit.engine.test_scheduler import wait_for
+from nova_sched.tests.unit.engine.world import Score, World, rules
+
+A, B = uuid_of('instance A'), uuid_of('instance B')
+
+
+def one(request_id='req-1', time=NOW, **facts):
+    return {'request_id': request_id, 'time': time, **facts}
+
+
+class Away(MemoryDecisionLog):
+    """A store that is away, or breaks, while ``error`` is set; ``batches`` are those that it
+    took."""
+
+    def __init__(self, error=None):
+        super().__init__()
+        self.error = error
+        self.batches = []
+
+    def write(self, found):
+        if self.error:
+            raise self.error
+        self.batches.append(list(found))
+        super().write(found)
+
+
+class TestMemory:
+    def test_by_request_oldest_first(self):
+        made = MemoryDecisionLog()
+        made.write([one(n=1), one('req-2', n=2)])
+        made.write([one(n=3)])
+        assert [found['n'] for found in made.read('req-1')] == [1, 3]
+        assert made.read('req-9') == []
+
+    def test_the_oldest_go_first(self):
+        made = MemoryDecisionLog(size=2)
+        made.write([one(n=1), one(n=2), one(n=3)])
+        assert [found['n'] for found in made.read('req-1')] == [2, 3]
+
+    def test_by_age(self):
+        made = MemoryDecisionLog()
+        made.write([one(time=NOW - 2, n=1), one(time=NOW, n=2)])
+        made.forget(NOW)
+        assert [found['n'] for found in made.read('req-1')] == [2]
+
+
+class TestDecisionLog:
+    def test_what_waits_is_written_in_batches(self):
+        store = Away()
+        made = DecisionLog(store, batch=2)
+        for n in range(5):
+            made.keep(one(n=n))
+        assert store.batches == []
+        made.flush()
+        assert [[found['n'] for found in batch] for batch in store.batches] == [
+            [0, 1],
+            [2, 3],
+            [4],
+        ]
+        assert [found['n'] for found in made.show('req-1')] == [0, 1, 2, 3, 4]
+
+    def test_one_without_a_request_id_is_not_kept(self):
+        store = Away()
+        made = DecisionLog(store)
+        made.keep(one(None))
+        made.flush()
+        assert store.batches == []
+
+    def test_too_many_are_lost_and_said_to_be_once(self, caplog):
+        made = DecisionLog(waiting=3)
+        for n in range(5):
+            made.keep(one(n=n))
+        made.flush()
+        made.flush()
+        assert [found['n'] for found in made.show('req-1')] == [0, 1, 2]
+        assert made.lost == 2
+        assert caplog.messages == ['2 decision records were lost']
+
+    def test_a_store_that_is_away_loses_them_and_is_said_to_be_once(self, caplog):
+        store = Away(errors.StoreUnavailable('gone'))
+        made = DecisionLog(store)
+        for _ in range(3):
+            made.keep(one())
+            made.flush()
+        assert made.lost == 3
+        assert caplog.messages == [
+            'The database does not answer: gone; decision records are lost until it does'
+        ]
+        store.error = None
+        made.keep(one())
+        made.flush()
+        assert len(made.show('req-1')) == 1
+        assert caplog.messages[1:] == ['3 decision records were lost']
+
+    def test_a_store_that_breaks_ends_nothing(self, caplog):
+        store = Away(ZeroDivisionError())
+        made = DecisionLog(store)
+        made.keep(one())
+        made.flush()
+        store.error = None
+        made.keep(one())
+        made.flush()
+        assert (made.lost, len(made.show('req-1'))) == (1, 1)
+        assert '1 decision records cannot be kept' in caplog.text
+
+    @pytest.mark.parametrize(
+        'share, chance, sampled',
+        [
+            pytest.param(0.0, 0.0, False, id='none'),
+            pytest.param(0.5, 0.4, True, id='below'),
+            pytest.param(0.5, 0.5, False, id='at the share'),
+            pytest.param(1.0, 0.999, True, id='all'),
+        ],
+    )
+    def test_sampled(self, share, chance, sampled):
+        assert DecisionLog(chance=lambda: chance).sampled(share) == sampled
+
+    def test_a_thread_writes_and_the_last_ones_too(self):
+        store = Away()
+        made = DecisionLog(store)
+        made.start()
+        made.keep(one(n=1))
+        wait_for(lambda: store.batches)
+        made.keep(one(n=2))
+        made.stop()
+        assert [found['n'] for found in made.show('req-1')] == [1, 2]
+        assert 'nova-sched-decision-log' not in [thread.name for thread in threading.enumerate()]
+
+
+class TestScheduler:
+    """What the engine keeps of its decisions."""
+
+    def world(self, sample=0.0, **settings):
+        made = World(chain=rules([], [Score(1, 3, 2)]), explain_sample=sample, **settings)
+        made.report(*(report(f'host-{row}', vcpus=4) for row in range(3)))
+        return made
+
+    def decide(self, made, *requests, alternates=True, claim=True):
+        context = types.SimpleNamespace(request_id='req-1')
+        future = made.loop.send('place', Order(list(requests), alternates, claim, context))
+        made.turn_until(future)
+        made.scheduler.decision_log.flush()
+        return made.scheduler.decision_log.show('req-1')
+
+    def test_a_refusal(self):
+        made = self.world()
+        asked = request(instance_uuid=A, vcpus=9, flavor_name='large', availability_zone=None)
+        (kept,) = self.decide(made, asked)
+        assert (kept['request_id'], kept['time'], kept['outcome']) == ('req-1', NOW, 'refused')
+        assert kept['asked'] == {
+            'instances': [A],
+            'flavor': 'large',
+            'resources': {'VCPU': 9, 'MEMORY_MB': 512},
+            'extra_specs': {},
+            'image': uuid_of('image'),
+            'zone': None,
+            'policy': None,
+            'project_id': 'project',
+            'user_id': 'user',
+        }
+        assert (kept['hosts'], kept['instances'], kept['found'], kept['placed']) == (3, 1, 0, [])
+        assert kept['filters'][-1]['why'] == '9 vCPUs asked, the largest host has 4 in all'
+        assert 'ResourceCapacity removed the last 3' in kept['reason']
+
+    def test_how_many_had_found_a_host(self):
+        asked = [request(instance_uuid=uuid_of(str(number)), vcpus=4) for number in range(4)]
+        (kept,) = self.decide(self.world(), *asked)
+        assert (kept['instances'], kept['found']) == (4, 3)
+        assert '3 of 4 instances found a host.' in kept['reason']
+
+    def test_a_success_that_is_not_sampled(self):
+        assert self.decide(self.world(), request(instance_uuid=A)) == []
+
+    def test_a_success_with_the_weights_of_the_winners(self):
+        (kept,) = self.decide(self.world(sample=1.0), request(instance_uuid=A))
+        assert (kept['outcome'], kept['reason'], kept['hosts'], kept['found']) == (
+            'placed',
+            None,
+            3,
+            1,
+        )
+        steps = [(one['filter'], one['seen'], one['left']) for one in kept['filters']]
+        assert ('ResourceCapacity', 3, 3) in steps
+        (placed,) = kept['placed']
+        assert (placed['instance_uuid'], placed['host'], placed['weight']) == (A, 'host-1', 1.0)
+        assert placed['weights'] == [
+            {'weigher': 'Score', 'raw': 3.0, 'normalised': 1.0, 'multiplier': 1.0, 'weight': 1.0}
+        ]
+        assert [(one['host'], one['weights'][0]['raw']) for one in placed['alternates']] == [
+            ('host-2', 2.0),
+            ('host-0', 1.0),
+        ]
+
+    def test_several_instances(self):
+        (kept,) = self.decide(
+            self.world(sample=1.0),
+            request(instance_uuid=A, vcpus=3),
+            request(instance_uuid=B, vcpus=3),
+        )
+        assert [
+            (one['instance_uuid'], one['host'], one['weights'][0]['raw']) for one in kept['placed']
+        ] == [
+            (A, 'host-1', 3.0),
+            (B, 'host-2', 2.0),
+        ]
+        assert kept['instances'] == kept['found'] == 2
+
+    @pytest.mark.parametrize('sample', [0.0, 1.0])
+    def test_retention_of_nothing_keeps_nothing(self, sample):
+        made = self.world(sample, explain_retention_s=0.0)
+        assert self.decide(made, request(vcpus=9)) == self.decide(made, request()) == []
+
+    def test_old_ones_go_with_the_watch(self):
+        made = self.world(explain_retention_s=100.0)
+        self.decide(made, request(vcpus=9))
+        made.now_s += 101
+        made.scheduler._forget()  # the watch's own tests show that it does
+        assert made.scheduler.decision_log.show('req-1') == []
+
+    def test_many_instances_name_the_first(self):
+        order = Order([request(instance_uuid=uuid_of(str(n))) for n in range(50)])
+        assert record(order, 'placed', NOW, {})['asked']['instances'] == [
+            uuid_of(str(n)) for n in range(10)
+        ]
+
+
+def test_a_refusal_after_lost_races_is_kept():
+    made = World(Miser(), explain_sample=0.0, max_claim_attempts=2)
+    made.report(report())
+    future = made.loop.send(
+        'place', Order([request()], context=types.SimpleNamespace(request_id='req-1'))
+    )
+    made.turn_until(future)
+    made.scheduler.decision_log.flush()
+    (kept,) = made.scheduler.decision_log.show('req-1')
+    assert (kept['outcome'], kept['hosts'], kept['found']) == ('refused', 1, 0)
+    assert kept['reason'] == future.exception(0).reason

@@ -1,0 +1,318 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Tests of explanations: what each rule did, the reason for users, the line in the log, the
+winners."""
+
+import json
+
+import numpy as np
+import pytest
+
+from nova_sched import errors
+from nova_sched.engine.decide import CandidateSet, Note, survivors
+from nova_sched.engine.explain import reasons
+from nova_sched.state.request import Destination
+from nova_sched.tests.builders import cluster, request
+from nova_sched.tests.unit.engine.world import Named, rules
+
+
+class Talker(Named):
+    """Keeps hosts by name, says why, and which one came nearest."""
+
+    def why(self, hosts, request, rows):
+        return f'{len(rows)} are not as wanted'
+
+    def nearest(self, hosts, request, rows):
+        return rows[-1]
+
+
+class Tongueless(Named):
+    """Cannot say why."""
+
+    def why(self, hosts, request, rows):
+        raise ZeroDivisionError
+
+    nearest = why
+
+
+def refused(made, chain, **words):
+    """The error of a request for which nothing is left."""
+    asked = request(**words)
+    candidates = survivors(chain, made.hosts, asked)
+    assert not candidates.left
+    return reasons.refusal(candidates, chain, made.hosts, asked)
+
+
+def talkers(*names):
+    """A chain of rules A, B, ... which keep these hosts each."""
+    return rules(
+        [Talker(*some, name=name) for name, some in zip('ABC', names, strict=False)], always_on=[]
+    )
+
+
+class TestReplay:
+    def test_each_rule_in_order_until_no_host_is_left(self):
+        told = reasons.replay(
+            talkers(['host-0', 'host-1', 'host-2'], ['host-0'], []), cluster(4).hosts, request()
+        )
+        assert [one.to_dict() for one in told] == [
+            {
+                'filter': 'A',
+                'seen': 4,
+                'left': 3,
+                'why': '1 are not as wanted',
+                'removed': ['host-3'],
+                'nearest': 'host-3',
+                'nearest_why': '1 are not as wanted',
+            },
+            {
+                'filter': 'B',
+                'seen': 3,
+                'left': 1,
+                'why': '2 are not as wanted',
+                'removed': ['host-1', 'host-2'],
+                'nearest': 'host-2',
+                'nearest_why': '1 are not as wanted',
+            },
+            {
+                'filter': 'C',
+                'seen': 1,
+                'left': 0,
+                'why': '1 are not as wanted',
+                'removed': ['host-0'],
+                'nearest': 'host-0',
+                'nearest_why': '1 are not as wanted',
+            },
+        ]
+
+    def test_a_rule_that_removed_no_host_says_nothing(self):
+        (told,) = reasons.replay(talkers(['host-0']), cluster(1).hosts, request())
+        assert (told.seen, told.left, told.why, told.removed, told.nearest) == (1, 1, '', (), None)
+
+    def test_only_some_hosts_are_named(self):
+        (told,) = reasons.replay(talkers([]), cluster(50).hosts, request())
+        assert (told.gone, len(told.removed)) == (50, reasons.NAMED)
+
+    def test_a_rule_that_cannot_say_why_is_no_failure(self, caplog):
+        (told,) = reasons.replay(rules([Tongueless()], always_on=[]), cluster(2).hosts, request())
+        assert (told.gone, told.why, told.nearest) == (2, '', None)
+        assert 'cannot say why' in caplog.text
+
+    @pytest.mark.parametrize(
+        'words, step, why',
+        [
+            pytest.param(
+                {'destination': Destination(host='host-1')},
+                'requested_destination',
+                '1 host is named',
+                id='host',
+            ),
+            pytest.param(
+                {'destination': Destination(host='nowhere')},
+                'requested_destination',
+                '1 host is named, it is not known',
+                id='unknown host',
+            ),
+            pytest.param(
+                {'destination': Destination(host='host-1', node='host-2')},
+                'requested_destination',
+                '1 host is named, it is not known',
+                id='no node of the host',
+            ),
+            pytest.param(
+                {'destination': Destination(node='host-2')},
+                'requested_destination',
+                '1 node is named',
+                id='node',
+            ),
+            pytest.param(
+                {'destination': Destination(cell_uuid='x')},
+                'requested_cell',
+                'another cell is asked for',
+                id='cell',
+            ),
+            pytest.param(
+                {'ignore_hosts': ['host-0']},
+                'ignore_hosts',
+                'the request leaves them out',
+                id='ignored',
+            ),
+            pytest.param(
+                {'force_hosts': ['HOST-0', 'x', 'y']},
+                'force_hosts',
+                '3 hosts are named, 1 of them is known',
+                id='forced, one known',
+            ),
+            pytest.param(
+                {'force_hosts': ['x', 'y']},
+                'force_hosts',
+                '2 hosts are named, none of them is known',
+                id='forced',
+            ),
+            pytest.param(
+                {'force_hosts': ['host-0', 'host-2']},
+                'force_hosts',
+                '2 hosts are named',
+                id='both known',
+            ),
+            pytest.param(
+                {'force_nodes': ['host-2']}, 'force_nodes', '1 node is named', id='forced node'
+            ),
+        ],
+    )
+    def test_what_the_caller_allowed(self, words, step, why):
+        told = reasons.replay(rules(always_on=[]), cluster(3).hosts, request(**words))
+        assert [(one.name, one.why) for one in told] == [(step, why)]
+
+
+class TestReason:
+    @pytest.mark.parametrize(
+        'chain, words, reason',
+        [
+            pytest.param(
+                talkers([]),
+                {},
+                'Of 3 hosts, A removed the last 3: 3 are not as wanted.',
+                id='one rule',
+            ),
+            pytest.param(
+                talkers(['host-0', 'host-1'], ['host-0', 'host-1'], []),
+                {},
+                'Of 3 hosts, C removed the last 2: 2 are not as wanted. '
+                'Before that, A removed 1: 1 are not as wanted.',
+                id='what came before it',
+            ),
+            pytest.param(
+                rules([Named()], always_on=[]),
+                {},
+                'Of 3 hosts, Named removed the last 3.',
+                id='without a word',
+            ),
+            pytest.param(
+                talkers([]),
+                {'force_hosts': ['elsewhere']},
+                'Of 3 hosts, force_hosts removed the last 3: 1 host is named, it is not known.',
+                id='the caller allows nobody',
+            ),
+        ],
+    )
+    def test_reason(self, chain, words, reason):
+        error = refused(cluster(3), chain, **words)
+        assert error.reason == f'There are not enough hosts available. {reason}'
+        assert error.details['reason'] == error.reason
+
+    def test_words_that_no_rule_knows_stand_alone(self):
+        error = refused(cluster(3), rules(), unsupported=('accel:x',))
+        assert error.reason == 'The request asks for what no rule knows: accel:x.'
+
+    def test_no_hosts(self):
+        error = refused(cluster(0), talkers([]))
+        assert (
+            error.reason
+            == 'There are not enough hosts available. No compute node has reported yet.'
+        )
+        assert error.details['filters'] == []
+
+    def test_a_reason_has_an_end(self):
+        class Endless(Named):
+            def why(self, hosts, request, rows):
+                return 'on and ' * 1000
+
+        reason = refused(cluster(3), rules([Endless()], always_on=[])).reason
+        assert (len(reason), reason[-1]) == (reasons.LONGEST, '…')
+
+    def test_hosts_that_passed_only_now(self):
+        # The rules leave a host, but an earlier instance's round did not.
+        error = reasons.refusal(
+            CandidateSet(3), talkers(['host-0']), cluster(3).hosts, request(), found=1, asked=2
+        )
+        assert error.reason == (
+            'There are not enough hosts available. 1 of 2 instances found a host. '
+            'Of 3 hosts, the last ones did not pass for an earlier instance of the request.'
+        )
+
+    def test_a_chain_that_breaks_when_asked_again(self, caplog):
+        class Once(Named):
+            def mask(self, hosts, request):
+                if self.asked:
+                    raise ZeroDivisionError
+                return super().mask(hosts, request)
+
+        error = refused(cluster(3), rules([Once()], always_on=[]))
+        assert (
+            error.reason
+            == 'There are not enough hosts available. Of 3 hosts, Named removed the last 3.'
+        )
+        assert 'cannot be explained' in caplog.text
+
+    def test_no_host_names_for_users_all_for_operators(self):
+        chain = rules([Named('host-0'), Talker()], always_on=[])
+        error = refused(cluster(3), chain, ignore_hosts=['host-2'])
+        assert 'host-' not in error.reason
+        assert [one['removed'] for one in error.details['filters']] == [
+            ['host-2'],
+            ['host-1'],
+            ['host-0'],
+        ]
+        assert json.loads(json.dumps(error.details)) == error.details
+
+    def test_the_error_is_the_same_on_the_wire(self):
+        error = refused(cluster(3), talkers([]))
+        assert error.args == (error.reason,)
+        assert isinstance(error, errors.NoValidHost)
+
+
+@pytest.mark.parametrize(
+    'words, line',
+    [
+        pytest.param({}, 'none after A: 3 are not as wanted', id='one instance'),
+        pytest.param(
+            {'found': 2, 'asked': 5},
+            '2 of 5 instances, then none after A: 3 are not as wanted',
+            id='several',
+        ),
+    ],
+)
+def test_in_short(words, line):
+    error = reasons.refusal(CandidateSet(3), talkers([]), cluster(3).hosts, request(), **words)
+    assert reasons.in_short(error.details) == line
+
+
+def test_in_short_without_hosts():
+    assert reasons.in_short(refused(cluster(0), talkers([])).details) == 'none after -'
+
+
+@pytest.mark.parametrize(
+    'multiplier, shown',
+    [
+        pytest.param(2.0, [2.0, 2.0], id='one for all'),
+        pytest.param(np.array([1.0, 3.0]), [1.0, 3.0], id='one for each'),
+    ],
+)
+def test_winners(multiplier, shown):
+    notes = [Note('A', np.array([5, np.inf]), np.array([0.5, 0.25]), multiplier)]
+    first, second = reasons.winners(np.array([7.0, np.nan]), notes, [1, 0])
+    assert second == {
+        'weight': 7.0,
+        'weights': [
+            {
+                'weigher': 'A',
+                'raw': 5.0,
+                'normalised': 0.5,
+                'multiplier': shown[0],
+                'weight': 0.5 * shown[0],
+            }
+        ],
+    }
+    # What JSON has no word for is None.
+    assert (first['weight'], first['weights'][0]['raw']) == (None, None)
+    assert first['weights'][0]['weight'] == 0.25 * shown[1]

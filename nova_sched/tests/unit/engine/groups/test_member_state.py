@@ -1,0 +1,30 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""What is kept of top groups that were read."""
+
+from nova_sched.claims import Record
+from nova_sched.engine.groups.member_state import Library, LoadedGroup, read
+from nova_sched.groups.definition import Flavor, Member
+from nova_sched.tests.unit.engine.groups.group_cloud import cloud, definition
+
+
+def test_a_look_reads_nothing():
+    """The loop looks alone: the thread of the caller reads, which may take long."""
+    with cloud(1) as made:
+        group = made.create(definition({'a': Member('a', Flavor(1, 64))}))
+        uuid, library = getattr(group, 'uuid', group), Library(made.store)
+        found = library.look(uuid)
+        assert isinstance(found, Record)
+        assert list(read(found).requests) == ['a']
+        library.keep(read(found))
+        assert isinstance(library.look(uuid), LoadedGroup)
+        assert library.find(uuid) == library.look(uuid)

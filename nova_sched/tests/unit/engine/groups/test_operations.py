@@ -1,0 +1,688 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Top groups from the engine's doors: planned as one, built one by one, changed, and gone."""
+
+import collections
+import dataclasses
+import threading
+
+import pytest
+
+from nova_sched import errors
+from nova_sched.claims import Placement
+from nova_sched.engine.cycle import Order
+from nova_sched.engine.scheduler import CALL, PLACE
+from nova_sched.groups.definition import (
+    AFFINITY,
+    ANTI_AFFINITY,
+    APART,
+    EXCLUSIVE,
+    NEAR,
+    Definition,
+    Flavor,
+    Member,
+    Policy,
+)
+from nova_sched.groups.topology import Topology
+from nova_sched.objects import InstanceGroup
+from nova_sched.objects.claim import PENDING, PLANNED
+from nova_sched.tests.builders import aggregate, uuid_of
+from nova_sched.tests.unit.engine.groups.group_cloud import (
+    BIG,
+    SMALL,
+    SOURCE,
+    cloud,
+    definition,
+    members,
+)
+from nova_sched.tests.unit.engine.world import fresh, picture
+
+WEBS = tuple(f'web/{number}' for number in range(4))
+RACKS_APART = Policy('webs apart', ANTI_AFFINITY, 'rack', WEBS)
+
+
+@pytest.fixture
+def eight():
+    with cloud(8) as made:
+        yield made
+
+
+def webs(*policies, **more):
+    return definition(members(*WEBS) | more, RACKS_APART, *policies)
+
+
+class TestCreate:
+    def test_all_members_are_planned(self, eight):
+        group = eight.create(webs())
+        assert (group.status, group.generation, group.name, group.project_id) == (
+            'planned',
+            1,
+            'g',
+            'p',
+        )
+        assert [one.state for one in group.members] == [PLANNED] * 4
+        assert {one.domains['rack'] for one in group.members} == {'r0', 'r1', 'r2', 'r3'}
+        claims = eight.store.group_claims(group.uuid)
+        assert sorted(claim.member for claim in claims) == sorted(WEBS)
+        assert {claim.expires_s for claim in claims} == {group.expires_s}
+
+    def test_what_is_planned_counts_against_capacity(self, eight):
+        eight.create(definition(members(*(f'db/{number}' for number in range(8)), flavor=BIG)))
+        with pytest.raises(errors.NoValidHost):
+            eight.place('other')
+
+    def test_a_dry_run_leaves_no_trace(self, eight):
+        group = eight.create(webs(), dry_run=True)
+        assert group.dry_run
+        assert {one.state for one in group.members} == {PLANNED}
+        assert eight.store.claims() == []
+        with pytest.raises(errors.GroupNotFound):
+            eight.groups.show(group.uuid)
+
+    def test_a_refusal_leaves_no_trace_and_says_why(self, eight):
+        five = (*WEBS, 'web/4')
+        with pytest.raises(errors.GroupRefused) as refused:
+            eight.create(definition(members(*five), dataclasses.replace(RACKS_APART, a=five)))
+        assert refused.value.details['words'] == refused.value.reason
+        assert eight.store.claims() == []
+        assert eight.groups.list() == []
+
+    def test_a_member_that_no_host_takes_is_named_with_the_reason(self, eight):
+        huge = {**members('a'), **members('b', flavor=Flavor(64, 1024, name='huge'))}
+        with pytest.raises(
+            errors.GroupRefused, match=r'Member b: .*ResourceCapacity.*64 vCPUs asked'
+        ) as refused:
+            eight.create(definition(huge))
+        assert list(refused.value.details['closed']) == ['b']
+
+    def test_without_hosts(self):
+        with cloud(0) as made, pytest.raises(errors.GroupRefused):
+            made.create(webs())
+
+    def test_a_member_that_makes_no_sense(self, eight):
+        strange = Member('web', Flavor(2, 1024, extra_specs={'hw:numa_nodes': 'many'}))
+        with pytest.raises(errors.InvalidRequest, match='member web'):
+            eight.create(definition({'web': strange}))
+
+    def test_planned_claims_are_no_builds(self, eight):
+        eight.create(webs())
+        assert eight.cluster.hosts.num_io_ops.sum() == 0
+        assert eight.cluster.hosts.num_instances.sum() == 4
+
+    def test_another_scheduler_knows(self, eight):
+        group = eight.create(webs())
+        with cloud(0, eight.store) as other:
+            assert other.places(group) == eight.places(group)
+            for path in WEBS:
+                assert other.build(group, path)[0] == eight.places(group)[path]
+            assert set(eight.states(group).values()) == {PENDING}
+
+
+class TestBuild:
+    def test_each_member_goes_where_it_was_planned(self, eight):
+        group = eight.create(webs())
+        planned = eight.places(group)
+        built = {path: eight.build(group, path) for path in WEBS}
+        assert {path: hosts[0] for path, hosts in built.items()} == planned
+        # Alternates keep the policy: of a rack with two hosts only the other one is left.
+        assert all({eight.rack(host) for host in hosts} == {eight.rack(planned[path])}
+                   for path, hosts in built.items())  # fmt: skip
+        assert eight.groups.show(group.uuid).status == 'building'
+        assert len(eight.store.claims()) == 4
+        for path, host in planned.items():
+            eight.confirm(host, path)
+        assert eight.groups.show(group.uuid).status == 'built'
+
+    def test_on_a_host_that_is_full_with_its_plan(self, eight):
+        group = eight.create(definition(members('db', flavor=BIG)))
+        assert eight.build(group, 'db', flavor=BIG)[0] == eight.places(group)['db']
+
+    def test_twice_is_once(self, eight):
+        group = eight.create(webs())
+        first = eight.build(group, 'web/0', request_id='req-1')
+        assert eight.build(group, 'web/0', request_id='req-1')[0] == first[0]
+        assert len(eight.store.claims()) == 4
+
+    @pytest.mark.parametrize(
+        'path, changes, why',
+        [
+            pytest.param('web/9', {}, 'has no such member', id='no such member'),
+            pytest.param('', {}, 'has no such member', id='no name'),
+            pytest.param(
+                'web/0',
+                {'flavor': Flavor(4, 1024, 10, name='small')},
+                'flavor.vcpus was planned to be 2, but 4 is asked for',
+                id='another flavor',
+            ),
+            pytest.param(
+                'web/0', {'project_id': 'q'}, 'There is no top group', id='another project'
+            ),
+        ],
+    )
+    def test_what_was_not_planned(self, eight, path, changes, why):
+        group = eight.create(webs())
+        with pytest.raises(errors.MemberRefused, match=why):
+            eight.build(group, path, 'server', **changes)
+        assert eight.states(group) == dict.fromkeys(WEBS, PLANNED)
+
+    def test_a_group_of_no_project_is_for_all(self, eight):
+        group = eight.create(webs(), context=None)
+        assert eight.build(group, 'web/0', project_id='q')[0] == eight.places(group)['web/0']
+
+    def test_no_such_group(self, eight):
+        group = dataclasses.replace(eight.create(webs(), dry_run=True))
+        with pytest.raises(errors.MemberRefused, match='There is no top group'):
+            eight.build(group, 'web/0')
+
+    def test_a_member_is_one_server(self, eight):
+        group = eight.create(webs())
+        host = eight.build(group, 'web/0')[0]
+        eight.confirm(host, 'web/0')
+        with pytest.raises(
+            errors.MemberRefused, match=f'it is instance {uuid_of("web/0")} already'
+        ):
+            eight.build(group, 'web/0', 'another')
+
+    def test_a_server_that_replaces_one_that_is_there(self, eight):
+        """Both are there for a while; the policies count the new one."""
+        group = eight.create(webs())
+        for path in WEBS:
+            eight.confirm(eight.build(group, path)[0], path)
+        eight.world.now_s += 1
+        new = eight.build(group, 'web/0', 'next', hints={'replace': ['true']})[0]
+        assert len(eight.store.claims()) == 5
+        eight.confirm(new, 'next')
+        assert eight.places(group)['web/0'] == new
+        eight.scheduler.call(eight.scheduler.claim_service.abort_claim, uuid_of('web/0'))
+        assert len({eight.rack(host) for host in eight.places(group).values()}) == 4
+
+    def test_a_second_server_does_not_take_the_room_of_one_that_is_being_built(self, eight):
+        group = eight.create(webs())
+        first = eight.build(group, 'web/0', 'first')[0]
+        with pytest.raises(
+            errors.MemberRefused, match=f'it is instance {uuid_of("first")} already'
+        ):
+            eight.build(group, 'web/0', 'second')
+        assert eight.store.claims(uuid_of('second')) == []
+        assert [claim.state for claim in eight.store.claims(uuid_of('first'))] == [PENDING]
+        eight.confirm(first, 'first')
+        assert eight.places(group)['web/0'] == first
+
+    def test_a_server_that_replaces_one_that_is_being_built(self, eight):
+        """Either may still come to be: both hold their room until one of them goes."""
+        group = eight.create(webs())
+        eight.build(group, 'web/0', 'first')
+        second = eight.build(group, 'web/0', 'second', hints={'replace': ['true']})[0]
+        assert [claim.state for claim in eight.store.claims(uuid_of('first'))] == [PENDING]
+        eight.scheduler.call(eight.scheduler.claim_service.abort_claim, uuid_of('first'))
+        assert (len(eight.store.claims()), eight.places(group)['web/0']) == (4, second)
+
+    def test_a_member_whose_server_is_gone_is_built_again(self, eight):
+        group = eight.create(webs())
+        eight.build(group, 'web/0', 'failed')
+        eight.scheduler.call(eight.scheduler.claim_service.abort_claim, uuid_of('failed'))
+        assert eight.build(group, 'web/0', 'next')
+        assert len(eight.store.claims()) == 4
+
+    def test_another_flavor_if_the_caller_says_so(self, eight):
+        group = eight.create(webs())
+        eight.build(
+            group, 'web/0', flavor=Flavor(4, 1024, 10, name='small'), hints={'replan': ['true']}
+        )
+        (claim,) = eight.store.claims(uuid_of('web/0'))
+        assert (claim.resources['VCPU'], claim.member) == (4, 'web/0')
+        assert len({eight.rack(host) for host in eight.places(group).values()}) == 4
+
+    def test_members_that_are_built_in_one_batch(self, eight):
+        group = eight.create(webs())
+        begin = threading.Event()
+        waiting = eight.scheduler.loop.send(CALL, (begin.wait, ()))
+        asked = [
+            eight.scheduler.loop.send(PLACE, Order([eight.request(group, path)])) for path in WEBS
+        ]
+        begin.set()
+        assert waiting.result()
+        assert all(future.result() for future in asked)
+        assert picture(eight.cluster) == picture(fresh(eight.store))
+
+    def test_several_servers_cannot_be_one_member(self, eight):
+        group = eight.create(webs())
+        two = [eight.request(group, 'web/0', name) for name in ('one', 'two')]
+        with pytest.raises(errors.MemberRefused, match='cannot be one member'):
+            eight.scheduler.place(two)
+        assert set(eight.states(group).values()) == {PLANNED}
+
+    def test_a_question_replans_no_member(self, eight):
+        group = eight.create(webs())
+        eight.disable(eight.places(group)['web/0'])
+        with pytest.raises(errors.MemberRefused, match='replanned'):
+            eight.scheduler.place([eight.request(group, 'web/0')], claim=False)
+        assert eight.groups.show(group.uuid).serial == group.serial
+
+
+class TestSurprises:
+    def test_a_host_is_switched_off(self, eight):
+        group = eight.create(webs())
+        built = eight.build(group, 'web/0')[0]
+        lost = eight.places(group)['web/1']
+        eight.disable(lost)
+        found = eight.build(group, 'web/1')[0]
+        places = eight.places(group)
+        assert found not in (lost, built)
+        assert places['web/0'] == built
+        assert len({eight.rack(host) for host in places.values()}) == 4
+
+    def test_all_that_are_not_built_are_planned_together(self, eight):
+        # The cache is near web/0: when the whole rack goes, both go.
+        near = Policy('cache near', NEAR, 'rack', ('cache',), ('web/0',))
+        group = eight.create(webs(near, **members('cache')))
+        places = eight.places(group)
+        rack = eight.rack(places['web/0'])
+        eight.join(8)
+        eight.join(9)
+        for host in (2 * rack, 2 * rack + 1):
+            eight.disable(f'h{host}')
+        eight.build(group, 'web/0')
+        after = eight.places(group)
+        assert eight.rack(after['web/0']) == eight.rack(after['cache']) != rack
+        assert len({eight.rack(after[path]) for path in WEBS}) == 4
+
+    def test_when_nothing_is_left(self, eight):
+        group = eight.create(webs())
+        rack = eight.rack(eight.places(group)['web/0'])
+        for host in (2 * rack, 2 * rack + 1):
+            eight.disable(f'h{host}')
+        with pytest.raises(
+            errors.NoValidHost, match='Member web/0 cannot be where it was planned'
+        ):
+            eight.build(group, 'web/0')
+        assert len(eight.store.claims()) == 4
+
+    def test_a_retry_goes_elsewhere_and_moves_no_member(self, eight):
+        group = eight.create(webs())
+        before = eight.places(group)
+        first = eight.build(group, 'web/0')[0]
+        second = eight.build(group, 'web/0', ignore_hosts=[first])[0]
+        assert second != first
+        assert eight.rack(second) == eight.rack(first)
+        assert eight.places(group) == before | {'web/0': second}
+
+    def test_plans_that_have_expired_are_made_again(self, eight):
+        group = eight.create(webs(), ttl_s=10)
+        eight.world.now_s += 11
+        eight.scheduler.call(eight.scheduler.state_sync.expire)
+        assert eight.groups.show(group.uuid).status == 'incomplete'
+        eight.build(group, 'web/2')
+        assert eight.groups.show(group.uuid).status == 'building'
+
+    def test_what_is_planned_after_that_lasts(self, eight):
+        group = eight.create(webs(), ttl_s=10)
+        eight.world.now_s += 100
+        eight.scheduler.call(eight.scheduler.state_sync.expire)
+        again = eight.groups.plan(group.uuid, replan=True)
+        assert again.expires_s > eight.world.now_s + 100
+        assert {claim.expires_s for claim in eight.store.claims()} == {again.expires_s}
+
+    def test_a_level_that_is_not_configured_any_more(self, eight):
+        group = eight.create(webs())
+        with cloud(0, eight.store, topology=Topology(['host', 'zone'])) as other:
+            with pytest.raises(errors.MemberRefused, match='level rack, which is not configured'):
+                other.build(group, 'web/0')
+            with pytest.raises(errors.GroupRefused, match='level rack, which is not configured'):
+                other.groups.plan(group.uuid, replan=True)
+
+    def test_a_definition_of_another_release(self, eight):
+        group = eight.create(webs())
+        record = eight.store.top_group(group.uuid)
+        strange = dataclasses.replace(record, generation=2, definition='{"format": 2}')
+        eight.store.commit([Placement((), record=strange, serial=record.serial)])
+        with pytest.raises(errors.IncompatibleObject):
+            eight.groups.show(group.uuid)
+        with pytest.raises(errors.MemberRefused):
+            eight.build(group, 'web/0')
+
+    def test_renewed_plans_stay(self, eight):
+        group = eight.create(webs(), ttl_s=10)
+        assert eight.groups.renew(group.uuid, 100).expires_s == eight.world.now_s + 100
+        eight.world.now_s += 11
+        eight.scheduler.call(eight.scheduler.state_sync.expire)
+        assert eight.groups.show(group.uuid).status == 'planned'
+
+    def test_a_new_plan_and_a_renewal_for_trial(self, eight):
+        group = eight.create(webs(), ttl_s=10)
+        lost = eight.places(group)['web/0']
+        eight.disable(lost)
+        foreseen = eight.groups.plan(group.uuid, replan=True, dry_run=True)
+        assert {one.path: one.host for one in foreseen.members}['web/0'] != lost
+        assert (
+            eight.groups.renew(group.uuid, 100, dry_run=True).expires_s == eight.world.now_s + 100
+        )
+        assert eight.places(group)['web/0'] == lost
+        assert eight.groups.show(group.uuid).expires_s == eight.world.now_s + 10
+
+    def test_a_move_keeps_the_policies(self, eight):
+        group = eight.create(webs())
+        host = eight.build(group, 'web/0')[0]
+        eight.confirm(host, 'web/0')
+        target = eight.build(group, 'web/0', ignore_hosts=[host])[0]
+        assert target != host
+        assert eight.rack(target) == eight.rack(host)
+
+    def test_an_alternate_keeps_its_place(self, eight):
+        group = eight.create(webs())
+        first, other = eight.build(group, 'web/0')
+        request = eight.request(group, 'web/0')
+        claim_service = eight.scheduler.claim_service
+        claim = eight.scheduler.call(claim_service.claim, request, other, other, None, first)
+        assert (claim.member, claim.top_group) == ('web/0', group.uuid)
+        elsewhere = eight.places(group)['web/1']
+        with pytest.raises(errors.ComputeResourcesUnavailable, match='policies of its group'):
+            eight.scheduler.call(claim_service.claim, request, elsewhere, elsewhere, None, other)
+
+
+class TestUpdate:
+    def test_one_more_member_moves_no_other(self, eight):
+        group = eight.create(webs())
+        before = eight.places(group)
+        for path in WEBS[:2]:
+            eight.build(group, path)
+        more = eight.groups.update(group.uuid, webs(**members('cache')), SOURCE, generation=1)
+        assert (more.generation, more.moves) == (2, ())
+        assert {one.path: one.host for one in more.members if one.path in before} == before
+
+    def test_all_of_a_new_plan_expire_together(self, eight):
+        group = eight.create(webs(), ttl_s=10)
+        more = eight.groups.update(group.uuid, webs(**members('cache')), SOURCE, ttl_s=100)
+        assert {claim.expires_s for claim in eight.store.claims()} == {more.expires_s}
+
+    def test_who_is_no_member_any_more(self, eight):
+        group = eight.create(webs())
+        eight.build(group, 'web/3')
+        less = definition(members(*WEBS[:2]), dataclasses.replace(RACKS_APART, a=WEBS[:2]))
+        eight.groups.update(group.uuid, less, SOURCE)
+        # The planned one has gone, the server stays until it is deleted.
+        assert sorted(claim.member for claim in eight.store.claims()) == [
+            'web/0',
+            'web/1',
+            'web/3',
+        ]
+
+    def test_a_planned_member_of_another_size(self, eight):
+        group = eight.create(webs())
+        found = {**members(*WEBS), **members('web/0', flavor=Flavor(4, 1024, 10))}
+        eight.groups.update(group.uuid, definition(found, RACKS_APART), SOURCE)
+        assert {claim.member: claim.resources['VCPU'] for claim in eight.store.claims()}[
+            'web/0'
+        ] == 4
+
+    def test_a_built_member_of_another_size_is_told(self, eight):
+        group = eight.create(webs())
+        eight.build(group, 'web/0')
+        found = {**members(*WEBS), **members('web/0', flavor=Flavor(4, 1024, 10))}
+        told = eight.groups.update(group.uuid, definition(found, RACKS_APART), SOURCE)
+        assert 'Member web/0 is already built' in told.warnings[-1]
+
+    def test_moves_that_a_new_policy_forces(self, eight):
+        group = eight.create(
+            definition(members('a', 'b'), Policy('together', AFFINITY, 'host', ('a', 'b')))
+        )
+        host = eight.build(group, 'a')[0]
+        eight.build(group, 'b')
+        eight.confirm(host, 'a', 'b')
+        apart = definition(members('a', 'b'), Policy('apart', APART, 'host', ('a',), ('b',)))
+        told = eight.groups.update(group.uuid, apart, SOURCE)
+        (move,) = told.moves
+        assert (move.source, move.instance_uuid) == (host, uuid_of(move.path))
+        assert 'apart' in move.reason
+        # The target is held, and the client's migration goes there.
+        assert eight.build(group, move.path, ignore_hosts=[host])[0] == move.target
+
+    @pytest.mark.parametrize('method', ['update', 'delete'])
+    def test_two_writers(self, eight, method):
+        group = eight.create(webs())
+        eight.groups.update(group.uuid, webs(), SOURCE, generation=1)
+        words = (webs(), SOURCE) if method == 'update' else ()
+        with pytest.raises(errors.GroupChanged) as changed:
+            getattr(eight.groups, method)(group.uuid, *words, generation=1)
+        assert changed.value.args == (group.uuid, 1, 2)
+
+    def test_what_cannot_be_leaves_all_as_it_was(self, eight):
+        group = eight.create(webs())
+        before = eight.store.claims()
+        many = definition(members(*(f'db/{number}' for number in range(9)), flavor=BIG))
+        with pytest.raises(errors.GroupRefused):
+            eight.groups.update(group.uuid, many, SOURCE)
+        assert eight.store.claims() == before
+        assert eight.groups.show(group.uuid).generation == 1
+
+
+class TestDelete:
+    def test_plans_go_at_once_and_servers_when_they_go(self, eight):
+        group = eight.create(webs())
+        eight.build(group, 'web/0')
+        assert eight.groups.delete(group.uuid).status == 'deleting'
+        assert [claim.consumer_uuid for claim in eight.store.claims()] == [uuid_of('web/0')]
+        with pytest.raises(errors.MemberRefused, match='is being deleted'):
+            eight.build(group, 'web/1')
+        eight.scheduler.call(eight.scheduler.claim_service.abort_claim, uuid_of('web/0'))
+        with pytest.raises(errors.GroupNotFound):
+            eight.groups.show(group.uuid)
+
+    def test_a_dry_run_deletes_nothing(self, eight):
+        group = eight.create(webs())
+        assert eight.groups.delete(group.uuid, dry_run=True).dry_run
+        assert eight.groups.show(group.uuid).status == 'planned'
+
+
+class TestExclusive:
+    ALONE = Policy('alone', EXCLUSIVE, 'rack', ('db',))
+
+    def test_outsiders_are_kept_out_until_it_ends(self, eight):
+        group = eight.create(definition(members('db'), self.ALONE))
+        rack = eight.rack(eight.places(group)['db'])
+        closed = [f'h{2 * rack}', f'h{2 * rack + 1}']
+        for host in closed:
+            with pytest.raises(errors.NoValidHost, match='kept for another group'):
+                eight.place('outsider', force_hosts=[host])
+        eight.build(group, 'db')
+        with pytest.raises(errors.NoValidHost, match='kept for another group'):
+            eight.place('outsider', force_hosts=closed[:1])
+        eight.groups.delete(group.uuid)
+        eight.scheduler.call(eight.scheduler.claim_service.abort_claim, uuid_of('db'))
+        eight.scheduler.call(eight.scheduler.state_sync.refresh)
+        assert eight.place('outsider', force_hosts=closed[:1]) == closed[0]
+
+    def test_a_domain_with_outsiders_is_not_for_it(self, eight):
+        for number in range(0, 6, 2):
+            eight.place(f'outsider {number}', force_hosts=[f'h{number}'])
+        group = eight.create(definition(members('db'), self.ALONE))
+        assert eight.rack(eight.places(group)['db']) == 3
+
+    @pytest.mark.parametrize(
+        'built', [pytest.param(True, id='built'), pytest.param(False, id='planned')]
+    )
+    def test_an_update_opens_and_closes_it(self, eight, built):
+        group = eight.create(definition(members('db')))
+        if built:
+            eight.build(group, 'db')
+        rack = eight.rack(eight.places(group)['db'])
+        other = next(
+            f'h{number}'
+            for number in (2 * rack, 2 * rack + 1)
+            if f'h{number}' != eight.places(group)['db']
+        )
+        eight.groups.update(group.uuid, definition(members('db'), self.ALONE), SOURCE)
+        with pytest.raises(errors.NoValidHost, match='kept for another group'):
+            eight.place('outsider', force_hosts=[other])
+        eight.groups.update(group.uuid, definition(members('db')), SOURCE)
+        assert eight.place('outsider', force_hosts=[other]) == other
+
+    def test_a_host_that_joins_the_domain_is_closed_too(self, eight):
+        group = eight.create(definition(members('db'), self.ALONE))
+        rack = eight.rack(eight.places(group)['db'])
+        eight.join(20, stats={'rack': f'r{rack}'})
+        with pytest.raises(errors.NoValidHost, match='kept for another group'):
+            eight.place('outsider', force_hosts=['h20'])
+
+    def test_a_host_that_an_aggregate_brings_is_closed_too(self, eight):
+        """Until another one takes it out again."""
+        group = eight.create(definition(members('db'), self.ALONE))
+        rack = eight.rack(eight.places(group)['db'])
+        eight.join(20)
+        state_sync, call = eight.scheduler.state_sync, eight.scheduler.call
+        call(state_sync.set_aggregates, [aggregate(1, ['h20'], rack=f'r{rack}')])
+        with pytest.raises(errors.NoValidHost, match='kept for another group'):
+            eight.place('outsider', force_hosts=['h20'])
+        call(state_sync.delete_aggregate, 1)
+        assert eight.place('outsider', force_hosts=['h20']) == 'h20'
+
+    @pytest.mark.parametrize('by', ['report', 'aggregate'])
+    def test_instances_that_were_there_are_named(self, eight, caplog, by):
+        """Once by the scheduler, and to the owner of the group as long as they are there."""
+        group = eight.create(definition(members('db'), self.ALONE))
+        rack = f'r{eight.rack(eight.places(group)["db"])}'
+        eight.join(20)
+        eight.place('outsider', force_hosts=['h20'])
+        assert eight.groups.show(group.uuid).warnings == ()
+        for _ in range(2):
+            if by == 'report':
+                eight.join(20, stats={'rack': rack})
+            else:
+                call, state_sync = eight.scheduler.call, eight.scheduler.state_sync
+                call(state_sync.set_aggregates, [aggregate(1, ['h20'], rack=rack)])
+        (told,) = [
+            one.getMessage()
+            for one in caplog.records
+            if 'instances outside the group' in one.getMessage()
+        ]
+        assert 'h20' in told
+        assert f'rack {rack}' in told
+        assert group.uuid in told
+        assert uuid_of('outsider') in told
+        (warning,) = eight.groups.show(group.uuid).warnings
+        assert warning == (
+            'Host h20 joined an exclusive domain of the group; '
+            'instances outside the group there: 1'
+        )
+
+    def test_a_sweep_finds_what_was_missed(self, eight):
+        """As with another configuration of the topology, of which no report tells."""
+        group = eight.create(definition(members('db'), self.ALONE))
+        rack = eight.rack(eight.places(group)['db'])
+        locator, eight.store.locator = eight.store.locator, None
+        eight.join(20, stats={'rack': f'r{rack}'})
+        eight.store.locator = locator
+        assert eight.place('outsider', force_hosts=['h20']) == 'h20'
+        eight.groups.mend_fences()
+        with pytest.raises(errors.NoValidHost, match='kept for another group'):
+            eight.place('another', force_hosts=['h20'])
+
+    def test_who_was_a_member_is_no_outsider(self, eight):
+        both = dataclasses.replace(self.ALONE, a=('db', 'old'))
+        group = eight.create(
+            definition(members('db', 'old'), both, Policy('t', AFFINITY, 'rack', both.a))
+        )
+        for path in both.a:
+            eight.confirm(eight.build(group, path)[0], path)
+        assert (
+            eight.groups.update(group.uuid, definition(members('db'), self.ALONE), SOURCE).moves
+            == ()
+        )
+
+    def test_a_domain_that_is_renamed(self, eight):
+        group = eight.create(definition(members('db'), self.ALONE))
+        planned = eight.places(group)['db']
+        for number in range(8):
+            if eight.rack(f'h{number}') == eight.rack(planned):
+                eight.join(number, stats={'rack': 'renamed'})
+        assert eight.build(group, 'db')[0] == planned
+
+    def test_another_scheduler_keeps_out_too(self, eight):
+        with cloud(0, eight.store) as other:
+            group = eight.create(definition(members('db'), self.ALONE))
+            host = eight.places(group)['db']
+            with pytest.raises(errors.NoValidHost):
+                other.place('outsider', force_hosts=[host])
+
+
+def test_server_groups_count_planned_members(eight):
+    """A server that is no member of the top group, but of the server group that a member will be
+    in."""
+    server_group = uuid_of('server group')
+    group = eight.create(definition(members('web/0', hints={'group': server_group})))
+    taken = eight.places(group)['web/0']
+    apart = InstanceGroup(
+        uuid=server_group, policy='anti-affinity', members=[], hosts=[], rules={}
+    )
+    with pytest.raises(errors.NoValidHost, match='ServerGroupAntiAffinityFilter'):
+        eight.place('other', force_hosts=[taken], instance_group=apart)
+    assert eight.place('other', instance_group=apart) != taken
+
+
+class TestLooks:
+    def test_projects_see_their_own(self, eight):
+        group = eight.create(webs())
+        assert [one.uuid for one in eight.groups.list('p')] == [group.uuid]
+        assert eight.groups.list('q') == []
+        with pytest.raises(errors.GroupNotFound):
+            eight.groups.show(group.uuid, 'q')
+
+    def test_the_source_is_kept(self, eight):
+        assert eight.groups.show(eight.create(webs()).uuid).source == SOURCE
+
+    def test_topology(self, eight):
+        assert eight.groups.topology() == {
+            'warnings': [],
+            'domains': {'host': 8, 'rack': 4, 'room': 2, 'zone': 1},
+        }
+
+    def test_a_group_that_was_just_placed_contradicts_nothing(self, eight):
+        """Room m0 spans two zones, so that its hosts can keep both policies."""
+        zone = aggregate(1, ['h0', 'h1'], availability_zone='z')
+        eight.scheduler.call(eight.scheduler.state_sync.set_aggregates, [zone])
+        both = (
+            Policy('room', AFFINITY, 'room', WEBS[:2]),
+            Policy('zones', ANTI_AFFINITY, 'zone', WEBS[:2]),
+        )
+        found = definition(members(*WEBS[:2]), *both)
+        assert len(eight.places(eight.create(found))) == 2
+        assert eight.groups.contradiction(found) is None
+
+    def test_policies_that_collide_in_rooms_of_one_zone(self, eight):
+        both = (
+            Policy('room', AFFINITY, 'room', WEBS[:2]),
+            Policy('zones', ANTI_AFFINITY, 'zone', WEBS[:2]),
+        )
+        assert 'room, zones' in eight.groups.contradiction(definition(members(*WEBS[:2]), *both))
+
+    def test_a_node_that_tells_no_rack(self):
+        with cloud(0) as made:
+            made.join(0, stats={})
+            assert '1 node reports no rack: h0' in made.groups.topology()['warnings']
+
+
+def test_definitions_survive_as_text():
+    before = webs(
+        Policy('n', NEAR, 'rack', ('web/0',), ('web/1',), 2.0), **members('x', flavor=SMALL)
+    )
+    assert Definition.from_plain(before.to_plain()) == before
+
+
+def test_two_hundred_at_once():
+    paths = tuple(f'm/{number}' for number in range(200))
+    with cloud(100) as made:
+        group = made.create(
+            definition(members(*paths), Policy('few', ANTI_AFFINITY, 'host', paths, most=2))
+        )
+        assert collections.Counter(made.places(group).values()) == {
+            f'h{number}': 2 for number in range(100)
+        }

@@ -1,0 +1,147 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Tests of the crowd: who is there, in which place, whatever the clocks say."""
+
+import pytest
+
+from nova_sched import errors
+from nova_sched.engine.sync.membership import KEPT_S, SILENT_S, SchedulerMembership
+from nova_sched.tests.builders import NOW
+from nova_sched.tests.unit.engine.world import World
+
+
+class Table:
+    """SqlSchedulers in a dictionary."""
+
+    def __init__(self):
+        self.rows = {}
+
+    def write(self, facts):
+        self.rows[facts.uuid] = facts
+
+    def alive(self, since_s):
+        return [facts for facts in self.rows.values() if facts.seen_s >= since_s]
+
+    def remove(self, uuid):
+        del self.rows[uuid]
+
+    def forget(self, before_s):
+        self.rows = {uuid: facts for uuid, facts in self.rows.items() if facts.seen_s >= before_s}
+
+
+class Time:
+    """A clock for all; each member may read it wrong by some seconds."""
+
+    def __init__(self):
+        self.now_s = 0.0
+        self.table = Table()
+
+    def member(self, wrong_s=0.0):
+        return SchedulerMembership(
+            self.table, 'host', 7, lambda: NOW + self.now_s + wrong_s, lambda: self.now_s
+        )
+
+
+def sign(*members):
+    """Twice, so that each has seen the others."""
+    for member in members * 2:
+        member.sign({})
+
+
+@pytest.fixture
+def time():
+    return Time()
+
+
+def test_without_a_table_it_is_alone():
+    alone = SchedulerMembership()
+    alone.sign({})
+    alone.forget()
+    alone.leave()
+    assert (alone.standing, alone.is_alone) == ((0, 1), True)
+
+
+def test_each_has_its_place_by_uuid(time):
+    members = [time.member() for _ in range(5)]
+    assert {member.standing for member in members} == {(0, 1)}
+    sign(*members)
+    in_order = sorted(members, key=lambda member: member.uuid)
+    assert [member.standing for member in in_order] == [(place, 5) for place in range(5)]
+    assert not any(member.is_alone for member in members)
+
+
+def test_a_row_says_who_it_is(time):
+    one = time.member()
+    time.now_s = 3.0
+    one.sign({'placed': 4})
+    (row,) = time.table.rows.values()
+    assert (row.uuid, row.host, row.pid) == (one.uuid, 'host', 7)
+    assert (row.started_s, row.seen_s, row.figures) == (NOW, NOW + 3.0, {'placed': 4})
+
+
+def test_one_that_is_silent_counts_no_more_until_it_is_back(time):
+    one, two = time.member(), time.member()
+    sign(one, two)
+    time.now_s += SILENT_S - 0.1
+    one.sign({})
+    assert one.standing[1] == 2
+    time.now_s += 0.2
+    one.sign({})
+    assert one.standing == (0, 1)
+    two.sign({})
+    one.sign({})
+    assert one.standing[1] == 2
+
+
+def test_one_that_leaves_counts_no_more(time):
+    one, two = time.member(), time.member()
+    sign(one, two)
+    two.leave()
+    one.sign({})
+    assert one.standing == (0, 1)
+
+
+@pytest.mark.parametrize('wrong_s', [-100.0, 100.0])
+def test_clocks_that_differ(time, wrong_s):
+    one, two = time.member(), time.member(wrong_s)
+    for _ in range(10):
+        time.now_s += 3.0
+        sign(one, two)
+        assert {one.standing, two.standing} == {(0, 2), (1, 2)}
+
+
+def test_rows_of_long_ago_are_dropped(time):
+    one, two = time.member(), time.member()
+    sign(one, two)
+    time.now_s += KEPT_S + 1
+    one.sign({})
+    one.forget()
+    assert set(time.table.rows) == {one.uuid}
+
+
+def test_a_scheduler_is_in_the_list_while_it_runs():
+    members = Table()
+    world = World(membership=SchedulerMembership(members, 'host', 7))
+    assert (members.rows, world.scheduler.standing) == ({}, (0, 1))
+    world.scheduler.start()
+    assert list(members.rows) == [world.scheduler.uuid]
+    world.scheduler.stop()
+    assert members.rows == {}
+
+
+def test_a_database_that_is_away_at_the_end(time, caplog):
+    def remove(uuid):
+        raise errors.StoreUnavailable('gone')
+
+    time.table.remove = remove
+    time.member().leave()
+    assert 'stays in the list of schedulers' in caplog.text

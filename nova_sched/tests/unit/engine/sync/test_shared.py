@@ -1,0 +1,238 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Tests of schedulers that share a store: repeated messages, refusals, and the policies of
+groups."""
+
+import math
+import types
+
+import pytest
+
+from nova_sched import errors
+from nova_sched.claims.memory import MemoryClaimStore
+from nova_sched.engine.cycle import Order
+from nova_sched.engine.received import Received, handling
+from nova_sched.engine.scheduler import PLACE
+from nova_sched.objects.claim import CONFIRMED
+from nova_sched.tests.builders import NOW, claim, report, request, uuid_of
+from nova_sched.tests.unit.engine.world import Score, World, rules, spreading
+
+A, B, C = (uuid_of(f'instance {letter}') for letter in 'ABC')
+HOSTS = ('host-0', 'host-1', 'host-2')
+
+
+def worlds(count=2, vcpus=4, store=None, chain=None):
+    """Schedulers on one store, of which each knows the hosts and not what the others do."""
+    store = store or MemoryClaimStore()
+    store.report([report(host, vcpus=vcpus) for host in HOSTS], 0.0)
+    made = [World(store, chain or spreading(), seed=number) for number in range(count)]
+    for one in made:
+        for host in HOSTS:
+            one.cluster.see(host, one.now_s)
+    return made
+
+
+def asks(instance=A, **words):
+    return request(instance_uuid=instance, **words)
+
+
+def group(policy, **words):
+    return {'policy': policy, 'members': [], **words}
+
+
+def send(world, *requests, request_id=None, since_s=math.inf):
+    """Hosts of each instance for a request with an id, or what its caller would see."""
+    order = Order(list(requests), context=types.SimpleNamespace(request_id=request_id))
+    with handling(Received(since_s)):
+        future = world.loop.send(PLACE, order)
+    world.turn_until(future)
+    return [[one.host for one in found] for found in future.result()]
+
+
+def on(store):
+    """consumer -> hosts that it has claims on."""
+    hosts = {uuid_of(f'node {host}'): host for host in HOSTS}
+    found = {}
+    for one in store.claims():
+        found.setdefault(one.consumer_uuid, []).append(hosts[one.node_uuid])
+    return found
+
+
+class TestRepeated:
+    """First and second would choose different hosts."""
+
+    @pytest.fixture
+    def pair(self):
+        store = MemoryClaimStore()
+        first, second = worlds(2, store=store, chain=rules([], [Score(3, 2, 1)]))
+        second.scheduler.follow(rules([], [Score(1, 2, 3)]))
+        second.loop.turn()
+        return first, second
+
+    def test_a_message_that_came_twice(self, pair):
+        first, second = pair
+        assert send(first, asks(), request_id='req-1') == [['host-0']]
+        assert send(second, asks(), request_id='req-1') == [['host-0']]
+        assert on(first.store) == {A: ['host-0']}
+
+    def test_both_at_once_and_the_other_way_round(self, pair):
+        first, second = pair
+        second.state_sync.refresh()
+        assert send(second, asks(), request_id='req-1') == [['host-2']]
+        assert send(first, asks(), request_id='req-1') == [['host-2']]
+
+    def test_another_try_of_the_same_request_elsewhere(self, pair):
+        """The host where it failed is excluded: that is no repeated message."""
+        first, second = pair
+        send(first, asks(), request_id='req-1')
+        assert send(second, asks(ignore_hosts=['host-0']), request_id='req-1') == [['host-2']]
+        assert on(first.store) == {A: ['host-2']}
+
+    @pytest.mark.parametrize('since_s', [math.inf, NOW - 1], ids=['in time', 'late'])
+    def test_another_request_gets_the_same_answer(self, pair, since_s):
+        """Which of the two came first makes no difference: both callers are told one host."""
+        first, second = pair
+        send(first, asks(), request_id='req-2')
+        assert send(second, asks(), request_id='req-1', since_s=since_s) == [['host-0']]
+        assert on(first.store) == {A: ['host-0']}
+
+    def test_a_late_request_that_does_not_allow_the_host(self, pair):
+        first, second = pair
+        send(first, asks(), request_id='req-2')
+        with pytest.raises(errors.Superseded):
+            send(second, asks(ignore_hosts=['host-0']), request_id='req-1', since_s=NOW - 1)
+        assert on(first.store) == {A: ['host-0']}
+        assert send(second, asks(ignore_hosts=['host-0']), request_id='req-1', since_s=NOW) == [
+            ['host-2']
+        ]
+
+    @pytest.mark.parametrize('knows', [True, False])
+    def test_a_request_to_build_what_runs_already(self, pair, knows):
+        first, second = pair
+        send(first, asks(), request_id='req-2')
+        first.call(first.claim_service.confirm_claim, A, 'host-0')
+        if knows:
+            second.state_sync.refresh()
+        with pytest.raises(errors.AlreadyRunning):
+            send(second, asks(), request_id='req-1')
+        assert on(first.store) == {A: ['host-0']}
+
+    def test_a_late_request_to_move(self, pair):
+        """A resize away from host-0 was asked for again, done and taken back since."""
+        first, second = pair
+        send(first, asks(), request_id='req-1')
+        first.call(first.claim_service.confirm_claim, A, 'host-0')
+        with pytest.raises(errors.Superseded):
+            send(second, asks(ignore_hosts=['host-0']), since_s=NOW - 1)
+        assert send(second, asks(ignore_hosts=['host-0'])) == [['host-2']]
+        assert {one: sorted(hosts) for one, hosts in on(first.store).items()} == {
+            A: ['host-0', 'host-2']
+        }
+
+    def test_several_instances(self, pair):
+        first, second = pair
+        send(first, asks(A), asks(B), request_id='req-1')
+        assert send(second, asks(A), asks(B), request_id='req-1') == [['host-0'], ['host-0']]
+
+
+class TestRefusals:
+    def test_who_has_room_by_now_is_found(self):
+        """A refusal goes by what the database says, not by what this scheduler remembers."""
+        first, second = worlds(vcpus=1)
+        for instance, host in zip((A, B, C), HOSTS, strict=True):
+            first.call(first.claim_service.claim, asks(instance), host, host)
+        second.state_sync.refresh()
+        first.call(first.claim_service.abort_claim, B)
+        assert send(second, asks(uuid_of('instance D'))) == [['host-1']]
+        assert second.scheduler.figures.refused == 0
+
+    def test_a_host_that_came_meanwhile(self):
+        first, second = worlds(vcpus=1)
+        first.store.report([report('host-3', vcpus=9)], first.now_s)
+        assert send(second, asks(vcpus=5)) == [['host-3']]
+
+    def test_nothing_is_new(self):
+        first, _ = worlds(vcpus=1)
+        with pytest.raises(errors.NoValidHost):
+            send(first, asks(vcpus=2))
+        assert (first.scheduler.figures.refused, first.scheduler.figures.retries) == (1, 0)
+
+
+class TestPolicies:
+    @pytest.mark.parametrize(
+        'policy, hosts',
+        [
+            pytest.param('anti-affinity', {'host-0', 'host-1'}, id='apart'),
+            pytest.param('affinity', {'host-0'}, id='near'),
+        ],
+    )
+    def test_two_schedulers_place_the_first_members(self, policy, hosts):
+        """Neither knows of the other's member; both would like the same host, or each another
+        one."""
+        first, second = worlds(chain=rules(spreading().filters, [Score(3, 2, 1)]))
+        if policy == 'affinity':
+            second.scheduler.follow(rules(spreading().filters, [Score(1, 2, 3)]))
+        send(first, asks(A, group=group(policy)))
+        send(second, asks(B, group=group(policy)))
+        assert {host for found in on(first.store).values() for host in found} == hosts
+        assert second.scheduler.figures.conflicts == 1
+
+    def test_the_reason_of_a_refusal_is_the_policy(self):
+        first, second, third = worlds(3)
+        for world, instance in ((first, A), (second, B), (third, C)):
+            send(world, asks(instance, group=group('anti-affinity')))
+        with pytest.raises(errors.NoValidHost, match='anti-affinity'):
+            send(first, asks(uuid_of('instance D'), group=group('anti-affinity')))
+
+    def test_a_host_that_an_operator_forces_keeps_the_policy(self):
+        (world,) = worlds(1)
+        send(world, asks(A, group=group('anti-affinity'), force_hosts=['host-0']))
+        with pytest.raises(errors.NoValidHost, match='anti-affinity'):
+            send(world, asks(B, group=group('anti-affinity'), force_hosts=['host-0']))
+
+    def test_no_instance_is_placed_with_a_member_that_moves(self):
+        (world,) = worlds(1)
+        near = group('affinity')
+        source = claim(A, uuid_of('node host-0'), state=CONFIRMED, group_uuid=uuid_of('group'))
+        world.cluster.add(source)
+        world.call(
+            world.claim_service.claim,
+            asks(A, group=near),
+            'host-1',
+            'host-1',
+            None,
+            None,
+            'resize',
+        )
+        with pytest.raises(errors.NoValidHost, match='on its way from one host to another'):
+            send(world, asks(B, group=near))
+
+    def test_all_new_members_find_room_on_one_host(self):
+        """The best host for the first one has no room for the second."""
+        store = MemoryClaimStore()
+        (world,) = worlds(
+            1, vcpus=3, store=store, chain=rules(spreading().filters, [Score(3, 2, 1)])
+        )
+        world.call(world.claim_service.claim, asks(C, vcpus=2), 'host-0', 'host-0')
+        near = group('affinity')
+        assert send(world, asks(A, group=near), asks(B, group=near)) == [['host-1'], ['host-1']]
+
+    @pytest.mark.parametrize(
+        'policy, why', [('anti-affinity', '1 member'), ('affinity', 'other host')]
+    )
+    def test_a_claim_by_name_is_told_the_policy(self, policy, why):
+        (world,) = worlds(1)
+        send(world, asks(A, group=group(policy)))
+        (there,) = on(world.store)[A]
+        host = there if policy == 'anti-affinity' else next(one for one in HOSTS if one != there)
+        with pytest.raises(errors.ComputeResourcesUnavailable, match=why):
+            world.call(world.claim_service.claim, asks(B, group=group(policy)), host, host)
