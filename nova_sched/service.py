@@ -13,7 +13,6 @@
 
 import logging
 import os
-import random
 import threading
 
 from oslo_service import service as oslo_service
@@ -30,6 +29,7 @@ from nova_sched.db.schedulers import SqlSchedulers
 from nova_sched.engine import Settings, catalog
 from nova_sched.engine.candidates import MemoryCandidates
 from nova_sched.engine.clock import StoreClock
+from nova_sched.engine.context import Context
 from nova_sched.engine.explain.decision_log import DecisionLog, MemoryDecisionLog
 from nova_sched.engine.received import Arrivals
 from nova_sched.engine.scheduler import Scheduler
@@ -151,20 +151,22 @@ def scheduler(conf, store, decision_log=None, candidates=None, schedulers=None, 
     clock = StoreClock(store.now_s)
     membership = SchedulerMembership(schedulers, conf.host, os.getpid(), clock)
     tell = NewsClient(bus, membership.uuid).tell if schedulers and bus else None
-    return Scheduler(
+    context = Context(
         cluster=Cluster(),
         store=store,
-        rules=announced(rules(conf)),
         settings=lambda: settings(conf),
-        random=random.Random(),
-        max_batch=conf.scheduler.max_batch,
-        decision_log=DecisionLog(decision_log),
-        candidates=candidates,
         clock=clock,
-        news=ChangePublisher(tell, lambda: membership.is_alone, clock),
-        membership=membership,
         topology=Topology(conf.topology.levels, conf.topology.orders),
-        solver=Solver() if conf.groups.solver else None,
+        membership=membership,
+        publisher=ChangePublisher(tell, lambda: membership.is_alone, clock),
+        decision_log=DecisionLog(decision_log),
+    )
+    return Scheduler(
+        context,
+        announced(rules(conf)),
+        conf.scheduler.max_batch,
+        candidates,
+        Solver() if conf.groups.solver else None,
     )
 
 

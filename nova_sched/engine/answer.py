@@ -9,17 +9,87 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The engine's answer for one instance: plain values, made before rows can change."""
+"""Answers to decided orders: the Selections, the log line, the figures and the decision record."""
 
 import dataclasses
+import itertools
 import json
+import logging
+import time
 from collections.abc import Mapping
 from typing import Any
 
+from nova_sched import errors
+from nova_sched.engine.decide import best, survivors, weigh
+from nova_sched.engine.explain import reasons
+from nova_sched.engine.explain.decision_log import PLACED, REFUSED, record
+from nova_sched.hardware import Overdrawn
 from nova_sched.state.aggregates import zones
+
+LOG = logging.getLogger(__name__)
 
 # The version of Placement's API whose form an allocation request has.
 ALLOCATION_VERSION = '1.36'
+
+
+class Answers:
+    """Answers the callers of decided orders, and records the decisions. Runs in the loop only."""
+
+    def __init__(self, context):
+        self._context = context
+
+    def placed(self, message, decision, answer, settings):
+        """Answer an order with the hosts of its instances: a list of Selected for each."""
+        self._context.figures.placed += len(decision.rows)
+        message.answer(answer)
+        # The caller does not wait for the log and the record.
+        hosts = dict.fromkeys(chosen[0].host for chosen in answer)
+        self._log(message, decision.steps, 'chose ' + ', '.join(hosts))
+        if decision.noted:
+            self._keep(message.work, PLACED, reasons.placement(decision, answer), settings)
+
+    def refused(self, message, error, settings):
+        """Answer an order that found no host (NoValidHost)."""
+        self._context.figures.refused += 1
+        message.fail(error)
+        details, what = error.details, error.reason
+        if details is None:
+            size = len(self._context.cluster)
+            details = reasons.bare(error.reason, size, len(message.work.requests))
+        else:
+            what = reasons.in_short(details)
+        self._log(message, error.steps, what)
+        self._keep(message.work, REFUSED, details, settings)
+
+    def lost(self, message, decision, settings):
+        """Answer an order whose hosts other requests claimed first, each time."""
+        self._context.figures.refused += 1
+        error = errors.TooManyConflicts(message.attempts + 1)
+        message.fail(error)
+        self._log(message, decision.steps, 'another request claimed each host first')
+        self._keep(message.work, REFUSED, reasons.conflict(decision, error.reason), settings)
+
+    def _keep(self, order, outcome, details, settings):
+        if settings.explain_retention_s:
+            now_s = self._context.clock()
+            self._context.decision_log.keep(record(order, outcome, now_s, details))
+
+    def _log(self, message, steps, what):
+        """Log one line for each decision, and record its duration."""
+        order, took_s = message.work, time.monotonic() - message.since_s
+        self._context.figures.answered_s.append(took_s)
+        LOG.info(
+            'Decided %s: %d instances, first %s; hosts %d -> %d, %s; attempt %d, %.1f ms',
+            order.request_id or '-',
+            len(order.requests),
+            order.requests[0].instance_uuid,
+            len(self._context.cluster),
+            steps[-1].left if steps else 0,
+            what,
+            message.attempts + 1,
+            took_s * 1000,
+            extra={'context': order.context},
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -35,6 +105,96 @@ class Selected:
     allocation_request: str
     allocation_version: str | None
     limits: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+def selections(placer, decision, settings, want_alternates):
+    """A list of Selected for each instance: the chosen host, then alternates or the ranked hosts.
+
+    They are plain values: rows may change later.
+    """
+    beside = decision.ranked or [()] * len(decision.rows)
+    if want_alternates and len(decision.rows) > 1:
+        ranked, taken = _rank_again(placer, decision), set(decision.rows)
+        cells = placer.cluster.hosts.cell
+        beside = [
+            list(
+                itertools.islice(
+                    (row for row in ranked if row not in taken and cells[row] == cells[chosen]),
+                    settings.alternates,
+                )
+            )
+            for chosen in decision.rows
+        ]
+    bookings = decision.bookings or [None] * len(decision.rows)
+    return [
+        _describe(placer, row, rest, request, booking, settings)
+        for row, rest, request, booking in zip(
+            decision.rows, beside, decision.requests, bookings, strict=True
+        )
+    ]
+
+
+def _rank_again(placer, decision):
+    """All rows that can take one more instance of the last request, best first."""
+    hosts = placer.cluster.hosts
+    request = placer.grouped(decision.requests[-1], decision.instances)
+    rows = survivors(placer.rules, hosts, request).rows()
+    weights = weigh(placer.rules.weighers, hosts, rows, request)
+    return [int(rows[place]) for place in best(weights, len(rows))]
+
+
+def _describe(placer, chosen, alternates, request, booking, settings):
+    """The chosen row and its alternates as a list of Selected. ``booking`` None: the request only
+    checks."""
+    hosts = placer.cluster.hosts
+    plain = None if booking is None else json.dumps(request.resources)
+    # Whether the amounts that a claim takes depend on the node, and not on the request alone.
+    varies = booking is not None and (
+        bool(request.groups or request.fallback_vcpus)
+        or not hosts.child_classes.isdisjoint(request.resources)
+    )
+    found = []
+    for row in (chosen, *alternates):
+        resources, allotted = plain, ()
+        if varies:
+            try:
+                resources, allotted = _taken(
+                    hosts, row, request, booking if row == chosen else None
+                )
+            except Overdrawn:
+                continue  # another request has taken this alternate
+        found.append(
+            select(
+                hosts,
+                row,
+                request,
+                settings.default_zone,
+                resources,
+                _limits(placer, row, request) if request.pieces else None,
+                allotted,
+            )
+        )
+    return found
+
+
+def _taken(hosts, row, request, booking):
+    """The amounts of the node (JSON text) and the allocations of its providers: those of the
+    booking, or those of a claim on an alternate."""
+    if booking is None:
+        resources, allotted = hosts.nodes[row].demand(request)
+    else:
+        parts = booking.claim.parts
+        resources, allotted = booking.claim.resources, parts.providers if parts else ()
+    return json.dumps(dict(resources)), allotted
+
+
+def _limits(placer, row, request):
+    """Limits of the evaluated filters that the compute node has to check again."""
+    return {
+        name: limit
+        for rule in (() if request.forced else placer.rules.filters)
+        for name, limit in rule.limits(placer.cluster.hosts, request, row).items()
+    }
 
 
 def select(hosts, row, request, default_zone, resources=None, limits=None, allotted=()):

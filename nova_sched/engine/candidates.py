@@ -72,13 +72,10 @@ class Candidates:
     ``find`` may be called from any thread, ``claim`` in the loop only.
     """
 
-    def __init__(self, place, persist, state_sync, claim_service, settings, clock, store=None):
-        self._place = place
-        self._persist = persist
-        self._state_sync = state_sync
-        self._claim_service = claim_service
-        self._settings = settings
-        self._clock = clock
+    def __init__(self, context, place, persist, state_sync, claim_service, store=None):
+        self._settings, self._clock = context.settings, context.clock
+        self._place, self._persist = place, persist
+        self._state_sync, self._claim_service = state_sync, claim_service
         self._store = MemoryCandidates() if store is None else store
 
     def offer(self, requests, spec, count=None, context=None, told=lambda candidate: candidate):

@@ -26,10 +26,10 @@ from nova_sched.state.membership import group_now
 class ClaimService:
     """Changes single claims for compute nodes and conductors. Its methods run in the loop only."""
 
-    def __init__(self, cluster, store, state_sync, replica_sync, member_resolver, settings):
-        self._cluster, self._store = cluster, store
-        self._state_sync, self._replica_sync = state_sync, replica_sync
-        self._member_resolver, self._settings = member_resolver, settings
+    def __init__(self, context, state_sync, member_resolver):
+        self._cluster, self._store = context.cluster, context.store
+        self._settings = context.settings
+        self._state_sync, self._member_resolver = state_sync, member_resolver
 
     def claims_of(self, consumer_uuid):
         return self._store.claims(consumer_uuid)
@@ -163,12 +163,10 @@ class ClaimService:
             self._state_sync.catch_up([node.uuid], {})
             return None, True
         if outcome.won:
-            self._state_sync.follow(outcome)
-            self._replica_sync.committed([(placement.claims, ended, outcome.generations)])
-            self._state_sync.refenced([outcome])
+            self._state_sync.committed([(placement.claims, ended, outcome)])
             return self._cluster.node(node.uuid).claims[request.instance_uuid], False
         self._undo(booking, ended)
-        self._state_sync.learn([outcome])
+        self._state_sync.committed([], [outcome])
         return None, bool(outcome.fresh or outcome.gone)
 
     def _check_age(self, consumer, meant):

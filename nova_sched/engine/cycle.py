@@ -9,31 +9,29 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Batches of orders: each is decided on the state that the one before left, all are committed at
-once, each is answered."""
+"""A request from the queue to its answer: decided, committed, answered. Requests that wait at the
+same time share a batch."""
 
 import dataclasses
 import itertools
 import logging
 import time
-from typing import Any
+from concurrent.futures import Future
+from typing import Any, Protocol
 
 from nova_sched import errors
+from nova_sched.claims import Outcome
+from nova_sched.claims.order import Meant
 from nova_sched.engine import slices
-from nova_sched.engine.explain import reasons
-from nova_sched.engine.explain.decision_log import PLACED, REFUSED, record
-from nova_sched.engine.groups.member_resolver import (
-    MEMBER,
-    ReplanRequired,
-    group_of,
-    is_member,
-    member_of,
-)
+from nova_sched.engine.answer import Answers, selections
+from nova_sched.engine.groups.member_resolver import ReplanRequired, is_member, member_of
 from nova_sched.engine.loop import Message
+from nova_sched.engine.place import Decision
 
 LOG = logging.getLogger(__name__)
 
 LOSSES = 3  # after this many lost claims a request is decided after a new read of the store
+PLACE, WRITTEN = 'place', 'written'  # kinds of messages
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,74 +55,80 @@ class Order:
         return getattr(self.context, 'request_id', None)
 
 
-class Batches:
-    """Handles batches of orders, in the loop. ``standing`` returns this scheduler's position and
-    the number of schedulers."""
+@dataclasses.dataclass(slots=True)
+class Attempt:
+    """One attempt to place a message's order.
 
-    def __init__(
-        self,
-        cluster,
-        store,
-        placer,
-        state_sync,
-        replica_sync,
-        store_retry,
-        decision_log,
-        figures,
-        settings,
-        clock,
-        standing,
-        member_resolver,
-    ):
-        self._cluster = cluster
-        self._store = store
-        self._placer = placer
-        self._state_sync = state_sync
-        self._replica_sync = replica_sync
-        self._store_retry = store_retry
-        self._decision_log = decision_log
-        self._figures = figures
-        self._settings = settings
-        self._clock = clock
-        self._standing = standing
-        self._member_resolver = member_resolver
+    It ends without a ``decision`` if the message was answered, or with a ``refusal`` (NoValidHost)
+    that stands only if the host state is current. ``outcome`` is what the store made of the
+    decision's claims, ``answer`` has a list of Selected for each instance.
+    """
 
-    def place(self, messages):
+    message: Message
+    requests: list
+    decision: Decision | None = None
+    refusal: errors.NoValidHost | None = None
+    outcome: Outcome | None = None
+    answer: list | None = None
+
+
+class Writer(Protocol):
+    """Writes won decisions elsewhere too, for example as allocations of another service, before
+    their callers are answered."""
+
+    def write(self, decision: Decision, answer: list) -> 'Future[bool] | None':
+        """Returns None if there is nothing to write; else a Future of whether it was written.
+
+        It does not wait: the loop goes on. If the Future is false or fails, the claims of the
+        decision end and its order is decided again.
+        """
+
+
+class NoWriter:
+    """Writes nothing: the store has all claims."""
+
+    def write(self, decision, answer):
+        return None
+
+
+class Cycle:
+    """Places orders, a batch at a time. Runs in the loop only.
+
+    ``until_done`` runs work on the store, and waits while the store is down.
+    """
+
+    def __init__(self, context, loop, placer, state_sync, members, until_done, writer=None):
+        self._context, self._cluster = context, context.cluster
+        self._loop, self._placer, self._state_sync = loop, placer, state_sync
+        self._members, self._until_done = members, until_done
+        self._writer = writer or NoWriter()
+        self._answers = Answers(context)
+
+    def run(self, messages):
         """Decide each order on the state that the earlier ones left, commit all claims at once,
         answer each. Returns the messages to decide again."""
-        settings = self._settings()
-        self._cluster.hosts.now_s = self._clock()
-        self._figures.batches += 1
+        settings, figures = self._context.settings(), self._context.figures
+        self._cluster.hosts.now_s = self._context.clock()
+        figures.batches += 1
         now, later = self._next(messages)
-        doubted: list = []  # (message, error): refused on the host state
-        decided = [
-            (message, made)
-            for message, requests in self._resolve(now)
-            if (made := self._decide(message, requests, settings, doubted)) is not None
+        attempts = [
+            self._decide(message, requests, settings) for message, requests in self._resolve(now)
         ]
-        outcomes = self._commit([decision for _, decision in decided])
-        lost = [
-            (*pair, outcome)
-            for pair, outcome in zip(decided, outcomes, strict=True)
-            if not outcome.won
-        ]
-        again = self._take_back(lost, settings) if lost else []
-        for (message, decision), outcome in zip(decided, outcomes, strict=True):
-            if outcome.won:
-                self._state_sync.follow(outcome)
-                self._answer(message, decision, settings)
-        self._replica_sync.committed([
-            (decision.claims, decision.lifted, outcome.generations)
-            for (_, decision), outcome in zip(decided, outcomes, strict=True)
-            if outcome.won
-        ])  # fmt: skip
-        # Only now: this may remove nodes, and change the rows that the answers are made of.
-        self._state_sync.refenced(outcomes)
-        if lost:
-            self._state_sync.learn([outcome for _, _, outcome in lost])
-        if doubted:
-            again += self._doubt(doubted, settings, bool(lost))
-        return again + later
+        won, lost = self._commit([one for one in attempts if one.decision])
+        for one in lost:
+            self._placer.undo(one.decision)
+        for one in won:
+            self._answer(one, settings)
+        # After the answers: this may remove nodes, and change the rows that answers are made of.
+        self._state_sync.committed(
+            [(one.decision.claims, one.decision.lifted, one.outcome) for one in won],
+            [one.outcome for one in lost],
+        )
+        again = [one.message for one in lost if self._may_try_again(one, settings)]
+        refused = [one for one in attempts if one.refusal]
+        return again + self._doubt(refused, settings, bool(lost)) + later
+
+    # Before the decision.
 
     def _next(self, messages):
         """The messages to decide now, and those that wait for the next batch.
@@ -136,168 +140,81 @@ class Batches:
         unlucky = next((message for message in messages if message.attempts >= LOSSES), None)
         if unlucky is None:
             return _apart(messages)
-        self._store_retry.until_done(self._state_sync.look_again)
+        self._until_done(self._state_sync.look_again)
         return [unlucky], [message for message in messages if message is not unlucky]
 
-    def _doubt(self, doubted, settings, freed):
-        """Read the store before requests are refused. Returns the messages to decide again.
+    def _resolve(self, messages):
+        """(message, requests) of the messages that can be decided; requests of group members have
+        their placement."""
+        orders = [(message, message.work.requests) for message in messages]
+        if any(is_member(request) for _, requests in orders for request in requests):
+            return self._members.resolve(messages)
+        return orders
 
-        The host state may be older than the store. If the store has no changes, the refusals
-        stand. They do not stand if they were decided on claims of this batch that were undone
-        since (``freed``).
-        """
-        changed = self._store_retry.until_done(self._state_sync.look_again) or freed
-        self._figures.retries += len(doubted) if changed else 0
-        for message, error in doubted:
-            message.looked = not freed
-            if not changed:
-                self._refuse(message, error, settings)
-        return [message for message, _ in doubted] if changed else []
+    # The decision.
 
-    def _refuse(self, message, error, settings):
-        self._figures.refused += 1
-        message.fail(error)
-        details, what = error.details, error.reason
-        if details is None:
-            details = reasons.bare(error.reason, len(self._cluster), len(message.work.requests))
-        else:
-            what = reasons.in_short(details)
-        self._log(message, error.steps, what)
-        self._keep(message.work, REFUSED, details, settings)
-
-    def _decide(self, message, requests, settings, doubted):
-        """The decision, if it has claims to commit; None if the message was answered or added to
-        ``doubted``."""
+    def _decide(self, message, requests, settings):
+        """The Attempt, decided on the host state: its claims are there, and not in the store."""
         order, begin_s = message.work, time.perf_counter()
-        noted = self._decision_log.sampled(settings.explain_sample)
+        attempt = Attempt(message, requests)
+        standing = self._context.membership.standing
         try:
-            chosen_by = slices.settings_for(settings, self._standing(), message.attempts)
             decision = self._placer.decide(
                 requests,
-                chosen_by,
+                slices.settings_for(settings, standing, message.attempts),
                 order.alternates,
                 order.request_id,
-                noted,
+                self._context.decision_log.sampled(settings.explain_sample),
                 order.ranked,
                 message.received,
                 order.claim,
             )
             if order.claim and decision.claims:
-                return decision
-            self._only_asked(message, decision, settings)
-        except ReplanRequired as error:
-            message.fail(error)
+                attempt.decision = decision
+            else:
+                self._answer_unclaimed(message, decision, settings)
         except errors.NoValidHost as error:
             if message.looked:
-                self._refuse(message, error, settings)
+                self._answers.refused(message, error, settings)
             else:
-                doubted.append((message, error))
-        except errors.SchedError as error:
+                attempt.refusal = error
+        except (ReplanRequired, errors.SchedError) as error:
             message.fail(error)  # invalid request or option, found by a rule
         except Exception as error:
             LOG.exception('Request %s failed in a rule', order.request_id)
             message.fail(error)
         finally:
-            self._figures.decided_s.append(time.perf_counter() - begin_s)
-        return None
+            self._context.figures.decided_s.append(time.perf_counter() - begin_s)
+        return attempt
 
-    def _resolve(self, messages):
-        """The messages that can be decided, each with its requests. Requests for group members are
-        resolved.
-
-        All are resolved before anything is claimed. Reading a group may update nodes from the
-        store, and change rows.
-        """
-        if not any(
-            is_member(request) for message in messages for request in message.work.requests
-        ):
-            return [(message, message.work.requests) for message in messages]
-        looks: dict = {}
-        for work in (self._look, self._resolved):
-            found = [(message, done) for message in messages
-                     if (done := self._try(message, work, looks)) is not None]  # fmt: skip
-            messages = [message for message, _ in found]
-        return found
-
-    def _try(self, message, work, *args):
-        """The result of the work on the message's order; None if the message has failed."""
-        try:
-            return work(message.work, *args)
-        except (ReplanRequired, errors.SchedError) as error:
-            message.fail(error)
-        except Exception as error:
-            LOG.exception('Request %s failed while its group was read', message.work.request_id)
-            message.fail(error)
-        return None
-
-    def _look(self, order, looks):
-        """Read the groups of the order's members."""
-        members = [request for request in order.requests if is_member(request)]
-        if members and len(order.requests) > 1:
-            raise errors.MemberRefused(
-                str(members[0].hint(MEMBER)), 'several servers cannot be one member'
-            )
-        for request in members:
-            if group_of(request) not in looks:
-                looks[group_of(request)] = self._store_retry.until_done(
-                    self._member_resolver.look, request
-                )
-        return True
-
-    def _resolved(self, order, looks):
-        """The order's requests; those for group members have their placement."""
-        return [
-            self._member_resolver.resolved(request, order.settled, looks[group_of(request)])
-            if is_member(request)
-            else request
-            for request in order.requests
-        ]
-
-    def _only_asked(self, message, decision, settings):
+    def _answer_unclaimed(self, message, decision, settings):
         """Answer a request that keeps no claims. Its claims are undone before the next request is
         decided."""
         try:
-            self._placed(message, decision, settings)
+            answer = selections(self._placer, decision, settings, message.work.alternates)
+            self._answers.placed(message, decision, answer, settings)
         finally:
             self._placer.undo(decision)
 
-    def _answer(self, message, decision, settings):
-        """Answer a committed decision. A failure here does not affect the other decisions."""
+    # The commit.
+
+    def _commit(self, attempts):
+        """The attempts that won, and those that lost. If the store fails, all are undone."""
+        if not attempts:
+            return [], []
         try:
-            self._placed(message, decision, settings)
-        except Exception as error:
-            LOG.exception(
-                'Request %s was placed, but its answer cannot be built', message.work.request_id
-            )
-            message.fail(error)
-
-    def _placed(self, message, decision, settings):
-        hosts = dict.fromkeys(self._cluster.hosts.nodes[row].host for row in decision.rows)
-        answer = self._placer.answer(decision, settings, message.work.alternates)
-        self._figures.placed += len(decision.rows)
-        message.answer(answer)
-        # The caller does not wait for the log and the record.
-        self._log(message, decision.steps, 'chose ' + ', '.join(hosts))
-        if decision.noted:
-            self._keep(message.work, PLACED, reasons.placement(decision, answer), settings)
-
-    def _keep(self, order, outcome, details, settings):
-        """Record a decision."""
-        if settings.explain_retention_s:
-            self._decision_log.keep(record(order, outcome, self._clock(), details))
-
-    def _commit(self, decisions):
-        """The outcome of each decision. If the store fails, all decisions are undone."""
-        if not decisions:
-            return []
-        try:
-            return self._store_retry.until_done(
-                self._store.commit, list(map(self._placement, decisions))
+            outcomes = self._until_done(
+                self._context.store.commit, [self._placement(one.decision) for one in attempts]
             )
         except Exception:
-            for decision in decisions:
-                self._placer.undo(decision)
+            for one in attempts:
+                self._placer.undo(one.decision)
             raise
+        for one, outcome in zip(attempts, outcomes, strict=True):
+            one.outcome = outcome
+        return [one for one in attempts if one.outcome.won], [
+            one for one in attempts if not one.outcome.won
+        ]
 
     def _placement(self, decision):
         known = (self._cluster.claims_of(request.instance_uuid) for request in decision.requests)
@@ -310,46 +227,101 @@ class Batches:
             unplaced=unplaced,
         )
 
-    def _take_back(self, lost, settings):
-        """Undo lost decisions, and return the messages to decide again."""
-        for _, decision, _ in lost:
-            self._placer.undo(decision)
-        return [
-            message
-            for message, decision, _ in lost
-            if self._may_try_again(message, decision, settings)
-        ]
+    # After the commit.
 
-    def _may_try_again(self, message, decision, settings):
-        self._figures.conflicts += 1
-        if message.attempts + 1 < settings.max_claim_attempts:
-            message.attempts += 1
-            message.looked = False
-            self._figures.retries += 1
-            return True
-        self._figures.refused += 1
-        error = errors.TooManyConflicts(message.attempts + 1)
-        message.fail(error)
-        self._log(message, decision.steps, 'another request claimed each host first')
-        self._keep(message.work, REFUSED, reasons.conflict(decision, error.reason), settings)
+    def _answer(self, attempt, settings):
+        """Answer a committed decision. A failure here does not affect the other decisions."""
+        message, decision = attempt.message, attempt.decision
+        try:
+            answer = selections(self._placer, decision, settings, message.work.alternates)
+            writing = self._writer.write(decision, answer)
+            if writing is None:
+                self._answers.placed(message, decision, answer, settings)
+            else:
+                attempt.answer = answer
+                writing.add_done_callback(lambda done: self._come_back(attempt, done))
+        except Exception as error:
+            LOG.exception(
+                'Request %s was placed, but its answer cannot be built', message.work.request_id
+            )
+            message.fail(error)
+
+    def _come_back(self, attempt, done):
+        """Send the loop a message: the writer has written the attempt's decision, or has failed.
+        Runs in a thread of the writer."""
+
+        def fail(sent):
+            if sent.exception() is not None and not attempt.message.future.done():
+                attempt.message.fail(sent.exception())
+
+        self._loop.send(WRITTEN, (attempt, _is_written(done))).add_done_callback(fail)
+
+    def written(self, messages):
+        """Answer the decisions that the writer has written, and end the claims of the other ones.
+
+        Returns the messages to decide again.
+        """
+        settings, again = self._context.settings(), []
+        for message in messages:
+            attempt, is_written = message.work
+            try:
+                if is_written:
+                    self._answers.placed(
+                        attempt.message, attempt.decision, attempt.answer, settings
+                    )
+                else:
+                    self._end_claims(attempt.decision)
+                    if self._may_try_again(attempt, settings):
+                        again.append(attempt.message)
+            except errors.SchedError as error:
+                attempt.message.fail(error)
+            message.answer(None)
+        return again
+
+    def _end_claims(self, decision):
+        """End the claims of a decision in the store. Raises StoreUnavailable."""
+        release = self._context.store.release
+        for claim in decision.claims:
+            ended = self._until_done(release, [claim.key], False, Meant(name=claim.uuid))
+            self._state_sync.dropped(ended, 'could not be written elsewhere')
+
+    def _may_try_again(self, attempt, settings):
+        """Whether a lost attempt is repeated; else its message is refused."""
+        message, figures = attempt.message, self._context.figures
+        figures.conflicts += 1
+        if message.attempts + 1 >= settings.max_claim_attempts:
+            self._answers.lost(message, attempt.decision, settings)
+            return False
+        message.attempts += 1
+        message.looked = False
+        figures.retries += 1
+        return True
+
+    def _doubt(self, refused, settings, freed):
+        """Read the store before requests are refused. Returns the messages to decide again.
+
+        The host state may be older than the store. If the store has no changes, the refusals
+        stand. They do not stand if they were decided on claims of this batch that were undone
+        since (``freed``).
+        """
+        if not refused:
+            return []
+        changed = self._until_done(self._state_sync.look_again) or freed
+        self._context.figures.retries += len(refused) if changed else 0
+        for one in refused:
+            one.message.looked = not freed
+            if not changed:
+                self._answers.refused(one.message, one.refusal, settings)
+        return [one.message for one in refused] if changed else []
+
+
+def _is_written(done):
+    """Whether a writer's Future says so; a failure counts as no."""
+    try:
+        return bool(done.result())
+    except Exception:
+        LOG.exception('A placed request could not be written elsewhere')
         return False
-
-    def _log(self, message, steps, what):
-        """Log one line for each decision, and record its duration."""
-        order, took_s = message.work, time.monotonic() - message.since_s
-        self._figures.answered_s.append(took_s)
-        LOG.info(
-            'Decided %s: %d instances, first %s; hosts %d -> %d, %s; attempt %d, %.1f ms',
-            order.request_id or '-',
-            len(order.requests),
-            order.requests[0].instance_uuid,
-            len(self._cluster),
-            steps[-1].left if steps else 0,
-            what,
-            message.attempts + 1,
-            took_s * 1000,
-            extra={'context': order.context},
-        )
 
 
 def _apart(messages):

@@ -9,25 +9,21 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Decides one request for one or several instances: a host for each, all or nothing, and
-alternates."""
+"""Decides one request for one or several instances: a host for each, all or nothing."""
 
 import contextlib
 import dataclasses
 import functools
 import itertools
-import json
 
 import numpy as np
 
 from nova_sched import errors
 from nova_sched.engine import slices
-from nova_sched.engine.answer import select
 from nova_sched.engine.decide import best, survivors, weigh
 from nova_sched.engine.explain import reasons
 from nova_sched.engine.groups.member_resolver import ReplanRequired
 from nova_sched.engine.received import NOW, Received
-from nova_sched.hardware import Overdrawn
 from nova_sched.objects.claim import PENDING
 from nova_sched.state.membership import group_now
 from nova_sched.state.request import AFFINITY, NO_HARDWARE
@@ -59,6 +55,11 @@ class Decision:
     # The alternates or ranked rows of each instance, if they were requested up front.
     ranked: list = dataclasses.field(default_factory=list)
     winners: list = dataclasses.field(default_factory=list)
+
+    @property
+    def instances(self):
+        """UUIDs of the instances that have a host so far."""
+        return [request.instance_uuid for request in self.requests]
 
     @property
     def claims(self):
@@ -109,13 +110,9 @@ class Placer:
     later."""
 
     def __init__(self, cluster, rules, random):
-        self._cluster = cluster
-        self._rules = rules
+        self.cluster = cluster
+        self.rules = rules
         self._random = random
-
-    def follow(self, rules):
-        """Use these rules from now on."""
-        self._rules = rules
 
     def decide(
         self,
@@ -135,7 +132,7 @@ class Placer:
         ``received`` is the message that contained the requests. Returns a Decision. Raises
         NoValidHost; the host state is unchanged then.
         """
-        marks = {'request_id': request_id, 'created_s': self._cluster.hosts.now_s}
+        marks = {'request_id': request_id, 'created_s': self.cluster.hosts.now_s}
         decision = Decision(len(requests), received, claiming, noted, marks)
         try:
             before = None
@@ -154,10 +151,6 @@ class Placer:
             raise
         return decision
 
-    @property
-    def rules(self):
-        return self._rules
-
     @contextlib.contextmanager
     def asking(self, requests):
         """Remove the instances' unconfirmed claims for the duration of the context."""
@@ -168,9 +161,12 @@ class Placer:
         finally:
             self.undo(lifted)
 
-    def grouped(self, request):
-        """The request with the current state of its server group."""
-        return self._with_group(request, Decision())
+    def grouped(self, request, earlier=()):
+        """The request with the current state of its server group. The ``earlier`` instances
+        (UUIDs) of the same call count as members."""
+        if request.group is None:
+            return request
+        return dataclasses.replace(request, group=group_now(self.cluster, request, earlier))
 
     def _lift(self, decision, requests):
         """Remove unconfirmed claims of earlier attempts: they must not take capacity from this
@@ -181,9 +177,9 @@ class Placer:
             before = [request.instance_uuid]
             if request.member_placement is not None:
                 before.append(request.member_placement.consumer)
-            for claim in itertools.chain(*map(self._cluster.claims_of, before)):
+            for claim in itertools.chain(*map(self.cluster.claims_of, before)):
                 if not claim.is_confirmed:
-                    self._cluster.drop(claim)
+                    self.cluster.drop(claim)
                     decision.lifted.append(claim)
 
     def _check_moves(self, requests, received):
@@ -198,19 +194,19 @@ class Placer:
                 continue
             there = [
                 claim
-                for claim in self._cluster.claims_of(request.instance_uuid)
+                for claim in self.cluster.claims_of(request.instance_uuid)
                 if claim.is_confirmed
             ]
-            hosts = [self._cluster.node(claim.node_uuid).host for claim in there]
+            hosts = [self.cluster.node(claim.node_uuid).host for claim in there]
             if there and not any(map(functools.partial(_is_move, request), there, hosts)):
                 raise errors.AlreadyRunning(request.instance_uuid, hosts[0])
             if any(claim.changed_s > received.since_s for claim in there):
                 raise errors.Superseded(request.instance_uuid)
 
     def _choose(self, decision, request, index, before, spare, settings):
-        hosts = self._cluster.hosts
-        request = self._with_group(request, decision)
-        candidates = survivors(self._rules, hosts, request, index, before)
+        hosts = self.cluster.hosts
+        request = self.grouped(request, decision.instances)
+        candidates = survivors(self.rules, hosts, request, index, before)
         decision.steps = candidates.steps or decision.steps
         decision.first = decision.first or candidates.steps
         if request.member_placement is not None and not _is_free(
@@ -218,12 +214,12 @@ class Placer:
         ):
             raise ReplanRequired(request)
         if not candidates.left:
-            raise reasons.refusal(candidates, self._rules, hosts, request, index, decision.asked)
+            raise reasons.refusal(candidates, self.rules, hosts, request, index, decision.asked)
         rows = candidates.rows()
         if request.group is not None and decision.asked > 1:
             rows = self._with_room_for_all(rows, request, decision)
         notes: list | None = [] if decision.noted and index < NOTED else None
-        weights = weigh(self._rules.weighers, hosts, rows, request, notes)
+        weights = weigh(self.rules.weighers, hosts, rows, request, notes)
         pick = self._standing(decision, request, rows)
         if request.member_placement is not None and request.member_placement.row is not None:
             pick = int(np.searchsorted(rows, request.member_placement.row))
@@ -251,9 +247,7 @@ class Placer:
     def _pick(self, rows, weights, request, settings):
         """The position of the host to take: one in this scheduler's own slice, if there are
         any."""
-        own = slices.own(
-            self._rules.weighers, self._cluster.hosts, rows, weights, request, settings
-        )
+        own = slices.own(self.rules.weighers, self.cluster.hosts, rows, weights, request, settings)
         return (
             self._best(weights, settings)
             if own is None
@@ -273,7 +267,7 @@ class Placer:
         request that the claim does not satisfy and that may be older than the claim.
         """
         for claim in decision.lifted if decision.claiming else ():
-            node = self._cluster.node(claim.node_uuid)
+            node = self.cluster.node(claim.node_uuid)
             if (
                 claim.consumer_uuid != request.instance_uuid
                 or claim.state != PENDING
@@ -297,13 +291,13 @@ class Placer:
             for pieces in (request.pieces, dataclasses.replace(request.pieces, guest=None)):
                 with contextlib.suppress(errors.ComputeResourcesUnavailable):
                     judged = dataclasses.replace(request, pieces=pieces)
-                    return self._cluster.book(node, judged, lifetime_s, **marks)
+                    return self.cluster.book(node, judged, lifetime_s, **marks)
             wanted = dataclasses.replace(request, pieces=NO_HARDWARE)
-        return self._cluster.book(node, wanted, lifetime_s, **marks)
+        return self.cluster.book(node, wanted, lifetime_s, **marks)
 
     def _ranked(self, rows, weights, pick, count):
         """The best rows after the chosen one, in the same cell."""
-        hosts = self._cluster.hosts
+        hosts = self.cluster.hosts
         rest = weights.copy()
         if len(hosts.cells) > 1:
             rest[hosts.cell[rows] != hosts.cell[rows[pick]]] = -np.inf
@@ -320,105 +314,17 @@ class Placer:
         group = request.group
         if group.policy != AFFINITY or group.hosts:
             return rows
-        some, columns = rows, self._cluster.hosts.resources
+        some, columns = rows, self.cluster.hosts.resources
         for name, amount in request.resources.items():
             if name in columns:
                 some = some[columns[name].free[some] >= amount * decision.asked]
         return some if len(some) else rows
 
-    def _with_group(self, request, decision):
-        """The request with the current state of its server group. Earlier instances of this call
-        count as members."""
-        if request.group is None:
-            return request
-        earlier = (one.instance_uuid for one in decision.requests)
-        return dataclasses.replace(request, group=group_now(self._cluster, request, earlier))
-
     def undo(self, decision):
         """Remove the claims of the decision from the host state, and restore the claims that it
         removed."""
         for booking in reversed(decision.bookings):
-            self._cluster.unbook(booking)
+            self.cluster.unbook(booking)
         for claim in decision.lifted:
-            if self._cluster.node(claim.node_uuid) is not None:
-                self._cluster.add(claim)
-
-    def answer(self, decision, settings, want_alternates):
-        """A list of Selected for each instance: the chosen host, then alternates or the ranked
-        hosts."""
-        beside = decision.ranked or [()] * len(decision.rows)
-        if want_alternates and len(decision.rows) > 1:
-            ranked, taken = self._rank_again(decision), set(decision.rows)
-            beside = [
-                self._alternates(row, ranked, taken, settings.alternates) for row in decision.rows
-            ]
-        bookings = decision.bookings or [None] * len(decision.rows)
-        return [
-            self._describe(row, rest, request, booking, settings)
-            for row, rest, request, booking in zip(
-                decision.rows, beside, decision.requests, bookings, strict=True
-            )
-        ]
-
-    def _describe(self, chosen, alternates, request, booking, settings):
-        """The chosen row and its alternates as a list of Selected. ``booking`` None: the request
-        only checks."""
-        hosts = self._cluster.hosts
-        plain = None if booking is None else json.dumps(request.resources)
-        found = []
-        for row in (chosen, *alternates):
-            resources, allotted = plain, ()
-            if booking is not None and self._is_special(request):
-                try:
-                    resources, allotted = self._taken(
-                        row, request, booking if row == chosen else None
-                    )
-                except Overdrawn:
-                    continue  # another request has taken this alternate
-            limits = self._limits(row, request)
-            found.append(
-                select(hosts, row, request, settings.default_zone, resources, limits, allotted)
-            )
-        return found
-
-    def _is_special(self, request):
-        """Whether the amounts that a claim takes depend on the node, and not on the request
-        alone."""
-        below = self._cluster.hosts.child_classes
-        return bool(request.groups or request.fallback_vcpus) or not below.isdisjoint(
-            request.resources
-        )
-
-    def _taken(self, row, request, booking):
-        """The amounts of the node (JSON text) and the allocations of its providers: those of the
-        booking, or those of a claim on an alternate."""
-        if booking is None:
-            resources, allotted = self._cluster.hosts.nodes[row].demand(request)
-        else:
-            parts = booking.claim.parts
-            resources, allotted = booking.claim.resources, parts.providers if parts else ()
-        return json.dumps(dict(resources)), allotted
-
-    def _limits(self, row, request):
-        """Limits of the evaluated filters that the compute node has to check again."""
-        asked = () if request.forced or not request.pieces else self._rules.filters
-        return {
-            name: limit
-            for rule in asked
-            for name, limit in rule.limits(self._cluster.hosts, request, row).items()
-        }
-
-    def _rank_again(self, decision):
-        """All rows that can take one more instance of the last request, best first."""
-        hosts, request = self._cluster.hosts, self._with_group(decision.requests[-1], decision)
-        rows = survivors(self._rules, hosts, request).rows()
-        return [
-            int(rows[place])
-            for place in best(weigh(self._rules.weighers, hosts, rows, request), len(rows))
-        ]
-
-    def _alternates(self, chosen, ranked, taken, count):
-        """The best ranked rows of the same cell that no instance of the request has taken."""
-        cell = self._cluster.hosts.cell
-        free = (row for row in ranked if row not in taken and cell[row] == cell[chosen])
-        return list(itertools.islice(free, count))
+            if self.cluster.node(claim.node_uuid) is not None:
+                self.cluster.add(claim)

@@ -9,8 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The scheduler: assembles the components of the engine, and has the methods that the APIs
-call."""
+"""The scheduler: builds the components of the engine, and has the methods that the APIs call."""
 
 import dataclasses
 import logging
@@ -20,11 +19,10 @@ from nova_sched import errors
 from nova_sched.engine.candidates import Candidates
 from nova_sched.engine.claim_service import ClaimService
 from nova_sched.engine.clock import STILL_S, Pauses, StoreClock
-from nova_sched.engine.cycle import Batches, Order
+from nova_sched.engine.cycle import PLACE, WRITTEN, Cycle, Order
 from nova_sched.engine.explain import capacity
-from nova_sched.engine.explain.decision_log import DecisionLog
 from nova_sched.engine.explain.questions import Questions
-from nova_sched.engine.figures import Figures, Minute
+from nova_sched.engine.figures import Minute
 from nova_sched.engine.groups import outsiders
 from nova_sched.engine.groups.member_resolver import MemberResolver, ReplanRequired
 from nova_sched.engine.groups.member_state import Library
@@ -32,132 +30,73 @@ from nova_sched.engine.groups.operations import Groups
 from nova_sched.engine.groups.plans import Plans
 from nova_sched.engine.loop import Loop
 from nova_sched.engine.place import Placer
-from nova_sched.engine.sync.membership import SchedulerMembership
 from nova_sched.engine.sync.replica_sync import ReplicaSync
 from nova_sched.engine.sync.state_sync import StateSync
 from nova_sched.engine.sync.store_poller import StorePoller
 from nova_sched.engine.sync.store_retry import StoreRetry
-from nova_sched.groups.topology import Locator, Topology
+from nova_sched.groups.topology import Locator
 
 LOG = logging.getLogger(__name__)
 
-PLACE, REPORT, CALL, RULES, NEWS = 'place', 'report', 'call', 'rules', 'news'
+REPORT, CALL, RULES, NEWS = 'report', 'call', 'rules', 'news'
 
 
 class Scheduler:
     """The interface of the engine. Its public methods may be called from any thread, and wait for
     the loop.
 
-    ``settings`` is a function that returns the current Settings. ``clock`` (seconds since the
-    epoch) replaces the store's clock where time is simulated. ``pauses`` detects that this process
-    was stopped. ``topology`` has the levels for groups, ``solver`` (groups.exact.worker) solves
-    hard group problems. Without ``decision_log``, decisions are recorded in this process. Without
-    ``candidates``, these are kept in this process. ``news`` (a ChangePublisher) announces changes
-    to other schedulers, ``membership`` lists them.
+    ``pauses`` detects that this process was stopped. Without ``candidates``, these are kept in
+    this process. ``solver`` (groups.exact.worker) solves hard group problems. ``writer`` (a
+    cycle.Writer) writes won decisions in another service.
     """
 
     def __init__(
         self,
-        cluster,
-        store,
+        context,
         rules,
-        settings,
-        random,
-        clock=None,
         max_batch=64,
-        decision_log=None,
         candidates=None,
-        news=None,
-        membership=None,
-        topology=None,
         solver=None,
         pauses=None,
+        writer=None,
     ):
-        self._cluster = cluster
-        self._store = store
-        self._settings = settings
-        if clock is None:
-            clock = StoreClock(store.now_s)
-        elif not isinstance(clock, StoreClock) and store.clock is None:
-            store.clock = clock
-        self._clock = clock
+        self._context = context
+        self._cluster, self._store = context.cluster, context.store
+        self._settings = context.settings
+        self.figures, self.decision_log = context.figures, context.decision_log
         self.pauses = Pauses() if pauses is None else pauses
         self._pauses_known, self._knows_clock = self.pauses.count, False
-        self._placer = Placer(cluster, rules, random)
-        self.figures = Figures()
-        self._membership = membership or SchedulerMembership()
-        self.replica_sync = ReplicaSync(cluster, news, self._turn_to_news, self.figures, clock)
-        handlers = {
-            REPORT: self._report,
-            CALL: self._call,
-            RULES: self._follow,
-            NEWS: self.replica_sync.take,
-        }
+        context.cluster.hosts.lasting_stats = context.topology.stats
+        context.store.locator = Locator(context.topology, lambda: self._settings().default_zone)
+
+        handlers = {REPORT: self._report, CALL: self._call, RULES: self._follow}
         self.loop = Loop(handlers, max_batch, self._wake_up)
-        self._store_retry = StoreRetry(self.loop, settings, random, self.figures)
-        self.state_sync = StateSync(cluster, store, settings, clock, self.replica_sync)
-        topology = topology or Topology()
-        cluster.hosts.lasting_stats = topology.stats
-        store.locator = Locator(topology, lambda: settings().default_zone)
-        library = Library(store)
-        plans = Plans(
-            cluster,
-            store,
-            self.state_sync,
-            self._placer,
-            self.replica_sync,
-            topology,
-            settings,
-            clock,
+        self._until_done = StoreRetry(self.loop, context).until_done
+        self._placer = Placer(context.cluster, rules, context.random)
+        self.replica_sync = ReplicaSync(context, lambda: self.loop.send(NEWS, None))
+        self.state_sync = StateSync(context, self.replica_sync)
+        library, plans = Library(context.store), Plans(context, self.state_sync, self._placer)
+        members = MemberResolver(context.cluster, plans, library, self._until_done)
+        cycle = Cycle(
+            context, self.loop, self._placer, self.state_sync, members, self._until_done, writer
         )
-        member_resolver = MemberResolver(cluster, plans, library)
-        self.claim_service = ClaimService(
-            cluster, store, self.state_sync, self.replica_sync, member_resolver, settings
-        )
-        self.groups = Groups(
-            cluster, store, plans, library, topology, self.call, settings, clock, solver
-        )
-        self.questions = Questions(cluster, self._placer, settings, clock)
-        self.decision_log = decision_log or DecisionLog()
-        self._batches = Batches(
-            cluster,
-            store,
-            self._placer,
-            self.state_sync,
-            self.replica_sync,
-            self._store_retry,
-            self.decision_log,
-            self.figures,
-            settings,
-            clock,
-            lambda: self.standing,
-            member_resolver,
-        )
-        handlers[PLACE] = self._batches.place
-        until_done = self._store_retry.until_done
+        handlers |= {PLACE: cycle.run, WRITTEN: cycle.written, NEWS: self.replica_sync.take}
+        self.claim_service = ClaimService(context, self.state_sync, members)
+        self.groups = Groups(context, plans, library, self.call, solver)
+        self.questions = Questions(context, self._placer)
         self.candidates = Candidates(
-            self.place,
-            until_done,
-            self.state_sync,
-            self.claim_service,
-            settings,
-            clock,
-            candidates,
+            context, self.place, self._until_done, self.state_sync, self.claim_service, candidates
         )
-        beside = {
-            'also': self._forget,
-            'sign': self._sign,
-            'wake': self.replica_sync.wake,
-            'figures': self.figures,
-        }
-        self._store_poller = StorePoller(cluster, store, settings, self._ask, **beside)
-        self._minute = Minute(self.figures)
+        self._store_poller = StorePoller(
+            context, self._ask, self._forget, self._sign, self.replica_sync.wake
+        )
+        self._minute = Minute(context.figures)
 
     def start(self):
         """Read the store, then take messages. Raises StoreUnavailable."""
         self._look_at_clock()
         # Before the store is read: other schedulers announce their changes from now on.
-        self._membership.sign(self._figures())
+        self._context.membership.sign(self._figures())
         self.state_sync.refresh()
         self.pauses.start()
         self.loop.start()
@@ -179,23 +118,23 @@ class Scheduler:
         self.decision_log.stop()
         self.groups.close()
         self.pauses.stop()
-        self._membership.leave()
+        self._context.membership.leave()
 
     @property
     def clock(self):
         """The store's clock: calling it gives seconds since the epoch."""
-        return self._clock
+        return self._context.clock
 
     @property
     def uuid(self):
         """The UUID of this scheduler among those that share the store."""
-        return self._membership.uuid
+        return self._context.membership.uuid
 
     @property
     def standing(self):
         """(position, count): the position of this scheduler, from 0, among the live schedulers
         that share the store, and their number."""
-        return self._membership.standing
+        return self._context.membership.standing
 
     # The API.
 
@@ -206,18 +145,26 @@ class Scheduler:
         NoValidHost.
         """
         order = Order(requests, alternates, claim, context, ranked)
-        for _ in range(self._settings().plan_attempts):
+        try:
+            return self.loop.send(PLACE, order).result()
+        except ReplanRequired as member:
+            request = member.request
+        return self._place_replanned(order, request)
+
+    def _place_replanned(self, order, request):
+        """Place an order after its member's group was replanned for it, repeatedly if need be."""
+        attempts = self._settings().plan_attempts
+        for _ in range(attempts):
+            if not order.claim:
+                path = request.member_placement.member
+                raise errors.MemberRefused(path, 'its group would be replanned for it')
+            self.groups.settle(request)
+            order = dataclasses.replace(order, settled=True)
             try:
                 return self.loop.send(PLACE, order).result()
             except ReplanRequired as member:
-                if not claim:
-                    path = member.request.member_placement.member
-                    raise errors.MemberRefused(
-                        path, 'its group would be replanned for it'
-                    ) from None
-                self.groups.settle(member.request)
-                order = dataclasses.replace(order, settled=True)
-        raise errors.TooManyConflicts(self._settings().plan_attempts)
+                request = member.request
+        raise errors.TooManyConflicts(attempts)
 
     def report(self, report):
         """Apply a node's report. Returns NodeFacts: the accepted report, the claims and the
@@ -251,17 +198,14 @@ class Scheduler:
         """Queue a ChangeEvent of another scheduler. Does not wait."""
         self.replica_sync.hear(news)
 
-    def _turn_to_news(self):
-        self.loop.send(NEWS, None)
-
     def _ask(self, method, *args):
         """Call a method of ``state_sync`` by name, for the store poller."""
         return self.call(getattr(self.state_sync, method), *args)
 
     def _forget(self):
-        self.decision_log.forget(self._clock() - self._settings().explain_retention_s)
+        self.decision_log.forget(self._context.clock() - self._settings().explain_retention_s)
         self.candidates.forget()
-        self._membership.forget()
+        self._context.membership.forget()
         self._store.forget_groups()
         self.groups.mend_fences()
 
@@ -269,7 +213,7 @@ class Scheduler:
         """Write a sign of life, for the store poller. Once a minute, log the figures if anything
         happened."""
         self._look_at_clock()
-        self._membership.sign(self._figures())
+        self._context.membership.sign(self._figures())
         self._minute.tell(self.standing)
 
     def _look_at_clock(self):
@@ -278,11 +222,11 @@ class Scheduler:
 
         An outage of the store while this process runs is not a pause.
         """
-        if not isinstance(self._clock, StoreClock):
+        if not isinstance(self._context.clock, StoreClock):
             return
-        before_s = self._clock.at(0.0)
-        self._clock.look()
-        missed_s = self._clock.at(0.0) - before_s
+        before_s = self._context.clock.at(0.0)
+        self._context.clock.look()
+        missed_s = self._context.clock.at(0.0) - before_s
         if self._knows_clock and missed_s > STILL_S:
             self.pauses.found(missed_s)
         self._knows_clock = True
@@ -290,7 +234,7 @@ class Scheduler:
     def _figures(self):
         return {
             **self.figures.plain(),
-            'clock_offset_s': round(getattr(self._clock, 'offset_s', 0.0), 3),
+            'clock_offset_s': round(getattr(self._context.clock, 'offset_s', 0.0), 3),
         }
 
     # The loop.
@@ -306,8 +250,8 @@ class Scheduler:
         if count == self._pauses_known:
             return
         try:
-            self._store_retry.until_done(self._look_at_clock)
-            self._store_retry.until_done(self.state_sync.refresh)
+            self._until_done(self._look_at_clock)
+            self._until_done(self.state_sync.refresh)
         except errors.StoreUnavailable as error:
             LOG.warning('%s; the host state may be as old as the pause', error)
         else:
@@ -327,7 +271,7 @@ class Scheduler:
         if good:
             told = [message.work for message in good]
             before = outsiders.carried(self._cluster, {report.node_uuid for report in told})
-            found = self._store_retry.until_done(self._store.report, told)
+            found = self._until_done(self._store.report, told)
             for message, facts in zip(good, found, strict=True):
                 self.replica_sync.reported(facts)
                 self.state_sync.adopt(facts)
@@ -338,7 +282,7 @@ class Scheduler:
         for message in messages:
             work, args = message.work
             try:
-                message.answer(self._store_retry.until_done(work, *args))
+                message.answer(self._until_done(work, *args))
             except errors.SchedError as error:
                 message.fail(error)
             except Exception as error:
@@ -346,6 +290,6 @@ class Scheduler:
                 message.fail(error)
 
     def _follow(self, messages):
-        self._placer.follow(messages[-1].work)
+        self._placer.rules = messages[-1].work
         for message in messages:
             message.answer(None)

@@ -16,6 +16,7 @@ import logging
 import numpy as np
 
 from nova_sched import errors
+from nova_sched.engine.answer import selections
 from nova_sched.engine.decide import CandidateSet, Note, chain, narrow, survivors, weigh
 from nova_sched.engine.explain import capacity, reasons
 from nova_sched.engine.explain.decision_log import PLACED, REFUSED
@@ -29,11 +30,9 @@ class Questions:
     """Answers queries from the placer and the host state. Its methods run in the loop; answers are
     plain values."""
 
-    def __init__(self, cluster, placer, settings, clock):
-        self._cluster = cluster
-        self._placer = placer
-        self._settings = settings
-        self._clock = clock
+    def __init__(self, context, placer):
+        self._cluster, self._placer = context.cluster, placer
+        self._settings, self._clock = context.settings, context.clock
 
     @property
     def _hosts(self):
@@ -55,7 +54,7 @@ class Questions:
             except errors.NoValidHost as error:
                 return {'outcome': REFUSED, **error.details}
             try:
-                answer = self._placer.answer(decision, settings, True)
+                answer = selections(self._placer, decision, settings, True)
                 return {'outcome': PLACED, **reasons.placement(decision, answer, told)}
             finally:
                 self._placer.undo(decision)

@@ -13,6 +13,7 @@
 
 import dataclasses
 import functools
+import logging
 
 import numpy as np
 
@@ -22,6 +23,8 @@ from nova_sched.groups.arrays import policies
 from nova_sched.groups.arrays.problem import Problem
 from nova_sched.groups.members import member_spec
 from nova_sched.state.request import MemberPlacement
+
+LOG = logging.getLogger(__name__)
 
 TOP_GROUP, MEMBER, REPLAN, REPLACE = 'top_group', 'member', 'replan', 'replace'  # scheduler hints
 
@@ -62,8 +65,55 @@ def _says(request, hint):
 class MemberResolver:
     """Finds the placement of a request. Runs in the loop only."""
 
-    def __init__(self, cluster, plans, library):
+    def __init__(self, cluster, plans, library, until_done):
         self._cluster, self._plans, self._library = cluster, plans, library
+        self._until_done = until_done
+
+    def resolve(self, messages):
+        """(message, requests) of the messages that can be decided; requests for members have their
+        placement. Fails the other messages.
+
+        All groups are read before anything is claimed: reading one may update nodes from the
+        store, and change rows.
+        """
+        looks: dict = {}
+        for work in (self._look_at_groups, self._resolved):
+            found = [(message, done) for message in messages
+                     if (done := self._try(message, work, looks)) is not None]  # fmt: skip
+            messages = [message for message, _ in found]
+        return found
+
+    def _try(self, message, work, looks):
+        """The result of the work on the message's order; None if the message has failed."""
+        try:
+            return work(message.work, looks)
+        except (ReplanRequired, errors.SchedError) as error:
+            message.fail(error)
+        except Exception as error:
+            LOG.exception('Request %s failed while its group was read', message.work.request_id)
+            message.fail(error)
+        return None
+
+    def _look_at_groups(self, order, looks):
+        """Read the groups of the order's members, in ``looks`` by group."""
+        members = [request for request in order.requests if is_member(request)]
+        if members and len(order.requests) > 1:
+            raise errors.MemberRefused(
+                str(members[0].hint(MEMBER)), 'several servers cannot be one member'
+            )
+        for request in members:
+            if group_of(request) not in looks:
+                looks[group_of(request)] = self._until_done(self.look, request)
+        return True
+
+    def _resolved(self, order, looks):
+        """The order's requests; those for members have their placement."""
+        return [
+            self.resolved(request, order.settled, looks[group_of(request)])
+            if is_member(request)
+            else request
+            for request in order.requests
+        ]
 
     def look(self, request):
         """The LoadedGroup of a request's group, and its claims. Updates the host state of their

@@ -44,14 +44,16 @@ class Groups:
     groups.exact.worker.Solver; None: plans are made without one.
     """
 
-    def __init__(
-        self, cluster, store, plans, library, topology, call, settings, clock, solver=None
-    ):
-        self._cluster, self._store, self._plans, self._library = cluster, store, plans, library
-        self._topology, self._call, self._settings, self._clock = topology, call, settings, clock
-        self._solver = solver
+    def __init__(self, context, plans, library, call, solver=None):
+        self._cluster, self._store, self._topology = (
+            context.cluster,
+            context.store,
+            context.topology,
+        )
+        self._settings, self._clock = context.settings, context.clock
+        self._plans, self._library, self._call, self._solver = plans, library, call, solver
         self._turns = threading.Lock()
-        self._sight = Sight(cluster, plans, settings)
+        self._sight = Sight(context, plans)
 
     def close(self):
         """Stop the solver."""

@@ -64,20 +64,13 @@ class _Short(Exception):
 
 
 class Plans:
-    """Makes and ends plans. ``placer`` has the rules, ``topology`` the levels, ``library`` the
-    groups."""
+    """Makes and ends plans. ``placer`` has the rules."""
 
-    def __init__(
-        self, cluster, store, state_sync, placer, replica_sync, topology, settings, clock
-    ):
-        self._cluster = cluster
-        self._store = store
-        self._state_sync = state_sync
-        self._placer = placer
-        self._replica_sync = replica_sync
-        self._topology = topology
-        self._settings = settings
-        self._clock = clock
+    def __init__(self, context, state_sync, placer):
+        self._cluster, self._store = context.cluster, context.store
+        self._topology, self._settings = context.topology, context.settings
+        self._clock = context.clock
+        self._state_sync, self._placer = state_sync, placer
 
     def levels(self):
         """All levels over all rows, as from ``Topology.look``."""
@@ -236,7 +229,7 @@ class Plans:
             raise
         if not outcome.won:
             self._undo(bookings, ended)
-            self._state_sync.learn([outcome])
+            self._state_sync.committed([], [outcome])
             if walls:
                 # Aggregates may define which hosts are in a domain.
                 self._state_sync.catch_up([], {})
@@ -244,14 +237,8 @@ class Plans:
         for claim in kept:
             self._cluster.drop(claim)
             self._cluster.add(claim)
-        self.committed(claims, ended, outcome)
+        self._state_sync.committed([(claims, ended, outcome)])
         return Taken(True)
-
-    def committed(self, claims, ended, outcome):
-        """Apply a committed plan to the host state, and announce it."""
-        self._state_sync.follow(outcome)
-        self._replica_sync.committed([(claims, ended, outcome.generations)])
-        self._state_sync.refenced([outcome])
 
     def _book(self, draft, new, bookings, lifetime_s, record):
         """Claim all, on each host the largest first. Raises _Short with all hosts that do not take
@@ -328,9 +315,9 @@ class Plans:
             raise
         if not outcome.won:
             self._undo([], planned)
-            self._state_sync.learn([outcome])
+            self._state_sync.committed([], [outcome])
             return Taken(False, {}, outcome.record, outcome.record_gone)
-        self.committed([], planned, outcome)
+        self._state_sync.committed([([], planned, outcome)])
         return Taken(True)
 
     def renew(self, known, expires_s):

@@ -84,8 +84,8 @@ class View:
 class Sight:
     """Makes Views from the host state. Runs in the loop."""
 
-    def __init__(self, cluster, plans, settings):
-        self._cluster, self._plans, self._settings = cluster, plans, settings
+    def __init__(self, context, plans):
+        self._cluster, self._plans, self._settings = context.cluster, plans, context.settings
 
     def foresee(self, draft, hosts):
         """The View of the group after a plan. It is not stored."""

@@ -22,8 +22,7 @@ import logging
 import threading
 import time
 
-from nova_sched.engine.figures import Figures
-from nova_sched.engine.sync.changes import ChangePublisher, Commit
+from nova_sched.engine.sync.changes import Commit
 
 LOG = logging.getLogger(__name__)
 
@@ -39,21 +38,11 @@ class ReplicaSync:
     All methods but ``hear`` run in the loop. ``wake`` is set while ``look`` has something to read.
     """
 
-    def __init__(
-        self,
-        cluster,
-        publisher=None,
-        turn=lambda: None,
-        figures=None,
-        clock=time.time,
-        at_once_s=AT_ONCE_S,
-    ):
-        self._cluster = cluster
-        self.publisher = ChangePublisher() if publisher is None else publisher
-        self._turn = turn
-        self._clock = clock
-        self._at_once_s = at_once_s
-        self.figures = self.publisher.figures = Figures() if figures is None else figures
+    def __init__(self, context, turn=lambda: None, at_once_s=AT_ONCE_S):
+        self._cluster, self._clock = context.cluster, context.clock
+        self.publisher, self.figures = context.publisher, context.figures
+        self.publisher.figures = self.figures
+        self._turn, self._at_once_s = turn, at_once_s
         self._waiting: collections.deque = collections.deque()
         self._has_turn = False
         # Nodes that must be read, each with the generation that it has by now, if that is known.

@@ -29,12 +29,10 @@ LOG = logging.getLogger(__name__)
 class StateSync:
     """Applies changes to the store and to the host state. Its methods run in the loop only."""
 
-    def __init__(self, cluster, store, settings, clock, replica_sync=None):
-        self._cluster = cluster
-        self._store = store
-        self._settings = settings
-        self._clock = clock
-        self._replica_sync = ReplicaSync(cluster) if replica_sync is None else replica_sync
+    def __init__(self, context, replica_sync=None):
+        self._cluster, self._store = context.cluster, context.store
+        self._settings, self._clock = context.settings, context.clock
+        self._replica_sync = ReplicaSync(context) if replica_sync is None else replica_sync
         self._lists = {}  # host -> instances, as stored from messages
 
     # From the store.
@@ -106,9 +104,31 @@ class StateSync:
             facts.fences,
         )
 
-    def follow(self, outcome):
-        """Record the outcome of this scheduler's commit: its claims, and the generations of their
-        nodes.
+    def committed(self, won, lost=()):
+        """Apply the outcomes of this scheduler's commits to the host state, and announce them.
+
+        ``won`` has for each placement that won its claims, the claims that ended with it, and its
+        Outcome. ``lost`` are the Outcomes of the others. Reads the nodes that have changed in
+        another way too; rows may change.
+        """
+        for _, _, outcome in won:
+            self._follow(outcome)
+        if won:
+            self._replica_sync.committed(
+                [(made, ended, outcome.generations) for made, ended, outcome in won]
+            )
+        outcomes = [*(outcome for _, _, outcome in won), *lost]
+        if closed := sorted({uuid for outcome in outcomes for uuid in outcome.fences}):
+            self._replica_sync.changed(closed)
+            self.catch_up(closed, {})
+        for uuid in {uuid for outcome in lost for uuid in outcome.gone}:
+            self._cluster.remove(uuid)
+        self._adopt_all(
+            {one.report.node_uuid: one for outcome in lost for one in outcome.fresh}.values()
+        )
+
+    def _follow(self, outcome):
+        """Record the claims of a commit, and the generations of their nodes.
 
         If commits of other schedulers came in between, a refresh reads the nodes.
         """
@@ -163,21 +183,6 @@ class StateSync:
                 serial = placement.serial
                 walls |= placement.fences(row)
         return walls, serial
-
-    def learn(self, outcomes):
-        """Apply the stored state of the nodes that lost decisions had outdated."""
-        for uuid in {uuid for outcome in outcomes for uuid in outcome.gone}:
-            self._cluster.remove(uuid)
-        self._adopt_all(
-            {one.report.node_uuid: one for outcome in outcomes for one in outcome.fresh}.values()
-        )
-
-    def refenced(self, outcomes):
-        """Read the nodes that this scheduler's commits have added to exclusive domains."""
-        nodes = sorted({uuid for outcome in outcomes for uuid in outcome.fences})
-        if nodes:
-            self._replica_sync.changed(nodes)
-            self.catch_up(nodes, {})
 
     def look_again(self):
         """Apply changes in the store, if it differs from the host state. Returns whether it

@@ -17,7 +17,6 @@ import threading
 import time
 
 from nova_sched import errors
-from nova_sched.engine.figures import Figures
 from nova_sched.engine.sync.membership import SIGN_S
 
 LOG = logging.getLogger(__name__)
@@ -41,25 +40,11 @@ class StorePoller:
     read.
     """
 
-    def __init__(
-        self,
-        cluster,
-        store,
-        settings,
-        tell,
-        also=lambda: None,
-        sign=lambda: None,
-        wake=None,
-        figures=None,
-    ):
-        self._cluster = cluster
-        self._store = store
-        self._settings = settings
-        self._tell = tell
-        self._also = also
-        self._sign = sign
+    def __init__(self, context, tell, also=lambda: None, sign=lambda: None, wake=None):
+        self._cluster, self._store = context.cluster, context.store
+        self._settings, self._figures = context.settings, context.figures
+        self._tell, self._also, self._sign = tell, also, sign
         self._wake = threading.Event() if wake is None else wake
-        self._figures = Figures() if figures is None else figures
         self._away = False
         self._seen = {}
         self._next_expiry = self._next_full = 0.0

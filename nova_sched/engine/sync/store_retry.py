@@ -25,8 +25,10 @@ BUSY, BUSY_PAUSE_S = 20, 0.002
 class StoreRetry:
     """Waits for the store in the ``loop``; ``Loop.hurry`` ends the wait."""
 
-    def __init__(self, loop, settings, random, figures):
-        self._loop, self._settings, self._random, self._figures = loop, settings, random, figures
+    def __init__(self, loop, context):
+        self._loop = loop
+        self._settings, self._random = context.settings, context.random
+        self._figures = context.figures
         self._away = False  # whether the database did not answer last time
 
     def until_done(self, work, *args):

@@ -21,9 +21,10 @@ from typing import Any
 import numpy as np
 
 from nova_sched import errors, service
-from nova_sched.engine.cycle import Order
+from nova_sched.engine.context import Context
+from nova_sched.engine.cycle import PLACE, Order
 from nova_sched.engine.decide import survivors, weigh
-from nova_sched.engine.scheduler import CALL, PLACE, REPORT, Scheduler
+from nova_sched.engine.scheduler import CALL, REPORT, Scheduler
 from nova_sched.rpc import translate
 from nova_sched.sim.models.meter import CLAIMS, REPORTS, SCHEDULER, Meter
 from nova_sched.state.cluster import Cluster
@@ -47,9 +48,9 @@ class Engine:
         self.store, self.rules, self.cluster = store, service.rules(conf), Cluster()
         self.meter = meter
         chance = random.Random(f'{seed} engine')
-        self._scheduler = Scheduler(
-            self.cluster, store, self.rules, lambda: settings, chance, clock=lambda: NOW_S
-        )
+        store.clock = store.clock or (lambda: NOW_S)
+        context = Context(self.cluster, store, lambda: settings, lambda: NOW_S, chance)
+        self._scheduler = Scheduler(context, self.rules)
         self.state_sync = self._scheduler.state_sync
         self.claim_service = self._scheduler.claim_service
 

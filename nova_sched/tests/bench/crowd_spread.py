@@ -27,6 +27,7 @@ from nova_sched import errors, service
 from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.conf import CONF
 from nova_sched.engine import slices
+from nova_sched.engine.context import Context
 from nova_sched.engine.cycle import LOSSES
 from nova_sched.engine.place import Placer
 from nova_sched.engine.sync.state_sync import StateSync
@@ -122,7 +123,8 @@ class Member:
     def __init__(self, store, settings, standing, seed):
         self._store, self._settings, self._standing = store, settings, standing
         self.cluster = Cluster()
-        self.state_sync = StateSync(self.cluster, store, lambda: settings, time.time)
+        context = Context(self.cluster, store, lambda: settings, time.time)
+        self.state_sync = StateSync(context)
         self.state_sync.refresh()
         self.cluster.hosts.now_s = time.time()
         self._placer = Placer(self.cluster, service.rules(CONF), random.Random(seed))
@@ -163,7 +165,7 @@ class Member:
             claim = dataclasses.replace(claim, parts=PIECES)
         (outcome,) = self._store.commit([self.state_sync.placement([claim], decision.requests)])
         if outcome.won:
-            self.state_sync.follow(outcome.generations)
+            self.state_sync.committed([(decision.claims, (), outcome)])
         else:
             self._placer.undo(decision)
             self.state_sync.catch_up([claim.node_uuid], {})

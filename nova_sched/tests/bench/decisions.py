@@ -15,6 +15,7 @@ import random
 
 from nova_sched import service
 from nova_sched.conf import CONF
+from nova_sched.engine.answer import selections
 from nova_sched.engine.place import Placer
 from nova_sched.tests.bench import fleet
 from nova_sched.tests.bench.floor import Floor
@@ -34,7 +35,7 @@ class Decide:
         if len(self._made) == 100:
             self.undo()
         decision = self._placer.decide([self._request()], self._settings, want_alternates=True)
-        self._placer.answer(decision, self._settings, want_alternates=True)
+        selections(self._placer, decision, self._settings, want_alternates=True)
         self._made.append(decision)
 
     def undo(self):

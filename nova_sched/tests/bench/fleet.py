@@ -19,6 +19,7 @@ import uuid
 
 from nova_sched.claims import ServiceFacts
 from nova_sched.claims.memory import MemoryClaimStore
+from nova_sched.engine.context import Context
 from nova_sched.engine.sync.state_sync import StateSync
 from nova_sched.state.cluster import Cluster
 from nova_sched.state.report import Inventory, Report
@@ -70,7 +71,7 @@ def filled_store(count, now_s=None, seed=1):
 def cluster(store, settings):
     """The cluster as a scheduler knows it after its start."""
     found = Cluster()
-    StateSync(found, store, lambda: settings, time.time).refresh()
+    StateSync(Context(found, store, lambda: settings, time.time)).refresh()
     found.hosts.now_s = time.time()
     return found
 

@@ -17,8 +17,7 @@ import pytest
 from nova_sched import errors
 from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.engine.candidates import Candidates, MemoryCandidates
-from nova_sched.engine.cycle import Order
-from nova_sched.engine.scheduler import PLACE
+from nova_sched.engine.cycle import PLACE, Order
 from nova_sched.tests.builders import CELL, NOW, report, request, uuid_of
 from nova_sched.tests.unit.db import candidates as battery
 from nova_sched.tests.unit.engine.test_scheduler import wait_for
@@ -61,19 +60,15 @@ class Offering(World):
         super().__init__(store, **settings)
         self.offers = MemoryCandidates() if offers is None else offers
         self.candidates = Candidates(
+            self.context,
             self._decide,
-            self.scheduler._store_retry.until_done,
+            self.scheduler._until_done,
             self.state_sync,
             self.claim_service,
-            lambda: self.settings,
-            self._now,
             self.offers,
         )
         sizes = [1024 * (hosts + 1 - number) for number in range(hosts)]
         self.report(*(report(f'host-{n}', memory_mb=mb, vcpus=2) for n, mb in enumerate(sizes)))
-
-    def _now(self):
-        return self.now_s
 
     def _decide(self, requests, **words):
         future = self.loop.send(PLACE, Order(requests, **words))

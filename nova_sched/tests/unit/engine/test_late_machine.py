@@ -32,9 +32,9 @@ from nova_sched import errors
 from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.claims.order import Meant
 from nova_sched.engine.clock import StoreClock
-from nova_sched.engine.cycle import Order
+from nova_sched.engine.cycle import PLACE, Order
 from nova_sched.engine.received import Received, handling
-from nova_sched.engine.scheduler import PLACE, REPORT
+from nova_sched.engine.scheduler import REPORT
 from nova_sched.state.report import ReportOrder
 from nova_sched.tests.builders import NOW, report, request, uuid_of
 from nova_sched.tests.unit.claims.battery import check_books

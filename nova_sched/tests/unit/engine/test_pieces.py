@@ -21,6 +21,7 @@ from nova_sched import errors
 from nova_sched.claims import Placement
 from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.engine import Settings
+from nova_sched.engine.answer import selections
 from nova_sched.engine.place import Placer
 from nova_sched.filters.numa_topology import NUMATopologyFilter
 from nova_sched.filters.pci_passthrough import PciPassthroughFilter
@@ -130,7 +131,7 @@ class TestOneScheduler:
     def test_alternates_would_take_it_and_hold_nothing(self):
         made = cluster(4, **{**HERE, 'numa_topology': [*[told(SMALL)['numa_topology']] * 3, None]})
         one, settings = placer(made, strict(Score(1, 3, 2, 9))), Settings(alternates=3)
-        (selected,) = one.answer(one.decide([asks()], settings, True), settings, True)
+        (selected,) = selections(one, one.decide([asks()], settings, True), settings, True)
         assert [chosen.host for chosen in selected] == ['host-1', 'host-2', 'host-0']
         assert [node.machine == SMALL for node in made.hosts.nodes[:3]] == [True, False, True]
 
@@ -227,7 +228,7 @@ class TestLimits:
 
     def selected(self, made, chain, asked):
         one, settings = placer(made, chain), Settings(alternates=2)
-        (found,) = one.answer(one.decide([asked], settings, True), settings, True)
+        (found,) = selections(one, one.decide([asked], settings, True), settings, True)
         return found
 
     def test_of_alternates(self):

@@ -19,6 +19,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.engine import Settings
+from nova_sched.engine.answer import selections
 from nova_sched.engine.place import Placer
 from nova_sched.filters.server_group_affinity import ServerGroupAffinityFilter
 from nova_sched.filters.server_group_anti_affinity import ServerGroupAntiAffinityFilter
@@ -59,7 +60,7 @@ def place(made, asked, chain=None, seed=1, alternates=False, **settings):
 def answered(made, asked, chain=None, alternates=2):
     """For each instance the chosen host and the alternates."""
     one, settings = placer(made, chain), Settings(alternates=alternates)
-    answer = one.answer(one.decide(asked, settings, True), settings, True)
+    answer = selections(one, one.decide(asked, settings, True), settings, True)
     return [[selected.host for selected in chosen] for chosen in answer]
 
 
@@ -363,7 +364,9 @@ class TestAlternates:
         one, settings = placer(cluster(3)), Settings()
         for count in (1, 2):
             decision = one.decide(requests(count), settings, False)
-            assert [len(chosen) for chosen in one.answer(decision, settings, False)] == [1] * count
+            assert [len(chosen) for chosen in selections(one, decision, settings, False)] == [
+                1
+            ] * count
 
     def test_anti_affinity_is_kept(self):
         made = cluster(4)
@@ -421,9 +424,11 @@ class TestAlternates:
 def test_the_answer_of_a_check_claims_nothing():
     made, settings = cluster(1), Settings()
     one = placer(made, rules())
-    ((selected,),) = one.answer(one.decide(requests(1, hints=REBUILD), settings), settings, False)
+    ((selected,),) = selections(
+        one, one.decide(requests(1, hints=REBUILD), settings), settings, False
+    )
     assert (selected.allocation_request, selected.allocation_version) == ('null', None)
-    ((selected,),) = one.answer(one.decide(requests(1, vcpus=3), settings), settings, False)
+    ((selected,),) = selections(one, one.decide(requests(1, vcpus=3), settings), settings, False)
     resources = json.loads(selected.allocation_request)['allocations'][selected.node_uuid][
         'resources'
     ]
@@ -436,5 +441,5 @@ def test_two_nodes_of_one_host_are_told_apart():
         made.put(report('metal', nodename=f'node {number}', vcpus=1), seen_s=1.0)
     chain = rules([ServerGroupAntiAffinityFilter(), ServerGroupAffinityFilter()], [RAMWeigher()])
     one, settings = placer(made, chain), Settings()
-    answer = one.answer(one.decide(requests(1), settings, True), settings, True)
+    answer = selections(one, one.decide(requests(1), settings, True), settings, True)
     assert [selected.nodename for selected in answer[0]] == ['node 0', 'node 1']

@@ -18,6 +18,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.engine import Settings, catalog
+from nova_sched.engine.answer import selections
 from nova_sched.engine.place import Placer
 from nova_sched.tests.builders import cluster, request, uuid_of
 from nova_sched.tests.unit.engine.world import spreading
@@ -46,9 +47,9 @@ def selected(one, extra_specs, number, alternates=0, **words):
         request(instance_uuid=uuid_of(f'instance {number}'), extra_specs=extra_specs, **words)
     ]
     settings = Settings(alternates=alternates)
-    answer = one.answer(one.decide(asked, settings, bool(alternates)), settings, bool(alternates))[
-        0
-    ]
+    answer = selections(
+        one, one.decide(asked, settings, bool(alternates)), settings, bool(alternates)
+    )[0]
     return json.loads(answer[0].allocation_request), [chosen.host for chosen in answer]
 
 

@@ -18,11 +18,16 @@ import numpy as np
 from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.engine import Settings
 from nova_sched.engine.catalog import Rules, always
-from nova_sched.engine.cycle import Order
-from nova_sched.engine.scheduler import CALL, PLACE, REPORT, Scheduler
+from nova_sched.engine.clock import StoreClock
+from nova_sched.engine.context import Context
+from nova_sched.engine.cycle import PLACE, Order
+from nova_sched.engine.scheduler import CALL, REPORT, Scheduler
+from nova_sched.engine.sync.changes import ChangePublisher
+from nova_sched.engine.sync.membership import SchedulerMembership
 from nova_sched.filters import Filter, RowFilter
 from nova_sched.filters.server_group_affinity import ServerGroupAffinityFilter
 from nova_sched.filters.server_group_anti_affinity import ServerGroupAntiAffinityFilter
+from nova_sched.groups.topology import Topology
 from nova_sched.state.cluster import Cluster
 from nova_sched.tests.builders import NOW
 from nova_sched.weighers import Weigher
@@ -116,25 +121,28 @@ class World:
         topology=None,
         solver=None,
         clock=None,
+        writer=None,
         **settings,
     ):
         self.store = MemoryClaimStore() if store is None else store
         self.settings = Settings(**{**SETTINGS, **settings})
         self.cluster = Cluster() if cluster is None else cluster
         self.now_s = NOW
-        self.scheduler = Scheduler(
+        if not isinstance(clock, StoreClock) and self.store.clock is None:
+            self.store.clock = clock or (lambda: self.now_s)
+        self.context = Context(
             cluster=self.cluster,
             store=self.store,
-            rules=spreading() if chain is None else chain,
             settings=lambda: self.settings,
-            random=random.Random(seed),
             clock=clock or (lambda: self.now_s),
-            max_batch=max_batch,
-            candidates=candidates,
-            news=news,
-            membership=membership,
-            topology=topology,
-            solver=solver,
+            random=random.Random(seed),
+            topology=topology or Topology(),
+            membership=membership or SchedulerMembership(),
+            publisher=news or ChangePublisher(),
+        )
+        chain = spreading() if chain is None else chain
+        self.scheduler = Scheduler(
+            self.context, chain, max_batch, candidates, solver, writer=writer
         )
         self.state_sync = self.scheduler.state_sync
         self.claim_service = self.scheduler.claim_service

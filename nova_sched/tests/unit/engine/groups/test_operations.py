@@ -19,8 +19,8 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.claims import Placement
-from nova_sched.engine.cycle import Order
-from nova_sched.engine.scheduler import CALL, PLACE
+from nova_sched.engine.cycle import PLACE, Order
+from nova_sched.engine.scheduler import CALL
 from nova_sched.groups.definition import (
     AFFINITY,
     ANTI_AFFINITY,

@@ -100,9 +100,7 @@ class Gossips(Engines):
         """As the watch does, once in a while at every node."""
         engine = self.one(data)
         watch = StorePoller(
-            engine.cluster,
-            engine.store,
-            lambda: engine.settings,
+            engine.context,
             lambda method, *args: engine.call(getattr(engine.state_sync, method), *args),
         )
         watch._next_expiry = float('inf')

@@ -418,7 +418,7 @@ def test_small_tables(pair, work, seen):
 
 
 def test_what_is_too_much_is_dropped_and_counted():
-    heard = ReplicaSync(World().cluster)
+    heard = ReplicaSync(World().context)
     for _ in range(WAITING + 5):
         heard.hear(ChangeEvent(NOW))
     assert heard.figures.news_dropped == 5
@@ -428,7 +428,7 @@ def test_what_is_too_much_is_dropped_and_counted():
 
 def test_requests_have_their_turn_between_news():
     turns = []
-    heard = ReplicaSync(World().cluster, turn=lambda: turns.append('news'), at_once_s=0.0)
+    heard = ReplicaSync(World().context, turn=lambda: turns.append('news'), at_once_s=0.0)
     for _ in range(3):
         heard.hear(ChangeEvent(NOW))
     assert turns == ['news'], 'one message to the loop stands for all'
@@ -563,11 +563,8 @@ def test_one_that_was_cut_off_for_an_hour_knows_all_after_one_look(opened):
     )
     alone.state_sync.refresh()
     watch = StorePoller(
-        alone.cluster,
-        alone.store,
-        lambda: alone.settings,
+        alone.context,
         lambda method, *args: alone.call(getattr(alone.state_sync, method), *args),
-        figures=alone.scheduler.figures,
     )
     watch.look()
     before = all_of(alone.cluster)

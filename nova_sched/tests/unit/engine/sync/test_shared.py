@@ -19,9 +19,8 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.claims.memory import MemoryClaimStore
-from nova_sched.engine.cycle import Order
+from nova_sched.engine.cycle import PLACE, Order
 from nova_sched.engine.received import Received, handling
-from nova_sched.engine.scheduler import PLACE
 from nova_sched.objects.claim import CONFIRMED
 from nova_sched.tests.builders import NOW, claim, report, request, uuid_of
 from nova_sched.tests.unit.engine.world import Score, World, rules, spreading

@@ -53,9 +53,7 @@ class Watched:
         self.world.report(report(), report('host-1'))
         self.told = []
         self.deaf = False
-        self.watch = StorePoller(
-            self.world.cluster, self.store, lambda: self.world.settings, self.tell
-        )
+        self.watch = StorePoller(self.world.context, self.tell)
         self.look()
         self.store.looks = 0
 
@@ -89,13 +87,7 @@ def eager():
 
 def test_the_first_look_is_a_full_one_and_ends_what_is_overdue():
     made, beside = Watched(), []
-    other = StorePoller(
-        made.world.cluster,
-        made.store,
-        lambda: made.world.settings,
-        made.tell,
-        lambda: beside.append('also'),
-    )
+    other = StorePoller(made.world.context, made.tell, lambda: beside.append('also'))
     del made.told[:]
     other.look()
     assert made.told == [('catch_up', [], {node('host-0'): NOW, node('host-1'): NOW}), ('expire',)]
@@ -196,7 +188,8 @@ class TestThread:
         world = World()
         settings = dataclasses.replace(world.settings, refresh_interval_s=0.01)
         looks = Counting()
-        watch = StorePoller(world.cluster, looks, lambda: settings, lambda *args: None, sign=sign)
+        context = dataclasses.replace(world.context, store=looks, settings=lambda: settings)
+        watch = StorePoller(context, lambda *args: None, sign=sign)
         watch.start()
         wait_for(lambda: looks.looks and signs)
         watch.leave()

@@ -25,7 +25,10 @@ AWAY, TAKEN = errors.StoreUnavailable('away'), errors.StoreBusy('a deadlock')
 
 def patience():
     loop = types.SimpleNamespace(hurried=False, pause=lambda seconds: None)
-    return StoreRetry(loop, Settings, random.Random(1), types.SimpleNamespace(busy=0))
+    context = types.SimpleNamespace(
+        settings=Settings, random=random.Random(1), figures=types.SimpleNamespace(busy=0)
+    )
+    return StoreRetry(loop, context)
 
 
 def working(*troubles):

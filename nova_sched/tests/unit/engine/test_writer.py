@@ -1,0 +1,133 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Decisions that are written elsewhere after the store has committed them, before their callers
+are answered."""
+
+from concurrent.futures import Future
+
+import pytest
+
+from nova_sched import errors
+from nova_sched.tests.builders import report, request, uuid_of
+from nova_sched.tests.unit.engine.stores import Unsteady
+from nova_sched.tests.unit.engine.world import World
+
+A, B = uuid_of('a'), uuid_of('b')
+
+
+class Slow:
+    """A writer that is done when the test says so; ``writing`` has what it was given."""
+
+    def __init__(self):
+        self.writing = []
+
+    def write(self, decision, answer):
+        self.writing.append((decision, answer, Future()))
+        return self.writing[-1][-1]
+
+    def end(self, result):
+        """The oldest one ends with this result, or with this error."""
+        *_, done = self.writing.pop(0)
+        (done.set_exception if isinstance(result, Exception) else done.set_result)(result)
+
+
+@pytest.fixture
+def world():
+    writer = Slow()
+    made = World(Unsteady(), writer=writer, max_claim_attempts=2)
+    made.report(report('host-0', memory_mb=4096), report('host-1'))
+    made.writer = writer
+    return made
+
+
+def held(world):
+    return [(claim.consumer_uuid, claim.node_uuid) for claim in world.store.claims()]
+
+
+def test_the_caller_waits_for_the_writer_and_the_loop_does_not(world):
+    first = world.send_place(request(instance_uuid=A))
+    world.loop.turn()
+    ((decision, answer, _),) = world.writer.writing
+    assert [claim.key for claim in decision.claims] == held(world)
+    second = world.send_place(request(instance_uuid=B), claim=False)
+    world.loop.turn()
+    assert (first.done(), second.done()) == (False, True)
+    world.writer.end(True)
+    world.loop.turn()
+    assert first.result() == answer
+    assert world.scheduler.figures.placed == 2
+
+
+@pytest.mark.parametrize('failure', [False, ZeroDivisionError()], ids=['not written', 'failed'])
+def test_what_is_not_written_is_decided_again(world, failure):
+    found = world.send_place(request(instance_uuid=A))
+    world.loop.turn()
+    (before,) = world.store.claims()
+    world.writer.end(failure)
+    world.loop.turn()
+    assert (found.done(), held(world)) == (False, [])
+    world.loop.turn()
+    world.writer.end(True)
+    world.loop.turn()
+    (after,) = world.store.claims()
+    assert (found.result()[0][0].node_uuid, after.uuid != before.uuid) == (after.node_uuid, True)
+    assert world.cluster.claims_of(A) == [after]
+
+
+def test_what_is_never_written_is_refused(world):
+    found = world.send_place(request(instance_uuid=A))
+    for _ in range(2):
+        world.loop.turn()
+        world.writer.end(False)
+        world.loop.turn()
+    with pytest.raises(errors.TooManyConflicts):
+        found.result(timeout=0)
+    assert (held(world), world.cluster.claims_of(A)) == ([], [])
+
+
+def test_a_claim_that_was_confirmed_meanwhile_stays(world):
+    """Only the claims of this decision end, and a later claim of the instance has another UUID."""
+    found = world.send_place(request(instance_uuid=A))
+    world.loop.turn()
+    (claim,) = world.store.claims()
+    world.store.release([claim.key])
+    world.state_sync.refresh()
+    again = world.send_place(request(instance_uuid=A))
+    world.loop.turn()
+    (later,) = world.store.claims()
+    world.writer.end(False)
+    world.loop.turn()
+    assert [one.uuid for one in world.store.claims()] == [later.uuid]
+    world.writer.end(True)
+    world.loop.turn()
+    assert again.done()
+    assert not found.done()
+
+
+def test_the_store_is_away_when_the_writer_fails(world):
+    found = world.send_place(request(instance_uuid=A))
+    world.loop.turn()
+    world.loop.hurry()
+    world.store.away.set()
+    world.writer.end(False)
+    world.loop.turn()
+    with pytest.raises(errors.StoreUnavailable):
+        found.result(timeout=0)
+
+
+def test_the_scheduler_stops_before_the_writer_is_done(world):
+    found = world.send_place(request(instance_uuid=A))
+    world.loop.turn()
+    world.loop.stop()
+    world.writer.end(True)
+    with pytest.raises(RuntimeError, match='has stopped'):
+        found.result(timeout=0)
