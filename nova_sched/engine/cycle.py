@@ -84,24 +84,18 @@ class Writer(Protocol):
         """
 
 
-class NoWriter:
-    """Writes nothing: the store has all claims."""
-
-    def write(self, decision, answer):
-        return None
-
-
 class Cycle:
     """Places orders, a batch at a time. Runs in the loop only.
 
-    ``until_done`` runs work on the store, and waits while the store is down.
+    ``until_done`` runs work on the store, and waits while the store is down. ``writer`` is a
+    Writer; None: callers are answered as soon as the store has their claims.
     """
 
     def __init__(self, context, loop, placer, state_sync, members, until_done, writer=None):
         self._context, self._cluster = context, context.cluster
         self._loop, self._placer, self._state_sync = loop, placer, state_sync
         self._members, self._until_done = members, until_done
-        self._writer = writer or NoWriter()
+        self._writer = writer
         self._answers = Answers(context)
 
     def run(self, messages):
@@ -234,7 +228,7 @@ class Cycle:
         message, decision = attempt.message, attempt.decision
         try:
             answer = selections(self._placer, decision, settings, message.work.alternates)
-            writing = self._writer.write(decision, answer)
+            writing = self._writer and self._writer.write(decision, answer)
             if writing is None:
                 self._answers.placed(message, decision, answer, settings)
             else:
