@@ -20,7 +20,7 @@ from nova_sched import errors
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Candidate:
+class OfferedHost:
     """A host that is offered for an instance; ``rank`` 1 is the best.
 
     ``expires_s`` is in seconds since the epoch. From then on the candidate cannot be claimed.
@@ -64,7 +64,7 @@ class MemoryCandidates:
             }
 
 
-class Candidates:
+class HostOffers:
     """Offers hosts, and claims an offered host later. Any scheduler can claim it.
 
     ``place`` chooses hosts. ``persist`` runs work on the store, and waits while the database is
@@ -79,12 +79,12 @@ class Candidates:
         self._store = MemoryCandidates() if store is None else store
 
     def offer(self, requests, spec, count=None, context=None, told=lambda candidate: candidate):
-        """For each request up to ``count`` Candidates, best first; None, or too many: as many as
+        """For each request up to ``count`` OfferedHosts, best first; None, or too many: as many as
         allowed.
 
         Each request is ranked as if the earlier requests had taken their best hosts. ``spec`` is
-        text that is stored for the later claim. ``told`` converts a Candidate to the value that is
-        returned; if it raises, nothing is stored. Raises NoValidHost.
+        text that is stored for the later claim. ``told`` converts an OfferedHost to the value
+        that is returned; if it raises, nothing is stored. Raises NoValidHost.
         """
         most = self._settings().candidates_max
         placed = self._place(
@@ -108,12 +108,12 @@ class Candidates:
         return answer
 
     def find(self, candidate_uuid):
-        """A Candidate, and the text that was stored with it. Raises CandidateNotFound."""
+        """An OfferedHost, and the text that was stored with it. Raises CandidateNotFound."""
         found = self._persist(self._store.read, candidate_uuid)
         if found is None or found['expires_s'] <= self._clock():
             raise errors.CandidateNotFound(candidate_uuid)
         spec = found.pop('spec')
-        return Candidate(**found), spec
+        return OfferedHost(**found), spec
 
     def claim(self, candidate, request, request_id=None):
         """Claim a candidate. Repeated claims of the same candidate are one claim.
@@ -141,7 +141,7 @@ class Candidates:
 
 
 def _candidate(request, selected, rank, expires_s):
-    return Candidate(
+    return OfferedHost(
         uuid=str(uuid.uuid4()),
         instance_uuid=request.instance_uuid,
         node_uuid=selected.node_uuid,

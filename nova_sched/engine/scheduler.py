@@ -16,7 +16,7 @@ import logging
 import time
 
 from nova_sched import errors
-from nova_sched.engine.candidates import Candidates
+from nova_sched.engine.candidates import HostOffers
 from nova_sched.engine.claim_service import ClaimService
 from nova_sched.engine.clock import STILL_S, Pauses, StoreClock
 from nova_sched.engine.cycle import PLACE, WRITTEN, Cycle, Order
@@ -26,7 +26,7 @@ from nova_sched.engine.figures import Minute
 from nova_sched.engine.groups import outsiders
 from nova_sched.engine.groups.member_resolver import MemberResolver, ReplanRequired
 from nova_sched.engine.groups.member_state import Library
-from nova_sched.engine.groups.operations import Groups
+from nova_sched.engine.groups.operations import GroupOperations
 from nova_sched.engine.groups.plans import Plans
 from nova_sched.engine.loop import Loop
 from nova_sched.engine.place import Placer
@@ -82,9 +82,9 @@ class Scheduler:
         )
         handlers |= {PLACE: cycle.run, WRITTEN: cycle.written, NEWS: self.replica_sync.take}
         self.claim_service = ClaimService(context, self.state_sync, members)
-        self.groups = Groups(context, plans, library, self.call, solver)
+        self.groups = GroupOperations(context, plans, library, self.call, solver)
         self.questions = Questions(context, self._placer)
-        self.candidates = Candidates(
+        self.candidates = HostOffers(
             context, self.place, self._until_done, self.state_sync, self.claim_service, candidates
         )
         self._store_poller = StorePoller(

@@ -109,7 +109,7 @@ def owner(context):
 
 
 def top_group(view):
-    """A View as TopGroup."""
+    """A GroupView as TopGroup."""
     made = summary(view)
     made.template = view.source.get('template', '')
     made.parameters = json.dumps(view.source.get('parameters') or {})
@@ -119,7 +119,7 @@ def top_group(view):
 
 
 def summary(view):
-    """A View as TopGroup of a list."""
+    """A GroupView as TopGroup of a list."""
     return objects.TopGroup(
         uuid=view.uuid,
         name=view.name,

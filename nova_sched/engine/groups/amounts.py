@@ -33,7 +33,7 @@ OF_A_CELL = 'CPUs', 'dedicated CPUs', 'memory', 'free memory'
 
 
 @dataclasses.dataclass(slots=True)
-class Figures:
+class DemandColumns:
     """``demand`` int64 [kind, way, column], ``free`` int64 [host, column], the columns' ``names``.
 
     ``vague`` says of each kind whether it may fit less often than these columns show.
@@ -46,7 +46,7 @@ class Figures:
 
 
 def figures(hosts, requests, mask):
-    """The Figures for requests (one of each kind) and the rows that each may have.
+    """The DemandColumns for requests (one of each kind) and the rows that each may have.
 
     Narrows ``mask`` (bool [kind, row]) in place for a kind that may use VCPU in place of PCPU: if
     some of its rows have PCPU, only these remain.
@@ -73,7 +73,7 @@ def figures(hosts, requests, mask):
                 demand[number, way, column : column + len(OF_A_CELL)] += size
     vague = [_is_vague(hosts, request) and not (is_celled and count)
              for request, is_celled in zip(requests, celled, strict=True)]  # fmt: skip
-    return Figures(
+    return DemandColumns(
         demand,
         np.stack(free, axis=1) if free else np.zeros((len(hosts), 0), np.int64),
         names,

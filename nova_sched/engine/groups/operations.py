@@ -22,7 +22,7 @@ from oslo_utils import uuidutils
 from nova_sched import errors
 from nova_sched.claims import Record
 from nova_sched.engine.groups.member_state import LoadedGroup, read
-from nova_sched.engine.groups.views import Sight, status_of, view_of
+from nova_sched.engine.groups.views import GroupViews, status_of, view_of
 from nova_sched.groups import joint, moves
 from nova_sched.groups.reasons import imagined
 from nova_sched.groups.topology import warnings
@@ -37,7 +37,7 @@ class _Changed(Exception):
     """Another call has changed the group in the meantime."""
 
 
-class Groups:
+class GroupOperations:
     """Creates, changes and shows groups; may be called from any thread.
 
     ``call`` runs a function in the loop and waits for it. ``solver`` is a
@@ -53,7 +53,7 @@ class Groups:
         self._settings, self._clock = context.settings, context.clock
         self._plans, self._library, self._call, self._solver = plans, library, call, solver
         self._turns = threading.Lock()
-        self._sight = Sight(context, plans)
+        self._group_views = GroupViews(context, plans)
 
     def close(self):
         """Stop the solver."""
@@ -85,10 +85,10 @@ class Groups:
         context=None,
         allowance=None,
     ):
-        """Plan all members together and claim the plan. Returns the View. Raises GroupRefused.
+        """Plan all members together and claim the plan. Returns the GroupView.
 
         ``allowance`` is the time that is left to make requests of the members. Raises
-        TemplateError after it.
+        TemplateError after it, and GroupRefused.
         """
         now_s = self._clock()
         record = Record(
@@ -122,7 +122,7 @@ class Groups:
         """Change the group to the definition. Built members keep their hosts, unless that is
         impossible.
 
-        Returns the View. Raises GroupChanged if the group is not at this generation, and
+        Returns the GroupView. Raises GroupChanged if the group is not at this generation, and
         GroupRefused. The group is unchanged then.
         """
         for _ in range(self._settings().plan_attempts):
@@ -153,7 +153,7 @@ class Groups:
 
     def delete(self, uuid, generation=None, dry_run=False, project_id=None):
         """Delete the plan. Planned claims end now, claims of servers with their servers. Returns
-        the View."""
+        the GroupView."""
         for _ in range(self._settings().plan_attempts):
             known = self._find(uuid, project_id, generation)
             record = dataclasses.replace(known.record, deleted=True, updated_s=self._clock())
@@ -165,12 +165,15 @@ class Groups:
                 LOG.info('Deleted group %s%s', uuid, ', for trial' if dry_run else '')
                 left = [claim for claim in self._claims(uuid) if claim.state != PLANNED]
                 return self._call(
-                    self._sight.see, dataclasses.replace(known, record=record), left, dry_run
+                    self._group_views.see, dataclasses.replace(known, record=record), left, dry_run
                 )
         raise errors.GroupRefused(*self._too_quick())
 
     def renew(self, uuid, ttl_s=None, project_id=None, dry_run=False):
-        """Set the expiry of the planned claims to ``ttl_s`` seconds from now. Returns the View."""
+        """Set the expiry of the planned claims to ``ttl_s`` seconds from now.
+
+        Returns the GroupView.
+        """
         known, expires_s = self._find(uuid, project_id), self._expiry(self._clock(), ttl_s)
         if dry_run:
             return dataclasses.replace(
@@ -186,12 +189,12 @@ class Groups:
     # Reads.
 
     def show(self, uuid, project_id=None):
-        """The View. Raises GroupNotFound."""
+        """The GroupView. Raises GroupNotFound."""
         known = self._look(uuid, project_id)
         claims = self._claims(uuid)
         if known.record.deleted and not claims:
             raise errors.GroupNotFound(uuid)
-        return self._call(self._sight.see, known, claims)
+        return self._call(self._group_views.see, known, claims)
 
     def list(self, project_id=None, name=None, marker=None, limit=None):
         """Views without members, oldest first. Raises GroupNotFound for an unknown marker."""
@@ -205,8 +208,11 @@ class Groups:
         ]
 
     def plan(self, uuid, project_id=None, replan=False, dry_run=False):
-        """The View. With ``replan``, plans members without a host, and members whose hosts are not
-        suitable any more."""
+        """The GroupView.
+
+        With ``replan``, plans members without a host, and members whose hosts are not suitable any
+        more.
+        """
         if not replan:
             return self.show(uuid, project_id)
         for _ in range(self._settings().plan_attempts):
@@ -332,7 +338,7 @@ class Groups:
             )
             raise refusal
         if dry_run:
-            return self._call(self._sight.foresee, draft, found.hosts)
+            return self._call(self._group_views.foresee, draft, found.hosts)
         record = dataclasses.replace(known.record, definition=known.text())
         lifetime_s = None if expires_s is None else max(expires_s - self._clock(), 1.0)
         taken = self._call(self._plans.take, draft, found.hosts, record, lifetime_s)
@@ -355,7 +361,9 @@ class Groups:
             for state in draft.member_states
         ):
             self._call(self._plans.renew, known, expires_s)
-        return self._call(self._sight.with_changes, self.show(known.uuid), draft, found.hosts)
+        return self._call(
+            self._group_views.with_changes, self.show(known.uuid), draft, found.hosts
+        )
 
     def _joint(self, problem, limits):
         return joint.plan(problem, limits, self._solver)

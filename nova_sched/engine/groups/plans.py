@@ -45,7 +45,7 @@ class Draft:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Taken:
+class PlanOutcome:
     """The outcome of committing a plan.
 
     If not ``won``: ``short`` maps (kind, node UUID) to the number of members of the kind that the
@@ -163,11 +163,11 @@ class Plans:
         """Claim a plan. ``hosts`` has for each member the number of its host in the group_problem.
 
         ``record`` is the new record of the group. Its serial is the one that the draft was read
-        at. Claims all members or none. Returns Taken. Raises StoreUnavailable.
+        at. Claims all members or none. Returns PlanOutcome. Raises StoreUnavailable.
         """
         targets = [self._cluster.node(draft.group_problem.nodes[host]) for host in hosts]
         if any(node is None for node in targets):
-            return Taken(False)
+            return PlanOutcome(False)
         levels, known = self.levels(), draft.known
         ended, kept, new = list(draft.left), [], []
         walls: dict[str, Fence] = {}
@@ -223,7 +223,7 @@ class Plans:
             (outcome,) = self._store.commit([placement])
         except _Short as short:
             self._undo(bookings, ended)
-            return Taken(False, short.args[0])
+            return PlanOutcome(False, short.args[0])
         except Exception:
             self._undo(bookings, ended)
             raise
@@ -233,12 +233,12 @@ class Plans:
             if walls:
                 # Aggregates may define which hosts are in a domain.
                 self._state_sync.catch_up([], {})
-            return Taken(False, {}, outcome.record, outcome.record_gone)
+            return PlanOutcome(False, {}, outcome.record, outcome.record_gone)
         for claim in kept:
             self._cluster.drop(claim)
             self._cluster.add(claim)
         self._state_sync.committed([(claims, ended, outcome)])
-        return Taken(True)
+        return PlanOutcome(True)
 
     def _book(self, draft, new, bookings, lifetime_s, record):
         """Claim all, on each host the largest first. Raises _Short with all hosts that do not take
@@ -300,7 +300,7 @@ class Plans:
 
     def release(self, known, record):
         """End the planned claims of a group and write its record in one transaction. Returns
-        Taken."""
+        PlanOutcome."""
         planned = [claim for claim in self.claims(known.uuid) if claim.state == PLANNED]
         for claim in planned:
             self._cluster.drop(claim)
@@ -316,9 +316,9 @@ class Plans:
         if not outcome.won:
             self._undo([], planned)
             self._state_sync.committed([], [outcome])
-            return Taken(False, {}, outcome.record, outcome.record_gone)
+            return PlanOutcome(False, {}, outcome.record, outcome.record_gone)
         self._state_sync.committed([([], planned, outcome)])
-        return Taken(True)
+        return PlanOutcome(True)
 
     def renew(self, known, expires_s):
         """Set the expiry of the planned claims of a group, in seconds since the epoch (None:

@@ -48,7 +48,7 @@ class MemberView:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Move:
+class RequiredMove:
     """A move that an instance has to make to satisfy its group. ``source`` and ``target`` are
     hosts."""
 
@@ -60,7 +60,7 @@ class Move:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class View:
+class GroupView:
     """A group as its owner gets it; times in seconds since the epoch. In a list it has no
     members."""
 
@@ -73,7 +73,7 @@ class View:
     serial: int
     source: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     members: tuple[MemberView, ...] = ()
-    moves: tuple[Move, ...] = ()
+    moves: tuple[RequiredMove, ...] = ()
     warnings: tuple[str, ...] = ()
     created_s: float = 0.0
     updated_s: float = 0.0
@@ -81,14 +81,14 @@ class View:
     dry_run: bool = False
 
 
-class Sight:
-    """Makes Views from the host state. Runs in the loop."""
+class GroupViews:
+    """Makes GroupViews from the host state. Runs in the loop."""
 
     def __init__(self, context, plans):
         self._cluster, self._plans, self._settings = context.cluster, plans, context.settings
 
     def foresee(self, draft, hosts):
-        """The View of the group after a plan. It is not stored."""
+        """The GroupView of the group after a plan. It is not stored."""
         levels, members = self._plans.levels(), []
         for member, host in zip(draft.member_states, hosts.tolist(), strict=True):
             node = self._cluster.node(draft.group_problem.nodes[host])
@@ -100,14 +100,16 @@ class Sight:
         return self.with_changes(dataclasses.replace(view, dry_run=True), draft, hosts)
 
     def with_changes(self, view, draft, hosts):
-        """The View with the changes that a plan requires of its owner: instances to move, or to
-        resize."""
+        """The GroupView with the changes that a plan requires of its owner.
+
+        Instances have to move, or to be resized.
+        """
         moves = _moves(draft, hosts, self._cluster)
         told = [*_resized(draft), *_astray(draft, hosts, self._cluster)]
         return dataclasses.replace(view, moves=moves, warnings=(*view.warnings, *told))
 
     def see(self, known, claims, dry_run=False):
-        """The View of a group with these claims."""
+        """The GroupView of a group with these claims."""
         levels = self._plans.levels()
         members = []
         for state in member_states(known, claims):
@@ -167,8 +169,8 @@ class Sight:
 
 
 def view_of(record, status, known=None, members=()):
-    """A View; without ``known``, one for a list."""
-    return View(
+    """A GroupView; without ``known``, one for a list."""
+    return GroupView(
         uuid=record.uuid,
         name=record.name,
         project_id=record.project_id,
@@ -227,7 +229,9 @@ def _to_make(state, cluster):
     """The move that a member still has to make."""
     source, target = (cluster.node(claim.node_uuid) for claim in (state.built, state.planned))
     why_so = 'its group was replanned'
-    return Move(state.member, _host(source), _host(target), state.built.consumer_uuid, why_so)
+    return RequiredMove(
+        state.member, _host(source), _host(target), state.built.consumer_uuid, why_so
+    )
 
 
 def _host(node):
@@ -248,7 +252,7 @@ def _moves(draft, hosts, cluster):
             own = [words for policy, words in broken if state.member in (*policy.a, *policy.b)]
             why_so = '; '.join(own) or 'the policies of its group'
             found.append(
-                Move(
+                RequiredMove(
                     state.member,
                     _host(source),
                     _host(target),

@@ -16,7 +16,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.claims.memory import MemoryClaimStore
-from nova_sched.engine.candidates import Candidates, MemoryCandidates
+from nova_sched.engine.candidates import HostOffers, MemoryCandidates
 from nova_sched.engine.cycle import PLACE, Order
 from nova_sched.tests.builders import CELL, NOW, report, request, uuid_of
 from nova_sched.tests.unit.db import candidates as battery
@@ -59,7 +59,7 @@ class Offering(World):
     def __init__(self, hosts=3, store=None, offers=None, **settings):
         super().__init__(store, **settings)
         self.offers = MemoryCandidates() if offers is None else offers
-        self.candidates = Candidates(
+        self.candidates = HostOffers(
             self.context,
             self._decide,
             self.scheduler._until_done,

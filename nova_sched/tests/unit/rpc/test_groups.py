@@ -20,7 +20,7 @@ from oslo_context.context import RequestContext
 
 from nova_sched import errors, objects, rpc
 from nova_sched.conf import CONF
-from nova_sched.engine.groups.views import MemberView, Move, View
+from nova_sched.engine.groups.views import GroupView, MemberView, RequiredMove
 from nova_sched.rpc import client, groups
 from nova_sched.rpc.endpoints.groups import Groups
 from nova_sched.tests.builders import NOW, uuid_of
@@ -67,7 +67,7 @@ def member(path, **facts):
 
 
 def view(**facts):
-    return View(
+    return GroupView(
         **{
             'uuid': GROUP,
             'name': 'shop',
@@ -83,7 +83,7 @@ def view(**facts):
                 'images': {},
             },
             'members': (member('app/web/0'), MemberView('app/web/1', 'unplaced', uuid_of('b'))),
-            'moves': (Move('app/web/0', 'a', 'b', uuid_of('server'), 'too near'),),
+            'moves': (RequiredMove('app/web/0', 'a', 'b', uuid_of('server'), 'too near'),),
             'warnings': ('one node tells no rack',),
             'created_s': NOW,
             'updated_s': NOW + 1,
@@ -191,7 +191,9 @@ def test_all_that_is_told_of_a_group(caller):
 
 
 def test_a_move_from_a_node_that_is_gone(caller):
-    caller.engine.view = view(moves=(Move('app/web/0', '', 'b', uuid_of('server'), 'gone'),))
+    caller.engine.view = view(
+        moves=(RequiredMove('app/web/0', '', 'b', uuid_of('server'), 'gone'),)
+    )
     assert caller.show(GROUP).moves[0].from_host is None
 
 
