@@ -14,11 +14,11 @@ them."""
 
 import collections
 import logging
-import queue
 import random
 import threading
 
 from nova_sched import errors
+from nova_sched.engine.outbox import Outbox
 
 LOG = logging.getLogger(__name__)
 
@@ -81,7 +81,7 @@ class MemoryDecisionLog:
                 self._kept.popleft()
 
 
-class DecisionLog:
+class DecisionLog(Outbox):
     """Writes records to the store, in a separate thread.
 
     When more than ``waiting`` are queued, or the store is down, records are ``lost``: counted and
@@ -90,27 +90,12 @@ class DecisionLog:
     """
 
     def __init__(self, store=None, chance=random.random, waiting=WAITING, batch=BATCH):
+        super().__init__('nova-sched-decision-log', GATHER_S, waiting, batch)
         self._store = MemoryDecisionLog() if store is None else store
         self._chance = chance
-        self._waiting, self._batch = waiting, batch
-        self._queue: queue.SimpleQueue = queue.SimpleQueue()
-        self._leaving = threading.Event()
-        self._thread = threading.Thread(
-            target=self._run, name='nova-sched-decision-log', daemon=True
-        )
         self.lost = 0
         self._told = 0  # how many of the lost ones were logged
         self._away = False
-
-    def start(self):
-        self._thread.start()
-
-    def stop(self):
-        """Write the queued records, and take no more."""
-        self._leaving.set()
-        self._queue.put(None)
-        if self._thread.is_alive():
-            self._thread.join()
 
     def sampled(self, share):
         """Whether a decision that found its hosts is among the given share (0 to 1)."""
@@ -118,12 +103,8 @@ class DecisionLog:
 
     def keep(self, record):
         """Queue a record. Records without a request id are dropped: they cannot be queried."""
-        if not record['request_id']:
-            return
-        if self._queue.qsize() >= self._waiting:
+        if record['request_id'] and not self.put(record):
             self.lost += 1
-        else:
-            self._queue.put(record)
 
     def show(self, request_id):
         """The stored records of a request, oldest first. Raises StoreUnavailable."""
@@ -133,34 +114,13 @@ class DecisionLog:
         """Drop the records from before that time. Raises StoreUnavailable."""
         self._store.forget(before_s)
 
-    def flush(self, first=()):
-        """Write the queued records now, after the ``first`` ones."""
-        batch = list(first)
-        while not self._queue.empty():
-            found = self._queue.get()
-            if found is not None:
-                batch.append(found)
-            if len(batch) == self._batch:
-                self._write(batch)
-                batch = []
-        if batch:
-            self._write(batch)
-        if self.lost > self._told and not self._away:
-            LOG.warning('%d decision records were lost', self.lost - self._told)
-            self._told = self.lost
-
-    def _run(self):
-        while not self._leaving.is_set():
-            first = self._queue.get()
-            if first is not None:
-                self._leaving.wait(GATHER_S)
-                self.flush([first])
-        self.flush()
-
-    def _write(self, batch):
+    def _pass_on(self, batch):
         try:
             self._store.write(batch)
             self._away = False
+            if self.lost > self._told:
+                LOG.warning('%d decision records were lost', self.lost - self._told)
+                self._told = self.lost
         except errors.StoreUnavailable as error:
             self.lost += len(batch)
             if not self._away:

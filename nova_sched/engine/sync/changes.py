@@ -14,13 +14,12 @@ loop."""
 
 import dataclasses
 import logging
-import queue
-import threading
 import time
 from collections.abc import Mapping
 
 from nova_sched import errors
 from nova_sched.engine.figures import Figures
+from nova_sched.engine.outbox import Outbox
 from nova_sched.objects.claim import Claim
 
 LOG = logging.getLogger(__name__)
@@ -75,7 +74,7 @@ def together(changes):
     )
 
 
-class ChangePublisher:
+class ChangePublisher(Outbox):
     """Sends change events to the other schedulers, in a separate thread.
 
     ``send`` sends a ChangeEvent, and raises SchedError if it cannot. Without it, or while
@@ -84,27 +83,21 @@ class ChangePublisher:
     """
 
     def __init__(self, send=None, alone=lambda: False, clock=time.time, waiting=WAITING):
+        super().__init__('nova-sched-news', GATHER_S, waiting, MOST)
         self._send = send
         self._alone = alone
         self._clock = clock
-        self._waiting = waiting
         self.figures = Figures()
-        self._queue: queue.SimpleQueue = queue.SimpleQueue()
-        self._leaving = threading.Event()
         self._away = False
-        self._thread = threading.Thread(target=self._run, name='nova-sched-news', daemon=True)
 
     def start(self):
         if self._send is not None:
-            self._thread.start()
+            super().start()
 
     def stop(self, patience_s=5.0):
         """Send the queued changes, and take no more. Waits ``patience_s`` seconds at most for the
         bus."""
-        self._leaving.set()
-        self._queue.put(None)
-        if self._thread.is_alive():
-            self._thread.join(patience_s)
+        super().stop(patience_s)
 
     @property
     def is_heard(self):
@@ -115,35 +108,14 @@ class ChangePublisher:
         """Queue changes for the other schedulers. Never waits."""
         if not self.is_heard:
             return
-        if self._queue.qsize() >= self._waiting:
+        event = ChangeEvent(self._clock(), tuple(commits), looks or {}, tables)
+        if not self.put(event):
             self.figures.news_dropped += 1
-        else:
-            self._queue.put(ChangeEvent(self._clock(), tuple(commits), looks or {}, tables))
 
-    def flush(self, first=()):
-        """Send the queued changes now, after the ``first`` ones."""
-        changes, size = list(first), sum(one.size for one in first)
-        while not self._queue.empty():
-            found = self._queue.get()
-            if found is None:
-                continue
-            if size + found.size > MOST and changes:
-                self._tell(changes)
-                changes, size = [], 0
-            changes.append(found)
-            size += found.size
-        if changes:
-            self._tell(changes)
+    def _size(self, event):
+        return event.size
 
-    def _run(self):
-        while not self._leaving.is_set():
-            first = self._queue.get()
-            if first is not None:
-                self._leaving.wait(GATHER_S)
-                self.flush([first])
-        self.flush()
-
-    def _tell(self, changes):
+    def _pass_on(self, changes):
         try:
             self._send(together(changes))
             self.figures.news_told += 1
