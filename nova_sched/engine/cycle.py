@@ -65,7 +65,6 @@ class Attempt:
     """
 
     message: Message
-    requests: list
     decision: Decision | None = None
     refusal: errors.NoValidHost | None = None
     outcome: Outcome | None = None
@@ -150,7 +149,7 @@ class Cycle:
     def _decide(self, message, requests, settings):
         """The Attempt, decided on the host state: its claims are there, and not in the store."""
         order, begin_s = message.work, time.perf_counter()
-        attempt = Attempt(message, requests)
+        attempt = Attempt(message)
         standing = self._context.membership.standing
         try:
             decision = self._placer.decide(
