@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nova_sched.filters import Filter
 from nova_sched.weighers import normalize
 
 FEW = 16  # up to this many are found faster by repeated argmax than by sorting
@@ -117,7 +116,7 @@ def chain(rules, request):
 
 def ask(rule, candidates, hosts, request):
     """Apply one filter: by its mask, or on the remaining rows only if it has its own ``judge``."""
-    if type(rule).judge is Filter.judge:
+    if not rule.judges_rows:
         value = rule.depends_on(request)
         if value is None:
             candidates.keep(rule.name, rule.mask(hosts, request))

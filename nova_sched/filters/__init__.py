@@ -12,12 +12,14 @@
 """Filters: which hosts may take a request. One rule per file, each a mask over all hosts.
 
 The contract: ``mask(hosts, request)`` returns a bool for each row, or True for no opinion. It
-reads only the columns, the request and options. The methods that Nova calls on its filters are
-derived from it, so every rule can also judge a single host state.
+reads only the columns, the request and options, and of these only the facts that the rule
+declares. The methods that Nova calls on its filters are derived from it, so every rule can also
+judge a single host state.
 """
 
 import numpy as np
 
+from nova_sched.state.facts import EVERYTHING, LASTING, fact_of
 from nova_sched.state.one_host import OneHost
 from nova_sched.state.spec import SpecRequest
 
@@ -28,11 +30,27 @@ class Filter:
     ``run_filter_once_per_request``: for a request for several instances, the rule runs for the
     first one only. ``RUN_ON_REBUILD``: the rule also judges the one host of a rebuild check.
     ``KEPT_WHEN_FORCED``: it also judges a host that an operator names.
+
+    A rule declares what its verdict depends on, in addition to options. A rule that declares
+    nothing may read everything.
+
+    ``host_facts``: what it reads of hosts (``state.facts.HostFacts``).
+    ``request_facts``: what it reads of the request (``state.facts.fact_of``). None: everything,
+    the message too.
+    ``by_class``: it judges each resource class by itself, with ``gives``.
     """
 
     run_filter_once_per_request = False
     RUN_ON_REBUILD = False
     KEPT_WHEN_FORCED = False
+    host_facts = EVERYTHING
+    request_facts: tuple[str, ...] | None = None
+    by_class = False
+    judges_rows = False  # set here for a rule that has its own ``judge``
+
+    def __init_subclass__(cls, **words):
+        super().__init_subclass__(**words)
+        cls.judges_rows = cls.judge is not Filter.judge
 
     @property
     def name(self):
@@ -43,14 +61,35 @@ class Filter:
         raise NotImplementedError
 
     def depends_on(self, request):
-        """Returns the hashable inputs of the verdict in addition to the hosts' lasting facts;
+        """Returns the hashable inputs of the verdict in addition to the lasting facts of hosts;
         None: there are more inputs.
 
-        Lasting facts are aggregates, traits, texts like the hypervisor's type, and the set of
-        hosts. While they stay, an equal value means an equal mask, which is then cached
-        (``state.kept``).
+        While lasting facts stay, an equal value means an equal mask, which is then cached
+        (``state.facts.Kept``). A rule overrides this if its verdict also depends on options, or on
+        less than its facts of the request.
         """
-        return None  # noqa: RET501 - the default return value
+        if self.host_facts is not LASTING or self.request_facts is None:
+            return None
+        return tuple([fact_of(request, name) for name in self.request_facts])
+
+    def gives(self, hosts, resource_class, units):
+        """Returns which rows give a consumer that many units of a class; for ``by_class``.
+
+        ``units`` is a number, or for a single row an array of them.
+        """
+        raise NotImplementedError
+
+    def host_facts_for(self, request):
+        """Returns the facts of hosts that the verdict on this request depends on."""
+        return self.host_facts if self.depends_on(request) is None else LASTING
+
+    def request_facts_for(self, hosts, request):
+        """Returns the facts of this request that the verdict on these hosts depends on.
+
+        A rule overrides this if it reads less on some hosts. Requests with equal facts, as
+        returned for one of them, have equal verdicts.
+        """
+        return self.request_facts
 
     def why(self, hosts, request, rows):
         """Returns a user-readable text on why the rule refused these rows; of several rows, the

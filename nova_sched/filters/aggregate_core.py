@@ -12,11 +12,14 @@
 """AggregateCoreFilter."""
 
 from nova_sched.filters.core import CoreFilter
+from nova_sched.state.facts import LASTING, HostFacts
 
 
 class AggregateCoreFilter(CoreFilter):
     """As CoreFilter; aggregates with metadata cpu_allocation_ratio set the ratio of their
     hosts."""
+
+    host_facts = LASTING | HostFacts.AMOUNTS
 
     def ratio(self, hosts):
         return hosts.aggregate_number('cpu_allocation_ratio', super().ratio(hosts), float)

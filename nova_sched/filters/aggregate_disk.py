@@ -12,11 +12,14 @@
 """AggregateDiskFilter."""
 
 from nova_sched.filters.disk import DiskFilter
+from nova_sched.state.facts import LASTING, HostFacts
 
 
 class AggregateDiskFilter(DiskFilter):
     """As DiskFilter; aggregates with metadata disk_allocation_ratio set the ratio of their
     hosts."""
+
+    host_facts = LASTING | HostFacts.AMOUNTS
 
     def ratio(self, hosts):
         return hosts.aggregate_number('disk_allocation_ratio', super().ratio(hosts), float)

@@ -15,6 +15,7 @@ from nova_sched.conf import CONF
 from nova_sched.filters import Filter
 from nova_sched.filters.reasons import listed
 from nova_sched.state.aggregates import values
+from nova_sched.state.facts import LASTING
 
 
 def isolating(request):
@@ -40,6 +41,8 @@ class AggregateImagePropertiesIsolation(Filter):
 
     run_filter_once_per_request = True
     RUN_ON_REBUILD = True
+    host_facts = LASTING
+    request_facts = ('image_properties',)
 
     def mask(self, hosts, request):
         fits = True

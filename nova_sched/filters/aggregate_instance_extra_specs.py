@@ -19,6 +19,7 @@ from nova_sched.filters import Filter
 from nova_sched.filters.extra_specs import matches
 from nova_sched.filters.reasons import listed
 from nova_sched.state.aggregates import values
+from nova_sched.state.facts import LASTING
 
 SCOPE = 'aggregate_instance_extra_specs'
 
@@ -54,6 +55,8 @@ class AggregateInstanceExtraSpecsFilter(Filter):
     """
 
     run_filter_once_per_request = True
+    host_facts = LASTING
+    request_facts = ('extra_specs',)
 
     def mask(self, hosts, request):
         fits = True

@@ -12,10 +12,13 @@
 """AggregateIoOpsFilter."""
 
 from nova_sched.filters.io_ops import IoOpsFilter
+from nova_sched.state.facts import LASTING, HostFacts
 
 
 class AggregateIoOpsFilter(IoOpsFilter):
     """As IoOpsFilter; aggregates with metadata max_io_ops_per_host set it for their hosts."""
+
+    host_facts = LASTING | HostFacts.COUNTS
 
     def limit(self, hosts):
         return hosts.aggregate_number('max_io_ops_per_host', super().limit(hosts), int)

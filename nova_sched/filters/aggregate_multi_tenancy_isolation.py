@@ -14,6 +14,7 @@
 from nova_sched.filters import Filter
 from nova_sched.filters.reasons import causes
 from nova_sched.state.aggregates import split
+from nova_sched.state.facts import LASTING
 
 PREFIX = 'filter_tenant_id'
 
@@ -31,6 +32,8 @@ class AggregateMultiTenancyIsolation(Filter):
     """
 
     run_filter_once_per_request = True
+    host_facts = LASTING
+    request_facts = ('project_id',)
 
     def mask(self, hosts, request):
         if not any(key.startswith(PREFIX) for key in hosts.aggregates.keys):
@@ -39,9 +42,6 @@ class AggregateMultiTenancyIsolation(Filter):
         return hosts.aggregates.map(
             hosts.aggregate_set, lambda found: project in (tenants(found) or {project})
         )
-
-    def depends_on(self, request):
-        return (request.project_id,)
 
     def why(self, hosts, request, rows):
         return causes(len(rows), [(len(rows), 'kept for other projects')])

@@ -12,11 +12,14 @@
 """AggregateNumInstancesFilter."""
 
 from nova_sched.filters.num_instances import NumInstancesFilter
+from nova_sched.state.facts import LASTING, HostFacts
 
 
 class AggregateNumInstancesFilter(NumInstancesFilter):
     """As NumInstancesFilter; aggregates with metadata max_instances_per_host set it for their
     hosts."""
+
+    host_facts = LASTING | HostFacts.COUNTS
 
     def limit(self, hosts):
         return hosts.aggregate_number('max_instances_per_host', super().limit(hosts), int)

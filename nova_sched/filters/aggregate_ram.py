@@ -12,10 +12,13 @@
 """AggregateRamFilter."""
 
 from nova_sched.filters.ram import RamFilter
+from nova_sched.state.facts import LASTING, HostFacts
 
 
 class AggregateRamFilter(RamFilter):
     """As RamFilter; aggregates with metadata ram_allocation_ratio set the ratio of their hosts."""
+
+    host_facts = LASTING | HostFacts.AMOUNTS
 
     def ratio(self, hosts):
         return hosts.aggregate_number('ram_allocation_ratio', super().ratio(hosts), float)

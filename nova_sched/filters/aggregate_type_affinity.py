@@ -14,6 +14,7 @@
 from nova_sched.filters import Filter
 from nova_sched.filters.reasons import listed
 from nova_sched.state.aggregates import values
+from nova_sched.state.facts import LASTING
 
 KEY = 'instance_type'
 
@@ -22,6 +23,8 @@ class AggregateTypeAffinityFilter(Filter):
     """The flavor is in the metadata instance_type of the host's aggregates, if they have it."""
 
     run_filter_once_per_request = True
+    host_facts = LASTING
+    request_facts = ('flavor_name',)
 
     def mask(self, hosts, request):
         if KEY not in hosts.aggregates.keys:
@@ -30,9 +33,6 @@ class AggregateTypeAffinityFilter(Filter):
         return hosts.aggregates.map(
             hosts.aggregate_set, lambda found: flavor in (values(found, KEY) or {flavor})
         )
-
-    def depends_on(self, request):
-        return (request.flavor_name,)
 
     def why(self, hosts, request, rows):
         named = {name for found in hosts.aggregates.distinct(hosts.aggregate_set[rows])

@@ -12,12 +12,15 @@
 """AllHostsFilter."""
 
 from nova_sched.filters import Filter
+from nova_sched.state.facts import NOTHING
 
 
 class AllHostsFilter(Filter):
     """Every host passes."""
 
     run_filter_once_per_request = True
+    host_facts = NOTHING
+    request_facts = ()
 
     def mask(self, hosts, request):
         return True

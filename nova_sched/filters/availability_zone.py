@@ -14,12 +14,15 @@
 from nova_sched.conf import CONF
 from nova_sched.filters import Filter
 from nova_sched.filters.requested_zone import outside
+from nova_sched.state.facts import LASTING
 
 
 class AvailabilityZoneFilter(Filter):
     """The host is in the requested zone; hosts without a zone are in default_availability_zone."""
 
     run_filter_once_per_request = True
+    host_facts = LASTING
+    request_facts = ('availability_zone',)
 
     def mask(self, hosts, request):
         zone = request.availability_zone

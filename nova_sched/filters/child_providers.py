@@ -19,9 +19,12 @@ import numpy as np
 from nova_sched.filters import Filter
 from nova_sched.hardware import providers
 from nova_sched.state import demand
+from nova_sched.state.facts import LASTING, RESOURCES, HostFacts, amount_of
 
 MOST_OPENED = 100  # nodes that an explanation examines at most
 MOST_KINDS = 2**16
+CONCERNS = ('groups', 'resource_classes')
+READ = ('group_policy', 'same_subtree', 'required_traits', 'forbidden_traits')
 
 
 class ChildProviders(Filter):
@@ -32,6 +35,17 @@ class ChildProviders(Filter):
     forbidden ones. With group_policy isolate, each group has a separate provider. If only devices
     have a resource class outside of groups, one device gives the whole amount.
     """
+
+    host_facts = LASTING | HostFacts.AMOUNTS | HostFacts.PROVIDERS
+    request_facts = (*CONCERNS, *READ, RESOURCES, 'fallback_vcpus')
+
+    def request_facts_for(self, hosts, request):
+        """Without groups, it reads only the amounts of the classes that child providers have."""
+        if request.groups:
+            return self.request_facts
+        if not self._concerns(hosts, request):
+            return CONCERNS
+        return (*CONCERNS, *READ, *map(amount_of, hosts.child_classes))
 
     def mask(self, hosts, request):
         if not self._concerns(hosts, request):
@@ -52,7 +66,7 @@ class ChildProviders(Filter):
 
     @staticmethod
     def _concerns(hosts, request):
-        return bool(request.groups) or not hosts.child_classes.isdisjoint(request.resources)
+        return bool(request.groups) or not hosts.child_classes.isdisjoint(request.resource_classes)
 
     def _takes(self, hosts, request, asked, rows):
         """Returns which rows can meet the request: by their devices, by the node itself, or by

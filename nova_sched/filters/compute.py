@@ -15,6 +15,7 @@ import numpy as np
 
 from nova_sched.conf import CONF
 from nova_sched.filters import Filter, reasons
+from nova_sched.state.facts import HostFacts
 
 
 class ComputeFilter(Filter):
@@ -22,6 +23,8 @@ class ComputeFilter(Filter):
     seconds."""
 
     run_filter_once_per_request = True
+    host_facts = HostFacts.REPORTED
+    request_facts = ()
 
     def mask(self, hosts, request):
         patience_s = CONF.service_down_time

@@ -20,7 +20,9 @@ import numpy as np
 from nova_sched.filters import Filter, reasons
 from nova_sched.filters.extra_specs import matches
 from nova_sched.state.attributes import attribute
-from nova_sched.state.report import LASTING
+from nova_sched.state.facts import EVERYTHING, LASTING, HostFacts
+from nova_sched.state.host_state import ATTRIBUTES
+from nova_sched.state.report import LASTING_FIELDS
 
 SCOPE = 'capabilities'
 ADDRESS_BITS = 'hw:maxphysaddr_bits'
@@ -85,6 +87,7 @@ class ComputeCapabilitiesFilter(Filter):
     """
 
     run_filter_once_per_request = True
+    request_facts = ('extra_specs',)
 
     def mask(self, hosts, request):
         fits = True
@@ -98,7 +101,13 @@ class ComputeCapabilitiesFilter(Filter):
     def depends_on(self, request):
         asked = frozenset((one.key, one.text) for one in capabilities(request.extra_specs))
         names = {one.name for one in capabilities(request.extra_specs)}
-        return asked if names.issubset(LASTING) else None
+        return asked if names.issubset(LASTING_FIELDS) else None
+
+    def host_facts_for(self, request):
+        names = {one.name for one in capabilities(request.extra_specs)}
+        if names.difference(LASTING_FIELDS) & ATTRIBUTES:
+            return EVERYTHING
+        return LASTING | HostFacts.REPORTED  # entries of stats at most
 
     def why(self, hosts, request, rows):
         found = []

@@ -13,6 +13,7 @@
 
 from nova_sched.filters import Filter, reasons
 from nova_sched.objects.claim import VCPU
+from nova_sched.state.facts import HostFacts
 
 
 class CoreFilter(Filter):
@@ -20,6 +21,9 @@ class CoreFilter(Filter):
 
     A host that does not report its number of CPUs passes.
     """
+
+    host_facts = HostFacts.AMOUNTS
+    request_facts = ('vcpus',)
 
     def ratio(self, hosts):
         """Returns the allocation ratio of each row."""

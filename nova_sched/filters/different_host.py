@@ -13,12 +13,15 @@
 
 from nova_sched.filters import Filter
 from nova_sched.filters.same_host import uuids
+from nova_sched.state.facts import HostFacts
 
 
 class DifferentHostFilter(Filter):
     """The host holds none of the instances that the hint `different_host` names."""
 
     run_filter_once_per_request = True
+    host_facts = HostFacts.MEMBERS
+    request_facts = ('hints',)
 
     def mask(self, hosts, request):
         named = uuids(request.hint('different_host'))

@@ -12,12 +12,15 @@
 """DisabledCompute, always on: the equivalent of Placement's trait COMPUTE_STATUS_DISABLED."""
 
 from nova_sched.filters import Filter, reasons
+from nova_sched.state.facts import HostFacts
 
 
 class DisabledCompute(Filter):
     """The compute service is not disabled; ComputeFilter checks whether it is alive."""
 
     run_filter_once_per_request = True
+    host_facts = HostFacts.REPORTED
+    request_facts = ()
 
     def mask(self, hosts, request):
         return ~hosts.disabled

@@ -12,6 +12,7 @@
 """DiskFilter."""
 
 from nova_sched.filters import Filter, reasons
+from nova_sched.state.facts import HostFacts
 
 
 def asked_mb(request):
@@ -25,6 +26,9 @@ class DiskFilter(Filter):
 
     The root disk of an instance that boots from a volume needs no space.
     """
+
+    host_facts = HostFacts.AMOUNTS
+    request_facts = ('root_gb', 'ephemeral_gb', 'swap_mb', 'is_bfv')
 
     def ratio(self, hosts):
         """Returns the allocation ratio of each row."""

@@ -12,10 +12,14 @@
 """ExclusiveDomain, always on: only members of a top group may use its exclusive hosts."""
 
 from nova_sched.filters import Filter, reasons
+from nova_sched.state.facts import HostFacts
 
 
 class ExclusiveDomain(Filter):
     """The request is a member of each policy that has the host in an exclusive domain."""
+
+    host_facts = HostFacts.MEMBERS
+    request_facts = ('fences',)
 
     def mask(self, hosts, request):
         return hosts.open_to(request.fences)

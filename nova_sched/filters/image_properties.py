@@ -21,6 +21,7 @@ from nova_sched.conf import CONF
 from nova_sched.filters import Filter, reasons
 from nova_sched.filters.compute_capabilities import walk
 from nova_sched.objects import enums
+from nova_sched.state.facts import LASTING
 
 WORDS = types.MappingProxyType(
     {
@@ -83,6 +84,8 @@ class ImagePropertiesFilter(Filter):
 
     run_filter_once_per_request = True
     RUN_ON_REBUILD = True
+    host_facts = LASTING
+    request_facts = ('image_properties',)
 
     def mask(self, hosts, request):
         properties = request.image_properties

@@ -13,6 +13,7 @@
 
 from nova_sched.conf import CONF
 from nova_sched.filters import Filter, image_traits
+from nova_sched.state.facts import LASTING
 
 
 class ImageTypeSupport(Filter):
@@ -22,6 +23,8 @@ class ImageTypeSupport(Filter):
     """
 
     run_filter_once_per_request = True
+    host_facts = LASTING
+    request_facts = ('image_format', 'is_bfv')
 
     def mask(self, hosts, request):
         return image_traits.mask(hosts, self._traits(request))

@@ -15,6 +15,7 @@ import numpy as np
 
 from nova_sched.conf import CONF
 from nova_sched.filters import Filter
+from nova_sched.state.facts import HostFacts
 
 
 def least_over(rows, column, limit):
@@ -27,6 +28,9 @@ def least_over(rows, column, limit):
 class IoOpsFilter(Filter):
     """The host runs fewer builds, resizes, snapshots and similar operations than
     max_io_ops_per_host."""
+
+    host_facts = HostFacts.COUNTS
+    request_facts = ()
 
     def limit(self, hosts):
         """Returns the limit that a host must stay below: one number, or one for each row."""

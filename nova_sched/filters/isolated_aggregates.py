@@ -13,6 +13,7 @@
 
 from nova_sched.conf import CONF
 from nova_sched.filters import Filter, reasons
+from nova_sched.state.facts import LASTING
 from nova_sched.state.traits import HYPERTHREADING
 
 PREFIX, REQUIRED = 'trait:', 'required'
@@ -26,6 +27,8 @@ class IsolatedAggregates(Filter):
     """
 
     run_filter_once_per_request = True
+    host_facts = LASTING
+    request_facts = ('required_traits', 'sibling_threads', 'groups')
 
     def mask(self, hosts, request):
         if not CONF.scheduler.enable_isolated_aggregate_filtering:

@@ -14,6 +14,7 @@
 from nova_sched.conf import CONF
 from nova_sched.filters import Filter
 from nova_sched.filters.reasons import count
+from nova_sched.state.facts import LASTING
 
 
 def isolated(request):
@@ -30,6 +31,8 @@ class IsolatedHostsFilter(Filter):
 
     run_filter_once_per_request = True
     RUN_ON_REBUILD = True
+    host_facts = LASTING
+    request_facts = ('image_id',)
 
     def mask(self, hosts, request):
         options = CONF.filter_scheduler

@@ -198,6 +198,8 @@ class JsonFilter(Filter):
     terms than one request may have.
     """
 
+    request_facts = ('hints',)
+
     def mask(self, hosts, request):
         query = read(request.hint('query'))
         return Judgement(hosts).holds(query) if query else True

@@ -16,11 +16,15 @@ import numpy as np
 from nova_sched.conf import ratios
 from nova_sched.filters import Filter
 from nova_sched.filters.reasons import count
+from nova_sched.state.facts import HostFacts
 
 
 class MetricsFilter(Filter):
     """The host reports every metric that [metrics] weight_setting names, even if without a
     value."""
+
+    host_facts = HostFacts.REPORTED
+    request_facts = ()
 
     def mask(self, hosts, request):
         fits = True

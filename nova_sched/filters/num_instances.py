@@ -14,10 +14,14 @@
 from nova_sched.conf import CONF
 from nova_sched.filters import Filter
 from nova_sched.filters.io_ops import least_over
+from nova_sched.state.facts import HostFacts
 
 
 class NumInstancesFilter(Filter):
     """The host holds fewer instances than max_instances_per_host."""
+
+    host_facts = HostFacts.COUNTS
+    request_facts = ()
 
     def limit(self, hosts):
         """Returns the limit that a host must stay below: one number, or one for each row."""

@@ -15,6 +15,7 @@ import numpy as np
 
 from nova_sched.conf import CONF
 from nova_sched.filters import Filter
+from nova_sched.state.facts import HostFacts
 
 MOST_OPENED = 100  # machines that an explanation examines at most
 
@@ -26,6 +27,9 @@ class NUMATopologyFilter(Filter):
     A request without cells passes. Exception: if it demands whole cores for its CPUs, hosts whose
     cores have a single thread do not pass.
     """
+
+    host_facts = HostFacts.CELLS | HostFacts.DEVICES
+    request_facts = ('pieces',)
 
     def mask(self, hosts, request):
         wanted = request.pieces

@@ -14,10 +14,14 @@
 import numpy as np
 
 from nova_sched.filters import Filter
+from nova_sched.state.facts import HostFacts
 
 
 class PciPassthroughFilter(Filter):
     """Every PCI request has enough free devices, in any NUMA cell of the host."""
+
+    host_facts = HostFacts.DEVICES
+    request_facts = ('pieces',)
 
     def mask(self, hosts, request):
         return self.judge(hosts, request, np.arange(hosts.rows))

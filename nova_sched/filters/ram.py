@@ -13,11 +13,15 @@
 
 from nova_sched.filters import Filter, reasons
 from nova_sched.objects.claim import MEMORY_MB
+from nova_sched.state.facts import HostFacts
 
 
 class RamFilter(Filter):
     """Free memory (MiB, allocation ratio applied) covers the flavor, and so does the physical
     memory."""
+
+    host_facts = HostFacts.AMOUNTS
+    request_facts = ('memory_mb',)
 
     def ratio(self, hosts):
         """Returns the allocation ratio of each row."""

@@ -12,12 +12,15 @@
 """RequestedAggregates, always on: aggregates that the caller names, by UUID."""
 
 from nova_sched.filters import Filter, reasons
+from nova_sched.state.facts import LASTING
 
 
 class RequestedAggregates(Filter):
     """The host is in one aggregate of each requested set, and in none of the forbidden ones."""
 
     run_filter_once_per_request = True
+    host_facts = LASTING
+    request_facts = ('destination',)
 
     def mask(self, hosts, request):
         wanted = request.destination

@@ -16,6 +16,7 @@ import numpy as np
 from nova_sched.conf import CONF
 from nova_sched.filters import Filter, reasons
 from nova_sched.state.aggregates import zones
+from nova_sched.state.facts import LASTING
 
 
 class RequestedZone(Filter):
@@ -26,6 +27,8 @@ class RequestedZone(Filter):
     """
 
     run_filter_once_per_request = True
+    host_facts = LASTING
+    request_facts = ('availability_zone',)
 
     def mask(self, hosts, request):
         zone = request.availability_zone

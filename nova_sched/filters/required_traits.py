@@ -16,6 +16,7 @@ import numpy as np
 from nova_sched.conf import CONF
 from nova_sched.filters import Filter, reasons
 from nova_sched.objects.claim import DISK_GB, MEMORY_MB, PCPU, VCPU
+from nova_sched.state.facts import LASTING, HostFacts
 from nova_sched.state.traits import HYPERTHREADING
 
 OF_EVERY_NODE = frozenset([VCPU, PCPU, MEMORY_MB, DISK_GB])
@@ -31,6 +32,16 @@ class RequiredTraits(Filter):
     """
 
     run_filter_once_per_request = True
+    host_facts = LASTING | HostFacts.AMOUNTS | HostFacts.PROVIDERS
+    request_facts = (
+        'required_traits',
+        'forbidden_traits',
+        'root_required',
+        'root_forbidden',
+        'sibling_threads',
+        'fallback_vcpus',
+        'resource_classes',
+    )
 
     def mask(self, hosts, request):
         fits = True
@@ -40,7 +51,7 @@ class RequiredTraits(Filter):
 
     def depends_on(self, request):
         threads = request.sibling_threads
-        if request.resources.keys() - OF_EVERY_NODE or (
+        if not OF_EVERY_NODE.issuperset(request.resource_classes) or (
             request.fallback_vcpus and threads is not None
         ):
             return None  # inventories change
@@ -84,8 +95,8 @@ class RequiredTraits(Filter):
 def _devices_count(hosts, request):
     """Returns the rows where only a device can give some resource class; False if there are
     none."""
-    found = False
-    for name in hosts.child_classes.intersection(request.resources):
+    found, others = False, request.resource_classes - OF_EVERY_NODE
+    for name in others and others & hosts.child_classes:
         found = found | (~hosts.has_class(name) & hosts.has_below(name))
     return found
 

@@ -14,6 +14,7 @@
 from nova_sched.conf import CONF
 from nova_sched.filters import Filter, reasons
 from nova_sched.objects.claim import PCPU, VCPU
+from nova_sched.state.facts import HostFacts
 
 
 class ResourceCapacity(Filter):
@@ -27,19 +28,26 @@ class ResourceCapacity(Filter):
     both sizes.
     """
 
+    host_facts = HostFacts.AMOUNTS | HostFacts.MEMBERS | HostFacts.PROVIDERS
+    request_facts = ('resources', 'fallback_vcpus', 'instance_uuid')
+
+    by_class = True
+
     def mask(self, hosts, request):
         fits = True
         for resource_class in request.resources:
             fits = fits & self._gives(hosts, request, resource_class)
         return fits
 
+    def gives(self, hosts, resource_class, units):
+        return _or_below(hosts, resource_class, hosts.fits(resource_class, units))
+
     @staticmethod
     def _gives(hosts, request, name):
         fits = hosts.fits(name, request.resources[name])
         for row, (_, room) in hosts.growing(request, name).items():
             fits[row] = room
-        if name in hosts.child_classes:
-            fits = fits | (~hosts.has_class(name) & hosts.has_below(name))
+        fits = _or_below(hosts, name, fits)
         if name == PCPU and _may_share(request):
             fits = fits | (~hosts.has_class(PCPU) & hosts.fits(VCPU, request.fallback_vcpus))
         return fits
@@ -82,6 +90,13 @@ class ResourceCapacity(Filter):
                 if column is not None
             ),
         )
+
+
+def _or_below(hosts, name, fits):
+    """Returns these rows, and those where only devices have the class."""
+    if name not in hosts.child_classes:
+        return fits
+    return fits | (~hosts.has_class(name) & hosts.has_below(name))
 
 
 def _may_share(request):

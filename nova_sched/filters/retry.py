@@ -13,19 +13,20 @@
 
 from nova_sched.filters import Filter
 from nova_sched.filters.reasons import causes
+from nova_sched.state.facts import LASTING
 
 
 class RetryFilter(Filter):
     """The request was not sent to this node of this host before."""
+
+    host_facts = LASTING
+    request_facts = ('retry_hosts',)
 
     def mask(self, hosts, request):
         fits = True
         for host, node in request.retry_hosts:
             fits = fits & ~hosts.named([host], [node])
         return fits
-
-    def depends_on(self, request):
-        return (request.retry_hosts,)
 
     def why(self, hosts, request, rows):
         return causes(len(rows), [(len(rows), 'where the request was sent before')])

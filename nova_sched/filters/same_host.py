@@ -14,6 +14,7 @@
 import numpy as np
 
 from nova_sched.filters import Filter, reasons
+from nova_sched.state.facts import HostFacts
 
 
 def uuids(hint):
@@ -25,6 +26,8 @@ class SameHostFilter(Filter):
     """The host holds one of the instances that the hint `same_host` names."""
 
     run_filter_once_per_request = True
+    host_facts = HostFacts.MEMBERS
+    request_facts = ('hints',)
 
     def mask(self, hosts, request):
         named = uuids(request.hint('same_host'))

@@ -12,6 +12,7 @@
 """ServerGroupAffinityFilter."""
 
 from nova_sched.filters import Filter, reasons
+from nova_sched.state.facts import LASTING, HostFacts
 from nova_sched.state.request import AFFINITY
 
 
@@ -20,6 +21,8 @@ class ServerGroupAffinityFilter(Filter):
     anywhere."""
 
     KEPT_WHEN_FORCED = True
+    host_facts = LASTING | HostFacts.MEMBERS
+    request_facts = ('group',)
 
     def mask(self, hosts, request):
         group = request.group

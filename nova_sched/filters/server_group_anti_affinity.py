@@ -12,6 +12,7 @@
 """ServerGroupAntiAffinityFilter."""
 
 from nova_sched.filters import Filter, reasons
+from nova_sched.state.facts import HostFacts
 from nova_sched.state.request import ANTI_AFFINITY
 
 
@@ -20,6 +21,8 @@ class ServerGroupAntiAffinityFilter(Filter):
     has this instance."""
 
     KEPT_WHEN_FORCED = True
+    host_facts = HostFacts.MEMBERS
+    request_facts = ('group', 'instance_uuid')
 
     def mask(self, hosts, request):
         group = request.group

@@ -16,6 +16,7 @@ import ipaddress
 
 from nova_sched import errors
 from nova_sched.filters import Filter
+from nova_sched.state.facts import LASTING
 
 NEAR, SIZE = 'build_near_host_ip', 'cidr'
 
@@ -75,6 +76,8 @@ class SimpleCIDRAffinityFilter(Filter):
     """
 
     run_filter_once_per_request = True
+    host_facts = LASTING
+    request_facts = ('hints',)
 
     def mask(self, hosts, request):
         near = network(request)

@@ -13,6 +13,7 @@
 
 from nova_sched.conf import CONF
 from nova_sched.filters import Filter, reasons
+from nova_sched.state.facts import LASTING
 
 PREFIX = 'filter_tenant_id'
 
@@ -26,6 +27,8 @@ class TenantAggregates(Filter):
     """
 
     run_filter_once_per_request = True
+    host_facts = LASTING
+    request_facts = ('project_id',)
 
     def mask(self, hosts, request):
         if not CONF.scheduler.limit_tenants_to_placement_aggregate:

@@ -12,6 +12,7 @@
 """Understood, always on: a request with an unknown requirement is refused, not ignored."""
 
 from nova_sched.filters import Filter, reasons
+from nova_sched.state.facts import NOTHING
 
 
 class Understood(Filter):
@@ -21,6 +22,8 @@ class Understood(Filter):
     """
 
     run_filter_once_per_request = True
+    host_facts = NOTHING
+    request_facts = ('unsupported', 'groups', 'group_policy')
 
     def mask(self, hosts, request):
         return hosts.everywhere(False) if request.unsupported or lacks_policy(request) else True

@@ -11,6 +11,7 @@
 # under the License.
 """The cluster as arrays: row i is compute node i, in every column."""
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,9 @@ def resized(array, size):
     grown = np.zeros(size, dtype=array.dtype)
     grown[: len(array)] = array[:size]
     return grown
+
+
+TAKEN = frozenset(['used', 'free', 'unused', 'spare'])  # the columns that ``take`` changes
 
 
 class Resource:
@@ -108,18 +112,28 @@ class Resource:
         self.unused[row] -= amount
         self.spare[row] -= amount
 
+    def copy(self, rows=slice(None)):
+        """Returns these rows of all columns; ``take`` on it does not change the original."""
+        made = copy.copy(self)
+        for name in self._arrays:
+            column = getattr(self, name)[rows]
+            setattr(made, name, column.copy() if name in TAKEN else column)
+        return made
+
     def move(self, source, target):
         for array in self._arrays.values():
             array[target] = array[source]
             array[source] = 0
 
     def fits(self, amount):
-        """Rows that can give the amount to one consumer."""
+        """Rows that can give the amount to one consumer; of a single row, which of the amounts."""
         mask = self.free >= amount
-        if amount > self.always_allowed:
+        most = amount.max() if isinstance(amount, np.ndarray) else amount
+        if most > self.always_allowed:
             mask &= self.largest >= amount
-        if self.stepped and amount:
-            mask &= (self.min_unit <= amount) & (amount % np.maximum(self.step_size, 1) == 0)
+        if self.stepped and most:
+            whole = amount % np.maximum(self.step_size, 1) == 0
+            mask &= ((self.min_unit <= amount) & whole) | (amount == 0)
         return mask
 
 

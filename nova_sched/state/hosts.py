@@ -12,15 +12,16 @@
 """The host state for rules: the columns under Nova's names, and a few methods over all rows."""
 
 import functools
+from typing import Any
 
 import numpy as np
 
 from nova_sched.objects.claim import DISK_GB, MEMORY_MB, VCPU
 from nova_sched.state.aggregates import Aggregates, zones
 from nova_sched.state.attributes import map_attribute, rows_with, values
-from nova_sched.state.columns import Columns
+from nova_sched.state.columns import Columns, declared
+from nova_sched.state.facts import Kept
 from nova_sched.state.host_state import HostState
-from nova_sched.state.kept import Kept
 from nova_sched.state.places import Places
 
 DISABLED_TRAIT = 'COMPUTE_STATUS_DISABLED'
@@ -263,3 +264,51 @@ class Hosts(Columns):
     def state(self, row):
         """Returns a host state with Nova's attribute names, for one row."""
         return HostState(self, row)
+
+    def what_if(self, rows=None):
+        """Returns a view of these hosts in which columns can be replaced: they stay as they are.
+
+        ``rows`` are the rows of the view, of which one may occur several times; their columns are
+        copies. None: all rows, whose columns are shared until they are replaced.
+        """
+        view = WhatIf.__new__(WhatIf)
+        vars(view).update(vars(self))
+        view.real, view.members = self, {}
+        view.picked = slice(None) if rows is None else rows
+        if rows is not None:
+            view.pick(rows)
+        return view
+
+
+class WhatIf(Hosts):
+    """Hosts as they would be, made by ``Hosts.what_if``.
+
+    ``members`` are instances that the hosts would have in addition: UUID -> their number on each
+    row.
+    """
+
+    real: Hosts
+    picked: slice | np.ndarray
+    members: dict[str, np.ndarray]
+    resources: Any
+
+    def pick(self, rows):
+        for name in declared(Columns):
+            setattr(self, name, getattr(self.real, name)[rows])
+        self.nodes = [self.real.nodes[row] for row in rows.tolist()]
+        self.rows, self.kept, self.rows_of_host = len(rows), Kept(), {}
+        for row, node in enumerate(self.nodes):
+            self.rows_of_host.setdefault(node.host, []).append(row)
+
+    def metric(self, name):
+        return self.real.metric(name)[self.picked]
+
+    def has_trait(self, trait):
+        return self.real.has_trait(trait)[self.picked]
+
+    def count_instances(self, uuids):
+        counts = self.real.count_instances(uuids)[self.picked]
+        return sum((more for uuid, more in self.members.items() if uuid in uuids), counts)
+
+    def count_images(self, name, text):
+        return self.real.count_images(name, text)[self.picked]

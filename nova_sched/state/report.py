@@ -25,7 +25,13 @@ from nova_sched.objects.claim import DISK_GB, MEMORY_MB, VCPU
 INITIAL_RATIOS = {VCPU: 4.0, MEMORY_MB: 1.0, DISK_GB: 1.0}
 
 # Texts that stay the same from report to report.
-LASTING = ('cpu_info', 'host_ip', 'hypervisor_type', 'hypervisor_version', 'supported_instances')
+LASTING_FIELDS = (
+    'cpu_info',
+    'host_ip',
+    'hypervisor_type',
+    'hypervisor_version',
+    'supported_instances',
+)
 
 # No machine is this large. A larger value is a mistake, and would not fit the columns when GiB
 # become MiB.
@@ -124,7 +130,7 @@ class Report:
             self.supported_instances,
         )
         shadowed = tuple(
-            self.stats.get(name) for name in LASTING
+            self.stats.get(name) for name in LASTING_FIELDS
         )  # stats replace unreported values
         return self.cell_uuid, self.traits, self.host_ip, *machine, shadowed
 

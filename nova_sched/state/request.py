@@ -143,6 +143,10 @@ class Request:
     spec: Any = dataclasses.field(default=None, compare=False, repr=False)
 
     @property
+    def resource_classes(self):
+        return frozenset(self.resources)
+
+    @property
     def group_uuid(self):
         return self.group.uuid if self.group else None
 

@@ -168,6 +168,10 @@ class SpecRequest:
         return value
 
     @property
+    def resource_classes(self):
+        return frozenset(self.resources)
+
+    @property
     def check_type(self):
         return check_type(self.hints)
 

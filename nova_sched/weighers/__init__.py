@@ -33,6 +33,8 @@ class Weigher:
     aggregate metadata key that overrides it; empty: the same name. ``sign`` reverses the order.
     ``load`` states that claims change the weight. Among hosts that differ only in such weights,
     one of several schedulers may choose another host than the best (``engine.slices``).
+    ``request_facts`` are the facts that it reads of a request (``state.facts.fact_of``); None:
+    everything, the message too.
     """
 
     minval: float | None = None
@@ -42,6 +44,7 @@ class Weigher:
     key = ''
     sign = 1.0
     load = False
+    request_facts: tuple[str, ...] | None = None
 
     @property
     def name(self):

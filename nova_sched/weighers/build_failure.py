@@ -20,6 +20,7 @@ class BuildFailureWeigher(Weigher):
 
     option = 'build_failure_weight_multiplier'
     sign = -1.0
+    request_facts = ()
 
     def raw(self, hosts, rows, request):
         return hosts.failed_builds[rows]

@@ -21,6 +21,7 @@ class CPUWeigher(Weigher):
     minval = 0
     option = 'cpu_weight_multiplier'
     load = True
+    request_facts = ()
 
     def raw(self, hosts, rows, request):
         return hosts.spare_vcpus[rows]

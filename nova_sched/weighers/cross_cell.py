@@ -20,6 +20,7 @@ class CrossCellWeigher(Weigher):
     """The cell of a server that may move to another cell is better: 1 there, -1 elsewhere."""
 
     option = 'cross_cell_move_weight_multiplier'
+    request_facts = ('destination',)
 
     def raw(self, hosts, rows, request):
         wanted = request.destination

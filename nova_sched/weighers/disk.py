@@ -20,6 +20,7 @@ class DiskWeigher(Weigher):
     minval = 0
     option = 'disk_weight_multiplier'
     load = True
+    request_facts = ()
 
     def raw(self, hosts, rows, request):
         return hosts.free_disk_mb[rows]

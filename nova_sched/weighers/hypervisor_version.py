@@ -19,6 +19,7 @@ class HypervisorVersionWeigher(Weigher):
     oldest."""
 
     option = 'hypervisor_version_weight_multiplier'
+    request_facts = ()
 
     def raw(self, hosts, rows, request):
         return hosts.hypervisor_version[rows]

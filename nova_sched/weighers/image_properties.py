@@ -27,6 +27,7 @@ class ImagePropertiesWeigher(Weigher):
     """
 
     option = 'image_props_weight_multiplier'
+    request_facts = ('image_properties',)
 
     def raw(self, hosts, rows, request):
         if not CONF.filter_scheduler.image_props_weight_multiplier:

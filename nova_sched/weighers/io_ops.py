@@ -21,6 +21,7 @@ class IoOpsWeigher(Weigher):
     minval = 0
     option = 'io_ops_weight_multiplier'
     load = True
+    request_facts = ()
 
     def raw(self, hosts, rows, request):
         return hosts.num_io_ops[rows]

@@ -30,6 +30,7 @@ class MetricsWeigher(Weigher):
     group = 'metrics'
     option = 'weight_multiplier'
     key = 'metrics_weight_multiplier'
+    request_facts = ()
 
     def raw(self, hosts, rows, request):
         wanted = ratios('metrics', 'weight_setting')

@@ -20,6 +20,7 @@ class NumInstancesWeigher(Weigher):
 
     option = 'num_instances_weight_multiplier'
     load = True
+    request_facts = ()
 
     def raw(self, hosts, rows, request):
         return hosts.num_instances[rows]

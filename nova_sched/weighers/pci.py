@@ -24,6 +24,7 @@ class PCIWeigher(Weigher):
 
     option = 'pci_weight_multiplier'
     load = True
+    request_facts = ()
 
     def raw(self, hosts, rows, request):
         return 1 + PLENTY - np.minimum(hosts.free_pci_devices[rows], PLENTY)

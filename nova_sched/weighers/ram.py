@@ -20,6 +20,7 @@ class RAMWeigher(Weigher):
     minval = 0
     option = 'ram_weight_multiplier'
     load = True
+    request_facts = ()
 
     def raw(self, hosts, rows, request):
         return hosts.free_ram_mb[rows]

@@ -19,6 +19,7 @@ class ServerGroupSoftAffinityWeigher(Weigher):
     """Hosts with more members of the request's soft-affinity group are better."""
 
     option = 'soft_affinity_weight_multiplier'
+    request_facts = ('group',)
 
     def raw(self, hosts, rows, request):
         group = request.group

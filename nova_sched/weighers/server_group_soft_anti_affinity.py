@@ -19,6 +19,7 @@ class ServerGroupSoftAntiAffinityWeigher(Weigher):
     """Hosts with fewer members of the request's soft-anti-affinity group are better."""
 
     option = 'soft_anti_affinity_weight_multiplier'
+    request_facts = ('group',)
 
     def raw(self, hosts, rows, request):
         group = request.group

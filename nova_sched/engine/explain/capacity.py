@@ -11,7 +11,6 @@
 # under the License.
 """Counts how many more instances of one kind fit on each host. The host state stays unchanged."""
 
-import copy
 import dataclasses
 import time
 import uuid
@@ -21,45 +20,15 @@ import numpy as np
 
 from nova_sched import errors
 from nova_sched.engine.decide import chain, survivors
-from nova_sched.filters import Filter
-from nova_sched.filters.numa_topology import NUMATopologyFilter
-from nova_sched.filters.pci_passthrough import PciPassthroughFilter
 from nova_sched.objects.claim import PCPU, VCPU
 from nova_sched.state.aggregates import zones
-from nova_sched.state.hosts import Hosts
+from nova_sched.state.facts import CLAIMED, EVERYTHING, NOTHING, HostFacts
 from nova_sched.state.request import AFFINITY, NO_HARDWARE
 
 MOST = 10_000  # instances that are counted on one host
 SLICE_S = 0.01  # for which trials use the loop at a time
 BUDGET_S = 2.0  # for all trial claims of one call
 GUEST = str(uuid.UUID(int=0))  # represents the further instances in a server group
-
-
-class WhatIf(Hosts):
-    """The hosts as they would be with ``more`` (a number for each row) further instances of a
-    request."""
-
-    def __init__(self, hosts, taken, more):
-        self.__dict__.update(hosts.__dict__)
-        self._more = more
-        self.resources = dict(hosts.resources)
-        for name, amounts in taken.items():
-            self.resources[name] = _with(hosts.resources[name], more * amounts)
-        self.num_instances = hosts.num_instances + more
-        self.num_io_ops = hosts.num_io_ops + more  # each is a build at first
-
-    def count_instances(self, uuids):
-        counts = super().count_instances(uuids)
-        return counts + self._more if GUEST in uuids else counts
-
-
-def _with(resource, taken):
-    """A copy of a resource class with these further amounts in use, row by row."""
-    made = copy.copy(resource)
-    made.used = resource.used + taken
-    for name in ('free', 'unused', 'spare'):
-        setattr(made, name, getattr(resource, name) - taken)
-    return made
 
 
 @dataclasses.dataclass(slots=True)
@@ -114,14 +83,14 @@ def _one_more(rules, request):
 
 def judged(rules, request):
     """The request without hardware that no enabled filter checks: it excludes no host."""
-    enabled = {type(rule) for rule in chain(rules, request)}
-    if NUMATopologyFilter in enabled:
+    checked = NOTHING
+    for rule in chain(rules, request):
+        if rule.host_facts != EVERYTHING:  # such a rule does not say that it checks hardware
+            checked |= rule.host_facts
+    if HostFacts.CELLS in checked:
         return request
-    left = (
-        dataclasses.replace(request.pieces, guest=None)
-        if PciPassthroughFilter in enabled
-        else NO_HARDWARE
-    )
+    devices = dataclasses.replace(request.pieces, guest=None)
+    left = devices if HostFacts.DEVICES in checked else NO_HARDWARE
     return dataclasses.replace(request, pieces=left)
 
 
@@ -161,14 +130,14 @@ def _by_figures(rules, hosts, request, rows):
     while hosts fill.
     """
     asked = [rule for rule in chain(rules, request)
-             if type(rule).judge is Filter.judge and rule.depends_on(request) is None]  # fmt: skip
+             if not rule.judges_rows and rule.host_facts_for(request) & CLAIMED]  # fmt: skip
     taken = _taken(hosts, request)
 
     def takes(numbers):
         """Whether each row takes its n-th instance; ``numbers`` has n for each row."""
         more = np.zeros(len(hosts), dtype=np.int64)
         more[rows] = numbers - 1
-        seen, fits = WhatIf(hosts, taken, more), np.ones(len(rows), dtype=bool)
+        seen, fits = _with_more(hosts, taken, more), np.ones(len(rows), dtype=bool)
         for rule in asked:
             verdict = rule.mask(seen, request)
             if verdict is not True:
@@ -182,6 +151,19 @@ def _by_figures(rules, hosts, request, rows):
         low, high = np.where(fits, middle, low), np.where(fits, high, middle - 1)
         middle = (low + high + 1) // 2
     return low
+
+
+def _with_more(hosts, taken, more):
+    """The hosts as they would be with ``more`` (a number for each row) further instances."""
+    view = hosts.what_if()
+    view.resources = dict(hosts.resources)
+    for name, amounts in taken.items():
+        view.resources[name] = hosts.resources[name].copy()
+        view.resources[name].take(slice(None), more * amounts)
+    view.num_instances = hosts.num_instances + more
+    view.num_io_ops = hosts.num_io_ops + more  # each is a build at first
+    view.members = {GUEST: more}
+    return view
 
 
 def _taken(hosts, request):

@@ -20,29 +20,11 @@ import numpy as np
 from nova_sched.engine.decide import chain, survivors, weigh
 from nova_sched.engine.explain import capacity, reasons
 from nova_sched.engine.groups import amounts
-from nova_sched.filters.aggregate_io_ops import AggregateIoOpsFilter
-from nova_sched.filters.aggregate_num_instances import AggregateNumInstancesFilter
-from nova_sched.filters.foreign import ForeignFilter
-from nova_sched.filters.io_ops import IoOpsFilter
-from nova_sched.filters.json import JsonFilter
-from nova_sched.filters.num_instances import NumInstancesFilter
 from nova_sched.groups.arrays.problem import Problem
 from nova_sched.groups.moves import Sites
+from nova_sched.state.facts import HostFacts
 
 TRIES_S = 0.2  # for trial claims of kinds that free amounts do not describe
-
-# Built-in filters whose verdict on a host changes with the group's own members there, in addition
-# to free amounts and a claim's own checks. The verdict of any plug-in may change too. For these
-# filters, each kind is counted by itself, and all are evaluated again at the end.
-COUNTING = (
-    AggregateIoOpsFilter,
-    AggregateNumInstancesFilter,
-    ForeignFilter,
-    IoOpsFilter,
-    JsonFilter,
-    NumInstancesFilter,
-)
-OURS = 'nova_sched.filters.'
 
 
 @dataclasses.dataclass(slots=True)
@@ -62,11 +44,13 @@ class GroupProblem:
 
 
 def unsettled(rules, request):
-    """The rules whose verdict may change while the group's members are placed."""
+    """The rules whose verdict on a host may change with the group's own members there, in addition
+    to free amounts and a claim's own checks.
+
+    For these, each kind is counted by itself, and all are evaluated again at the end.
+    """
     return [
-        rule
-        for rule in chain(rules, request)
-        if isinstance(rule, COUNTING) or not type(rule).__module__.startswith(OURS)
+        rule for rule in chain(rules, request) if HostFacts.COUNTS in rule.host_facts_for(request)
     ]
 
 

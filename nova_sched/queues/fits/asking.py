@@ -9,39 +9,39 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The requests of all queues; one answer of a filter is reused for all queues with equal facts.
+"""The requests of all queues; one answer of a rule is reused for all queues with equal facts.
 
-A filter reads a few facts of a request, and returns the same for every request with equal facts.
-Therefore it is evaluated for one queue of each kind, and the facts that it reads are recorded. The
-kinds are defined by these facts.
+A rule declares the facts that it reads of a request, and returns the same for every request with
+equal facts. Therefore it is evaluated for one queue of each kind. The kinds are defined by these
+facts.
 """
 
 import dataclasses
 import uuid
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
 
 from nova_sched.groups.definition import Flavor
-from nova_sched.queues.catalogue import Catalogue, Queue
+from nova_sched.queues.catalogue import Catalogue
 from nova_sched.queues.special import PCI, RESOURCE, TRAIT, ZONE, Special, with_special
+from nova_sched.state.facts import CLASSES, HARDWARE, RESOURCES, amount_of, fact_of
 from nova_sched.state.request import Request
 
-NOBODY = str(uuid.UUID(int=0))  # the instance of a future job: no host has it
+NO_INSTANCE = str(uuid.UUID(int=0))  # the instance of a future job: no host has it
 MOST = 4096  # requests that are cached per question: those with messages are large
-EVERYTHING = '*'  # recorded when the message itself is read
-RESOURCES = 'resources'  # the set of classes; the amount of one is `resources:CLASS`
 
-FACTS = frozenset(field.name for field in dataclasses.fields(Request)) - {'spec', 'instance_uuid'}
-# Facts that are equal for all queues: hints, a group, hosts by their names.
-STEADY = frozenset(['hint', 'check_type', 'is_rebuild', 'forced', 'group_uuid'])
+# The fields of a Request that a special thing of each kind changes.
 CHANGED_BY = {
-    PCI: frozenset(['pieces', 'extra_specs']),
+    PCI: frozenset([HARDWARE, 'extra_specs']),
     RESOURCE: frozenset([RESOURCES, 'extra_specs']),
     TRAIT: frozenset(['required_traits', 'extra_specs']),
     ZONE: frozenset(['availability_zone']),
 }
+
+Names = tuple[str, ...] | None  # of facts, as rules declare them. None: everything
+Facts = frozenset[str] | None
 
 
 def fact(catalogue: Catalogue, flavor: Flavor, special: Special | None, name: str) -> Any:
@@ -58,54 +58,6 @@ def fact(catalogue: Catalogue, flavor: Flavor, special: Special | None, name: st
     if special.kind == RESOURCE:
         return {**value, special.name: 1}
     return value | {special.name} if special.kind == TRAIT else special.name
-
-
-class Asked:
-    """The Request of a queue, which records the facts that are read in ``read``."""
-
-    def __init__(self, catalogue: Catalogue, flavor: Flavor, special: Special | None):
-        self.read = set[str]()
-        self._catalogue, self._flavor, self._special = catalogue, flavor, special
-        self._known: dict[str, Any] = {'instance_uuid': NOBODY}
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith('__'):
-            raise AttributeError(name)
-        if name in FACTS:
-            self.read.add(name)
-        elif name not in STEADY and name != 'instance_uuid':
-            self.read.add(EVERYTHING)
-        if name not in self._known:
-            self._known[name] = self._find(name)
-        return self._known[name]
-
-    def _find(self, name: str) -> Any:
-        if name in STEADY:
-            return getattr(self._catalogue.bare[str(self._flavor.name)], name)
-        if name not in FACTS:
-            return getattr(self._catalogue.request(Queue.of(self._flavor, self._special)), name)
-        found = fact(self._catalogue, self._flavor, self._special, name)
-        return Amounts(found, self.read) if name == RESOURCES else found
-
-
-class Amounts(Mapping[str, int]):
-    """Units by resource class; records the classes whose amounts are read."""
-
-    def __init__(self, amounts: Mapping[str, int], read: set[str]):
-        self._amounts, self._read = amounts, read
-
-    def __getitem__(self, name: str) -> int:
-        self._read.add(f'{RESOURCES}:{name}')
-        return self._amounts[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._amounts
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._amounts)
-
-    def __len__(self) -> int:
-        return len(self._amounts)
 
 
 class Requests:
@@ -126,36 +78,49 @@ class Requests:
             [specials[queue.special] if queue.special else 0 for queue in catalogue.queues],
             np.int32,
         )
-        self._kinds: dict[frozenset[str], Kinds] = {}
+        self._bare = [
+            dataclasses.replace(
+                catalogue.bare[str(flavor.name)], instance_uuid=NO_INSTANCE, spec=None
+            )
+            for flavor in catalogue.flavors
+        ]
+        self._kinds: dict[Facts, Kinds] = {}
 
     def __len__(self) -> int:
         return len(self.flavor)
 
-    def kinds(self, facts: frozenset[str]) -> 'Kinds':
+    def kinds(self, names: Facts) -> 'Kinds':
         """Returns the kinds of queues that are equal in these facts."""
-        found = self._kinds.get(facts)
+        found = self._kinds.get(names)
         if found is None:
-            found = self._kinds[facts] = Kinds(self, facts)
+            found = self._kinds[names] = Kinds(self, names)
         return found
 
-    def asked(self, place: int) -> Asked:
-        flavor, special = int(self.flavor[place]), int(self.special[place])
-        catalogue = self.catalogue
-        return Asked(
-            catalogue,
-            catalogue.flavors[flavor],
-            catalogue.specials[special - 1] if special else None,
+    def request(self, place: int, with_message: bool = False) -> Request:
+        """Returns the Request of a queue; with its message for rules that may read everything."""
+        catalogue, number = self.catalogue, int(self.special[place])
+        if with_message:
+            found = catalogue.request(catalogue.queues[place])
+            return dataclasses.replace(found, instance_uuid=NO_INSTANCE)
+        flavor = catalogue.flavors[int(self.flavor[place])]
+        special = catalogue.specials[number - 1] if number else None
+        changed = CHANGED_BY[special.kind] if special else ()
+        return dataclasses.replace(
+            self._bare[int(self.flavor[place])],
+            **{name: fact(catalogue, flavor, special, name) for name in changed},
         )
 
-    def numbers(self, facts: frozenset[str]) -> np.ndarray:
+    def numbers(self, names: Facts) -> np.ndarray:
         """Returns int64 for each queue, which differ where one of the facts differs."""
-        if EVERYTHING in facts:
+        if names is None:
             return np.arange(len(self), dtype=np.int64)
-        bare = [self.catalogue.bare[str(flavor.name)] for flavor in self.catalogue.flavors]
         known: dict[Hashable, int] = {}
-        of_flavor = [known.setdefault(_value(request, facts), len(known)) for request in bare]
+        of_flavor = [
+            known.setdefault(tuple(fact_of(request, name) for name in names), len(known))
+            for request in self._bare
+        ]
         of_special = [0] + [
-            place + 1 if _changes(special, facts) else 0
+            place + 1 if _changes(special, names) else 0
             for place, special in enumerate(self.catalogue.specials)
         ]
         count = len(of_special)
@@ -165,30 +130,11 @@ class Requests:
         )
 
 
-def _value(request: Request, facts: frozenset[str]) -> Hashable:
-    return tuple(_plain(request, name) for name in sorted(facts))
-
-
-def _plain(request: Request, name: str) -> Hashable:
-    """Returns a fact as a comparable value; false differences only cost an additional
-    evaluation."""
-    if name.startswith(f'{RESOURCES}:'):
-        return request.resources.get(name.partition(':')[2], 0)
-    value = getattr(request, name)
-    if name == RESOURCES:
-        return frozenset(value)
-    if name == 'pieces':
-        return value.key
-    if isinstance(value, Mapping):
-        return repr(sorted(value.items()))
-    return value
-
-
-def _changes(special: Special, facts: frozenset[str]) -> bool:
+def _changes(special: Special, names: frozenset[str]) -> bool:
     changed = CHANGED_BY[special.kind]
     if special.kind == RESOURCE:
-        changed = changed | {f'{RESOURCES}:{special.name}'}
-    return not changed.isdisjoint(facts)
+        changed = changed | {CLASSES, amount_of(special.name)}
+    return not changed.isdisjoint(names)
 
 
 class Kinds:
@@ -198,15 +144,21 @@ class Kinds:
     With one kind only, ``of`` is None. ``first`` has the first queue of each kind.
     """
 
-    def __init__(self, requests: Requests, facts: frozenset[str]):
-        self.facts = facts
+    def __init__(self, requests: Requests, names: Facts):
+        self.facts = names
         _, self.first, of = np.unique(
-            requests.numbers(facts), return_index=True, return_inverse=True
+            requests.numbers(names), return_index=True, return_inverse=True
         )
         self.of = of.astype(np.int32) if len(self.first) > 1 else None
 
     def __len__(self) -> int:
         return len(self.first)
+
+    def with_facts(self, names: Names) -> Facts:
+        """Returns the facts, and these."""
+        if names is None or self.facts is None:
+            return None
+        return self.facts if self.facts.issuperset(names) else self.facts.union(names)
 
     def among(self, left: np.ndarray) -> list[int]:
         """Returns the kinds of these queues (bool for each queue)."""
@@ -221,34 +173,41 @@ class Kinds:
 
 
 class Question:
-    """A question that is repeated over queues; it records the facts on which its answers
-    depend."""
+    """A question that is repeated over queues, whose kinds are those of all facts needed so
+    far."""
 
     def __init__(self, requests: Requests):
         self._requests = requests
         # The kinds of queues, and one request of each kind; in one tuple, because threads may
         # share a question.
-        self._known: tuple[Kinds, dict[int, Asked]] = requests.kinds(frozenset()), {}
+        self._known: tuple[Kinds, dict[int, Request]] = requests.kinds(frozenset()), {}
 
-    def answers(self, ask: Callable[[Asked], int], left: np.ndarray) -> np.ndarray:
+    def answers(
+        self,
+        ask: Callable[[Request], int],
+        needs: Callable[[Request], Names],
+        left: np.ndarray,
+    ) -> np.ndarray:
         """Returns int32 for each queue, or one for all.
 
-        It is 0 for a queue that is not among those ``left`` (bool).
+        It is 0 for a queue that is not among those ``left`` (bool). ``needs`` returns the facts
+        that the answer for a request depends on.
         """
         while True:
             kinds, known = self._known
             found = np.zeros(len(kinds), np.int32)
             for kind in kinds.among(left):
-                asked = known.get(kind) or self._keep(kinds, kind, known)
-                found[kind] = ask(asked)
-                if not asked.read <= kinds.facts:
-                    self._known = self._requests.kinds(kinds.facts | asked.read), {}
+                request = known.get(kind) or self._keep(kinds, kind, known)
+                more = kinds.with_facts(needs(request))
+                if more is not kinds.facts:
+                    self._known = self._requests.kinds(more), {}
                     break
+                found[kind] = ask(request)
             else:
                 return kinds.spread(found)
 
-    def _keep(self, kinds: Kinds, kind: int, known: dict[int, Asked]) -> Asked:
-        found = self._requests.asked(int(kinds.first[kind]))
+    def _keep(self, kinds: Kinds, kind: int, known: dict[int, Request]) -> Request:
+        found = self._requests.request(int(kinds.first[kind]), kinds.facts is None)
         if len(known) < MOST:
             known[kind] = found
         return found

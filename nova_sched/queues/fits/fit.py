@@ -14,8 +14,7 @@ their jobs."""
 
 import functools
 import itertools
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
@@ -23,15 +22,16 @@ from nova_sched import errors
 from nova_sched.engine.catalog import Rules
 from nova_sched.filters import Filter
 from nova_sched.filters.pci_passthrough import PciPassthroughFilter
-from nova_sched.filters.resource_capacity import ResourceCapacity
 from nova_sched.queues.broker import of_flavor
 from nova_sched.queues.catalogue import Catalogue
-from nova_sched.queues.fits.asking import Asked, Question, Requests
+from nova_sched.queues.fits.asking import Question, Requests
 from nova_sched.queues.fits.room import Room
 from nova_sched.queues.fits.score import Score
 from nova_sched.queues.node.subscription import NONE
 from nova_sched.state.cluster import Cluster
+from nova_sched.state.facts import LASTING
 from nova_sched.state.hosts import Hosts
+from nova_sched.state.request import Request
 
 ROW = np.zeros(1, dtype=np.intp)
 SERIALS = itertools.count()
@@ -41,9 +41,10 @@ MOST_SHARED = 4096  # sets of queues
 def with_devices(rules: Rules) -> Rules:
     """Returns the rules with the PCI filter added if it is missing: a node always claims its
     devices."""
-    if any(type(rule) is PciPassthroughFilter for rule in rules.filters):
+    devices = PciPassthroughFilter()
+    if any(rule.name == devices.name for rule in rules.filters):
         return rules
-    return Rules(rules.always, (*rules.filters, PciPassthroughFilter()), rules.weighers)
+    return Rules(rules.always, (*rules.filters, devices), rules.weighers)
 
 
 class Fit:
@@ -62,28 +63,28 @@ class Fit:
         self._requests = Requests(catalogue)
         self._serial = next(SERIALS)
         self._shared: dict[bytes, np.ndarray] = {}
-        self._room: Room | None = None
+        self._rooms = list[Room]()
         self._lasting = list[Lasting]()
         self._passing = list[Passing]()
         self._score = Score(rules.weighers, self._requests, steps)
         for rule in rules.always + rules.filters if self.names else ():
-            if type(rule) is ResourceCapacity:
-                self._room = Room(self._requests)
+            if rule.by_class:
+                self._rooms.append(Room(rule, self._requests))
                 continue
             lasting = Lasting.of(rule, self._requests)
             if lasting is not None:
                 self._lasting.append(lasting)
             others = None if lasting is None else lasting.others
             if others is None or others.any():
-                self._passing.append(Passing(rule, Question(self._requests), others))
+                self._passing.append(Passing(rule, self._requests, others))
 
     def judge(self, cluster: Cluster) -> np.ndarray:
         """Returns bool for each queue of the catalogue: whether the node satisfies it."""
         hosts = cluster.hosts
         bits = hosts.kept.get(('queues', self._serial), lambda: self._last(hosts))
         left = np.unpackbits(bits, count=len(self.names)).view(bool)
-        if self._room is not None and left.any():
-            left &= self._room.fits(hosts)
+        for room in self._rooms:
+            left &= room.fits(hosts)
         for passing in self._passing:
             if not left.any():
                 break
@@ -120,11 +121,10 @@ class Fit:
         return self._shared.setdefault(bits.tobytes(), bits)
 
 
-def verdict(rule: Any, hosts: Hosts, asked: Asked) -> bool:
+def verdict(rule: Filter, hosts: Hosts, request: Request) -> bool:
     """Whether the filter keeps the node."""
-    one_by_one = type(rule).judge is not Filter.judge
     try:
-        kept = rule.judge(hosts, asked, ROW) if one_by_one else rule.mask(hosts, asked)
+        kept = rule.judge(hosts, request, ROW)
     except errors.Invalid:
         return False
     return kept is True or bool(kept[0])
@@ -139,31 +139,32 @@ class Lasting:
         self.others = numbers == 0
         found, first, self._of = np.unique(numbers, return_index=True, return_inverse=True)
         self._kinds = [
-            requests.asked(place) if number else None
+            requests.request(place) if number else None
             for number, place in zip(found.tolist(), first.tolist(), strict=True)
         ]
 
     @classmethod
-    def of(cls, rule: Any, requests: Requests) -> 'Lasting | None':
+    def of(cls, rule: Filter, requests: Requests) -> 'Lasting | None':
         """Returns None for a filter that depends on other facts for every queue."""
-        if type(rule).judge is not Filter.judge or type(rule).depends_on is Filter.depends_on:
+        if LASTING not in rule.host_facts or rule.request_facts is None or rule.judges_rows:
             return None
-        known: dict[Any, int] = {}
+        known: dict[Hashable, int] = {}
 
-        def number(asked: Asked) -> int:
+        def number(request: Request) -> int:
             try:
-                value = rule.depends_on(asked)
+                value = rule.depends_on(request)
             except errors.Invalid:
                 return 0  # invalid at each evaluation too
             return 0 if value is None else known.setdefault(value, len(known) + 1)
 
-        everything = np.ones(len(requests), dtype=bool)
-        numbers = np.broadcast_to(Question(requests).answers(number, everything), len(requests))
+        everything, names = np.ones(len(requests), dtype=bool), rule.request_facts
+        found = Question(requests).answers(number, lambda request: names, everything)
+        numbers = np.broadcast_to(found, len(requests))
         return cls(rule, requests, numbers) if numbers.any() else None
 
     def verdict(self, hosts: Hosts) -> np.ndarray | bool:
         """Returns the result by queue; True for the queues that are evaluated elsewhere."""
-        found = [asked is None or verdict(self._rule, hosts, asked) for asked in self._kinds]
+        found = [one is None or verdict(self._rule, hosts, one) for one in self._kinds]
         if all(found):
             return True
         return np.array(found, dtype=bool)[self._of]
@@ -172,8 +173,9 @@ class Lasting:
 class Passing:
     """A filter that is evaluated each time, for all queues or for ``those`` (bool)."""
 
-    def __init__(self, rule: Any, question: Question, those: np.ndarray | None):
-        self._rule, self._question, self._those = rule, question, those
+    def __init__(self, rule: Filter, requests: Requests, those: np.ndarray | None):
+        self._rule, self._those = rule, those
+        self._question = Question(requests)
 
     def narrow(self, left: np.ndarray, hosts: Hosts) -> None:
         """Remove the queues that the filter refuses from those that are ``left`` (bool)."""
@@ -181,7 +183,8 @@ class Passing:
         if self._those is not None and not asked.any():
             return
         ask = functools.partial(verdict, self._rule, hosts)
-        kept = self._question.answers(ask, asked)
+        needs = functools.partial(self._rule.request_facts_for, hosts)
+        kept = self._question.answers(ask, needs, asked)
         if kept.ndim:
             left &= kept.astype(bool) if self._those is None else kept.astype(bool) | ~self._those
         elif not kept:

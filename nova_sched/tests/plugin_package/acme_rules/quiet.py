@@ -20,6 +20,7 @@ class QuietWeigher(Weigher):
 
     option = 'quiet_weight_multiplier'
     load = True
+    request_facts = ()
 
     def raw(self, hosts, rows, request):
         return -hosts.num_instances[rows]

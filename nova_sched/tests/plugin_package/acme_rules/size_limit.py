@@ -13,6 +13,7 @@
 
 from acme_rules.options import CONF
 from nova_sched.filters import Filter
+from nova_sched.state.facts import LASTING
 
 KEY = 'largest_instance_mb'  # of the option, and in the metadata of aggregates
 
@@ -20,6 +21,9 @@ KEY = 'largest_instance_mb'  # of the option, and in the metadata of aggregates
 class SizeLimitFilter(Filter):
     """A host takes no instance with more memory (MiB) than its aggregates, or else the option,
     allow."""
+
+    host_facts = LASTING
+    request_facts = ('memory_mb',)
 
     def mask(self, hosts, request):
         limit = self._limit(hosts)

@@ -26,6 +26,7 @@ from nova_sched.tests.options import settings as options
 from nova_sched.tests.reference import golden
 from nova_sched.tests.rules import WEIGHERS
 from nova_sched.tests.unit.strategies import clusters, words
+from nova_sched.tests.unit.traced import TracedRequest
 from nova_sched.weighers import Weigher
 
 every_weigher = pytest.mark.parametrize(
@@ -172,3 +173,13 @@ def test_an_aggregate_overrides_the_multiplier(rule, texts, factor):
 def test_the_option_is_read_when_it_is_needed(rule):
     with options({f'{rule.group}.{rule.option}': 0.5}):
         assert rule.multiplier(hosts(1), rows_of(1)) == rule.sign * 0.5
+
+
+@settings(max_examples=60)
+@given(seen=clusters(), asked=words | st.sampled_from(list(REQUESTS.values())))
+def test_a_rule_reads_of_the_request_what_it_declares(seen, asked):
+    for name, make in WEIGHERS.items():
+        rule, wanted = make(), TracedRequest(request(**asked))
+        assert rule.request_facts is not None, name
+        rule.raw(seen, rows_of(len(seen)), wanted)
+        assert (name, wanted.beyond(rule.request_facts)) == (name, set())

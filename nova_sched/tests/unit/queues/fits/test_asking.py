@@ -19,15 +19,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nova_sched.queues.fits.asking import (
-    EVERYTHING,
-    FACTS,
-    NOBODY,
-    Asked,
-    Question,
-    Requests,
-    fact,
-)
+from nova_sched.queues.fits.asking import NO_INSTANCE, Question, Requests, fact
+from nova_sched.state.facts import fact_of
 from nova_sched.state.request import Request
 from nova_sched.tests.unit.queues.catalogues import (
     FLAVORS,
@@ -38,67 +31,27 @@ from nova_sched.tests.unit.queues.catalogues import (
 )
 
 WHOLE = catalogue(*FLAVORS, specials=SPECIALS)
-WORDS = sorted(FACTS | {'resources:VCPU', 'resources:CUSTOM_GOLD', 'resources:VGPU'})
+FIELDS = {field.name for field in dataclasses.fields(Request)} - {'spec', 'instance_uuid'}
+WORDS = sorted(
+    FIELDS | {'resource_classes', 'resources:VCPU', 'resources:CUSTOM_GOLD', 'resources:VGPU'}
+)
 
 
-def value(request, name):
-    """A fact as it can be compared."""
-    if name.startswith('resources:'):
-        return request.resources.get(name.partition(':')[2])
-    found = getattr(request, name)
-    return found.key if name == 'pieces' else (set(found) if name == 'resources' else found)
-
-
-@pytest.mark.parametrize('queue', WHOLE.queues, ids=str)
-def test_each_fact_is_that_of_the_request_of_the_queue(queue):
-    request, asked = WHOLE.request(queue), Asked(WHOLE, queue.flavor, queue.special)
-    for name in FACTS:
+@pytest.mark.parametrize('place', range(len(WHOLE.queues)))
+@pytest.mark.parametrize('with_message', [False, True])
+def test_each_fact_is_that_of_the_request_of_the_queue(place, with_message):
+    queue = WHOLE.queues[place]
+    request, asked = WHOLE.request(queue), Requests(WHOLE).request(place, with_message)
+    for name in FIELDS:
         found = fact(WHOLE, queue.flavor, queue.special, name)
         own = getattr(request, name)
         assert (
-            (found.key, getattr(asked, name).key) == (own.key,) * 2
+            (found.key, asked.pieces.key) == (own.key,) * 2
             if name == 'pieces'
-            else found == own
+            else found == own == getattr(asked, name)
         ), name
-        assert dict(asked.resources) == request.resources
-    assert asked.instance_uuid == NOBODY
-
-
-def test_facts_are_all_fields_of_a_request_but_the_instance_and_the_message():
-    fields = {field.name for field in dataclasses.fields(Request)}
-    assert fields - FACTS == {'instance_uuid', 'spec'}
-
-
-@pytest.mark.parametrize(
-    'reader, read',
-    [
-        pytest.param(lambda one: one.vcpus, {'vcpus'}, id='a number'),
-        pytest.param(
-            lambda one: one.hint('x') or one.forced or one.is_rebuild,
-            set(),
-            id='what no queue asks for',
-        ),
-        pytest.param(lambda one: one.instance_uuid, set(), id='an instance that is nowhere'),
-        pytest.param(lambda one: list(one.resources), {'resources'}, id='which classes'),
-        pytest.param(lambda one: 'VCPU' in one.resources, {'resources'}, id='whether one of them'),
-        pytest.param(
-            lambda one: one.resources['VCPU'],
-            {'resources', 'resources:VCPU'},
-            id='how much of one',
-        ),
-        pytest.param(
-            lambda one: sorted(one.resources.items()),
-            {'resources', 'resources:VCPU', 'resources:MEMORY_MB', 'resources:DISK_GB'},
-            id='how much of all',
-        ),
-        pytest.param(lambda one: one.spec.flavor.vcpus, {EVERYTHING}, id='the message'),
-        pytest.param(lambda one: one.__class__ is not None, set(), id='what every object has'),
-    ],
-)
-def test_what_was_read(reader, read):
-    asked = Asked(WHOLE, WHOLE.flavors[0], None)
-    reader(asked)
-    assert asked.read == read
+    assert asked.instance_uuid == NO_INSTANCE
+    assert (asked.spec is not None) is with_message
 
 
 @given(catalogues, st.frozensets(st.sampled_from(WORDS), max_size=3))
@@ -109,7 +62,7 @@ def test_queues_of_one_kind_are_equal_in_its_facts(found, facts):
     for place, queue in enumerate(found.queues):
         kind = 0 if kinds.of is None else int(kinds.of[place])
         request = found.request(queue)
-        values = [value(request, name) for name in sorted(facts)]
+        values = [fact_of(request, name) for name in sorted(facts)]
         assert seen.setdefault(kind, values) == values
     assert len(seen) == (len(kinds) if found.queues else 0)
 
@@ -121,7 +74,7 @@ def test_queues_that_differ_elsewhere_are_of_one_kind():
     )
     requests = Requests(found)
     sizes = {
-        facts: len(requests.kinds(frozenset(facts.split())))
+        facts: len(requests.kinds(None if facts == '*' else frozenset(facts.split())))
         for facts in (
             '',
             'vcpus',
@@ -141,23 +94,34 @@ def test_queues_that_differ_elsewhere_are_of_one_kind():
     }
 
 
-def test_a_question_that_reads_more_as_it_goes():
+def test_a_question_that_needs_more_as_it_goes():
     found = catalogue('tiny', flavor('big', 4), specials=['zone:a', 'zone:b'])
     question, asked = Question(Requests(found)), []
+
+    def needs(one):
+        return ('vcpus',) if one.vcpus == 1 else ('vcpus', 'availability_zone')
 
     def answer(one):
         asked.append(one)
         return 1 if one.vcpus == 1 else 2 + (one.availability_zone == 'b')
 
     everything = np.ones(len(found.queues), bool)
-    assert question.answers(answer, everything).tolist() == [1, 1, 1, 2, 2, 3]
+    assert question.answers(answer, needs, everything).tolist() == [1, 1, 1, 2, 2, 3]
     asked.clear()
-    assert question.answers(answer, everything).tolist() == [1, 1, 1, 2, 2, 3]
+    assert question.answers(answer, needs, everything).tolist() == [1, 1, 1, 2, 2, 3]
     assert len(asked) == 6
     some = np.array([True, False, False, False, False, True])
-    assert question.answers(answer, some)[some].tolist() == [1, 3]
+    assert question.answers(answer, needs, some)[some].tolist() == [1, 3]
+
+
+def test_a_question_that_needs_everything_gets_the_message():
+    found = catalogue('tiny', flavor('big', 4), specials=['zone:a'])
+    answers = Question(Requests(found)).answers(
+        lambda one: one.spec.flavor.vcpus, lambda one: None, np.ones(4, bool)
+    )
+    assert answers.tolist() == [1, 1, 4, 4]
 
 
 def test_a_question_about_nothing_has_one_answer():
     question = Question(Requests(catalogue('tiny', 'big')))
-    assert question.answers(lambda one: 7, np.ones(2, bool)).tolist() == 7
+    assert question.answers(lambda one: 7, lambda one: (), np.ones(2, bool)).tolist() == 7

@@ -26,6 +26,7 @@ from nova_sched.filters.foreign import adopt
 from nova_sched.queues.fits.fit import Fit, with_devices
 from nova_sched.queues.node.subscription import NONE
 from nova_sched.state.cluster import Cluster
+from nova_sched.state.facts import HostFacts
 from nova_sched.state.report import Inventory
 from nova_sched.tests.builders import NOW, aggregate, cluster, put, report
 from nova_sched.tests.unit.queues.catalogues import (
@@ -213,6 +214,9 @@ def test_rules_are_asked_about_few_of_many_queues(every):
     asked = []
 
     class Counting(Filter):
+        host_facts = HostFacts.AMOUNTS
+        request_facts = ('memory_mb',)
+
         def mask(self, hosts, request):
             asked.append(request.memory_mb)
             return hosts.free_ram_mb >= request.memory_mb

@@ -23,7 +23,7 @@ from nova_sched.conf import CONF
 from nova_sched.engine.decide import weigh
 from nova_sched.hardware import pci
 from nova_sched.queues.fits.asking import Requests
-from nova_sched.queues.fits.score import ROWS, Ends, Score
+from nova_sched.queues.fits.score import ROWS, Score, ends
 from nova_sched.state.cluster import Cluster
 from nova_sched.tests import options
 from nova_sched.tests.builders import NOW, aggregate, cluster, put, request, uuid_of
@@ -126,6 +126,7 @@ def test_an_aggregate_may_turn_a_weigher_round():
 def test_a_weigher_that_looks_at_the_request_scores_each_flavor():
     class Likes(Weigher):
         option = 'ram_weight_multiplier'
+        request_facts = ('vcpus',)
 
         def raw(self, hosts, rows, request):
             return hosts.free_ram_mb[rows] * (1 if request.vcpus > 1 else -1)
@@ -186,17 +187,17 @@ def test_the_three_are_what_reports_would_tell(weigher, found, node, multiplier)
     made.hosts.now_s = NOW
     with options.settings({f'{weigher.group}.{weigher.option}': multiplier}):
         expected = weigh([weigher], three(found, one).hosts, ROWS, request())
-        assert weigh([weigher], Ends(made.hosts), ROWS, request()).tolist() == expected.tolist()
+        assert weigh([weigher], ends(made.hosts), ROWS, request()).tolist() == expected.tolist()
 
 
 def test_the_node_itself_stays_as_it_is():
     made = cluster(1, vcpus_used=3, failed_builds=2, traits=frozenset(['HW_A']))
-    ends = Ends(made.hosts)
-    ends.vcpus_used[:] = 7
-    ends.failed_builds[:] = 7
+    states = ends(made.hosts)
+    states.vcpus_used[:] = 7
+    states.failed_builds[:] = 7
     assert (made.hosts.vcpus_used.tolist(), made.hosts.failed_builds.tolist()) == ([3], [2])
-    assert ends.has_trait('HW_A').tolist() == [True] * 3
-    assert ends.spare_vcpus.tolist() == [16.0, 13.0, 0.0]
-    assert ends.resource('CUSTOM_NONE').free.tolist() == [0, 0, 0]
+    assert states.has_trait('HW_A').tolist() == [True] * 3
+    assert states.spare_vcpus.tolist() == [16.0, 13.0, 0.0]
+    assert states.resource('CUSTOM_NONE').free.tolist() == [0, 0, 0]
     assert 'CUSTOM_NONE' not in made.hosts.resources
-    assert [ends.state(row).host for row in ROWS] == ['host-0'] * 3
+    assert [states.state(row).host for row in ROWS] == ['host-0'] * 3

@@ -1,0 +1,94 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The facts that rules declare to read, and the cache of verdicts on facts that last.
+
+A filter declares what it reads of the hosts (``HostFacts``) and of the request (names of facts).
+The scheduler derives from it which verdicts it keeps, which filters it asks again while hosts
+fill, and which queues it need not tell apart.
+"""
+
+import collections
+import enum
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+import numpy as np
+
+MOST = 256  # answers, each with a byte for each host
+RESOURCES, CLASSES, HARDWARE = 'resources', 'resource_classes', 'pieces'
+
+
+class HostFacts(enum.Flag):
+    """What a filter may read of hosts, by the events that change it."""
+
+    LASTING = enum.auto()  # aggregates, traits, names, texts such as the hypervisor's type
+    REPORTED = enum.auto()  # the service, metrics, stats: they change by reports and with time
+    AMOUNTS = enum.auto()  # inventories, and how much of them is in use
+    COUNTS = enum.auto()  # how many instances a host has, and how many operations in progress
+    MEMBERS = enum.auto()  # which instances a host has, and for which groups it is exclusive
+    CELLS = enum.auto()  # NUMA cells: their CPUs and pages
+    DEVICES = enum.auto()  # PCI devices
+    PROVIDERS = enum.auto()  # child providers
+
+
+NOTHING, EVERYTHING = HostFacts(0), ~HostFacts(0)
+LASTING = HostFacts.LASTING
+CLAIMED = HostFacts.AMOUNTS | HostFacts.COUNTS | HostFacts.MEMBERS  # each claim changes these
+
+
+def amount_of(resource_class: str) -> str:
+    """Returns the name of a fact of a request: how much of one resource class it asks for."""
+    return f'{RESOURCES}:{resource_class}'
+
+
+def fact_of(request: Any, name: str) -> Hashable:
+    """Returns a fact of a request as a value that can be compared: equal values are equal facts.
+
+    Facts are the fields of ``state.request.Request``, ``resource_classes``, and ``amount_of`` a
+    class.
+    """
+    if name.startswith(f'{RESOURCES}:'):
+        return request.resources.get(name.partition(':')[2], 0)
+    value = getattr(request, name)
+    if name == HARDWARE:
+        return value.key
+    return repr(sorted(value.items())) if isinstance(value, Mapping) else value
+
+
+class Kept:
+    """Answers by question; all are dropped when lasting facts change, which is rare.
+
+    No claim or ordinary report changes a lasting fact of a host.
+    """
+
+    def __init__(self, most=MOST):
+        self._answers = collections.OrderedDict()
+        self._most = most
+
+    def __len__(self):
+        return len(self._answers)
+
+    def forget(self):
+        self._answers.clear()
+
+    def get(self, question, ask):
+        """Returns the answer to a question (hashable); calls ``ask()`` if it is not known."""
+        answer = self._answers.get(question)
+        if answer is None:
+            if len(self._answers) >= self._most:
+                self._answers.popitem(last=False)
+            answer = self._answers[question] = ask()
+            if isinstance(answer, np.ndarray):
+                answer.setflags(write=False)
+        else:
+            self._answers.move_to_end(question)
+        return answer

@@ -1,0 +1,62 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Hosts as they would be: a view changes, and the hosts stay as they are."""
+
+import numpy as np
+
+from nova_sched.tests.builders import cluster, hosts, uuid_of
+
+HERE, NEW = uuid_of('here'), uuid_of('new')
+METRICS = '[{"name": "cpu.percent", "value": 0.5}]'
+
+
+def test_a_view_of_all_rows_is_changed_by_itself():
+    seen = hosts(2, vcpus=[4, 8], instances=frozenset([HERE]))
+    view = seen.what_if()
+    view.resources = {'VCPU': seen.resources['VCPU'].copy()}
+    view.resources['VCPU'].take(slice(None), np.array([1, 2]))
+    view.num_instances = seen.num_instances + 5
+    view.members = {NEW: np.array([0, 3])}
+    assert view.vcpus_used.tolist() == [1, 2]
+    assert view.fits('VCPU', 4 * 4).tolist() == seen.fits('VCPU', 99).tolist()
+    assert view.count_instances([HERE, NEW]).tolist() == [1, 4]
+    assert view.count_instances([HERE]).tolist() == [1, 1]
+    assert seen.vcpus_used.tolist() == [0, 0]
+    assert seen.num_instances.tolist() == [1, 1]
+    assert seen.count_instances([NEW]).tolist() == [0, 0]
+
+
+def test_a_view_of_some_rows_has_their_facts():
+    seen = hosts(
+        3,
+        traits=[{'HW_A'}, set(), {'HW_A'}],
+        instances=[frozenset(), frozenset([HERE]), frozenset()],
+        failed_builds=[1, 2, 3],
+        metrics=[None, METRICS, None],
+    )
+    view = seen.what_if(np.array([1, 1, 0]))
+    view.failed_builds[0] = 7
+    assert len(view) == 3
+    assert view.failed_builds.tolist() == [7, 2, 1]
+    assert seen.failed_builds.tolist() == [1, 2, 3]
+    assert view.has_trait('HW_A').tolist() == [False, False, True]
+    assert view.count_instances([HERE]).tolist() == [1, 1, 0]
+    assert view.named(['host-1']).tolist() == [True, True, False]
+    assert [view.state(row).host for row in range(3)] == ['host-1', 'host-1', 'host-0']
+    assert np.nan_to_num(view.metric('cpu.percent')).tolist() == [50.0, 50.0, 0.0]
+
+
+def test_a_view_counts_images_of_its_rows():
+    made = cluster(2, instances=[frozenset([HERE]), frozenset()])
+    made.hosts.places.learn(HERE, {'os_distro': 'ubuntu'})
+    view = made.hosts.what_if(np.array([1, 0]))
+    assert view.count_images('os_distro', 'ubuntu').tolist() == [0, 1]
