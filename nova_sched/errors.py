@@ -126,7 +126,7 @@ class MemberRefused(NoValidHost):
 
 class GroupRefused(SchedError):
     """No placement fits all members of a group; ``details`` are plain values, as
-    groups.reasons.why returns them."""
+    groups.why returns them."""
 
     reason: str
     facts = ('reason', 'details')

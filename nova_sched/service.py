@@ -35,8 +35,8 @@ from nova_sched.engine.received import Arrivals
 from nova_sched.engine.scheduler import Scheduler
 from nova_sched.engine.sync.changes import ChangePublisher
 from nova_sched.engine.sync.membership import SchedulerMembership
+from nova_sched.groups.arrays.problem import PlanLimits
 from nova_sched.groups.exact.worker import Solver
-from nova_sched.groups.limits import Limits
 from nova_sched.groups.topology import Topology
 from nova_sched.rpc import endpoints
 from nova_sched.rpc.change_listener import ChangeListener
@@ -75,7 +75,7 @@ def settings(conf):
         candidates_max=conf.candidates.max,
         plan_ttl_s=conf.groups.plan_ttl,
         plan_attempts=conf.groups.plan_attempts,
-        plan_limits=Limits(
+        plan_limits=PlanLimits(
             greedy_s=conf.groups.greedy_seconds,
             repair_s=conf.groups.repair_seconds,
             improve_s=conf.groups.improve_seconds,

@@ -13,7 +13,7 @@
 
 import dataclasses
 
-from nova_sched.groups.limits import Limits
+from nova_sched.groups.arrays.problem import PlanLimits
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -38,4 +38,4 @@ class Settings:
     candidates_max: int = 10
     plan_ttl_s: float | None = 3600.0
     plan_attempts: int = 5
-    plan_limits: Limits = dataclasses.field(default_factory=Limits)
+    plan_limits: PlanLimits = dataclasses.field(default_factory=PlanLimits)

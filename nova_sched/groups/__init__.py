@@ -9,4 +9,19 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Groups: reads templates, builds the group problem and places the members together."""
+"""Groups: servers that are placed together, or not at all.
+
+A group passes through these modules, from its template to its hosts::
+
+    template/    text -> ``definition.Definition``, the members and policies (``template.read``)
+    members/     a member -> the request that Nova would send (``member_spec.spec_of``)
+    topology     the failure domain of every host at each level
+    arrays/      members, policies and hosts as arrays (``problem.Problem``)
+    joint        hosts for all members, or the reason why there are none (``plan``)
+      quick/       greedy search (``greedy.place``)
+      exact/       the solver, in a separate process (``worker.Solver``)
+      why, ideal   the reason: a count that fails, or policies that conflict
+    moves        the same for a group that has servers, which move only if necessary (``place``)
+
+``nova_sched.engine`` builds the problem, calls ``moves.place`` and claims the hosts.
+"""

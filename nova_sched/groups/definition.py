@@ -115,6 +115,42 @@ class Definition:
         """Returns the definition as values that JSON can carry."""
         return dataclasses.asdict(self)
 
+    def summary(self):
+        """Returns ``members`` and ``policies`` as lists of mappings, and ``warnings``, for users.
+
+        A member has path, flavor (its name, or null), vcpus, memory_mb, disk_gb (local),
+        availability_zone. A policy has name, kind, level, members, others (the other side of a
+        relation), weight (null: required). An anti-affinity also has most (members in a domain),
+        a spread min_domains and max_skew (null: any).
+        """
+        members = [
+            {
+                'path': member.path,
+                'flavor': member.flavor.name,
+                'vcpus': member.flavor.vcpus,
+                'memory_mb': member.flavor.memory_mb,
+                'disk_gb': (0 if member.boots_from_volume else member.flavor.root_gb)
+                + member.flavor.ephemeral_gb,
+                'availability_zone': member.availability_zone,
+            }
+            for member in self.members.values()
+        ]
+        policies = [
+            {
+                'name': policy.name,
+                'kind': policy.kind,
+                'level': policy.level,
+                'members': list(policy.a),
+                'others': list(policy.b),
+                'weight': policy.weight,
+                'most': policy.most,
+                'min_domains': policy.min_domains,
+                'max_skew': policy.max_skew,
+            }
+            for policy in self.policies
+        ]
+        return {'members': members, 'policies': policies, 'warnings': list(self.warnings)}
+
     @classmethod
     def from_plain(cls, plain):
         """Returns the definition from the result of ``to_plain``, also after a round trip through

@@ -18,14 +18,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from nova_sched.groups import why
 from nova_sched.groups.arrays import bounds, policies
 from nova_sched.groups.arrays.compile import compile
-from nova_sched.groups.arrays.problem import Problem
+from nova_sched.groups.arrays.problem import PlanLimits, Problem
 from nova_sched.groups.exact.worker import Solver
-from nova_sched.groups.limits import Limits
 from nova_sched.groups.quick import greedy
-from nova_sched.groups.reasons import why
-from nova_sched.groups.reasons.why import Reason
+from nova_sched.groups.why import Reason
 
 REPAIR, IMPROVE, EXPLAIN = (
     f'nova_sched.groups.exact.model:{task}' for task in ('repair', 'improve', 'explain')
@@ -48,17 +47,19 @@ class Result:
     figures: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
-def plan(problem: Problem, limits: Limits | None = None, solver: Solver | None = None) -> Result:
+def plan(
+    problem: Problem, limits: PlanLimits | None = None, solver: Solver | None = None
+) -> Result:
     """Places all members, or none. Takes as long as the limits allow, plus some milliseconds.
 
     ``solver`` is a ``worker.Solver``. Without one, or while it is busy with another task, the
     result is the greedy placement, and only counting can prove that there is none.
     """
-    return _Planner(problem, limits or Limits(), solver).plan()
+    return _Planner(problem, limits or PlanLimits(), solver).plan()
 
 
 class _Planner:
-    def __init__(self, problem: Problem, limits: Limits, solver: Solver | None) -> None:
+    def __init__(self, problem: Problem, limits: PlanLimits, solver: Solver | None) -> None:
         self._problem, self._limits, self._solver = problem, limits, solver
         self._figures: dict[str, Any] = {'by': 'nobody', 'improved': False}
 

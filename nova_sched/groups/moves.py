@@ -24,14 +24,13 @@ import numpy as np
 
 from nova_sched.groups import definition
 from nova_sched.groups.arrays import policies
-from nova_sched.groups.arrays.problem import Problem, Rule
+from nova_sched.groups.arrays.problem import PlanLimits, Problem, Rule
 from nova_sched.groups.joint import Result
-from nova_sched.groups.limits import Limits
 
 MOST_FREE = 100  # servers that may all move at once; more take too long to plan
 FEWER_S = 5.0  # time to find out which of several moves are unnecessary
 
-Planner = Callable[[Problem, Limits], Result]
+Planner = Callable[[Problem, PlanLimits], Result]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -57,7 +56,9 @@ class Sites:
         return self.is_built & ((self.bound >= 0) | (self.planned >= 0))
 
 
-def place(problem: Problem, sites: Sites, plan: Planner, limits: Limits, may_move: bool) -> Result:
+def place(
+    problem: Problem, sites: Sites, plan: Planner, limits: PlanLimits, may_move: bool
+) -> Result:
     """Places the members that have no servers; with ``may_move``, moves servers if necessary.
 
     In the ``problem`` all servers stay where they are. Without ``may_move``, moves that were
@@ -90,7 +91,7 @@ def place(problem: Problem, sites: Sites, plan: Planner, limits: Limits, may_mov
 
 
 def _with_moves(
-    problem: Problem, sites: Sites, plan: Planner, limits: Limits, quick: Limits
+    problem: Problem, sites: Sites, plan: Planner, limits: PlanLimits, quick: PlanLimits
 ) -> Result:
     """Returns a placement with servers moved, or the reason why there is none.
 

@@ -17,7 +17,7 @@ import json
 from nova_sched import errors, objects
 from nova_sched.conf import CONF
 from nova_sched.groups import template
-from nova_sched.groups.members import flavor_file
+from nova_sched.groups.template.servers import flavors_of_file
 from nova_sched.rpc import translate, words
 
 LONGEST = 2**20  # characters of a template and of all data sent with it, as JSON
@@ -35,7 +35,7 @@ def definition(levels, allowance, text, parameters=None, flavors=None, images=No
     found = template.read(
         text,
         source['parameters'],
-        {**flavor_file.read(CONF.groups.flavors), **source['flavors']},
+        {**flavors_of_file(CONF.groups.flavors), **source['flavors']},
         source['images'],
         levels=levels,
         max_members=CONF.groups.max_members,

@@ -19,10 +19,10 @@ from oslo_context.context import RequestContext
 
 from nova_sched import errors
 from nova_sched.cmd.manage import asking, group_pages, specs, tables
-from nova_sched.groups import template
+from nova_sched.groups import template, why
 from nova_sched.groups.exact import worker
-from nova_sched.groups.members import account, flavor_file, member_spec
-from nova_sched.groups.reasons import imagined
+from nova_sched.groups.members import member_spec
+from nova_sched.groups.template.servers import flavors_of_file
 from nova_sched.groups.topology import Topology
 from nova_sched.rpc import client
 
@@ -200,11 +200,11 @@ def validate(args, conf):
             print(group_pages.mistake(args.file, **place), file=sys.stderr)
         return 1
     with worker.Solver() if conf.groups.solver else contextlib.nullcontext() as solver:
-        collision = imagined.contradiction(definition, topology, solver=solver)
+        collision = why.contradiction_anywhere(definition, topology.levels, solver=solver)
     found = {
         'ok': collision is None,
         'error': None,
-        **account.of(definition),
+        **definition.summary(),
         'contradiction': collision,
     }
     tables.show(tables.as_json(found) if args.format == 'json' else group_pages.validated(found))
@@ -219,7 +219,7 @@ def _read(conf, levels, flavors, **given):
     found = template.read(
         given['template'],
         given['parameters'],
-        {**flavor_file.read(conf.groups.flavors), **(flavors or {})},
+        {**flavors_of_file(conf.groups.flavors), **(flavors or {})},
         given['images'],
         levels=levels,
         max_members=conf.groups.max_members,

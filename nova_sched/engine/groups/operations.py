@@ -23,8 +23,7 @@ from nova_sched import errors
 from nova_sched.claims import Record
 from nova_sched.engine.groups.member_state import LoadedGroup, read
 from nova_sched.engine.groups.views import GroupViews, status_of, view_of
-from nova_sched.groups import joint, moves
-from nova_sched.groups.reasons import imagined
+from nova_sched.groups import joint, moves, why
 from nova_sched.groups.topology import warnings
 from nova_sched.objects.claim import PLANNED
 
@@ -230,7 +229,9 @@ class GroupOperations:
         """
         LoadedGroup.of(Record(uuid=uuidutils.generate_uuid()), definition, {}, allowance)
         nests = self._topology.nests(self._call(self._plans.levels))
-        return imagined.contradiction(definition, self._topology, nests, solver=self._solver)
+        return why.contradiction_anywhere(
+            definition, self._topology.levels, nests, solver=self._solver
+        )
 
     def mend_fences(self):
         """Close nodes that joined exclusive domains to servers outside the owning groups."""

@@ -9,4 +9,16 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The group problem as arrays: the meaning of policies, their consequences, and current usage."""
+"""The group problem as arrays, for every search.
+
+``problem.Problem`` is the input, ``policies.broken`` the check of every result::
+
+    problem    members, hosts and rules as numbers
+    policies   the meaning of each kind of policy: breaches, costs, final check
+    compile    ``compile``: the problem as classes of interchangeable units over live hosts
+      layout     live hosts, sorted by domain
+      blocks     members that must share a domain
+      active     rules that may bind, and what they allow during an attempt
+    tally      an attempt: units are placed and removed
+    bounds     ``first``: proves by counting that there is no placement
+"""

@@ -18,12 +18,11 @@ import functools
 import numpy as np
 
 from nova_sched.groups import definition
-from nova_sched.groups.arrays import blocks, room
+from nova_sched.groups.arrays import blocks
 from nova_sched.groups.arrays.active import Active, activate, is_hopeless, may_bind, shut
-from nova_sched.groups.arrays.blocks import Block, BlockType
+from nova_sched.groups.arrays.blocks import Block, BlockType, Together, unite
 from nova_sched.groups.arrays.layout import Layout, lay_out, slots
-from nova_sched.groups.arrays.problem import Problem, Rule
-from nova_sched.groups.arrays.together import Together, unite
+from nova_sched.groups.arrays.problem import Problem, Rule, demand_sums, thrifty_ways
 
 
 @dataclasses.dataclass(eq=False)
@@ -240,7 +239,7 @@ def _shapes(
     columns = np.ascontiguousarray(free.T)
     made = []
     for kinds in seen:
-        ways = room.thrifty(room.sums(problem.demand[kind] for kind in kinds))
+        ways = thrifty_ways(demand_sums(problem.demand[kind] for kind in kinds))
         caps = np.array([kinds.count(kind) for kind in capped], dtype=np.int64)
         ways = np.hstack([ways, np.tile(caps, (len(ways), 1))])
         made.append(

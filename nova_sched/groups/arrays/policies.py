@@ -32,8 +32,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nova_sched.groups import definition
-from nova_sched.groups.arrays import room
-from nova_sched.groups.arrays.problem import Problem, Rule
+from nova_sched.groups.arrays.problem import Problem, Rule, fit_together
 
 CAPACITY, MASK = 'capacity', 'mask'
 
@@ -279,7 +278,7 @@ def _has_room(problem: Problem, host: int, kinds: np.ndarray) -> bool:
     if problem.demand.shape[1] == 1:
         total = problem.demand[kinds, 0].sum(axis=0)
         return bool(((total <= problem.free[host]) | (total == 0)).all())
-    return room.fit(problem.demand[kinds], problem.free[host])
+    return fit_together(problem.demand[kinds], problem.free[host])
 
 
 def _host(problem: Problem, host: int) -> str:

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The group problem as numbers: the complete input of the planner."""
+"""The group problem as numbers, and the time limits: the complete input of the planner."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
@@ -136,3 +136,50 @@ class Problem:
     def size(self, level: int) -> int:
         """Returns the number of domains of the level."""
         return len(self.domain_names[level])
+
+
+_LIMIT = 4096  # maximum number of demand_sums kept; beyond it the largest are dropped
+
+
+def demand_sums(demands: Iterable[np.ndarray], free: np.ndarray | None = None) -> np.ndarray:
+    """Returns the total demands of the members, int64 [N, R], one row per different sum of their
+    ways.
+
+    ``demands``: [V, R] per member. ``free`` [R]: rows that exceed it are omitted; no row means
+    that the members do not fit. A resource that no member asks for is ignored.
+    """
+    reached = np.zeros((1, 1), dtype=np.int64)  # without members the demand is zero
+    for ways in demands:
+        ways = np.unique(ways, axis=0)
+        reached = (reached[:, None, :] + ways[None]).reshape(-1, ways.shape[1])
+        if len(reached) > 1:
+            reached = np.unique(reached, axis=0)
+        if free is not None:
+            reached = reached[((reached <= free) | (reached == 0)).all(axis=1)]
+        if len(reached) > _LIMIT:
+            reached = reached[np.argsort(reached.max(axis=1), kind='stable')[:_LIMIT]]
+    return reached
+
+
+def fit_together(demands: Iterable[np.ndarray], free: np.ndarray) -> bool:
+    """Returns whether the members, [V, R] each, fit into ``free`` [R] together."""
+    return len(demand_sums(demands, free)) > 0
+
+
+def thrifty_ways(ways: np.ndarray) -> np.ndarray:
+    """Returns the ways, [V, R], without those that take at least as much of everything as
+    another."""
+    if len(ways) < 2:
+        return ways
+    below = (ways[None] <= ways[:, None]).all(axis=2) & (ways[None] != ways[:, None]).any(axis=2)
+    return ways[~below.any(axis=1)]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PlanLimits:
+    """Seconds for the greedy search, and for the solver's repair, improvement and explanation."""
+
+    greedy_s: float = 0.2
+    repair_s: float = 1.0
+    improve_s: float = 1.0
+    explain_s: float = 2.0

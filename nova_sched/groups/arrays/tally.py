@@ -17,9 +17,9 @@ import functools
 import numpy as np
 
 from nova_sched.groups import definition
+from nova_sched.groups.arrays.active import STANDINGS, Standing
 from nova_sched.groups.arrays.compile import Compiled
 from nova_sched.groups.arrays.layout import ENDLESS, Rows
-from nova_sched.groups.arrays.standing import STANDINGS, Standing
 
 
 class Wiring:

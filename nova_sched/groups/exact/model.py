@@ -23,13 +23,13 @@ from typing import Any
 import numpy as np
 from ortools.sat.python import cp_model
 
+from nova_sched.groups import why
 from nova_sched.groups.arrays import policies
 from nova_sched.groups.arrays.compile import compile
 from nova_sched.groups.arrays.problem import NOWHERE, Problem
 from nova_sched.groups.exact import candidates, dominated, model_answer, model_goal, model_rules
 from nova_sched.groups.exact.crowds import Crew, gather
 from nova_sched.groups.exact.model_variables import Variables
-from nova_sched.groups.reasons import why
 
 WORKERS = 2
 LARGE = 3000  # variables; with more, a part of the hosts is tried first

@@ -9,4 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The demand of a member: the request that Nova sends for its server."""
+"""The request of a planned member as Nova's API would send it: ``member_spec.spec_of``.
+
+``guest_numa`` derives the NUMA cells and the CPUs, ``pci_aliases`` the PCI requests.
+"""

@@ -9,4 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Places a group quickly: repeated greedy attempts with look-ahead."""
+"""Places a group within milliseconds, but proves nothing. The entry is ``greedy.place``.
+
+``greedy`` orders blocks and classes and repeats attempts. ``packing`` places one block or class.
+``sequential`` places one member after the other, as the last attempt.
+"""

@@ -11,33 +11,55 @@
 # under the License.
 """Places a whole group greedily with look-ahead; repeats with other choices while it fails."""
 
+import collections
 import dataclasses
+import heapq
 import time
 from collections.abc import Iterator
 
 import numpy as np
 
+from nova_sched.groups import definition
 from nova_sched.groups.arrays import bounds, policies
+from nova_sched.groups.arrays.blocks import Block
 from nova_sched.groups.arrays.compile import Compiled, compile
-from nova_sched.groups.arrays.problem import Problem
+from nova_sched.groups.arrays.problem import Problem, Rule
 from nova_sched.groups.arrays.tally import Tally, Wiring
 from nova_sched.groups.quick import sequential
-from nova_sched.groups.quick.greedy_block import Packer
-from nova_sched.groups.quick.greedy_class import (
+from nova_sched.groups.quick.packing import (
     RANDOM,
     SCORE,
     TIGHT,
+    Packer,
     Taste,
     place_class,
     plan_spreads,
 )
-from nova_sched.groups.quick.greedy_order import Item, items, order, passing_of, split
-from nova_sched.groups.quick.greedy_region import promise
-from nova_sched.groups.quick.implied import with_implied
 
 FOR_SCORE = 3  # attempts that choose by score; later ones rotate
 LATER = ((TIGHT, False), (RANDOM, True), (RANDOM, False), (SCORE, True))  # with or without wishes
 ELSEWHERE = 40  # members that may be placed again in other regions, to compare these
+
+
+SMALL = 64  # hosts in a domain, on average, up to which a block is packed at once
+
+
+@dataclasses.dataclass(eq=False)
+class Item:
+    """A block that is packed at once, or a class whose units are placed in turn.
+
+    ``options``: domains that pass, or slots per unit; ``share``: the share of the free capacity
+    that it takes. ``followers``: numbers of items with members that want to be near members of
+    this one.
+    """
+
+    number: int
+    classes: np.ndarray
+    block: Block | None
+    options: float
+    share: float
+    at_home: bool
+    followers: set[int] = dataclasses.field(default_factory=set)
 
 
 def place(
@@ -229,3 +251,239 @@ class Search:
         for block in self._packed:
             found[block.level] += self._passing[block.number]
         return found
+
+
+def split(compiled: Compiled) -> tuple[list[Block], list[Block]]:
+    """Returns the blocks that are packed at once, and the others, coarse levels first.
+
+    No two of the former share a class. Greedy search chooses the domains of the latter before it
+    places any unit.
+    """
+    packed: list[Block] = []
+    regions: list[Block] = []
+    taken = np.zeros(compiled.class_count, dtype=bool)
+    for block in compiled.blocks:  # fine levels first
+        level = compiled.layout.levels[block.level]
+        if block.inner or taken[block.classes].any() or len(level.ids) > SMALL * level.count:
+            regions.insert(0, block)
+        else:
+            packed.append(block)
+            taken[block.classes] = True
+    return packed, regions
+
+
+def items(tally: Tally, packed: list[Block], passing: dict[int, np.ndarray]) -> list[Item]:
+    """Returns all items of an empty tally.
+
+    ``passing``: by block, bool [D] domains that may take it.
+    """
+    compiled = tally.compiled
+    free = np.maximum(compiled.free.sum(axis=0), 1)
+    item_of = np.full(compiled.class_count, -1, dtype=np.intp)
+    made: list[Item] = []
+
+    def add(classes: np.ndarray, block: Block | None, options: float) -> None:
+        item_of[classes] = len(made)
+        need = sum(compiled.count[c] * compiled.shapes[compiled.shape[c]].least for c in classes)
+        at_home = any(len(compiled.stay[c][0]) for c in classes)
+        made.append(Item(len(made), classes, block, options, float((need / free).max()), at_home))
+
+    for block in packed:
+        add(block.classes, block, float(passing[block.number].sum()))
+    for c in range(compiled.class_count):
+        if item_of[c] < 0:
+            add(np.array([c]), None, float(tally.room(c).sum() / compiled.count[c]))
+    for one in compiled.active:
+        if one.kind == definition.NEAR:
+            followers = np.unique(item_of[one.a > 0]).tolist()
+            for anchor in np.unique(item_of[one.b > 0]).tolist():
+                made[anchor].followers.update(other for other in followers if other != anchor)
+    return made
+
+
+def order(items: list[Item], weights: np.ndarray, home_first: bool) -> list[Item]:
+    """Sorts the hardest items first, and anchors before their followers and as urgent as these.
+
+    ``weights``: failures so far.
+    """
+    keys = [
+        (-weights[item.number], home_first and not item.at_home, item.options, -item.share)
+        for item in items
+    ]
+    for _ in items:  # as far as the longest chain of followers
+        urgent = [min([keys[item.number], *(keys[f] for f in item.followers)]) for item in items]
+        if urgent == keys:
+            break
+        keys = urgent
+    waits = [0] * len(items)
+    for item in items:
+        for follower in item.followers:
+            waits[follower] += 1
+    ready = [(keys[n], waits[n], n) for n in range(len(items)) if not waits[n]]
+    rest = {n for n in range(len(items)) if waits[n]}
+    heapq.heapify(ready)
+    result = []
+    while ready or rest:
+        if not ready:  # near both ways: the most urgent item goes first
+            n = min(rest, key=lambda n: (keys[n], waits[n], n))
+            rest.discard(n)
+            ready.append((keys[n], waits[n], n))
+        item = items[heapq.heappop(ready)[2]]
+        result.append(item)
+        for follower in item.followers:
+            waits[follower] -= 1
+            if not waits[follower] and follower in rest:
+                rest.discard(follower)
+                heapq.heappush(ready, (keys[follower], 0, follower))
+    return result
+
+
+def passing_of(tally: Tally) -> dict[int, np.ndarray]:
+    """By block, bool [D]: domains that may take it in an empty tally, according to the bounds."""
+    known: dict[int, np.ndarray] = {}
+    alike = {number: one.blocks for one in tally.compiled.block_types for number in one.blocks}
+    for block in tally.compiled.blocks:  # inner ones first
+        if block.number not in known:
+            passes = bounds.passing(tally, block, known)
+            known.update((number, passes) for number in alike[block.number])
+    return known
+
+
+def promise(tally: Tally, block: Block, inside: list[Block], domains: np.ndarray) -> np.ndarray:
+    """Float64 per domain: the approximate value of the block's units there, by score and home.
+
+    Units of each class take the best hosts, even if other classes want them too. Blocks ``inside``
+    that are packed at once take the best domains while these have capacity.
+    """
+    compiled, level = tally.compiled, tally.compiled.layout.levels[block.level]
+    worth = np.zeros(len(domains))
+    alone = np.setdiff1d(block.classes, [c for one in inside for c in one.classes])
+    for c in alone.tolist():
+        hosts = -(
+            -int(compiled.count[c])
+            // max(min(int(tally.wiring.at_most[c]), int(compiled.count[c])), 1)
+        )
+        value = np.where(tally.usable(c), tally.value(c), -np.inf)
+        each = compiled.count[c] / hosts
+        worth += each * np.array(
+            [_best(value[level.rows(int(domain))], hosts) for domain in domains]
+        )
+    taken = {one.level: np.zeros(compiled.layout.levels[one.level].count) for one in inside}
+    for one, count in _by_type(compiled, inside):
+        reach, share = tally.reach(one.classes, one.level), taken[one.level]
+        times = (_times(tally, one, count) * (1 - share) + 1e-9).astype(np.int64)
+        around = compiled.layout.around(one.level, block.level)
+        for place, domain in enumerate(domains.tolist()):
+            rows = np.flatnonzero((around == domain) & (times > 0) & (reach > -np.inf))
+            rows = rows[np.argsort(-reach[rows], kind='stable')]
+            here = np.clip(count - (np.cumsum(times[rows]) - times[rows]), 0, times[rows])
+            share[rows] += here / times[rows] * (1 - share[rows])
+            if here.any():  # hosts that seem to lack capacity count as much as the others
+                worth[place] += float(reach[rows] @ here) * count / int(here.sum())
+    return worth
+
+
+def _times(tally: Tally, block: Block, count: int) -> np.ndarray:
+    """Int64 [D]: about how many blocks like this one each domain could take, at most ``count``."""
+    compiled, level = tally.compiled, tally.compiled.layout.levels[block.level]
+    times = np.full(level.count, count)
+    for c in block.classes.tolist():
+        slots = np.where(
+            tally.usable(c),
+            np.minimum(tally.slots[compiled.shape[c]], compiled.count[c] * count),
+            0,
+        )
+        times = np.minimum(times, level.sum(slots) // compiled.count[c])
+    for one in compiled.active:
+        asked = int((one.a[block.classes] * compiled.count[block.classes]).sum())
+        if (
+            asked
+            and one.kind == definition.ANTI_AFFINITY
+            and one.is_required
+            and one.level == block.level
+        ):
+            times = np.minimum(times, one.rule.most // asked)
+    return times
+
+
+def _by_type(compiled: Compiled, blocks: list[Block]) -> list[tuple[Block, int]]:
+    """Returns one block of each type, and how many there are."""
+    type_of = {
+        number: place for place, one in enumerate(compiled.block_types) for number in one.blocks
+    }
+    found: dict[int, list[Block]] = collections.defaultdict(list)
+    for block in blocks:
+        found[type_of[block.number]].append(block)
+    return [(alike[0], len(alike)) for alike in found.values()]
+
+
+def _best(values: np.ndarray, count: int) -> float:
+    """Returns the sum of the largest values.
+
+    If there are too few, each missing value counts as the mean of those that exist.
+    """
+    good = values[values > -np.inf]
+    if not len(good):
+        return 0.0
+    if len(good) > count:
+        good = np.partition(good, len(good) - count)[-count:]
+    return float(good.mean()) * count
+
+
+def with_implied(problem: Problem) -> Problem:
+    """Returns the problem with a spread for the partners of each near, if its members need several
+    domains.
+
+    If the members must use n domains of a level, where the level is the near's or nests in it,
+    each of those domains needs a partner. A search that places partners first would otherwise put
+    all of them into one domain.
+    """
+    nears = [rule for rule in problem.rules if rule.is_required and rule.kind == definition.NEAR]
+    told = [rule for rule in problem.rules if _domains(rule) > 1] if nears else []
+    found: dict[tuple[bytes, int], Rule] = {}
+    while told:
+        rule = told.pop()
+        for near in nears:
+            key, known = (near.b.tobytes(), rule.level), found.get((near.b.tobytes(), rule.level))
+            if _domains(rule) > (known.min_domains if known else 1) and _brings(
+                problem, near, rule
+            ):
+                found[key] = _spread(problem, near, rule)
+                told.append(found[key])
+    return (
+        dataclasses.replace(problem, rules=[*problem.rules, *found.values()]) if found else problem
+    )
+
+
+def _domains(rule: Rule) -> int:
+    """Returns the minimum number of domains of its level that the rule makes its members use."""
+    if not rule.is_required:
+        return 1
+    if rule.kind == definition.SPREAD:
+        return rule.min_domains
+    return -(-len(rule.a) // max(rule.most, 1)) if rule.kind == definition.ANTI_AFFINITY else 1
+
+
+def _brings(problem: Problem, near: Rule, rule: Rule) -> bool:
+    """Returns whether every domain that the rule's members use must have a partner.
+
+    The partners must be different members.
+    """
+    if not np.isin(rule.a, near.a).all() or np.isin(rule.a, near.b).all():
+        return False
+    fine, coarse = problem.domains[near.level], problem.domains[rule.level]
+    around = np.zeros(int(fine.max(initial=-1)) + 1, dtype=np.int32)
+    around[fine] = coarse
+    return bool((around[fine] == coarse).all())
+
+
+def _spread(problem: Problem, near: Rule, rule: Rule) -> Rule:
+    policy = definition.Policy(
+        name=f'{near.policy.name}, because of {rule.policy.name}',
+        kind=definition.SPREAD,
+        level=problem.levels[rule.level],
+        a=near.policy.b,
+        min_domains=_domains(rule),
+    )
+    index = {problem.names[member]: int(member) for member in near.b}
+    return Rule.of(policy, index, problem.levels)

@@ -9,14 +9,20 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The language of top groups: an extension of Heat's HOT, read into a Definition.
+"""The template language: ``read`` returns the Definition of a template.
 
-source    text -> values that know their line and column
-values    such values and their data
-parameters, constraints, functions    the inputs and functions that compute a value
-resources, servers, flavors, images    the resources of a template
-tree      members and groups by path
-policies  the policies on them
+::
+
+    source      text -> values that know their line and column
+    values      such values, their data, and the time limit
+    scope       reads values: evaluates functions and checks types
+    functions   the functions, which compute a value
+    parameters  the inputs, and the constraints on them
+    types       the types of resources
+    resources   the resources by name, and the conditions
+    servers     servers, their flavors and images
+    tree        members and groups by path
+    policies    the policies on them
 """
 
 import functools
@@ -25,9 +31,16 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from nova_sched import errors
 from nova_sched.groups.definition import Definition
-from nova_sched.groups.limits import Allowance
-from nova_sched.groups.template import reading
+from nova_sched.groups.template import source, types
+from nova_sched.groups.template.parameters import Parameters
+from nova_sched.groups.template.policies import Policies
+from nova_sched.groups.template.resources import Conditions, Resources
+from nova_sched.groups.template.scope import Literal, Scope, Work
+from nova_sched.groups.template.servers import Flavors, Images, Servers
+from nova_sched.groups.template.tree import Tree
+from nova_sched.groups.template.values import Allowance
 
 LEVELS = ('host', 'rack', 'room', 'zone')
 
@@ -48,7 +61,7 @@ def read(
     ``levels``: names that policies may use. ``allowance``: the time limit, a new one by default.
     Raises TemplateError; it has no line and column if the source is a mapping.
     """
-    return reading.Reading(
+    return TemplateReader(
         source, parameters, flavors, images, levels, max_members, allowance
     ).definition()
 
@@ -62,3 +75,155 @@ def schema() -> dict[str, Any]:
     """Returns the JSON schema (draft 2020-12) of a template: its form, not the meaning of
     names."""
     return json.loads(_schema_text())
+
+
+SECTIONS = (
+    'heat_template_version',
+    'description',
+    'parameter_groups',
+    'parameters',
+    'conditions',
+    'resources',
+    'outputs',
+)
+VERSIONS = (
+    '2013-05-23',
+    '2014-10-16',
+    '2015-04-30',
+    '2015-10-15',
+    '2016-04-08',
+    '2016-10-14',
+    'newton',
+    '2017-02-24',
+    'ocata',
+    '2017-09-01',
+    'pike',
+    '2018-03-02',
+    'queens',
+    '2018-08-31',
+    'rocky',
+    '2021-04-16',
+    'wallaby',
+)
+DESCRIPTION = 65_535  # characters
+
+
+class TemplateReader:
+    """The object that functions query (``parameters``, ``conditions``, ``attribute``) during
+    reading."""
+
+    def __init__(self, text, parameters, flavors, images, levels, max_members, allowance=None):
+        self._warnings: list[str] = []
+        allowance = allowance or Allowance()
+        work = Work(allowance)
+        literal = Literal(work)
+        self._scope = Scope(self, work)
+        self._top = literal.mapping(source.values(text, allowance), SECTIONS)
+        literal.word(literal.require(self._top, 'heat_template_version'), VERSIONS)
+        self._levels = tuple(levels)
+        self._most_members = max_members
+        self._literal = literal
+        self.parameters = Parameters(
+            literal, self._section('parameters'), parameters, self._warnings
+        )
+        self.conditions = Conditions(self._scope, self._section('conditions'))
+        self._resources = Resources(self._scope, literal, self._section('resources'))
+        self.conditions.check()
+        self._servers = Servers(
+            Flavors(literal, _catalogue('flavors', flavors)),
+            Images(literal, _catalogue('images', images), self._warnings),
+            self._resources,
+            self._warnings,
+        )
+        self._asked = []  # servers whose attributes are being evaluated
+
+    def _section(self, name):
+        found = self._literal.get(self._top, name)
+        return None if found is None else self._literal.mapping(found)
+
+    def definition(self):
+        """Returns the whole definition. Raises TemplateError."""
+        described = self._literal.get(self._top, 'description')
+        description = '' if described is None else self._literal.text(described, 0, DESCRIPTION)
+        self._warn_of_unseen()
+        tree = Tree(self._resources, self._servers, self._scope, self._most_members)
+        tree.grow()
+        most = 4 * self._most_members + 100
+        policies = Policies(
+            tree, self._resources, self._scope, self._levels, most, self._warnings
+        ).all()
+        if not tree.members:
+            raise self._top.wrong_key('resources', 'there is no member')
+        return Definition(
+            tree.members, policies, tree.groups, description, tuple(dict.fromkeys(self._warnings))
+        )
+
+    def _warn_of_unseen(self):
+        for name, one in self._resources.present():
+            if one.type in types.UNSEEN:
+                self._warnings.append(
+                    f'resources.{name}: the servers of {one.type} are not planned'
+                )
+
+    # queries by functions
+
+    def is_known(self, name, at):
+        """Returns whether the resource will exist. Raises TemplateError for an unknown name."""
+        return self._resources.is_known(name, at)
+
+    def attribute(self, name, attribute, at):
+        """Returns an attribute of a resource as a plain value, from the template itself.
+
+        Raises TemplateError.
+        """
+        one = self._resources[name]
+        if one.type != types.SERVER or attribute not in ('name', *ATTRIBUTES):
+            raise at.wrong(f'{attribute} of {name} is not known before it is created')
+        if attribute == 'name':
+            return self._scope.text(
+                self._scope.require(self._scope.mapping(one.properties), 'name')
+            )
+        if name in self._asked:
+            raise at.wrong(f'{name} is described by itself')
+        self._asked.append(name)
+        found = ATTRIBUTES[attribute](self._servers.server(self._scope, one.properties))
+        self._asked.pop()
+        return found
+
+
+def _flavor(server):
+    flavor = server.flavor
+    return {
+        'name': flavor.name,
+        'vcpus': flavor.vcpus,
+        'ram': flavor.memory_mb,
+        'disk': flavor.root_gb,
+        'ephemeral': flavor.ephemeral_gb,
+        'swap': flavor.swap,
+        'extra_specs': dict(flavor.extra_specs),
+    }
+
+
+def _image(server):
+    image = server.image
+    return image and {
+        'id': image.id,
+        'name': image.name,
+        'disk_format': image.disk_format,
+        'properties': dict(image.properties),
+    }
+
+
+ATTRIBUTES = {
+    'flavor': _flavor,
+    'image': _image,
+    'availability_zone': lambda server: server.availability_zone,
+}
+
+
+def _catalogue(name, given):
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given):
+        raise errors.TemplateError(name, None, None, 'a mapping from names is wanted')
+    return given

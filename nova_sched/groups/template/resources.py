@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The resources of a template as defined, and their known properties before they exist."""
+"""The resources of a template by name, and its conditions."""
 
 import dataclasses
 from collections.abc import Collection
@@ -106,3 +106,28 @@ class Resources:
     def present(self):
         """Yields (name, Item) for the resources that will exist."""
         return [(name, one) for name, one in self._items.items() if self.is_known(name, one.at)]
+
+
+class Conditions:
+    """Evaluates a condition when first asked for. ``declared``: the mapping, or None."""
+
+    def __init__(self, scope, declared):
+        self._scope = scope
+        self._declared = declared.data if declared else {}
+        self._known = {}
+
+    def holds(self, value):
+        """Returns whether the condition that the value names is true."""
+        name = value.data
+        if name not in self._known:
+            if name not in self._declared:
+                raise value.wrong(f'there is no condition {name}')
+            self._scope.work.enter(self._declared[name])
+            self._known[name] = condition(self._scope, self._declared[name])
+            self._scope.work.depth -= 1
+        return self._known[name]
+
+    def check(self):
+        """Evaluates all conditions, so that errors in unused ones are reported too."""
+        for name, value in self._declared.items():
+            self.holds(value.holding(name))

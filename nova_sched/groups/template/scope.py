@@ -16,10 +16,10 @@ import re
 from collections.abc import Collection
 from typing import Any
 
-from nova_sched.groups.limits import Allowance
 from nova_sched.groups.template.functions import FUNCTIONS, REFUSED
 from nova_sched.groups.template.values import (
     DEPTH,
+    Allowance,
     Omitted,
     Reference,
     Value,

@@ -9,16 +9,192 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The properties of a server that placement reads: size, image, zone, hints, and boot volume."""
+"""Servers, the flavors and images that they ask for, and the catalogs with these."""
 
 import dataclasses
+import functools
+import os
+import uuid
 from collections.abc import Mapping
 from typing import Any
 
+import yaml
+
+from nova_sched import errors
 from nova_sched.groups.definition import Flavor, Image, Member
 from nova_sched.groups.template.scope import Scope, meant
 from nova_sched.groups.template.types import SERVER_GROUP
-from nova_sched.groups.template.values import Reference, Value
+from nova_sched.groups.template.values import Reference, Value, from_plain
+
+# Name in a template -> name in a Flavor. Some fields may also have the names that nova_sched's
+# objects use.
+COUNTS = {
+    'vcpus': 'vcpus',
+    'ram': 'memory_mb',
+    'memory_mb': 'memory_mb',
+    'disk': 'root_gb',
+    'root_gb': 'root_gb',
+    'ephemeral': 'ephemeral_gb',
+    'ephemeral_gb': 'ephemeral_gb',
+    'swap': 'swap',
+}
+LEAST = {'vcpus': 1, 'memory_mb': 1}
+LONGEST_SPEC = 255  # characters of an extra spec's name and of its text, as Nova's API has it
+FLAVOR_FIELDS = (*COUNTS, 'name', 'extra_specs')
+
+
+class Flavors:
+    """The flavors that a template may name: plain mappings by name, each read when first used."""
+
+    def __init__(self, scope, catalogue):
+        self._scope = scope
+        self._catalogue = catalogue or {}
+        self._known = {}
+
+    def flavor(self, scope: Scope, value: Value) -> Flavor:
+        """Returns the flavor that a server asks for. Raises TemplateError."""
+        value = scope.head(value)
+        if isinstance(value.data, dict):
+            return _read_flavor(scope, value)
+        name = scope.text(value)
+        if name not in self._known:
+            if name not in self._catalogue:
+                raise value.wrong(
+                    f'there is no flavor {name} here{meant(name, [*self._catalogue])}'
+                )
+            described = from_plain(self._catalogue[name], f'flavors.{name}', literal=True)
+            self._known[name] = _read_flavor(self._scope, described, name)
+        return self._known[name]
+
+
+def _read_flavor(scope, value, name=None):
+    value = scope.mapping(value, FLAVOR_FIELDS)
+    counts = {}
+    for key, field in COUNTS.items():
+        if (found := scope.get(value, key)) is not None:
+            if field in counts:
+                raise value.wrong_key(key, f'{key} sets the same property as another key')
+            counts[field] = scope.integer(found, LEAST.get(field, 0))
+    for field, key in (('vcpus', 'vcpus'), ('memory_mb', 'ram')):
+        if field not in counts:
+            raise value.wrong(f'{key} is missing')
+    named, specs = scope.get(value, 'name'), scope.get(value, 'extra_specs')
+    return Flavor(
+        **counts,
+        name=name if named is None else scope.text(named),
+        extra_specs={} if specs is None else _specs(scope, specs),
+    )
+
+
+def _specs(scope, value):
+    """Returns the extra specs as strings, as Nova stores them: numbers and booleans are
+    converted."""
+    specs = {}
+    for key, item in scope.mapping(value).data.items():
+        if len(key) > LONGEST_SPEC:
+            raise value.wrong_key(
+                key, f'the name of an extra spec has at most {LONGEST_SPEC} characters'
+            )
+        plain = scope.plain(item)
+        if isinstance(plain, list | dict | None):
+            raise item.wrong(f'an extra spec is text, not {scope.head(item).kind}')
+        specs[key] = str(plain).lower() if isinstance(plain, bool) else str(plain)
+        if len(specs[key]) > LONGEST_SPEC:
+            raise item.wrong(f'an extra spec has at most {LONGEST_SPEC} characters')
+    return specs
+
+
+OPTION = '[groups] flavors'
+LOADER = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)
+
+
+def flavors_of_file(path):
+    """Returns the flavors by name, as a template would define them.
+
+    The file is read again when it changes. Without a path there are no flavors. Raises BadConfig.
+    """
+    if not path:
+        return {}
+    try:
+        about = os.stat(path)
+        return _parsed(path, about.st_mtime_ns, about.st_size, about.st_ino)
+    except (OSError, ValueError) as error:
+        raise errors.BadConfig(OPTION, f'{path} cannot be read: {error}') from None
+
+
+@functools.lru_cache(maxsize=4)
+def _parsed(path, *_version):
+    try:
+        with open(path, encoding='utf-8') as file:
+            found = yaml.load(file, Loader=LOADER)
+    except yaml.YAMLError as error:
+        raise errors.BadConfig(
+            OPTION, f'{path} is no YAML: {" ".join(str(error).split())}'
+        ) from None
+    if found is None:
+        return {}
+    if not isinstance(found, dict) or not all(isinstance(one, dict) for one in found.values()):
+        raise errors.BadConfig(OPTION, f'{path} is no mapping from names to flavors')
+    return {str(name): flavor for name, flavor in found.items()}
+
+
+IMAGE_FIELDS = ('id', 'name', 'properties', 'disk_format')
+
+
+class Images:
+    """The images that a template may name: plain mappings by name or ID."""
+
+    def __init__(self, scope, catalogue, warnings):
+        self._scope = scope
+        self._catalogue = catalogue or {}
+        self._warnings = warnings
+        self._known = {}
+
+    def image(self, scope: Scope, value: Value) -> Image:
+        """Returns the image of a server. An undefined image has no properties, which adds a
+        warning."""
+        value = scope.head(value)
+        if isinstance(value.data, dict):
+            return _read_image(scope, value)
+        name = scope.text(value)
+        if name not in self._known:
+            self._known[name] = self._named(name)
+        return self._known[name]
+
+    def _named(self, name):
+        is_id = _is_uuid(name)
+        if name in self._catalogue:
+            described = from_plain(self._catalogue[name], f'images.{name}', literal=True)
+            return _read_image(self._scope, described, 'id' if is_id else 'name', name)
+        self._warnings.append(
+            f'image {name} is not described; it is placed as one without properties'
+        )
+        return Image(id=name) if is_id else Image(name=name)
+
+
+def _read_image(scope, value, key=None, called=None):
+    value = scope.mapping(value, IMAGE_FIELDS)
+    texts = {key: called} if key else {}
+    for field in ('id', 'name', 'disk_format'):
+        if (found := scope.get(value, field)) is not None:
+            texts[field] = scope.text(found)
+    properties = {}
+    if (found := scope.get(value, 'properties')) is not None:
+        for name, item in scope.mapping(found).data.items():
+            properties[name] = scope.plain(item)
+            if isinstance(properties[name], dict):
+                raise item.wrong(
+                    'a property of an image is text, a number or a boolean, not a mapping'
+                )
+    return Image(**texts, properties=properties)
+
+
+def _is_uuid(text):
+    try:
+        return bool(uuid.UUID(text))
+    except ValueError:
+        return False
+
 
 READ = (
     'name',

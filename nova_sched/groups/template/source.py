@@ -22,11 +22,11 @@ from typing import Any
 import yaml
 
 from nova_sched import errors
-from nova_sched.groups.limits import Allowance
 from nova_sched.groups.template.values import (
     COUNT,
     DEPTH,
     ROOT,
+    Allowance,
     Value,
     from_plain,
     inside,

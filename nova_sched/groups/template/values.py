@@ -14,6 +14,7 @@
 import dataclasses
 import datetime
 import math
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,6 +25,27 @@ COUNT = 100_000  # values of one template
 ROOT = 'template'
 LARGEST = 2**63 - 1
 LONGEST_WHY = 500  # characters of an error
+
+
+class Allowance:
+    """The time for one template: from its text to requests for hosts, in the thread that makes
+    this.
+
+    A text within all size limits may still require a lot of work. Only the thread's CPU time
+    counts, so that a busy machine refuses no template.
+    """
+
+    def __init__(self, seconds: float = 2.0):
+        self._seconds = seconds
+        self._end_s = time.thread_time() + seconds
+
+    def check(
+        self, where: str = 'template', line: int | None = None, column: int | None = None
+    ) -> None:
+        """Raises TemplateError when the time is used up."""
+        if time.thread_time() > self._end_s:
+            why = f'it takes longer than {self._seconds:g} s to read; ask for less'
+            raise errors.TemplateError(where, line, column, why)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

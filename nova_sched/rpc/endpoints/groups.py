@@ -14,8 +14,7 @@
 import oslo_messaging as messaging
 
 from nova_sched.conf import CONF
-from nova_sched.groups.limits import Allowance
-from nova_sched.groups.members import account
+from nova_sched.groups.template.values import Allowance
 from nova_sched.rpc import groups, words
 from nova_sched.rpc.failures import expected
 
@@ -174,11 +173,11 @@ class Groups:
 
     @expected
     def validate(self, context, template, parameters=None, flavors=None, images=None):
-        """The account of a template, as ``groups.members.account`` returns it; nothing is planned.
+        """The account of a template, as ``Definition.summary`` returns it; nothing is planned.
 
         ``contradiction``: the policies that collide on any set of hosts, as text, or None. It
         assumes that levels nest as they do on the present hosts. Raises TemplateError.
         """
         definition, _, allowance = self._definition(template, parameters, flavors, images)
         contradiction = self._scheduler.groups.contradiction(definition, allowance)
-        return {**account.of(definition), 'contradiction': contradiction}
+        return {**definition.summary(), 'contradiction': contradiction}

@@ -28,14 +28,14 @@ import time
 
 from nova_sched.groups import joint
 from nova_sched.groups.arrays import policies
+from nova_sched.groups.arrays.problem import PlanLimits
 from nova_sched.groups.exact import worker
-from nova_sched.groups.limits import Limits
 from nova_sched.tests import checker
 from nova_sched.tests.bench import joint_groups, joint_sequential, joint_tables
 
 HOSTS, MEMBERS, SHARES = (500, 2_000, 10_000), (10, 50, 200), (0.80, 0.85, 0.90, 0.95)
 GROUPS_OF_A_FLEET = 10
-GREEDY = Limits(greedy_s=0.2, repair_s=0.0, improve_s=0.0, explain_s=0.0)
+GREEDY = PlanLimits(greedy_s=0.2, repair_s=0.0, improve_s=0.0, explain_s=0.0)
 REPAIR = dataclasses.replace(GREEDY, repair_s=1.0)
 EXPLAIN = dataclasses.replace(
     REPAIR, repair_s=10.0, explain_s=2.0

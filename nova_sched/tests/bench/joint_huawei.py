@@ -31,10 +31,9 @@ import time
 import numpy as np
 
 from nova_sched.groups import definition, joint
-from nova_sched.groups.arrays import policies, room
-from nova_sched.groups.arrays.problem import Problem, Rule
+from nova_sched.groups.arrays import policies
+from nova_sched.groups.arrays.problem import PlanLimits, Problem, Rule, demand_sums
 from nova_sched.groups.definition import Policy
-from nova_sched.groups.limits import Limits
 from nova_sched.tests.bench.joint_tables import RACKS
 from nova_sched.tests.bench.timing import p50_ms, p99_ms
 
@@ -43,7 +42,7 @@ SEQUENCES = 'C1', 'C2', 'C3'
 AFFINITY, ANTI_AFFINITY, FAULT_DOMAIN = 'affinity', 'anti-affinity', 'fault_domain'
 ORDERS = 'first fit', 'pack', 'spread'
 WAYS = 'one by one', 'at once', 'jointly'
-LIMITS = Limits(greedy_s=0.2, repair_s=0.0, improve_s=0.0, explain_s=0.0)
+LIMITS = PlanLimits(greedy_s=0.2, repair_s=0.0, improve_s=0.0, explain_s=0.0)
 FIRST_HOSTS = 1_300  # the part of the hosts on which it is harder
 
 
@@ -166,7 +165,7 @@ class Cloud:
     def _take(self, host, members):
         """Of all ways to put them into the cells, the one that leaves the largest piece, or the
         evenest."""
-        sums = room.sums([np.array(member.ways) for member in members], self.free[host])
+        sums = demand_sums([np.array(member.ways) for member in members], self.free[host])
         left = self.free[host] - sums
         largest = np.maximum(left[:, 0], left[:, 2])
         best = np.argmin(largest) if self._order == 'spread' else np.argmax(largest)

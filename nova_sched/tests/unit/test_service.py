@@ -27,7 +27,7 @@ from nova_sched.db.schedulers import SqlSchedulers
 from nova_sched.engine import Settings
 from nova_sched.engine.candidates import MemoryCandidates
 from nova_sched.engine.explain.decision_log import MemoryDecisionLog
-from nova_sched.groups.limits import Limits
+from nova_sched.groups.arrays.problem import PlanLimits
 from nova_sched.rpc.client import ClaimsClient
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import eventually
@@ -62,7 +62,11 @@ def test_the_defaults_of_the_options_are_those_of_the_engine():
         pytest.param('groups.plan_ttl', 9, 'plan_ttl_s', 9, id='age of plans'),
         pytest.param('groups.plan_attempts', 9, 'plan_attempts', 9, id='lost plans'),
         pytest.param(
-            'groups.repair_seconds', 0.5, 'plan_limits', Limits(repair_s=0.5), id='time to plan'
+            'groups.repair_seconds',
+            0.5,
+            'plan_limits',
+            PlanLimits(repair_s=0.5),
+            id='time to plan',
         ),
     ],
 )

@@ -21,14 +21,14 @@ from hypothesis import strategies as st
 
 from nova_sched.groups import joint
 from nova_sched.groups.arrays import bounds, policies
+from nova_sched.groups.arrays.problem import PlanLimits
 from nova_sched.groups.exact import worker
-from nova_sched.groups.limits import Limits
 from nova_sched.tests import checker
 from nova_sched.tests.unit.groups import instances
 
-LIMITS = Limits(greedy_s=2.0, repair_s=20.0, improve_s=0.0, explain_s=0.0)
-IMPROVE = Limits(greedy_s=2.0, repair_s=20.0, improve_s=20.0, explain_s=0.0)
-QUICK = Limits(greedy_s=2.0, repair_s=0.0, improve_s=0.0, explain_s=0.0)
+LIMITS = PlanLimits(greedy_s=2.0, repair_s=20.0, improve_s=0.0, explain_s=0.0)
+IMPROVE = PlanLimits(greedy_s=2.0, repair_s=20.0, improve_s=20.0, explain_s=0.0)
+QUICK = PlanLimits(greedy_s=2.0, repair_s=0.0, improve_s=0.0, explain_s=0.0)
 GREEDY_SEEDS = range(400)
 GREEDY_SHARE = 0.97
 

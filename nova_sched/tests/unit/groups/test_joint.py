@@ -19,13 +19,13 @@ import pytest
 
 from nova_sched.groups import joint
 from nova_sched.groups.arrays import policies
+from nova_sched.groups.arrays.problem import PlanLimits
 from nova_sched.groups.definition import AFFINITY, ANTI_AFFINITY, APART
 from nova_sched.groups.exact import worker
-from nova_sched.groups.limits import Limits
 from nova_sched.tests.unit.groups import oracle, random_problems
-from nova_sched.tests.unit.groups.test_model import CELLS, at, paths, policy, problem
+from nova_sched.tests.unit.groups.exact.test_tasks import CELLS, at, paths, policy, problem
 
-LONG = Limits(greedy_s=5.0, repair_s=60.0, improve_s=60.0, explain_s=0.0)
+LONG = PlanLimits(greedy_s=5.0, repair_s=60.0, improve_s=60.0, explain_s=0.0)
 
 
 @pytest.fixture(scope='module')
@@ -104,7 +104,7 @@ def test_the_solver_finds_what_greedy_may_miss(solver, seed):
 
 
 def test_limits_of_no_time_ask_nothing_of_the_solver(solver):
-    result = joint.plan(crowded(), Limits(0.0, 0.0, 0.0, 0.0), solver)
+    result = joint.plan(crowded(), PlanLimits(0.0, 0.0, 0.0, 0.0), solver)
     assert (result.hosts, result.proven) == (None, False)
 
 

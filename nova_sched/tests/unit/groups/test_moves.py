@@ -19,6 +19,7 @@ import pytest
 
 from nova_sched.groups import joint, moves
 from nova_sched.groups.arrays import policies
+from nova_sched.groups.arrays.problem import PlanLimits
 from nova_sched.groups.definition import (
     AFFINITY,
     ANTI_AFFINITY,
@@ -29,13 +30,12 @@ from nova_sched.groups.definition import (
     SPREAD,
 )
 from nova_sched.groups.exact import model
-from nova_sched.groups.limits import Limits
 from nova_sched.tests.groups import policy, problem
 
 HOSTS = 4
 PLACES = {'racks': [0, 0, 1, 1], 'zones': [0, 1, 1, 1]}
 KINDS = (AFFINITY, ANTI_AFFINITY, SPREAD, EXCLUSIVE, NEAR, APART)
-LIMITS = Limits(1.0, 60.0, 0.0, 0.0)
+LIMITS = PlanLimits(1.0, 60.0, 0.0, 0.0)
 
 
 def exactly(given, limits):

@@ -15,9 +15,8 @@ import jsonschema
 import pytest
 
 from nova_sched.groups import template
-from nova_sched.groups.template import source, values
+from nova_sched.groups.template import VERSIONS, source, values
 from nova_sched.groups.template.functions import FUNCTIONS
-from nova_sched.groups.template.reading import VERSIONS
 from nova_sched.tests.unit.groups.template import group, relation, repeated, server
 from nova_sched.tests.unit.groups.template.test_examples import EXAMPLES, NAMES
 

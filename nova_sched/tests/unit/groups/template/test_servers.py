@@ -11,9 +11,13 @@
 # under the License.
 """What is read of a server, what is left alone, and what is refused."""
 
+import os
+
 import pytest
 
+from nova_sched import errors
 from nova_sched.groups.definition import Flavor, Image
+from nova_sched.groups.template.servers import flavors_of_file
 from nova_sched.tests.unit.groups.template import FLAVORS, place, read, refused, server
 
 SMALL = Flavor(vcpus=1, memory_mb=512, name='small')
@@ -391,3 +395,55 @@ def test_what_was_sent_along_is_refused_where_it_is_wrong(given, where, why):
     line, column, found, words = refused({'s': server(image='ubuntu')}, **given)
     assert (line, column, found) == (None, None, where)
     assert why in words
+
+
+DESCRIBED = {'vcpus': 1, 'ram': 512}
+
+
+def test_without_a_file_there_are_none():
+    assert flavors_of_file(None) == {}
+
+
+@pytest.mark.parametrize(
+    'text, found',
+    [
+        pytest.param('small: {vcpus: 1, ram: 512}\n', {'small': DESCRIBED}, id='one'),
+        pytest.param(
+            '7: {vcpus: 1, ram: 512}\n', {'7': DESCRIBED}, id='a name that YAML takes for a number'
+        ),
+        pytest.param('# none yet\n', {}, id='empty'),
+    ],
+)
+def test_flavors(tmp_path, text, found):
+    (tmp_path / 'flavors.yaml').write_text(text)
+    assert flavors_of_file(str(tmp_path / 'flavors.yaml')) == found
+
+
+def test_it_is_read_again_when_it_changes(tmp_path):
+    file = tmp_path / 'flavors.yaml'
+    file.write_text('small: {vcpus: 1, ram: 512}\n')
+    before = flavors_of_file(str(file))
+    assert flavors_of_file(str(file)) is before
+    file.write_text('small: {vcpus: 2, ram: 512}\n')
+    os.utime(file, ns=(1, 1))  # of the same size, and whatever the clock of the file system is
+    assert flavors_of_file(str(file)) == {'small': {'vcpus': 2, 'ram': 512}}
+
+
+@pytest.mark.parametrize(
+    'text, why',
+    [
+        pytest.param(None, 'cannot be read: .*No such file', id='not there'),
+        pytest.param('{', 'is no YAML: .*line', id='no YAML'),
+        pytest.param('- small\n', 'no mapping from names to flavors', id='a list'),
+        pytest.param('small: 1\n', 'no mapping from names to flavors', id='no flavors'),
+        pytest.param('!!python/object/apply:os.getpid []\n', 'is no YAML', id='a program'),
+        pytest.param(b'\xff\xfe\xff', 'cannot be read', id='no text'),
+    ],
+)
+def test_a_file_that_makes_no_sense(tmp_path, text, why):
+    file = tmp_path / 'flavors.yaml'
+    if text is not None:
+        file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(errors.BadConfig, match=why) as bad:
+        flavors_of_file(str(file))
+    assert bad.value.where == '[groups] flavors'

@@ -9,5 +9,4 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Reasons why a group cannot be placed: the conflicting policies, and the members that would
-fit."""
+"""Tests of the greedy search."""

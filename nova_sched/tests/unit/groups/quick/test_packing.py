@@ -16,7 +16,7 @@ import itertools
 import numpy as np
 import pytest
 
-from nova_sched.groups.quick.spread_plan import plans
+from nova_sched.groups.quick.packing import plans
 
 
 def first(room, left, there=None, score=None, min_domains=1, max_skew=1):

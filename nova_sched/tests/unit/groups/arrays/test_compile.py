@@ -17,7 +17,7 @@ import pytest
 from nova_sched.groups.arrays import policies
 from nova_sched.groups.arrays.compile import compile
 from nova_sched.tests.groups import policy, problem, random_problem
-from nova_sched.tests.unit.groups.exact import placements
+from nova_sched.tests.unit.groups.exhaustive import placements
 
 
 def classes(compiled):

@@ -12,8 +12,9 @@
 """A problem and its rules, made from policies."""
 
 import numpy as np
+import pytest
 
-from nova_sched.groups.arrays.problem import Rule
+from nova_sched.groups.arrays.problem import Rule, demand_sums, fit_together, thrifty_ways
 from nova_sched.tests.groups import LEVELS, policy, problem
 
 
@@ -37,3 +38,33 @@ def test_what_is_not_said_has_a_value():
     assert group.fixed.tolist() == [-1, -1] == group.home.tolist()
     assert len(group.resources) == 1
     assert len(group.kind_names) == 2
+
+
+CELLS = [[2, 0], [0, 2]]  # two of either cell
+BOTH = [[1, 1]]
+
+
+@pytest.mark.parametrize(
+    'members, free, fits',
+    [
+        pytest.param([], [0, 0], True, id='nobody'),
+        pytest.param([CELLS], [2, 0], True, id='the first cell'),
+        pytest.param([CELLS], [1, 1], False, id='half of each is neither'),
+        pytest.param([CELLS, CELLS], [2, 2], True, id='one in each'),
+        pytest.param([CELLS, CELLS, CELLS], [4, 2], True, id='two in the larger'),
+        pytest.param([CELLS, CELLS, BOTH], [3, 3], True, id='one in each and one in both'),
+        pytest.param([CELLS, CELLS, BOTH], [4, 1], False, id='sums alone would do'),
+        pytest.param([[[0, 1]]], [-5, 1], True, id='what nobody asks for may be overdrawn'),
+        pytest.param([[[1, 0]]], [-5, 1], False, id='overdrawn'),
+    ],
+)
+def test_fit(members, free, fits):
+    assert fit_together([np.array(ways) for ways in members], np.array(free)) == fits
+
+
+def test_sums_are_different_ones():
+    assert demand_sums([np.array(CELLS)] * 2).tolist() == [[0, 4], [2, 2], [4, 0]]
+
+
+def test_a_wasteful_way_is_no_choice():
+    assert thrifty_ways(np.array([[3, 1], [1, 1], [0, 2]])).tolist() == [[1, 1], [0, 2]]

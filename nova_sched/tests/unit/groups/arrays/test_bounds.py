@@ -19,7 +19,7 @@ from nova_sched.groups.arrays.compile import compile
 from nova_sched.groups.arrays.tally import Tally, Wiring
 from nova_sched.groups.quick import greedy
 from nova_sched.tests.groups import policy, problem, random_problem
-from nova_sched.tests.unit.groups.exact import placements
+from nova_sched.tests.unit.groups.exhaustive import placements
 
 FOUR = dict.fromkeys('abcd', 1)
 ALL = '4 x kind 0 (a and 3 more)'

@@ -21,7 +21,7 @@ from nova_sched.claims import Record
 from nova_sched.engine.groups.member_state import LoadedGroup
 from nova_sched.groups import template
 from nova_sched.groups.definition import Definition, Flavor, Member
-from nova_sched.groups.limits import Allowance
+from nova_sched.groups.template.values import Allowance
 from nova_sched.tests.builders import uuid_of
 
 HEAD = {'heat_template_version': '2021-04-16'}

@@ -13,11 +13,11 @@
 
 import pytest
 
+from nova_sched.groups import ideal, why
 from nova_sched.groups.definition import Definition, Flavor, Member, Policy
-from nova_sched.groups.reasons import imagined
 from nova_sched.groups.topology import Topology
 
-TOPOLOGY = Topology(orders=['host < power'])
+LEVELS = Topology(orders=['host < power']).levels
 STRICT = {('rack', 'room'), ('rack', 'zone'), ('room', 'zone')}
 FLAVOR = Flavor(vcpus=1, memory_mb=1)
 
@@ -65,7 +65,7 @@ def policy(kind, level, **more):
     ],
 )
 def test_contradictions(policies, named):
-    words = imagined.contradiction(definition(*policies), TOPOLOGY, STRICT)
+    words = why.contradiction_anywhere(definition(*policies), LEVELS, STRICT)
     assert bool(words) == bool(named)
     assert all(name in words for name in named)
 
@@ -100,17 +100,17 @@ def test_contradictions(policies, named):
     ],
 )
 def test_levels_lie_in_each_other_only_where_they_are_said_to(policies, nests, is_told):
-    assert bool(imagined.contradiction(definition(*policies), TOPOLOGY, nests)) == is_told
+    assert bool(why.contradiction_anywhere(definition(*policies), LEVELS, nests)) == is_told
 
 
 def test_the_cluster_has_all_that_the_group_can_use():
-    made = imagined.problem(
-        definition(policy('affinity', 'zone'), policy('apart', 'power', b=())), TOPOLOGY
+    made = ideal.imagined(
+        definition(policy('affinity', 'zone'), policy('apart', 'power', b=())), LEVELS
     )
     assert made.levels == ['host', 'zone', 'power']
     assert [len(set(ids.tolist())) for ids in made.domains] == [27, 3, 3]
-    nested = imagined.problem(
-        definition(policy('affinity', 'rack'), policy('affinity', 'room')), TOPOLOGY, STRICT
+    nested = ideal.imagined(
+        definition(policy('affinity', 'rack'), policy('affinity', 'room')), LEVELS, STRICT
     )
     assert [len(set(ids.tolist())) for ids in nested.domains] == [27, 9, 3]
     rack_to_room = set(zip(nested.domains[1].tolist(), nested.domains[2].tolist(), strict=True))
@@ -119,14 +119,14 @@ def test_the_cluster_has_all_that_the_group_can_use():
 
 def test_a_group_that_could_use_more_than_can_be_looked_through():
     large = definition(policy('anti-affinity', 'rack'), policy('affinity', 'zone'), members=200)
-    assert imagined.problem(large, TOPOLOGY) is None
-    assert imagined.contradiction(large, TOPOLOGY) is None
+    assert ideal.imagined(large, LEVELS) is None
+    assert why.contradiction_anywhere(large, LEVELS) is None
 
 
 def test_a_group_without_members_is_not_checked():
     assert (
-        imagined.contradiction(
-            definition(policy('spread', 'rack', min_domains=2), members=0), TOPOLOGY
+        why.contradiction_anywhere(
+            definition(policy('spread', 'rack', min_domains=2), members=0), LEVELS
         )
         is None
     )

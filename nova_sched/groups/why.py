@@ -19,18 +19,21 @@ from typing import Any
 
 import numpy as np
 
+from nova_sched.groups import ideal
 from nova_sched.groups.arrays import bounds, policies
 from nova_sched.groups.arrays.bounds import Failure
 from nova_sched.groups.arrays.compile import compile
-from nova_sched.groups.arrays.problem import Problem
+from nova_sched.groups.arrays.problem import NOWHERE, PlanLimits, Problem
+from nova_sched.groups.definition import Definition
 from nova_sched.groups.exact.worker import Solver
-from nova_sched.groups.limits import Limits
 from nova_sched.groups.quick import greedy
-from nova_sched.groups.reasons import collision, ideal
-from nova_sched.groups.reasons.collision import Settle
 
 # (problem, seconds) -> hosts [M] of as many as fit, -1 for the others, or None; and whether no
 # more fit.
+Settle = Callable[[Problem, float], bool | None]
+Families = list[list[int]]  # numbers of rules that are alike
+
+SETTLE_S = 0.3  # for each single question
 Largest = Callable[[Problem, float], tuple[np.ndarray | None, bool]]
 
 CONTRADICTION_SHARE, CORE_SHARE = 0.3, 0.8  # of the time limit, at which each part ends
@@ -47,7 +50,7 @@ class Reason:
     ``words`` are for the user: they name members, policies and domains, but no host. ``core``:
     names of required policies that cannot be kept together; None if not known, empty if there is
     not enough capacity even without policies. ``minimal``: without any one of them the others
-    could be kept (see ``collision``). ``contradicts``: they could not be kept on an empty cluster
+    could be kept (see ``core``). ``contradicts``: they could not be kept on an empty cluster
     of the same domains either. ``fits``: how many members could be placed at once.
     """
 
@@ -102,7 +105,7 @@ def explain(
         whole = ideal.cluster(problem)
         contradicts = settle(whole, max(until - time.monotonic(), 0.0)) is False
         at = whole if contradicts else problem  # both number their rules separately
-        families, minimal = collision.core(at, (counted, settle), began + CORE_SHARE * seconds)
+        families, minimal = core(at, (counted, settle), began + CORE_SHARE * seconds)
     failing = (
         None if contradicts else failure(problem, None if families is None else _flat(families))
     )
@@ -133,7 +136,7 @@ def counted(problem: Problem, seconds: float = 0.0) -> bool | None:  # noqa: ARG
 
 
 def contradiction(
-    problem: Problem, limits: Limits | None = None, solver: Solver | None = None
+    problem: Problem, limits: PlanLimits | None = None, solver: Solver | None = None
 ) -> str | None:
     """Returns why the policies cannot be kept on any cluster of these domains, as text; None if
     they can.
@@ -143,7 +146,7 @@ def contradiction(
     """
     if has_no_hosts(problem):
         return NO_HOSTS
-    limits = limits or Limits()
+    limits = limits or PlanLimits()
     whole = ideal.cluster(problem)
     known = quick(whole, QUICK_S)
     if known:
@@ -157,6 +160,23 @@ def contradiction(
     return clash(problem, counted, limits.explain_s) if known is False else None
 
 
+def contradiction_anywhere(
+    group: Definition,
+    levels: Sequence[str],
+    nests: ideal.Nests = frozenset(),
+    limits: PlanLimits | None = None,
+    solver: Solver | None = None,
+) -> str | None:
+    """Returns the required policies that conflict on every cluster, as text; None if none is
+    known.
+
+    ``levels`` are as in ``ideal.imagined``. ``nests`` (``Topology.nests``) are the pairs of levels
+    that nest on all clusters in question. ``limits`` and ``solver`` are as in ``contradiction``.
+    """
+    found = ideal.imagined(group, levels, nests)
+    return None if found is None else contradiction(found, limits, solver)
+
+
 def clash(problem: Problem, settle: Settle, seconds: float) -> str:
     """Returns the text of ``contradiction``; '' if the policies can be kept or it is not known."""
     if has_no_hosts(problem):
@@ -165,7 +185,7 @@ def clash(problem: Problem, settle: Settle, seconds: float) -> str:
     whole = ideal.cluster(problem)
     if settle(whole, seconds * CONTRADICTION_SHARE) is not False:
         return ''
-    families, _ = collision.core(whole, (counted, settle), until)
+    families, _ = core(whole, (counted, settle), until)
     return _words(None, _names(whole, families), True, None)
 
 
@@ -176,7 +196,7 @@ def failure(problem: Problem, core: Iterable[int] | None = None) -> Failure | No
         return Failure(
             'there are no hosts', 'all members', 'hosts', 'the cluster', 0, problem.member_count
         )
-    found = None if core is None else bounds.first(collision.only(problem, core))
+    found = None if core is None else bounds.first(only(problem, core))
     found = found or bounds.first(problem)
     if found is None:
         return None
@@ -259,3 +279,119 @@ def _words(
 def _listed(names: Sequence[str], most: int = 8) -> str:
     rest = f', and {len(names) - most} more' if len(names) > most else ''
     return ', '.join(names[:most]) + rest
+
+
+# (problem, seconds) -> True: there is a placement; False: there is none; None: not known.
+def core(problem: Problem, ways: Iterable[Settle], until: float) -> tuple[Families, bool]:
+    """Returns the numbers of required rules that cannot be kept together.
+
+    The ``problem`` has no placement. The rules are grouped in families of alike rules: one kind,
+    one level, members of the same flavors, such as the rules of many equal cells. Also returns
+    whether each rule is needed; this is checked for every single rule, because alike rules may
+    cover members that overlap in different ways. ``ways`` to settle a problem: the quicker and
+    weaker first; ``until`` in ``time.monotonic`` seconds.
+    """
+    families = _families(problem)
+    is_minimal = False
+    for settle in ways:
+        search = _Search(problem, settle, until)
+        if search.is_impossible(families):
+            families, is_minimal = search.shrink(families)
+    return families, is_minimal
+
+
+def only(problem: Problem, numbers: Iterable[int]) -> Problem:
+    """Returns the problem with only these of its rules."""
+    return dataclasses.replace(
+        problem, rules=[problem.rules[number] for number in numbers], home=NOWHERE
+    )
+
+
+def _families(problem: Problem) -> Families:
+    """Returns families of alike required rules, in the order of the rules."""
+    found: dict[tuple[object, ...], list[int]] = {}
+    for number, rule in enumerate(problem.rules):
+        if rule.is_required:
+            sides = (np.sort(problem.kind[side]).tobytes() for side in (rule.a, rule.b))
+            key = (rule.kind, rule.level, rule.most, rule.min_domains, rule.max_skew, *sides)
+            found.setdefault(key, []).append(number)
+    return list(found.values())
+
+
+class _Search:
+    def __init__(self, problem: Problem, settle: Settle, until: float) -> None:
+        self._problem, self._settle, self._until = problem, settle, until
+
+    def is_impossible(self, families: Families) -> bool:
+        """Returns whether it is proven that these cannot be kept together."""
+        return self._can_be_kept(families) is False
+
+    def _can_be_kept(self, families: Families) -> bool | None:
+        """Returns whether these can be kept together; None if it is not known, or the time is
+        up."""
+        left = self._until - time.monotonic()
+        if left <= 0:
+            return None
+        rules = sorted(number for family in families for number in family)
+        return self._settle(only(self._problem, rules), min(SETTLE_S, left))
+
+    def shrink(self, families: Families) -> tuple[Families, bool]:
+        """Returns the rules left when no more can be left out, and whether each is known to be
+        needed."""
+        families = self._without_spare(families)
+        families = self._shortened(families)
+        return self._needed(self._trimmed(families))
+
+    def _without_spare(self, families: Families) -> Families:
+        """Leaves families out by halves, quarters and so on, while there is a proof without
+        them."""
+        size = max(len(families) // 2, 1)
+        while families:
+            for start in reversed(range(0, len(families), size)):
+                fewer = families[:start] + families[start + size :]
+                if self.is_impossible(fewer):
+                    families = fewer
+            if size == 1:
+                break
+            size //= 2
+        return families
+
+    def _shortened(self, families: Families) -> Families:
+        """Returns the smallest size that suffices if every family has this size.
+
+        A cell usually has a rule of each family.
+        """
+        low, high = 1, max(map(len, families), default=1)
+        while low < high:
+            middle = (low + high) // 2
+            if self.is_impossible([family[:middle] for family in families]):
+                high = middle
+            else:
+                low = middle + 1
+        return [family[:high] for family in families]
+
+    def _trimmed(self, families: Families) -> Families:
+        """Leaves out single rules, from the end of each family, until one is needed."""
+        for place, family in enumerate(families):
+            while len(family) > 1:
+                fewer = [*families[:place], family[:-1], *families[place + 1 :]]
+                if not self.is_impossible(fewer):
+                    break
+                families, family = fewer, family[:-1]
+        return families
+
+    def _needed(self, families: Families) -> tuple[Families, bool]:
+        """Leaves out each single rule that is not needed. Returns whether each remaining rule is
+        needed.
+
+        A rule is needed if the other rules can be kept without it. One pass is enough: a rule that
+        is needed in a larger set is needed in a smaller one.
+        """
+        is_known = True
+        for number in [number for family in families for number in family]:
+            fewer = [[one for one in family if one != number] for family in families]
+            answer = self._can_be_kept(fewer)
+            if answer is False:
+                families = fewer
+            is_known &= answer is not None
+        return [family for family in families if family], is_known

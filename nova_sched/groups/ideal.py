@@ -9,16 +9,25 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A cluster of the same domains with unlimited capacity.
+"""Clusters on which only the policies limit a group, because capacity is unlimited.
 
-A group that cannot be placed there cannot be placed on any cluster of these domains.
+``cluster`` has the domains of a real cluster. ``imagined`` has as many domains of every level as
+the group can use, for authors without access to a cluster. Policies that cannot be kept there
+cannot be kept on any such cluster.
 """
 
 import dataclasses
+import itertools
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from nova_sched.groups.arrays.problem import NOWHERE, Problem
+from nova_sched.groups.arrays.problem import NOWHERE, Problem, Rule
+from nova_sched.groups.definition import Definition
+
+Nests = Collection[tuple[str, str]]  # names of levels, narrow and wide
+
+MOST_HOSTS = 20_000  # limit on hosts of ``imagined``; a group that could use more is not analysed
 
 
 def cluster(problem: Problem) -> Problem:
@@ -96,3 +105,47 @@ def _in_large(domains: list[np.ndarray], hosts: np.ndarray, level: int, most: in
     keep = np.zeros(int(ids.max(initial=-1)) + 1, dtype=bool)
     keep[ids[order[_firsts(around[order], most)]]] = True
     return keep[ids]
+
+
+def imagined(
+    definition: Definition, levels: Sequence[str], nests: Nests = frozenset()
+) -> Problem | None:
+    """Returns the group's required policies on that cluster; None if it has no or too many hosts.
+
+    ``levels`` go from narrow to wide; the first is the host. Each level that the policies name is
+    an axis with a value for each member. A domain has a value on the axis of its level and on the
+    axes of the levels around it; a host has one on all axes.
+    """
+    rules = [policy for policy in definition.policies if policy.is_required]
+    host, *wider = levels
+    levels = [host, *(name for name in wider if any(rule.level == name for rule in rules))]
+    members = list(definition.members)
+    if not 0 < len(members) ** len(levels) <= MOST_HOSTS:
+        return None
+    hosts = np.array(
+        list(itertools.product(range(len(members)), repeat=len(levels))), dtype=np.int64
+    )
+    domains = []
+    for name in levels:
+        around = [
+            axis
+            for axis, one in enumerate(levels)
+            if one == name or name == host or (name, one) in nests
+        ]
+        _, ids = np.unique(hosts[:, around], axis=0, return_inverse=True)
+        domains.append(ids.ravel().astype(np.int32))
+    index = {path: number for number, path in enumerate(members)}
+    return Problem(
+        names=members,
+        kind=np.zeros(len(members), dtype=np.int32),
+        demand=np.zeros((1, 1, 1), dtype=np.int64),
+        mask=np.ones((1, len(hosts)), dtype=bool),
+        score=np.zeros((1, len(hosts)), dtype=np.float32),
+        free=np.zeros((len(hosts), 1), dtype=np.int64),
+        domains=domains,
+        levels=levels,
+        domain_names=[[f'{name} {number}' for number in range(ids.max() + 1)]
+                      for name, ids in zip(levels, domains, strict=True)],
+        occupied=np.zeros(len(hosts), dtype=bool),
+        rules=[Rule.of(policy, index, levels) for policy in rules],
+    )  # fmt: skip

@@ -12,30 +12,25 @@
 """What a definition comes to, for its author."""
 
 from nova_sched.groups.definition import Definition, Flavor, Member, Policy
-from nova_sched.groups.members import account
 
 
 def test_members_policies_and_warnings():
     flavor = Flavor(vcpus=2, memory_mb=512, root_gb=10, ephemeral_gb=5, name='small')
-    found = account.of(
-        Definition(
-            members={
-                'a/0': Member(path='a/0', flavor=flavor, availability_zone='west'),
-                'b': Member(
-                    path='b',
-                    flavor=Flavor(vcpus=1, memory_mb=1, root_gb=9),
-                    boots_from_volume=True,
-                ),
-            },
-            policies=(
-                Policy(
-                    name='a', kind='spread', level='rack', a=('a/0',), min_domains=2, weight=3.0
-                ),
-                Policy(name='link', kind='near', level='zone', a=('a/0',), b=('b',)),
+    found = Definition(
+        members={
+            'a/0': Member(path='a/0', flavor=flavor, availability_zone='west'),
+            'b': Member(
+                path='b',
+                flavor=Flavor(vcpus=1, memory_mb=1, root_gb=9),
+                boots_from_volume=True,
             ),
-            warnings=('key_name is not read',),
-        )
-    )
+        },
+        policies=(
+            Policy(name='a', kind='spread', level='rack', a=('a/0',), min_domains=2, weight=3.0),
+            Policy(name='link', kind='near', level='zone', a=('a/0',), b=('b',)),
+        ),
+        warnings=('key_name is not read',),
+    ).summary()
     first, second = found['members']
     assert first == {
         'path': 'a/0',
