@@ -27,7 +27,7 @@ from nova_sched.groups.quick import greedy
 from nova_sched.groups.why import Reason
 
 REPAIR, IMPROVE, EXPLAIN = (
-    f'nova_sched.groups.exact.model:{task}' for task in ('repair', 'improve', 'explain')
+    f'nova_sched.groups.exact.tasks:{task}' for task in ('repair', 'improve', 'explain')
 )
 T = TypeVar('T')
 

@@ -40,7 +40,7 @@ CONTRADICTION_SHARE, CORE_SHARE = 0.3, 0.8  # of the time limit, at which each p
 FITS_S = 0.5
 QUICK_S = 0.1  # of the greedy search
 NO_HOSTS = 'There are no hosts.'  # and members to place: no policy is the cause
-CONTRADICTION = 'nova_sched.groups.exact.model:contradiction'
+CONTRADICTION = 'nova_sched.groups.exact.tasks:contradiction'
 
 
 @dataclasses.dataclass(frozen=True)

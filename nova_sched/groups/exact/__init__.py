@@ -9,5 +9,14 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Places a group exactly, or proves that it has no placement, with a solver in a separate
-process."""
+"""Places a group exactly, or proves that it has no placement. The entry is ``worker.Solver``.
+
+::
+
+    worker      the solver's process, and the handle through which others call it
+    tasks       what it does: repair, improve, count the members that fit, explain
+    symmetry    sets of interchangeable units and blocks, and back to members
+    model       the variables and the required rules
+    goal        the objective: preferred policies, moves, scores
+    candidates  fewer hosts to choose from, if there are too many
+"""

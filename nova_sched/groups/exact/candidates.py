@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Reduces the hosts that the solver chooses from, if there are too many. It cannot prove
-anything."""
+"""Reduces the hosts that the solver chooses from, if there are too many; it proves nothing
+then."""
 
 from collections.abc import Iterator
 
@@ -18,8 +18,7 @@ import numpy as np
 
 from nova_sched.groups import definition
 from nova_sched.groups.arrays.layout import Layout, Level
-from nova_sched.groups.exact.crowds import Crew, Team
-from nova_sched.groups.exact.model_answer import Counts
+from nova_sched.groups.exact.symmetry import Counts, Symmetry, SymmetryBlocks
 
 SPARE_DOMAINS, SPARE_BLOCK_DOMAINS = 3, 4
 PLENTY = 2  # times the demand
@@ -27,31 +26,36 @@ PARTNERS = 30  # domains of partners, above which they are no hint
 BLOCK_DOMAINS = 12
 
 
-def roomy(crew: Crew) -> Crew:
-    """Keeps the domains with the most places: those of each team, and those of the other unit
-    sets.
+def roomy(symmetry: Symmetry) -> Symmetry:
+    """Keeps the domains with the most places: those of each block, and those of the other sets.
 
-    The latter are chosen in each wide domain, and apply to all unit sets.
+    The latter are chosen in each wide domain, and apply to all sets.
     """
-    layout = crew.compiled.layout
+    layout = symmetry.compiled.layout
     fine, wide = _grain(layout)
     chosen = np.zeros(fine.count, dtype=bool)
-    in_team = {crowd for team in crew.teams if not team.inner for crowd in team.crowds}
-    for number, crowd in enumerate(crew.crowds):
-        if number not in in_team:
-            places = fine.sum(crowd.most)
+    in_block = {number for one in symmetry.blocks if not one.inner for number in one.sets}
+    for number, alike in enumerate(symmetry.sets):
+        if number not in in_block:
+            places = fine.sum(alike.most)
             for domains in wide:
-                chosen[_richest(domains, places, PLENTY * crowd.count, SPARE_DOMAINS)] = True
-    masks = [chosen[fine.ids]] * len(crew.crowds)
-    for team in crew.teams:
-        level = layout.levels[team.level]
-        best = np.zeros(level.count, dtype=bool)
-        slack = _slack(crew, team, level)
-        best[np.argsort(-slack, kind='stable')[: PLENTY * team.count + SPARE_BLOCK_DOMAINS]] = True
-        if not team.inner:
-            for number in team.crowds:
+                order = domains[np.argsort(-places[domains], kind='stable')]
+                enough = np.searchsorted(np.cumsum(places[order]), PLENTY * alike.count)
+                chosen[order[: int(enough) + 1 + SPARE_DOMAINS]] = True
+    masks = [chosen[fine.ids]] * len(symmetry.sets)
+    for blocks in symmetry.blocks:
+        if not blocks.inner:
+            # By the blocks that a domain takes, then by its scarcest set.
+            level = layout.levels[blocks.level]
+            rows = [symmetry.sets[number] for number in blocks.sets]
+            times = np.min([level.sum(row.most) / blocks.need(row) for row in rows], axis=0)
+            slack = np.where(blocks.most > 0, blocks.most + times / (1 + times), -1.0)
+            count = PLENTY * blocks.count + SPARE_BLOCK_DOMAINS
+            best = np.zeros(level.count, dtype=bool)
+            best[np.argsort(-slack, kind='stable')[:count]] = True
+            for number in blocks.sets:
                 masks[number] = masks[number] | best[level.ids]
-    return crew.within(masks)
+    return symmetry.within(masks)
 
 
 def _grain(layout: Layout) -> tuple[Level, list[np.ndarray]]:
@@ -72,64 +76,43 @@ def _grain(layout: Layout) -> tuple[Level, list[np.ndarray]]:
     ]
 
 
-def _richest(domains: np.ndarray, places: np.ndarray, enough: int, spare: int) -> np.ndarray:
-    """Returns the domains with the most places until there are ``enough``, plus ``spare`` more."""
-    order = domains[np.argsort(-places[domains], kind='stable')]
-    return order[: int(np.searchsorted(np.cumsum(places[order]), enough)) + 1 + spare]
-
-
-def _slack(crew: Crew, team: Team, level: Level) -> np.ndarray:
-    """Ranks each domain of a team by the blocks that it takes, then by its scarcest unit set.
-
-    The scarcest unit set is measured in places relative to its demand.
-    """
-    rows = [crew.crowds[number] for number in team.crowds]
-    times = np.min([level.sum(row.most) / team.need(row) for row in rows], axis=0)
-    return np.where(team.most > 0, team.most + times / (1 + times), -1.0)
-
-
-def promising(crew: Crew, counts: Counts, budget: int) -> Crew:
+def promising(symmetry: Symmetry, counts: Counts, budget: int) -> Symmetry:
     """Keeps the hosts with the best scores, the current hosts, and the hosts that can meet
     partners.
 
     The result needs about ``budget`` variables.
     """
-    compiled, layout = crew.compiled, crew.compiled.layout
+    compiled, layout = symmetry.compiled, symmetry.compiled.layout
     masks = []
-    share = budget // max(len(crew.crowds), 1)
-    for crowd, mine in zip(crew.crowds, counts, strict=True):
-        score = np.where(
-            crowd.most > 0, compiled.shapes[compiled.shape[crowd.first]].score, -np.inf
-        )
+    share = budget // max(len(symmetry.sets), 1)
+    for alike, mine in zip(symmetry.sets, counts, strict=True):
+        best = np.argsort(-symmetry.score(alike), kind='stable')
         mask = np.zeros(len(layout.live), dtype=bool)
-        mask[np.argsort(-score, kind='stable')[: max(2 * crowd.count + 20, share)]] = True
+        mask[best[: max(2 * alike.count + 20, share)]] = True
         mask[list(mine)] = True
         masks.append(mask)
-    for number, mask in _partners(crew, counts):
+    for number, mask in _partners(symmetry, counts):
         masks[number] |= mask
-    for team in crew.teams:
-        if not team.inner:
-            best = _best_domains(crew, team, counts)
-            for number in team.crowds:
+    for blocks in symmetry.blocks:
+        if not blocks.inner:
+            best = _best_domains(symmetry, blocks, counts)
+            for number in blocks.sets:
                 masks[number] = best.copy()
     homes = compiled.problem.home[compiled.problem.home >= 0]
     at = layout.position[homes]
     for mask in masks:
         mask[at[at >= 0]] = True
-    return _trimmed(crew, masks, counts, budget)
+    return _trimmed(symmetry, masks, counts, budget)
 
 
-def _partners(crew: Crew, counts: Counts) -> Iterator[tuple[int, np.ndarray]]:
-    """Yields unit sets with hosts in the domains of the members with which they share a policy."""
-    layout = crew.compiled.layout
-    for one in crew.compiled.active:
-        draws = one.kind in (definition.NEAR, definition.SPREAD) or one.kind == definition.AFFINITY
+def _partners(symmetry: Symmetry, counts: Counts) -> Iterator[tuple[int, np.ndarray]]:
+    """Yields sets with hosts in the domains of the members with which they share a policy."""
+    for one in symmetry.compiled.active:
+        draws = one.kind in (definition.NEAR, definition.SPREAD, definition.AFFINITY)
         if not draws or not one.level:
             continue
-        level = layout.levels[one.level]
-        sides = [
-            n for n, crowd in enumerate(crew.crowds) if one.a[crowd.first] or one.b[crowd.first]
-        ]
+        level = symmetry.compiled.layout.levels[one.level]
+        sides = [n for n, row in enumerate(symmetry.sets) if one.a[row.first] or one.b[row.first]]
         used = np.zeros(level.count, dtype=bool)
         for number in sides:
             used[level.ids[list(counts[number])]] = True
@@ -138,43 +121,37 @@ def _partners(crew: Crew, counts: Counts) -> Iterator[tuple[int, np.ndarray]]:
                 yield number, used[level.ids]
 
 
-def _best_domains(crew: Crew, team: Team, counts: Counts) -> np.ndarray:
-    """Returns the hosts in the current domains of a team, and in its best domains by possible
+def _best_domains(symmetry: Symmetry, blocks: SymmetryBlocks, counts: Counts) -> np.ndarray:
+    """Returns the hosts, bool [h], in the current domains of blocks, and in the best by possible
     score."""
-    compiled, level = crew.compiled, crew.compiled.layout.levels[team.level]
+    level = symmetry.compiled.layout.levels[blocks.level]
     worth = np.zeros(level.count)
     used = np.zeros(level.count, dtype=bool)
-    for number in team.crowds:
-        crowd = crew.crowds[number]
-        score = np.where(
-            crowd.most > 0, compiled.shapes[compiled.shape[crowd.first]].score, -np.inf
-        )
-        worth += team.need(crowd) * level.max(score)
+    for number in blocks.sets:
+        alike = symmetry.sets[number]
+        worth += blocks.need(alike) * level.max(symmetry.score(alike))
         used[level.ids[list(counts[number])]] = True
-    worth[team.most == 0] = -np.inf
-    used[np.argsort(-worth, kind='stable')[: PLENTY * team.count + BLOCK_DOMAINS]] = True
+    worth[blocks.most == 0] = -np.inf
+    used[np.argsort(-worth, kind='stable')[: PLENTY * blocks.count + BLOCK_DOMAINS]] = True
     return used[level.ids]
 
 
-def _trimmed(crew: Crew, masks: list[np.ndarray], counts: Counts, budget: int) -> Crew:
-    """Trims the candidates to the budget: the same share of each unit set, the best by score.
+def _trimmed(symmetry: Symmetry, masks: list[np.ndarray], counts: Counts, budget: int) -> Symmetry:
+    """Trims the candidates to the budget: the same share of each set, the best by score.
 
-    The current hosts of each unit set always remain.
+    The current hosts of each set always remain.
     """
     sizes = [
-        int(np.count_nonzero(mask & (crowd.most > 0)))
-        for mask, crowd in zip(masks, crew.crowds, strict=True)
+        int(np.count_nonzero(mask & (alike.most > 0)))
+        for mask, alike in zip(masks, symmetry.sets, strict=True)
     ]
     if sum(sizes) <= budget:
-        return crew.within(masks)
-    compiled = crew.compiled
+        return symmetry.within(masks)
     trimmed = []
-    for crowd, mask, mine, size in zip(crew.crowds, masks, counts, sizes, strict=True):
-        score = np.where(
-            mask & (crowd.most > 0), compiled.shapes[compiled.shape[crowd.first]].score, -np.inf
-        )
+    for alike, mask, mine, size in zip(symmetry.sets, masks, counts, sizes, strict=True):
+        score = np.where(mask, symmetry.score(alike), -np.inf)
         best = np.zeros(len(mask), dtype=bool)
         best[np.argsort(-score, kind='stable')[: max(1, size * budget // sum(sizes))]] = True
         best[list(mine)] = True
         trimmed.append(best & mask)
-    return crew.within(trimmed)
+    return symmetry.within(trimmed)

@@ -9,217 +9,365 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The solver's tasks: find, refute or improve a placement, and count the members that fit.
+"""The solver's model: the variables, and one function for each kind of rule.
 
-Only the worker process imports this module and its dependencies, because the solver is large and
-may abort.
+One integer per symmetry set and host is the number of its units there; one per blocks and domain
+is the number of the blocks there. So the size of the model does not depend on the number of
+members.
 """
 
 import dataclasses
-import time
-from collections.abc import Callable, Collection
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 from ortools.sat.python import cp_model
 
-from nova_sched.groups import why
-from nova_sched.groups.arrays import policies
-from nova_sched.groups.arrays.compile import compile
-from nova_sched.groups.arrays.problem import NOWHERE, Problem
-from nova_sched.groups.exact import candidates, dominated, model_answer, model_goal, model_rules
-from nova_sched.groups.exact.crowds import Crew, gather
-from nova_sched.groups.exact.model_variables import Variables
+from nova_sched.groups import definition
+from nova_sched.groups.arrays.active import Active
+from nova_sched.groups.arrays.layout import Level
+from nova_sched.groups.exact.symmetry import Symmetry
 
-WORKERS = 2
-LARGE = 3000  # variables; with more, a part of the hosts is tried first
-FIRST_PART = 0.4  # of the time
-BUDGET = 4000  # variables for the improvement of a placement
-
-Answer = tuple[np.ndarray | None, bool]  # hosts [M], or None; whether None is a proof
+Literal = cp_model.IntVar | int  # 0 or 1, known or not
+Amount = cp_model.LinearExpr | int
 
 
-def repair(problem: Problem, seconds: float) -> Answer:
-    """Returns a placement that keeps all required rules, or None.
+@dataclasses.dataclass(eq=False)
+class Sums:
+    """Members of one side of a rule, by domain: unplaced members as terms, fixed members as
+    numbers.
 
-    With enough time, finds a placement if there is one.
+    ``terms``: variables and coefficients by domain. ``most`` int64 [D]: the maximum of the terms.
+    ``literals``: variables that are known to state whether a domain is used.
     """
-    deadline = time.monotonic() + seconds
-    compiled = compile(dataclasses.replace(problem, home=NOWHERE))
-    if compiled.hopeless:
-        return None, True
-    keep = dominated.useful(compiled)
 
-    def attempt(apart: Collection[int]) -> Answer:
-        crew = gather(compiled, apart)
-        crew = crew.within([keep] * len(crew.crowds))
-        if crew.is_hopeless:
-            return None, True
-        if crew.size > LARGE:
-            part = candidates.roomy(crew)
-            if part.size < crew.size and not part.is_hopeless:
-                hosts, _ = _feasible(part, (deadline - time.monotonic()) * FIRST_PART)
-                if hosts is not None:
-                    return hosts, False
-        return _feasible(crew, deadline - time.monotonic())
+    model: cp_model.CpModel
+    terms: dict[int, tuple[list, list]]
+    fixed: np.ndarray
+    most: np.ndarray
+    literals: dict[int, Literal]
 
-    hosts, proven = _unmerging(attempt)
-    return _checked(problem, hosts), proven
+    def __iter__(self) -> Iterator[int]:
+        """Yields the domains where some of the unplaced members may go."""
+        return iter(self.terms)
+
+    @property
+    def domains(self) -> list[int]:
+        """Returns the domains that may be used, or that fixed members use."""
+        return sorted({*self.terms, *np.flatnonzero(self.fixed).tolist()})
+
+    def placed(self, domain: int) -> Amount:
+        """Returns how many of the unplaced members go to the domain."""
+        return cp_model.LinearExpr.weighted_sum(*self.terms[domain]) if domain in self.terms else 0
+
+    def total(self, domain: int) -> Amount:
+        return self.placed(domain) + int(self.fixed[domain])
+
+    def bound(self, domain: int) -> int:
+        """Returns the maximum of ``total``."""
+        return int(self.most[domain] + self.fixed[domain])
+
+    def used(self, domain: int) -> Literal:
+        """Returns whether the domain has a member."""
+        if self.fixed[domain]:
+            return 1
+        if domain not in self.terms:
+            return 0
+        if domain not in self.literals:
+            self.literals[domain] = self._literal(domain)
+        return self.literals[domain]
+
+    def _literal(self, domain: int) -> cp_model.IntVar:
+        if self.most[domain] == 1 and len(self.terms[domain][0]) == 1:
+            return self.terms[domain][0][0]
+        used, placed = self.model.new_bool_var(''), self.placed(domain)
+        self.model.add(placed >= used)
+        self.model.add(placed <= int(self.most[domain]) * used)
+        return used
 
 
-def improve(problem: Problem, hosts: np.ndarray, seconds: float) -> np.ndarray:
-    """Returns a placement that is no worse than ``hosts``, by ``policies.cost``."""
-    deadline = time.monotonic() + seconds
-    compiled = compile(dataclasses.replace(problem, home=NOWHERE))
-    compiled.problem = problem
-    if any(rows.shape[1] > 1 and (problem.home[rows] >= 0).any() for rows in compiled.members):
-        compiled = compile(
-            problem
-        )  # for units of several members it matters which of them have a home
-    if not compiled.class_count:
-        return hosts
+class Variables:
+    """The variables for a symmetry, with the rule that every member is placed.
 
-    def attempt(apart: Collection[int]) -> Answer:
-        return _better(gather(compiled, apart, by_home=True), hosts, deadline), False
-
-    found, _ = _unmerging(attempt)
-    found = _checked(problem, found)
-    if found is None or policies.cost(problem, found) >= policies.cost(problem, hosts):
-        return hosts
-    return found
-
-
-def largest(problem: Problem, seconds: float) -> Answer:
-    """Returns hosts [M] of as many members as fit together, and whether this is the maximum.
-
-    Members without a place have -1; hosts None: not known. Blocks are placed whole or not at all,
-    except those that contain other blocks or all members.
+    ``x[alike]``: units by live position. ``y[blocks]``: blocks by domain.
     """
-    deadline = time.monotonic() + seconds
-    compiled = compile(dataclasses.replace(problem, home=NOWHERE))
 
-    def attempt(apart: Collection[int]) -> Answer:
-        crew = gather(compiled, apart, partial=True)
-        part = candidates.roomy(crew) if crew.size > 2 * LARGE else crew
-        these = Variables(part)
-        model_rules.add(these)
-        sizes = [len(compiled.shapes[compiled.shape[crowd.first]].kinds) for crowd in part.crowds]
-        terms = [(size, v) for size, x in zip(sizes, these.x, strict=True) for v in x.values()]
-        these.model.maximize(sum(size * variable for size, variable in terms))
-        # Here the linear relaxation is loose, and only takes time from the search.
-        solver, status = _solve(these.model, deadline - time.monotonic(), linearization_level=0)
-        hosts = _placement(these, solver) if _has_answer(status) else None
-        return hosts, status == cp_model.OPTIMAL and part is crew
+    def __init__(self, symmetry: Symmetry) -> None:
+        self.symmetry = symmetry
+        self.model = cp_model.CpModel()
+        self._sums: dict[tuple, Sums] = {}
+        new = self.model.new_int_var
+        self.x = [
+            {h: new(0, int(alike.most[h]), '') for h in np.flatnonzero(alike.most).tolist()}
+            for alike in symmetry.sets
+        ]
+        self.y = [
+            {d: new(0, int(blocks.most[d]), '') for d in np.flatnonzero(blocks.most).tolist()}
+            for blocks in symmetry.blocks
+        ]
+        self._everybody_is_placed()
+        for number in range(len(symmetry.blocks)):
+            self._blocks_are_together(number)
 
-    return _unmerging(attempt)
+    def level(self, number: int) -> Level:
+        return self.symmetry.compiled.layout.levels[number]
+
+    def a(self, one: Active) -> Sums:
+        return self._sums_of(one.level, one.a, one.fixed_a)
+
+    def b(self, one: Active) -> Sums:
+        return self._sums_of(one.level, one.b, one.fixed_b)
+
+    def by_domain(self, number: int, weights: dict[int, int]) -> dict[int, tuple[list, list]]:
+        """Returns the weighted variables of sets: variables and coefficients by domain of a
+        level."""
+        ids = self.level(number).ids.tolist()
+        terms: dict[int, tuple[list, list]] = {}
+        for alike, weight in weights.items():
+            for h, variable in self.x[alike].items():
+                variables, coefficients = terms.setdefault(ids[h], ([], []))
+                variables.append(variable)
+                coefficients.append(weight)
+        return terms
+
+    def _everybody_is_placed(self) -> None:
+        # Rule: every unit has one host, every block one domain; or at most one.
+        places = [(x, alike.count) for x, alike in zip(self.x, self.symmetry.sets, strict=True)]
+        places += [
+            (y, blocks.count) for y, blocks in zip(self.y, self.symmetry.blocks, strict=True)
+        ]
+        for variables, count in places:
+            total = cp_model.LinearExpr.sum(list(variables.values()))
+            self.model.add(total <= count if self.symmetry.partial else total == count)
+
+    def _blocks_are_together(self, number: int) -> None:
+        blocks, y = self.symmetry.blocks[number], self.y[number]
+        # Rule: where a block is, all its units are.
+        for alike in blocks.sets:
+            need = blocks.need(self.symmetry.sets[alike])
+            terms = self.by_domain(blocks.level, {alike: 1})
+            for domain, here in y.items():
+                placed = cp_model.LinearExpr.weighted_sum(*terms.get(domain, ([], [])))
+                room = need * here
+                self.model.add(placed == room if blocks.whole else placed <= room)
+        # An implied rule for the blocks inside, stated explicitly because the search uses it
+        # sooner.
+        layout = self.symmetry.compiled.layout
+        for other in blocks.inner:
+            inner = self.symmetry.blocks[other]
+            around = layout.around(inner.level, blocks.level)
+            inside: dict[int, list] = {domain: [] for domain in y}
+            for domain, variable in self.y[other].items():
+                inside.setdefault(int(around[domain]), []).append(variable)
+            for domain, variables in inside.items():
+                total, most = cp_model.LinearExpr.sum(variables), inner.count * y.get(domain, 0)
+                self.model.add(total <= most if self.symmetry.partial else total == most)
+
+    def _sums_of(self, number: int, counts: np.ndarray, fixed: np.ndarray) -> Sums:
+        weights = {
+            alike: int(counts[row.first])
+            for alike, row in enumerate(self.symmetry.sets)
+            if counts[row.first]
+        }
+        key = (number, tuple(weights.items()), fixed.tobytes())
+        if key not in self._sums:
+            level = self.level(number)
+            most = np.zeros(level.count, dtype=np.int64)
+            total = 0
+            for alike, weight in weights.items():
+                most += weight * level.sum(self.symmetry.sets[alike].most)
+                total += weight * self.symmetry.sets[alike].count
+            terms = self.by_domain(number, weights)
+            self._sums[key] = Sums(
+                self.model,
+                terms,
+                fixed,
+                np.minimum(most, total),
+                self._known(number, set(weights)),
+            )
+        return self._sums[key]
+
+    def _known(self, number: int, sets: set[int]) -> dict[int, Literal]:
+        """The sets of one block use the domain of the block."""
+        for blocks, y in zip(self.symmetry.blocks, self.y, strict=True):
+            is_exact = blocks.count == 1 and blocks.level == number and blocks.whole
+            if is_exact and sets and sets.issubset(blocks.sets):
+                return dict(y)
+        return {}
 
 
-def explain(
-    problem: Problem, proven: bool, seconds: float
-) -> tuple[why.Reason, np.ndarray | None]:
-    """See ``why.explain``."""
-    return why.explain(problem, _settle, largest, seconds, proven)
+def add_rules(these: Variables) -> None:
+    """Adds all rules that a placement must keep."""
+    _room(these)
+    rules = {
+        definition.ANTI_AFFINITY: _anti_affinity,
+        definition.SPREAD: _spread,
+        definition.EXCLUSIVE: _not_both,
+        definition.NEAR: _near,
+        definition.APART: _not_both,
+    }  # affinity is expressed by the units, the blocks and the open hosts of classes
+    for position, one in enumerate(these.symmetry.compiled.active):
+        if not one.is_required:
+            continue
+        if position in these.symmetry.private:
+            _private_anti_affinity(these, one)
+        else:
+            rules[one.kind](these, one)
+    if these.symmetry.partial:
+        _partners(these)
 
 
-def contradiction(problem: Problem, seconds: float) -> str:
-    """See ``why.clash``."""
-    return why.clash(problem, _settle, seconds)
+def _room(these: Variables) -> None:
+    # Rule: no host is overcommitted. Added only where that is possible.
+    compiled, sets = these.symmetry.compiled, these.symmetry.sets
+    asks = [compiled.shapes[compiled.shape[alike.first]].ways for alike in sets]
+    worst = sum(
+        np.outer(alike.most, ways.max(axis=0)) for alike, ways in zip(sets, asks, strict=True)
+    )
+    over = worst > compiled.free
+    several = [number for number, ways in enumerate(asks) if len(ways) > 1]
+    touched = np.zeros(len(over), dtype=bool)
+    for number in several:
+        touched |= sets[number].most > 0
+    here: dict[int, list[int]] = {}
+    for number in range(len(sets)):
+        for h in these.x[number]:
+            here.setdefault(h, []).append(number)
+    for h in np.flatnonzero(over.any(axis=1)).tolist():
+        resources = np.flatnonzero(over[h])
+        if touched[h]:
+            _room_by_ways(these, h, resources, here[h])
+            continue
+        variables = [these.x[number][h] for number in here[h]]
+        for resource in resources:
+            asked = [int(asks[number][0, resource]) for number in here[h]]
+            free = int(compiled.free[h, resource])
+            these.model.add(cp_model.LinearExpr.weighted_sum(variables, asked) <= free)
 
 
-def _settle(problem: Problem, seconds: float) -> bool | None:
-    known = why.quick(problem, seconds)
-    if known is not None:
-        return known
-    hosts, proven = repair(problem, seconds)
-    return False if proven else (None if hosts is None else True)
+def _room_by_ways(these: Variables, h: int, resources: np.ndarray, sets: list[int]) -> None:
+    """Capacity of a host whose members have several ways: how many of each kind take each way."""
+    compiled = these.symmetry.compiled
+    problem = compiled.problem
+    taken: dict[int, list] = {int(resource): [] for resource in resources}
+    members: dict[int, list] = {}
+    for number in sets:
+        shape = compiled.shapes[compiled.shape[these.symmetry.sets[number].first]]
+        for kind in shape.kinds:
+            members.setdefault(kind, []).append(these.x[number][h])
+        for resource in taken:
+            if resource >= problem.demand.shape[2]:  # a cap: the same for all ways
+                taken[resource].append(int(shape.ways[0, resource]) * these.x[number][h])
+    for kind, variables in members.items():
+        ways = np.unique(problem.demand[kind], axis=0)
+        total = cp_model.LinearExpr.sum(variables)
+        counts = [total]
+        if len(ways) > 1:
+            loose = int((problem.fixed < 0).sum())
+            counts = [these.model.new_int_var(0, loose, '') for _ in ways]
+            these.model.add(cp_model.LinearExpr.sum(counts) == total)
+        for resource, terms in taken.items():
+            if resource < problem.demand.shape[2]:
+                asked = ways[:, resource].tolist()
+                terms.extend(
+                    amount * count for amount, count in zip(asked, counts, strict=True) if amount
+                )
+    for resource, terms in taken.items():
+        these.model.add(cp_model.LinearExpr.sum(terms) <= int(compiled.free[h, resource]))
 
 
-def _feasible(crew: Crew, seconds: float) -> Answer:
-    deadline = time.monotonic() + seconds
-    these = Variables(crew)
-    model_rules.add(these)
-    left = deadline - time.monotonic()
-    solver, status = _solve(these.model, left, stop_after_first_solution=True)
-    if _has_answer(status):
-        return _placement(these, solver), False
-    return None, status == cp_model.INFEASIBLE
+def _anti_affinity(these: Variables, one: Active) -> None:
+    # Rule: no domain exceeds its limit.
+    side = these.a(one)
+    for domain in side:
+        if side.bound(domain) > one.rule.most:
+            these.model.add(side.total(domain) <= one.rule.most)
 
 
-def _better(crew: Crew, hosts: np.ndarray, deadline: float) -> np.ndarray | None:
-    counts = model_answer.counts(crew, hosts)
-    these = Variables(candidates.promising(crew, counts, BUDGET))
-    model_rules.add(these)
-    model_goal.add(these)
-    if not _hint(these, counts):
-        return None
-    solver, status = _solve(these.model, deadline - time.monotonic())
-    return _placement(these, solver) if _has_answer(status) else None
+def _private_anti_affinity(these: Variables, one: Active) -> None:
+    # Rule: on a host, alike blocks together have at most n times the limit of one, for n of them
+    # in the domain around the host.
+    side = these.a(one)
+    sets = {n for n, alike in enumerate(these.symmetry.sets) if one.a[alike.first]}
+    number, blocks = next(
+        (number, blocks)
+        for number, blocks in enumerate(these.symmetry.blocks)
+        if blocks.count > 1 and sets.issubset(blocks.sets)
+    )
+    ids = these.level(blocks.level).ids
+    for h in side:
+        if side.bound(h) > one.rule.most or blocks.most[ids[h]] > 1:
+            these.model.add(side.placed(h) <= one.rule.most * these.y[number][int(ids[h])])
 
 
-def _hint(these: Variables, counts: model_answer.Counts) -> bool:
-    """Passes a placement to the search as a hint.
+def _spread(these: Variables, one: Active) -> None:
+    side = these.a(one)
+    domains = side.domains
+    model, least = these.model, one.rule.min_domains
+    # Rule: enough domains are used.
+    if least > 1:
+        used = cp_model.LinearExpr.sum([side.used(domain) for domain in domains])
+        if not these.symmetry.partial:
+            model.add(used >= least)
+        else:
+            some = model.new_bool_var('')
+            model.add(used >= least * some)
+            for domain in domains:
+                model.add(side.used(domain) <= some)
+    # Rule: the used domains have about the same count.
+    skew = one.rule.max_skew
+    if skew is not None and any(side.bound(domain) > skew + 1 for domain in domains):
+        largest, smallest = extremes(these, one)
+        model.add(largest - smallest <= skew)
 
-    Sets every variable, because the solver ignores an incomplete hint.
+
+def extremes(these: Variables, one: Active) -> tuple[cp_model.IntVar, cp_model.IntVar]:
+    """Returns an upper bound on a side's largest count and a lower bound on its smallest.
+
+    Only used domains count.
     """
-    model = these.model
-    for x, here in zip(these.x, counts, strict=True):
-        for h, variable in x.items():
-            model.add_hint(variable, here.get(h, 0))
-    for team, y in zip(these.crew.teams, these.y, strict=True):
-        ids, crowd = these.level(team.level).ids, these.crew.crowds[team.crowds[0]]
-        need = team.need(crowd)
-        blocks = np.zeros(these.level(team.level).count, dtype=np.int64)
-        for h, count in counts[team.crowds[0]].items():
-            blocks[ids[h]] += count
-        for domain, variable in y.items():
-            model.add_hint(variable, int(blocks[domain]) // need)
-    solver, status = _solve(model, 1.0, num_workers=1, fix_variables_to_their_hinted_value=True)
-    if not _has_answer(status):
-        return False
-    values = list(solver.response_proto.solution)
-    model.clear_hints()
-    for number, value in enumerate(values):
-        model.add_hint(model.get_int_var_from_proto_index(number), value)
-    return True
+    side = these.a(one)
+    top = max(side.bound(domain) for domain in side.domains)
+    largest, smallest = these.model.new_int_var(1, top, ''), these.model.new_int_var(1, top, '')
+    for domain in side.domains:
+        total, used = side.total(domain), side.used(domain)
+        these.model.add(largest >= total)
+        constraint = these.model.add(smallest <= total)
+        if not isinstance(used, int):
+            constraint.only_enforce_if(used)
+    return largest, smallest
 
 
-def _solve(
-    model: cp_model.CpModel, seconds: float, **parameters: Any
-) -> tuple[cp_model.CpSolver, cp_model.CpSolverStatus]:
-    solver = cp_model.CpSolver()
-    solver.parameters.max_time_in_seconds = max(seconds, 0.001)
-    solver.parameters.num_workers = WORKERS
-    solver.parameters.random_seed = 1
-    solver.parameters.cp_model_presolve = False  # within a second it costs more than it saves
-    for name, value in parameters.items():
-        setattr(solver.parameters, name, value)
-    return solver, solver.solve(model)
+def _near(these: Variables, one: Active) -> None:
+    # Rule: a domain that has members of A has one of B.
+    side, other = these.a(one), these.b(one)
+    for domain in side.domains:
+        if not other.fixed[domain]:
+            these.model.add(other.placed(domain) >= side.used(domain))
 
 
-def _has_answer(status: cp_model.CpSolverStatus) -> bool:
-    return status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
+def _partners(these: Variables) -> None:
+    # Rule: no A without a B. This holds implicitly if near is equivalent to affinity and all
+    # members are placed, and also in a block that is placed whole.
+    compiled = these.symmetry.compiled
+    problem, active = compiled.problem, {one.number for one in compiled.active}
+    for number, rule in enumerate(problem.rules):
+        is_spoken = rule.is_required and rule.kind == definition.NEAR and number not in active
+        if not is_spoken or (problem.fixed[rule.b] >= 0).any():
+            continue
+        sides: list[list] = [[], []]
+        for alike, x in zip(these.symmetry.sets, these.x, strict=True):
+            for side, members in zip(sides, (rule.a, rule.b), strict=True):
+                if (
+                    len(alike.classes) == 1
+                    and np.isin(compiled.members[alike.first][0], members).any()
+                ):
+                    side.extend(x.values())
+        anchors, partners = (cp_model.LinearExpr.sum(side) for side in sides)
+        these.model.add(anchors <= these.symmetry.units * partners)
 
 
-def _placement(these: Variables, solver: cp_model.CpSolver) -> np.ndarray:
-    counts = [
-        {h: value for h, variable in x.items() if (value := solver.value(variable))}
-        for x in these.x
-    ]
-    return model_answer.placement(these.crew, counts)
-
-
-def _unmerging(attempt: Callable[[Collection[int]], Answer]) -> Answer:
-    """Repeats the attempt until the counts can be split into blocks, usually at once."""
-    apart: set[int] = set()
-    while True:
-        try:
-            return attempt(apart)
-        except model_answer.CannotSplitError as error:
-            apart |= set(error.blocks)
-
-
-def _checked(problem: Problem, hosts: np.ndarray | None) -> np.ndarray | None:
-    """Returns the placement if an independent check finds no fault, else None."""
-    if hosts is None or (hosts < 0).any() or policies.broken(problem, hosts):
-        return None
-    return hosts
+def _not_both(these: Variables, one: Active) -> None:
+    # Rule: no domain has both sides; for an exclusive policy, B is all other members.
+    side, other = these.a(one), these.b(one)
+    for domain in set(side.domains) & set(other.domains):
+        these.model.add(side.used(domain) + other.used(domain) <= 1)

@@ -41,7 +41,7 @@ LOG = logging.getLogger(__name__)
 
 ROOT = Path(__file__).resolve().parents[2]  # the package's parent directory
 # modules that take the process half a second to load, before the first task
-NATIVE = 'nova_sched.groups.exact.model'
+NATIVE = 'nova_sched.groups.exact.tasks'
 GRACE_S = 0.5  # time beyond a task's seconds, before the process is killed
 START_S = 20.0  # time to load, on a busy machine
 REST_S = 30.0  # pause after a process died while it loaded, because the next one would too

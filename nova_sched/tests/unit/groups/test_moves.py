@@ -29,7 +29,7 @@ from nova_sched.groups.definition import (
     RELATIONS,
     SPREAD,
 )
-from nova_sched.groups.exact import model
+from nova_sched.groups.exact import tasks
 from nova_sched.tests.groups import policy, problem
 
 HOSTS = 4
@@ -40,7 +40,7 @@ LIMITS = PlanLimits(1.0, 60.0, 0.0, 0.0)
 
 def exactly(given, limits):
     """A planner that always knows."""
-    hosts, proven = model.repair(given, limits.repair_s)
+    hosts, proven = tasks.repair(given, limits.repair_s)
     return joint.Result(hosts, proven)
 
 

@@ -33,7 +33,7 @@ from nova_sched.groups.definition import (
     RELATIONS,
     SPREAD,
 )
-from nova_sched.groups.exact import model, worker
+from nova_sched.groups.exact import tasks, worker
 from nova_sched.tests.groups import problem as problem_of
 from nova_sched.tests.unit.groups import oracle, random_problems
 from nova_sched.tests.unit.groups.exact.test_tasks import CELLS, paths, policy, problem
@@ -143,9 +143,9 @@ def test_a_core_cannot_be_kept_and_without_one_of_it_can(generate, seeds, monkey
     wrong, cores = [], 0
     for seed in seeds:
         one = generate(seed)
-        if model.repair(one, 60.0)[0] is not None:
+        if tasks.repair(one, 60.0)[0] is not None:
             continue
-        families, minimal = why.core(one, (why.counted, model._settle), float('inf'))
+        families, minimal = why.core(one, (why.counted, tasks._settle), float('inf'))
         core = [number for family in families for number in family]
         cores += 1
         spared = [[other for other in core if other != number] for number in core]
@@ -178,8 +178,8 @@ def test_policies_contradict_each_other_exactly_if_no_empty_cluster_can_keep_the
         )
         clash = oracle.best(large, goal=False) is None
         clashes += clash
-        if (why.clash(large, model._settle, 60.0) != '') != clash or (
-            model.repair(small, 60.0)[0] is None
+        if (why.clash(large, tasks._settle, 60.0) != '') != clash or (
+            tasks.repair(small, 60.0)[0] is None
         ) != clash:
             wrong.append(seed)
     assert wrong == []
@@ -263,7 +263,7 @@ def test_without_hosts_that_is_the_reason(solver, one, limits, has_solver):
 
 
 @pytest.mark.parametrize('one', NO_HOSTS)
-@pytest.mark.parametrize('settle, largest', [(why.counted, None), (model._settle, model.largest)])
+@pytest.mark.parametrize('settle, largest', [(why.counted, None), (tasks._settle, tasks.largest)])
 def test_without_hosts_nothing_is_looked_for(one, settle, largest):
     for proven in (True, False):
         reason, hosts = why.explain(one, settle, largest, 1.0, proven)
@@ -271,8 +271,8 @@ def test_without_hosts_nothing_is_looked_for(one, settle, largest):
     assert why.clash(one, settle, 1.0) == 'There are no hosts.'
     assert why.quick(one, 1.0) is why.counted(one) is False
     assert why.failure(one).words == 'there are no hosts'
-    assert model.repair(one, 1.0) == (None, True)
-    assert model.largest(one, 1.0)[0].tolist() == [-1] * 4
+    assert tasks.repair(one, 1.0) == (None, True)
+    assert tasks.largest(one, 1.0)[0].tolist() == [-1] * 4
 
 
 def test_no_members_need_no_hosts():
@@ -323,9 +323,9 @@ def test_a_core_that_is_said_to_be_minimal_is(seeds, monkeypatch):
     wrong, cores = [], 0
     for seed in seeds:
         one = alike(seed)
-        if model.repair(one, 60.0)[0] is not None:
+        if tasks.repair(one, 60.0)[0] is not None:
             continue
-        families, minimal = why.core(one, (why.counted, model._settle), float('inf'))
+        families, minimal = why.core(one, (why.counted, tasks._settle), float('inf'))
         core = [number for family in families for number in family]
         cores += len(core) > 1
         if not minimal or not is_minimal(one, core):

@@ -16,10 +16,9 @@ import numpy as np
 import pytest
 
 from nova_sched.groups.arrays import policies
-from nova_sched.groups.arrays.compile import compile
 from nova_sched.groups.arrays.problem import Problem, Rule
 from nova_sched.groups.definition import AFFINITY, ANTI_AFFINITY, EXCLUSIVE, NEAR, SPREAD, Policy
-from nova_sched.groups.exact import dominated, model, model_answer
+from nova_sched.groups.exact import tasks
 from nova_sched.tests.unit.groups import oracle, random_problems
 
 LONG_S = 60.0  # nothing here takes a second
@@ -85,7 +84,7 @@ def test_a_placement_is_found_exactly_when_there_is_one(generate, seeds):
     for seed in seeds:
         one = generate(seed)
         there_is = oracle.best(one, goal=False) is not None
-        hosts, proven = model.repair(one, LONG_S)
+        hosts, proven = tasks.repair(one, LONG_S)
         possible += there_is
         if (
             not (proven if hosts is None else policies.broken(one, hosts) == [])
@@ -101,9 +100,9 @@ def test_the_best_placement_is_found(generate, seeds):
     wrong = []
     for seed in seeds:
         one = generate(seed)
-        hosts, _ = model.repair(one, LONG_S)
+        hosts, _ = tasks.repair(one, LONG_S)
         if hosts is not None:
-            better = model.improve(one, hosts, LONG_S)
+            better = tasks.improve(one, hosts, LONG_S)
             if policies.broken(one, better) or tuple(policies.cost(one, better)) != oracle.best(
                 one
             ):
@@ -113,8 +112,8 @@ def test_the_best_placement_is_found(generate, seeds):
 
 def test_without_time_the_placement_stays_as_it_was():
     one = random_problems.mixture(3)
-    hosts, _ = model.repair(one, LONG_S)
-    assert policies.cost(one, model.improve(one, hosts, 0.0)) <= policies.cost(one, hosts)
+    hosts, _ = tasks.repair(one, LONG_S)
+    assert policies.cost(one, tasks.improve(one, hosts, 0.0)) <= policies.cost(one, hosts)
 
 
 @pytest.mark.parametrize(
@@ -150,11 +149,11 @@ def test_without_time_the_placement_stays_as_it_was():
     ],
 )
 def test_edges(one, found):
-    hosts, proven = model.repair(one, LONG_S)
+    hosts, proven = tasks.repair(one, LONG_S)
     assert (hosts is not None, proven) == (found, not found)
 
 
-def test_many_hosts_are_searched_in_part_first():
+def test_a_group_is_placed_on_many_hosts():
     members = dict.fromkeys('abcdefghij', 4)
     one = problem(
         [20] * 20,
@@ -162,7 +161,7 @@ def test_many_hosts_are_searched_in_part_first():
         members,
         *(policy(ANTI_AFFINITY, 'rack', paths(kind, 4)) for kind in members),
     )
-    hosts, _ = model.repair(one, LONG_S)
+    hosts, _ = tasks.repair(one, LONG_S)
     assert policies.broken(one, hosts) == []
 
 
@@ -199,31 +198,11 @@ def test_many_hosts_are_searched_in_part_first():
     ],
 )
 def test_the_most_that_fit(one, fits):
-    hosts, is_most = model.largest(one, LONG_S)
+    hosts, is_most = tasks.largest(one, LONG_S)
     assert (int((hosts >= 0).sum()), is_most) == (fits, True)
-
-
-def test_blocks_in_the_counts_are_told_apart_by_search_where_dealing_does_not():
-    rows, caps = (
-        [[0, 1], [0, 1]],
-        [(1, [1, 1])],
-    )  # two blocks of a head and a worker, never on one host
-    assert not model_answer._kept(model_answer._deal(rows, 2), caps)
-    shares = model_answer._search(rows, 2, caps)
-    assert model_answer._kept(shares, caps)
-    assert sorted(h for share in shares for h in share[0]) == [0, 1]
-
-
-def test_blocks_that_cannot_be_told_apart_are_an_error_that_is_mended():
-    assert model_answer._search([[0, 0], [1, 1]], 2, [(1, [2, 1])]) is None
-
-
-def test_useful_hosts():
-    one = compile(problem([5, 2], 0, {'a': 2}, room=[1, 2, 2, 9, 3, 1, 1]))
-    assert one.layout.live[dominated.useful(one)].tolist() == [1, 2, 5, 6]
 
 
 def test_homes_are_kept_where_members_of_one_class_change_places():
     one = problem([4], 1, {'a': 3}, home=at(2, 0, 1))
-    better = model.improve(one, at(0, 1, 3), LONG_S)
+    better = tasks.improve(one, at(0, 1, 3), LONG_S)
     assert better.tolist() == [2, 0, 1]

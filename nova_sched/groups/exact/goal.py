@@ -22,8 +22,7 @@ from ortools.sat.python import cp_model
 
 from nova_sched.groups import definition
 from nova_sched.groups.arrays.active import Active
-from nova_sched.groups.exact.model_rules import extremes
-from nova_sched.groups.exact.model_variables import Literal, Variables
+from nova_sched.groups.exact.model import Literal, Variables, extremes
 
 STEPS = 1000  # resolution of scores, from the lowest to the highest of all candidates
 FINEST = 1000  # denominator of the policies' weights, which are rounded to it
@@ -38,7 +37,7 @@ class Tier:
     span: int
 
 
-def add(these: Variables) -> None:
+def add_goal(these: Variables) -> None:
     """Adds the objective; each tier outweighs all tiers after it."""
     tiers = [_preferred(these), _moves(these), _loss(these), _spoilt(these)]
     factor, variables, weights = 1, [], []
@@ -51,7 +50,7 @@ def add(these: Variables) -> None:
 
 def _preferred(these: Variables) -> Tier:
     found, given = [], []
-    for one in these.crew.compiled.active:
+    for one in these.symmetry.compiled.active:
         weight = one.rule.weight
         if weight is not None and weight > 0:
             found.append((one, list(_breaches(these, one))))
@@ -59,7 +58,7 @@ def _preferred(these: Variables) -> Tier:
     weights = _whole(given)
     tier = Tier([], [], 0)
     for each, (one, breaches) in zip(weights, found, strict=True):
-        members = len(these.crew.compiled.problem.names)
+        members = len(these.symmetry.compiled.problem.names)
         tier.variables += breaches
         tier.weights += [each] * len(breaches)
         tier.span += each * (members + one.rule.min_domains)
@@ -147,10 +146,10 @@ def _members_alone(these: Variables, one: Active) -> Iterator[cp_model.IntVar]:
 
 def _moves(these: Variables) -> Tier:
     """Counts -1 for each member placed at its home."""
-    crew, tier = these.crew, Tier([], [], 0)
-    problem, layout = crew.compiled.problem, crew.compiled.layout
-    for crowd, x in zip(crew.crowds, these.x, strict=True):
-        units = np.concatenate([crew.compiled.members[c] for c in crowd.classes])
+    symmetry, tier = these.symmetry, Tier([], [], 0)
+    problem, layout = symmetry.compiled.problem, symmetry.compiled.layout
+    for alike, x in zip(symmetry.sets, these.x, strict=True):
+        units = np.concatenate([symmetry.compiled.members[c] for c in alike.classes])
         homes = problem.home[units]
         at, counts = np.unique(layout.position[homes[homes >= 0]], return_counts=True)
         for h, count in zip(at.tolist(), counts.tolist(), strict=True):
@@ -158,11 +157,11 @@ def _moves(these: Variables) -> Tier:
                 continue
             tier.span += count
             if units.shape[1] > 1:
-                # Units of several members form one unit set only if their homes are the same.
+                # Units of several members form one set only if their homes are the same.
                 tier.variables.append(x[h])
                 tier.weights.append(-(count // len(units)))
             else:
-                stay = these.model.new_int_var(0, min(count, int(crowd.most[h])), '')
+                stay = these.model.new_int_var(0, min(count, int(alike.most[h])), '')
                 these.model.add(stay <= x[h])
                 tier.variables.append(stay)
                 tier.weights.append(-1)
@@ -171,38 +170,39 @@ def _moves(these: Variables) -> Tier:
 
 def _loss(these: Variables) -> Tier:
     """The amount by which scores are below the highest, in steps."""
-    crew = these.crew
+    symmetry = these.symmetry
     scores = [
-        crew.compiled.shapes[crew.compiled.shape[crowd.first]].score for crowd in crew.crowds
+        symmetry.compiled.shapes[symmetry.compiled.shape[alike.first]].score
+        for alike in symmetry.sets
     ]
-    seen = [score[crowd.most > 0] for score, crowd in zip(scores, crew.crowds, strict=True)]
+    seen = [score[alike.most > 0] for score, alike in zip(scores, symmetry.sets, strict=True)]
     every = np.concatenate(seen) if seen else np.zeros(1)
     if not len(every) or every.max() == every.min():
         return Tier([], [], 0)
     step = (every.max() - every.min()) / STEPS
     tier = Tier([], [], 0)
-    for score, top, crowd, x in zip(scores, seen, crew.crowds, these.x, strict=True):
-        short = np.rint((top.max(initial=-np.inf) - score[crowd.most > 0]) / step).astype(np.int64)
+    for score, top, alike, x in zip(scores, seen, symmetry.sets, these.x, strict=True):
+        short = np.rint((top.max(initial=-np.inf) - score[alike.most > 0]) / step).astype(np.int64)
         tier.variables += x.values()
         tier.weights += short.tolist()
-        tier.span += crowd.count * int(short.max(initial=0))
+        tier.span += alike.count * int(short.max(initial=0))
     return tier
 
 
 def _spoilt(these: Variables) -> Tier:
     """Hosts that had no instance before this placement and are used by it."""
-    crew = these.crew
-    problem, layout = crew.compiled.problem, crew.compiled.layout
+    symmetry = these.symmetry
+    problem, layout = symmetry.compiled.problem, symmetry.compiled.layout
     settled = problem.occupied.copy()
     settled[problem.fixed[problem.fixed >= 0]] = True
     settled[problem.home[problem.home >= 0]] = True
-    terms = these.by_domain(0, dict.fromkeys(range(len(crew.crowds)), 1))
+    terms = these.by_domain(0, dict.fromkeys(range(len(symmetry.sets)), 1))
     hosts = np.array([layout.levels[0].numbers[domain] for domain in terms], dtype=np.intp)
-    tier = Tier([], [], crew.units)
+    tier = Tier([], [], symmetry.units)
     for domain, is_settled in zip(list(terms), settled[hosts].tolist(), strict=True):
         if not is_settled:
             used = these.model.new_bool_var('')
-            bound = sum(int(crowd.most[h]) for crowd in crew.crowds for h in [domain])
+            bound = sum(int(alike.most[domain]) for alike in symmetry.sets)
             these.model.add(cp_model.LinearExpr.weighted_sum(*terms[domain]) <= bound * used)
             tier.variables.append(used)
             tier.weights.append(1)

@@ -1,0 +1,224 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The solver's tasks: find, refute or improve a placement, and count the members that fit.
+
+Only the worker process imports this module and its dependencies, because the solver is large and
+may abort.
+"""
+
+import dataclasses
+import time
+from collections.abc import Callable, Collection
+from typing import Any
+
+import numpy as np
+from ortools.sat.python import cp_model
+
+from nova_sched.groups import why
+from nova_sched.groups.arrays import policies
+from nova_sched.groups.arrays.compile import compile
+from nova_sched.groups.arrays.problem import NOWHERE, Problem
+from nova_sched.groups.exact.candidates import promising, roomy
+from nova_sched.groups.exact.goal import add_goal
+from nova_sched.groups.exact.model import Variables, add_rules
+from nova_sched.groups.exact.symmetry import (
+    CannotSplitError,
+    Counts,
+    Symmetry,
+    counted,
+    placement,
+    symmetry_of,
+)
+
+WORKERS = 2
+LARGE = 6000  # variables; with more, the members that fit are counted on a part of the hosts
+BUDGET = 4000  # variables for the improvement of a placement
+
+Answer = tuple[np.ndarray | None, bool]  # hosts [M], or None; whether None is a proof
+
+
+def repair(problem: Problem, seconds: float) -> Answer:
+    """Returns a placement that keeps all required rules, or None.
+
+    With enough time, finds a placement if there is one.
+    """
+    deadline = time.monotonic() + seconds
+    compiled = compile(dataclasses.replace(problem, home=NOWHERE))
+    if compiled.hopeless:
+        return None, True
+
+    def attempt(apart: Collection[int]) -> Answer:
+        return _feasible(symmetry_of(compiled, apart), deadline - time.monotonic())
+
+    hosts, proven = _unmerging(attempt)
+    return _checked(problem, hosts), proven
+
+
+def improve(problem: Problem, hosts: np.ndarray, seconds: float) -> np.ndarray:
+    """Returns a placement that is no worse than ``hosts``, by ``policies.cost``."""
+    deadline = time.monotonic() + seconds
+    compiled = compile(dataclasses.replace(problem, home=NOWHERE))
+    compiled.problem = problem
+    if any(rows.shape[1] > 1 and (problem.home[rows] >= 0).any() for rows in compiled.members):
+        compiled = compile(
+            problem
+        )  # for units of several members it matters which of them have a home
+    if not compiled.class_count:
+        return hosts
+
+    def attempt(apart: Collection[int]) -> Answer:
+        return _better(symmetry_of(compiled, apart, by_home=True), hosts, deadline), False
+
+    found, _ = _unmerging(attempt)
+    found = _checked(problem, found)
+    if found is None or policies.cost(problem, found) >= policies.cost(problem, hosts):
+        return hosts
+    return found
+
+
+def largest(problem: Problem, seconds: float) -> Answer:
+    """Returns hosts [M] of as many members as fit together, and whether this is the maximum.
+
+    Members without a place have -1; hosts None: not known. Blocks are placed whole or not at all,
+    except those that contain other blocks or all members.
+    """
+    deadline = time.monotonic() + seconds
+    compiled = compile(dataclasses.replace(problem, home=NOWHERE))
+
+    def attempt(apart: Collection[int]) -> Answer:
+        symmetry = symmetry_of(compiled, apart, partial=True)
+        is_large = symmetry.size > LARGE
+        these = Variables(roomy(symmetry) if is_large else symmetry)
+        add_rules(these)
+        terms = [
+            (len(compiled.shapes[compiled.shape[alike.first]].kinds), variable)
+            for alike, x in zip(these.symmetry.sets, these.x, strict=True)
+            for variable in x.values()
+        ]
+        these.model.maximize(sum(size * variable for size, variable in terms))
+        # Here the linear relaxation is loose, and only takes time from the search.
+        solver, status = _solve(these.model, deadline - time.monotonic(), linearization_level=0)
+        hosts = _placement(these, solver) if _has_answer(status) else None
+        return hosts, status == cp_model.OPTIMAL and not is_large
+
+    return _unmerging(attempt)
+
+
+def explain(
+    problem: Problem, proven: bool, seconds: float
+) -> tuple[why.Reason, np.ndarray | None]:
+    """See ``why.explain``."""
+    return why.explain(problem, _settle, largest, seconds, proven)
+
+
+def contradiction(problem: Problem, seconds: float) -> str:
+    """See ``why.clash``."""
+    return why.clash(problem, _settle, seconds)
+
+
+def _settle(problem: Problem, seconds: float) -> bool | None:
+    known = why.quick(problem, seconds)
+    if known is not None:
+        return known
+    hosts, proven = repair(problem, seconds)
+    return False if proven else (None if hosts is None else True)
+
+
+def _feasible(symmetry: Symmetry, seconds: float) -> Answer:
+    deadline = time.monotonic() + seconds
+    these = Variables(symmetry)
+    add_rules(these)
+    left = deadline - time.monotonic()
+    solver, status = _solve(these.model, left, stop_after_first_solution=True)
+    if _has_answer(status):
+        return _placement(these, solver), False
+    return None, status == cp_model.INFEASIBLE
+
+
+def _better(symmetry: Symmetry, hosts: np.ndarray, deadline: float) -> np.ndarray | None:
+    counts = counted(symmetry, hosts)
+    these = Variables(promising(symmetry, counts, BUDGET))
+    add_rules(these)
+    add_goal(these)
+    if not _hint(these, counts):
+        return None
+    solver, status = _solve(these.model, deadline - time.monotonic())
+    return _placement(these, solver) if _has_answer(status) else None
+
+
+def _hint(these: Variables, counts: Counts) -> bool:
+    """Passes a placement to the search as a hint.
+
+    Sets every variable, because the solver ignores an incomplete hint.
+    """
+    model = these.model
+    for x, here in zip(these.x, counts, strict=True):
+        for h, variable in x.items():
+            model.add_hint(variable, here.get(h, 0))
+    for blocks, y in zip(these.symmetry.blocks, these.y, strict=True):
+        first, ids = blocks.sets[0], these.level(blocks.level).ids
+        units = np.zeros(these.level(blocks.level).count, dtype=np.int64)
+        for h, count in counts[first].items():
+            units[ids[h]] += count
+        need = blocks.need(these.symmetry.sets[first])
+        for domain, variable in y.items():
+            model.add_hint(variable, int(units[domain]) // need)
+    solver, status = _solve(model, 1.0, num_workers=1, fix_variables_to_their_hinted_value=True)
+    if not _has_answer(status):
+        return False
+    values = list(solver.response_proto.solution)
+    model.clear_hints()
+    for number, value in enumerate(values):
+        model.add_hint(model.get_int_var_from_proto_index(number), value)
+    return True
+
+
+def _solve(
+    model: cp_model.CpModel, seconds: float, **parameters: Any
+) -> tuple[cp_model.CpSolver, cp_model.CpSolverStatus]:
+    solver = cp_model.CpSolver()
+    solver.parameters.max_time_in_seconds = max(seconds, 0.001)
+    solver.parameters.num_workers = WORKERS
+    solver.parameters.random_seed = 1
+    solver.parameters.cp_model_presolve = False  # within a second it costs more than it saves
+    for name, value in parameters.items():
+        setattr(solver.parameters, name, value)
+    return solver, solver.solve(model)
+
+
+def _has_answer(status: cp_model.CpSolverStatus) -> bool:
+    return status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
+
+
+def _placement(these: Variables, solver: cp_model.CpSolver) -> np.ndarray:
+    counts = [
+        {h: value for h, variable in x.items() if (value := solver.value(variable))}
+        for x in these.x
+    ]
+    return placement(these.symmetry, counts)
+
+
+def _unmerging(attempt: Callable[[Collection[int]], Answer]) -> Answer:
+    """Repeats the attempt until the counts can be split into blocks, usually at once."""
+    apart: set[int] = set()
+    while True:
+        try:
+            return attempt(apart)
+        except CannotSplitError as error:
+            apart |= set(error.blocks)
+
+
+def _checked(problem: Problem, hosts: np.ndarray | None) -> np.ndarray | None:
+    """Returns the placement if an independent check finds no fault, else None."""
+    if hosts is None or (hosts < 0).any() or policies.broken(problem, hosts):
+        return None
+    return hosts
