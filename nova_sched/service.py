@@ -37,7 +37,7 @@ from nova_sched.engine.sync.changes import ChangePublisher
 from nova_sched.engine.sync.membership import SchedulerMembership
 from nova_sched.groups.arrays.problem import PlanLimits
 from nova_sched.groups.exact.worker import Solver
-from nova_sched.groups.topology import Topology
+from nova_sched.groups.topology import DomainTopology
 from nova_sched.rpc import endpoints
 from nova_sched.rpc.change_listener import ChangeListener
 from nova_sched.rpc.news import NewsClient
@@ -156,7 +156,7 @@ def scheduler(conf, store, decision_log=None, candidates=None, schedulers=None, 
         store=store,
         settings=lambda: settings(conf),
         clock=clock,
-        topology=Topology(conf.topology.levels, conf.topology.orders),
+        topology=DomainTopology(conf.topology.levels, conf.topology.orders),
         membership=membership,
         publisher=ChangePublisher(tell, lambda: membership.is_alone, clock),
         decision_log=DecisionLog(decision_log),

@@ -21,7 +21,7 @@ from nova_sched.engine.explain.decision_log import DecisionLog
 from nova_sched.engine.figures import Figures
 from nova_sched.engine.sync.changes import ChangePublisher
 from nova_sched.engine.sync.membership import SchedulerMembership
-from nova_sched.groups.topology import Topology
+from nova_sched.groups.topology import DomainTopology
 from nova_sched.state.cluster import Cluster
 
 
@@ -40,7 +40,7 @@ class Context:
     settings: Callable[[], Settings]
     clock: Callable[[], float]
     random: Random = dataclasses.field(default_factory=Random)
-    topology: Topology = dataclasses.field(default_factory=Topology)
+    topology: DomainTopology = dataclasses.field(default_factory=DomainTopology)
     membership: SchedulerMembership = dataclasses.field(default_factory=SchedulerMembership)
     publisher: ChangePublisher = dataclasses.field(default_factory=ChangePublisher)
     decision_log: DecisionLog = dataclasses.field(default_factory=DecisionLog)

@@ -34,7 +34,7 @@ from nova_sched.engine.sync.replica_sync import ReplicaSync
 from nova_sched.engine.sync.state_sync import StateSync
 from nova_sched.engine.sync.store_poller import StorePoller
 from nova_sched.engine.sync.store_retry import StoreRetry
-from nova_sched.groups.topology import Locator
+from nova_sched.groups.topology import DomainLocator
 
 LOG = logging.getLogger(__name__)
 
@@ -67,7 +67,9 @@ class Scheduler:
         self.pauses = Pauses() if pauses is None else pauses
         self._pauses_known, self._knows_clock = self.pauses.count, False
         context.cluster.hosts.lasting_stats = context.topology.stats
-        context.store.locator = Locator(context.topology, lambda: self._settings().default_zone)
+        context.store.locator = DomainLocator(
+            context.topology, lambda: self._settings().default_zone
+        )
 
         handlers = {REPORT: self._report, CALL: self._call, RULES: self._follow}
         self.loop = Loop(handlers, max_batch, self._wake_up)

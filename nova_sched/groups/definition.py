@@ -72,7 +72,7 @@ class Member:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Policy:
+class GroupPolicy:
     """One policy on members ``a``, or a relation between them and the members ``b``, by path.
 
     ``name`` states, for users, where the policy is defined. ``level`` is a level's name.
@@ -106,7 +106,7 @@ class Definition:
     """
 
     members: Mapping[str, Member]
-    policies: tuple[Policy, ...] = ()
+    policies: tuple[GroupPolicy, ...] = ()
     groups: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     description: str = ''
     warnings: tuple[str, ...] = ()
@@ -160,7 +160,7 @@ class Definition:
         )
         return cls(
             members={path: _member(one) for path, one in plain['members'].items()},
-            policies=tuple(Policy(**one) for one in policies),
+            policies=tuple(GroupPolicy(**one) for one in policies),
             groups={path: tuple(members) for path, members in plain['groups'].items()},
             description=plain['description'],
             warnings=tuple(plain['warnings']),

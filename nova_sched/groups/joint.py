@@ -33,7 +33,7 @@ T = TypeVar('T')
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Result:
+class PlanResult:
     """A placement, ``hosts`` int32 [M]; or None and the reason.
 
     ``proven``: there is no placement. ``figures``: ``by`` is the part that found or settled it
@@ -49,7 +49,7 @@ class Result:
 
 def plan(
     problem: Problem, limits: PlanLimits | None = None, solver: Solver | None = None
-) -> Result:
+) -> PlanResult:
     """Places all members, or none. Takes as long as the limits allow, plus some milliseconds.
 
     ``solver`` is a ``worker.Solver``. Without one, or while it is busy with another task, the
@@ -63,11 +63,11 @@ class _Planner:
         self._problem, self._limits, self._solver = problem, limits, solver
         self._figures: dict[str, Any] = {'by': 'nobody', 'improved': False}
 
-    def plan(self) -> Result:
+    def plan(self) -> PlanResult:
         if why.has_no_hosts(self._problem):
             self._figures['by'] = 'counts'
             reason, _ = why.explain(self._problem, why.counted, None, 0.0, True)
-            return Result(None, True, reason, self._figures)
+            return PlanResult(None, True, reason, self._figures)
         hosts = self._timed('greedy_s', self._greedy)
         proven = False
         if hosts is None:
@@ -75,8 +75,8 @@ class _Planner:
         if hosts is None:
             reason, hosts = self._timed('explain_s', self._explain, proven)
             if hosts is None:
-                return Result(None, proven, reason, self._figures)
-        return Result(self._timed('improve_s', self._improve, hosts), figures=self._figures)
+                return PlanResult(None, proven, reason, self._figures)
+        return PlanResult(self._timed('improve_s', self._improve, hosts), figures=self._figures)
 
     def _timed(self, name: str, part: Callable[..., T], *arguments: object) -> T:
         began = time.monotonic()

@@ -25,12 +25,12 @@ import numpy as np
 from nova_sched.groups import definition
 from nova_sched.groups.arrays import policies
 from nova_sched.groups.arrays.problem import PlanLimits, Problem, Rule
-from nova_sched.groups.joint import Result
+from nova_sched.groups.joint import PlanResult
 
 MOST_FREE = 100  # servers that may all move at once; more take too long to plan
 FEWER_S = 5.0  # time to find out which of several moves are unnecessary
 
-Planner = Callable[[Problem, PlanLimits], Result]
+Planner = Callable[[Problem, PlanLimits], PlanResult]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ class Sites:
 
 def place(
     problem: Problem, sites: Sites, plan: Planner, limits: PlanLimits, may_move: bool
-) -> Result:
+) -> PlanResult:
     """Places the members that have no servers; with ``may_move``, moves servers if necessary.
 
     In the ``problem`` all servers stay where they are. Without ``may_move``, moves that were
@@ -92,7 +92,7 @@ def place(
 
 def _with_moves(
     problem: Problem, sites: Sites, plan: Planner, limits: PlanLimits, quick: PlanLimits
-) -> Result:
+) -> PlanResult:
     """Returns a placement with servers moved, or the reason why there is none.
 
     Moves only the servers that are in the way, if that is enough.

@@ -47,7 +47,7 @@ class Level:
     torn: np.ndarray
 
 
-class Topology:
+class DomainTopology:
     """The levels of a cloud. ``below``: the next narrower level of each but `host`."""
 
     def __init__(self, levels: Iterable[str] = LEVELS, orders: Iterable[str] = ()):
@@ -166,7 +166,7 @@ class Topology:
         return told
 
 
-class Locator:
+class DomainLocator:
     """The domains of a node, for the claim store. ``default_zone`` is a function."""
 
     def __init__(self, topology, default_zone):

@@ -170,8 +170,9 @@ def contradiction_anywhere(
     """Returns the required policies that conflict on every cluster, as text; None if none is
     known.
 
-    ``levels`` are as in ``ideal.imagined``. ``nests`` (``Topology.nests``) are the pairs of levels
-    that nest on all clusters in question. ``limits`` and ``solver`` are as in ``contradiction``.
+    ``levels`` are as in ``ideal.imagined``. ``nests``, as from ``DomainTopology.nests``, are the
+    pairs of levels that nest on all clusters in question. ``limits`` and ``solver`` are as in
+    ``contradiction``.
     """
     found = ideal.imagined(group, levels, nests)
     return None if found is None else contradiction(found, limits, solver)
@@ -294,7 +295,7 @@ def core(problem: Problem, ways: Iterable[Settle], until: float) -> tuple[Famili
     families = _families(problem)
     is_minimal = False
     for settle in ways:
-        search = _Search(problem, settle, until)
+        search = _CoreSearch(problem, settle, until)
         if search.is_impossible(families):
             families, is_minimal = search.shrink(families)
     return families, is_minimal
@@ -318,7 +319,7 @@ def _families(problem: Problem) -> Families:
     return list(found.values())
 
 
-class _Search:
+class _CoreSearch:
     def __init__(self, problem: Problem, settle: Settle, until: float) -> None:
         self._problem, self._settle, self._until = problem, settle, until
 

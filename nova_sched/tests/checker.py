@@ -51,7 +51,7 @@ class Need:
 def violations(
     placement: Mapping[str, str],
     needs: Mapping[str, Need],
-    policies: Sequence[definition.Policy],
+    policies: Sequence[definition.GroupPolicy],
     cluster: Cluster,
 ) -> list[str]:
     """All that is wrong with a placement (member's path -> host), in words; empty: nothing is."""
@@ -81,7 +81,9 @@ def cost(placement, policies, cluster):
     )
 
 
-def breaches(policy: definition.Policy, placement: Mapping[str, str], cluster: Cluster) -> int:
+def breaches(
+    policy: definition.GroupPolicy, placement: Mapping[str, str], cluster: Cluster
+) -> int:
     """How often a placement breaks the policy; 0: it keeps it. Members that are nowhere do not
     count."""
     where = cluster.domains[policy.level]

@@ -16,7 +16,14 @@ import random
 import numpy as np
 
 from nova_sched.groups.arrays.problem import Problem, Rule
-from nova_sched.groups.definition import ANTI_AFFINITY, APART, KINDS, RELATIONS, SPREAD, Policy
+from nova_sched.groups.definition import (
+    ANTI_AFFINITY,
+    APART,
+    KINDS,
+    RELATIONS,
+    SPREAD,
+    GroupPolicy,
+)
 
 LEVELS = ('host', 'rack', 'zone')
 
@@ -24,7 +31,7 @@ LEVELS = ('host', 'rack', 'zone')
 def policy(kind, level, a, b=(), **more):
     """A policy on members by path; ``a`` and ``b`` may be words, split at blanks."""
     a, b = (tuple(side.split()) if isinstance(side, str) else tuple(side) for side in (a, b))
-    return Policy(f'{kind} {level}', kind, level, a, b, **more)
+    return GroupPolicy(f'{kind} {level}', kind, level, a, b, **more)
 
 
 def problem(members, free, *policies, racks=None, zones=None, **more):

@@ -23,7 +23,7 @@ from nova_sched.groups import template, why
 from nova_sched.groups.exact import worker
 from nova_sched.groups.members import member_spec
 from nova_sched.groups.template.servers import flavors_of_file
-from nova_sched.groups.topology import Topology
+from nova_sched.groups.topology import DomainTopology
 from nova_sched.rpc import client
 
 NOUN = 'group'
@@ -120,7 +120,7 @@ def plan(args, conf):
 
     Keys with --format json: those of 'group create'.
     """
-    below = Topology(conf.topology.levels, conf.topology.orders).below
+    below = DomainTopology(conf.topology.levels, conf.topology.orders).below
     return _told(
         args,
         conf,
@@ -189,7 +189,10 @@ def validate(args, conf):
     others, weight (null: required), most, min_domains, max_skew), warnings, contradiction (text;
     null: none was found).
     """
-    given, topology = _description(args), Topology(conf.topology.levels, conf.topology.orders)
+    given, topology = (
+        _description(args),
+        DomainTopology(conf.topology.levels, conf.topology.orders),
+    )
     try:
         definition = _read(conf, topology.levels, **given)
     except (errors.TemplateError, errors.InvalidRequest) as error:

@@ -73,7 +73,7 @@ class Plans:
         self._state_sync, self._placer = state_sync, placer
 
     def levels(self):
-        """All levels over all rows, as from ``Topology.look``."""
+        """All levels over all rows, as from ``DomainTopology.look``."""
         return self._topology.look(self._cluster.hosts, self._settings().default_zone)
 
     # Read.

@@ -23,7 +23,7 @@ import numpy as np
 
 from nova_sched.groups import definition
 from nova_sched.groups.arrays import policies
-from nova_sched.groups.arrays.layout import Layout, Level
+from nova_sched.groups.arrays.layout import Layout, LayoutLevel
 from nova_sched.groups.arrays.problem import Problem, Rule
 
 
@@ -152,7 +152,7 @@ class Standing:
     """One rule. ``a``, ``b`` int64 [D]: members placed so far; ``left_a``, ``left_b``: members
     left."""
 
-    def __init__(self, active: Active, level: Level, closed: np.ndarray) -> None:
+    def __init__(self, active: Active, level: LayoutLevel, closed: np.ndarray) -> None:
         self.rule, self.active, self.level = active.rule, active, level
         self.a, self.b = active.fixed_a.copy(), active.fixed_b.copy()
         self.left_a, self.left_b = active.left_a, active.left_b
@@ -222,7 +222,7 @@ class Affinity(Standing):
 
 
 class AntiAffinity(Standing):
-    def __init__(self, active: Active, level: Level, closed: np.ndarray) -> None:
+    def __init__(self, active: Active, level: LayoutLevel, closed: np.ndarray) -> None:
         super().__init__(active, level, closed)
         self._by_count = [
             (int(count), _index(np.flatnonzero(active.a == count)))
@@ -249,7 +249,7 @@ class Rivals(Standing):
     """Apart, and exclusive (``b`` is every other member of the group): no domain has both
     sides."""
 
-    def __init__(self, active: Active, level: Level, closed: np.ndarray) -> None:
+    def __init__(self, active: Active, level: LayoutLevel, closed: np.ndarray) -> None:
         super().__init__(active, level, closed)
         self._classes_a = _index(np.flatnonzero(active.a > 0))
         self._classes_b = _index(np.flatnonzero(active.b > 0))
@@ -293,7 +293,7 @@ class Spread(Standing):
     """``plan`` bool [D]: the domains to use; ``ceiling``: the most members in each, once
     planned."""
 
-    def __init__(self, active: Active, level: Level, closed: np.ndarray) -> None:
+    def __init__(self, active: Active, level: LayoutLevel, closed: np.ndarray) -> None:
         super().__init__(active, level, closed)
         self.plan: np.ndarray | None = None
         self.ceiling = 0

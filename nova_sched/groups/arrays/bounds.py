@@ -25,9 +25,9 @@ from nova_sched.groups import definition
 from nova_sched.groups.arrays.active import Active
 from nova_sched.groups.arrays.blocks import Block
 from nova_sched.groups.arrays.compile import Compiled, compile
-from nova_sched.groups.arrays.layout import ENDLESS, Layout, Level
+from nova_sched.groups.arrays.layout import ENDLESS, Layout, LayoutLevel
 from nova_sched.groups.arrays.problem import Problem
-from nova_sched.groups.arrays.tally import Tally, Wiring
+from nova_sched.groups.arrays.tally import PlacementTally, Wiring
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def first(given: Problem | Compiled) -> Failure | None:
         return Failure(words, 'the members that stay', name, 'the cluster', 0, 1, rule=number)
     if not compiled.class_count:
         return None
-    tally = Tally(Wiring(compiled))
+    tally = PlacementTally(Wiring(compiled))
     every = np.arange(compiled.class_count)
     passing: dict[int, np.ndarray] = {}
     failure = _failing(tally, every, compiled.layout.whole, None, passing)
@@ -89,7 +89,9 @@ def first(given: Problem | Compiled) -> Failure | None:
     return failure
 
 
-def passing(tally: Tally, block: Block, inner: dict[int, np.ndarray] | None = None) -> np.ndarray:
+def passing(
+    tally: PlacementTally, block: Block, inner: dict[int, np.ndarray] | None = None
+) -> np.ndarray:
     """Returns the domains of the block's level that may take it, bool [D].
 
     ``inner``: the same for the blocks inside.
@@ -104,7 +106,9 @@ def passing(tally: Tally, block: Block, inner: dict[int, np.ndarray] | None = No
     return passes
 
 
-def checks(tally: Tally, classes: np.ndarray, level: Level, number: int | None) -> Iterator[Check]:
+def checks(
+    tally: PlacementTally, classes: np.ndarray, level: LayoutLevel, number: int | None
+) -> Iterator[Check]:
     """Yields all conditions on the unplaced units of the classes, if they go to one domain of the
     level.
 
@@ -121,7 +125,11 @@ def checks(tally: Tally, classes: np.ndarray, level: Level, number: int | None) 
 
 
 def _resources(
-    tally: Tally, classes: np.ndarray, left: np.ndarray, level: Level, usable: np.ndarray
+    tally: PlacementTally,
+    classes: np.ndarray,
+    left: np.ndarray,
+    level: LayoutLevel,
+    usable: np.ndarray,
 ) -> Iterator[Check]:
     """Checks free amounts, also in slots of each shape, because space between large units is
     lost."""
@@ -154,7 +162,11 @@ def _resources(
 
 
 def _rules(
-    tally: Tally, classes: np.ndarray, left: np.ndarray, room: np.ndarray, number: int | None
+    tally: PlacementTally,
+    classes: np.ndarray,
+    left: np.ndarray,
+    room: np.ndarray,
+    number: int | None,
 ) -> Iterator[Check]:
     """Checks anti-affinity, the domains that a spread needs, and members that may not be
     together."""
@@ -208,7 +220,7 @@ def _lift(
     return None
 
 
-def _inside(tally: Tally, number: int, level: int, fits: np.ndarray) -> np.ndarray:
+def _inside(tally: PlacementTally, number: int, level: int, fits: np.ndarray) -> np.ndarray:
     """Returns the domains of a level that contain a domain where an inner block fits."""
     inner = tally.compiled.blocks[number]
     around = tally.compiled.layout.around(inner.level, level)
@@ -218,9 +230,9 @@ def _inside(tally: Tally, number: int, level: int, fits: np.ndarray) -> np.ndarr
 
 
 def _failing(
-    tally: Tally,
+    tally: PlacementTally,
     classes: np.ndarray,
-    level: Level,
+    level: LayoutLevel,
     block: Block | None,
     known: dict[int, np.ndarray],
 ) -> Failure | None:
@@ -253,7 +265,9 @@ def _failing(
     return _failure(tally, every[hardest], domain, int(every[hardest].held[domain]), block)
 
 
-def _failure(tally: Tally, check: Check, domain: int, held: int, block: Block | None) -> Failure:
+def _failure(
+    tally: PlacementTally, check: Check, domain: int, held: int, block: Block | None
+) -> Failure:
     compiled = tally.compiled
     problem = compiled.problem
     where = 'the cluster'
@@ -276,7 +290,7 @@ def _failure(tally: Tally, check: Check, domain: int, held: int, block: Block | 
     return Failure(words, members, check.dimension, where, held, check.asked, check.rule, number)
 
 
-def _scattered(tally: Tally, block: Block, known: dict[int, np.ndarray]) -> Failure:
+def _scattered(tally: PlacementTally, block: Block, known: dict[int, np.ndarray]) -> Failure:
     """A domain has enough capacity for a block, but not in the domains where an inner block
     fits."""
     problem = tally.compiled.problem

@@ -26,7 +26,7 @@ from nova_sched.groups.arrays.problem import Problem, Rule, demand_sums, thrifty
 
 
 @dataclasses.dataclass(eq=False)
-class Shape:
+class UnitShape:
     """The demand of a unit and the hosts where it may go: one shape for units of the same kinds.
 
     ``ways`` int64 [V, R'] are the different sums of its members' demands; the unit takes one of
@@ -68,7 +68,7 @@ class Compiled:
     problem: Problem
     layout: Layout
     free: np.ndarray
-    shapes: list[Shape]
+    shapes: list[UnitShape]
     shape: np.ndarray  # intp [C]
     members: list[np.ndarray]
     count: np.ndarray  # int64 [C]: units of the class
@@ -230,7 +230,7 @@ def _with_caps(problem: Problem, layout: Layout) -> tuple[np.ndarray, list[int]]
 
 def _shapes(
     problem: Problem, layout: Layout, free: np.ndarray, capped: list[int], firsts: list[np.ndarray]
-) -> tuple[list[Shape], np.ndarray]:
+) -> tuple[list[UnitShape], np.ndarray]:
     """Returns the different shapes of the classes, and the shape of each class."""
     seen: dict[tuple[int, ...], int] = {}
     shape = [
@@ -243,7 +243,7 @@ def _shapes(
         caps = np.array([kinds.count(kind) for kind in capped], dtype=np.int64)
         ways = np.hstack([ways, np.tile(caps, (len(ways), 1))])
         made.append(
-            Shape(
+            UnitShape(
                 kinds=kinds,
                 ways=ways,
                 slots=slots(ways, columns),
@@ -257,7 +257,7 @@ def _shapes(
 def _open(
     layout: Layout,
     together: Together,
-    shapes: list[Shape],
+    shapes: list[UnitShape],
     shape: np.ndarray,
     active: list[Active],
     members: list[np.ndarray],

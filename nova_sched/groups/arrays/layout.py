@@ -23,7 +23,7 @@ ENDLESS = 1 << 40  # slots of a host for a demand of zero
 
 
 @dataclasses.dataclass(eq=False)
-class Level:
+class LayoutLevel:
     """The domains of one level over the h live hosts; ids are dense, and each domain has a host.
 
     ``order`` sorts hosts by domain. It is None if they are already sorted: then every domain is a
@@ -36,7 +36,7 @@ class Level:
     bounds: np.ndarray  # intp [D + 1]: where domains begin in the sorted order
 
     @classmethod
-    def of(cls, given: np.ndarray) -> 'Level':
+    def of(cls, given: np.ndarray) -> 'LayoutLevel':
         """Returns a level from the problem's domain numbers of the live hosts, in their order."""
         starts = np.flatnonzero(np.diff(given, prepend=-1))
         size = int(given.max(initial=-1)) + 1
@@ -122,8 +122,8 @@ class Layout:
     """
 
     live: np.ndarray
-    levels: list[Level]
-    whole: Level
+    levels: list[LayoutLevel]
+    whole: LayoutLevel
     nests: np.ndarray
     position: np.ndarray  # intp [H]: place among the live hosts, else -1
 
@@ -160,10 +160,12 @@ def lay_out(problem: Problem) -> Layout:
     live = np.flatnonzero(fits)
     nests = _nests(problem, live)
     live = live[_sorted(problem, live, nests)]
-    levels = [Level.of(ids[live]) for ids in problem.domains]
+    levels = [LayoutLevel.of(ids[live]) for ids in problem.domains]
     position = np.full(problem.host_count, -1, dtype=np.intp)
     position[live] = np.arange(len(live))
-    return Layout(live, levels, Level.of(np.zeros(len(live), dtype=np.intp)), nests, position)
+    return Layout(
+        live, levels, LayoutLevel.of(np.zeros(len(live), dtype=np.intp)), nests, position
+    )
 
 
 def slots(ways: np.ndarray, columns: np.ndarray) -> np.ndarray:

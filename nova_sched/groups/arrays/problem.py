@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from nova_sched.groups.definition import Policy
+from nova_sched.groups.definition import GroupPolicy
 
 NOWHERE = np.array(-1, dtype=np.int32)  # for ``Problem.fixed`` or ``home`` if no member has one
 
@@ -28,10 +28,10 @@ class Rule:
     ``a`` and ``b`` are sorted member indexes (int32); ``level`` is a position in
     ``Problem.domains``. ``outside`` bool [H], for an exclusive policy: hosts with instances that
     must not share a domain with its members; None: ``Problem.occupied``. The other fields are as
-    in ``Policy``; ``weight`` None: required.
+    in ``GroupPolicy``; ``weight`` None: required.
     """
 
-    policy: Policy
+    policy: GroupPolicy
     kind: str
     level: int
     a: np.ndarray
@@ -45,7 +45,7 @@ class Rule:
     @classmethod
     def of(
         cls,
-        policy: Policy,
+        policy: GroupPolicy,
         index: Mapping[str, int],
         levels: Sequence[str],
         outside: np.ndarray | None = None,

@@ -68,7 +68,7 @@ class Wiring:
         ]
 
     def slots_of(self, free: np.ndarray) -> np.ndarray:
-        """Int64 [S]: units of each shape that fit into ``free`` [R], as in ``Shape.slots``."""
+        """Int64 [S]: units of each shape that fit into ``free`` [R], as in ``UnitShape.slots``."""
         most = ((free + self._endless) // self._divisor).min(axis=2, initial=ENDLESS)
         return most[:, 0] if most.shape[1] == 1 else np.minimum(most.sum(axis=1), ENDLESS)
 
@@ -102,7 +102,7 @@ class Wiring:
         return span * (members + 1), span * (members + 1) ** 3
 
 
-class Tally:
+class PlacementTally:
     """One attempt at a placement.
 
     ``free`` int64 [h, R], ``slots`` int64 [S, h], ``closed`` int16 [C, h].

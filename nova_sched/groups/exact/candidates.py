@@ -17,7 +17,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from nova_sched.groups import definition
-from nova_sched.groups.arrays.layout import Layout, Level
+from nova_sched.groups.arrays.layout import Layout, LayoutLevel
 from nova_sched.groups.exact.symmetry import Counts, Symmetry, SymmetryBlocks
 
 SPARE_DOMAINS, SPARE_BLOCK_DOMAINS = 3, 4
@@ -58,7 +58,7 @@ def roomy(symmetry: Symmetry) -> Symmetry:
     return symmetry.within(masks)
 
 
-def _grain(layout: Layout) -> tuple[Level, list[np.ndarray]]:
+def _grain(layout: Layout) -> tuple[LayoutLevel, list[np.ndarray]]:
     """Returns the finest level above the host, and its domains grouped by the widest level around
     it."""
     above = [number for number, level in enumerate(layout.levels) if number and level.count > 1]

@@ -24,7 +24,7 @@ from ortools.sat.python import cp_model
 
 from nova_sched.groups import definition
 from nova_sched.groups.arrays.active import Active
-from nova_sched.groups.arrays.layout import Level
+from nova_sched.groups.arrays.layout import LayoutLevel
 from nova_sched.groups.exact.symmetry import Symmetry
 
 Literal = cp_model.IntVar | int  # 0 or 1, known or not
@@ -108,7 +108,7 @@ class Variables:
         for number in range(len(symmetry.blocks)):
             self._blocks_are_together(number)
 
-    def level(self, number: int) -> Level:
+    def level(self, number: int) -> LayoutLevel:
         return self.symmetry.compiled.layout.levels[number]
 
     def a(self, one: Active) -> Sums:

@@ -23,7 +23,7 @@ from ortools.sat.python import cp_model
 
 from nova_sched.groups import definition
 from nova_sched.groups.arrays.compile import Compiled
-from nova_sched.groups.arrays.layout import Level
+from nova_sched.groups.arrays.layout import LayoutLevel
 
 SPLIT_S = 1.0  # for blocks of one rack: a few variables each
 
@@ -238,7 +238,7 @@ def _tighten(symmetry: Symmetry) -> None:
             alike.most = np.minimum(alike.most, (blocks.most * blocks.need(alike))[level.ids])
 
 
-def _most_blocks(symmetry: Symmetry, blocks: SymmetryBlocks, level: Level) -> np.ndarray:
+def _most_blocks(symmetry: Symmetry, blocks: SymmetryBlocks, level: LayoutLevel) -> np.ndarray:
     """Int64 [D]: how many of the blocks each domain could take, by places and by each resource."""
     compiled = symmetry.compiled
     most = np.full(level.count, blocks.count, dtype=np.int64)

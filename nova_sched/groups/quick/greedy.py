@@ -24,7 +24,7 @@ from nova_sched.groups.arrays import bounds, policies
 from nova_sched.groups.arrays.blocks import Block
 from nova_sched.groups.arrays.compile import Compiled, compile
 from nova_sched.groups.arrays.problem import Problem, Rule
-from nova_sched.groups.arrays.tally import Tally, Wiring
+from nova_sched.groups.arrays.tally import PlacementTally, Wiring
 from nova_sched.groups.quick import sequential
 from nova_sched.groups.quick.packing import (
     RANDOM,
@@ -45,7 +45,7 @@ SMALL = 64  # hosts in a domain, on average, up to which a block is packed at on
 
 
 @dataclasses.dataclass(eq=False)
-class Item:
+class SearchItem:
     """A block that is packed at once, or a class whose units are placed in turn.
 
     ``options``: domains that pass, or slots per unit; ``share``: the share of the free capacity
@@ -151,7 +151,7 @@ class Search:
         self._compiled, self._until = compiled, until
         self._chance = np.random.default_rng(seed)
         self._wiring = Wiring(compiled)
-        empty = Tally(self._wiring)
+        empty = PlacementTally(self._wiring)
         self._packed, self._regions = split(compiled)
         self._passing = passing_of(empty)
         self._items = items(empty, self._packed, self._passing)
@@ -170,7 +170,7 @@ class Search:
         )
         hosts = len(self._compiled.layout.live)
         taste = Taste(mode, self._chance.random(hosts) if mode == RANDOM else None, wishes)
-        tally = Tally(self._wiring)
+        tally = PlacementTally(self._wiring)
         if not self._settle_regions(tally):
             return None
         packer = Packer(tally, taste, self._demand)
@@ -201,7 +201,7 @@ class Search:
             if hosts is not None and not policies.broken(self._compiled.problem, hosts):
                 yield hosts
 
-    def _settle_regions(self, tally: Tally) -> bool:
+    def _settle_regions(self, tally: PlacementTally) -> bool:
         """Chooses a domain for each region, the widest first, and closes all others to its
         classes."""
         for block in self._regions:
@@ -222,12 +222,12 @@ class Search:
             tally.closed[block.classes] += level.ids != domain
         return True
 
-    def _rows(self, tally: Tally, item: Item) -> slice:
+    def _rows(self, tally: PlacementTally, item: SearchItem) -> slice:
         """Returns the smallest slice with all hosts where a class may go: usually its region."""
         open_ = np.flatnonzero(tally.closed[item.classes[0]] == 0)
         return slice(int(open_[0]), int(open_[-1]) + 1) if len(open_) else slice(0, 1)
 
-    def _learn(self, item: Item) -> None:
+    def _learn(self, item: SearchItem) -> None:
         """Moves a failed item forward in the order, and changes the choices made before
         placement."""
         self._weights[item.number] += 1
@@ -272,7 +272,9 @@ def split(compiled: Compiled) -> tuple[list[Block], list[Block]]:
     return packed, regions
 
 
-def items(tally: Tally, packed: list[Block], passing: dict[int, np.ndarray]) -> list[Item]:
+def items(
+    tally: PlacementTally, packed: list[Block], passing: dict[int, np.ndarray]
+) -> list[SearchItem]:
     """Returns all items of an empty tally.
 
     ``passing``: by block, bool [D] domains that may take it.
@@ -280,13 +282,15 @@ def items(tally: Tally, packed: list[Block], passing: dict[int, np.ndarray]) -> 
     compiled = tally.compiled
     free = np.maximum(compiled.free.sum(axis=0), 1)
     item_of = np.full(compiled.class_count, -1, dtype=np.intp)
-    made: list[Item] = []
+    made: list[SearchItem] = []
 
     def add(classes: np.ndarray, block: Block | None, options: float) -> None:
         item_of[classes] = len(made)
         need = sum(compiled.count[c] * compiled.shapes[compiled.shape[c]].least for c in classes)
         at_home = any(len(compiled.stay[c][0]) for c in classes)
-        made.append(Item(len(made), classes, block, options, float((need / free).max()), at_home))
+        made.append(
+            SearchItem(len(made), classes, block, options, float((need / free).max()), at_home)
+        )
 
     for block in packed:
         add(block.classes, block, float(passing[block.number].sum()))
@@ -301,7 +305,7 @@ def items(tally: Tally, packed: list[Block], passing: dict[int, np.ndarray]) -> 
     return made
 
 
-def order(items: list[Item], weights: np.ndarray, home_first: bool) -> list[Item]:
+def order(items: list[SearchItem], weights: np.ndarray, home_first: bool) -> list[SearchItem]:
     """Sorts the hardest items first, and anchors before their followers and as urgent as these.
 
     ``weights``: failures so far.
@@ -338,7 +342,7 @@ def order(items: list[Item], weights: np.ndarray, home_first: bool) -> list[Item
     return result
 
 
-def passing_of(tally: Tally) -> dict[int, np.ndarray]:
+def passing_of(tally: PlacementTally) -> dict[int, np.ndarray]:
     """By block, bool [D]: domains that may take it in an empty tally, according to the bounds."""
     known: dict[int, np.ndarray] = {}
     alike = {number: one.blocks for one in tally.compiled.block_types for number in one.blocks}
@@ -349,7 +353,9 @@ def passing_of(tally: Tally) -> dict[int, np.ndarray]:
     return known
 
 
-def promise(tally: Tally, block: Block, inside: list[Block], domains: np.ndarray) -> np.ndarray:
+def promise(
+    tally: PlacementTally, block: Block, inside: list[Block], domains: np.ndarray
+) -> np.ndarray:
     """Float64 per domain: the approximate value of the block's units there, by score and home.
 
     Units of each class take the best hosts, even if other classes want them too. Blocks ``inside``
@@ -383,7 +389,7 @@ def promise(tally: Tally, block: Block, inside: list[Block], domains: np.ndarray
     return worth
 
 
-def _times(tally: Tally, block: Block, count: int) -> np.ndarray:
+def _times(tally: PlacementTally, block: Block, count: int) -> np.ndarray:
     """Int64 [D]: about how many blocks like this one each domain could take, at most ``count``."""
     compiled, level = tally.compiled, tally.compiled.layout.levels[block.level]
     times = np.full(level.count, count)
@@ -478,7 +484,7 @@ def _brings(problem: Problem, near: Rule, rule: Rule) -> bool:
 
 
 def _spread(problem: Problem, near: Rule, rule: Rule) -> Rule:
-    policy = definition.Policy(
+    policy = definition.GroupPolicy(
         name=f'{near.policy.name}, because of {rule.policy.name}',
         kind=definition.SPREAD,
         level=problem.levels[rule.level],

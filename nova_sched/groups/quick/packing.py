@@ -21,8 +21,8 @@ from nova_sched.groups import definition
 from nova_sched.groups.arrays import bounds
 from nova_sched.groups.arrays.active import Spread, Standing
 from nova_sched.groups.arrays.blocks import Block
-from nova_sched.groups.arrays.layout import Level, Rows
-from nova_sched.groups.arrays.tally import Tally
+from nova_sched.groups.arrays.layout import LayoutLevel, Rows
+from nova_sched.groups.arrays.tally import PlacementTally
 
 SCORE, TIGHT, RANDOM = 'score', 'tight', 'random'  # criteria for the choice of a host
 
@@ -39,7 +39,7 @@ class Taste:
     wishes: bool = True
 
 
-def values(tally: Tally, taste: Taste, c: int, rows: Rows = slice(None)) -> np.ndarray:
+def values(tally: PlacementTally, taste: Taste, c: int, rows: Rows = slice(None)) -> np.ndarray:
     """Float64 over ``rows``: the value of each host for a unit by taste, without preferred
     policies."""
     if taste.mode == SCORE:
@@ -61,7 +61,7 @@ class Chooser:
     """Chooses hosts among ``rows`` for units of one class, by some ``rules`` (positions in
     ``active``)."""
 
-    def __init__(self, tally: Tally, taste: Taste, c: int, rows: Rows, rules: list[int]):
+    def __init__(self, tally: PlacementTally, taste: Taste, c: int, rows: Rows, rules: list[int]):
         self._tally, self._taste, self._c, self._rows = tally, taste, c, rows
         active = tally.compiled.active
         self._asked = [tally.rules[n] for n in tally.wiring.asked[c] if n in rules]
@@ -100,7 +100,7 @@ class Chooser:
         return np.broadcast_to(weighed, rule.level.count)[rule.level.ids[self._rows]]
 
 
-def place_class(tally: Tally, taste: Taste, c: int, rows: Rows = slice(None)) -> bool:
+def place_class(tally: PlacementTally, taste: Taste, c: int, rows: Rows = slice(None)) -> bool:
     """Places every unit of a class in turn; returns False at the first unit without a host."""
     chooser = Chooser(tally, taste, c, rows, tally.wiring.concerns[c])
     for _ in range(int(tally.compiled.count[c])):
@@ -111,7 +111,7 @@ def place_class(tally: Tally, taste: Taste, c: int, rows: Rows = slice(None)) ->
     return True
 
 
-def _leads(tally: Tally, number: int, c: int) -> bool:
+def _leads(tally: PlacementTally, number: int, c: int) -> bool:
     rule = tally.rules[number]
     return rule.rule.kind == definition.NEAR and rule.left_a > 0 and bool(rule.active.b[c])
 
@@ -119,7 +119,7 @@ def _leads(tally: Tally, number: int, c: int) -> bool:
 class Anchor:
     """The unplaced followers of a near policy, and how many of them each domain could take."""
 
-    def __init__(self, tally: Tally, number: int):
+    def __init__(self, tally: PlacementTally, number: int):
         self.rule, self._tally = tally.rules[number], tally
         self._classes = np.flatnonzero(self.rule.active.a).tolist()
         self.room = self._room()
@@ -163,7 +163,7 @@ class Anchor:
         return usable & (room == most) if most > 0 else usable
 
 
-def plan_spreads(tally: Tally, classes: np.ndarray, choice: dict[int, int]) -> None:
+def plan_spreads(tally: PlacementTally, classes: np.ndarray, choice: dict[int, int]) -> None:
     """Plans the required spreads that limit the skew.
 
     These are the spreads of the classes, and those of the classes' followers. ``choice``: which
@@ -185,7 +185,7 @@ def plan_spreads(tally: Tally, classes: np.ndarray, choice: dict[int, int]) -> N
                 rule.ceiling, rule.plan = every[choice.get(number, 0) % len(every)]
 
 
-def _plans(tally: Tally, rule: Spread, max_skew: int) -> Iterator[tuple[int, np.ndarray]]:
+def _plans(tally: PlacementTally, rule: Spread, max_skew: int) -> Iterator[tuple[int, np.ndarray]]:
     """Yields all plans of one spread. Members that need near partners use only domains open to
     these."""
     active = rule.active
@@ -206,7 +206,7 @@ def _plans(tally: Tally, rule: Spread, max_skew: int) -> Iterator[tuple[int, np.
     return plans(room, rule.a, score, rule.left_a, rule.rule.min_domains, max_skew, most)
 
 
-def _spreads_near(tally: Tally, near: Standing) -> list[Spread]:
+def _spreads_near(tally: PlacementTally, near: Standing) -> list[Spread]:
     """Returns the spreads of limited skew whose members all need near partners."""
     return [
         rule
@@ -280,7 +280,7 @@ class Packer:
     ``demand`` int64 [D] by level: the number of blocks that could use a domain.
     """
 
-    def __init__(self, tally: Tally, taste: Taste, demand: dict[int, np.ndarray]):
+    def __init__(self, tally: PlacementTally, taste: Taste, demand: dict[int, np.ndarray]):
         self.tally, self.taste, self._demand = tally, taste, demand
         self._mean = np.maximum(tally.free.mean(axis=0), 1e-9)
 
@@ -358,7 +358,7 @@ class Packer:
             passes &= wanted
         return passes, price
 
-    def _rank(self, block: Block, level: Level, reach: np.ndarray) -> np.ndarray:
+    def _rank(self, block: Block, level: LayoutLevel, reach: np.ndarray) -> np.ndarray:
         """Float64 [D]: priority of each domain for the trials."""
         if self.taste.mode == SCORE:
             return reach

@@ -37,9 +37,9 @@ from nova_sched.groups.template import source, types
 from nova_sched.groups.template.parameters import Parameters
 from nova_sched.groups.template.policies import Policies
 from nova_sched.groups.template.resources import Conditions, Resources
-from nova_sched.groups.template.scope import Literal, Scope, Work
+from nova_sched.groups.template.scope import Literal, Scope, WorkBudget
 from nova_sched.groups.template.servers import Flavors, Images, Servers
-from nova_sched.groups.template.tree import Tree
+from nova_sched.groups.template.tree import MemberTree
 from nova_sched.groups.template.values import Allowance
 
 LEVELS = ('host', 'rack', 'room', 'zone')
@@ -115,7 +115,7 @@ class TemplateReader:
     def __init__(self, text, parameters, flavors, images, levels, max_members, allowance=None):
         self._warnings: list[str] = []
         allowance = allowance or Allowance()
-        work = Work(allowance)
+        work = WorkBudget(allowance)
         literal = Literal(work)
         self._scope = Scope(self, work)
         self._top = literal.mapping(source.values(text, allowance), SECTIONS)
@@ -146,7 +146,7 @@ class TemplateReader:
         described = self._literal.get(self._top, 'description')
         description = '' if described is None else self._literal.text(described, 0, DESCRIPTION)
         self._warn_of_unseen()
-        tree = Tree(self._resources, self._servers, self._scope, self._most_members)
+        tree = MemberTree(self._resources, self._servers, self._scope, self._most_members)
         tree.grow()
         most = 4 * self._most_members + 100
         policies = Policies(

@@ -108,7 +108,7 @@ class Policies:
             raise at.wrong(f'{name} is asked for twice')
         if len(self._found) >= self._most:
             raise at.wrong(f'more than {self._most} policies')
-        policy = definition.Policy(name, kind, level, tuple(a), tuple(b), weight, **more)
+        policy = definition.GroupPolicy(name, kind, level, tuple(a), tuple(b), weight, **more)
         if policy.a:
             self._found[name] = policy
 

@@ -32,7 +32,7 @@ LARGEST = 2**31 - 1  # Nova's limit for amounts in flavors
 _WHOLE = re.compile(r'\s*[+-]?[0-9]{1,18}\s*')
 
 
-class Work:
+class WorkBudget:
     """The work that one reading has done: a short text must not occupy a scheduler for long."""
 
     def __init__(self, allowance=None):

@@ -219,7 +219,7 @@ SECOND_PHASE = (
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Server:
+class PlannedServer:
     """A Member without its path; ``server_groups``: names of resources that its hints refer to."""
 
     flavor: Flavor
@@ -249,7 +249,7 @@ class Servers:
         self._template = template
         self._warnings = warnings
 
-    def server(self, scope: Scope, properties: Value) -> Server:
+    def server(self, scope: Scope, properties: Value) -> PlannedServer:
         """Reads a server; ignores properties that placement does not need.
 
         Raises TemplateError for properties that it cannot read.
@@ -263,7 +263,7 @@ class Servers:
         volume = boot_volume(scope, properties, image)
         if image is None and volume is not None:
             image = scope.get(volume, 'image') or scope.get(volume, 'image_id')
-        return Server(
+        return PlannedServer(
             flavor=flavor,
             image=None if image is None else self._images.image(scope, image),
             availability_zone=None if zone is None else _zone(scope, zone),

@@ -129,7 +129,7 @@ INLINE = ('name', *DEFINITION, *GROUP)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Placed:
+class PlacedGroup:
     """A group at its place: ``properties`` as read in ``scope``, and the paths of its members."""
 
     path: str
@@ -138,7 +138,7 @@ class Placed:
     members: tuple[str, ...]
 
 
-class Tree:
+class MemberTree:
     """Builds ``members`` and ``groups`` by path from the resources of a template."""
 
     def __init__(self, resources, servers, scope, max_members):
@@ -153,7 +153,7 @@ class Tree:
         self.members: dict[str, Member] = {}
         self.groups: dict[str, tuple[str, ...]] = {}
         self.placed: list[
-            Placed
+            PlacedGroup
         ] = []  # groups that may have policies, from the outer to the inner
         self.overlays: list[tuple[str, Item]] = []
         self.of: dict[str, tuple[str, ...]] = {}  # name of a resource -> paths of its members
@@ -297,7 +297,7 @@ class Tree:
                 name = self._named(entry)
                 if self._resources.is_known(name, entry):
                     members += self._place_resource(name, f'{path}/{name}')
-        self.placed.insert(place, Placed(path, one.properties, scope, tuple(members)))
+        self.placed.insert(place, PlacedGroup(path, one.properties, scope, tuple(members)))
         return tuple(members)
 
     def _inline(self, entry, scope):

@@ -34,8 +34,8 @@ from nova_sched.groups.definition import (
     SPREAD,
     Definition,
     Flavor,
+    GroupPolicy,
     Member,
-    Policy,
 )
 from nova_sched.sim import trace
 
@@ -206,7 +206,7 @@ class _Draft:
 
     def keep(self, kind, level, a, b=(), **rest):
         name = f'{kind} {a[0].rpartition("/")[0]} {level}'
-        self.policies.append(Policy(name, kind, level, tuple(a), tuple(b), **rest))
+        self.policies.append(GroupPolicy(name, kind, level, tuple(a), tuple(b), **rest))
 
 
 def _shares(members, **shares):

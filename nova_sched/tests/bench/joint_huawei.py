@@ -33,7 +33,7 @@ import numpy as np
 from nova_sched.groups import definition, joint
 from nova_sched.groups.arrays import policies
 from nova_sched.groups.arrays.problem import PlanLimits, Problem, Rule, demand_sums
-from nova_sched.groups.definition import Policy
+from nova_sched.groups.definition import GroupPolicy
 from nova_sched.tests.bench.joint_tables import RACKS
 from nova_sched.tests.bench.timing import p50_ms, p99_ms
 
@@ -103,11 +103,11 @@ def policies_of(group, members, by_domain, level='rack'):
     strategy, number = group
     name = f'{strategy} {number}'
     if strategy == AFFINITY:
-        return [Policy(name, definition.AFFINITY, level, tuple(members))]
+        return [GroupPolicy(name, definition.AFFINITY, level, tuple(members))]
     if strategy == ANTI_AFFINITY:
-        return [Policy(name, definition.ANTI_AFFINITY, 'host', tuple(members))]
+        return [GroupPolicy(name, definition.ANTI_AFFINITY, 'host', tuple(members))]
     return [
-        Policy(
+        GroupPolicy(
             f'{name}: {one} and {other}',
             definition.APART,
             level,

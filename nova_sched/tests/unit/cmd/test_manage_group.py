@@ -20,7 +20,7 @@ import pytest
 
 from nova_sched import errors, objects
 from nova_sched.cmd.manage import commands, group, group_pages
-from nova_sched.groups.topology import Topology
+from nova_sched.groups.topology import DomainTopology
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.test_layers import PACKAGE
 from nova_sched.tests.unit.cmd.test_manage import keys
@@ -150,7 +150,7 @@ def test_levels_that_do_not_nest_stand_next_to_the_host():
     ]
 
 
-FEEDS = Topology(orders=['host < power_feed', 'room < hall']).below
+FEEDS = DomainTopology(orders=['host < power_feed', 'room < hall']).below
 
 
 @pytest.mark.parametrize(

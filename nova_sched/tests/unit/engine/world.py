@@ -27,7 +27,7 @@ from nova_sched.engine.sync.membership import SchedulerMembership
 from nova_sched.filters import Filter, RowFilter
 from nova_sched.filters.server_group_affinity import ServerGroupAffinityFilter
 from nova_sched.filters.server_group_anti_affinity import ServerGroupAntiAffinityFilter
-from nova_sched.groups.topology import Topology
+from nova_sched.groups.topology import DomainTopology
 from nova_sched.state.cluster import Cluster
 from nova_sched.tests.builders import NOW
 from nova_sched.weighers import Weigher
@@ -136,7 +136,7 @@ class World:
             settings=lambda: self.settings,
             clock=clock or (lambda: self.now_s),
             random=random.Random(seed),
-            topology=topology or Topology(),
+            topology=topology or DomainTopology(),
             membership=membership or SchedulerMembership(),
             publisher=news or ChangePublisher(),
         )

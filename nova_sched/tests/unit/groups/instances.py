@@ -108,7 +108,7 @@ def _policy(chance, number, names, levels):
     if kind == definition.APART and chance.random() < 0.8:  # no member is apart from itself
         others = [name for name in names if name not in members][: len(others)]
     spreads = kind == definition.SPREAD
-    return definition.Policy(
+    return definition.GroupPolicy(
         name=f'{number}: {kind}',
         kind=kind,
         level=chance.choice(levels),

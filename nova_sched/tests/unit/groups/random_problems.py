@@ -17,7 +17,7 @@ import numpy as np
 
 from nova_sched.groups import definition
 from nova_sched.groups.arrays.problem import NOWHERE, Problem, Rule
-from nova_sched.groups.definition import AFFINITY, ANTI_AFFINITY, NEAR, SPREAD, Policy
+from nova_sched.groups.definition import AFFINITY, ANTI_AFFINITY, NEAR, SPREAD, GroupPolicy
 
 LEVELS = ['host', 'rack', 'zone', 'feed']  # feeds cross racks and zones
 
@@ -100,7 +100,7 @@ def _policy(chance, number, members, preferred):
     kind = chance.choice(definition.KINDS)
     some = [path for path in members if chance.random() < chance.choice([0.4, 1.0])] or members[:1]
     others = [path for path in members if chance.random() < 0.5] or members[-1:]
-    return Policy(
+    return GroupPolicy(
         name=f'{kind} {number}',
         kind=kind,
         level=chance.choice(LEVELS),
@@ -126,7 +126,7 @@ def cells(seed):
     members, kind, policies, every_head = [], [], [], []
 
     def keep(*given, **rest):
-        policies.append(Policy(f'{len(policies)}', *given, **rest))
+        policies.append(GroupPolicy(f'{len(policies)}', *given, **rest))
 
     most = chance.choice([1, 1, 2])
     joint = chance.random() < 0.6
@@ -186,7 +186,7 @@ def shards(seed):
     members, policies = [], []
 
     def keep(*given, **rest):
-        policies.append(Policy(f'{len(policies)}', *given, **rest))
+        policies.append(GroupPolicy(f'{len(policies)}', *given, **rest))
 
     levels = chance.choice([('host',), ('rack',), ('rack', 'host'), ('rack', 'feed')])
     most = chance.choice([1, 2])

@@ -20,7 +20,7 @@ from nova_sched.groups.definition import (
     EXCLUSIVE,
     NEAR,
     SPREAD,
-    Policy,
+    GroupPolicy,
 )
 from nova_sched.tests import checker
 
@@ -30,7 +30,7 @@ DOMAINS = {'host': {host: host for host in RACKS}, 'rack': RACKS}
 
 
 def policy(kind, level, a, b='', **rest):
-    return Policy('the policy', kind, level, tuple(a), tuple(b), **rest)
+    return GroupPolicy('the policy', kind, level, tuple(a), tuple(b), **rest)
 
 
 def cluster(free=4, occupied=(), **own):

@@ -11,7 +11,7 @@
 # under the License.
 """What a definition comes to, for its author."""
 
-from nova_sched.groups.definition import Definition, Flavor, Member, Policy
+from nova_sched.groups.definition import Definition, Flavor, GroupPolicy, Member
 
 
 def test_members_policies_and_warnings():
@@ -26,8 +26,10 @@ def test_members_policies_and_warnings():
             ),
         },
         policies=(
-            Policy(name='a', kind='spread', level='rack', a=('a/0',), min_domains=2, weight=3.0),
-            Policy(name='link', kind='near', level='zone', a=('a/0',), b=('b',)),
+            GroupPolicy(
+                name='a', kind='spread', level='rack', a=('a/0',), min_domains=2, weight=3.0
+            ),
+            GroupPolicy(name='link', kind='near', level='zone', a=('a/0',), b=('b',)),
         ),
         warnings=('key_name is not read',),
     ).summary()

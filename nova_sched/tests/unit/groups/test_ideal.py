@@ -14,10 +14,10 @@
 import pytest
 
 from nova_sched.groups import ideal, why
-from nova_sched.groups.definition import Definition, Flavor, Member, Policy
-from nova_sched.groups.topology import Topology
+from nova_sched.groups.definition import Definition, Flavor, GroupPolicy, Member
+from nova_sched.groups.topology import DomainTopology
 
-LEVELS = Topology(orders=['host < power']).levels
+LEVELS = DomainTopology(orders=['host < power']).levels
 STRICT = {('rack', 'room'), ('rack', 'zone'), ('room', 'zone')}
 FLAVOR = Flavor(vcpus=1, memory_mb=1)
 
@@ -25,7 +25,7 @@ FLAVOR = Flavor(vcpus=1, memory_mb=1)
 def definition(*policies, members=3):
     paths = tuple(f'app/{number}' for number in range(members))
     made = (
-        Policy(**{'name': f'{one["kind"]} at {one["level"]}', 'a': paths, **one})
+        GroupPolicy(**{'name': f'{one["kind"]} at {one["level"]}', 'a': paths, **one})
         for one in policies
     )
     return Definition({path: Member(path=path, flavor=FLAVOR) for path in paths}, tuple(made))

@@ -41,7 +41,7 @@ LIMITS = PlanLimits(1.0, 60.0, 0.0, 0.0)
 def exactly(given, limits):
     """A planner that always knows."""
     hosts, proven = tasks.repair(given, limits.repair_s)
-    return joint.Result(hosts, proven)
+    return joint.PlanResult(hosts, proven)
 
 
 def quickly(given, limits):

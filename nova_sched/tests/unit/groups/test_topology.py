@@ -14,7 +14,7 @@
 import pytest
 
 from nova_sched import errors
-from nova_sched.groups.topology import Locator, Topology, warnings
+from nova_sched.groups.topology import DomainLocator, DomainTopology, warnings
 from nova_sched.tests.builders import aggregate, cluster, put, report
 
 
@@ -70,9 +70,9 @@ def domains(topology, made):
 def test_where_domains_come_from(aggregates, stats, level, found):
     each = [{name: values[row] for name, values in stats.items()} for row in range(3)]
     made = cluster(3, aggregates, stats=each)
-    topology = Topology()
+    topology = DomainTopology()
     assert domains(topology, made)[level] == found
-    locator = Locator(topology, lambda: 'nova')  # one node at a time, it finds the same
+    locator = DomainLocator(topology, lambda: 'nova')  # one node at a time, it finds the same
     assert [
         locator.domains(
             node.host,
@@ -86,14 +86,14 @@ def test_where_domains_come_from(aggregates, stats, level, found):
 
 def test_levels_that_do_not_nest():
     made = cluster(2, stats=[{'rack': 'r', 'power_feed': 'p'}, {'rack': 'r', 'power_feed': 'q'}])
-    topology = Topology(['host', 'rack', 'zone'], ['host < power_feed'])
+    topology = DomainTopology(['host', 'rack', 'zone'], ['host < power_feed'])
     assert topology.levels == ('host', 'rack', 'zone', 'power_feed')
     assert domains(topology, made)['power_feed'] == ['p', 'q']
 
 
 def test_a_level_goes_by_the_one_below_that_is_its_own():
     made = cluster(2, stats=[{'rack': 'r'}, {'rack': 'r'}])
-    found = domains(Topology(['host', 'rack', 'zone'], ['host < feed', 'rack < cage']), made)
+    found = domains(DomainTopology(['host', 'rack', 'zone'], ['host < feed', 'rack < cage']), made)
     assert (found['feed'], found['cage']) == (['host-0', 'host-1'], ['r', 'r'])
 
 
@@ -115,11 +115,11 @@ def test_a_level_goes_by_the_one_below_that_is_its_own():
 )
 def test_bad_orders(levels, orders, why):
     with pytest.raises(errors.BadConfig, match=why):
-        Topology(levels, orders)
+        DomainTopology(levels, orders)
 
 
 def test_what_a_report_changes_is_seen():
-    topology, made = Topology(), cluster(2, stats=[{'rack': 'a'}, {'rack': 'a'}])
+    topology, made = DomainTopology(), cluster(2, stats=[{'rack': 'a'}, {'rack': 'a'}])
     made.hosts.lasting_stats = topology.stats
     assert domains(topology, made)['rack'] == ['a', 'a']
     put(made, report('host-1', stats={'rack': 'b'}))
@@ -127,7 +127,7 @@ def test_what_a_report_changes_is_seen():
 
 
 def test_a_look_is_kept():
-    topology, made = Topology(), cluster(2)
+    topology, made = DomainTopology(), cluster(2)
     assert topology.look(made.hosts, 'nova') is topology.look(made.hosts, 'nova')
 
 
@@ -151,12 +151,12 @@ def test_a_look_is_kept():
 )
 def test_which_levels_lie_in_each_other(aggregates, pairs):
     stats = [{'rack': rack, 'room': 'm'} for rack in 'aabb']
-    topology, made = Topology(orders=['host < feed']), cluster(4, aggregates, stats=stats)
+    topology, made = DomainTopology(orders=['host < feed']), cluster(4, aggregates, stats=stats)
     assert topology.nests(topology.look(made.hosts, 'nova')) == pairs
 
 
 def test_without_hosts_no_levels_lie_in_each_other():
-    topology, made = Topology(), cluster(0)
+    topology, made = DomainTopology(), cluster(0)
     assert topology.nests(topology.look(made.hosts, 'nova')) == frozenset()
 
 
@@ -165,13 +165,13 @@ def test_warnings():
         3,
         [aggregate(1, ['host-0'], rack='a'), aggregate(2, ['host-0', 'host-1'], rack='b')],
     )
-    found = warnings(Topology(['host', 'rack']).look(made.hosts, 'nova'), most=1)
+    found = warnings(DomainTopology(['host', 'rack']).look(made.hosts, 'nova'), most=1)
     assert found == ['1 node reports no rack: host-2', '1 node is in more than one rack: host-0']
     several = cluster(
         4, [aggregate(n, ['host-0', 'host-1'], rack=rack) for n, rack in enumerate('ab', 1)]
     )
-    assert warnings(Topology(['host', 'rack']).look(several.hosts, 'nova'), most=1) == [
+    assert warnings(DomainTopology(['host', 'rack']).look(several.hosts, 'nova'), most=1) == [
         '2 nodes report no rack: host-2, and 1 more',
         '2 nodes are in more than one rack: host-0, and 1 more',
     ]
-    assert warnings(Topology(['host', 'zone']).look(made.hosts, 'nova')) == []
+    assert warnings(DomainTopology(['host', 'zone']).look(made.hosts, 'nova')) == []

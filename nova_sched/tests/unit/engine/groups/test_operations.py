@@ -29,10 +29,10 @@ from nova_sched.groups.definition import (
     NEAR,
     Definition,
     Flavor,
+    GroupPolicy,
     Member,
-    Policy,
 )
-from nova_sched.groups.topology import Topology
+from nova_sched.groups.topology import DomainTopology
 from nova_sched.objects import InstanceGroup
 from nova_sched.objects.claim import PENDING, PLANNED
 from nova_sched.tests.builders import aggregate, uuid_of
@@ -47,7 +47,7 @@ from nova_sched.tests.unit.engine.groups.group_cloud import (
 from nova_sched.tests.unit.engine.world import fresh, picture
 
 WEBS = tuple(f'web/{number}' for number in range(4))
-RACKS_APART = Policy('webs apart', ANTI_AFFINITY, 'rack', WEBS)
+RACKS_APART = GroupPolicy('webs apart', ANTI_AFFINITY, 'rack', WEBS)
 
 
 @pytest.fixture
@@ -283,7 +283,7 @@ class TestSurprises:
 
     def test_all_that_are_not_built_are_planned_together(self, eight):
         # The cache is near web/0: when the whole rack goes, both go.
-        near = Policy('cache near', NEAR, 'rack', ('cache',), ('web/0',))
+        near = GroupPolicy('cache near', NEAR, 'rack', ('cache',), ('web/0',))
         group = eight.create(webs(near, **members('cache')))
         places = eight.places(group)
         rack = eight.rack(places['web/0'])
@@ -334,7 +334,7 @@ class TestSurprises:
 
     def test_a_level_that_is_not_configured_any_more(self, eight):
         group = eight.create(webs())
-        with cloud(0, eight.store, topology=Topology(['host', 'zone'])) as other:
+        with cloud(0, eight.store, topology=DomainTopology(['host', 'zone'])) as other:
             with pytest.raises(errors.MemberRefused, match='level rack, which is not configured'):
                 other.build(group, 'web/0')
             with pytest.raises(errors.GroupRefused, match='level rack, which is not configured'):
@@ -433,12 +433,12 @@ class TestUpdate:
 
     def test_moves_that_a_new_policy_forces(self, eight):
         group = eight.create(
-            definition(members('a', 'b'), Policy('together', AFFINITY, 'host', ('a', 'b')))
+            definition(members('a', 'b'), GroupPolicy('together', AFFINITY, 'host', ('a', 'b')))
         )
         host = eight.build(group, 'a')[0]
         eight.build(group, 'b')
         eight.confirm(host, 'a', 'b')
-        apart = definition(members('a', 'b'), Policy('apart', APART, 'host', ('a',), ('b',)))
+        apart = definition(members('a', 'b'), GroupPolicy('apart', APART, 'host', ('a',), ('b',)))
         told = eight.groups.update(group.uuid, apart, SOURCE)
         (move,) = told.moves
         assert (move.source, move.instance_uuid) == (host, uuid_of(move.path))
@@ -484,7 +484,7 @@ class TestDelete:
 
 
 class TestExclusive:
-    ALONE = Policy('alone', EXCLUSIVE, 'rack', ('db',))
+    ALONE = GroupPolicy('alone', EXCLUSIVE, 'rack', ('db',))
 
     def test_outsiders_are_kept_out_until_it_ends(self, eight):
         group = eight.create(definition(members('db'), self.ALONE))
@@ -589,7 +589,7 @@ class TestExclusive:
     def test_who_was_a_member_is_no_outsider(self, eight):
         both = dataclasses.replace(self.ALONE, a=('db', 'old'))
         group = eight.create(
-            definition(members('db', 'old'), both, Policy('t', AFFINITY, 'rack', both.a))
+            definition(members('db', 'old'), both, GroupPolicy('t', AFFINITY, 'rack', both.a))
         )
         for path in both.a:
             eight.confirm(eight.build(group, path)[0], path)
@@ -650,8 +650,8 @@ class TestLooks:
         zone = aggregate(1, ['h0', 'h1'], availability_zone='z')
         eight.scheduler.call(eight.scheduler.state_sync.set_aggregates, [zone])
         both = (
-            Policy('room', AFFINITY, 'room', WEBS[:2]),
-            Policy('zones', ANTI_AFFINITY, 'zone', WEBS[:2]),
+            GroupPolicy('room', AFFINITY, 'room', WEBS[:2]),
+            GroupPolicy('zones', ANTI_AFFINITY, 'zone', WEBS[:2]),
         )
         found = definition(members(*WEBS[:2]), *both)
         assert len(eight.places(eight.create(found))) == 2
@@ -659,8 +659,8 @@ class TestLooks:
 
     def test_policies_that_collide_in_rooms_of_one_zone(self, eight):
         both = (
-            Policy('room', AFFINITY, 'room', WEBS[:2]),
-            Policy('zones', ANTI_AFFINITY, 'zone', WEBS[:2]),
+            GroupPolicy('room', AFFINITY, 'room', WEBS[:2]),
+            GroupPolicy('zones', ANTI_AFFINITY, 'zone', WEBS[:2]),
         )
         assert 'room, zones' in eight.groups.contradiction(definition(members(*WEBS[:2]), *both))
 
@@ -672,7 +672,7 @@ class TestLooks:
 
 def test_definitions_survive_as_text():
     before = webs(
-        Policy('n', NEAR, 'rack', ('web/0',), ('web/1',), 2.0), **members('x', flavor=SMALL)
+        GroupPolicy('n', NEAR, 'rack', ('web/0',), ('web/1',), 2.0), **members('x', flavor=SMALL)
     )
     assert Definition.from_plain(before.to_plain()) == before
 
@@ -681,7 +681,7 @@ def test_two_hundred_at_once():
     paths = tuple(f'm/{number}' for number in range(200))
     with cloud(100) as made:
         group = made.create(
-            definition(members(*paths), Policy('few', ANTI_AFFINITY, 'host', paths, most=2))
+            definition(members(*paths), GroupPolicy('few', ANTI_AFFINITY, 'host', paths, most=2))
         )
         assert collections.Counter(made.places(group).values()) == {
             f'h{number}': 2 for number in range(100)

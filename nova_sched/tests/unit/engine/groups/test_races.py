@@ -20,13 +20,13 @@ import pytest
 from nova_sched import errors
 from nova_sched.claims import Placement
 from nova_sched.engine.groups import operations
-from nova_sched.groups.definition import ANTI_AFFINITY, Policy
+from nova_sched.groups.definition import ANTI_AFFINITY, GroupPolicy
 from nova_sched.tests.builders import claim, uuid_of
 from nova_sched.tests.functional.harness import eventually
 from nova_sched.tests.unit.engine.groups.group_cloud import BIG, SOURCE, cloud, definition, members
 from nova_sched.tests.unit.engine.stores import Contested, Miser, Unsteady
 
-PAIR = definition(members('a', 'b'), Policy('apart', ANTI_AFFINITY, 'host', ('a', 'b')))
+PAIR = definition(members('a', 'b'), GroupPolicy('apart', ANTI_AFFINITY, 'host', ('a', 'b')))
 
 
 @pytest.fixture

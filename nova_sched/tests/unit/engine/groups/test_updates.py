@@ -15,15 +15,22 @@ takes."""
 import pytest
 
 from nova_sched import errors
-from nova_sched.groups.definition import AFFINITY, ANTI_AFFINITY, APART, EXCLUSIVE, Flavor, Policy
+from nova_sched.groups.definition import (
+    AFFINITY,
+    ANTI_AFFINITY,
+    APART,
+    EXCLUSIVE,
+    Flavor,
+    GroupPolicy,
+)
 from nova_sched.groups.exact import worker
 from nova_sched.objects.claim import CONFIRMED, PENDING, PLANNED
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.engine.groups.group_cloud import BIG, SOURCE, cloud, definition, members
 from nova_sched.tests.unit.engine.world import fresh, picture
 
-TOGETHER = Policy('together', AFFINITY, 'host', ('a', 'b'))
-APART_HOSTS = Policy('apart', APART, 'host', ('a',), ('b',))
+TOGETHER = GroupPolicy('together', AFFINITY, 'host', ('a', 'b'))
+APART_HOSTS = GroupPolicy('apart', APART, 'host', ('a',), ('b',))
 
 
 @pytest.fixture
@@ -93,9 +100,9 @@ class TestTakenBack:
 
     def test_of_two_moves_the_one_that_is_not_needed_any_more(self, eight):
         four = members('a', 'b', 'c', 'd')
-        both = TOGETHER, Policy('too', AFFINITY, 'host', ('c', 'd'))
+        both = TOGETHER, GroupPolicy('too', AFFINITY, 'host', ('c', 'd'))
         group = built(eight, definition(four, *both))
-        split = APART_HOSTS, Policy('apart too', APART, 'host', ('c',), ('d',))
+        split = APART_HOSTS, GroupPolicy('apart too', APART, 'host', ('c',), ('d',))
         moves = {
             move.path[:1]: move for move in update(eight, group, definition(four, *split)).moves
         }
@@ -169,7 +176,9 @@ def test_a_host_that_is_filled_from_outside(eight):
     """A request for a planned member plans all that are planned again, next to the built ones."""
     group = built(
         eight,
-        definition(members('a', 'b', 'c'), Policy('all', ANTI_AFFINITY, 'rack', tuple('abc'))),
+        definition(
+            members('a', 'b', 'c'), GroupPolicy('all', ANTI_AFFINITY, 'rack', tuple('abc'))
+        ),
         'a',
     )
     before = eight.places(group)
@@ -222,10 +231,10 @@ class TestRoomOfMoves:
 
     def test_two_servers_do_not_change_places_on_full_hosts(self):
         four = members(*'abcd', flavor=Flavor(4, 1024, 10))
-        pairs = TOGETHER, Policy('too', AFFINITY, 'host', ('c', 'd'))
+        pairs = TOGETHER, GroupPolicy('too', AFFINITY, 'host', ('c', 'd'))
         crossed = (
-            Policy('ac', AFFINITY, 'host', ('a', 'c')),
-            Policy('bd', AFFINITY, 'host', ('b', 'd')),
+            GroupPolicy('ac', AFFINITY, 'host', ('a', 'c')),
+            GroupPolicy('bd', AFFINITY, 'host', ('b', 'd')),
         )
         with cloud(2) as made:
             group = built(made, definition(four, *pairs))
@@ -246,9 +255,9 @@ class TestWhoMoves:
         """One server has to move; another one would only please a preferred policy."""
         four = members('a', 'b', 'x', 'y')
         group = built(
-            eight, definition(four, TOGETHER, Policy('xy', AFFINITY, 'host', ('x', 'y')))
+            eight, definition(four, TOGETHER, GroupPolicy('xy', AFFINITY, 'host', ('x', 'y')))
         )
-        wish = Policy('wish', ANTI_AFFINITY, 'rack', ('x', 'y'), weight=5.0)
+        wish = GroupPolicy('wish', ANTI_AFFINITY, 'rack', ('x', 'y'), weight=5.0)
         told = update(eight, group, definition(four, APART_HOSTS, wish))
         assert [move.path in 'ab' for move in told.moves] == [True]
 
@@ -256,11 +265,11 @@ class TestWhoMoves:
         """A server has to leave another one; a third one obstructs only a planned
         member."""
         found = members('a', 'b', 'x', 'new')
-        stay = Policy('x new', AFFINITY, 'host', ('x', 'new'))
+        stay = GroupPolicy('x new', AFFINITY, 'host', ('x', 'new'))
         group = built(eight, definition(found, TOGETHER, stay), 'a', 'b', 'x')
         before = eight.places(group)
-        wish = Policy('wish', ANTI_AFFINITY, 'rack', ('x', 'a', 'b'), weight=5.0)
-        leave = Policy('x new', APART, 'host', ('x',), ('new',))
+        wish = GroupPolicy('wish', ANTI_AFFINITY, 'rack', ('x', 'a', 'b'), weight=5.0)
+        leave = GroupPolicy('x new', APART, 'host', ('x',), ('new',))
         told = update(eight, group, definition(found, APART_HOSTS, leave, wish))
         assert [move.path in 'ab' for move in told.moves] == [True]
         after = {one.path: one.host for one in told.members}
@@ -270,19 +279,19 @@ class TestWhoMoves:
         paths = tuple(f'm/{number}' for number in range(12))
         with cloud(24) as made:
             loose = definition(
-                members(*paths), Policy('four', ANTI_AFFINITY, 'host', paths, most=4)
+                members(*paths), GroupPolicy('four', ANTI_AFFINITY, 'host', paths, most=4)
             )
-            close = Policy('close', AFFINITY, 'host', paths[:2])
+            close = GroupPolicy('close', AFFINITY, 'host', paths[:2])
             group = built(made, definition(loose.members, *loose.policies, close))
-            strict = definition(members(*paths), Policy('one', ANTI_AFFINITY, 'host', paths))
+            strict = definition(members(*paths), GroupPolicy('one', ANTI_AFFINITY, 'host', paths))
             told = update(made, group, strict)
             hosts = list(made.places(group).values())
             assert len(told.moves) == len(hosts) - len(set(hosts))
 
 
 class TestExclusive:
-    ALONE = Policy('alone', EXCLUSIVE, 'rack', ('a',))
-    RACK = Policy('rack', AFFINITY, 'rack', ('a', 'b'))
+    ALONE = GroupPolicy('alone', EXCLUSIVE, 'rack', ('a',))
+    RACK = GroupPolicy('rack', AFFINITY, 'rack', ('a', 'b'))
 
     def test_a_built_member_moves_away_from_the_others(self, eight):
         """The other one cannot leave before the domain is closed: the member that has it moves."""
@@ -315,10 +324,10 @@ class TestExclusive:
 
     def test_a_member_that_leaves_keeps_the_domain_closed_until_it_is_gone(self, eight):
         """Two share a domain of their own, and one has to go to another domain."""
-        found, both = members('a', 'b'), Policy('alone', EXCLUSIVE, 'rack', ('a', 'b'))
+        found, both = members('a', 'b'), GroupPolicy('alone', EXCLUSIVE, 'rack', ('a', 'b'))
         group = built(eight, definition(found, both, TOGETHER))
         here = eight.places(group)['a']
-        split = Policy('split', ANTI_AFFINITY, 'rack', ('a', 'b'))
+        split = GroupPolicy('split', ANTI_AFFINITY, 'rack', ('a', 'b'))
         (move,) = update(eight, group, definition(found, both, split)).moves
         for host in (here, move.target):
             with pytest.raises(errors.NoValidHost, match='kept for another group'):
@@ -327,9 +336,9 @@ class TestExclusive:
     def test_who_is_to_be_alone_with_one_that_leaves(self, eight):
         """A new policy closes the domain for those that stay, and takes in the one that is about
         to go."""
-        found, both = members('a', 'b'), Policy('alone', EXCLUSIVE, 'rack', ('a', 'b'))
+        found, both = members('a', 'b'), GroupPolicy('alone', EXCLUSIVE, 'rack', ('a', 'b'))
         group = built(eight, definition(found, TOGETHER))
-        split = Policy('split', ANTI_AFFINITY, 'rack', ('a', 'b'))
+        split = GroupPolicy('split', ANTI_AFFINITY, 'rack', ('a', 'b'))
         (move,) = update(eight, group, definition(found, both, split)).moves
         for host in (move.source, move.target):
             with pytest.raises(errors.NoValidHost, match='kept for another group'):
@@ -338,10 +347,10 @@ class TestExclusive:
     def test_new_members_keep_out_of_a_domain_until_it_is_left(self, eight):
         found = members('a', 'b')
         group = built(eight, definition(found, self.ALONE))
-        away = Policy('away', APART, 'room', ('a',), ('b',))
+        away = GroupPolicy('away', APART, 'room', ('a',), ('b',))
         here = {path: eight.rack(host) for path, host in eight.places(group).items()}
         if here['a'] // 2 != here['b'] // 2:
-            away = Policy('away', AFFINITY, 'room', ('a', 'b'))
+            away = GroupPolicy('away', AFFINITY, 'room', ('a', 'b'))
         paths = tuple(f'c/{number}' for number in range(20))
         told = update(eight, group, definition(found | members(*paths), self.ALONE, away))
         left = {eight.rack(host) for path, _, host in held(eight, group) if path == 'a'}

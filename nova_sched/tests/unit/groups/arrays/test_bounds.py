@@ -16,7 +16,7 @@ import pytest
 
 from nova_sched.groups.arrays import bounds
 from nova_sched.groups.arrays.compile import compile
-from nova_sched.groups.arrays.tally import Tally, Wiring
+from nova_sched.groups.arrays.tally import PlacementTally, Wiring
 from nova_sched.groups.quick import greedy
 from nova_sched.tests.groups import policy, problem, random_problem
 from nova_sched.tests.unit.groups.exhaustive import placements
@@ -208,7 +208,7 @@ def test_bounds_stay_true_while_a_placement_grows(seed):
     hosts = greedy.place(compiled, None, attempts=5)
     if hosts is None:
         return
-    tally = Tally(Wiring(compiled))
+    tally = PlacementTally(Wiring(compiled))
     for c, units in enumerate(compiled.members):
         for at in compiled.layout.position[hosts[units[:, 0]]].tolist()[:-1]:
             tally.settle(c, at)

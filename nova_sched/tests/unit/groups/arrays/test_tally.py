@@ -18,7 +18,7 @@ import pytest
 
 from nova_sched.groups.arrays import policies
 from nova_sched.groups.arrays.compile import compile
-from nova_sched.groups.arrays.tally import Tally, Wiring
+from nova_sched.groups.arrays.tally import PlacementTally, Wiring
 from nova_sched.tests.groups import policy, problem, random_problem
 
 FOUR = dict.fromkeys('abcd', 1)
@@ -32,7 +32,7 @@ def tally(*rules, free=(9,) * 6, members=FOUR, **more):
         for c, units in enumerate(compiled.members)
         for m in units.flat
     }
-    return Tally(Wiring(compiled)), class_of
+    return PlacementTally(Wiring(compiled)), class_of
 
 
 def state(one):
@@ -156,7 +156,7 @@ def test_what_is_wise(rule, placed, a, b, racks):
 @pytest.mark.parametrize('seed', range(60))
 def test_what_is_taken_back_was_never_there(seed):
     compiled = compile(random_problem(seed, members=(3, 8)))
-    one = Tally(Wiring(compiled))
+    one = PlacementTally(Wiring(compiled))
     chance = np.random.default_rng(seed)
     before, stack = [], []
     for c in chance.permutation(compiled.class_count).tolist():
@@ -178,7 +178,7 @@ def test_prices_add_up_to_what_a_placement_costs(seed):
     group = random_problem(seed, members=(3, 8), preferred=1.0)
     group.fixed[:] = -1
     compiled = compile(group)
-    one = Tally(Wiring(compiled))
+    one = PlacementTally(Wiring(compiled))
     chance = np.random.default_rng(seed)
     kinds = ('affinity', 'anti-affinity', 'apart', 'exclusive')
     paid, whole = 0.0, True

@@ -17,7 +17,14 @@ import pytest
 
 from nova_sched.groups.arrays import policies
 from nova_sched.groups.arrays.problem import Problem, Rule
-from nova_sched.groups.definition import AFFINITY, ANTI_AFFINITY, EXCLUSIVE, NEAR, SPREAD, Policy
+from nova_sched.groups.definition import (
+    AFFINITY,
+    ANTI_AFFINITY,
+    EXCLUSIVE,
+    NEAR,
+    SPREAD,
+    GroupPolicy,
+)
 from nova_sched.groups.exact import tasks
 from nova_sched.tests.unit.groups import oracle, random_problems
 
@@ -54,7 +61,7 @@ def problem(racks, free, members, *kept, room=None, **rest):
 
 
 def policy(kind, level, a, b=(), **rest):
-    return Policy(f'{kind} {level}', kind, level, tuple(a), tuple(b), **rest)
+    return GroupPolicy(f'{kind} {level}', kind, level, tuple(a), tuple(b), **rest)
 
 
 def paths(kind, count):

@@ -20,7 +20,7 @@ import pytest
 
 from nova_sched.groups.arrays import policies
 from nova_sched.groups.arrays.compile import compile
-from nova_sched.groups.arrays.tally import Tally, Wiring
+from nova_sched.groups.arrays.tally import PlacementTally, Wiring
 from nova_sched.groups.definition import ANTI_AFFINITY, NEAR, SPREAD
 from nova_sched.groups.quick import greedy, sequential
 from nova_sched.groups.quick.greedy import items, order, passing_of, promise, split, with_implied
@@ -301,7 +301,7 @@ def test_what_one_after_the_other_finds_is_not_lost(seed):
 def ordered(group):
     """Items in greedy's order, each as the paths of its members."""
     compiled = compile(group)
-    tally = Tally(Wiring(compiled))
+    tally = PlacementTally(Wiring(compiled))
     made = items(tally, split(compiled)[0], passing_of(tally))
     names = compiled.problem.names
     return [
@@ -385,7 +385,7 @@ def test_promise(rules, free, score, expected):
     packed, regions = split(compiled)
     zone = next(block for block in compiled.blocks if block.level == 2)
     inside = [block for block in packed if block.number in zone.inner]
-    worth = promise(Tally(Wiring(compiled)), zone, inside, np.arange(2))
+    worth = promise(PlacementTally(Wiring(compiled)), zone, inside, np.arange(2))
     assert worth.tolist() == pytest.approx(expected)
     assert regions == ([zone] if inside else [])
 

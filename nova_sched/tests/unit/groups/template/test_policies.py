@@ -13,7 +13,7 @@
 
 import pytest
 
-from nova_sched.groups.definition import Policy
+from nova_sched.groups.definition import GroupPolicy
 from nova_sched.tests.unit.groups.template import (
     SERVER,
     group,
@@ -39,39 +39,45 @@ def asked(resources):
     [
         pytest.param(
             {'type': 'affinity', 'level': 'rack'},
-            Policy('g: affinity at rack', 'affinity', 'rack', ('g/a',)),
+            GroupPolicy('g: affinity at rack', 'affinity', 'rack', ('g/a',)),
             id='affinity',
         ),
         pytest.param(
             {'type': 'anti-affinity', 'level': 'host'},
-            Policy('g: anti-affinity at host', 'anti-affinity', 'host', ('g/a',), most=1),
+            GroupPolicy('g: anti-affinity at host', 'anti-affinity', 'host', ('g/a',), most=1),
             id='anti-affinity',
         ),
         pytest.param(
             {'type': 'anti-affinity', 'level': 'host', 'max_per_domain': 2, 'required': True},
-            Policy('g: anti-affinity at host', 'anti-affinity', 'host', ('g/a',), most=2),
+            GroupPolicy('g: anti-affinity at host', 'anti-affinity', 'host', ('g/a',), most=2),
             id='anti-affinity of two',
         ),
         pytest.param(
             {'type': 'spread', 'level': 'zone', 'min_domains': 3, 'max_skew': 0},
-            Policy('g: spread at zone', 'spread', 'zone', ('g/a',), min_domains=3, max_skew=0),
+            GroupPolicy(
+                'g: spread at zone', 'spread', 'zone', ('g/a',), min_domains=3, max_skew=0
+            ),
             id='spread',
         ),
         pytest.param(
             {'type': 'spread', 'level': 'zone', 'max_skew': '1', 'weight': 2.5},
-            Policy(
+            GroupPolicy(
                 'g: spread at zone, preferred', 'spread', 'zone', ('g/a',), weight=2.5, max_skew=1
             ),
             id='preferred by a weight',
         ),
         pytest.param(
             {'type': 'exclusive', 'level': 'rack', 'required': 'false'},
-            Policy('g: exclusive at rack, preferred', 'exclusive', 'rack', ('g/a',), weight=1.0),
+            GroupPolicy(
+                'g: exclusive at rack, preferred', 'exclusive', 'rack', ('g/a',), weight=1.0
+            ),
             id='not required',
         ),
         pytest.param(
             {'type': 'exclusive', 'level': 'rack', 'required': False, 'weight': '3'},
-            Policy('g: exclusive at rack, preferred', 'exclusive', 'rack', ('g/a',), weight=3.0),
+            GroupPolicy(
+                'g: exclusive at rack, preferred', 'exclusive', 'rack', ('g/a',), weight=3.0
+            ),
             id='both said',
         ),
     ],
@@ -168,7 +174,7 @@ def test_a_relation(given, a, b):
         'o': group('g/h', overlay=True),
         'near': relation('near', weight=2, **given),
     }
-    assert asked(resources) == Policy(
+    assert asked(resources) == GroupPolicy(
         'near: near at rack, preferred', 'near', 'rack', a, b, weight=2.0
     )
 
@@ -230,7 +236,7 @@ def test_a_server_group_of_nova(properties, policy):
         'b': SERVER,
     }
     name = f'sg: {policy["kind"]} at host' + (', preferred' if 'weight' in policy else '')
-    assert asked(resources) == Policy(name=name, level='host', a=('a', 'r/0'), **policy)
+    assert asked(resources) == GroupPolicy(name=name, level='host', a=('a', 'r/0'), **policy)
 
 
 def test_a_server_group_without_members_is_a_warning():
