@@ -23,7 +23,7 @@ RELATIONS = frozenset([NEAR, APART])  # kinds between two sets of members
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Flavor:
+class MemberFlavor:
     """The demand of a server: memory and swap in MiB, disks in GiB, with Nova's extra specs."""
 
     vcpus: int
@@ -54,7 +54,7 @@ class Member:
     """
 
     path: str
-    flavor: Flavor
+    flavor: MemberFlavor
     image: Image | None = None
     availability_zone: str | None = None
     hints: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -170,5 +170,5 @@ class Definition:
 def _member(plain):
     image = plain['image']
     return Member(
-        **{**plain, 'flavor': Flavor(**plain['flavor']), 'image': image and Image(**image)}
+        **{**plain, 'flavor': MemberFlavor(**plain['flavor']), 'image': image and Image(**image)}
     )

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from nova_sched import errors
-from nova_sched.groups.definition import Flavor, Member
+from nova_sched.groups.definition import Member, MemberFlavor
 from nova_sched.groups.members import member_spec, pci_aliases
 from nova_sched.hardware import pci
 from nova_sched.objects import RequestSpec
@@ -56,12 +56,12 @@ Alias = tuple[str, Sequence[Mapping[str, str]]]  # NUMA policy, and the matching
 class Queue:
     """A flavor with or without a special thing; its name is safe for a broker: `tiny+pci:gpu`."""
 
-    flavor: Flavor = dataclasses.field(compare=False)
+    flavor: MemberFlavor = dataclasses.field(compare=False)
     special: Special | None = None
     name: str = ''
 
     @classmethod
-    def of(cls, flavor: Flavor, special: Special | None = None) -> 'Queue':
+    def of(cls, flavor: MemberFlavor, special: Special | None = None) -> 'Queue':
         own = word(flavor.name or '')
         return cls(flavor, special, own if special is None else f'{own}+{special.word}')
 
@@ -85,7 +85,7 @@ class Queue:
         )
 
 
-def flavor_of(row: Mapping[str, Any]) -> Flavor:
+def flavor_of(row: Mapping[str, Any]) -> MemberFlavor:
     """Returns a flavor from plain values, as in the table of flavors.
 
     Raises InvalidRequest with the field and the reason. Extra specs are validated when a catalogue
@@ -118,7 +118,7 @@ def flavor_of(row: Mapping[str, Any]) -> Flavor:
         if len(key) > LONGEST or len(value) > LONGEST:
             raise errors.InvalidRequest(where, f'more than {LONGEST} characters')
     amounts = {field: row.get(field, 0) for field in AMOUNTS}
-    return Flavor(**amounts, extra_specs=dict(specs), name=name)
+    return MemberFlavor(**amounts, extra_specs=dict(specs), name=name)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,7 +130,7 @@ class Catalogue:
     """
 
     version: int
-    flavors: tuple[Flavor, ...]
+    flavors: tuple[MemberFlavor, ...]
     specials: tuple[Special, ...] = ()
     aliases: Mapping[str, Alias] | None = None
     bare: Mapping[str, Request] = dataclasses.field(init=False, compare=False, repr=False)
@@ -159,7 +159,7 @@ class Catalogue:
                 )
             seen.add(special)
 
-    def _checked(self, flavor: Flavor) -> Request:
+    def _checked(self, flavor: MemberFlavor) -> Request:
         flavor_of(dataclasses.asdict(flavor))
         request = self.request(Queue.of(flavor))
         if request.unsupported:
@@ -184,7 +184,7 @@ class Catalogue:
         """
         return tuple(queue for flavor in self.flavors for queue in self._of(flavor))
 
-    def _of(self, flavor: Flavor) -> list[Queue]:
+    def _of(self, flavor: MemberFlavor) -> list[Queue]:
         request = self.bare[str(flavor.name)]
         if request.pieces.guest is not None:
             return []
@@ -201,7 +201,7 @@ class Catalogue:
 
     def queue(self, flavor_name: str | None, special: Special | None = None) -> Queue | None:
         """Returns the queue of a flavor, with or without a special thing."""
-        found = self.find(Queue.of(Flavor(0, 0, name=flavor_name), special).name)
+        found = self.find(Queue.of(MemberFlavor(0, 0, name=flavor_name), special).name)
         return found if found is not None and found.flavor.name == flavor_name else None
 
     # The request of a queue's job.
@@ -234,7 +234,7 @@ class Catalogue:
                 raise _bad(queue, name, str(error)) from None
         return Request(**facts, spec=spec)
 
-    def device(self, flavor: Flavor, special: Special) -> pci.Request:
+    def device(self, flavor: MemberFlavor, special: Special) -> pci.Request:
         """Returns the PCI request of a special thing, which a queue adds to its flavor."""
         policy = flavor.extra_specs.get(NUMA_POLICY, '')
         wanted = dict([extra_spec(special), (NUMA_POLICY, policy)])

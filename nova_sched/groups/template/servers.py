@@ -21,12 +21,12 @@ from typing import Any
 import yaml
 
 from nova_sched import errors
-from nova_sched.groups.definition import Flavor, Image, Member
+from nova_sched.groups.definition import Image, Member, MemberFlavor
 from nova_sched.groups.template.scope import Scope, meant
 from nova_sched.groups.template.types import SERVER_GROUP
 from nova_sched.groups.template.values import Reference, Value, from_plain
 
-# Name in a template -> name in a Flavor. Some fields may also have the names that nova_sched's
+# Name in a template -> name in a flavor. Some fields may also have the names that nova_sched's
 # objects use.
 COUNTS = {
     'vcpus': 'vcpus',
@@ -51,7 +51,7 @@ class Flavors:
         self._catalogue = catalogue or {}
         self._known = {}
 
-    def flavor(self, scope: Scope, value: Value) -> Flavor:
+    def flavor(self, scope: Scope, value: Value) -> MemberFlavor:
         """Returns the flavor that a server asks for. Raises TemplateError."""
         value = scope.head(value)
         if isinstance(value.data, dict):
@@ -79,7 +79,7 @@ def _read_flavor(scope, value, name=None):
         if field not in counts:
             raise value.wrong(f'{key} is missing')
     named, specs = scope.get(value, 'name'), scope.get(value, 'extra_specs')
-    return Flavor(
+    return MemberFlavor(
         **counts,
         name=name if named is None else scope.text(named),
         extra_specs={} if specs is None else _specs(scope, specs),
@@ -222,7 +222,7 @@ SECOND_PHASE = (
 class PlannedServer:
     """A Member without its path; ``server_groups``: names of resources that its hints refer to."""
 
-    flavor: Flavor
+    flavor: MemberFlavor
     image: Image | None
     availability_zone: str | None
     hints: Mapping[str, Any]

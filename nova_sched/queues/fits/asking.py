@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from nova_sched.groups.definition import Flavor
+from nova_sched.groups.definition import MemberFlavor
 from nova_sched.queues.catalogue import Catalogue
 from nova_sched.queues.special import PCI, RESOURCE, TRAIT, ZONE, Special, with_special
 from nova_sched.state.facts import CLASSES, HARDWARE, RESOURCES, amount_of, fact_of
@@ -44,7 +44,7 @@ Names = tuple[str, ...] | None  # of facts, as rules declare them. None: everyth
 Facts = frozenset[str] | None
 
 
-def fact(catalogue: Catalogue, flavor: Flavor, special: Special | None, name: str) -> Any:
+def fact(catalogue: Catalogue, flavor: MemberFlavor, special: Special | None, name: str) -> Any:
     """Returns one field of the Request of a flavor's queue."""
     value = getattr(catalogue.bare[str(flavor.name)], name)
     if special is None or name not in CHANGED_BY[special.kind]:

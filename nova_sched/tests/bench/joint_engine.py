@@ -29,7 +29,7 @@ from nova_sched import errors, objects, service
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.conf import CONF
 from nova_sched.db import engine, schema
-from nova_sched.groups.definition import Definition, Flavor, Member
+from nova_sched.groups.definition import Definition, Member, MemberFlavor
 from nova_sched.groups.members import member_spec
 from nova_sched.hardware.numa import Cell, Topology
 from nova_sched.rpc import reports, translate
@@ -106,7 +106,7 @@ def member(server):
     specs = {'hw:numa_nodes': str(server.cells), 'hw:cpu_policy': 'dedicated'}
     name = f'{server.vcpus} vCPUs, {server.ram_gb} GiB, {server.cells} cells'
     return Member(
-        server.name, Flavor(server.vcpus, server.ram_gb * GIB, extra_specs=specs, name=name)
+        server.name, MemberFlavor(server.vcpus, server.ram_gb * GIB, extra_specs=specs, name=name)
     )
 
 

@@ -33,9 +33,9 @@ from nova_sched.groups.definition import (
     NEAR,
     SPREAD,
     Definition,
-    Flavor,
     GroupPolicy,
     Member,
+    MemberFlavor,
 )
 from nova_sched.sim import trace
 
@@ -194,7 +194,7 @@ class _Draft:
     def add(self, role, count, name=None, fast=False):
         """Paths of ``count`` new members of one role, all of one size."""
         vcpus, gib = self._sizes[role]
-        flavor = Flavor(
+        flavor = MemberFlavor(
             vcpus,
             gib * GIB,
             extra_specs={FAST: 'required'} if fast else {},

@@ -19,7 +19,7 @@ import numpy as np
 
 from nova_sched import service
 from nova_sched.conf import CONF
-from nova_sched.groups.definition import Flavor
+from nova_sched.groups.definition import MemberFlavor
 from nova_sched.hardware import pci
 from nova_sched.queues.catalogue import Catalogue
 from nova_sched.queues.fits.fit import Fit, with_devices
@@ -47,7 +47,7 @@ def catalogue(flavors, specials):
     return Catalogue(
         1,
         tuple(
-            Flavor(
+            MemberFlavor(
                 1 + number % 16,
                 512 * (1 + number % 20),
                 number % 30,

@@ -26,7 +26,7 @@ from nova_sched.api import app, document
 from nova_sched.cmd import api
 from nova_sched.conf import CONF
 from nova_sched.groups import template
-from nova_sched.groups.definition import Flavor, Image, Member
+from nova_sched.groups.definition import Image, Member, MemberFlavor
 from nova_sched.groups.members import member_spec
 from nova_sched.tests.functional.harness import PATIENCE_S, running
 from nova_sched.tests.options import settings
@@ -80,7 +80,7 @@ class Scheduler:
         """Rack of the host for a server as Nova knows it, or why there is none."""
         member = Member(
             path=server['name'],
-            flavor=Flavor(**server['flavor']),
+            flavor=MemberFlavor(**server['flavor']),
             image=Image(**server['image']),
             availability_zone=server['zone'],
         )

@@ -11,17 +11,17 @@
 # under the License.
 """What a definition comes to, for its author."""
 
-from nova_sched.groups.definition import Definition, Flavor, GroupPolicy, Member
+from nova_sched.groups.definition import Definition, GroupPolicy, Member, MemberFlavor
 
 
 def test_members_policies_and_warnings():
-    flavor = Flavor(vcpus=2, memory_mb=512, root_gb=10, ephemeral_gb=5, name='small')
+    flavor = MemberFlavor(vcpus=2, memory_mb=512, root_gb=10, ephemeral_gb=5, name='small')
     found = Definition(
         members={
             'a/0': Member(path='a/0', flavor=flavor, availability_zone='west'),
             'b': Member(
                 path='b',
-                flavor=Flavor(vcpus=1, memory_mb=1, root_gb=9),
+                flavor=MemberFlavor(vcpus=1, memory_mb=1, root_gb=9),
                 boots_from_volume=True,
             ),
         },

@@ -14,12 +14,12 @@
 import pytest
 
 from nova_sched.groups import ideal, why
-from nova_sched.groups.definition import Definition, Flavor, GroupPolicy, Member
+from nova_sched.groups.definition import Definition, GroupPolicy, Member, MemberFlavor
 from nova_sched.groups.topology import DomainTopology
 
 LEVELS = DomainTopology(orders=['host < power']).levels
 STRICT = {('rack', 'room'), ('rack', 'zone'), ('room', 'zone')}
-FLAVOR = Flavor(vcpus=1, memory_mb=1)
+FLAVOR = MemberFlavor(vcpus=1, memory_mb=1)
 
 
 def definition(*policies, members=3):

@@ -16,7 +16,7 @@ import json
 from hypothesis import strategies as st
 
 from nova_sched.engine import catalog
-from nova_sched.groups.definition import Flavor
+from nova_sched.groups.definition import MemberFlavor
 from nova_sched.hardware import pci
 from nova_sched.queues.catalogue import Catalogue
 from nova_sched.queues.special import Special
@@ -45,7 +45,9 @@ def flavor(name='tiny', vcpus=1, memory_mb=8, root_gb=1, **extra_specs):
     sizes = {key: extra_specs.pop(key) for key in ('ephemeral_gb', 'swap') if key in extra_specs}
     more = extra_specs.pop('more', {})
     specs = {key.replace('__', ':'): value for key, value in extra_specs.items()}
-    return Flavor(vcpus, memory_mb, root_gb, **sizes, extra_specs={**specs, **more}, name=name)
+    return MemberFlavor(
+        vcpus, memory_mb, root_gb, **sizes, extra_specs={**specs, **more}, name=name
+    )
 
 
 FLAVORS = (

@@ -19,7 +19,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nova_sched import errors
-from nova_sched.groups.definition import Flavor
+from nova_sched.groups.definition import MemberFlavor
 from nova_sched.objects import RequestSpec
 from nova_sched.queues.broker import of_flavor
 from nova_sched.queues.catalogue import Catalogue, Queue, flavor_of
@@ -324,5 +324,5 @@ def test_plain_values_that_lack_something(field):
 
 def test_the_flavor_of_a_row():
     made = flavor_of({**ROW, 'extra_specs': {'a': 'b'}})
-    assert made == Flavor(1, 1024, 5, extra_specs={'a': 'b'}, name='tiny')
+    assert made == MemberFlavor(1, 1024, 5, extra_specs={'a': 'b'}, name='tiny')
     assert flavor_of(dataclasses.asdict(made)) == made

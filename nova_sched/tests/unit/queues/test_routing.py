@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from nova_sched import errors, objects
 from nova_sched.conf import CONF
 from nova_sched.engine.decide import survivors
-from nova_sched.groups.definition import Flavor, Image, Member
+from nova_sched.groups.definition import Image, Member, MemberFlavor
 from nova_sched.groups.members import member_spec
 from nova_sched.queues.catalogue import Catalogue
 from nova_sched.queues.routing import Concerns, route
@@ -453,7 +453,7 @@ def recorded_flavors():
     for name in CALLS:
         one = scenario(name).flavor
         sizes = one.vcpus, one.memory_mb, one.root_gb, one.ephemeral_gb, one.swap
-        made = Flavor(*sizes, extra_specs=dict(one.extra_specs), name=one.name)
+        made = MemberFlavor(*sizes, extra_specs=dict(one.extra_specs), name=one.name)
         try:
             Catalogue(1, (made,), (), DEVICES)
         except errors.InvalidRequest:

@@ -14,13 +14,13 @@
 import contextlib
 import dataclasses
 
-from nova_sched.groups.definition import Definition, Flavor, Member
+from nova_sched.groups.definition import Definition, Member, MemberFlavor
 from nova_sched.groups.members import member_spec
 from nova_sched.rpc import translate
 from nova_sched.tests.builders import report, uuid_of
 from nova_sched.tests.unit.engine.world import World
 
-SMALL, BIG = Flavor(2, 1024, 10, name='small'), Flavor(8, 4096, 10, name='big')
+SMALL, BIG = MemberFlavor(2, 1024, 10, name='small'), MemberFlavor(8, 4096, 10, name='big')
 SOURCE = {'template': 'text'}
 
 

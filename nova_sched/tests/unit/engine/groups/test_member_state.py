@@ -13,14 +13,14 @@
 
 from nova_sched.claims import Record
 from nova_sched.engine.groups.member_state import Library, LoadedGroup, read
-from nova_sched.groups.definition import Flavor, Member
+from nova_sched.groups.definition import Member, MemberFlavor
 from nova_sched.tests.unit.engine.groups.group_cloud import cloud, definition
 
 
 def test_a_look_reads_nothing():
     """The loop looks alone: the thread of the caller reads, which may take long."""
     with cloud(1) as made:
-        group = made.create(definition({'a': Member('a', Flavor(1, 64))}))
+        group = made.create(definition({'a': Member('a', MemberFlavor(1, 64))}))
         uuid, library = getattr(group, 'uuid', group), Library(made.store)
         found = library.look(uuid)
         assert isinstance(found, Record)

@@ -28,9 +28,9 @@ from nova_sched.groups.definition import (
     EXCLUSIVE,
     NEAR,
     Definition,
-    Flavor,
     GroupPolicy,
     Member,
+    MemberFlavor,
 )
 from nova_sched.groups.topology import DomainTopology
 from nova_sched.objects import InstanceGroup
@@ -97,7 +97,7 @@ class TestCreate:
         assert eight.groups.list() == []
 
     def test_a_member_that_no_host_takes_is_named_with_the_reason(self, eight):
-        huge = {**members('a'), **members('b', flavor=Flavor(64, 1024, name='huge'))}
+        huge = {**members('a'), **members('b', flavor=MemberFlavor(64, 1024, name='huge'))}
         with pytest.raises(
             errors.GroupRefused, match=r'Member b: .*ResourceCapacity.*64 vCPUs asked'
         ) as refused:
@@ -109,7 +109,7 @@ class TestCreate:
             made.create(webs())
 
     def test_a_member_that_makes_no_sense(self, eight):
-        strange = Member('web', Flavor(2, 1024, extra_specs={'hw:numa_nodes': 'many'}))
+        strange = Member('web', MemberFlavor(2, 1024, extra_specs={'hw:numa_nodes': 'many'}))
         with pytest.raises(errors.InvalidRequest, match='member web'):
             eight.create(definition({'web': strange}))
 
@@ -159,7 +159,7 @@ class TestBuild:
             pytest.param('', {}, 'has no such member', id='no name'),
             pytest.param(
                 'web/0',
-                {'flavor': Flavor(4, 1024, 10, name='small')},
+                {'flavor': MemberFlavor(4, 1024, 10, name='small')},
                 'flavor.vcpus was planned to be 2, but 4 is asked for',
                 id='another flavor',
             ),
@@ -236,7 +236,10 @@ class TestBuild:
     def test_another_flavor_if_the_caller_says_so(self, eight):
         group = eight.create(webs())
         eight.build(
-            group, 'web/0', flavor=Flavor(4, 1024, 10, name='small'), hints={'replan': ['true']}
+            group,
+            'web/0',
+            flavor=MemberFlavor(4, 1024, 10, name='small'),
+            hints={'replan': ['true']},
         )
         (claim,) = eight.store.claims(uuid_of('web/0'))
         assert (claim.resources['VCPU'], claim.member) == (4, 'web/0')
@@ -418,7 +421,7 @@ class TestUpdate:
 
     def test_a_planned_member_of_another_size(self, eight):
         group = eight.create(webs())
-        found = {**members(*WEBS), **members('web/0', flavor=Flavor(4, 1024, 10))}
+        found = {**members(*WEBS), **members('web/0', flavor=MemberFlavor(4, 1024, 10))}
         eight.groups.update(group.uuid, definition(found, RACKS_APART), SOURCE)
         assert {claim.member: claim.resources['VCPU'] for claim in eight.store.claims()}[
             'web/0'
@@ -427,7 +430,7 @@ class TestUpdate:
     def test_a_built_member_of_another_size_is_told(self, eight):
         group = eight.create(webs())
         eight.build(group, 'web/0')
-        found = {**members(*WEBS), **members('web/0', flavor=Flavor(4, 1024, 10))}
+        found = {**members(*WEBS), **members('web/0', flavor=MemberFlavor(4, 1024, 10))}
         told = eight.groups.update(group.uuid, definition(found, RACKS_APART), SOURCE)
         assert 'Member web/0 is already built' in told.warnings[-1]
 

@@ -18,7 +18,7 @@ from nova_sched import errors
 from nova_sched.filters.num_instances import NumInstancesFilter
 from nova_sched.filters.numa_topology import NUMATopologyFilter
 from nova_sched.filters.pci_passthrough import PciPassthroughFilter
-from nova_sched.groups.definition import Flavor, Member
+from nova_sched.groups.definition import Member, MemberFlavor
 from nova_sched.tests.options import settings
 from nova_sched.tests.unit.engine.groups.group_cloud import cloud, definition, members
 from nova_sched.tests.unit.engine.world import rules
@@ -42,7 +42,7 @@ def two_cells(shared=(4, 4), dedicated=0, pools=()):
 
 
 def flavor(vcpus, memory_mb=512, **extra_specs):
-    return Flavor(
+    return MemberFlavor(
         vcpus,
         memory_mb,
         extra_specs={name.replace('__', ':'): str(value) for name, value in extra_specs.items()},

@@ -20,8 +20,8 @@ from nova_sched.groups.definition import (
     ANTI_AFFINITY,
     APART,
     EXCLUSIVE,
-    Flavor,
     GroupPolicy,
+    MemberFlavor,
 )
 from nova_sched.groups.exact import worker
 from nova_sched.objects.claim import CONFIRMED, PENDING, PLANNED
@@ -193,7 +193,7 @@ class TestRoomOfMoves:
     """Both ends of a move count until it is made."""
 
     def test_no_member_is_planned_where_only_a_move_makes_room(self):
-        pair = members('a', 'b', flavor=Flavor(4, 1024, 10))
+        pair = members('a', 'b', flavor=MemberFlavor(4, 1024, 10))
         with cloud(4) as made:
             group = built(made, definition(pair, TOGETHER))
             full = made.places(group)['a']
@@ -204,7 +204,7 @@ class TestRoomOfMoves:
 
     @pytest.mark.parametrize('has_solver', [True, False])
     def test_what_has_no_room_before_a_move_is_refused_with_the_reason(self, has_solver):
-        pair = members('a', 'b', flavor=Flavor(4, 1024, 10))
+        pair = members('a', 'b', flavor=MemberFlavor(4, 1024, 10))
         with cloud(2, solver=worker.Solver() if has_solver else None) as made:
             group = built(made, definition(pair, TOGETHER))
             before = held(made, group)
@@ -220,7 +220,7 @@ class TestRoomOfMoves:
 
     def test_a_new_member_of_the_flavor_that_moves(self):
         """On two hosts, of which one is full: the new member goes where the other one moves to."""
-        half = Flavor(4, 1024, 10)
+        half = MemberFlavor(4, 1024, 10)
         with cloud(2) as made:
             group = built(made, definition(members('a', 'b', flavor=half), TOGETHER))
             told = update(
@@ -230,7 +230,7 @@ class TestRoomOfMoves:
             assert {one.path: one.host for one in told.members}['c'] == move.target
 
     def test_two_servers_do_not_change_places_on_full_hosts(self):
-        four = members(*'abcd', flavor=Flavor(4, 1024, 10))
+        four = members(*'abcd', flavor=MemberFlavor(4, 1024, 10))
         pairs = TOGETHER, GroupPolicy('too', AFFINITY, 'host', ('c', 'd'))
         crossed = (
             GroupPolicy('ac', AFFINITY, 'host', ('a', 'c')),

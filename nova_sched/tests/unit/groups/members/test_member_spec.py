@@ -16,14 +16,14 @@ import dataclasses
 import pytest
 
 from nova_sched import errors, objects
-from nova_sched.groups.definition import Flavor, Image, Member
+from nova_sched.groups.definition import Image, Member, MemberFlavor
 from nova_sched.groups.members import member_spec
 from nova_sched.tests.builders import read, uuid_of
 from nova_sched.tests.reference import scenario
 
 GPU = {'vendor_id': '10de', 'product_id': '20b0', 'dev_type': 'type-PCI'}
 NIC = {'vendor_id': '8086', 'product_id': '1572', 'dev_type': 'type-PF'}
-SMALL = Flavor(
+SMALL = MemberFlavor(
     vcpus=4, memory_mb=2048, root_gb=10, extra_specs={'hw:numa_nodes': '2'}, name='small'
 )
 
@@ -37,7 +37,7 @@ def member_of(spec):
     image = spec.image
     return Member(
         path='recorded',
-        flavor=Flavor(
+        flavor=MemberFlavor(
             vcpus=spec.flavor.vcpus,
             memory_mb=spec.flavor.memory_mb,
             root_gb=spec.flavor.root_gb,

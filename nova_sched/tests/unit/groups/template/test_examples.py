@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from nova_sched.groups import template
-from nova_sched.groups.definition import Flavor
+from nova_sched.groups.definition import MemberFlavor
 
 EXAMPLES = Path(__file__).resolve().parents[5] / 'doc' / 'source' / 'examples' / 'groups'
 LEVELS = ('host', 'rack', 'room', 'zone', 'power_feed')
@@ -202,7 +202,7 @@ def test_the_gateway_asks_for_its_devices():
         .members['forwarding/forwarders/0']
         .flavor
     )
-    assert flavor == Flavor(
+    assert flavor == MemberFlavor(
         vcpus=4,
         memory_mb=4096,
         root_gb=10,

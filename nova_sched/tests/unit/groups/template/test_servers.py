@@ -16,11 +16,11 @@ import os
 import pytest
 
 from nova_sched import errors
-from nova_sched.groups.definition import Flavor, Image
+from nova_sched.groups.definition import Image, MemberFlavor
 from nova_sched.groups.template.servers import flavors_of_file
 from nova_sched.tests.unit.groups.template import FLAVORS, place, read, refused, server
 
-SMALL = Flavor(vcpus=1, memory_mb=512, name='small')
+SMALL = MemberFlavor(vcpus=1, memory_mb=512, name='small')
 
 
 def member(**properties):
@@ -36,7 +36,7 @@ def member(**properties):
     'given, flavor',
     [
         pytest.param('small', SMALL, id='by name'),
-        pytest.param({'vcpus': 2, 'ram': 1024}, Flavor(2, 1024), id='inline'),
+        pytest.param({'vcpus': 2, 'ram': 1024}, MemberFlavor(2, 1024), id='inline'),
         pytest.param(
             {
                 'name': 'n',
@@ -47,15 +47,17 @@ def member(**properties):
                 'swap': 3,
                 'extra_specs': {'a': 1, 'b': True},
             },
-            Flavor(2, 4, 1, 2, 3, {'a': '1', 'b': 'true'}, 'n'),
+            MemberFlavor(2, 4, 1, 2, 3, {'a': '1', 'b': 'true'}, 'n'),
             id='whole',
         ),
         pytest.param(
             {'vcpus': 1, 'memory_mb': 2, 'root_gb': 3, 'ephemeral_gb': 4},
-            Flavor(1, 2, 3, 4),
+            MemberFlavor(1, 2, 3, 4),
             id='names of our own',
         ),
-        pytest.param({'vcpus': 1, 'ram': 2, 'disk': None}, Flavor(1, 2), id='null is nothing'),
+        pytest.param(
+            {'vcpus': 1, 'ram': 2, 'disk': None}, MemberFlavor(1, 2), id='null is nothing'
+        ),
     ],
 )
 def test_a_flavor(given, flavor):

@@ -20,7 +20,7 @@ from nova_sched import errors
 from nova_sched.claims import Record
 from nova_sched.engine.groups.member_state import LoadedGroup
 from nova_sched.groups import template
-from nova_sched.groups.definition import Definition, Flavor, Member
+from nova_sched.groups.definition import Definition, Member, MemberFlavor
 from nova_sched.groups.template.values import Allowance
 from nova_sched.tests.builders import uuid_of
 
@@ -57,7 +57,7 @@ def test_requests_that_take_too_long():
     """Each member is another one, and has CPUs that are told apart."""
     dedicated = {'hw:cpu_policy': 'dedicated'}
     members = {
-        path: Member(path, Flavor(4096, 64 + number, extra_specs=dedicated))
+        path: Member(path, MemberFlavor(4096, 64 + number, extra_specs=dedicated))
         for number in range(1000)
         for path in [f'm{number}']
     }
