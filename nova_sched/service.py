@@ -39,8 +39,7 @@ from nova_sched.groups.arrays.problem import PlanLimits
 from nova_sched.groups.exact.worker import Solver
 from nova_sched.groups.topology import DomainTopology
 from nova_sched.rpc import endpoints
-from nova_sched.rpc.change_listener import ChangeListener
-from nova_sched.rpc.news import NewsClient
+from nova_sched.rpc.change_events import ChangeEventClient, ChangeListener
 from nova_sched.state.cluster import Cluster
 
 LOG = logging.getLogger(__name__)
@@ -150,7 +149,7 @@ def scheduler(conf, store, decision_log=None, candidates=None, schedulers=None, 
     """
     clock = StoreClock(store.now_s)
     membership = SchedulerMembership(schedulers, conf.host, os.getpid(), clock)
-    tell = NewsClient(bus, membership.uuid).tell if schedulers and bus else None
+    tell = ChangeEventClient(bus, membership.uuid).tell if schedulers and bus else None
     context = Context(
         cluster=Cluster(),
         store=store,

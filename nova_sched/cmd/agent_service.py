@@ -25,8 +25,8 @@ from nova_sched.agent.reporter import Reporter
 from nova_sched.agent.service import Agent
 from nova_sched.agent.starts import Count
 from nova_sched.cmd import agent_queues
-from nova_sched.rpc import agent_server
-from nova_sched.rpc.agent_client import ReportClient
+from nova_sched.rpc import agent as agent_rpc
+from nova_sched.rpc.agent import ReportClient
 
 LOG = logging.getLogger(__name__)
 
@@ -114,7 +114,7 @@ class AgentService(oslo_service.ServiceBase):
         )
         # Waits until the server listens, and logs it if that takes long.
         self.reporter.start()
-        server = agent_server.server(self._bus, made.host, made, self._hear)
+        server = agent_rpc.server(self._bus, made.host, made, self._hear)
         # While the bus does not answer, the process waits for it. A server that has not started
         # yet cannot be stopped.
         server.start()

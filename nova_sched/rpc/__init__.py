@@ -16,7 +16,7 @@ import oslo_messaging as messaging
 from nova_sched import errors
 from nova_sched.rpc import silence
 from nova_sched.rpc.serializer import ServerSerializer
-from nova_sched.rpc.serving import Dispatcher, Server
+from nova_sched.rpc.serving import Dispatcher, DrainingServer
 
 EXCHANGE = 'nova'
 TOPIC = 'scheduler'
@@ -48,4 +48,4 @@ def server(bus, host, endpoints, topic=TOPIC, serializer=None, arrivals=None):
     # An option of oslo.messaging's clients, which it registers when the first one is made.
     timeout_s = getattr(bus.conf, 'rpc_response_timeout', TIMEOUT_S)
     dispatcher = Dispatcher(endpoints, serializer, policy, arrivals, timeout_s)
-    return Server(bus, target, dispatcher)
+    return DrainingServer(bus, target, dispatcher)

@@ -9,10 +9,9 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The typed client of the scheduler, for conductors, compute nodes and the tools of this
-package."""
+"""The typed clients of the scheduler's namespaces, for conductors, compute nodes and the tools of
+this package."""
 
-import contextlib
 import time
 
 import oslo_messaging as messaging
@@ -20,7 +19,7 @@ from oslo_context.context import RequestContext
 
 from nova_sched import errors
 from nova_sched.rpc import EXCHANGE, TOPIC
-from nova_sched.rpc.failures import NoValidHost, known
+from nova_sched.rpc.failures import NovaNoValidHost, known
 from nova_sched.rpc.serializer import Serializer
 
 # Seconds: the time that a conductor waits for an answer, and for a sign of life in the meantime.
@@ -28,7 +27,7 @@ LONG_TIMEOUT_S, MONITOR_TIMEOUT_S = 1800, 60
 TRIES, AGAIN_S = 3, 3.0  # of a call that is refused for its age
 
 
-class Client:
+class NamespaceClient:
     """One namespace of the scheduler over a bus.
 
     Failures are raised as the classes of ``nova_sched.errors``.
@@ -66,7 +65,7 @@ class Client:
     def _call(self, context, method, **kwargs):
         try:
             return self._client.call(context, method, **kwargs)
-        except (messaging.RemoteError, NoValidHost, errors.SchedError) as error:
+        except (messaging.RemoteError, NovaNoValidHost, errors.SchedError) as error:
             raise known(error) from None
         except messaging.MessagingTimeout as error:
             raise errors.NoAnswer(method, str(error)) from None
@@ -77,7 +76,7 @@ class Client:
         prepared.cast(context or RequestContext(overwrite=False), method, **kwargs)
 
 
-class SchedulerClient(Client):
+class SchedulerClient(NamespaceClient):
     """Calls of a conductor, and casts of the API and of compute nodes."""
 
     VERSION = '4.5'
@@ -128,7 +127,7 @@ class SchedulerClient(Client):
         )
 
 
-class StatsClient(Client):
+class StatsClient(NamespaceClient):
     """Calls of compute nodes and operators."""
 
     NAMESPACE = 'stats'
@@ -171,7 +170,7 @@ class StatsClient(Client):
         self.call(context, 'remove_node', name=name, nodename=nodename)
 
 
-class ClaimsClient(Client):
+class ClaimsClient(NamespaceClient):
     """Calls of conductors, agents and queue workers about claims; all return ClaimInfo objects."""
 
     NAMESPACE = 'claims'
@@ -256,7 +255,7 @@ def _named(claim):
     return {} if claim is None else {'claim': claim}
 
 
-class CandidatesClient(Client):
+class CandidatesClient(NamespaceClient):
     """Calls of a conductor that uses UUIDs of hosts instead of Selections."""
 
     NAMESPACE = 'candidates'
@@ -277,7 +276,7 @@ class CandidatesClient(Client):
         return self.call(context, 'claim_candidate', uuid=uuid)
 
 
-class GroupsClient(Client):
+class GroupsClient(NamespaceClient):
     """Calls of orchestration and operators about groups; groups are TopGroup objects.
 
     The endpoint describes the arguments. With a ``project_id`` only groups of that project are
@@ -391,7 +390,7 @@ class GroupsClient(Client):
         )
 
 
-class QueuesClient(Client):
+class QueuesClient(NamespaceClient):
     """Calls of agents, routers and operators to a manager of queues. The endpoint describes the
     plain values."""
 
@@ -419,7 +418,7 @@ class QueuesClient(Client):
         return self.call(context, 'facts', marker=marker, limit=limit)
 
 
-class ExplainClient(Client):
+class ExplainClient(NamespaceClient):
     """Calls of operators; all return plain mappings, which the endpoint describes."""
 
     NAMESPACE = 'explain'
@@ -436,122 +435,3 @@ class ExplainClient(Client):
 
     def show(self, request_id, context=None):
         return self.call(context, 'show', request_id=request_id)
-
-
-class _Exhausted(Exception):
-    """No alternate is left; ``claim`` names the last claim, None if it is gone."""
-
-    def __init__(self, claim, uuid, tried):
-        super().__init__(uuid, tried)
-        self.claim = claim
-
-
-class Conductor:
-    """The work of a conductor: places a server or moves it, and takes the next alternate where
-    that fails."""
-
-    def __init__(self, bus):
-        self.scheduler = SchedulerClient(bus)
-        self.claims = ClaimsClient(bus)
-
-    def boot(self, spec_obj, instance_uuids, build, context=None):
-        """Place and build instances; returns for each one the Selection where it runs, in order.
-
-        ``build(instance_uuid, selection)`` raises ComputeResourcesUnavailable when the build
-        failed there. Raises NoValidHost, or MaxRetriesExceeded when an instance has no alternate
-        left. The other instances are built in that case, too. No second scheduling pass is made.
-        """
-        placed = self.scheduler.select_destinations(spec_obj, instance_uuids, context=context)
-        running, exhausted = [], None
-        for uuid, found in zip(instance_uuids, placed, strict=True):
-            try:
-                running.append(self.build_instance(spec_obj, uuid, found, build, context))
-            except errors.MaxRetriesExceeded as error:
-                exhausted = exhausted or error
-        if exhausted:
-            raise exhausted
-        return running
-
-    def build_instance(self, spec_obj, uuid, found, build, context=None):
-        """Build one placed instance on the first of its Selections where that works; returns that
-        Selection.
-
-        Raises MaxRetriesExceeded; then the instance's claim has ended.
-        """
-        with self._undoing(
-            lambda claim: self.claims.abort_claim(uuid, context=context, claim=claim)
-        ):
-            return self._first_that_works(spec_obj, uuid, found, build, context)
-
-    def move(self, spec_obj, instance_uuid, start, move='resize', context=None):
-        """Move an instance to another host, or give it another size; returns the Selection where
-        it is then.
-
-        ``spec_obj`` is of the new size. Its ``ignore_hosts`` name the host where the instance is,
-        unless it may get its new size there. ``start(instance_uuid, selection)`` raises
-        ComputeResourcesUnavailable when it failed there. The move, one of MOVES, stays open until
-        ``claims.confirm_claim`` or ``claims.revert_claim``. Raises as ``boot`` does; then the
-        instance has the claim that it had before.
-        """
-        (found,) = self.scheduler.select_destinations(spec_obj, [instance_uuid], context=context)
-        chosen = found[0].service_host, found[0].nodename
-        made = name_of(
-            self.claims.resize_claim(spec_obj, instance_uuid, *chosen, move, context=context)
-        )
-        with self._undoing(
-            lambda claim: self.claims.revert_claim(instance_uuid, context=context, claim=claim)
-        ):
-            return self._first_that_works(spec_obj, instance_uuid, found, start, context, made)
-
-    @contextlib.contextmanager
-    def _undoing(self, undo):
-        """If no alternate is left, undo the claim that was made last, unless another call has
-        ended it."""
-        try:
-            yield
-        except _Exhausted as error:
-            if error.claim is not None:
-                with contextlib.suppress(errors.ClaimNotFound):
-                    undo(error.claim)
-            raise errors.MaxRetriesExceeded(*error.args) from None
-
-    def _first_that_works(self, spec_obj, uuid, found, start, context, claim=None):
-        """The first Selection where it could be started; the instance's claim moves along.
-
-        ``claim`` names the claim on the first host, if that is known. Raises _Exhausted.
-        """
-        tried = []
-        for selection in found:
-            if tried:
-                claim = claim or self._claim_on(uuid, tried[-1], context)
-                moved = self._move_claim(spec_obj, uuid, tried[-1], selection, context, claim)
-                if moved is None:
-                    continue
-                claim = moved
-            try:
-                start(uuid, selection)
-                return selection
-            except errors.ComputeResourcesUnavailable:
-                tried.append(selection.service_host)
-        raise _Exhausted(claim or self._claim_on(uuid, tried[-1], context), uuid, ', '.join(tried))
-
-    def _claim_on(self, uuid, host, context):
-        """The name of the instance's claim on a host; None if it has none there."""
-        there = (
-            name_of(one) for one in self.claims.show(uuid, context=context) if one.host == host
-        )
-        return next(there, None)
-
-    def _move_claim(self, spec_obj, uuid, failed_host, selection, context, claim):
-        """Claim the alternate in place of the failed host, and return the name of that claim.
-
-        Returns None for an alternate that filled up in the meantime: it is skipped.
-        """
-        there = selection.service_host, selection.nodename
-        try:
-            made = self.claims.claim_alternate(
-                spec_obj, uuid, failed_host, *there, context=context, claim=claim
-            )
-        except (errors.ComputeResourcesUnavailable, errors.NodeNotFound):
-            return None
-        return name_of(made)

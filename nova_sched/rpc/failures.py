@@ -27,7 +27,7 @@ NOT_FOUND = 'No valid host was found. '
 SHOWN = 255  # characters of a text that repeats what the caller sent
 
 
-class NoValidHost(Exception):
+class NovaNoValidHost(Exception):
     """Nova's exception of that name. Nova's client rebuilds it from class, module, arguments and
     kwargs."""
 
@@ -36,7 +36,8 @@ class NoValidHost(Exception):
         self.kwargs = {'reason': reason, 'code': 500}
 
 
-NoValidHost.__module__ = 'nova.exception'
+NovaNoValidHost.__module__ = 'nova.exception'
+NovaNoValidHost.__name__ = NovaNoValidHost.__qualname__ = 'NoValidHost'
 
 
 @contextlib.contextmanager
@@ -47,14 +48,14 @@ def answered(what):
         try:
             yield
         except errors.NoValidHost as refusal:
-            raise NoValidHost(refusal.reason) from None
+            raise NovaNoValidHost(refusal.reason) from None
         except errors.SchedError as error:
             # A caller may name an object that it expects to be gone, to make sure of that: INFO is
             # enough.
             level = logging.INFO if isinstance(error, errors.NotFound) else logging.WARNING
             LOG.log(level, '%s refused: %s', what, error)
             raise
-    except (errors.SchedError, NoValidHost):
+    except (errors.SchedError, NovaNoValidHost):
         raise messaging.ExpectedException from None
 
 
@@ -79,7 +80,7 @@ def expected(method):
 def known(error):
     """Returns the class of this package for a failure that came back over the bus; other failures
     are returned unchanged."""
-    if isinstance(error, NoValidHost):  # a bus inside this process passes the error itself
+    if isinstance(error, NovaNoValidHost):  # a bus inside this process passes the error itself
         return errors.NoValidHost(error.kwargs['reason'])
     if isinstance(error, errors.SchedError):
         return _plain(error)

@@ -20,7 +20,7 @@ import oslo_messaging as messaging
 
 from nova_sched import errors, rpc
 from nova_sched.queues.catalogue import Catalogue
-from nova_sched.rpc import agent_server, queue_server
+from nova_sched.rpc import agent, queue_server
 from nova_sched.rpc.serializer import Serializer
 
 LOG = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ RETRY_S = 2.0
 
 # Topic, namespace and version for all processes that keep a copy.
 LISTENERS = (
-    (agent_server.TOPIC, 'agent', '1.1'),
+    (agent.TOPIC, 'agent', '1.1'),
     (queue_server.TOPIC, 'catalogue', '1.0'),
     (queue_server.NEWS, 'catalogue', '1.0'),
 )

@@ -12,7 +12,7 @@
 """RPC servers of the queue model: managers answer calls, and routers receive changes."""
 
 from nova_sched import rpc
-from nova_sched.rpc.endpoints.queues import CatalogueNews, Queues
+from nova_sched.rpc.endpoints.queues import CatalogueEndpoint, QueuesEndpoint
 
 TOPIC = 'nova_sched_queues'
 NEWS = 'nova_sched_catalogue'
@@ -20,10 +20,12 @@ NEWS = 'nova_sched_catalogue'
 
 def manager(bus, host, register):
     """The RPC server of a manager, on which it also receives the changes of other managers."""
-    return rpc.server(bus, host, [Queues(register), CatalogueNews(register.hear)], TOPIC)
+    return rpc.server(
+        bus, host, [QueuesEndpoint(register), CatalogueEndpoint(register.hear)], TOPIC
+    )
 
 
 def router(bus, name, hear):
     """An RPC server on which a router receives changes; it calls ``hear(version)`` from its
     threads."""
-    return rpc.server(bus, name, [CatalogueNews(hear)], NEWS)
+    return rpc.server(bus, name, [CatalogueEndpoint(hear)], NEWS)

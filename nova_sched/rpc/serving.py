@@ -103,7 +103,7 @@ def _check(incoming):
         incoming.client_timeout = None
 
 
-class Server(RPCServer):
+class DrainingServer(RPCServer):
     """oslo.messaging's server, with a fix: the original leaves messages that it has taken off a
     queue when it is stopped under load.
 

@@ -16,7 +16,7 @@ import dataclasses
 import time
 
 from nova_sched import errors, objects
-from nova_sched.rpc import client, translate
+from nova_sched.rpc import conductor, translate
 
 PROJECT, USER = 'a5c0bd0e8d6f4b0f9d43b7b9f5e0c1d2', '0c9f3a8d1e2b4c5d8e7f6a5b4c3d2e1f'
 IMAGE = '6a2c9f0e-5b1d-4c3e-8f7a-9d8e7c6b5a49'
@@ -42,7 +42,7 @@ class Conductor:
     """Any number of threads may boot at once. ``fleet`` builds the placed servers."""
 
     def __init__(self, bus, fleet):
-        self._conductor = client.Conductor(bus)
+        self._conductor = conductor.Conductor(bus)
         self._fleet = fleet
 
     def boot(self, spec_obj, uuids):

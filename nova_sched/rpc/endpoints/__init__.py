@@ -12,23 +12,22 @@
 """The RPC endpoints of the scheduler, one namespace in each file: they translate arguments, call
 the engine, and translate results."""
 
-from nova_sched.rpc.endpoints.baseapi import BaseApi
-from nova_sched.rpc.endpoints.candidates import Candidates
-from nova_sched.rpc.endpoints.claims import Claims
-from nova_sched.rpc.endpoints.explain import Explain
-from nova_sched.rpc.endpoints.groups import Groups
-from nova_sched.rpc.endpoints.scheduler import Scheduling
-from nova_sched.rpc.endpoints.stats import Stats
+from nova_sched.rpc.endpoints.candidates import CandidatesEndpoint
+from nova_sched.rpc.endpoints.claims import ClaimsEndpoint
+from nova_sched.rpc.endpoints.explain import ExplainEndpoint
+from nova_sched.rpc.endpoints.groups import GroupsEndpoint
+from nova_sched.rpc.endpoints.scheduler import BaseApiEndpoint, SchedulerEndpoint
+from nova_sched.rpc.endpoints.stats import StatsEndpoint
 
 
 def all_of(scheduler):
     """Every endpoint of one scheduler."""
     return [
-        Scheduling(scheduler),
-        Stats(scheduler),
-        Claims(scheduler),
-        Candidates(scheduler),
-        Explain(scheduler),
-        Groups(scheduler),
-        BaseApi(),
+        SchedulerEndpoint(scheduler),
+        StatsEndpoint(scheduler),
+        ClaimsEndpoint(scheduler),
+        CandidatesEndpoint(scheduler),
+        ExplainEndpoint(scheduler),
+        GroupsEndpoint(scheduler),
+        BaseApiEndpoint(),
     ]

@@ -18,7 +18,7 @@ from nova_sched.rpc import translate, words
 from nova_sched.rpc.failures import expected
 
 
-class Candidates:
+class CandidatesEndpoint:
     target = messaging.Target(namespace='candidates', version='1.0')
 
     def __init__(self, scheduler):

@@ -27,7 +27,7 @@ from nova_sched.rpc import translate, words
 from nova_sched.rpc.failures import expected
 
 
-class Claims:
+class ClaimsEndpoint:
     target = messaging.Target(namespace='claims', version='1.2')
 
     def __init__(self, scheduler):

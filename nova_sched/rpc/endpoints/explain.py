@@ -18,7 +18,7 @@ from nova_sched.rpc import translate, words
 from nova_sched.rpc.failures import expected
 
 
-class Explain:
+class ExplainEndpoint:
     """Read-only calls. They return plain values; times are seconds since the epoch."""
 
     target = messaging.Target(namespace='explain', version='1.0')

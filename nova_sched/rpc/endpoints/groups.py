@@ -19,7 +19,7 @@ from nova_sched.rpc import groups, words
 from nova_sched.rpc.failures import expected
 
 
-class Groups:
+class GroupsEndpoint:
     """The methods return TopGroup objects.
 
     A ``template`` is YAML or JSON text, or a mapping; ``parameters`` are its values by name,

@@ -19,7 +19,7 @@ from nova_sched.rpc import words
 from nova_sched.rpc.failures import expected
 
 
-class Queues:
+class QueuesEndpoint:
     target = messaging.Target(namespace='queues', version='1.0')
 
     def __init__(self, register):
@@ -69,7 +69,7 @@ class Queues:
         return self._register.facts(after, most)
 
 
-class CatalogueNews:
+class CatalogueEndpoint:
     """The endpoint of each process that keeps a copy; ``hear(version)`` must not block."""
 
     target = messaging.Target(namespace='catalogue', version='1.0')

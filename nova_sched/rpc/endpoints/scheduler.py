@@ -9,7 +9,9 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The namespace of Nova's scheduler: RPC 4.0 to 4.5, calls of conductors and casts of computes."""
+
+"""The namespace of Nova's scheduler, RPC 4.0 to 4.5, for calls of conductors and casts of compute
+nodes; and `baseapi`, which every service of Nova answers."""
 
 import oslo_messaging as messaging
 
@@ -23,7 +25,7 @@ from nova_sched.rpc.failures import expected
 IN_FLIGHT_S = 2.0
 
 
-class Scheduling:
+class SchedulerEndpoint:
     target = messaging.Target(version='4.5')
 
     def __init__(self, scheduler):
@@ -85,3 +87,16 @@ class Scheduling:
     def _tell(self, work, host, instances):
         """Pass on a host's message, with the moment after which it was sent."""
         self._scheduler.call(work, host, instances, received.current().since_s + IN_FLIGHT_S)
+
+
+class BaseApiEndpoint:
+    target = messaging.Target(namespace='baseapi', version='1.1')
+
+    @expected
+    def ping(self, context, arg):
+        """Returns the argument, and the name of the service."""
+        return {'service': 'scheduler', 'arg': arg}
+
+    @expected
+    def get_backdoor_port(self, context):
+        """Returns None: there is no backdoor."""

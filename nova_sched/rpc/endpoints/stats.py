@@ -22,7 +22,7 @@ from nova_sched.rpc import reports, translate, words
 from nova_sched.rpc.failures import expected
 
 
-class Stats:
+class StatsEndpoint:
     target = messaging.Target(namespace='stats', version='1.1')
 
     def __init__(self, scheduler):

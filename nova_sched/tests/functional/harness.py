@@ -21,7 +21,7 @@ import pytest
 
 from nova_sched import objects, rpc, service
 from nova_sched.conf import CONF
-from nova_sched.rpc import client
+from nova_sched.rpc import client, conductor
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.options import settings
 from nova_sched.tests.reference import golden, recorded, scenario
@@ -58,7 +58,7 @@ class Daemon:
         self.candidates = client.CandidatesClient(self.bus, timeout_s=PATIENCE_S)
         self.explain = client.ExplainClient(self.bus, timeout_s=PATIENCE_S)
         self.groups = client.GroupsClient(self.bus, timeout_s=PATIENCE_S)
-        self.conductor = client.Conductor(self.bus)
+        self.conductor = conductor.Conductor(self.bus)
 
     @property
     def figures(self):

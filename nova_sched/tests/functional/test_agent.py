@@ -22,8 +22,9 @@ from nova_sched import errors, objects, rpc, service
 from nova_sched.cmd import agent_service
 from nova_sched.cmd.agent_service import AgentService
 from nova_sched.conf import CONF
-from nova_sched.rpc.agent_client import AgentClient
-from nova_sched.rpc.client import ClaimsClient, Conductor
+from nova_sched.rpc.agent import AgentClient
+from nova_sched.rpc.client import ClaimsClient
+from nova_sched.rpc.conductor import Conductor
 from nova_sched.tests.pieces import spec_fields
 from nova_sched.tests.unit.agent.builders import settings
 from nova_sched.tests.unit.agent.fake_machine import two_cells

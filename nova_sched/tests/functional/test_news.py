@@ -18,7 +18,7 @@ import oslo_messaging as messaging
 import pytest
 
 from nova_sched import objects, rpc
-from nova_sched.rpc.news import TOPIC
+from nova_sched.rpc.change_events import TOPIC
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional import harness
 from nova_sched.tests.functional.harness import SETTINGS, compute_node, eventually, spec

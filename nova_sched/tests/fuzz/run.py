@@ -46,7 +46,7 @@ MOST_ROWS = 3000  # with more of them a world ends early
 
 DOCUMENTED = (
     errors.SchedError,
-    failures.NoValidHost,
+    failures.NovaNoValidHost,
     messaging.UnsupportedVersion,
     messaging.NoSuchMethod,
 )

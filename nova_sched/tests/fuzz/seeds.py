@@ -21,7 +21,7 @@ import yaml
 
 from nova_sched import objects
 from nova_sched.engine.sync.changes import ChangeEvent, Commit
-from nova_sched.rpc import news
+from nova_sched.rpc import change_events
 from nova_sched.tests.builders import claim, uuid_of
 from nova_sched.tests.functional.harness import compute_node, spec
 from nova_sched.tests.reference import REFERENCE, golden, wire
@@ -280,7 +280,7 @@ def _news():
     told = ChangeEvent(
         1.8e9, (Commit({NODE: (1, 2)}, (INSTANCE,), (held,)),), {NODE: 5, uuid_of('x'): None}, True
     )
-    arguments = {'origin': uuid_of('another'), **news.to_plain(told)}
+    arguments = {'origin': uuid_of('another'), **change_events.to_plain(told)}
     yield _call(NEWS, 'news', 'changed', '1.0', 'news', arguments, weight=25)
 
 

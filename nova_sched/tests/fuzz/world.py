@@ -36,9 +36,9 @@ from nova_sched.db.tables import METADATA
 from nova_sched.queues.brokers.memory import MemoryBroker
 from nova_sched.queues.keeper.register import Register
 from nova_sched.rpc import client, endpoints
-from nova_sched.rpc.endpoints.agent import Agent as AgentEndpoint
-from nova_sched.rpc.endpoints.news import News
-from nova_sched.rpc.endpoints.queues import CatalogueNews, Queues
+from nova_sched.rpc.agent import AgentEndpoint as AgentEndpoint
+from nova_sched.rpc.change_events import ChangeEventEndpoint
+from nova_sched.rpc.endpoints.queues import CatalogueEndpoint, QueuesEndpoint
 from nova_sched.rpc.serializer import Serializer, ServerSerializer
 from nova_sched.rpc.serving import Dispatcher
 from nova_sched.tests.builders import uuid_of
@@ -154,8 +154,10 @@ class World:
         self.doors = {
             seeds.RPC: Door(endpoints.all_of(self.scheduler)),
             seeds.AGENT: Door([AgentEndpoint(agent)]),
-            seeds.QUEUES: Door([Queues(self._register), CatalogueNews(self._register.hear)]),
-            seeds.NEWS: Door([News(self.scheduler)], messaging.NoOpSerializer()),
+            seeds.QUEUES: Door(
+                [QueuesEndpoint(self._register), CatalogueEndpoint(self._register.hear)]
+            ),
+            seeds.NEWS: Door([ChangeEventEndpoint(self.scheduler)], messaging.NoOpSerializer()),
         }
         self._api()
         self._people()

@@ -44,7 +44,7 @@ from nova_sched.cmd import agent_queues
 from nova_sched.conf import CONF
 from nova_sched.queues.node import worker
 from nova_sched.queues.node.steps import Threads
-from nova_sched.rpc.agent_client import ReportClient
+from nova_sched.rpc.agent import ReportClient
 from nova_sched.rpc.client import ClaimsClient, QueuesClient
 from nova_sched.tests.unit.agent.builders import GPU, facts
 

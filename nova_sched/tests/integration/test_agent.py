@@ -18,8 +18,9 @@ import pytest
 
 from nova_sched import errors, rpc
 from nova_sched.conf import CONF
-from nova_sched.rpc.agent_client import AgentClient
-from nova_sched.rpc.client import ClaimsClient, Conductor
+from nova_sched.rpc.agent import AgentClient
+from nova_sched.rpc.client import ClaimsClient
+from nova_sched.rpc.conductor import Conductor
 from nova_sched.tests.functional.test_agent import asked, until
 from nova_sched.tests.functional.test_agent_daemon import Daemon
 

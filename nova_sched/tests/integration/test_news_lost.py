@@ -14,7 +14,7 @@ the end."""
 
 import pytest
 
-from nova_sched.rpc.news import TOPIC
+from nova_sched.rpc.change_events import TOPIC
 from nova_sched.tests.fixtures.rabbitmq import USER
 from nova_sched.tests.functional.harness import compute_node, eventually
 from nova_sched.tests.functional.test_news import two_daemons

@@ -44,7 +44,7 @@ def methods(cls):
     return {
         name: method
         for name, method in inspect.getmembers(cls, inspect.isfunction)
-        if not name.startswith('_') and name not in vars(client.Client)
+        if not name.startswith('_') and name not in vars(client.NamespaceClient)
     }
 
 

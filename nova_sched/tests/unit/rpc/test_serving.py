@@ -19,7 +19,7 @@ import oslo_messaging as messaging
 import pytest
 
 from nova_sched import errors
-from nova_sched.rpc.endpoints.baseapi import BaseApi
+from nova_sched.rpc.endpoints.scheduler import BaseApiEndpoint
 from nova_sched.rpc.serializer import ServerSerializer
 from nova_sched.rpc.serving import Dispatcher
 from nova_sched.tests.builders import uuid_of
@@ -29,7 +29,9 @@ PING = {'method': 'ping', 'namespace': 'baseapi', 'version': '1.0', 'args': {'ar
 
 def dispatched(message, context=None, timeout=3600):
     """The answer; raises what would be sent to the caller."""
-    dispatcher = Dispatcher([BaseApi()], ServerSerializer(), messaging.ExplicitRPCAccessPolicy)
+    dispatcher = Dispatcher(
+        [BaseApiEndpoint()], ServerSerializer(), messaging.ExplicitRPCAccessPolicy
+    )
     incoming = types.SimpleNamespace(
         message=message,
         ctxt={} if context is None else context,

@@ -26,7 +26,7 @@ from hypothesis.stateful import invariant, rule
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.engine.sync.changes import ChangePublisher
 from nova_sched.engine.sync.store_poller import StorePoller
-from nova_sched.rpc.news import from_plain, to_plain
+from nova_sched.rpc.change_events import from_plain, to_plain
 from nova_sched.tests.unit.claims.databases import cleared
 from nova_sched.tests.unit.engine.test_machine import Engines, database, search
 from nova_sched.tests.unit.engine.world import World, fresh, picture

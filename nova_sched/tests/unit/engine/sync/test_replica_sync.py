@@ -24,7 +24,7 @@ from nova_sched.engine.sync.changes import ChangeEvent, ChangePublisher, Commit
 from nova_sched.engine.sync.replica_sync import SOME, WAITING, ReplicaSync
 from nova_sched.engine.sync.store_poller import StorePoller
 from nova_sched.objects.claim import CONFIRMED
-from nova_sched.rpc.news import from_plain, to_plain
+from nova_sched.rpc.change_events import from_plain, to_plain
 from nova_sched.state.aggregates import Aggregate
 from nova_sched.tests.builders import NOW, aggregate, claim, report, request, uuid_of
 from nova_sched.tests.unit.engine.stores import Unsteady

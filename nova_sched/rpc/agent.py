@@ -9,15 +9,22 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The namespace `agent` 1.1: calls to a compute node about its instances."""
+
+"""The RPC of a compute node's agent: the namespace `agent` 1.1 on a topic with one server for each
+host, its client, and the agent's own client of the scheduler."""
 
 import oslo_messaging as messaging
 
+from nova_sched import rpc
 from nova_sched.rpc import translate, words
+from nova_sched.rpc.client import NamespaceClient, StatsClient
 from nova_sched.rpc.failures import expected
 
+TOPIC = 'nova_sched_agent'
+TIMEOUT_S = 60  # an agent answers from memory: a longer silence means that it is not running
 
-class Agent:
+
+class AgentEndpoint:
     target = messaging.Target(namespace='agent', version='1.1')
 
     def __init__(self, agent, hear=lambda: None):
@@ -79,3 +86,67 @@ class Agent:
         """The catalogue of queues, or its facts about hosts, have changed. A cast to all agents,
         since 1.1."""
         self._hear()
+
+
+def server(bus, host, agent, hear=lambda: None):
+    """An RPC server for the agent of one host; ``hear()`` is called when the catalogue has
+    changed."""
+    return rpc.server(bus, host, [AgentEndpoint(agent, hear)], TOPIC)
+
+
+class AgentClient(NamespaceClient):
+    """The agent of one host."""
+
+    NAMESPACE = 'agent'
+
+    def __init__(self, bus, host, timeout_s=TIMEOUT_S):
+        super().__init__(bus, timeout_s, monitor_s=None)
+        self._client = self._client.prepare(topic=TOPIC, server=host)
+
+    def build(self, spec_obj, instance_uuid, finished=True, context=None):
+        """Pass an instance to the host that it was claimed for. Raises
+        ComputeResourcesUnavailable.
+
+        ``finished`` False: the build goes on until ``finish`` is called.
+        """
+        self.call(
+            context, 'build', spec_obj=spec_obj, instance_uuid=instance_uuid, finished=finished
+        )
+
+    def finish(self, instance_uuid, context=None):
+        """Raises NotFound."""
+        self.call(context, 'finish', instance_uuid=instance_uuid)
+
+    def resize(self, spec_obj, instance_uuid, context=None):
+        """Pass an instance with a new size to the host: one that moves there, or one that resizes
+        in place.
+
+        Raises ComputeResourcesUnavailable.
+        """
+        self.call(context, 'resize', spec_obj=spec_obj, instance_uuid=instance_uuid)
+
+    def confirm_resize(self, instance_uuid, context=None):
+        """Raises NotFound."""
+        self.call(context, 'confirm_resize', instance_uuid=instance_uuid)
+
+    def revert_resize(self, instance_uuid, context=None):
+        """Raises NotFound."""
+        self.call(context, 'revert_resize', instance_uuid=instance_uuid)
+
+    def destroy(self, instance_uuid, context=None):
+        """Returns whether the instance was there."""
+        return self.call(context, 'destroy', instance_uuid=instance_uuid)
+
+    def instances(self, context=None):
+        """Mappings: uuid, resources by class, vm_state, project_id, os_type, and the hardware
+        allocation."""
+        return self.call(context, 'instances')
+
+
+class ReportClient(StatsClient):
+    """A StatsClient that does not wait for a bus that does not answer: its caller logs that, and
+    tries again later."""
+
+    def __init__(self, bus, timeout_s):
+        super().__init__(bus, timeout_s, monitor_s=None)
+        self._client = self._client.prepare(retry=0)

@@ -9,10 +9,17 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Change events of schedulers on the bus: a separate topic, on which each process sends to all
-processes."""
 
+"""Change events of schedulers on the bus: a separate topic, on which each process sends to all
+processes.
+
+The sender and the listener work on threads of their own. The namespace is `news` 1.0.
+"""
+
+import itertools
+import logging
 import math
+import threading
 
 import oslo_messaging as messaging
 
@@ -20,10 +27,18 @@ from nova_sched import errors, rpc
 from nova_sched.claims import plain
 from nova_sched.engine.sync.changes import ChangeEvent, Commit
 from nova_sched.rpc import words
+from nova_sched.rpc.failures import expected
 from nova_sched.state.report import LARGEST
+
+LOG = logging.getLogger(__name__)
 
 TOPIC = 'nova_sched_news'
 UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+PATIENCE_S = 1.0  # seconds that a starting server may take, before it is left alone
+RETRY_S = 10.0  # seconds after which a refused topic is tried again
+
+# The servers of one process need different names. Processes on one host may use the same names.
+_numbers = itertools.count()
 
 
 def to_plain(news):
@@ -107,7 +122,7 @@ def _is_time(value):
     return type(value) in (int, float) and math.isfinite(value)
 
 
-class NewsClient:
+class ChangeEventClient:
     """Sends change events to the schedulers. ``origin`` is the UUID of this one, which receives
     its own events too."""
 
@@ -127,3 +142,80 @@ class NewsClient:
             self._caller.cast({}, 'changed', origin=self._origin, **to_plain(news))
         except (messaging.MessagingException, OSError) as error:
             raise errors.NoAnswer('changed', str(error)) from None
+
+
+class ChangeEventEndpoint:
+    target = messaging.Target(namespace='news', version='1.0')
+
+    def __init__(self, scheduler):
+        self._scheduler = scheduler
+
+    @expected
+    def changed(self, context, origin, **told):
+        """A scheduler changed the store. It waits for no answer; an error in its change event is
+        logged."""
+        if origin == self._scheduler.uuid:
+            return
+        try:
+            heard = from_plain(**told)
+        except (errors.InvalidRequest, *UNREADABLE) as error:
+            known = origin if words.is_name(origin) else words.short(origin)
+            LOG.warning('Change event of scheduler %s cannot be read: %.300r', known, error)
+        else:
+            self._scheduler.hear(heard)
+
+
+class ChangeListener:
+    """Receives the change events of other schedulers in a separate thread. The scheduler works
+    without them while the bus refuses the topic."""
+
+    def __init__(self, bus, host, scheduler):
+        number = next(_numbers)
+        name, plain = f'{host}-{number}' if number else host, messaging.NoOpSerializer()
+        self._make = lambda: rpc.server(bus, name, [ChangeEventEndpoint(scheduler)], TOPIC, plain)
+        self._leaving, self._listening = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run, name='nova-sched-changes', daemon=True)
+
+    def start(self):
+        self._thread.start()
+
+    def leave(self):
+        """Receive no more events; does not wait."""
+        self._leaving.set()
+
+    def stop(self):
+        """Receive no more events. A server that is still connecting to its bus cannot be stopped,
+        and is left alone."""
+        self.leave()
+        if self._thread.is_alive():
+            self._thread.join(None if self._listening.is_set() else PATIENCE_S)
+
+    def _run(self):
+        server = self._listen()
+        if server is not None:
+            self._leaving.wait()
+            server.stop()
+            server.finish()
+
+    def _listen(self):
+        """Returns the server once it listens; None if this ends before."""
+        told = False
+        while not self._leaving.is_set():
+            server = self._make()
+            try:
+                # One event after the other: after reordered events the nodes would be read from
+                # the database.
+                server.start(override_pool_size=1)
+            except Exception as error:  # noqa: BLE001, each driver of the bus has other errors
+                if not told:
+                    LOG.warning(
+                        'Change events of other schedulers are not received, and their '
+                        'changes are seen late: %s',
+                        error,
+                    )
+                told = True
+                self._leaving.wait(RETRY_S)
+            else:
+                self._listening.set()
+                return server
+        return None

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""News on the wire: there and back, and what becomes of a message that cannot be read."""
+"""Change events: what is sent, and what is accepted."""
 
 import json
 
@@ -20,8 +20,8 @@ from nova_sched import errors, rpc
 from nova_sched.conf import CONF
 from nova_sched.engine.sync.changes import ChangeEvent, Commit
 from nova_sched.rpc import endpoints
-from nova_sched.rpc.endpoints.news import News as Endpoint
-from nova_sched.rpc.news import NewsClient, from_plain, to_plain
+from nova_sched.rpc.change_events import ChangeEventClient, from_plain, to_plain
+from nova_sched.rpc.change_events import ChangeEventEndpoint as Endpoint
 from nova_sched.tests.builders import NOW, claim, uuid_of
 
 A, B, NODE, OTHER = uuid_of('instance A'), uuid_of('instance B'), uuid_of('node'), uuid_of('other')
@@ -128,7 +128,7 @@ def test_no_news_on_the_topic_of_callers():
 
 def test_a_bus_that_does_not_take_it():
     bus = rpc.transport(CONF, 'fake://')
-    client = NewsClient(bus, 'mine')
+    client = ChangeEventClient(bus, 'mine')
 
     def refuse(*args, **words):
         raise messaging.MessageDeliveryFailure('it is away')
