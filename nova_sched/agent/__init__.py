@@ -16,10 +16,10 @@ inventories.
 ::
 
     sysfs <- cpus <- numa ------+
-    sysfs <- pci <- pools ------+- machine.compute_node -> ComputeNode -> inventory.inventories
-    usage, identity, metrics ---+
+    sysfs <- pci ---------------+- machine.compute_node -> ComputeNode -> inventory.inventories
+    usage, identity ------------+
 
-    instances -> node (local check of a claim) -> service -> reporter -> dispute (differences)
+    instances -> node (local check of a claim) -> service -> reporter -> difference
 """
 
 import dataclasses
@@ -29,7 +29,7 @@ from typing import Any
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class AgentSettings:
     """The operator's settings of one compute node; all other facts are read from the machine.
 
     An allocation ratio of 0 stands for the default (4.0 for CPUs, 1.0 for memory and disk). CPU

@@ -10,13 +10,19 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The CPUs of this machine: which are online, their sockets and siblings, model and features."""
+"""The CPUs of this machine: which are online, their sockets and siblings, model and features, and
+their metrics under the names that Nova's metrics weigher knows."""
 
 import dataclasses
+import datetime
+import json
 import platform
 import re
 from collections.abc import Collection
 from pathlib import Path
+from typing import Any
+
+import psutil
 
 from nova_sched import errors
 from nova_sched.agent import sysfs
@@ -39,6 +45,9 @@ LIBVIRT_NAMES = {
     'tsc_deadline_timer': 'tsc-deadline',
 }
 VENDORS = {'GenuineIntel': 'Intel', 'AuthenticAMD': 'AMD', 'HygonGenuine': 'Hygon', '0x41': 'ARM'}
+# The source of the metrics; Nova's name -> psutil's
+SOURCE = 'nova_sched.agent'
+_FIELDS = {'user': 'user', 'kernel': 'system', 'idle': 'idle', 'iowait': 'iowait'}
 _RANGE = re.compile(r'(\^?)\s*(\d+)(?:\s*-\s*(\d+))?')
 
 
@@ -135,3 +144,43 @@ def processor(proc_root: Path, arch: str | None = None) -> Processor:
         features=tuple(sorted({LIBVIRT_NAMES.get(flag, flag) for flag in flags.split()})),
         physical_bits=int(bits[1]) if bits else None,
     )
+
+
+def metrics(now: datetime.datetime) -> str:
+    """Returns the metrics of this machine, in the form of ``metrics_text``.
+
+    Shares are of the time since the last call. The first call in a process covers the time since
+    its start.
+    """
+    frequency = psutil.cpu_freq()
+    return metrics_text(
+        psutil.cpu_times(),
+        psutil.cpu_times_percent(),
+        psutil.cpu_percent(),
+        frequency.current if frequency else None,
+        now,
+    )
+
+
+def metrics_text(
+    times: Any, percents: Any, busy_percent: float, mhz: float | None, now: datetime.datetime
+) -> str:
+    """Returns the JSON text of a list of metrics: times in ns since boot, shares of 1, frequency
+    in MHz.
+
+    ``times`` (seconds) and ``percents`` are psutil's, ``now`` is in UTC.
+    """
+    values: dict[str, float] = {} if mhz is None else {'cpu.frequency': int(mhz)}
+    for name, field in _FIELDS.items():
+        values[f'cpu.{name}.time'] = int(getattr(times, field) * 1e9)
+        values[f'cpu.{name}.percent'] = _share(getattr(percents, field))
+    values['cpu.percent'] = _share(busy_percent)
+    rest = {
+        'timestamp': now.replace(tzinfo=None).isoformat(timespec='microseconds'),
+        'source': SOURCE,
+    }
+    return json.dumps([{'name': name, 'value': value, **rest} for name, value in values.items()])
+
+
+def _share(percent: float) -> float:
+    return round(min(max(percent, 0), 100) / 100, 4)

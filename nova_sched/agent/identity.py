@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The node's UUID: generated once, stored in a file, the same after every restart."""
+"""The node's identity over restarts: its UUID and the number of its starts, each in a file."""
 
 import contextlib
 import os
@@ -63,3 +63,49 @@ def _create(path: Path, content: str) -> None:
         raise
     except OSError as error:
         raise errors.BadMachineFacts(str(path), error.strerror or str(error)) from error
+
+
+class ReportCount:
+    """The number of the next report and of the current start; the file ``path`` stores the latter.
+
+    Only one process may use the file. Raises BadMachineFacts if the file can be neither read nor
+    written.
+    """
+
+    def __init__(self, path: Path):
+        self._path = path
+        self.sequence = 0
+        self.boot = self._read() + 1
+        self._write()
+
+    def next(self) -> dict[str, int]:
+        """Returns the arguments of a report that number it."""
+        self.sequence += 1
+        return {'boot': self.boot, 'sequence': self.sequence}
+
+    def pass_by(self, boot: int) -> None:
+        """Continue after a start that the scheduler knows and this file does not, for a file from
+        a backup."""
+        if boot >= self.boot:
+            self.boot, self.sequence = boot + 1, 0
+            self._write()
+
+    def _read(self) -> int:
+        if not self._path.exists():
+            return 0
+        content = sysfs.text(self._path)
+        if not content.isdecimal():
+            why = f'{content[:40]!r} is not a number; remove the file'
+            raise errors.BadMachineFacts(str(self._path), why)
+        return int(content)
+
+    def _write(self) -> None:
+        draft = self._path.with_name(f'{self._path.name}.{os.getpid()}')
+        try:
+            with draft.open('w') as file:
+                file.write(f'{self.boot}\n')
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(self._path)
+        except OSError as error:
+            raise errors.BadMachineFacts(str(self._path), error.strerror or str(error)) from error

@@ -39,7 +39,7 @@ SPAWNING = 'spawning'  # Nova's task_state while it builds
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Instance:
+class LocalInstance:
     """One instance on this node; ``resources`` are its claimed amounts by resource class.
 
     ``parts`` are the CPUs, pages and devices that it holds, ``devices`` the PCI addresses of
@@ -96,18 +96,18 @@ class Instance:
             resizing=self.resizing,
         )
 
-    def finished(self, node_uuid: str) -> 'Instance':
+    def finished(self, node_uuid: str) -> 'LocalInstance':
         """Returns the instance after a confirmed move or resize, in its new size."""
         devices = self.new_devices if self.resizing else self.devices
         return self._settled(self.claim(node_uuid).finished(), devices)
 
-    def reverted(self, node_uuid: str) -> 'Instance | None':
+    def reverted(self, node_uuid: str) -> 'LocalInstance | None':
         """Returns the instance in its old size; None if it returns to its source host."""
         if self.resizing is None:
             return None
         return self._settled(self.claim(node_uuid).reverted(), self.devices)
 
-    def _settled(self, claim: Claim, devices: frozenset[str]) -> 'Instance':
+    def _settled(self, claim: Claim, devices: frozenset[str]) -> 'LocalInstance':
         return dataclasses.replace(
             self,
             resources=claim.resources,
@@ -119,7 +119,7 @@ class Instance:
             new_devices=frozenset(),
         )
 
-    def guest(self) -> usage.Guest:
+    def guest(self) -> usage.InstanceUsage:
         """Returns the instance as the node's report counts it.
 
         During a resize, amounts are the sum of both sizes, but CPUs, pages and devices are the old
@@ -127,7 +127,7 @@ class Instance:
         settled.
         """
         dedicated = self.resources.get(PCPU, 0)
-        return usage.Guest(
+        return usage.InstanceUsage(
             uuid=self.uuid,
             vcpus=self.resources.get(VCPU, 0) + dedicated,
             memory_mb=self.resources.get(MEMORY_MB, 0),
@@ -142,7 +142,7 @@ class Instance:
         )
 
 
-class Instances:
+class LocalInstances:
     """The list by UUID. A change is on disk before it is visible, or it is not made.
 
     Raises BadMachineFacts if the file has other content: a node that lost its list would be filled
@@ -162,10 +162,10 @@ class Instances:
     def __contains__(self, instance_uuid: str) -> bool:
         return instance_uuid in self._by_uuid
 
-    def get(self, instance_uuid: str) -> Instance | None:
+    def get(self, instance_uuid: str) -> LocalInstance | None:
         return self._by_uuid.get(instance_uuid)
 
-    def put(self, instance: Instance) -> None:
+    def put(self, instance: LocalInstance) -> None:
         """Add an instance, or replace it. Raises BadMachineFacts if the file cannot be written."""
         self._replace({**self._by_uuid, instance.uuid: instance})
 
@@ -174,13 +174,13 @@ class Instances:
         written."""
         self._replace({name: one for name, one in self._by_uuid.items() if name != instance_uuid})
 
-    def _replace(self, by_uuid: dict[str, Instance]) -> None:
+    def _replace(self, by_uuid: dict[str, LocalInstance]) -> None:
         _write(self._path, by_uuid)
         # a new dict each time, so that a reader never iterates over one that changes
         self._by_uuid = by_uuid
 
 
-def _read(path: Path) -> dict[str, Instance]:
+def _read(path: Path) -> dict[str, LocalInstance]:
     try:
         content = path.read_text()
     except FileNotFoundError:
@@ -196,7 +196,7 @@ def _read(path: Path) -> dict[str, Instance]:
         raise errors.BadMachineFacts(str(path), why) from error
 
 
-def _instance(fields: Any) -> Instance:
+def _instance(fields: Any) -> LocalInstance:
     """Returns an instance from its stored fields.
 
     Raises ValueError, TypeError, AttributeError or Invalid for anything else.
@@ -205,7 +205,7 @@ def _instance(fields: Any) -> Instance:
     addresses = {
         name: frozenset(map(str, fields.get(name, ()))) for name in ('devices', 'new_devices')
     }
-    read = Instance(
+    read = LocalInstance(
         **fields
         | addresses
         | {
@@ -226,7 +226,7 @@ def _instance(fields: Any) -> Instance:
     return read
 
 
-def _write(path: Path, by_uuid: Mapping[str, Instance]) -> None:
+def _write(path: Path, by_uuid: Mapping[str, LocalInstance]) -> None:
     """Replace the file atomically; the content is on disk when this returns."""
     draft = path.with_name(f'{path.name}.new')
     content = json.dumps({'instances': [one.to_plain() for one in by_uuid.values()]}, indent=1)

@@ -16,7 +16,7 @@ import json
 from typing import Any
 
 from nova_sched import objects
-from nova_sched.agent import Settings
+from nova_sched.agent import AgentSettings
 
 # Feature as in cpu_info -> traits.
 CPU_TRAITS = {
@@ -73,7 +73,7 @@ CPU_TRAITS = {
 }
 
 
-def inventories(node: objects.ComputeNode, settings: Settings) -> dict[str, dict[str, Any]]:
+def inventories(node: objects.ComputeNode, settings: AgentSettings) -> dict[str, dict[str, Any]]:
     """Returns provider UUID -> name, parent, inventories by resource class, traits.
 
     A resource class with no inventory on the node is left out. Totals and ratios are the node's

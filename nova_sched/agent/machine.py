@@ -25,7 +25,7 @@ import psutil
 from oslo_utils import netutils
 
 from nova_sched import errors, objects
-from nova_sched.agent import Settings, cpus, identity, metrics, numa, pci, pools, topology, usage
+from nova_sched.agent import AgentSettings, cpus, identity, numa, pci, usage
 
 # Kernels for another architecture that a processor also runs.
 ALSO_RUNS = {'x86_64': ('i686',)}
@@ -34,14 +34,14 @@ NOISE = frozenset({'metrics', 'disk_available_least'})
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class MachineFacts:
     """The facts of a machine, as read at one time."""
 
     uuid: str
     online: Mapping[int, cpus.Cpu]
     present: frozenset[int]  # CPUs, online or not
     processor: cpus.Processor
-    cells: list[numa.Cell]
+    cells: list[numa.MachineCell]
     devices: list[pci.Device]
     memory_mb: int  # MiB
     disk_gb: int  # GiB
@@ -52,20 +52,20 @@ class Machine:
 
 
 def compute_node(
-    settings: Settings, guests: Iterable[usage.Guest] = (), failed_builds: int = 0
+    settings: AgentSettings, guests: Iterable[usage.InstanceUsage] = (), failed_builds: int = 0
 ) -> objects.ComputeNode:
     """Returns this machine as it is now, with these instances on it. Raises BadMachineFacts."""
     return describe(read(settings), settings, usage.total(guests, failed_builds))
 
 
-def read(settings: Settings) -> Machine:
+def read(settings: AgentSettings) -> MachineFacts:
     """Returns the facts of the machine.
 
     Raises BadMachineFacts, which names the fact that cannot be read or is not plausible.
     """
     memory_mb = psutil.virtual_memory().total >> 20
     disk = _disk(settings.instances_path)
-    return Machine(
+    return MachineFacts(
         uuid=identity.node_uuid(settings.uuid_file),
         online=cpus.online(settings.sys_root),
         present=cpus.present(settings.sys_root),
@@ -77,11 +77,13 @@ def read(settings: Settings) -> Machine:
         disk_free_gb=disk.free >> 30,
         kvm=os.path.exists(settings.kvm_device),
         host_ip=settings.host_ip or netutils.get_my_ipv4(),
-        metrics=metrics.cpu(datetime.datetime.now(datetime.UTC)) if settings.metrics else '[]',
+        metrics=cpus.metrics(datetime.datetime.now(datetime.UTC)) if settings.metrics else '[]',
     )
 
 
-def describe(machine: Machine, settings: Settings, used: usage.Usage) -> objects.ComputeNode:
+def describe(
+    machine: MachineFacts, settings: AgentSettings, used: usage.UsageTotals
+) -> objects.ComputeNode:
     """Returns the ComputeNode of these facts. Reserved amounts count as used, as in Nova."""
     shared, dedicated = cpu_sets(machine, settings)
     reserved_gb = -(-settings.reserved_host_disk_mb // 1024)
@@ -91,7 +93,7 @@ def describe(machine: Machine, settings: Settings, used: usage.Usage) -> objects
     vcpus = used.vcpus - used.dedicated if dedicated else used.vcpus
     memory_mb_used = settings.reserved_host_memory_mb + used.memory_mb
     local_gb_used = reserved_gb + used.disk_gb
-    cells = topology.build(machine.cells, shared, dedicated, used.cells, settings)
+    cells = numa.build(machine.cells, shared, dedicated, used.cells, settings)
     return objects.ComputeNode(
         uuid=machine.uuid,
         host=settings.host,
@@ -118,13 +120,15 @@ def describe(machine: Machine, settings: Settings, used: usage.Usage) -> objects
         stats={**settings.facts, **used.stats},
         metrics=machine.metrics,
         numa_topology=json.dumps(cells.obj_to_primitive()),
-        pci_device_pools=pools.pools(
-            machine.devices, pools.parse(settings.device_spec), used.devices
+        pci_device_pools=pci.pools(
+            machine.devices, pci.parse_specs(settings.device_spec), used.devices
         ),
     )
 
 
-def cpu_sets(machine: Machine, settings: Settings) -> tuple[frozenset[int], frozenset[int]]:
+def cpu_sets(
+    machine: MachineFacts, settings: AgentSettings
+) -> tuple[frozenset[int], frozenset[int]]:
     """Returns the online CPUs that instances share, and those that are dedicated to one instance
     each.
 
@@ -143,7 +147,7 @@ def cpu_sets(machine: Machine, settings: Settings) -> tuple[frozenset[int], froz
     return online & shared, online & dedicated
 
 
-def _cpu_set(option: str, ranges: str | None, machine: Machine) -> frozenset[int] | None:
+def _cpu_set(option: str, ranges: str | None, machine: MachineFacts) -> frozenset[int] | None:
     if ranges is None:
         return None
     named = cpus.parse_ranges(ranges, option)
@@ -191,7 +195,7 @@ def _check_reserved(option: str, reserved: int, total: int) -> None:
         raise errors.BadMachineFacts(option, f'{reserved} is more than the {total} that there are')
 
 
-def _cpu_info(machine: Machine) -> dict[str, Any]:
+def _cpu_info(machine: MachineFacts) -> dict[str, Any]:
     by_cell = [cpus.topology([machine.online[cpu] for cpu in cell.cpus]) for cell in machine.cells]
     largest = {
         part: max((cell[part] for cell in by_cell), default=0)
@@ -209,7 +213,7 @@ def _cpu_info(machine: Machine) -> dict[str, Any]:
     return info
 
 
-def _hv_specs(machine: Machine) -> list[objects.HVSpec]:
+def _hv_specs(machine: MachineFacts) -> list[objects.HVSpec]:
     arch = machine.processor.arch
     kinds = ('qemu', 'kvm') if machine.kvm else ('qemu',)
     try:

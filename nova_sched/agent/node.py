@@ -15,14 +15,14 @@ import collections
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from nova_sched.agent.instances import Instance
+from nova_sched.agent.instances import LocalInstance
 from nova_sched.hardware import Overdrawn, providers
 from nova_sched.hardware.machine import HardwareAllocation, Machine
 from nova_sched.objects.claiming import ClaimableMixin, Usage
 from nova_sched.state import demand
 
 
-class Node(ClaimableMixin):
+class ClaimableNode(ClaimableMixin):
     """``instance_claim`` over one provider's inventories and the instances on it.
 
     Inventories are in Placement's form. A bare ComputeNode has neither dedicated CPUs nor custom
@@ -36,7 +36,7 @@ class Node(ClaimableMixin):
         self,
         uuid: str,
         inventories: Mapping[str, Mapping[str, Any]],
-        instances: Iterable[Instance],
+        instances: Iterable[LocalInstance],
         machine: Machine | None = None,
         packing: bool = False,
         traits: Iterable[str] = (),

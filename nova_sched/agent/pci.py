@@ -10,17 +10,33 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The PCI devices of this machine, as the kernel lists them."""
+"""The PCI devices of this machine, and those that the operator offers to instances, grouped into
+pools of equal devices."""
 
+import collections
 import dataclasses
+import json
 import logging
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
-from nova_sched import errors
+from nova_sched import errors, objects
 from nova_sched.agent import sysfs
+from nova_sched.hardware import Overdrawn
+from nova_sched.hardware.pci import Pool
 
 LOG = logging.getLogger(__name__)
 PCI, PF, VF = 'type-PCI', 'type-PF', 'type-VF'
+Kind = tuple[
+    str, str, int | None, tuple[tuple[str, str | None], ...]
+]  # vendor, product, NUMA node, tags
+
+_MATCHED = frozenset({'vendor_id', 'product_id', 'address', 'devname'})
+_ADDRESS = re.compile(r'(?:([^:]*):)?([^:]*):([^:.]*)(?:\.([^:.]*))?')
+_PARTS = ('domain', 'bus', 'slot', 'function')
+_ID = re.compile(r'\*|[0-9a-f]{4}')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -69,3 +85,152 @@ def _device(path: Path) -> Device:
 
 def _interface(path: Path) -> str | None:
     return next((net.name for net in sysfs.children(path / 'net')), None)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Spec:
+    """One entry of the operator's ``device_spec``: the properties that a device must have, and its
+    tags."""
+
+    vendor_id: str = '*'
+    product_id: str = '*'
+    address: re.Pattern[str] | None = None
+    interface: str | None = None
+    tags: Mapping[str, str | None] = dataclasses.field(default_factory=dict)
+
+    def matches(self, device: Device) -> bool:
+        """Whether the entry matches a device.
+
+        Address and interface name of a virtual function may be its own or its physical function's.
+        """
+        return (
+            self.vendor_id in ('*', device.vendor_id)
+            and self.product_id in ('*', device.product_id)
+            and (
+                self.interface is None
+                or self.interface in (device.interface, device.parent_interface)
+            )
+            and (
+                self.address is None
+                or any(map(self.address.fullmatch, (device.address, device.parent or '')))
+            )
+        )
+
+
+def parse_specs(entries: Iterable[Mapping[str, Any] | str]) -> list[Spec]:
+    """Returns the specs from mappings, or from the JSON text of a mapping or of a list of them.
+
+    The known keys are ``vendor_id``, ``product_id``, ``address`` and ``devname``; all others are
+    tags. ``address`` is a glob text, or has regular expressions by ``domain``, ``bus``, ``slot``
+    and ``function``. Raises BadMachineFacts.
+    """
+    specs = []
+    for entry in entries:
+        try:
+            read = json.loads(entry) if isinstance(entry, str) else entry
+            specs += [_spec(one) for one in (read if isinstance(read, list) else [read])]
+        except (ValueError, TypeError, AttributeError, re.error) as error:
+            raise errors.BadMachineFacts('device_spec', f'{entry}: {error}') from error
+    return specs
+
+
+def pools(
+    devices: Iterable[Device], specs: Collection[Spec], taken: Collection[str] = ()
+) -> objects.PciDevicePoolList:
+    """Returns the free devices, counted by vendor, product, NUMA node and tags.
+
+    A device gets the tags of the first spec that it matches. A device without a matching spec is
+    not offered. ``taken`` are the addresses that instances hold. A virtual function also takes its
+    physical function, and a physical function takes all of its virtual ones.
+    """
+    counts = collections.Counter(kind for _, kind in _offered(list(devices), specs, taken))
+    return objects.PciDevicePoolList(
+        objects=[
+            objects.PciDevicePool(
+                vendor_id=vendor, product_id=product, numa_node=node, tags=dict(tags), count=count
+            )
+            for (vendor, product, node, tags), count in sorted(counts.items(), key=str)
+        ]
+    )
+
+
+def pick(
+    devices: Collection[Device],
+    specs: Collection[Spec],
+    taken: Collection[str],
+    wanted: Iterable[Pool],
+) -> frozenset[str]:
+    """Returns addresses of free devices that match these pools, as many as the pools count.
+
+    Raises Overdrawn if there are too few, or if one is part of another.
+    """
+    chosen = set[str]()
+    for pool in wanted:
+        like = pool.vendor_id, pool.product_id, pool.numa_node, tuple(sorted(pool.tags.items()))
+        for _ in range(pool.count):
+            offered = _offered(devices, specs, {*taken, *chosen})
+            address = next((address for address, kind in offered if kind == like), None)
+            if address is None:
+                name = f'{pool.vendor_id}:{pool.product_id}'
+                raise Overdrawn('PCI devices', f'no {name} is left that is not part of another')
+            chosen.add(address)
+    return frozenset(chosen)
+
+
+def _offered(
+    devices: Collection[Device], specs: Collection[Spec], taken: Collection[str]
+) -> Iterator[tuple[str, Kind]]:
+    """Yields address and kind of each free device."""
+    blocked = set(taken) | {device.parent for device in devices if device.address in taken}
+    for device in devices:
+        spec = next((spec for spec in specs if spec.matches(device)), None)
+        if spec and device.address not in blocked and device.parent not in taken:
+            kind = device.vendor_id, device.product_id, device.numa_node, _tags(device, spec)
+            yield device.address, kind
+
+
+def _tags(device: Device, spec: Spec) -> tuple[tuple[str, str | None], ...]:
+    tags = {'remote_managed': 'false', **spec.tags, 'dev_type': device.dev_type}
+    interface = {PF: device.interface, VF: device.parent_interface}.get(device.dev_type)
+    if interface:
+        tags['parent_ifname'] = interface
+    return tuple(sorted(tags.items()))
+
+
+def _spec(entry: Mapping[str, Any]) -> Spec:
+    if 'address' in entry and 'devname' in entry:
+        raise ValueError('address and devname exclude each other')
+    ids = {
+        key: str(entry.get(key, '*')).lower().removeprefix('0x')
+        for key in ('vendor_id', 'product_id')
+    }
+    for key, value in ids.items():
+        if not _ID.fullmatch(value):
+            raise ValueError(f'{key} is not four hexadecimal digits')
+    tags = {key: _word(value) for key, value in entry.items() if key not in _MATCHED}
+    address = _pattern(entry['address']) if 'address' in entry else None
+    return Spec(**ids, address=address, interface=entry.get('devname'), tags=tags)
+
+
+def _word(value: Any) -> str | None:
+    return str(value).lower() if isinstance(value, bool) else None if value is None else str(value)
+
+
+def _pattern(address: Mapping[str, str] | str) -> re.Pattern[str]:
+    return _regex(address) if isinstance(address, Mapping) else _glob(address)
+
+
+def _regex(parts: Mapping[str, str]) -> re.Pattern[str]:
+    if unknown := set(parts) - set(_PARTS):
+        raise ValueError(f'address has no part {min(unknown)}')
+    domain, bus, slot, function = (f'(?:{parts.get(part, ".*")})' for part in _PARTS)
+    return re.compile(rf'{domain}:{bus}:{slot}\.{function}', re.IGNORECASE)
+
+
+def _glob(address: str) -> re.Pattern[str]:
+    match = _ADDRESS.fullmatch(address.strip())
+    if not match:
+        raise ValueError('address is not domain:bus:slot.function')
+    # A part that is left out or empty matches any value.
+    globs = (re.escape(part or '*').replace(r'\*', '.*') for part in match.groups())
+    return _regex(dict(zip(_PARTS, globs, strict=True)))

@@ -21,9 +21,9 @@ from typing import Any
 
 from nova_sched import errors
 from nova_sched.agent import difference
-from nova_sched.agent.dispute import SETTLE_S, Dispute
+from nova_sched.agent.difference import SETTLE_S, Dispute
+from nova_sched.agent.identity import ReportCount
 from nova_sched.agent.service import Agent, Facts
-from nova_sched.agent.starts import Count
 
 LOG = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class Reporter:
         cell_uuid: str | None = None,
         patience_s: float = 60.0,
         clock: Callable[[], float] = time.monotonic,
-        count: Count | None = None,
+        count: ReportCount | None = None,
     ):
         self._agent = agent
         self._count = count

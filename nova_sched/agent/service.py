@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from nova_sched import errors, objects
-from nova_sched.agent import Settings, difference, inventory, machine, pools, usage
-from nova_sched.agent.instances import ACTIVE, BUILDING, RESIZED, Instance, Instances
-from nova_sched.agent.node import Node
+from nova_sched.agent import AgentSettings, difference, inventory, machine, pci, usage
+from nova_sched.agent.instances import ACTIVE, BUILDING, RESIZED, LocalInstance, LocalInstances
+from nova_sched.agent.node import ClaimableNode
 from nova_sched.hardware import Overdrawn
 from nova_sched.hardware.machine import HardwareAllocation
 from nova_sched.objects.claim import RESIZE
@@ -77,7 +77,7 @@ class Agent:
                     +----------+-----> undo --> gone, and never reported
     """
 
-    def __init__(self, settings: Settings, instances: Instances):
+    def __init__(self, settings: AgentSettings, instances: LocalInstances):
         """Read the machine for the first time. Raises BadMachineFacts."""
         self.news = threading.Event()
         self._settings = settings
@@ -124,7 +124,7 @@ class Agent:
         with self._lock:
             return self._facts(tuple(self._instances))
 
-    def _facts(self, here: tuple[Instance, ...]) -> Facts:
+    def _facts(self, here: tuple[LocalInstance, ...]) -> Facts:
         used = usage.total([one.guest() for one in here], self._failed_builds)
         node = machine.describe(self._machine, self._settings, used)
         listed = frozenset(one.uuid for one in here) | self._untold
@@ -175,7 +175,7 @@ class Agent:
                 raise
         self._changed()
 
-    def begin(self, request: Request, move: str | None = None) -> Instance:
+    def begin(self, request: Request, move: str | None = None) -> LocalInstance:
         """Add an instance for a job; it is hidden until ``keep``, and ``undo`` removes it.
 
         ``move`` (`resize` or `migration`) is the kind of move that brings it from another host. A
@@ -194,14 +194,16 @@ class Agent:
             self._changed(is_news=not taken.hidden)
         return taken
 
-    def _begin(self, here: Instance | None, request: Request, move: str | None) -> Instance:
+    def _begin(
+        self, here: LocalInstance | None, request: Request, move: str | None
+    ) -> LocalInstance:
         if here is None or here.hidden:
             return self._take(request, BUILDING, move, hidden=True)
         if move != RESIZE or self._has_size(here, request):
             return here
         return self._take(request, RESIZED, move) if here.move else self._enlarge(here, request)
 
-    def _has_size(self, here: Instance, request: Request) -> bool:
+    def _has_size(self, here: LocalInstance, request: Request) -> bool:
         """Whether it permanently has the requested size; False if its hardware allocation is
         unknown."""
         if here.is_open or here.parts or request.pieces:
@@ -211,11 +213,11 @@ class Agent:
 
     def _take(
         self, request: Request, vm_state: str, move: str | None = None, hidden: bool = False
-    ) -> Instance:
+    ) -> LocalInstance:
         others = self._beside(request.instance_uuid)
         node = self._node(others)
         claim = node.resize_claim(request, move=move) if move else node.instance_claim(request)
-        taken = Instance(
+        taken = LocalInstance(
             uuid=claim.consumer_uuid,
             resources=claim.resources,
             vm_state=vm_state,
@@ -232,7 +234,7 @@ class Agent:
             self._untold.add(taken.uuid)
         return taken
 
-    def _enlarge(self, here: Instance, request: Request) -> Instance:
+    def _enlarge(self, here: LocalInstance, request: Request) -> LocalInstance:
         """Returns the instance with the requested size added to its own; the new size may be
         smaller."""
         others = self._beside(here.uuid)
@@ -244,14 +246,14 @@ class Agent:
         self._put(larger)
         return larger
 
-    def _beside(self, instance_uuid: str) -> tuple[Instance, ...]:
+    def _beside(self, instance_uuid: str) -> tuple[LocalInstance, ...]:
         """Returns all instances except this one."""
         return tuple(one for one in self._instances if one.uuid != instance_uuid)
 
-    def _node(self, instances: tuple[Instance, ...]) -> Node:
+    def _node(self, instances: tuple[LocalInstance, ...]) -> ClaimableNode:
         """Returns this node with these instances, to claim on it."""
         facts = self._facts(instances)
-        return Node(
+        return ClaimableNode(
             facts.node.uuid,
             facts.provider['inventories'],
             instances,
@@ -261,18 +263,18 @@ class Agent:
         )
 
     def _addresses(
-        self, parts: HardwareAllocation | None, others: Iterable[Instance]
+        self, parts: HardwareAllocation | None, others: Iterable[LocalInstance]
     ) -> frozenset[str]:
         """Returns the addresses of these parts' devices on the machine."""
         wanted = [some.pool for some in parts.devices] if parts else []
         taken = frozenset().union(*(one.all_devices for one in others))
         try:
-            specs = pools.parse(self._settings.device_spec)
-            return pools.pick(self._machine.devices, specs, taken, wanted)
+            specs = pci.parse_specs(self._settings.device_spec)
+            return pci.pick(self._machine.devices, specs, taken, wanted)
         except Overdrawn as short:
             raise errors.ComputeResourcesUnavailable(self._machine.uuid, str(short)) from None
 
-    def _put(self, instance: Instance) -> None:
+    def _put(self, instance: LocalInstance) -> None:
         try:
             self._instances.put(instance)
         except errors.BadMachineFacts as error:
@@ -326,11 +328,11 @@ class Agent:
             self._changed(is_news=failed or not here.hidden)
         return begun
 
-    def hidden(self) -> list[Instance]:
+    def hidden(self) -> list[LocalInstance]:
         """Returns the instances that were begun and are neither kept nor undone."""
         return [one for one in self._instances if one.hidden]
 
-    def _get(self, instance_uuid: str) -> Instance:
+    def _get(self, instance_uuid: str) -> LocalInstance:
         instance = self._instances.get(instance_uuid)
         if instance is None:
             raise errors.NotFound(f'Instance {instance_uuid} on host {self.host}')
@@ -351,14 +353,14 @@ class Agent:
             self._drop_or_put(instance_uuid, before)
         self._changed()
 
-    def _drop_or_put(self, instance_uuid: str, instance: Instance | None) -> None:
+    def _drop_or_put(self, instance_uuid: str, instance: LocalInstance | None) -> None:
         if instance is None:
             self._instances.remove(instance_uuid)
             self._built -= {instance_uuid}
         else:
             self._instances.put(instance)
 
-    def _open(self, instance_uuid: str) -> Instance:
+    def _open(self, instance_uuid: str) -> LocalInstance:
         instance = self._instances.get(instance_uuid)
         if instance is None or not instance.is_open:
             raise errors.NotFound(f'Resize of instance {instance_uuid} on host {self.host}')

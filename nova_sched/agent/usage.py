@@ -62,7 +62,7 @@ class CellUse:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Guest:
+class InstanceUsage:
     """One instance as its node counts it."""
 
     uuid: str
@@ -79,7 +79,7 @@ class Guest:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Usage:
+class UsageTotals:
     """Sums over guests; ``stats`` has Nova's names, and texts as values."""
 
     vcpus: int
@@ -93,7 +93,7 @@ class Usage:
     devices: frozenset[str]
 
 
-def guest(instance: objects.Instance) -> Guest:
+def guest(instance: objects.Instance) -> InstanceUsage:
     """Returns the relevant part of a versioned Instance; unset fields count as 0."""
     flavor = _get(instance, 'flavor')
     swap_mb = _get(flavor, 'swap') or 0
@@ -101,7 +101,7 @@ def guest(instance: objects.Instance) -> Guest:
     root_gb = (_get(instance, 'root_gb') or 0) if _get(instance, 'image_ref') != '' else 0
     topology = _get(instance, 'numa_topology')
     devices = _get(instance, 'pci_devices')
-    return Guest(
+    return InstanceUsage(
         uuid=instance.uuid,
         vcpus=_get(instance, 'vcpus') or 0,
         memory_mb=_get(instance, 'memory_mb') or 0,
@@ -118,13 +118,13 @@ def guest(instance: objects.Instance) -> Guest:
     )
 
 
-def total(guests: Iterable[Guest], failed_builds: int = 0) -> Usage:
+def total(guests: Iterable[InstanceUsage], failed_builds: int = 0) -> UsageTotals:
     """Returns the sums over the guests on the node.
 
     ``failed_builds`` counts since the last successful build.
     """
     here = [guest for guest in guests if guest.vm_state not in GONE]
-    return Usage(
+    return UsageTotals(
         vcpus=sum(guest.vcpus for guest in here),
         dedicated=sum(guest.dedicated for guest in here),
         memory_mb=sum(guest.memory_mb for guest in here),
@@ -137,7 +137,7 @@ def total(guests: Iterable[Guest], failed_builds: int = 0) -> Usage:
     )
 
 
-def _stats(here: list[Guest], failed_builds: int) -> dict[str, str]:
+def _stats(here: list[InstanceUsage], failed_builds: int) -> dict[str, str]:
     counts = collections.Counter(num_instances=len(here), failed_builds=failed_builds)
     counts['io_workload'] = sum(
         one.vm_state == 'building' or one.task_state in IO_TASKS for one in here

@@ -19,11 +19,11 @@ from pathlib import Path
 from oslo_service import service as oslo_service
 
 from nova_sched import errors, rpc
-from nova_sched.agent import Settings
-from nova_sched.agent.instances import Instances
+from nova_sched.agent import AgentSettings
+from nova_sched.agent.identity import ReportCount
+from nova_sched.agent.instances import LocalInstances
 from nova_sched.agent.reporter import Reporter
 from nova_sched.agent.service import Agent
-from nova_sched.agent.starts import Count
 from nova_sched.cmd import agent_queues
 from nova_sched.rpc import agent as agent_rpc
 from nova_sched.rpc.agent import ReportClient
@@ -54,11 +54,11 @@ def settings(conf):
     if known := sorted(MEASURED & wanted['resources'].keys()):
         raise errors.BadConfig('[agent] resources', f'{", ".join(known)} is read from the machine')
     # An option has the same name as its setting.
-    same = {field.name for field in dataclasses.fields(Settings)} & wanted.keys() - {
+    same = {field.name for field in dataclasses.fields(AgentSettings)} & wanted.keys() - {
         'instances_path'
     }
     read = {name: wanted[name] for name in same if wanted[name] is not None}
-    return Settings(
+    return AgentSettings(
         host=conf.host,
         node=wanted['nodename'],
         uuid_file=state / 'compute_id',
@@ -71,7 +71,7 @@ def settings(conf):
 def agent(chosen):
     """The agent of a node with these settings, with the instances that it has kept on disk. Raises
     BadMachineFacts."""
-    return Agent(chosen, Instances(chosen.uuid_file.with_name('instances.json')))
+    return Agent(chosen, LocalInstances(chosen.uuid_file.with_name('instances.json')))
 
 
 def check(conf):
@@ -108,7 +108,7 @@ class AgentService(oslo_service.ServiceBase):
         patience_s = (
             1.5 * self._timeout_s
         )  # by then only a bus that does not answer can cause a wait
-        count = Count(self._settings.uuid_file.with_name('starts'))
+        count = ReportCount(self._settings.uuid_file.with_name('starts'))
         self.reporter = Reporter(
             made, client, self._interval, self._cell_uuid, patience_s, count=count
         )

@@ -14,7 +14,7 @@
 import pathlib
 import socket
 
-from nova_sched.agent import Settings, inventory, machine
+from nova_sched.agent import AgentSettings, inventory, machine
 from nova_sched.sim.machines import Node
 
 
@@ -24,7 +24,7 @@ def this_machine(directory, zone):
     It builds nothing either. The directory keeps its UUID. Raises BadMachineFacts.
     """
     directory = pathlib.Path(directory)
-    settings = Settings(
+    settings = AgentSettings(
         host=socket.gethostname(), uuid_file=directory / 'compute_id', instances_path=directory
     )
     stats = machine.compute_node(settings)

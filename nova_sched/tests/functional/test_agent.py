@@ -295,7 +295,7 @@ def disputes(caplog):
     return [
         record.getMessage()
         for record in caplog.records
-        if record.name == 'nova_sched.agent.dispute'
+        if record.name == 'nova_sched.agent.difference'
     ]
 
 

@@ -27,7 +27,7 @@ import werkzeug.test
 from oslo_context.context import RequestContext
 
 from nova_sched import objects, rpc, service
-from nova_sched.agent.instances import Instances
+from nova_sched.agent.instances import LocalInstances
 from nova_sched.agent.service import Agent
 from nova_sched.api import app
 from nova_sched.conf import CONF
@@ -36,7 +36,7 @@ from nova_sched.db.tables import METADATA
 from nova_sched.queues.brokers.memory import MemoryBroker
 from nova_sched.queues.keeper.register import Register
 from nova_sched.rpc import client, endpoints
-from nova_sched.rpc.agent import AgentEndpoint as AgentEndpoint
+from nova_sched.rpc.agent import AgentEndpoint
 from nova_sched.rpc.change_events import ChangeEventEndpoint
 from nova_sched.rpc.endpoints.queues import CatalogueEndpoint, QueuesEndpoint
 from nova_sched.rpc.serializer import Serializer, ServerSerializer
@@ -150,7 +150,7 @@ class World:
             'proc_root': home.proc,
         }
         self._agent_file = self._folder / 'instances.json'
-        agent = Agent(agent_settings(**options), Instances(self._agent_file))
+        agent = Agent(agent_settings(**options), LocalInstances(self._agent_file))
         self.doors = {
             seeds.RPC: Door(endpoints.all_of(self.scheduler)),
             seeds.AGENT: Door([AgentEndpoint(agent)]),

@@ -36,8 +36,8 @@ backend.choose([])
 
 from nova_sched import conf as options
 from nova_sched import queue_service, rpc
-from nova_sched.agent import Settings
-from nova_sched.agent.instances import Instances
+from nova_sched.agent import AgentSettings
+from nova_sched.agent.instances import LocalInstances
 from nova_sched.agent.reporter import Reporter
 from nova_sched.agent.service import Agent
 from nova_sched.cmd import agent_queues
@@ -78,7 +78,7 @@ class GivenAgent(Agent):
     """The agent of a node on a machine that it is told of."""
 
     def __init__(self, place, home):
-        chosen = Settings(
+        chosen = AgentSettings(
             host=place.host,
             uuid_file=home / 'compute_id',
             instances_path=home,
@@ -88,7 +88,7 @@ class GivenAgent(Agent):
             device_spec=[{'vendor_id': GPU.vendor_id, 'product_id': GPU.product_id}],
         )
         home.mkdir(parents=True, exist_ok=True)
-        super().__init__(chosen, Instances(home / 'instances.json'))
+        super().__init__(chosen, LocalInstances(home / 'instances.json'))
         sizes = {
             'memory_mb': place.memory_mb,
             'disk_gb': place.disk_gb,

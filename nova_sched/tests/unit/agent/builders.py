@@ -14,8 +14,8 @@
 
 from pathlib import Path
 
-from nova_sched.agent import Settings, cpus, machine, numa, pci, usage
-from nova_sched.agent.instances import Instances
+from nova_sched.agent import AgentSettings, cpus, machine, numa, pci, usage
+from nova_sched.agent.instances import LocalInstances
 from nova_sched.agent.service import Agent
 
 NODE = '0b9e0d0c-2f7a-4a0e-8c8e-5a3e8d2a9f10'
@@ -23,15 +23,19 @@ SERVER = '6f7ac3a4-58e0-4e87-bd33-6c5a2d3f6c11'
 CORES = tuple(frozenset({core, core + 4}) for core in range(4))
 CPUS = {cpu: cpus.Cpu(cpu, cpu % 4 // 2, CORES[cpu % 4]) for cpu in range(8)}
 CELLS = [
-    numa.Cell(0, frozenset({0, 1, 4, 5}), CORES[:2], 0, 4096, (numa.Pages(4, 1048576),)),
-    numa.Cell(1, frozenset({2, 3, 6, 7}), CORES[2:], 1, 2048, (numa.Pages(4, 524288),)),
+    numa.MachineCell(
+        0, frozenset({0, 1, 4, 5}), CORES[:2], 0, 4096, (numa.MachinePages(4, 1048576),)
+    ),
+    numa.MachineCell(
+        1, frozenset({2, 3, 6, 7}), CORES[2:], 1, 2048, (numa.MachinePages(4, 524288),)
+    ),
 ]
 GPU = pci.Device('0000:81:00.0', '10de', '20b0', '030200', 1, pci.PCI)
 
 
 def settings(**options):
     plain = {'host': 'cmp1', 'uuid_file': Path('unused'), 'instances_path': Path('unused')}
-    return Settings(**plain | options)
+    return AgentSettings(**plain | options)
 
 
 def processor(**told):
@@ -61,11 +65,13 @@ def facts(**read):
         'kvm': True,
         'host_ip': '192.0.2.5',
     }
-    return machine.Machine(**plain | read)
+    return machine.MachineFacts(**plain | read)
 
 
 def guest(**told):
-    return usage.Guest(**{'uuid': SERVER, 'vcpus': 2, 'memory_mb': 1024, 'disk_gb': 10} | told)
+    return usage.InstanceUsage(
+        **{'uuid': SERVER, 'vcpus': 2, 'memory_mb': 1024, 'disk_gb': 10} | told
+    )
 
 
 def node(found=None, guests=(), **options):
@@ -83,7 +89,7 @@ def agent_of(root, fake, **options):
         'sys_root': fake.sys,
         'proc_root': fake.proc,
     }
-    return Agent(settings(**plain | options), Instances(root / 'instances.json'))
+    return Agent(settings(**plain | options), LocalInstances(root / 'instances.json'))
 
 
 class Clock:

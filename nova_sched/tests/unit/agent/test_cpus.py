@@ -9,13 +9,17 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
+"""CPUs, their topology, model and metrics."""
 
-"""Tests of reading CPUs."""
+import datetime
+import json
+import types
 
 import pytest
 
 from nova_sched import errors
 from nova_sched.agent import cpus
+from nova_sched.objects import enums
 from nova_sched.tests.unit.agent.fake_machine import FakeMachine, two_cells
 
 
@@ -145,3 +149,47 @@ def test_processor_of_other_kinds(tmp_path, cpuinfo, expected):
     machine = FakeMachine(tmp_path)
     machine.file('cpuinfo', cpuinfo, machine.proc)
     assert cpus.processor(machine.proc, arch='aarch64') == expected
+
+
+NOW = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
+
+
+TIMES = types.SimpleNamespace(user=1.5, system=2, idle=30, iowait=0.25)
+PERCENTS = types.SimpleNamespace(user=20.0, system=5.5, idle=100.1, iowait=0)
+
+
+def read(text):
+    return {metric['name']: metric['value'] for metric in json.loads(text)}
+
+
+def test_units():
+    assert read(cpus.metrics_text(TIMES, PERCENTS, 25.5, 2600.4, NOW)) == {
+        'cpu.frequency': 2600,
+        'cpu.user.time': 1_500_000_000,
+        'cpu.user.percent': 0.2,
+        'cpu.kernel.time': 2_000_000_000,
+        'cpu.kernel.percent': 0.055,
+        'cpu.idle.time': 30_000_000_000,
+        'cpu.idle.percent': 1.0,
+        'cpu.iowait.time': 250_000_000,
+        'cpu.iowait.percent': 0.0,
+        'cpu.percent': 0.255,
+    }
+
+
+def test_an_unknown_frequency_is_not_reported():
+    assert 'cpu.frequency' not in read(cpus.metrics_text(TIMES, PERCENTS, 0, None, NOW))
+
+
+def test_each_says_when_and_where_from():
+    told = json.loads(cpus.metrics_text(TIMES, PERCENTS, 0, None, NOW))
+    assert {(metric['timestamp'], metric['source']) for metric in told} == {
+        ('2026-01-01T12:00:00.000000', 'nova_sched.agent')
+    }
+
+
+def test_this_machine_tells_names_that_nova_knows():
+    before, after = read(cpus.metrics(NOW)), read(cpus.metrics(NOW))
+    field = enums.MonitorMetricTypeField()
+    assert [field.coerce(None, 'name', name) for name in after] == list(after)
+    assert after['cpu.idle.time'] >= before['cpu.idle.time'] > 0

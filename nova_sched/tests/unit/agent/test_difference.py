@@ -9,12 +9,14 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Tests of what counts as a difference between the counts of a node and the scheduler's."""
+"""Differences between both counts: found, and logged once."""
+
+import logging
 
 import pytest
 
 from nova_sched.agent import difference
-from nova_sched.agent.difference import Counted
+from nova_sched.agent.difference import AT_MOST, Counted, Dispute
 
 SMALL, LARGE = {'VCPU': 2, 'MEMORY_MB': 512}, {'VCPU': 4, 'MEMORY_MB': 512}
 
@@ -142,3 +144,66 @@ def test_the_counts_of_the_scheduler(answer, counted):
 def test_the_text_after_a_refusal(theirs, text):
     ours = side(used={'VCPU': 7, 'MEMORY_MB': 512})
     assert difference.beside({'VCPU': 2}, ours, theirs, 'x') == text
+
+
+NONE, A, B = frozenset(), frozenset({'a'}), frozenset({'b'})
+HEAD = 'Node cmp1 and the scheduler count differently. '
+AGAIN = 'Node cmp1 and the scheduler count the same again'
+
+
+@pytest.mark.parametrize(
+    'heard, lines',
+    [
+        pytest.param([(0, NONE), (10, NONE)], [], id='none'),
+        pytest.param([(0, A)], [], id='too young'),
+        pytest.param([(0, A), (1, A)], [], id='still too young'),
+        pytest.param([(0, A), (2, A)], ['a'], id='it stands'),
+        pytest.param([(0, A), (2, A), (12, A), (22, A)], ['a'], id='told once'),
+        pytest.param([(0, A), (1, NONE), (2, A)], [], id='over before it is told'),
+        pytest.param([(0, A), (2, A), (12, NONE), (22, NONE)], ['a', AGAIN], id='over'),
+        pytest.param(
+            [(0, A), (2, A), (5, NONE), (6, A), (8, A)], ['a', AGAIN, 'a'], id='it comes back'
+        ),
+        pytest.param(
+            [(0, A), (2, A | B), (4, A | B)], ['a', 'b'], id='another one: only that is told'
+        ),
+        pytest.param([(0, A | B), (2, A | B), (4, A), (9, A)], ['a; b'], id='fewer are no news'),
+        pytest.param(
+            [(0, A | B), (2, A | B), (4, A), (5, A | B), (7, A | B)],
+            ['a; b', 'b'],
+            id='one comes back',
+        ),
+        pytest.param(
+            [(0, A), (2, A), (3, B), (4, NONE)], ['a', AGAIN], id='another that ends by itself'
+        ),
+    ],
+)
+def test_what_is_told(caplog, heard, lines):
+    caplog.set_level(logging.INFO)
+    made = Dispute(settle_s=2)
+    for now_s, found in heard:
+        made.hear('cmp1', found, now_s)
+    assert [record.getMessage().removeprefix(HEAD) for record in caplog.records] == lines
+    levels = ['INFO' if line == AGAIN else 'WARNING' for line in lines]
+    assert [record.levelname for record in caplog.records] == levels
+
+
+@pytest.mark.parametrize(
+    'heard, soon',
+    [
+        pytest.param([(0, NONE)], False, id='nothing'),
+        pytest.param([(0, A)], True, id='a young one'),
+        pytest.param([(0, A), (2, A)], False, id='a told one'),
+        pytest.param([(0, A), (2, A | B)], True, id='a told one and a young one'),
+    ],
+)
+def test_when_to_look_again(heard, soon):
+    made = Dispute(settle_s=2)
+    assert [made.hear('cmp1', found, now_s) for now_s, found in heard][-1] == soon
+
+
+def test_very_many_are_counted(caplog):
+    made = Dispute(settle_s=0)
+    made.hear('cmp1', frozenset(f'{number:03}' for number in range(AT_MOST + 5)), 0)
+    (line,) = caplog.messages
+    assert line.endswith(f'; {AT_MOST - 1:03}; and 5 more')

@@ -16,7 +16,7 @@ import json
 import pytest
 
 from nova_sched import errors
-from nova_sched.agent.instances import ACTIVE, BUILDING, RESIZED, Instance, Instances
+from nova_sched.agent.instances import ACTIVE, BUILDING, RESIZED, LocalInstance, LocalInstances
 from nova_sched.agent.usage import CellUse
 from nova_sched.objects.claim import Resizing
 from nova_sched.tests.builders import uuid_of
@@ -28,7 +28,7 @@ OTHER = uuid_of('other')
 
 
 def instance(uuid=SERVER, **fields):
-    return Instance(uuid=uuid, **{'resources': {'VCPU': 2, 'MEMORY_MB': 512}, **fields})
+    return LocalInstance(uuid=uuid, **{'resources': {'VCPU': 2, 'MEMORY_MB': 512}, **fields})
 
 
 def written(**changes):
@@ -38,20 +38,20 @@ def written(**changes):
 
 
 def test_a_new_node_has_none(tmp_path):
-    assert list(Instances(tmp_path / 'instances.json')) == []
+    assert list(LocalInstances(tmp_path / 'instances.json')) == []
     assert list(tmp_path.iterdir()) == []
 
 
 def test_the_list_outlives_the_agent(tmp_path):
     path = tmp_path / 'state' / 'instances.json'
-    first = Instances(path)
+    first = LocalInstances(path)
     kept = instance(
         resources={'PCPU': 2, 'CUSTOM_GOLD': 1}, project_id='p', os_type='linux', vm_state=ACTIVE
     )
     for one in (instance(OTHER), kept, instance(uuid_of('third'))):
         first.put(one)
     first.remove(OTHER)
-    again = Instances(path)
+    again = LocalInstances(path)
     assert list(again) == list(first) == [kept, instance(uuid_of('third'))]
     assert len(again) == 2
     assert (SERVER in again, OTHER in again) == (True, False)
@@ -66,8 +66,8 @@ PARTS = HAS.fit(wanted(mixed(1, 2), requests=[device(1)]))
 def test_what_it_holds_outlives_the_agent(tmp_path):
     path = tmp_path / 'instances.json'
     kept = instance(parts=PARTS, devices=frozenset({'0000:81:00.0', '0000:82:00.0'}))
-    Instances(path).put(kept)
-    assert list(Instances(path)) == [kept]
+    LocalInstances(path).put(kept)
+    assert list(LocalInstances(path)) == [kept]
 
 
 SIZES = Resizing({'VCPU': 2, 'DISK_GB': 1}, {'VCPU': 4, 'DISK_GB': 2}, PARTS)
@@ -86,35 +86,37 @@ OLD, NEW = frozenset({'0000:81:00.0'}), frozenset({'0000:82:00.0'})
 def test_an_open_resize_outlives_the_agent(tmp_path, fields):
     path = tmp_path / 'instances.json'
     kept = instance(vm_state=RESIZED, parts=PARTS, devices=OLD, **fields)
-    Instances(path).put(kept)
-    assert list(Instances(path)) == [kept]
+    LocalInstances(path).put(kept)
+    assert list(LocalInstances(path)) == [kept]
 
 
 def test_a_list_of_an_agent_that_knew_of_no_parts(tmp_path):
     path = tmp_path / 'instances.json'
     path.write_text(written())
-    (read,) = Instances(path)
+    (read,) = LocalInstances(path)
     assert (read.parts, read.devices, read.hidden) == (None, frozenset(), False)
 
 
 def test_what_is_hidden_is_so_for_the_next_agent(tmp_path):
     path = tmp_path / 'instances.json'
     kept = instance(hidden=True, move='migration')
-    Instances(path).put(kept)
-    assert list(Instances(path)) == [kept]
+    LocalInstances(path).put(kept)
+    assert list(LocalInstances(path)) == [kept]
 
 
 def test_put_again_replaces(tmp_path):
-    held = Instances(tmp_path / 'instances.json')
+    held = LocalInstances(tmp_path / 'instances.json')
     held.put(instance(vm_state=BUILDING))
     held.put(instance(vm_state=ACTIVE))
     assert (
-        list(held) == list(Instances(tmp_path / 'instances.json')) == [instance(vm_state=ACTIVE)]
+        list(held)
+        == list(LocalInstances(tmp_path / 'instances.json'))
+        == [instance(vm_state=ACTIVE)]
     )
 
 
 def test_an_iteration_sees_one_list_to_the_end(tmp_path):
-    held = Instances(tmp_path / 'instances.json')
+    held = LocalInstances(tmp_path / 'instances.json')
     held.put(instance())
     walk = iter(held)
     held.put(instance(OTHER))
@@ -123,12 +125,12 @@ def test_an_iteration_sees_one_list_to_the_end(tmp_path):
 
 def test_a_draft_that_a_crash_left_is_no_list(tmp_path):
     path = tmp_path / 'instances.json'
-    Instances(path).put(instance())
+    LocalInstances(path).put(instance())
     path.with_name('instances.json.new').write_text('{"instances": [{"uu')
-    held = Instances(path)
+    held = LocalInstances(path)
     assert list(held) == [instance()]
     held.remove(SERVER)
-    assert list(Instances(path)) == []
+    assert list(LocalInstances(path)) == []
 
 
 @pytest.mark.parametrize(
@@ -171,7 +173,7 @@ def test_a_corrupt_file_is_told_and_left_as_it_is(tmp_path, content):
     path = tmp_path / 'instances.json'
     path.write_text(content)
     with pytest.raises(errors.BadMachineFacts) as error:
-        Instances(path)
+        LocalInstances(path)
     assert error.value.what == str(path)
     assert 'restore it' in error.value.why
     assert path.read_text() == content
@@ -181,7 +183,7 @@ def test_a_file_that_is_no_text_is_told(tmp_path):
     path = tmp_path / 'instances.json'
     path.write_bytes(b'\xff\xfe\xff')
     with pytest.raises(errors.BadMachineFacts, match='instances'):
-        Instances(path)
+        LocalInstances(path)
 
 
 @pytest.mark.parametrize(
@@ -193,7 +195,7 @@ def test_a_file_that_is_no_text_is_told(tmp_path):
 )
 def test_what_cannot_be_written_is_not_done(tmp_path, change):
     path = tmp_path / 'instances.json'
-    held = Instances(path)
+    held = LocalInstances(path)
     held.put(instance())
     before = path.read_text()
     path.with_name('instances.json.new').mkdir()  # the draft cannot be made

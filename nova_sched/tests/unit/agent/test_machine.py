@@ -156,7 +156,7 @@ def test_shared_cpus(options, vcpus):
 
 def test_offline_cpus_of_a_set_are_left_out():
     online = {cpu: CPUS[cpu] for cpu in (0, 1, 2)}
-    cells = [numa.Cell(0, frozenset(online), CORES[:3], 0, 4096, ())]
+    cells = [numa.MachineCell(0, frozenset(online), CORES[:3], 0, 4096, ())]
     found = facts(online=online, cells=cells)
     assert machine.cpu_sets(found, settings(cpu_dedicated_set='2-5')) == ({0, 1}, {2})
     assert machine.cpu_sets(found, settings(cpu_shared_set='1-5')) == ({1, 2}, set())

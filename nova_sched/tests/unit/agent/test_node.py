@@ -14,8 +14,8 @@
 import pytest
 
 from nova_sched import errors
-from nova_sched.agent.instances import Instance
-from nova_sched.agent.node import Node
+from nova_sched.agent.instances import LocalInstance
+from nova_sched.agent.node import ClaimableNode
 from nova_sched.hardware.providers import Group
 from nova_sched.objects.claim import Resizing
 from nova_sched.tests.builders import request, uuid_of
@@ -39,10 +39,10 @@ def node(holding=(), **inventories):
     resources."""
     classes = {'VCPU': {}, 'MEMORY_MB': {'total': 10240, 'max_unit': 10240}, **inventories}
     held = [
-        Instance(uuid=uuid_of(str(number)), resources=resources)
+        LocalInstance(uuid=uuid_of(str(number)), resources=resources)
         for number, resources in enumerate(holding)
     ]
-    return Node(NODE, {name: TEN | words for name, words in classes.items()}, held)
+    return ClaimableNode(NODE, {name: TEN | words for name, words in classes.items()}, held)
 
 
 @pytest.mark.parametrize(
@@ -164,8 +164,8 @@ def group(amount=2, suffix='1', required=()):
     ],
 )
 def test_groups(held, words, taken):
-    instances = [Instance(uuid=uuid_of('held'), resources=one) for one in held]
-    made = Node(
+    instances = [LocalInstance(uuid=uuid_of('held'), resources=one) for one in held]
+    made = ClaimableNode(
         NODE, {name: TEN | some for name, some in GOLD.items()}, instances, traits=['CUSTOM_X']
     )
     asked = request(vcpus=1, memory_mb=1, **words)
@@ -218,7 +218,7 @@ def asks(pieces, **words):
     ],
 )
 def test_the_double_check_of_pieces(has, pieces, short):
-    made = Node(NODE, dict.fromkeys(('VCPU', 'MEMORY_MB'), TEN), [], has)
+    made = ClaimableNode(NODE, dict.fromkeys(('VCPU', 'MEMORY_MB'), TEN), [], has)
     if short is None:
         assert made.instance_claim(asks(pieces, memory_mb=1)).parts == has.fit(pieces)
     else:
@@ -228,7 +228,7 @@ def test_the_double_check_of_pieces(has, pieces, short):
 
 
 def test_pieces_are_booked_and_released():
-    made = Node(NODE, dict.fromkeys(('VCPU', 'MEMORY_MB'), TEN), [], HAS)
+    made = ClaimableNode(NODE, dict.fromkeys(('VCPU', 'MEMORY_MB'), TEN), [], HAS)
     whole = asks(wanted(dedicated(6), requests=[device(1)]), memory_mb=1)
     claim = made.instance_claim(whole)
     with pytest.raises(errors.ComputeResourcesUnavailable, match='1 devices asked, 0 free'):
@@ -240,11 +240,13 @@ def test_pieces_are_booked_and_released():
 @pytest.mark.parametrize('packing, on', [(False, 1), (True, 0)])
 def test_packing(packing, on):
     has = machine(cell(0, [0, 1], cpu_usage=1), cell(1, [2, 3]))
-    made = Node(NODE, dict.fromkeys(('VCPU', 'MEMORY_MB'), TEN), [], has, packing)
+    made = ClaimableNode(NODE, dict.fromkeys(('VCPU', 'MEMORY_MB'), TEN), [], has, packing)
     assert made.instance_claim(asks(wanted(shared()), memory_mb=1)).parts.cells.host_cells == (on,)
 
 
 def test_what_a_resize_will_have_is_held_although_no_report_says_so():
     parts = HAS.fit(wanted(dedicated(4), requests=[device(1)]))
-    growing = Instance(uuid=uuid_of('growing'), resources={}, resizing=Resizing({}, {}, parts))
-    assert Node(NODE, {}, [growing], HAS).machine == HAS.hold(parts)
+    growing = LocalInstance(
+        uuid=uuid_of('growing'), resources={}, resizing=Resizing({}, {}, parts)
+    )
+    assert ClaimableNode(NODE, {}, [growing], HAS).machine == HAS.hold(parts)

@@ -9,14 +9,15 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-
-"""Tests of reading NUMA cells."""
+"""NUMA cells: as read, and as reported."""
 
 import pytest
 
 from nova_sched import errors
 from nova_sched.agent import numa
-from nova_sched.agent.numa import Pages
+from nova_sched.agent.numa import MachinePages
+from nova_sched.agent.usage import CellUse
+from nova_sched.tests.unit.agent.builders import settings
 from nova_sched.tests.unit.agent.fake_machine import FakeMachine, two_cells
 
 
@@ -26,22 +27,26 @@ def cells(machine, memory_mb=0):
 
 def test_two_cells_with_siblings_and_huge_pages(tmp_path):
     assert cells(two_cells(tmp_path)) == [
-        numa.Cell(
+        numa.MachineCell(
             id=0,
             cpus=frozenset({0, 1, 4, 5}),
             siblings=(frozenset({0, 4}), frozenset({1, 5})),
             socket=0,
             memory_mb=4096,
             # 4096 MiB - 100 x 2 MiB - 2 x 1 GiB = 1848 MiB of small pages
-            pages=(Pages(4, 1848 * 256), Pages(2048, 100, used=40), Pages(1048576, 2)),
+            pages=(
+                MachinePages(4, 1848 * 256),
+                MachinePages(2048, 100, used=40),
+                MachinePages(1048576, 2),
+            ),
         ),
-        numa.Cell(
+        numa.MachineCell(
             id=1,
             cpus=frozenset({2, 3, 6, 7}),
             siblings=(frozenset({2, 6}), frozenset({3, 7})),
             socket=1,
             memory_mb=2048,
-            pages=(Pages(4, 2048 * 256),),
+            pages=(MachinePages(4, 2048 * 256),),
         ),
     ]
 
@@ -49,13 +54,13 @@ def test_two_cells_with_siblings_and_huge_pages(tmp_path):
 def test_without_numa_the_machine_is_one_cell(tmp_path):
     machine = FakeMachine(tmp_path).cpus(['0', '1']).huge({2048: (8, 8)}, 'kernel/mm')
     assert cells(machine, memory_mb=1024) == [
-        numa.Cell(
+        numa.MachineCell(
             id=0,
             cpus=frozenset({0, 1}),
             siblings=(frozenset({0}), frozenset({1})),
             socket=0,
             memory_mb=1024,
-            pages=(Pages(4, 1008 * 256), Pages(2048, 8)),
+            pages=(MachinePages(4, 1008 * 256), MachinePages(2048, 8)),
         )
     ]
 
@@ -94,7 +99,7 @@ def test_cells_come_by_number(tmp_path):
 
 def test_more_huge_pages_than_memory_leave_no_small_ones(tmp_path):
     machine = FakeMachine(tmp_path).cpus(['0']).cell(0, '0', 3, {2048: (2, 0)})
-    assert cells(machine)[0].pages == (Pages(4, 0), Pages(2048, 2, used=2))
+    assert cells(machine)[0].pages == (MachinePages(4, 0), MachinePages(2048, 2, used=2))
 
 
 @pytest.mark.parametrize(
@@ -122,3 +127,132 @@ def test_a_broken_cell_is_named(tmp_path, spoil):
     with pytest.raises(errors.BadMachineFacts) as error:
         cells(machine)
     assert '/node0/' in error.value.what
+
+
+PAGES = (numa.MachinePages(4, 1000), numa.MachinePages(2048, 100, used=30))
+CELL = numa.MachineCell(
+    id=0,
+    cpus=frozenset({0, 1, 4, 5}),
+    siblings=(frozenset({0, 4}), frozenset({1, 5})),
+    socket=0,
+    memory_mb=4096,
+    pages=PAGES,
+)
+
+
+def cell(shared=(0, 1, 4, 5), dedicated=(), used=None, **options):
+    """The one cell of a topology."""
+    return numa.build(
+        [CELL], shared, dedicated, {0: used or CellUse()}, settings(**options)
+    ).cells[0]
+
+
+@pytest.mark.parametrize(
+    'shared, dedicated, cpuset, pcpuset, siblings',
+    [
+        pytest.param(
+            (0, 1, 4, 5), (), {0, 1, 4, 5}, {0, 1, 4, 5}, [{0, 4}, {1, 5}], id='nothing set apart'
+        ),
+        pytest.param((0, 4), (1, 5), {0, 4}, {1, 5}, [{0, 4}, {1, 5}], id='a core set apart'),
+        pytest.param((0,), (1,), {0}, {1}, [{0}, {1}], id="the rest is the host's"),
+        pytest.param((), (1, 5), set(), {1, 5}, [{1, 5}], id='all dedicated'),
+        pytest.param((8, 9), (10,), set(), set(), [], id="another cell's CPUs"),
+    ],
+)
+def test_cpus(shared, dedicated, cpuset, pcpuset, siblings):
+    made = cell(shared, dedicated)
+    assert (made.cpuset, made.pcpuset, made.siblings) == (cpuset, pcpuset, siblings)
+
+
+def test_plain_facts():
+    made = cell()
+    assert (made.id, made.memory, made.socket, made.cpu_usage, made.memory_usage) == (
+        0,
+        4096,
+        0,
+        0,
+        0,
+    )
+    assert made.pinned_cpus == set()
+    assert (made.network_metadata.physnets, made.network_metadata.tunneled) == (set(), False)
+
+
+def test_usage_of_instances():
+    made = cell(used=CellUse(vcpus=3, memory_mb=512, pinned=frozenset({1})))
+    assert (made.cpu_usage, made.memory_usage, made.pinned_cpus) == (3, 512, {1})
+
+
+def test_isolated_instances_take_the_siblings_too():
+    assert cell(used=CellUse(pinned=frozenset({1}), isolated=frozenset({1}))).pinned_cpus == {1, 5}
+
+
+def test_pins_outside_the_dedicated_cpus_are_not_ours_to_tell():
+    assert cell(
+        shared=(0, 4), dedicated=(1, 5), used=CellUse(pinned=frozenset({1, 4, 9}))
+    ).pinned_cpus == {1}
+
+
+@pytest.mark.parametrize(
+    'by_instances, reserved, used',
+    [
+        pytest.param(0, 0, 30, id='what others hold cannot be given'),
+        pytest.param(0, 30, 0, id='what others hold is what was reserved'),
+        pytest.param(0, 64, 0, id='reserved and not all held yet'),
+        pytest.param(20, 0, 30, id='instances hold part of what is held'),
+        pytest.param(50, 0, 50, id='instances have not taken all of theirs yet'),
+    ],
+)
+def test_huge_pages(by_instances, reserved, used):
+    entries = [{'node': 0, 'size': 2048, 'count': reserved}]
+    small, huge = cell(
+        used=CellUse(pages={2048: by_instances}), reserved_huge_pages=entries
+    ).mempages
+    assert (huge.size_kb, huge.total, huge.used, huge.reserved) == (2048, 100, used, reserved)
+    assert (small.size_kb, small.total, small.used, small.reserved) == (4, 1000, 0, 0)
+
+
+@pytest.mark.parametrize(
+    'use, small, huge',
+    [
+        pytest.param({'plain_mb': 1}, 256, 30, id='memory in whatever pages is in the smallest'),
+        pytest.param(
+            {'plain_mb': 1, 'pages': {4: 10}}, 266, 30, id='beside memory in small pages'
+        ),
+        pytest.param({'pages': {2048: 50}}, 0, 50, id='huge pages'),
+    ],
+)
+def test_pages_of_instances(use, small, huge):
+    assert [pages.used for pages in cell(used=CellUse(**use)).mempages] == [small, huge]
+
+
+def test_networks_near_a_cell():
+    made = cell(physnet_cells={'near': [0, 1], 'far': [1]}, tunnel_cells=[0]).network_metadata
+    assert (made.physnets, made.tunneled) == ({'near'}, True)
+
+
+@pytest.mark.parametrize(
+    'size, size_kb',
+    [
+        pytest.param('2048', 2048, id='kiB'),
+        pytest.param(4, 4, id='a number'),
+        pytest.param('2MB', 2048, id='MiB'),
+        pytest.param('1GB', 1048576, id='GiB'),
+    ],
+)
+def test_reserved_pages(size, size_kb):
+    entries = [{'node': '1', 'size': size, 'count': '64'}]
+    assert numa.reserved_pages(entries) == {(1, size_kb): 64}
+
+
+@pytest.mark.parametrize(
+    'entry',
+    [
+        pytest.param({'node': '0', 'size': '2048'}, id='no count'),
+        pytest.param({'node': 'zero', 'size': '2048', 'count': '1'}, id='cell is no number'),
+        pytest.param({'node': '0', 'size': 'huge', 'count': '1'}, id='size is no size'),
+        pytest.param({'node': '0', 'size': '2048', 'count': '-1'}, id='negative'),
+    ],
+)
+def test_bad_reserved_pages_are_told(entry):
+    with pytest.raises(errors.BadMachineFacts, match='reserved_huge_pages'):
+        numa.reserved_pages([entry])

@@ -9,14 +9,16 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-
-"""Tests of reading PCI devices."""
+"""PCI devices: as read, and as offered in pools."""
 
 import logging
 
 import pytest
 
+from nova_sched import errors
 from nova_sched.agent import pci
+from nova_sched.hardware import Overdrawn
+from nova_sched.hardware.pci import Pool, pools_of
 from nova_sched.tests.unit.agent.fake_machine import FakeMachine, network_card
 
 
@@ -71,3 +73,206 @@ def test_a_broken_device_is_left_out_and_told(tmp_path, caplog, file, content):
 
 def test_no_pci_bus(tmp_path):
     assert pci.devices(FakeMachine(tmp_path).sys) == []
+
+
+PF, VF1, VF2, GPU = '0000:03:00.0', '0000:03:00.1', '0000:03:00.2', '0000:81:00.0'
+
+
+def exposed(tmp_path, *specs, taken=()):
+    """Pools of the network card and the GPU, as plain tuples."""
+    devices = pci.devices(network_card(FakeMachine(tmp_path)).sys)
+    found = pci.pools(devices, pci.parse_specs(specs), taken).objects
+    return [
+        (pool.vendor_id, pool.product_id, pool.numa_node, pool.count, pool.tags) for pool in found
+    ]
+
+
+def matched(tmp_path, spec):
+    """Addresses of the devices that a spec matches."""
+    (parsed,) = pci.parse_specs([spec])
+    return [
+        d.address
+        for d in pci.devices(network_card(FakeMachine(tmp_path)).sys)
+        if parsed.matches(d)
+    ]
+
+
+@pytest.mark.parametrize(
+    'spec, addresses',
+    [
+        pytest.param({}, [PF, VF1, VF2, GPU], id='nothing asked'),
+        pytest.param({'vendor_id': '10de'}, [GPU], id='vendor'),
+        pytest.param({'vendor_id': '0x10DE'}, [GPU], id='vendor as the kernel spells it'),
+        pytest.param(
+            {'vendor_id': '8086', 'product_id': '154c'}, [VF1, VF2], id='vendor and product'
+        ),
+        pytest.param({'vendor_id': '*', 'product_id': '1572'}, [PF], id='any vendor'),
+        pytest.param({'address': '0000:03:00.1'}, [VF1], id='address'),
+        pytest.param({'address': '03:00.1'}, [VF1], id='address without domain'),
+        pytest.param({'address': '*:03:00.*'}, [PF, VF1, VF2], id='glob'),
+        pytest.param({'address': ':03:00.'}, [PF, VF1, VF2], id='empty parts are any'),
+        pytest.param({'address': '*:8*:*.*'}, [GPU], id='glob within a part'),
+        pytest.param(
+            {'address': '0000:03:00.0'},
+            [PF, VF1, VF2],
+            id='physical address takes the virtual ones',
+        ),
+        pytest.param(
+            {'address': '0000:03:00.0', 'product_id': '154c'},
+            [VF1, VF2],
+            id='only the virtual ones of one',
+        ),
+        pytest.param(
+            {'address': {'bus': '03', 'function': '[12]'}}, [VF1, VF2], id='regular expressions'
+        ),
+        pytest.param(
+            {'address': {'bus': '03|81', 'slot': '00', 'function': '0'}},
+            [PF, VF1, VF2, GPU],
+            id='either',
+        ),
+        pytest.param({'address': '0000:04:00.0'}, [], id='no such address'),
+        pytest.param({'devname': 'ens1f0'}, [PF, VF1, VF2], id='interface'),
+        pytest.param({'devname': 'eth9'}, [], id='no such interface'),
+    ],
+)
+def test_matching(tmp_path, spec, addresses):
+    assert matched(tmp_path, spec) == addresses
+
+
+def test_addresses_are_hexadecimal_in_either_case():
+    (spec,) = pci.parse_specs([{'address': '0000:AF:00.0'}])
+    assert spec.matches(pci.Device('0000:af:00.0', '8086', '1572', '020000', None, pci.PCI))
+
+
+def test_nothing_is_exposed_by_default(tmp_path):
+    assert exposed(tmp_path) == []
+
+
+def test_pools_group_like_devices(tmp_path):
+    nic = {'vendor_id': '8086', 'physical_network': 'physnet0'}
+    tags = {'remote_managed': 'false', 'physical_network': 'physnet0', 'parent_ifname': 'ens1f0'}
+    assert exposed(tmp_path, nic, {'vendor_id': '10de'}) == [
+        ('10de', '20b0', None, 1, {'dev_type': 'type-PCI', 'remote_managed': 'false'}),
+        ('8086', '154c', 1, 2, {**tags, 'dev_type': 'type-VF'}),
+        ('8086', '1572', 1, 1, {**tags, 'dev_type': 'type-PF'}),
+    ]
+
+
+def test_the_first_spec_that_matches_gives_the_tags(tmp_path):
+    one = {'address': VF1, 'physical_network': 'one'}
+    other = {'product_id': '154c', 'physical_network': 'other'}
+    found = exposed(tmp_path, one, other)
+    assert [(pool[3], pool[4]['physical_network']) for pool in found] == [(1, 'one'), (1, 'other')]
+
+
+def test_tags_are_texts_or_nothing(tmp_path):
+    spec = {
+        'vendor_id': '10de',
+        'remote_managed': True,
+        'physical_network': None,
+        'trusted': 'true',
+        'speed': 10,
+    }
+    ((*_, tags),) = exposed(tmp_path, spec)
+    assert tags == {
+        'dev_type': 'type-PCI',
+        'remote_managed': 'true',
+        'physical_network': None,
+        'trusted': 'true',
+        'speed': '10',
+    }
+
+
+@pytest.mark.parametrize(
+    'taken, left',
+    [
+        pytest.param([], {'20b0': 1, '1572': 1, '154c': 2}, id='all free'),
+        pytest.param([GPU], {'1572': 1, '154c': 2}, id='the GPU'),
+        pytest.param(
+            [VF1], {'20b0': 1, '154c': 1}, id='a virtual function takes its physical one'
+        ),
+        pytest.param([PF], {'20b0': 1}, id='a physical function takes its virtual ones'),
+        pytest.param(
+            ['0000:ff:00.0'], {'20b0': 1, '1572': 1, '154c': 2}, id='a device that is gone'
+        ),
+    ],
+)
+def test_taken_devices_are_not_offered(tmp_path, taken, left):
+    assert {pool[1]: pool[3] for pool in exposed(tmp_path, {}, taken=taken)} == left
+
+
+@pytest.mark.parametrize(
+    'product, count, taken, picked',
+    [
+        pytest.param('154c', 2, [], {VF1, VF2}, id='all of a kind'),
+        pytest.param('154c', 1, [VF1], {VF2}, id='the one that is left'),
+        pytest.param('1572', 1, [], {PF}, id='a physical function'),
+        pytest.param('1572', 1, [VF1], None, id='which is in use by its virtual one'),
+        pytest.param('154c', 1, [PF], None, id='and the other way round'),
+        pytest.param('154c', 3, [], None, id='more than there are'),
+    ],
+)
+def test_pick(tmp_path, product, count, taken, picked):
+    devices = pci.devices(network_card(FakeMachine(tmp_path)).sys)
+    specs = pci.parse_specs([{'physical_network': 'a'}])
+    (wanted,) = (
+        Pool.of(dict(one.tags, vendor_id='8086', product_id=product, numa_node=1, count=count))
+        for one in pci.pools(devices, specs).objects
+        if one.product_id == product
+    )
+    if picked is None:
+        with pytest.raises(Overdrawn, match=f'no 8086:{product} is left'):
+            pci.pick(devices, specs, taken, [wanted])
+    else:
+        assert pci.pick(devices, specs, taken, [wanted]) == picked
+
+
+def test_pick_of_two_kinds_that_are_one_device(tmp_path):
+    devices = pci.devices(network_card(FakeMachine(tmp_path)).sys)
+    specs = pci.parse_specs([{'vendor_id': '8086'}])
+    both = pools_of(pci.pools(devices, specs))
+    assert [one.count for one in both] == [2, 1]
+    with pytest.raises(Overdrawn, match='not part of another'):
+        pci.pick(devices, specs, [], both)
+
+
+def test_pick_of_nothing():
+    assert pci.pick([], [], [], []) == frozenset()
+
+
+@pytest.mark.parametrize(
+    'entries, count',
+    [
+        pytest.param(['{"vendor_id": "8086"}'], 1, id='JSON of one'),
+        pytest.param(['[{"vendor_id": "8086"}, {"vendor_id": "10de"}]'], 2, id='JSON of a list'),
+        pytest.param([{'vendor_id': '8086'}, '{"vendor_id": "10de"}'], 2, id='both forms'),
+        pytest.param([], 0, id='none'),
+    ],
+)
+def test_forms(entries, count):
+    assert len(pci.parse_specs(entries)) == count
+
+
+@pytest.mark.parametrize(
+    'entry, why',
+    [
+        pytest.param('{"vendor_id": ', 'vendor_id', id='broken JSON'),
+        pytest.param('"8086"', '8086', id='no mapping'),
+        pytest.param({'vendor_id': '80867'}, 'vendor_id is not four', id='vendor too long'),
+        pytest.param(
+            {'product_id': 'xyz1'}, 'product_id is not four', id='product not hexadecimal'
+        ),
+        pytest.param({'address': 'somewhere'}, 'address is not', id='no address'),
+        pytest.param({'address': {'slots': '1'}}, 'no part slots', id='unknown part'),
+        pytest.param({'address': {'bus': '('}}, 'device_spec', id='broken regular expression'),
+        pytest.param(
+            {'address': '*:*:*.*', 'devname': 'eth0'},
+            'exclude each other',
+            id='address and interface',
+        ),
+    ],
+)
+def test_bad_specs_are_told(entry, why):
+    with pytest.raises(errors.BadMachineFacts, match='device_spec') as error:
+        pci.parse_specs([entry])
+    assert why in str(error.value)

@@ -18,7 +18,7 @@ import pytest
 from oslo_config import cfg
 
 from nova_sched import errors
-from nova_sched.agent import Settings
+from nova_sched.agent import AgentSettings
 from nova_sched.cmd import agent_service
 from nova_sched.conf import agent, base, compute
 
@@ -42,7 +42,7 @@ def settings(tmp_path):
 
 def test_without_options_the_defaults_of_the_settings_stand(settings, tmp_path):
     made = settings(f'instances_path = {tmp_path}')
-    plain = Settings(
+    plain = AgentSettings(
         host='cmp1', uuid_file=tmp_path / 'state' / 'compute_id', instances_path=tmp_path
     )
     assert said(made) == said(plain)
@@ -130,7 +130,7 @@ def test_every_setting_has_an_option():
     """But for the places where the machine itself is read, and those with other names or in other
     groups."""
     elsewhere = {'host', 'node', 'uuid_file', 'sys_root', 'proc_root', 'kvm_device', 'packing'}
-    assert {field.name for field in dataclasses.fields(Settings)} - elsewhere <= {
+    assert {field.name for field in dataclasses.fields(AgentSettings)} - elsewhere <= {
         option.name for option in agent.OPTS
     }
 
