@@ -325,6 +325,14 @@ class ClaimStore(abc.ABC):
         """
         return 0
 
+    @abc.abstractmethod
+    def end_domains(self) -> list[str]:
+        """End the exclusive domains that no claim is in.
+
+        Returns the UUIDs of the nodes that were in them. Until then, the nodes of a domain are
+        closed although its last claim has ended.
+        """
+
     # Top groups.
 
     @abc.abstractmethod

@@ -23,7 +23,7 @@ from nova_sched.claims.findings import ERROR, NOTE, Finding
 from nova_sched.claims.reconcile import keeps_source
 from nova_sched.state.request import AFFINITY
 
-LATE_S = 300.0  # a claim overdue for longer is an error: schedulers end them every 30 s
+LATE_S = 300.0  # a claim overdue for longer is an error: schedulers end them every 20 s
 DAY_S = 86400.0
 
 

@@ -38,7 +38,7 @@ def fences(snapshot):
     for node in snapshot.nodes.values():
         for token in sorted(node.fences - borne):
             words = f'it carries the token {token} of an exclusive domain, but no claim has it'
-            yield Finding(kind.FENCE, words, token, None, **_at(node))
+            yield Finding(kind.FENCE, words, token, None, NOTE, **_at(node))
         if node.fences & borne and node.foreign_instances:
             words = (
                 f'{node.foreign_instances} instances without a claim are in its exclusive domains'

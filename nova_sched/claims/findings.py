@@ -59,7 +59,7 @@ KINDS = {
     OPEN_MOVE: Kind(advice='confirm the move, or take it back'),
     OPEN_RESIZE: Kind(advice='confirm the resize, or take it back'),
     STRAY: Kind('the claim ends'),
-    FENCE: Kind('the exclusive domain ends'),
+    FENCE: Kind('the exclusive domain ends, as any running scheduler would end it'),
     OUTSIDER: Kind(advice='move the instance away, or the members of the group'),
     UNFENCED: Kind(advice='plan the group again: nova-sched-manage group update'),
 }

@@ -15,7 +15,7 @@ store."""
 import dataclasses
 
 from nova_sched.claims import Outcome
-from nova_sched.claims.fences import Fences
+from nova_sched.claims.exclusive_domains import Fences
 from nova_sched.objects.claim import PENDING, PLANNED, Claim
 
 
@@ -66,12 +66,6 @@ class Held:
     def of(self, consumer):
         return self._claims.get(consumer, {})
 
-    @property
-    def changes(self):
-        """The difference from the initial state: (consumer, node) -> claim before, claim after."""
-        keys = dict.fromkeys((*self.removed, *self.added))
-        return {key: (self.removed.get(key), self.added.get(key)) for key in keys}
-
     def put(self, key, claim):
         """Replace the claim of (consumer, node) with this one; None ends it."""
         mine = self._claims.setdefault(key[0], {})
@@ -106,7 +100,7 @@ def judge(placements, usages, held, circles=None, records=None, fences=None, now
     node, consumer, policy and record that the placements name, and every node where such a
     consumer holds a claim. ``fences`` (Fences) cover the exclusive domains that the placements
     close. All of them are updated to the state after the batch; ``now_s`` is the time of that
-    state. Raises Loose.
+    state.
     """
     court = _BatchValidator(usages, held, circles, records, fences)
     won = [court.judge(placement) for placement in placements]

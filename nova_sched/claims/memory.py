@@ -18,14 +18,14 @@ import threading
 import time
 
 from nova_sched import errors
-from nova_sched.claims import Changes, ClaimStore, Fence, NodeFacts, domains
-from nova_sched.claims.fences import Fences
+from nova_sched.claims import Changes, ClaimStore, Fence, NodeFacts
+from nova_sched.claims.exclusive_domains import Fences, carried, dropped, filled, moved_hosts
 from nova_sched.claims.judge import Held, NodeUsage, judge, stale
 from nova_sched.claims.lifecycle import amend, finishing, leaving, reverting
 from nova_sched.claims.order import ANY
 from nova_sched.claims.reconcile import absent, keeps_source, newest, settle
 from nova_sched.claims.server_group_members import ServerGroupMembers
-from nova_sched.objects.claim import PLANNED, Claim
+from nova_sched.objects.claim import PLANNED
 
 
 class MemoryClaimStore(ClaimStore):
@@ -91,7 +91,7 @@ class MemoryClaimStore(ClaimStore):
 
     def commit(self, placements):
         with self._lock:
-            placements = domains.filled(placements, self._nodes_of)
+            placements = filled(placements, self._nodes_of)
             consumers = {claim.consumer_uuid for one in placements for claim in one.claims}
             consumers |= {consumer for one in placements for consumer, _ in one.releases}
             found = [claim for consumer in consumers for claim in self._of(consumer)]
@@ -99,7 +99,7 @@ class MemoryClaimStore(ClaimStore):
             nodes = {claim.node_uuid for one in placements for claim in one.claims}
             nodes |= {node for consumer in consumers for node in held.of(consumer)}
             fenced = {node for one in placements for fence in one.fences for node in fence.nodes}
-            usages, fences = self._fences(nodes, found, fenced)
+            usages, fences = self._fences(nodes, fenced, dropped(placements, found))
             circles = {
                 policy.group_uuid: self._circle(policy)
                 for one in placements
@@ -119,17 +119,17 @@ class MemoryClaimStore(ClaimStore):
                 for one, outcome in zip(placements, outcomes, strict=True)
             ]
 
-    def _fences(self, nodes, claims, fenced=()):
-        """The usages of nodes, and their exclusive domains, with the data to end those of the
-        claims."""
-        tokens = {token for claim in claims for token in claim.fences}
-        watched = set(fenced) | (self._fenced if tokens else set())
+    def _fences(self, nodes, closed=(), ending=frozenset()):
+        """The usages of nodes, and their exclusive domains: those that are closed on the nodes
+        ``closed``, and those that may end."""
+        watched = self._fenced.union(closed) if ending else set(closed)
         usages = self._usages(watched.union(nodes))
-        watched &= usages.keys()
-        tenants = [
-            (*claim.key, claim.fences) for node in watched for claim in self._claims[node].values()
-        ]
-        return usages, Fences(usages, watched, tenants, tokens)
+        tenants = {
+            node: {claim.consumer_uuid: frozenset(claim.fences)
+                   for claim in self._claims[node].values()}
+            for node in watched & usages.keys()
+        }  # fmt: skip
+        return usages, Fences(usages, tenants, ending)
 
     def _usages(self, nodes):
         return {uuid: self._usage(uuid) for uuid in nodes if uuid in self._nodes}
@@ -163,7 +163,9 @@ class MemoryClaimStore(ClaimStore):
             if claim.all_parts:
                 self._pieces_at[claim.node_uuid] = self._nodes[claim.node_uuid].generation + 1
         self._mark({node: usages[node].fences for node in fences.changed})
-        self._keep_domains(fences)
+        self._domains |= {token: one.domain for token, one in fences.standing.items()}
+        for token in fences.ended & self._domains.keys():
+            del self._domains[token]
         self._touch({node for node, usage in usages.items() if usage.changed})
 
     def _mark(self, fences):
@@ -177,37 +179,17 @@ class MemoryClaimStore(ClaimStore):
     def _amend(self, claims, change):
         """Change claims, see ``amend``; returns those that were changed, as they were."""
         held = Held(claims)
-        usages, fences = self._fences({claim.node_uuid for claim in claims}, claims)
+        usages = self._usages({claim.node_uuid for claim in claims})
         changed = amend(claims, change, usages, held, self.now_s())
-        fences.adopt(fences.after(held.changes))
-        self._write(held, usages, fences)
+        self._write(held, usages, Fences(usages))
         return changed
 
-    def _unfence(self, ended, raised=frozenset()):
-        """End exclusive domains whose last claims are among ``ended``; returns the changed nodes.
-
-        The nodes in ``raised`` have their new generation already.
-        """
-        if not any(claim.fences for claim in ended):
-            return set()
-        usages, fences = self._fences((), ended)
-        fences.adopt(fences.after({claim.key: (claim, None) for claim in ended}))
-        self._mark({node: usages[node].fences for node in fences.changed})
-        self._keep_domains(fences)
-        self._touch(fences.changed - raised)
-        return fences.changed
-
     # Exclusive domains.
-
-    def _keep_domains(self, fences):
-        self._domains |= {token: one.domain for token, one in fences.standing.items()}
-        for token in fences.ended & self._domains.keys():
-            del self._domains[token]
 
     def _domains_of(self, report):
         if self.locator is None:
             return {}
-        aggregates = domains.of_host(self._aggregates.values(), report.host)
+        aggregates = [one for one in self._aggregates.values() if report.host in one.hosts]
         return self.locator.domains(
             report.host, report.nodename, self.locator.told(report), aggregates
         )
@@ -234,7 +216,7 @@ class MemoryClaimStore(ClaimStore):
         for uuid in uuids:
             before = self._nodes[uuid].fences
             borne = {token for claim in self._claims[uuid].values() for token in claim.fences}
-            after = domains.carried(
+            after = carried(
                 before, self._domains_of(self._nodes[uuid].report), self._domains, borne
             )
             if after != before:
@@ -327,8 +309,16 @@ class MemoryClaimStore(ClaimStore):
         with self._lock:
             wanted = Fence(token, frozenset(nodes), domain)
             fence = dataclasses.replace(wanted, nodes=self._nodes_of(wanted))
-            usages, fences = self._fences(fence.nodes, (), self._fenced)
+            usages, fences = self._fences((), fence.nodes, frozenset([token]))
             fences.adopt(fences.spread(fence))
+            self._write(Held(()), usages, fences)
+            return sorted(fences.changed)
+
+    def end_domains(self):
+        with self._lock:
+            every = (self._nodes[node].fences for node in self._fenced)
+            usages, fences = self._fences((), (), frozenset().union(*every))
+            fences.adopt(fences.swept())
             self._write(Held(()), usages, fences)
             return sorted(fences.changed)
 
@@ -349,17 +339,12 @@ class MemoryClaimStore(ClaimStore):
         now_s = self.now_s() if now_s is None else now_s
         with self._lock:
             latest = newest(reports)
-            ended: list[Claim] = []
             before = {uuid: self._nodes[uuid].generation for uuid in latest if uuid in self._nodes}
             places = {uuid: self._place(uuid) for uuid in latest}
-            facts = {
-                uuid: self._report(uuid, report, now_s, ended) for uuid, report in latest.items()
-            }
+            facts = {uuid: self._report(uuid, report, now_s) for uuid, report in latest.items()}
             raised = {uuid for uuid, one in facts.items() if one.generation != before.get(uuid)}
-            changed = self._unfence(ended, raised)
             moved = {uuid for uuid, place in places.items() if self._place(uuid) != place}
-            changed |= self._enter(moved, raised | changed)
-            for uuid in changed & facts.keys():
+            for uuid in self._enter(moved, raised):
                 facts[uuid] = dataclasses.replace(self._facts(uuid), stale=facts[uuid].stale)
             return [facts[report.node_uuid] for report in reports]
 
@@ -370,15 +355,14 @@ class MemoryClaimStore(ClaimStore):
         report = self._nodes[uuid].report
         return report.host, report.nodename, self.locator.told(report)
 
-    def _report(self, uuid, report, now_s, ended):
-        """Returns the node's data after the report; adds the claims that this ends to
-        ``ended``."""
+    def _report(self, uuid, report, now_s):
+        """Returns the node's data after the report."""
         last = self._nodes.get(uuid)
         if last is not None and not report.order.is_after(last.report.order, last.seen_s):
             return dataclasses.replace(self._facts(uuid), stale=True)
         twin = self._names.get((report.host, report.nodename), uuid)
         if twin != uuid:
-            ended += self._forget(twin)
+            self._forget(twin)
         claims = self._claims.setdefault(uuid, {})
         moving = {
             (consumer, uuid)
@@ -391,7 +375,6 @@ class MemoryClaimStore(ClaimStore):
             self._put(claim)
         for claim in settled.ended:
             self._drop(claim.key)
-        ended += settled.ended
         before = self._nodes.get(uuid)
         after = NodeFacts(
             report=report,
@@ -423,18 +406,18 @@ class MemoryClaimStore(ClaimStore):
         with self._lock:
             if uuid not in self._nodes or self._made_s[uuid] > since_s:
                 return False
-            self._unfence(self._forget(uuid))
+            self._forget(uuid)
             return True
 
     def _forget(self, uuid):
-        """Remove a node; returns the claims that end with it."""
+        """Remove a node and its claims."""
         facts = self._nodes.pop(uuid)
         self._last_generation = max(self._last_generation, facts.generation)
         del self._names[facts.report.host, facts.report.nodename]
-        ended = [self._drop((consumer, uuid)) for consumer in list(self._claims[uuid])]
+        for consumer in list(self._claims[uuid]):
+            self._drop((consumer, uuid))
         del self._claims[uuid], self._pieces_at[uuid], self._made_s[uuid]
         self._fenced.discard(uuid)
-        return ended
 
     # Services, aggregates, instance lists.
 
@@ -448,7 +431,7 @@ class MemoryClaimStore(ClaimStore):
             before = self._aggregates.pop(aggregate_id, None)
             if aggregate is not None:
                 self._aggregates[aggregate_id] = aggregate
-            hosts = domains.moved_hosts(before, aggregate)
+            hosts = moved_hosts(before, aggregate)
             return sorted(
                 self._enter([uuid for (host, _), uuid in self._names.items() if host in hosts])
             )

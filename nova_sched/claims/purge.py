@@ -9,18 +9,13 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Removes groups and exclusive domains without claims. Any scheduler may do it; none has to."""
+"""Removes groups without claims. Any scheduler may do it; none has to."""
 
-import contextlib
 from typing import NamedTuple
 
 import sqlalchemy as sa
 
-from nova_sched.claims import sql_groups as groups
-from nova_sched.claims import sql_nodes
 from nova_sched.claims import statements as sql
-from nova_sched.claims.fences import Loose
-from nova_sched.claims.judge import Held
 from nova_sched.db import bulk
 from nova_sched.db.tables import CLAIMS, SERVER_GROUPS, TOP_GROUPS
 
@@ -78,24 +73,3 @@ def _forget_some(sessions, kind, uuids):
         used = {row[0] for row in sql.rows(connection, kind.in_use, there)}
         kind.end.run(connection, sorted(there - used))
     return len(there - used)
-
-
-def end_fences(sessions):
-    """End exclusive domains without claims. Usually the transaction that ends the last claim does
-    it, but a forced release does not."""
-    with sessions.transaction(reads=True) as connection:
-        carried = groups.carried(connection)
-        borne = {
-            token
-            for *_, text in groups.TENANTS.run(connection, carried)
-            for token in sql.tokens(text)
-        }
-    loose = frozenset().union(*carried.values()) - borne
-    if loose:
-        # A transaction that adds nodes to one of them at this moment has a claim in it.
-        with contextlib.suppress(Loose), sessions.transaction() as connection:
-            nodes = groups.marked(connection, loose)
-            usages = sql_nodes.lock(connection, nodes)
-            fences = groups.read_fences(connection, usages, nodes, loose)
-            fences.adopt(fences.swept())
-            sql_nodes.write(connection, usages, Held(()), fences)

@@ -29,7 +29,6 @@ from nova_sched.claims import (
     Fence,
     Placement,
     ServiceFacts,
-    domains,
     sql_domains,
     sql_new,
     sql_nodes,
@@ -37,11 +36,11 @@ from nova_sched.claims import (
 )
 from nova_sched.claims import sql_groups as groups
 from nova_sched.claims import statements as sql
-from nova_sched.claims.fences import Change, Fences, Loose
+from nova_sched.claims.exclusive_domains import Change, Fences, moved_hosts
 from nova_sched.claims.judge import Held, judge, stale
 from nova_sched.claims.lifecycle import amend, finishing, leaving, reverting
 from nova_sched.claims.order import ANY
-from nova_sched.claims.purge import end_fences, forget_groups
+from nova_sched.claims.purge import forget_groups
 from nova_sched.claims.reconcile import newest
 from nova_sched.claims.taken import second_of_a_name
 from nova_sched.db import clock
@@ -60,22 +59,6 @@ from nova_sched.objects.claim import PLANNED
 
 class _Lost(Exception):
     """A placement was lost, and the final decision needs more data than was read."""
-
-
-# How many times other schedulers may add an exclusive domain's nodes while its last claim ends.
-TRIES = 5
-
-
-def _until_known(work):
-    """Returns the result of ``work``, given the tokens that may end with it: nearly always none
-    do."""
-    tokens: frozenset[str] = frozenset()
-    for _ in range(TRIES):
-        try:
-            return work(tokens)
-        except Loose as found:
-            tokens |= found.tokens
-    raise errors.StoreBusy('other schedulers change the same exclusive domains now')
 
 
 def _claims_of(consumer):
@@ -97,35 +80,31 @@ class SqlClaimStore(ClaimStore):
         # a second claim of a consumer. A placement may also lose because of its consumer's own
         # older claim.
         try:
-            if not domains.is_closing(placements) and not any(one.releases for one in placements):
-                return self._commit(placements, ask=False)
+            if not any(one.releases for one in placements):
+                return sql_domains.repeated(lambda: self._commit(placements, ask=False))
         except (db_error.DBDuplicateEntry, sa.exc.IntegrityError, _Lost):
             pass
         try:
-            return _until_known(lambda tokens: self._commit(placements, True, tokens))
+            return sql_domains.repeated(lambda: self._commit(placements, ask=True))
         except (db_error.DBDuplicateEntry, _Lost) as error:
             raise errors.StoreBusy(
                 'another scheduler claims for the same instance or group now'
             ) from error
 
-    def _commit(self, placements, ask, tokens=frozenset()):
-        """Validate and write placements; ``ask`` whether their consumers hold claims already.
-
-        ``tokens``: see _until_known.
-        """
+    def _commit(self, placements, ask):
+        """Validate and write placements; ``ask`` whether their consumers hold claims already."""
         nodes = {claim.node_uuid for one in placements for claim in one.claims}
         consumers = {claim.consumer_uuid for one in placements for claim in one.claims}
         consumers |= {consumer for one in placements for consumer, _ in one.releases}
-        brief = not ask and not any(one.policies for one in placements)
-        grouped = bool(tokens) or any(one.concerns_groups for one in placements)
+        brief = not ask and not any(one.policies or one.fences for one in placements)
         with self._sessions.brief() if brief else self._sessions.transaction() as connection:
-            if ask:
-                known = sql.read_claims(connection, sql.CLAIMS_OF, consumers)
-                nodes |= {claim.node_uuid for claim in known}
+            known = sql.read_claims(connection, sql.CLAIMS_OF, consumers) if ask else ()
+            nodes |= {claim.node_uuid for claim in known}
             steps = None
-            if grouped:
-                steps = groups.Steps(connection, self.locator, placements, tokens)
-            usages, now_s = self._lock(connection, nodes | steps.watched if steps else nodes)
+            if any(one.concerns_groups or one.takes for one in placements):
+                steps = groups.Steps(connection, self.locator, placements, known)
+                nodes |= steps.domains.nodes
+            usages, now_s = self._lock(connection, nodes)
             # Read after the lock, so that changes by other schedulers before it count.
             found = sql.read_claims(connection, sql.CLAIMS_OF, consumers) if ask else ()
             if ask:
@@ -133,17 +112,22 @@ class SqlClaimStore(ClaimStore):
             held = Held(claim for claim in found if claim.node_uuid in usages)
             members, records, fences = {}, {}, Fences(usages)
             if steps:
-                placements, members, records = steps.placements, steps.members, steps.records
-                fences = steps.read(connection, usages)
+                placements, members, records = (
+                    steps.domains.placements,
+                    steps.members,
+                    steps.records,
+                )
+                fences = steps.domains.fences(connection, usages)
             outcomes = judge(placements, usages, held, members, records, fences, now_s)
             lost = [
                 one for one, outcome in zip(placements, outcomes, strict=True) if not outcome.won
             ]
             if lost and not ask and self._hold_claims(connection, lost):
                 raise _Lost
-            sql_nodes.write(connection, usages, held, fences)
+            sql_nodes.write(connection, usages, held)
             sql_new.refuse_confirmed(connection, placements, held)
             if steps:
+                sql_domains.write(connection, usages, fences)
                 steps.write(connection, held)
         return self._refreshed(placements, outcomes, members, held)
 
@@ -225,25 +209,19 @@ class SqlClaimStore(ClaimStore):
         ``changing`` takes these claims and returns the change: a function from a claim to its new
         state. ``first`` is called before.
         """
-        return _until_known(lambda tokens: self._amend_once(read, changing, first, tokens))
-
-    def _amend_once(self, read, changing, first, tokens):
         with self._sessions.transaction() as connection:
             first(connection)
             seen = read(connection)
             if not seen:
                 return []
-            watched = groups.watched(connection, tokens)
-            usages, now_s = self._lock(connection, watched | {claim.node_uuid for claim in seen})
+            usages, now_s = self._lock(connection, {claim.node_uuid for claim in seen})
             found = [claim for claim in read(connection) if claim.node_uuid in usages]
-            held, fences = Held(found), groups.read_fences(connection, usages, watched, tokens)
+            held = Held(found)
             changed = amend(found, changing(found), usages, held, now_s)
-            fences.adopt(fences.after(held.changes))
-            sql_nodes.write(connection, usages, held, fences)
+            sql_nodes.write(connection, usages, held)
         return changed
 
     def forget_groups(self):
-        end_fences(self._sessions)
         return forget_groups(self._sessions)
 
     # Top groups.
@@ -271,19 +249,21 @@ class SqlClaimStore(ClaimStore):
 
     def fence(self, token, nodes, domain=None):
         wanted = Placement((), fences=(Fence(token, frozenset(nodes), domain),))
-        return _until_known(lambda tokens: self._fence(wanted, tokens | {token}))
+        return sql_domains.repeated(lambda: self._fence(wanted, frozenset([token])))
 
-    def _fence(self, wanted, tokens):
+    def _fence(self, wanted, token):
         with self._sessions.transaction() as connection:
-            placements = sql_domains.filled(connection, self.locator, [wanted])
-            (fence,) = placements[0].fences
-            watched = groups.watched(connection, tokens)
-            usages = sql_nodes.lock(connection, watched | fence.nodes)
-            sql_domains.check(connection, self.locator, placements)
-            fences = groups.read_fences(connection, usages, watched, tokens)
+            read = sql_domains.Read(connection, self.locator, [wanted], token)
+            usages = sql_nodes.lock(connection, read.nodes)
+            fences = read.fences(connection, usages)
+            (fence,) = read.placements[0].fences
             fences.adopt(fences.spread(fence))
-            sql_nodes.write(connection, usages, Held(()), fences)
+            sql_nodes.write(connection, usages)
+            sql_domains.write(connection, usages, fences)
         return sorted(fences.changed)
+
+    def end_domains(self):
+        return sql_domains.end(self._sessions)
 
     def domains(self):
         with self._sessions.transaction(reads=True) as connection:
@@ -312,7 +292,8 @@ class SqlClaimStore(ClaimStore):
             return self.report(reports[:place], now_s) + self.report(reports[place:], now_s)
         latest = newest(reports)
         try:
-            taken = _until_known(lambda tokens: self._report(latest, now_s, tokens))
+            with self._sessions.transaction() as connection:
+                taken = sql_reports.take_all(connection, latest, now_s, self.locator)
         except db_error.DBDuplicateEntry as error:
             raise errors.StoreBusy(
                 'another scheduler takes the first report of a node now'
@@ -320,26 +301,13 @@ class SqlClaimStore(ClaimStore):
         facts = {one.facts.report.node_uuid: one.facts for one in taken}
         return [facts[report.node_uuid] for report in reports]
 
-    def _report(self, latest, now_s, tokens):
-        with self._sessions.transaction() as connection:
-            return sql_reports.take_all(connection, latest, now_s, tokens, self.locator)
-
     def remove_node(self, uuid, since_s=math.inf):
         meant = (
             NODES.c.uuid == uuid,
             *([] if since_s == math.inf else [NODES.c.made_s <= since_s]),
         )
-        return _until_known(lambda tokens: self._remove_node(meant, tokens))
-
-    def _remove_node(self, meant, tokens):
         with self._sessions.transaction() as connection:
-            watched = groups.watched(connection, tokens)
-            usages = sql_nodes.lock(connection, watched)
-            nodes, gone = sql_nodes.forget(connection, *meant)
-            fences = groups.read_fences(connection, usages, watched, tokens)
-            fences.adopt(fences.after({claim.key: (claim, None) for claim in gone}))
-            sql_nodes.write(connection, usages, Held(()), fences)
-        return bool(nodes)
+            return bool(sql_nodes.forget(connection, *meant))
 
     # Services, aggregates, instance lists.
 
@@ -362,7 +330,7 @@ class SqlClaimStore(ClaimStore):
             'hosts': json.dumps(sorted(aggregate.hosts)),
             'details': json.dumps(dict(aggregate.metadata), sort_keys=True),
         }
-        return _until_known(lambda _: self._set_aggregate(aggregate_id, row))
+        return sql_domains.repeated(lambda: self._set_aggregate(aggregate_id, row))
 
     def _set_aggregate(self, aggregate_id, row):
         this = AGGREGATES.c.id == aggregate_id
@@ -370,16 +338,17 @@ class SqlClaimStore(ClaimStore):
             there = self._put_row(connection, AGGREGATES, 'aggregates', this, lambda there: row)
             if there == row or self.locator is None:
                 return []
-            hosts = domains.moved_hosts(*(one and sql.aggregate(one) for one in (there, row)))
+            hosts = moved_hosts(*(one and sql.aggregate(one) for one in (there, row)))
             come = sql_domains.entering(connection, self.locator, hosts)
             usages = sql_nodes.lock(connection, come)
             sql_domains.hold(connection)
             come = sql_domains.entering(connection, self.locator, hosts)
             if not come.keys() <= usages.keys():
-                raise Loose(())
+                raise sql_domains.NodesChanged
             fences = Fences(usages)
             fences.adopt(Change({}, come))
-            sql_nodes.write(connection, usages, Held(()), fences)
+            sql_nodes.write(connection, usages)
+            sql_domains.write(connection, usages, fences)
         return sorted(fences.changed)
 
     def set_instances(self, host, instances, since_s=math.inf):

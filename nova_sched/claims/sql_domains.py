@@ -24,11 +24,13 @@ from typing import NamedTuple
 
 import sqlalchemy as sa
 
-from nova_sched.claims import Domain, domains
+from nova_sched import errors
+from nova_sched.claims import Domain, sql_nodes
+from nova_sched.claims import exclusive_domains as domains
 from nova_sched.claims import statements as sql
-from nova_sched.claims.fences import Loose
+from nova_sched.claims.exclusive_domains import Fences
 from nova_sched.db import bulk
-from nova_sched.db.tables import EXCLUSIVE_DOMAINS, NODES, REVISIONS
+from nova_sched.db.tables import CLAIMS, EXCLUSIVE_DOMAINS, NODES, REVISIONS
 
 _json = json.JSONEncoder(sort_keys=True).encode
 
@@ -40,7 +42,25 @@ KNOWN = sa.select(EXCLUSIVE_DOMAINS)
 PLACES = sa.select(NODES.c.uuid, NODES.c.host, NODES.c.nodename, NODES.c.told, NODES.c.fences)
 PLACES_OF = PLACES.where(NODES.c.host.in_(sql.GIVEN))
 NEW_DOMAINS, END_DOMAINS = bulk.Insert(EXCLUSIVE_DOMAINS), bulk.Delete(EXCLUSIVE_DOMAINS)
-BORNE = bulk.Select(sql.CLAIMS, 'node_uuid', 'fences', key='node_uuid')
+MARKED = sa.select(NODES.c.uuid, NODES.c.fences).where(NODES.c.fences.is_not(None))
+TENANTS = bulk.Select(CLAIMS, 'consumer_uuid', 'node_uuid', 'fences', key='node_uuid')
+
+# How many times other schedulers may change the nodes of a domain while it is closed or ended.
+TRIES = 5
+
+
+class NodesChanged(Exception):
+    """Other transactions have changed the nodes of a domain before this one held the domains."""
+
+
+def repeated(work):
+    """Returns the result of ``work``, which is repeated while it raises NodesChanged."""
+    for _ in range(TRIES):
+        try:
+            return work()
+        except NodesChanged:
+            continue
+    raise errors.StoreBusy('other schedulers change the same exclusive domains now')
 
 
 class Place(NamedTuple):
@@ -75,25 +95,49 @@ def told_text(locator, report):
     return _json(locator.told(report))
 
 
-# Placements that close domains.
+# Domains that are closed, and that end.
 
 
-def filled(connection, locator, placements):
+class Read:
+    """The exclusive domains that placements (``put``) close, and that may end: the tokens
+    ``ending``.
+
+    ``placements`` close the domains with all of their nodes, as committed by now. ``nodes`` are
+    the UUIDs of all nodes concerned. They are locked next, and then ``fences`` reads the rest.
+    """
+
+    def __init__(self, connection, locator, put, ending=frozenset()):
+        self._locator, self._ending = locator, ending
+        self.placements = _filled(connection, locator, put)
+        self._closed = [fence for one in self.placements for fence in one.fences]
+        self.nodes = marked(connection, ending).union(*(fence.nodes for fence in self._closed))
+
+    def fences(self, connection, usages):
+        """Returns the Fences on the locked nodes.
+
+        Holds the exclusive domains until the end of the transaction. Raises NodesChanged if other
+        nodes than the locked ones are concerned by now.
+        """
+        if not self._closed and not self._ending:
+            return Fences(usages)
+        hold(connection)
+        current = _filled(connection, self._locator, self.placements) == self.placements
+        if not current or not marked(connection, self._ending) <= usages.keys():
+            raise NodesChanged
+        there = self.nodes & usages.keys()
+        tenants: dict = {node: {} for node in there}
+        for consumer, node, text in TENANTS.run(connection, there) if there else ():
+            tenants[node][consumer] = sql.tokens(text)
+        return Fences(usages, tenants, self._ending)
+
+
+def _filled(connection, locator, placements):
     """The placements with all nodes in the domains they close, as committed by now."""
-    if locator is None or not domains.is_closing(placements):
+    if locator is None or not any(fence.domain for one in placements for fence in one.fences):
         return placements
     where = _Where(connection, locator)
     places = [_place(row) for row in connection.execute(PLACES)]
     return domains.filled(placements, lambda fence: _nodes_of(fence, places, where))
-
-
-def check(connection, locator, placements):
-    """Hold the exclusive domains; raise Loose if the placements were filled with outdated
-    nodes."""
-    if domains.is_closing(placements):
-        hold(connection)
-        if filled(connection, locator, placements) != placements:
-            raise Loose(())
 
 
 def _nodes_of(fence, places, where):
@@ -111,8 +155,49 @@ def _nodes_of(fence, places, where):
     )
 
 
-def write(connection, fences):
-    """Store the domains of the Fences that are closed, and delete those that have ended."""
+def marked(connection, tokens):
+    """UUIDs of all nodes that carry one of the tokens."""
+    if not tokens:
+        return set()
+    return {
+        row.uuid
+        for row in connection.execute(MARKED)
+        if not tokens.isdisjoint(sql.tokens(row.fences))
+    }
+
+
+def end(sessions):
+    """End the exclusive domains that no claim is in; returns the UUIDs of the nodes that were in
+    them."""
+    return repeated(lambda: _end_once(sessions))
+
+
+def _end_once(sessions):
+    with sessions.transaction(reads=True) as connection:
+        carried = {row.uuid: sql.tokens(row.fences) for row in connection.execute(MARKED)}
+        texts = {text for *_, text in TENANTS.run(connection, carried)} if carried else ()
+        ending = frozenset().union(*carried.values()).difference(*map(sql.tokens, texts))
+    if not ending:
+        return []
+    with sessions.transaction() as connection:
+        read = Read(connection, None, (), ending)
+        usages = sql_nodes.lock(connection, read.nodes)
+        # A claim may have entered since; after the lock, none can before this transaction ends.
+        fences = read.fences(connection, usages)
+        fences.adopt(fences.swept())
+        sql_nodes.write(connection, usages)
+        write(connection, usages, fences)
+    return sorted(fences.changed)
+
+
+def write(connection, usages, fences):
+    """Write the tokens that the nodes of the Fences carry now, the domains that are closed, and
+    the end of others."""
+    rows = [
+        {'uuid': node, 'fences': sql.fences_text(usages[node].fences)}
+        for node in sorted(fences.changed)
+    ]
+    sql.WRITE_FENCES.run(connection, rows)
     standing, ended = fences.standing, fences.ended
     if not standing and not ended:
         return
@@ -167,7 +252,7 @@ def entering(connection, locator, hosts):
         if place.told is not None
     ]
     borne: dict[str, frozenset[str]] = collections.defaultdict(frozenset)
-    for uuid, text in BORNE.run(connection, [place.uuid for place in places if place.fences]):
+    for _, uuid, text in TENANTS.run(connection, [one.uuid for one in places if one.fences]):
         borne[uuid] |= sql.tokens(text)
     after = {
         place.uuid: domains.carried(place.fences, where.domains(place), there, borne[place.uuid])

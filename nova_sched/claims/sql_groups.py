@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Top groups in the database: their records, and the tokens on nodes, as functions on a
-connection."""
+"""Groups in the database: the records of top groups, the members of server groups, and what a
+placement of a group needs of both."""
 
 import dataclasses
 
@@ -19,10 +19,10 @@ import sqlalchemy as sa
 from nova_sched import errors
 from nova_sched.claims import Record, sql_domains
 from nova_sched.claims import statements as sql
-from nova_sched.claims.fences import Fences, Loose
+from nova_sched.claims.exclusive_domains import dropped
 from nova_sched.claims.server_group_members import ServerGroupMembers
 from nova_sched.db import bulk
-from nova_sched.db.tables import CLAIMS, NODES, TOP_GROUPS
+from nova_sched.db.tables import TOP_GROUPS
 
 # A definition is long, so it is read only on request.
 SHORT = tuple(field.name for field in dataclasses.fields(Record) if field.name != 'definition')
@@ -34,33 +34,22 @@ CHANGE_RECORDS = bulk.Update(TOP_GROUPS, *CHANGING)
 CHANGE_DEFINITIONS = bulk.Update(TOP_GROUPS, 'definition')
 ALL_BUT_DEFINITIONS = sa.select(*(TOP_GROUPS.c[name] for name in SHORT))
 IN_ORDER = TOP_GROUPS.c.created_s, TOP_GROUPS.c.uuid
-MARKED = sa.select(NODES.c.uuid, NODES.c.fences).where(NODES.c.fences.is_not(None))
-TENANTS = bulk.Select(CLAIMS, 'consumer_uuid', 'node_uuid', 'fences', key='node_uuid')
 
 
 class Steps:
     """The steps of a commit that only placements take which concern groups.
 
     What a placement is validated by is locked when this is made, before the nodes: the records of
-    groups (``records``), and the ``members`` of server groups. ``placements`` close the domains
-    as committed, and ``watched`` are the nodes that exclusive domains require, by UUID. Then come
-    ``read`` and ``write``.
+    groups (``records``), and the ``members`` of server groups. ``claims`` are those of the
+    placements' consumers. ``domains`` (sql_domains.Read) has the nodes to lock next.
     """
 
-    def __init__(self, connection, locator, placements, tokens):
-        guards = {one.guarded_by for one in placements} - {None}
-        self._locator, self._tokens = locator, tokens
-        self._before = lock_records(connection, guards)
+    def __init__(self, connection, locator, placements, claims):
+        self._before = lock_records(connection, {one.guarded_by for one in placements} - {None})
         self.records = dict(self._before)
         self.members = _lock_members(connection, placements)
-        self.placements = sql_domains.filled(connection, locator, placements)
-        put = [fence for one in self.placements for fence in one.fences]
-        self.watched = watched(connection, tokens, put)
-
-    def read(self, connection, usages):
-        """Returns the Fences on the locked nodes. Raises Loose if too few nodes were locked."""
-        sql_domains.check(connection, self._locator, self.placements)
-        return read_fences(connection, usages, self.watched, self._tokens)
+        ending = dropped(placements, claims)
+        self.domains = sql_domains.Read(connection, locator, placements, ending)
 
     def write(self, connection, held):
         """Write the records as they are now, and mark the server groups that have new members."""
@@ -139,52 +128,3 @@ def read_records(connection, project_id=None, name=None, marker=None, limit=None
         later = sa.and_(created == last.created_s, uuid > last.uuid)
         query = query.where(sa.or_(created > last.created_s, later))
     return [Record(**row) for row in connection.execute(query).mappings()]
-
-
-# Exclusive domains.
-
-
-def watched(connection, tokens, fences=()):
-    """UUIDs of all nodes that carry one of the tokens, or that are in one of the ``fences``."""
-    return marked(connection, tokens).union(*(fence.nodes for fence in fences))
-
-
-def marked(connection, tokens):
-    """UUIDs of all nodes that carry one of the tokens."""
-    if not tokens:
-        return set()
-    return {
-        node for node, carries in carried(connection).items() if not carries.isdisjoint(tokens)
-    }
-
-
-def carried(connection):
-    """UUID -> the node's tokens, for all nodes with tokens."""
-    return {row.uuid: sql.tokens(row.fences) for row in connection.execute(MARKED)}
-
-
-def read_fences(connection, usages, nodes, tokens):
-    """The exclusive domains on nodes, which are ``watched`` and locked with all their usages.
-
-    Raises Loose if other transactions added one of the tokens to more nodes before the lock.
-    """
-    if tokens:
-        sql_domains.hold(connection)  # from here on, no report brings one of them to a node
-    if not marked(connection, tokens) <= usages.keys():
-        raise Loose(tokens)
-    there = nodes & usages.keys()
-    tenants = TENANTS.run(connection, there) if there else ()
-    return Fences(
-        usages,
-        there,
-        [(consumer, node, sql.tokens(text)) for consumer, node, text in tenants],
-        tokens,
-    )
-
-
-def write_fences(connection, usages, changed):
-    """Write the tokens that nodes carry now."""
-    rows = [
-        {'uuid': node, 'fences': sql.fences_text(usages[node].fences)} for node in sorted(changed)
-    ]
-    sql.WRITE_FENCES.run(connection, rows)

@@ -15,8 +15,7 @@ import json
 
 import sqlalchemy as sa
 
-from nova_sched.claims import NodeFacts, sql_domains
-from nova_sched.claims import sql_groups as groups
+from nova_sched.claims import NodeFacts
 from nova_sched.claims import statements as sql
 from nova_sched.db.tables import CLAIMS, NODES, REPORTS
 from nova_sched.state.report import Report
@@ -35,20 +34,17 @@ def lock_at(connection, nodes):
     return found, now_s
 
 
-def write(connection, usages, held, fences):
-    """Write the changes: claims (Held), the usages of their nodes, and exclusive domains
-    (Fences)."""
-    replace_claims(connection, held.removed.values(), held.added.values())
+def write(connection, usages, held=None):
+    """Write the changes of claims (Held), and of the usages of nodes."""
+    added = {} if held is None else held.added
+    if held is not None:
+        replace_claims(connection, held.removed.values(), added.values())
     changed = [{'uuid': uuid, 'used': sql.use_text(usage)}
                for uuid, usage in sorted(usages.items()) if usage.changed]  # fmt: skip
     sql.WRITE_USES.run(connection, changed)
-    taken = {claim.node_uuid for claim in held.added.values() if claim.all_parts}
+    taken = {claim.node_uuid for claim in added.values() if claim.all_parts}
     pieces = [{'uuid': uuid, 'pieces_at': usages[uuid].generation + 1} for uuid in sorted(taken)]
     sql.WRITE_PIECES.run(connection, pieces)
-    if fences.changed:
-        groups.write_fences(connection, usages, fences.changed)
-    if fences.has_tokens:
-        sql_domains.write(connection, fences)
 
 
 def replace_claims(connection, gone, come):
@@ -92,13 +88,12 @@ def facts(connection, uuids):
 
 
 def forget(connection, *condition):
-    """Remove nodes; returns their UUIDs, and the claims that end with them."""
+    """Remove nodes and their claims; returns the UUIDs of the nodes."""
     query = sa.select(NODES.c.uuid, NODES.c.generation).where(*condition).with_for_update()
     nodes = connection.execute(query).all()
-    ended = sql.read_claims(connection, sql.CLAIMS_ON, [uuid for uuid, _ in nodes])
     for uuid, generation in nodes:
         connection.execute(sql.KEEP_GENERATION, {'generation': generation})
         connection.execute(sa.delete(CLAIMS).where(CLAIMS.c.node_uuid == uuid))
         connection.execute(sa.delete(REPORTS).where(REPORTS.c.node_uuid == uuid))
         connection.execute(sa.delete(NODES).where(NODES.c.uuid == uuid))
-    return [uuid for uuid, _ in nodes], ended
+    return [uuid for uuid, _ in nodes]

@@ -12,25 +12,20 @@
 """Nodes' reports in the database: applies their changes in one transaction of a connection."""
 
 import itertools
-import json
 
 from nova_sched.claims import sql_domains, sql_nodes
-from nova_sched.claims import sql_groups as groups
 from nova_sched.claims import statements as sql
-from nova_sched.claims.judge import Held, NodeUsage
 from nova_sched.claims.reconcile import absent, keeps_source
 from nova_sched.claims.taken import take
 from nova_sched.db.tables import NODES
 
 
-def take_all(connection, latest, now_s, tokens, locator=None):
+def take_all(connection, latest, now_s, locator=None):
     """Apply reports (node UUID -> Report); returns a Taken for each.
 
-    ``now_s`` replaces the database's clock. ``tokens`` are those of the exclusive domains that may
-    end with the reports; ``locator``: see ClaimStore. Raises Loose.
+    ``now_s`` replaces the database's clock; ``locator``: see ClaimStore.
     """
-    watched = groups.watched(connection, tokens)
-    rows = sql_nodes.rows(connection, watched.union(latest), lock=True)
+    rows = sql_nodes.rows(connection, latest, lock=True)
     texts = sql_nodes.texts(connection, latest)
     claims = sql.by_node(sql.read_claims(connection, sql.CLAIMS_ON, latest))
     moving = _moving(connection, latest, claims)
@@ -54,9 +49,10 @@ def take_all(connection, latest, now_s, tokens, locator=None):
         )
         for uuid, report in sorted(latest.items())
     ]
-    twins = [_forget_twin(connection, one.facts.report) for one in taken if one.renamed]
-    _end_fences(connection, rows, taken, itertools.chain(*twins), watched, tokens)
-    sql_domains.enter(connection, locator, taken)  # a domain that has ended by now keeps no node
+    for one in taken:
+        if one.renamed:
+            _forget_twin(connection, one.facts.report)
+    sql_domains.enter(connection, locator, taken)
     _write(connection, taken)
     return taken
 
@@ -78,30 +74,7 @@ def _moving(connection, reports, claims):
 def _forget_twin(connection, report):
     """Remove a node whose name the report gives to another UUID: the node was rebuilt."""
     same_name = (NODES.c.host == report.host, NODES.c.nodename == report.nodename)
-    return sql_nodes.forget(connection, NODES.c.uuid != report.node_uuid, *same_name)[1]
-
-
-def _end_fences(connection, rows, taken, gone, watched, tokens):
-    """End the exclusive domains whose last claims end with reports, or with the nodes ``gone``."""
-    changes = {claim.key: (claim, None) for claim in gone}
-    for one in taken:
-        put = {claim.key: claim for claim in one.put}
-        changes |= {claim.key: (claim, put.get(claim.key)) for claim in one.ended}
-    if not any(old.fences for old, _ in changes.values()):
-        return
-    usages = {
-        row.uuid: NodeUsage(
-            {}, json.loads(row.used), row.generation, fences=sql.tokens(row.fences)
-        )
-        for row in rows.values()
-    }
-    fences = groups.read_fences(connection, dict(usages), watched, tokens)
-    fences.adopt(fences.after(changes))
-    for one in taken:
-        if one.uuid in fences.changed:
-            one.carry(usages.pop(one.uuid).fences)
-    fences.changed &= usages.keys()
-    sql_nodes.write(connection, usages, Held(()), fences)
+    sql_nodes.forget(connection, NODES.c.uuid != report.node_uuid, *same_name)
 
 
 def _write(connection, taken):

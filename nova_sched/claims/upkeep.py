@@ -21,12 +21,12 @@ import sqlalchemy as sa
 from oslo_db import exception as db_error
 
 from nova_sched import errors
-from nova_sched.claims import Policy, findings
+from nova_sched.claims import Policy, findings, sql_domains
 from nova_sched.claims import sql_groups as groups
 from nova_sched.claims import statements as sql
 from nova_sched.claims.findings import Node, Snapshot
 from nova_sched.claims.judge import NodeUsage
-from nova_sched.claims.purge import end_fences, forget_groups
+from nova_sched.claims.purge import forget_groups
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db.engine import Sessions
 from nova_sched.db.tables import CLAIMS, NODES, REPORTS, SERVER_GROUPS
@@ -122,7 +122,7 @@ class Upkeep:
             if confirmed and not force:
                 raise StillThere(consumer, confirmed)
             _end(connection, found)
-        end_fences(self._sessions)
+        sql_domains.end(self._sessions)
         return sorted(found, key=_age)
 
     # Repairs.
@@ -143,7 +143,7 @@ class Upkeep:
         self._end_strays([one.claim_uuid for one in kinds[findings.STRAY]])
         if kinds[findings.EMPTY_GROUP]:
             forget_groups(self._sessions)
-        end_fences(self._sessions)
+        sql_domains.end(self._sessions)
 
     def _end_orphans(self, uuids):
         for chunk in sql.chunks(sorted(uuids)):

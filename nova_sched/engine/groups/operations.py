@@ -234,9 +234,11 @@ class GroupOperations:
         )
 
     def mend_fences(self):
-        """Close nodes that joined exclusive domains to servers outside the owning groups."""
+        """End exclusive domains without claims, and close nodes that joined others to servers
+        outside the owning groups."""
         if not self._cluster.hosts.is_fenced:
             return
+        self._call(self._plans.end_domains)
         for uuid in self._call(self._plans.fenced):
             try:
                 self._call(self._plans.mend_fences, self._look(uuid))

@@ -94,6 +94,7 @@ class Plans:
         ``asked``: a Request that replaces that of its member. Its instance is being built, and its
         own placement elsewhere has failed. Raises GroupRefused if a policy is on an unknown level.
         """
+        self.end_domains()  # they would refuse members
         levels = self.levels()
         if gone := known.unknown_level(levels):
             raise errors.GroupRefused(gone[0].upper() + gone[1:])
@@ -335,6 +336,11 @@ class Plans:
         """UUIDs of the groups that have an exclusive domain."""
         return [uuid for uuid in self._cluster.top_groups()
                 if any(claim.fences for claim in self._cluster.claims_of_group(uuid))]  # fmt: skip
+
+    def end_domains(self):
+        """End the exclusive domains that no claim is in, of any group."""
+        if self._cluster.hosts.is_fenced:
+            self._state_sync.refence(self._store.end_domains())
 
     def mend_fences(self, known):
         """Add nodes to the exclusive domains that they joined, and remove nodes that have left.

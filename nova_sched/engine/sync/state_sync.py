@@ -205,10 +205,7 @@ class StateSync:
         """Remove claims that the store has ended from the host state."""
         for claim in claims:
             self._cluster.drop(claim)
-        nodes = {claim.node_uuid for claim in claims}
-        if tokens := {token for claim in claims for token in claim.fences}:
-            nodes |= {node.uuid for node in self._cluster if not tokens.isdisjoint(node.fences)}
-        self._replica_sync.changed(nodes)
+        self._replica_sync.changed({claim.node_uuid for claim in claims})
         if claims:
             LOG.info('Released %d claims that %s', len(claims), why)
 

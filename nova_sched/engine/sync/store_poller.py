@@ -21,7 +21,8 @@ from nova_sched.engine.sync.membership import SIGN_S
 
 LOG = logging.getLogger(__name__)
 
-EXPIRE_INTERVAL_S = 30.0
+# Exclusive domains without claims end as often: within half a minute, with the time of two polls.
+EXPIRE_INTERVAL_S = 20.0
 # Signs of life that other schedulers received are read this often, at least, and several times
 # before a host without them counts as down.
 FULL_LOOK_S = 15.0

@@ -311,28 +311,22 @@ CLAIMS = [
         id='a domain becomes exclusive, and an outsider comes',
     ),
     pytest.param(
-        claims(plan(WEB_INSIDE, fences=(RACK,))),
-        on_store(lambda store: store.release([WEB_INSIDE.key])),
+        loose_fence,
+        on_store(lambda store: store.end_domains()),
         commits(Placement((inside(host=OTHER),))),
-        id='the last one behind a fence goes, and the next one comes',
+        id='an exclusive domain without members is swept, and a member comes',
     ),
     pytest.param(
         claims(plan(WEB_INSIDE, fences=(RACK,))),
-        on_store(lambda store: store.release([WEB_INSIDE.key])),
-        commits(plan(NEWER_WEB, serial=1, fences=(ALL,))),
-        id='the last one behind a fence goes, and the fence grows',
-    ),
-    pytest.param(
-        claims(plan(WEB_INSIDE, fences=(RACK,))),
-        on_store(lambda store: store.release([WEB_INSIDE.key])),
+        commits(plan(of=record(deleted=True), serial=1, releases=[WEB_INSIDE.key])),
         on_store(lambda store: store.fence(TOKEN, [node(THIRD)])),
-        id='the last one behind a fence goes, and a node joins the domain',
+        id='a group goes, and a node joins its domain',
     ),
     pytest.param(
         loose_fence,
-        on_store(lambda store: store.forget_groups()),
+        on_store(lambda store: store.end_domains()),
         commits(plan(NEWER_WEB, fences=(ALL,))),
-        id='a fence that is left over is taken down and put up',
+        id='an exclusive domain without members is swept and closed again',
     ),
     pytest.param(
         claims(plan(planned())),
@@ -402,18 +396,13 @@ def test_a_transaction_waits_for_what_other_servers_have_committed(galera, optio
 
 
 def test_the_last_two_in_an_exclusive_domain_go_at_once(pair):
-    """Each may be the last one, and ends the domain: one is undone, and done again."""
+    """They write different nodes, and the domain stays until it is swept."""
     web, db = WEB_INSIDE, planned(DB, OTHER, fences=(TOKEN,))
     pair.ready(claims(plan(web, db, fences=(RACK,))))
-    first, second = (
-        on_store(lambda store, key=one.key: store.release([key])) for one in (web, db)
-    )
-    with pytest.raises(errors.StoreBusy):
-        pair.at_once(first, second)
-    pair.settle()
-    assert second(pair.engines[1])
+    pair.at_once(*(on_store(lambda store, key=one.key: store.release([key])) for one in (web, db)))
     pair.settle()
     store = SqlClaimStore(pair.engines[1])
+    assert store.end_domains() == sorted(RACK.nodes)
     assert (store.claims(), store.domains()) == ([], {})
     battery.check_books(store)
 

@@ -14,20 +14,19 @@ database.
 
     python -m nova_sched.tests.integration.fence_race URL ROLE ROUNDS
 
-ROLE is one of report, aggregate, plan, boot. Prints how many of its rounds came about.
+ROLE is one of report, aggregate, plan, enter, boot. Prints how many of its rounds came about.
 """
 
 import random
 import sys
 
-from nova_sched import errors
 from nova_sched.claims import Domain, Fence, Placement, Record
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import engine
 from nova_sched.objects.claim import PLANNED
 from nova_sched.tests.builders import NOW, aggregate, claim, report, uuid_of
 from nova_sched.tests.unit.claims.battery import node
-from nova_sched.tests.unit.claims.battery_fences import Racks
+from nova_sched.tests.unit.claims.battery_fences import Racks, until_done
 
 HOSTS = [f'host-{number}' for number in range(8)]
 RACKS = [f'r{number}' for number in range(3)]
@@ -50,7 +49,8 @@ def regroup(store, chance, _name):
 
 
 def close(store, chance, name):
-    """A group has a rack for itself; it believes to know who is in it. Then it goes."""
+    """A group has a rack for itself; it believes to know who is in it. Then it goes, or its claims
+    do."""
     rack, host, group = chance.choice(RACKS), chance.choice(HOSTS), uuid_of(name)
     token = uuid_of(f'{name} {rack}')
     fence = Fence(token, frozenset([node(host)]), Domain('rack', rack, group))
@@ -59,8 +59,23 @@ def close(store, chance, name):
     planned = Placement((made,), record=Record(group), serial=0, fences=(fence,))
     if not store.commit([planned])[0].won:
         return False
-    store.commit([Placement((), (made.key,), record=Record(group, deleted=True), serial=1)])
+    if chance.random() < 0.5:
+        store.commit([Placement((), (made.key,), record=Record(group, deleted=True), serial=1)])
+    else:
+        store.release([made.key])
     return True
+
+
+def enter(store, chance, name):
+    """A server of a group comes to a rack that the group has for itself, and goes."""
+    if not (closed := sorted(store.domains().items())):
+        return False
+    token, domain = chance.choice(closed)
+    words = {'top_group': domain.top_group, 'member': 'web', 'fences': (token,)}
+    made = claim(uuid_of(f'enter {name}'), node(chance.choice(HOSTS)), **words)
+    won = store.commit([Placement((made,))])[0].won
+    store.release([made.key])
+    return won
 
 
 def boot(store, chance, name):
@@ -71,16 +86,13 @@ def boot(store, chance, name):
     return won
 
 
-ROLES = {'report': move, 'aggregate': regroup, 'plan': close, 'boot': boot}
-
-
-def until_done(work, *given):
-    """What a scheduler does: it asks again while others are in the way."""
-    while True:
-        try:
-            return work(*given)
-        except errors.StoreBusy:
-            continue
+ROLES = {
+    'report': move,
+    'aggregate': regroup,
+    'plan': close,
+    'enter': enter,
+    'boot': boot,
+}
 
 
 def main():

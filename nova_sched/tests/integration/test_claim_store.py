@@ -276,28 +276,15 @@ def test_an_outsider_comes_while_a_fence_goes_up(store, another, database, order
     assert marks(store) == ({RACKS[0].token} if order[0] == 0 else set())
 
 
-def test_the_last_two_claims_behind_a_fence_end_at_once(store, another, database):
-    """Each of their ends sees the other claim still there, if it looks too early."""
-    ready(store, 'host-0', 'host-1')
-    members = [member('a', 0, RACKS[0]), member('b', 1, RACKS[0], state=CONFIRMED)]
-    assert store.commit([plan(*members, fences=(RACKS[0],))])[0].won
-    held_up(
-        database,
-        lambda: another().release([members[0].key]),
-        lambda: another().report([report('host-1', instances=frozenset())], NOW),
-    )
-    assert store.claims() == []
-    assert marks(store) == set()
-
-
 def test_a_node_comes_to_a_domain_while_its_fence_ends(store, another, database):
     """It does not keep a fence that no release would end any more."""
     ready(store, 'host-0', 'host-1', 'host-2')
     made = member('a', 1, RACKS[0])
     assert store.commit([plan(made, fences=(RACKS[0],))])[0].won
     beside = lambda *_: another().fence(RACKS[0].token, [node('host-2')])  # noqa: E731
+    assert store.release([made.key]) == [made]
     with just_before('FOR UPDATE', beside):
-        assert store.release([made.key]) == [made]
+        assert len(store.end_domains()) == 2
     assert marks(store) == set()
     assert store.fence(RACKS[0].token, [node('host-2')]) == []
 
@@ -342,6 +329,7 @@ def test_whole_groups_come_and_go_and_no_transaction_waits_for_ever(store, anoth
     with futures.ThreadPoolExecutor(4) as pool:
         assert sum(pool.map(scheduler, 'abcd')) > 4
     assert store.claims() == []
+    store.end_domains()
     assert marks(store) == set()
     assert store.top_groups() == []
     assert store.forget_groups() > 4
@@ -352,13 +340,20 @@ def inside(fence):
 
 
 @pytest.mark.parametrize('count', [2, 40])
-def test_how_many_messages_a_plan_takes(store, database, count):
+@pytest.mark.parametrize(
+    'rack, takes',
+    [
+        pytest.param(None, {'postgresql': 3, 'mysql': 6}, id='ordinary'),
+        pytest.param(RACKS[0], {'postgresql': 9, 'mysql': 9}, id='exclusive'),
+    ],
+)
+def test_how_many_messages_a_plan_takes(store, database, count, rack, takes):
     """However many members it has."""
     ready(store, 'host-0', 'host-1', vcpus=40)
-    members = [member(str(number), number % 2, RACKS[0]) for number in range(count)]
+    members = [member(str(number), number % 2, rack) for number in range(count)]
     with counted() as messages:
-        assert store.commit([plan(*members, fences=(RACKS[0],))])[0].won
-    assert len(messages) == {'postgresql': 4, 'mysql': 8}[database.dialect.name]
+        assert store.commit([plan(*members, fences=(rack,) if rack else ())])[0].won
+    assert len(messages) == takes[database.dialect.name]
 
 
 def test_an_instance_takes_the_place_of_its_plan_while_others_are_at_work(

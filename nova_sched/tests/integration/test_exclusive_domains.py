@@ -20,7 +20,7 @@ from concurrent import futures
 import pytest
 import sqlalchemy as sa
 
-from nova_sched.claims import Fence, domains
+from nova_sched.claims import Fence, Placement
 from nova_sched.claims import statements as sql
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.claims.sql_domains import KNOWN, PLACES
@@ -30,6 +30,7 @@ from nova_sched.objects.claim import CONFIRMED
 from nova_sched.tests.builders import NOW, aggregate, report
 from nova_sched.tests.integration.fence_race import HOSTS, ROLES
 from nova_sched.tests.integration.messages import counted, just_before
+from nova_sched.tests.integration.test_claim_store import held_up as nodes_held_up
 from nova_sched.tests.integration.test_claim_store import waiting
 from nova_sched.tests.unit.claims import battery
 from nova_sched.tests.unit.claims.battery import HOST, OTHER, THIRD, node
@@ -43,6 +44,7 @@ from nova_sched.tests.unit.claims.battery_fences import (
     located,
     racks,
     refuses,
+    until_done,
 )
 from nova_sched.tests.unit.claims.battery_top_groups import commit, plan
 
@@ -70,6 +72,7 @@ def closes(store):
 
 def opens(store):
     assert store.release([WEB_INSIDE.key])
+    assert store.end_domains()
 
 
 def is_new(store):
@@ -143,6 +146,28 @@ def test_an_aggregate_takes_a_host_that_reports_for_the_first_time(store, anothe
     assert behind(store) == {host: {TOKEN} for host in (HOST, OTHER, THIRD)}
 
 
+@pytest.mark.parametrize('sweeps', [0, 1], ids=['the sweep first', 'the member first'])
+def test_a_member_enters_while_its_domain_is_swept(store, another, database, sweeps):
+    """Both wait for the node."""
+    closes(store)
+    store.release([WEB_INSIDE.key])
+    works = [lambda: another().commit([Placement((inside(),))])]
+    works.insert(sweeps, lambda: another().end_domains())
+    found = nodes_held_up(database, *works)
+    (outcome,), ended = found[1 - sweeps], found[sweeps]
+    assert outcome.won == bool(sweeps)
+    assert ended == ([] if outcome.won else [node()])
+    assert behind(store) == ({HOST: {TOKEN}} if outcome.won else {})
+
+
+def test_a_member_enters_after_the_sweep_has_found_none(store, another):
+    closes(store)
+    store.release([WEB_INSIDE.key])
+    with just_before('FOR UPDATE', lambda *_: another().commit([Placement((inside(),))])):
+        assert store.end_domains() == []
+    assert behind(store) == {HOST: {TOKEN}}
+
+
 def held_up(database, first, second):
     """Let two works wait for the fences, one after the other; then both go on."""
     fences = sa.update(REVISIONS).where(REVISIONS.c.name == 'domains').values(value=0)
@@ -172,13 +197,13 @@ ROUNDS = 40
 
 
 def test_several_processes_at_once(url, store):
-    """Whatever is committed when: who is in a closed rack carries its token, and no token is
-    without members."""
+    """Whatever is committed when: who is in a closed rack carries its token, and no member is on a
+    node without it. Once swept, no rack without members is closed."""
     racks(store, **{host.replace('-', '_'): 'r0' for host in HOSTS})
     command = [sys.executable, '-m', 'nova_sched.tests.integration.fence_race', url]
     pipes = {'stdin': subprocess.PIPE, 'stdout': subprocess.PIPE, 'text': True}
     made = {role: subprocess.Popen([*command, role, str(ROUNDS)], **pipes) for role in ROLES}
-    looks = 0
+    looks = swept = 0
     try:
         for one in made.values():
             assert one.stdout.readline() == 'ready\n'
@@ -188,6 +213,7 @@ def test_several_processes_at_once(url, store):
         while any(one.poll() is None for one in made.values()):
             assert amiss(store) == []
             looks += 1
+            swept += len(until_done(store.end_domains))
             time.sleep(0.02)
         came = {role: int(one.stdout.read()) for role, one in made.items()}
     finally:
@@ -196,9 +222,10 @@ def test_several_processes_at_once(url, store):
             one.communicate()
     assert amiss(store) == []
     assert {one.returncode for one in made.values()} == {0}
-    assert min(came.values()) > 3
-    assert looks > 3
-    assert store.domains() == {}
+    assert min(count for role, count in came.items() if role != 'enter') > 3
+    assert min(looks, swept) > 3
+    store.end_domains()
+    assert (behind(store), store.domains()) == ({}, {})
 
 
 def amiss(store):
@@ -209,15 +236,18 @@ def amiss(store):
         known = {row.token: row for row in connection.execute(KNOWN)}
         aggregates = sql.read_aggregates(connection)
         claims = [sql.claim(row) for row in connection.execute(ALL_CLAIMS)]
-    borne = {token for one in claims for token in one.fences}
-    found = []
+    carried = {row.uuid: sql.tokens(row.fences) for row in places}
+    found = [
+        f'{one.consumer_uuid} has {token}, and its node does not'
+        for one in claims
+        for token in set(one.fences) - carried[one.node_uuid]
+    ]
     for row in places:
         told = {} if row.told is None else sql.json.loads(row.told)
-        where = Racks().domains(
-            row.host, row.nodename, told, domains.of_host(aggregates, row.host)
-        )
-        carries = sql.tokens(row.fences)
+        its = [one for one in aggregates if row.host in one.hosts]
+        where = Racks().domains(row.host, row.nodename, told, its)
         there = {token for token, one in known.items() if one.name == where['rack']}
-        found += [f'{row.host} in {where["rack"]} lacks {token}' for token in there - carries]
-        found += [f'{row.host} carries {token} without members' for token in carries - borne]
-    return found + [f'{token} is known and not borne' for token in known.keys() - borne]
+        found += [
+            f'{row.host} in {where["rack"]} lacks {token}' for token in there - carried[row.uuid]
+        ]
+    return found

@@ -15,9 +15,13 @@ Member web of a group is on HOST, in the domain of HOST and OTHER; THIRD is else
 """
 
 import dataclasses
+import threading
+import time
+from concurrent import futures
 
 import pytest
 
+from nova_sched import errors
 from nova_sched.claims import Domain, Fence, Placement
 from nova_sched.objects.claim import CONFIRMED, RESIZE
 from nova_sched.tests.builders import NOW, aggregate, claim, report, uuid_of
@@ -69,6 +73,15 @@ def behind(store):
     return {one.report.host: set(one.fences) for one in store.changes({}).nodes if one.fences}
 
 
+def until_done(work, *given):
+    """What a scheduler does: it asks again while others are in the way."""
+    while True:
+        try:
+            return work(*given)
+        except errors.StoreBusy:
+            continue
+
+
 BOTH = {HOST: {TOKEN}, OTHER: {TOKEN}}
 
 
@@ -96,15 +109,14 @@ class Fences:
         assert generation(store, OTHER) == before[node(OTHER)][0]
 
     def test_a_wider_fence_with_the_same_token(self, store):
-        """With no claim on a node that carries it, it raises the generation of one of these
-        nodes."""
+        """It raises no generation where it is already."""
         fenced(store)
         before = store.heads()
         more, wider = planned(DB, THIRD, fences=(TOKEN,)), Fence(TOKEN, RACK.nodes | {node(THIRD)})
         assert commit(store, Placement((more,), serial=1, fences=(wider,))).won
         assert behind(store) == {**BOTH, THIRD: {TOKEN}}
         after = store.heads()
-        assert sum(after[one][0] - before[one][0] for one in RACK.nodes) == 1
+        assert [after[one] for one in RACK.nodes] == [before[one] for one in RACK.nodes]
 
     @pytest.mark.parametrize(
         'made',
@@ -202,7 +214,7 @@ class Fences:
             True,
             False,
         ]
-        ends = Placement((), (WEB_INSIDE.key,))
+        ends = plan(of=record(deleted=True), serial=1, releases=[WEB_INSIDE.key])
         assert [one.won for one in store.commit([last, ends, last])] == [False, True, True]
         assert behind(store) == {}
 
@@ -221,6 +233,7 @@ class Fences:
         assert behind(store) == {HOST: {TOKEN, SECOND}, OTHER: {TOKEN, SECOND}, THIRD: {SECOND}}
         assert not commit(store, create(built(B, OTHER, 'db', fences=(SECOND,)), db)).won
         store.release([web.key])
+        assert store.end_domains() == sorted([node(), node(OTHER)])
         assert behind(store) == {host: {SECOND} for host in (HOST, OTHER, THIRD)}
         assert commit(store, create(built(B, OTHER, 'db', fences=(SECOND,)), db)).won
 
@@ -254,21 +267,7 @@ class Fences:
             pytest.param(
                 lambda store: place(store, releases=[WEB_INSIDE.key]), id='in a placement'
             ),
-            pytest.param(
-                lambda store: commit(
-                    store, plan(of=record(deleted=True), serial=1, releases=[WEB_INSIDE.key])
-                ),
-                id='its group is deleted',
-            ),
             pytest.param(lambda store: place(store, planned(host=THIRD)), id='planned elsewhere'),
-            pytest.param(
-                lambda store: commit(store, create(built(A, THIRD), WEB_INSIDE)),
-                id='created elsewhere',
-            ),
-            pytest.param(
-                lambda store: place(store, dataclasses.replace(WEB_INSIDE, fences=())),
-                id='the policy goes',
-            ),
             pytest.param(
                 lambda store: (
                     commit(store, create(inside(state=CONFIRMED), WEB_INSIDE)),
@@ -300,34 +299,89 @@ class Fences:
         ],
     )
     @pytest.mark.parametrize('alone', [True, False])
-    def test_it_ends_with_the_last_claim(self, store, another, end, alone):
+    def test_it_ends_without_claims_when_it_is_swept(self, store, another, end, alone):
         """And no sooner."""
         fenced(store)
         assert alone or place(store, inside(B, OTHER, state=CONFIRMED)).won
-        reader, before = another(), {uuid: one[0] for uuid, one in store.heads().items()}
         end(store)
         assert (B in {one.consumer_uuid for one in store.claims()}) != alone
         stands = {host: tokens for host, tokens in BOTH.items() if node(host) in store.heads()}
+        assert behind(another()) == stands
+        assert not place(store, claim(C, node(OTHER))).won
+        reader, before = another(), {uuid: one[0] for uuid, one in store.heads().items()}
+        assert store.end_domains() == (sorted(map(node, stands)) if alone else [])
         assert behind(another()) == ({} if alone else stands)
         changed = {one.report.node_uuid for one in reader.changes(before).nodes}
-        assert (node(OTHER) in changed) == alone
+        assert changed == (set(map(node, stands)) if alone else set())
+        assert place(store, claim(C, node(OTHER))).won == alone
+        assert store.end_domains() == []
+
+    @pytest.mark.parametrize(
+        'end',
+        [
+            pytest.param(
+                plan(of=record(deleted=True), serial=1, releases=[WEB_INSIDE.key]),
+                id='it is deleted',
+            ),
+            pytest.param(
+                plan(planned(host=THIRD), serial=1, releases=[WEB_INSIDE.key]),
+                id='planned elsewhere',
+            ),
+            pytest.param(create(built(A, THIRD), WEB_INSIDE), id='created elsewhere'),
+            pytest.param(
+                plan(dataclasses.replace(WEB_INSIDE, fences=()), serial=1), id='the policy goes'
+            ),
+        ],
+    )
+    @pytest.mark.parametrize('alone', [True, False])
+    def test_it_ends_with_a_placement_of_its_group(self, store, another, end, alone):
+        """Unless another claim is in it. A claim that stays is no outsider then."""
+        fenced(store)
+        assert alone or place(store, inside(B, OTHER, state=CONFIRMED)).won
+        outcome = commit(store, end)
+        stays = not alone and not end.releases
+        assert outcome.won != stays
+        assert outcome.fences == (dict.fromkeys(map(node, BOTH), frozenset()) if alone else {})
+        assert behind(another()) == ({} if alone else BOTH)
         assert place(store, claim(C, node(OTHER))).won == alone
 
-    def test_the_report_that_ends_it_tells(self, store):
-        """About each node that it is about, as it is then."""
-        fenced(store, inside(state=CONFIRMED), instances=frozenset())
-        before = [generation(store, OTHER), generation(store)]
-        found = ready(store, OTHER, HOST, instances=frozenset())
-        assert [one.generation for one in found] == [number + 1 for number in before]
-        assert [one.report.host for one in found] == [OTHER, HOST]
-        assert found == [facts(store, OTHER), facts(store)]
-        assert behind(store) == {}
-
-    def test_the_outcome_that_ends_it_tells(self, store):
+    def test_members_enter_a_domain_that_is_not_swept(self, store):
+        """Its last claim has ended, and the group plans again."""
         fenced(store)
-        outcome = place(store, claim(A, node(THIRD)), releases=[WEB_INSIDE.key])
-        assert outcome.fences == {node(): frozenset(), node(OTHER): frozenset()}
-        assert set(outcome.generations) == {node(THIRD)}
+        store.release([WEB_INSIDE.key])
+        later = planned(DB, OTHER, fences=(TOKEN,))
+        assert not commit(store, plan(planned(DB, OTHER), serial=1)).won
+        assert commit(store, plan(later, serial=1, fences=(RACK,))).won
+        assert store.end_domains() == []
+        assert behind(store) == BOTH
+
+    def test_members_enter_while_it_is_swept(self, store, another):
+        """A domain stays with a member in it, and no member is in a domain that has ended."""
+        ready(store, HOST, OTHER, THIRD)
+        stop, swept = threading.Event(), []
+
+        def sweep():
+            mine = another()
+            while not stop.is_set():
+                swept.extend(until_done(mine.end_domains))
+
+        with futures.ThreadPoolExecutor(1) as pool:
+            running = pool.submit(sweep)
+            for serial in range(25):
+                make = plan(WEB_INSIDE, serial=serial, fences=(RACK,))
+                assert until_done(commit, store, make).won
+                assert until_done(commit, store, create(inside(), WEB_INSIDE)).won
+                until_done(store.release, [(A, node())])
+                # It may have ended by now, or end at this moment.
+                enters = Placement((inside(B, OTHER),))
+                if until_done(commit, store, enters).won:
+                    assert facts(store, OTHER).fences == {TOKEN}
+                    assert not place(store, claim(C, node())).won
+                until_done(store.release, [(B, node(OTHER))])
+            while not swept:
+                time.sleep(0.01)
+            stop.set()
+            running.result(30)
 
     def test_a_move_within_the_domain(self, store):
         """The plan's claim ends and another one begins; the fence stands all the time."""
@@ -375,6 +429,7 @@ class Fences:
             store, claim(B, node(THIRD), vcpus=2)
         ).won  # who was there may change its size
         store.release([WEB_INSIDE.key])
+        store.end_domains()
         assert behind(store) == {}
 
     def test_no_fence_without_a_claim(self, store):
@@ -436,7 +491,7 @@ def refuses(store, host):
 
 
 class Domains:
-    """Nodes come to exclusive domains and leave them; no sweep is made."""
+    """Nodes come to exclusive domains and leave them at once."""
 
     def test_a_plan_finds_the_nodes_of_its_domain(self, store, another):
         """The planner may not know of them yet."""
@@ -570,13 +625,15 @@ class Domains:
     def test_no_domain_without_a_claim(self, store, another):
         closed(store)
         store.release([WEB_INSIDE.key])
+        assert another().domains() == {TOKEN: R1}
+        store.end_domains()
         assert another().domains() == {}
         racks(store, host_3='r1')
         store.set_aggregate(1, aggregate(1, [THIRD], rack='r1'))
         assert behind(another()) == {}
 
-    def test_the_report_that_ends_it_brings_a_node(self, store):
-        """Nothing keeps that node afterwards."""
+    def test_the_report_that_ends_its_last_claim_brings_a_node(self, store):
+        """Nothing keeps that node after the sweep."""
         closed(store, inside(state=CONFIRMED))
         store.report(
             [
@@ -585,6 +642,8 @@ class Domains:
             ],
             NOW,
         )
+        assert behind(store) == {**BOTH, 'host-3': {TOKEN}}
+        assert len(store.end_domains()) == 3
         assert (behind(store), store.domains()) == ({}, {})
 
     def test_a_fence_of_before(self, store, another):

@@ -39,7 +39,6 @@ from nova_sched.tests.unit.claims.battery import (
     place,
     ready,
 )
-from nova_sched.tests.unit.claims.battery_fences import BOTH, TOKEN, behind, fenced, inside
 
 DAY = 86400.0
 
@@ -550,30 +549,6 @@ class ReportOrders:
         ]
         assert facts(store) == before
         assert [facts(store, host).report for host in (OTHER, THIRD)] == batch[1:]
-
-    @pytest.mark.parametrize('turned', [False, True])
-    def test_a_fence_ends_on_the_node_of_an_older_one(self, store, another, turned):
-        """The member ends by the other report in the same batch."""
-        fenced(store, inside(state=CONFIRMED), instances=frozenset(), order=counted(1, 5))
-        assert behind(store) == BOTH
-        before = facts(store, OTHER)
-        batch = [
-            report(OTHER, order=counted(1, 4), vcpus_used=9, instances=frozenset([B])),
-            report(HOST, order=counted(1, 6), instances=frozenset()),
-        ]
-        found = {
-            one.report.host: one
-            for one in store.report(batch[::-1] if turned else batch, NOW + 10)
-        }
-        after = dataclasses.replace(before, generation=before.generation + 1, fences=frozenset())
-        assert before.fences == {TOKEN}
-        assert behind(another()) == {}
-        assert kept(store) == {}
-        assert facts(another(), OTHER) == after
-        assert found == {OTHER: dataclasses.replace(after, stale=True), HOST: facts(store)}
-        # Its order is still that of the last one that was taken.
-        assert store.report([report(OTHER, order=counted(1, 5))], NOW + 10)[0].stale
-        assert not store.report([report(OTHER, order=counted(1, 6))], NOW + 10)[0].stale
 
     def test_an_older_one_does_not_give_the_old_name_back(self, store):
         ready(store, order=counted(1, 5))

@@ -63,7 +63,8 @@ class World:
             self.leave,
         )
         groups = self.plan, self.create, self.create, self.drop_group, self.replan
-        self.chance.choice([*often, *seldom, *groups, self.store.forget_groups])()
+        sweeps = self.store.forget_groups, self.store.end_domains
+        self.chance.choice([*often, *seldom, *groups, *sweeps])()
 
     # What callers ask for.
 

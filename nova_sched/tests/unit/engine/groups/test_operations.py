@@ -501,8 +501,20 @@ class TestExclusive:
             eight.place('outsider', force_hosts=closed[:1])
         eight.groups.delete(group.uuid)
         eight.scheduler.call(eight.scheduler.claim_service.abort_claim, uuid_of('db'))
-        eight.scheduler.call(eight.scheduler.state_sync.refresh)
+        with pytest.raises(errors.NoValidHost, match='kept for another group'):
+            eight.place('outsider', force_hosts=closed[:1])
+        eight.groups.mend_fences()
         assert eight.place('outsider', force_hosts=closed[:1]) == closed[0]
+
+    def test_a_plan_may_use_domains_that_have_just_lost_their_members(self, eight):
+        """Without a wait for the next search."""
+        every = Policy('alone', EXCLUSIVE, 'rack', ('db',))
+        groups = [eight.create(definition(members('db'), every)) for _ in range(4)]
+        with pytest.raises(errors.GroupRefused):
+            eight.create(definition(members('db'), every))
+        eight.build(groups[0], 'db')
+        eight.scheduler.call(eight.scheduler.claim_service.abort_claim, uuid_of('db'))
+        eight.create(definition(members('db'), every))
 
     def test_a_domain_with_outsiders_is_not_for_it(self, eight):
         for number in range(0, 6, 2):

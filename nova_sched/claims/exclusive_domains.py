@@ -1,0 +1,208 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Exclusive domains: which nodes carry which token, which claims have it, and what changes both.
+
+A domain is closed by the placement of a group, and it grows and shrinks as nodes join and leave
+it. It ends with a placement of its group, or when ``swept``. A claim that ends leaves it alone.
+"""
+
+import dataclasses
+from typing import NamedTuple
+
+
+class Change(NamedTuple):
+    """A change of exclusive domains: ``tenants`` (see Fences), and ``marks``: node UUID -> its
+    tokens."""
+
+    tenants: dict
+    marks: dict
+
+
+class Fences:
+    """The exclusive domains on some nodes, as the placements of a batch change them.
+
+    The nodes' ``usages`` have the tokens that each carries. ``ending`` are tokens that end when no
+    claim has them. ``tenants`` (node UUID -> consumer -> tokens of its claim) covers all nodes
+    that carry one of these, and all nodes of the domains that placements close.
+    """
+
+    def __init__(self, usages, tenants=None, ending=frozenset()):
+        self.changed = set()  # nodes whose tokens have changed
+        self._closed: dict = {}  # token -> the Fence that was to be closed or spread
+        self._usages, self._ending = usages, ending
+        self._tenants: dict = {} if tenants is None else tenants
+
+    def after(self, changes, put=()):
+        """Returns the Change if claims change and the exclusive domains ``put`` are closed.
+
+        ``changes`` are (consumer, node) -> claim before, claim after. Returns None if a claim
+        would not have the tokens of its node, or if a domain in ``put`` would contain an outsider.
+        """
+        tenants, marks = self._tenants, {}
+        if tenants:
+            tenants = self._follow(changes)
+            borne = _tokens(tenants)
+            marks = self._without(self._ending - borne)
+            for fence in put:
+                self._closed[fence.token] = fence
+                for node in fence.nodes & self._usages.keys() if fence.token in borne else ():
+                    if self._has_outsiders(tenants, node, fence.token):
+                        return None
+                    marks[node] = marks.get(node, self._usages[node].fences) | {fence.token}
+        return Change(tenants, marks) if self._enters(changes, marks) else None
+
+    def spread(self, fence):
+        """Returns the Change if all nodes of an exclusive domain carry its token, whichever claims
+        are on them.
+
+        The token must be one of ``ending``. If the domain is known, nodes outside of it lose the
+        token unless a claim there has it.
+        """
+        token, marks = fence.token, {}
+        if token in _tokens(self._tenants):
+            self._closed[token] = fence
+            for node, usage in sorted(self._usages.items()):
+                if node in fence.nodes:
+                    marks[node] = usage.fences | {token}
+                elif fence.domain is not None and token not in _tokens_on(self._tenants, node):
+                    marks[node] = usage.fences - {token}
+        return Change(self._tenants, marks)
+
+    def swept(self):
+        """Returns the Change that ends those of ``ending`` that no claim has."""
+        return Change(self._tenants, self._without(self._ending - _tokens(self._tenants)))
+
+    def adopt(self, change):
+        """Apply the change."""
+        self._tenants = change.tenants
+        for node, tokens in change.marks.items():
+            usage = self._usages[node]
+            if usage.fences != tokens:
+                usage.fences, usage.changed = tokens, True
+                self.changed.add(node)
+
+    @property
+    def standing(self):
+        """The exclusive domains that were to be closed and are, by token, if their domain is
+        known."""
+        alive = self._alive() if self._closed else ()
+        return {
+            token: one
+            for token, one in self._closed.items()
+            if one.domain is not None and token in alive
+        }
+
+    @property
+    def ended(self):
+        """Those of ``ending`` that no node carries any more."""
+        return self._ending - self._alive() if self._ending else self._ending
+
+    def _alive(self):
+        return {token for usage in self._usages.values() for token in usage.fences}
+
+    def _follow(self, changes):
+        """The tenants after changes."""
+        made = dict(self._tenants)
+        for (consumer, node), (_, new) in changes.items():
+            if node in made:
+                mine = {one: tokens for one, tokens in made[node].items() if one != consumer}
+                made[node] = mine if new is None else mine | {consumer: frozenset(new.fences)}
+        return made
+
+    def _without(self, tokens):
+        """node UUID -> its tokens after these end; only nodes for which that is a difference."""
+        return {
+            node: usage.fences - tokens
+            for node, usage in self._usages.items()
+            if not usage.fences.isdisjoint(tokens)
+        }
+
+    def _has_outsiders(self, tenants, node, token):
+        there = tenants[node].values()
+        return bool(self._usages[node].foreign_instances) or any(
+            token not in tokens for tokens in there
+        )
+
+    def _enters(self, changes, marks):
+        """Whether each claim that enters a node, or changes its tokens, has exactly the node's
+        tokens."""
+        for (_, node), (old, new) in changes.items():
+            if (
+                new is None
+                or (old is not None and old.fences == new.fences)
+                or node not in self._usages
+            ):
+                continue
+            carries = marks.get(node, self._usages[node].fences)
+            if (carries or new.fences) and carries != frozenset(new.fences):
+                return False
+        return True
+
+
+def _tokens(tenants):
+    return {token for mine in tenants.values() for tokens in mine.values() for token in tokens}
+
+
+def _tokens_on(tenants, node):
+    return _tokens({node: tenants.get(node, {})})
+
+
+def dropped(placements, claims):
+    """Tokens that the placements of groups take from these claims: those of the claims that they
+    change or end, and that none of their claims has."""
+    groups = [one for one in placements if one.concerns_groups or one.takes]
+    if not groups:
+        return frozenset()
+    consumers = {claim.consumer_uuid for one in groups for claim in one.claims}
+    consumers |= {consumer for one in groups for consumer, _ in one.releases}
+    before = {
+        token for claim in claims if claim.consumer_uuid in consumers for token in claim.fences
+    }
+    return frozenset(before) - {
+        token for one in groups for claim in one.claims for token in claim.fences
+    }
+
+
+# The nodes of a domain.
+
+
+def carried(fences, domains, known, borne):
+    """The tokens that a node carries now; it carried ``fences`` before.
+
+    ``domains`` has the name of its domain by level, ``known`` the exclusive Domains by token.
+    ``borne`` are the tokens of the claims on the node. A token of an unknown domain stays, and so
+    does a token of a claim.
+    """
+    here = {token for token, one in known.items() if domains.get(one.level) == one.name}
+    return frozenset((fences - (known.keys() - borne)) | here)
+
+
+def moved_hosts(before, after):
+    """Hosts that may be in other domains after a change of one aggregate; either may be None."""
+    old, new = (one.hosts if one else frozenset() for one in (before, after))
+    if before and after and before.metadata == after.metadata:
+        return old ^ new
+    return old | new
+
+
+def filled(placements, nodes_of):
+    """The placements, with all nodes of the domains that they close; ``nodes_of`` returns those of
+    a Fence."""
+    return [
+        dataclasses.replace(
+            one,
+            fences=tuple(dataclasses.replace(put, nodes=nodes_of(put)) for put in one.fences),
+        )
+        if one.fences
+        else one
+        for one in placements
+    ]
