@@ -9,237 +9,63 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Durable claims: the interface of every claim store, and the values that pass through it.
+"""Durable claims: the contracts of every claim store.
 
 A claim store validates placements: it makes their claims durable or reports that they lost. It
 never retries; the engine decides again. This package is all that the engine knows of claims and of
-other data that outlives the process.
+other data that outlives the process. A user of the store names the smallest contract that it
+needs. ``values`` has what passes through them.
 """
 
 import abc
 import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
 
-from nova_sched.claims.order import ANY, Meant
+from nova_sched.claims.values import (
+    ANY,
+    Changes,
+    Domain,
+    Fence,
+    GroupGuard,
+    Locator,
+    Meant,
+    NodeFacts,
+    Outcome,
+    Placement,
+    Policy,
+    Record,
+    ServiceFacts,
+)
 from nova_sched.objects.claim import Claim
 from nova_sched.state.aggregates import Aggregate
 from nova_sched.state.report import Report
 
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Policy:
-    """A server group's hard policy: `affinity`; or `anti-affinity`, with ``most`` members on a
-    node."""
-
-    group_uuid: str
-    kind: str
-    most: int = 1
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Record:
-    """A top group: its owner and its definition.
-
-    ``generation`` is the generation of its definition. ``serial`` rises with each change of its
-    definition or of its members' placement. ``definition`` is text that no store parses. It is
-    None where the caller did not request it. In a placement, None keeps the stored definition.
-    ``deleted``: the record stays until the last claim of a member ends. Times are seconds since
-    the epoch. With ``expires_s`` None, the record never expires.
-    """
-
-    uuid: str
-    project_id: str | None = None
-    user_id: str | None = None
-    name: str | None = None
-    generation: int = 1
-    serial: int = 0
-    definition: str | None = None
-    created_s: float = 0.0
-    updated_s: float = 0.0
-    expires_s: float | None = None
-    deleted: bool = False
+__all__ = [
+    'ANY',
+    'ChangeFeed',
+    'Changes',
+    'ClaimStore',
+    'ClaimTransactions',
+    'Domain',
+    'Fence',
+    'GroupGuard',
+    'GroupRecords',
+    'Locator',
+    'Meant',
+    'NodeFacts',
+    'NodeReports',
+    'Outcome',
+    'Placement',
+    'Policy',
+    'Record',
+    'ServiceFacts',
+    'SmallTables',
+]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Domain:
-    """A failure domain that is exclusive to top group ``top_group``: its level and its name."""
-
-    level: str
-    name: str
-    top_group: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Fence:
-    """Keeps all claims without its ``token`` off ``nodes``: the UUIDs of all nodes of one domain.
-
-    A token belongs to one policy in one domain, so an exclusive domain ends with the last claim in
-    it. A store that has a ``locator`` reads the nodes of ``domain`` in its own transaction. Then
-    ``nodes`` count only if the store does not know the domain, or the nodes' own reports of their
-    domains.
-    """
-
-    token: str
-    nodes: frozenset[str]
-    domain: Domain | None = None
-
-
-class Locator(Protocol):
-    """Returns the domains of a node. A store calls it in its transactions and knows no topology
-    itself."""
-
-    def told(self, report: Report) -> dict[str, str]:
-        """Returns the node's own report of its domains, by level."""
-
-    def domains(
-        self, host: str, nodename: str, told: Mapping[str, str], aggregates: Sequence[Aggregate]
-    ) -> dict[str, str]:
-        """Returns the name of the node's domain at each level.
-
-        ``aggregates`` are the aggregates of its host.
-        """
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Placement:
-    """Claims that are made together or not at all, and (consumer, node) claims that they end.
-
-    Amounts are validated against the node's free capacity. CPUs, pages and devices were picked one
-    by one, so they are valid only while no other claim takes any on the node. ``generations`` are
-    the generations at which they were picked, for each node of a claim with a hardware allocation.
-    ``policies`` are the policies of the server groups of the claims' consumers. They are validated
-    against the nodes of all claims of the members. ``replaces`` are the UUIDs of the pending
-    claims that the consumers are known to have. The placement loses if there is another one.
-
-    For top groups: ``takes`` are those of the releases that must still exist and be planned, or
-    the placement loses. With ``serial``, a record changes together with the claims. The stored
-    record must be at this serial (0: no record yet) and moves to the next one. It becomes
-    ``record``. Without ``record``, it is the record of the claims' top group, and only its serial
-    changes. ``fences`` are the exclusive domains that the placement closes. A placement loses if
-    one of these would then contain an outsider: a claim without its token, or an instance without
-    a claim. It also loses if one of its claims enters a node and does not have exactly the tokens
-    that the node carries. CPUs and devices that come from a claim in ``takes`` are still there:
-    their node needs no generation.
-
-    ``new``: its consumers have no claim yet. It loses if one of them has a confirmed claim on a
-    node other than the claimed one. A claim that is confirmed on the claimed node stays as it is
-    and is not resized. ``unplaced``: the same, but it loses wherever a confirmed claim is.
-    """
-
-    claims: tuple[Claim, ...]
-    releases: tuple[tuple[str, str], ...] = ()
-    generations: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    policies: tuple[Policy, ...] = ()
-    replaces: frozenset[str] = frozenset()
-    takes: tuple[tuple[str, str], ...] = ()
-    record: Record | None = None
-    serial: int | None = None
-    fences: tuple[Fence, ...] = ()
-    new: bool = False
-    unplaced: bool = False
-
-    @property
-    def concerns_groups(self):
-        """Whether the placement names the policy of a server group, or a group's record or
-        domains."""
-        return self.serial is not None or bool(self.policies or self.fences)
-
-    @property
-    def guarded_by(self):
-        """UUID of the record whose serial the placement names; None without a serial.
-
-        Raises ValueError if the record cannot be determined.
-        """
-        if self.serial is None:
-            return None
-        if self.record is not None:
-            return self.record.uuid
-        groups = {claim.top_group for claim in self.claims if claim.top_group}
-        if len(groups) != 1 or self.serial == 0:
-            raise ValueError(
-                'a serial without a record is for claims of one top group that has one'
-            )
-        return groups.pop()
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class NodeFacts:
-    """All data that a store has of a node."""
-
-    report: Report
-    generation: int
-    claims: tuple[Claim, ...] = ()
-    foreign: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    foreign_instances: int = 0
-    seen_s: float = 0.0
-    fences: frozenset[str] = frozenset()  # tokens
-    # the report that these are the answer to was older, and has changed nothing
-    stale: bool = False
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Outcome:
-    """The result of a placement.
-
-    For a placement that won: ``claims`` are its claims as the store has them now. ``generations``
-    gives each node's generation before and after, except for nodes whose tokens the batch changed.
-    ``fences`` has the current tokens of those nodes; their other data must be read again.
-
-    For a placement that lost, everything is as after the whole batch. ``used`` is the usage by
-    resource class that its nodes were validated against. ``gone`` are the nodes that were removed.
-    ``fresh`` has the NodeFacts of its nodes, of the nodes of its takes and fences, of the nodes
-    with members of its server groups, and of the nodes where a consumer of a ``new`` placement is
-    confirmed. If the serial differed, ``record`` is the whole stored record, and ``record_gone``
-    is true if there is none.
-    """
-
-    won: bool
-    claims: tuple[Claim, ...] = ()
-    generations: Mapping[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
-    used: Mapping[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
-    gone: tuple[str, ...] = ()
-    fresh: tuple[NodeFacts, ...] = ()
-    fences: Mapping[str, frozenset[str]] = dataclasses.field(default_factory=dict)
-    record: Record | None = None
-    record_gone: bool = False
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class ServiceFacts:
-    """An operator's settings of a host's compute service."""
-
-    host: str
-    disabled: bool | None = False
-    disabled_reason: str | None = None
-    forced_down: bool | None = False
-    seen_s: float = 0.0
-
-    def after(self, before: 'ServiceFacts | None') -> 'ServiceFacts':
-        """Returns all settings after this change; a None in it leaves the earlier value."""
-        before = before or ServiceFacts(self.host)
-        disabled, reason = self.disabled, self.disabled_reason
-        if disabled is None:
-            disabled, reason = before.disabled, before.disabled_reason
-        forced_down = before.forced_down if self.forced_down is None else self.forced_down
-        return ServiceFacts(self.host, disabled, reason, forced_down, self.seen_s)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Changes:
-    """The changes in a store: None where nothing changed, or the whole list."""
-
-    nodes: tuple[NodeFacts, ...] = ()
-    gone: tuple[str, ...] = ()
-    seen: Mapping[str, float] = dataclasses.field(default_factory=dict)
-    services: tuple[ServiceFacts, ...] | None = None
-    aggregates: tuple[Aggregate, ...] | None = None
-    instances: Mapping[str, frozenset[str]] | None = None
-
-
-class ClaimStore(abc.ABC):
-    """The claim store. Each method is one transaction.
+class StoreTransactions(abc.ABC):
+    """What all contracts have in common: each method is one transaction.
 
     Times are seconds since the epoch by the store's clock, which all processes that share the
     store have in common. It is the clock of the database, or the function ``clock``, if that is
@@ -248,18 +74,23 @@ class ClaimStore(abc.ABC):
     Every method raises StoreUnavailable when the store does not answer, and StoreBusy when another
     transaction conflicts. Then the call may be repeated unchanged: work that was done already is
     not done twice. StoreFull is final: nothing was done.
-
-    With a ``locator``, each node carries the tokens of all exclusive domains that it is in. This
-    holds from the transaction that closes the domain, or that brings the node into it by a report
-    or an aggregate.
     """
 
     clock: Callable[[], float] | None = None
-    locator: Locator | None = None
 
     @abc.abstractmethod
     def now_s(self) -> float:
         """The time by the store's clock."""
+
+
+class ClaimTransactions(StoreTransactions):
+    """Claims: made together or not at all, and changed one by one.
+
+    A placement wins only if its nodes have the capacity, no other claim has taken its hardware,
+    and all of its conditions hold in the transaction that makes its claims. A claim changes only
+    as its life cycle allows, and a late message changes only the claims that it means. Each method
+    returns what it changed, so that the caller can follow.
+    """
 
     @abc.abstractmethod
     def commit(self, placements: Sequence[Placement]) -> list[Outcome]:
@@ -268,14 +99,6 @@ class ClaimStore(abc.ABC):
         A placement whose claims were made already (by their UUIDs) wins. A consumer has at most
         one claim that is not confirmed: an older one ends. On a node where the consumer is
         confirmed already, its claim is resized. A release there ends only the resize.
-        """
-
-    @abc.abstractmethod
-    def report(self, reports: Sequence[Report], now_s: float | None = None) -> list[NodeFacts]:
-        """Apply nodes' reports: settle their claims and compute the unclaimed usage.
-
-        ``now_s`` replaces the store's clock. A report that is older than the last applied one
-        changes nothing, and its NodeFacts are ``stale``: see state.report.ReportOrder.
         """
 
     @abc.abstractmethod
@@ -318,22 +141,79 @@ class ClaimStore(abc.ABC):
         store's clock.
         """
 
-    def forget_groups(self) -> int:
-        """Remove groups without claims: server groups, and records that are deleted.
+    @abc.abstractmethod
+    def claims(self, consumer_uuid: str | None = None) -> list[Claim]:
+        """Returns all claims, or those of one consumer, oldest first."""
 
-        Returns the number of groups. No other method depends on it.
-        """
-        return 0
+
+class NodeReports(StoreTransactions):
+    """Nodes, as they report themselves.
+
+    A report replaces the last one of its node, settles the claims on the node, and determines the
+    unclaimed usage. A report that is older than the last one changes nothing. With a ``locator``,
+    each node carries the tokens of all exclusive domains that it is in, from the transaction that
+    closes the domain, or that brings the node into it by a report or an aggregate.
+    """
+
+    locator: Locator | None = None
 
     @abc.abstractmethod
-    def end_domains(self) -> list[str]:
-        """End the exclusive domains that no claim is in.
+    def report(self, reports: Sequence[Report], now_s: float | None = None) -> list[NodeFacts]:
+        """Apply nodes' reports: settle their claims and compute the unclaimed usage.
 
-        Returns the UUIDs of the nodes that were in them. Until then, the nodes of a domain are
-        closed although its last claim has ended.
+        ``now_s`` replaces the store's clock. A report that is older than the last applied one
+        changes nothing, and its NodeFacts are ``stale``: see state.report.ReportOrder.
         """
 
-    # Top groups.
+    @abc.abstractmethod
+    def remove_node(self, uuid: str, since_s: float = math.inf) -> bool:
+        """Remove a node and its claims, unless the node was made after ``since_s``.
+
+        Returns whether the node was removed.
+        """
+
+
+class SmallTables(StoreTransactions):
+    """Small tables that the operator and the hosts write: services, aggregates, lists of
+    instances.
+
+    Every scheduler receives the same messages and stores the same rows. The first one makes the
+    change, and the others find it made.
+    """
+
+    @abc.abstractmethod
+    def set_service(self, service: ServiceFacts) -> ServiceFacts:
+        """Store an operator's settings of a host; None in a field keeps the stored value.
+
+        Returns all settings as stored now.
+        """
+
+    @abc.abstractmethod
+    def set_aggregate(self, aggregate_id: int, aggregate: Aggregate | None) -> list[str]:
+        """Store an aggregate, or remove it.
+
+        Returns the UUIDs of nodes whose tokens changed because they joined or left exclusive
+        domains.
+        """
+
+    @abc.abstractmethod
+    def set_instances(
+        self, host: str, instances: frozenset[str], since_s: float = math.inf
+    ) -> bool:
+        """Store the list of instances that a host reported, unless the stored list is from after
+        ``since_s``.
+
+        Returns whether this list is the stored one now.
+        """
+
+
+class GroupRecords(StoreTransactions):
+    """Groups: their records, the claims of their members, and their exclusive domains.
+
+    A record changes only with a placement that names its serial (see GroupGuard), so two changes
+    of one group never both happen. No outsider enters an exclusive domain from the time it is
+    closed until it ends, and it ends only without claims.
+    """
 
     @abc.abstractmethod
     def top_group(self, uuid: str, whole: bool = True) -> Record | None:
@@ -381,40 +261,28 @@ class ClaimStore(abc.ABC):
         """Returns the known exclusive domains, by token."""
 
     @abc.abstractmethod
-    def claims(self, consumer_uuid: str | None = None) -> list[Claim]:
-        """Returns all claims, or those of one consumer, oldest first."""
+    def end_domains(self) -> list[str]:
+        """End the exclusive domains that no claim is in.
 
-    @abc.abstractmethod
-    def remove_node(self, uuid: str, since_s: float = math.inf) -> bool:
-        """Remove a node and its claims, unless the node was made after ``since_s``.
-
-        Returns whether the node was removed.
+        Returns the UUIDs of the nodes that were in them. Until then, the nodes of a domain are
+        closed although its last claim has ended.
         """
 
-    @abc.abstractmethod
-    def set_service(self, service: ServiceFacts) -> ServiceFacts:
-        """Store an operator's settings of a host; None in a field keeps the stored value.
+    def forget_groups(self) -> int:
+        """Remove groups without claims: server groups, and records that are deleted.
 
-        Returns all settings as stored now.
+        Returns the number of groups. No other method depends on it.
         """
+        return 0
 
-    @abc.abstractmethod
-    def set_aggregate(self, aggregate_id: int, aggregate: Aggregate | None) -> list[str]:
-        """Store an aggregate, or remove it.
 
-        Returns the UUIDs of nodes whose tokens changed because they joined or left exclusive
-        domains.
-        """
+class ChangeFeed(StoreTransactions):
+    """What has changed in the store since a scheduler last looked.
 
-    @abc.abstractmethod
-    def set_instances(
-        self, host: str, instances: frozenset[str], since_s: float = math.inf
-    ) -> bool:
-        """Store the list of instances that a host reported, unless the stored list is from after
-        ``since_s``.
-
-        Returns whether this list is the stored one now.
-        """
+    Each write raises the generation of the nodes that it changes, and no generation is used twice.
+    So a scheduler that compares generations finds every change, also one that it has seen only in
+    part.
+    """
 
     @abc.abstractmethod
     def digest(self) -> tuple[int, int]:
@@ -446,3 +314,7 @@ class ClaimStore(abc.ABC):
         missing = [uuid for uuid in generations if uuid not in heads]
         seen = {uuid: seen_s for uuid, (_, seen_s) in heads.items()}
         return dataclasses.replace(self.look(stale + missing), seen=seen)
+
+
+class ClaimStore(ClaimTransactions, NodeReports, SmallTables, GroupRecords, ChangeFeed):
+    """A whole claim store: all contracts, on the same data."""

@@ -159,9 +159,7 @@ def _tokens_on(tenants, node):
 def dropped(placements, claims):
     """Tokens that the placements of groups take from these claims: those of the claims that they
     change or end, and that none of their claims has."""
-    groups = [one for one in placements if one.concerns_groups or one.takes]
-    if not groups:
-        return frozenset()
+    groups = [one for one in placements if one.guard]
     consumers = {claim.consumer_uuid for one in groups for claim in one.claims}
     consumers |= {consumer for one in groups for consumer, _ in one.releases}
     before = {
@@ -197,12 +195,15 @@ def moved_hosts(before, after):
 def filled(placements, nodes_of):
     """The placements, with all nodes of the domains that they close; ``nodes_of`` returns those of
     a Fence."""
-    return [
-        dataclasses.replace(
-            one,
-            fences=tuple(dataclasses.replace(put, nodes=nodes_of(put)) for put in one.fences),
-        )
-        if one.fences
-        else one
-        for one in placements
-    ]
+    return [_filled(one, nodes_of) if put(one) else one for one in placements]
+
+
+def _filled(placement, nodes_of):
+    fences = tuple(dataclasses.replace(one, nodes=nodes_of(one)) for one in put(placement))
+    guard = dataclasses.replace(placement.guard, fences=fences)
+    return dataclasses.replace(placement, guard=guard)
+
+
+def put(placement):
+    """The exclusive domains that a placement closes."""
+    return placement.guard.fences if placement.guard else ()

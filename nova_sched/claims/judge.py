@@ -15,7 +15,7 @@ store."""
 import dataclasses
 
 from nova_sched.claims import Outcome
-from nova_sched.claims.exclusive_domains import Fences
+from nova_sched.claims.exclusive_domains import Fences, put
 from nova_sched.objects.claim import PENDING, PLANNED, Claim
 
 
@@ -117,10 +117,12 @@ def judge(placements, usages, held, circles=None, records=None, fences=None, now
 def stale(placement, circles, held):
     """Nodes whose data may have been outdated for a placement that lost."""
     nodes = {claim.node_uuid for claim in (*placement.claims, *unknown(placement, held))}
-    nodes |= {node for _, node in placement.takes}
     nodes |= {old.node_uuid for old in elsewhere(placement, held)}
-    members = (circles[policy.group_uuid].nodes for policy in placement.policies)
-    return nodes.union(*members, *(fence.nodes for fence in placement.fences))
+    if (guard := placement.guard) is None:
+        return nodes
+    nodes |= {node for _, node in guard.takes}
+    members = (circles[policy.group_uuid].nodes for policy in guard.policies)
+    return nodes.union(*members, *(fence.nodes for fence in guard.fences))
 
 
 def unknown(placement, held):
@@ -177,10 +179,11 @@ class _BatchValidator:
 
     def _was_done(self, placement, changes):
         """Whether there is nothing left to do: its claims exist, or it changed only a record."""
-        if placement.serial is None or changes:
+        uuid = placement.guarded_by
+        if uuid is None or changes:
             return not changes
-        stored = self.records[placement.guarded_by]
-        if _serial(stored) == placement.serial:
+        stored = self.records[uuid]
+        if _serial(stored) == placement.guard.serial:
             return False
         return bool(placement.claims) or (
             stored is not None and _same(stored, _next(placement, stored))
@@ -188,12 +191,19 @@ class _BatchValidator:
 
     def _is_as_seen(self, placement):
         """Whether the state that the placement was decided from still holds."""
-        guarded = placement.serial is not None
-        if guarded and _serial(self.records[placement.guarded_by]) != placement.serial:
+        return (
+            (placement.guard is None or self._admits(placement))
+            and not unknown(placement, self._held)
+            and self._is_current(placement)
+        )
+
+    def _admits(self, placement):
+        """Whether the group is at the serial, and the planned claims exist, that the guard
+        names."""
+        guard, uuid = placement.guard, placement.guarded_by
+        if uuid is not None and _serial(self.records[uuid]) != guard.serial:
             return False
-        if placement.takes and not all(self._is_planned(*key) for key in placement.takes):
-            return False
-        return not unknown(placement, self._held) and self._is_current(placement)
+        return all(self._is_planned(*key) for key in guard.takes)
 
     def _is_planned(self, consumer, node):
         claim = self._held.of(consumer).get(node)
@@ -205,13 +215,12 @@ class _BatchValidator:
         circles = self._regrouped(changes)
         if circles is None:
             return False
-        fenced = self.fences.after(changes, placement.fences)
+        fenced = self.fences.after(changes, put(placement))
         if fenced is None or not self._book(changes):
             return False
         self._circles.update(circles)
         self.fences.adopt(fenced)
-        if placement.serial is not None:
-            uuid = placement.guarded_by
+        if (uuid := placement.guarded_by) is not None:
             self.records[uuid] = _next(placement, self.records[uuid])
         return True
 
@@ -303,11 +312,11 @@ def _serial(record):
 def _next(placement, stored):
     """The record that the placement makes of the stored one; a definition of None keeps the stored
     one."""
-    record = stored if placement.record is None else placement.record
+    record = stored if placement.guard.record is None else placement.guard.record
     definition = record.definition
     if definition is None and stored is not None:
         definition = stored.definition
-    return dataclasses.replace(record, serial=placement.serial + 1, definition=definition)
+    return dataclasses.replace(record, serial=placement.guard.serial + 1, definition=definition)
 
 
 def _same(one, other):
@@ -333,6 +342,6 @@ def _outcome(placement, won, usages, held, records, fenced):
         False, used={node: dict(one.used) for node, one in known.items()}, gone=gone, fences=fenced
     )
     uuid = placement.guarded_by
-    if uuid is None or _serial(records[uuid]) == placement.serial:
+    if uuid is None or _serial(records[uuid]) == placement.guard.serial:
         return outcome
     return dataclasses.replace(outcome, record=records[uuid], record_gone=records[uuid] is None)

@@ -13,7 +13,7 @@
 
 import dataclasses
 
-from nova_sched.claims.order import ANY
+from nova_sched.claims import ANY
 from nova_sched.claims.reconcile import keeps_source
 
 

@@ -18,11 +18,10 @@ import threading
 import time
 
 from nova_sched import errors
-from nova_sched.claims import Changes, ClaimStore, Fence, NodeFacts
-from nova_sched.claims.exclusive_domains import Fences, carried, dropped, filled, moved_hosts
+from nova_sched.claims import ANY, Changes, ClaimStore, Fence, NodeFacts
+from nova_sched.claims.exclusive_domains import Fences, carried, dropped, filled, moved_hosts, put
 from nova_sched.claims.judge import Held, NodeUsage, judge, stale
 from nova_sched.claims.lifecycle import amend, finishing, leaving, reverting
-from nova_sched.claims.order import ANY
 from nova_sched.claims.reconcile import absent, keeps_source, newest, settle
 from nova_sched.claims.server_group_members import ServerGroupMembers
 from nova_sched.objects.claim import PLANNED
@@ -98,12 +97,13 @@ class MemoryClaimStore(ClaimStore):
             held = Held(found)
             nodes = {claim.node_uuid for one in placements for claim in one.claims}
             nodes |= {node for consumer in consumers for node in held.of(consumer)}
-            fenced = {node for one in placements for fence in one.fences for node in fence.nodes}
+            fenced = {node for one in placements for fence in put(one) for node in fence.nodes}
             usages, fences = self._fences(nodes, fenced, dropped(placements, found))
             circles = {
                 policy.group_uuid: self._circle(policy)
                 for one in placements
-                for policy in one.policies
+                if one.guard
+                for policy in one.guard.policies
             }
             guards = {one.guarded_by for one in placements} - {None}
             records = {uuid: self._records.get(uuid) for uuid in guards}

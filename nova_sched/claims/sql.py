@@ -24,9 +24,11 @@ from oslo_db import exception as db_error
 
 from nova_sched import errors
 from nova_sched.claims import (
+    ANY,
     Changes,
     ClaimStore,
     Fence,
+    GroupGuard,
     Placement,
     ServiceFacts,
     sql_domains,
@@ -39,7 +41,6 @@ from nova_sched.claims import statements as sql
 from nova_sched.claims.exclusive_domains import Change, Fences, moved_hosts
 from nova_sched.claims.judge import Held, judge, stale
 from nova_sched.claims.lifecycle import amend, finishing, leaving, reverting
-from nova_sched.claims.order import ANY
 from nova_sched.claims.purge import forget_groups
 from nova_sched.claims.reconcile import newest
 from nova_sched.claims.taken import second_of_a_name
@@ -96,12 +97,14 @@ class SqlClaimStore(ClaimStore):
         nodes = {claim.node_uuid for one in placements for claim in one.claims}
         consumers = {claim.consumer_uuid for one in placements for claim in one.claims}
         consumers |= {consumer for one in placements for consumer, _ in one.releases}
-        brief = not ask and not any(one.policies or one.fences for one in placements)
+        brief = not ask and not any(
+            one.guard and (one.guard.policies or one.guard.fences) for one in placements
+        )
         with self._sessions.brief() if brief else self._sessions.transaction() as connection:
             known = sql.read_claims(connection, sql.CLAIMS_OF, consumers) if ask else ()
             nodes |= {claim.node_uuid for claim in known}
             steps = None
-            if any(one.concerns_groups or one.takes for one in placements):
+            if any(one.guard for one in placements):
                 steps = groups.Steps(connection, self.locator, placements, known)
                 nodes |= steps.domains.nodes
             usages, now_s = self._lock(connection, nodes)
@@ -248,7 +251,8 @@ class SqlClaimStore(ClaimStore):
         return [claim for claim in self.group_claims(uuid) if claim.state == PLANNED]
 
     def fence(self, token, nodes, domain=None):
-        wanted = Placement((), fences=(Fence(token, frozenset(nodes), domain),))
+        guard = GroupGuard(fences=(Fence(token, frozenset(nodes), domain),))
+        wanted = Placement((), guard=guard)
         return sql_domains.repeated(lambda: self._fence(wanted, frozenset([token])))
 
     def _fence(self, wanted, token):
@@ -256,7 +260,7 @@ class SqlClaimStore(ClaimStore):
             read = sql_domains.Read(connection, self.locator, [wanted], token)
             usages = sql_nodes.lock(connection, read.nodes)
             fences = read.fences(connection, usages)
-            (fence,) = read.placements[0].fences
+            (fence,) = read.placements[0].guard.fences
             fences.adopt(fences.spread(fence))
             sql_nodes.write(connection, usages)
             sql_domains.write(connection, usages, fences)

@@ -109,7 +109,7 @@ class Read:
     def __init__(self, connection, locator, put, ending=frozenset()):
         self._locator, self._ending = locator, ending
         self.placements = _filled(connection, locator, put)
-        self._closed = [fence for one in self.placements for fence in one.fences]
+        self._closed = [fence for one in self.placements for fence in domains.put(one)]
         self.nodes = marked(connection, ending).union(*(fence.nodes for fence in self._closed))
 
     def fences(self, connection, usages):
@@ -133,7 +133,8 @@ class Read:
 
 def _filled(connection, locator, placements):
     """The placements with all nodes in the domains they close, as committed by now."""
-    if locator is None or not any(fence.domain for one in placements for fence in one.fences):
+    closed = (fence for one in placements for fence in domains.put(one))
+    if locator is None or not any(fence.domain for fence in closed):
         return placements
     where = _Where(connection, locator)
     places = [_place(row) for row in connection.execute(PLACES)]

@@ -64,7 +64,8 @@ def _lock_members(connection, placements):
 
     No other transaction can add members before this one ends.
     """
-    policies = {policy.group_uuid: policy for one in placements for policy in one.policies}
+    policies = {policy.group_uuid: policy for one in placements if one.guard
+                for policy in one.guard.policies}  # fmt: skip
     if not policies:
         return {}
     there = {row.uuid for row in sql.rows(connection, sql.LOCK_GROUPS, policies)}
@@ -112,7 +113,7 @@ def read_record(connection, uuid, whole=True):
 
 
 def read_records(connection, project_id=None, name=None, marker=None, limit=None, deleted=False):
-    """As ClaimStore.top_groups."""
+    """As GroupRecords.top_groups."""
     query = ALL_BUT_DEFINITIONS.order_by(*IN_ORDER).limit(limit)
     if project_id is not None:
         query = query.where(TOP_GROUPS.c.project_id == project_id)

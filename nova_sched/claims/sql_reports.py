@@ -23,7 +23,7 @@ from nova_sched.db.tables import NODES
 def take_all(connection, latest, now_s, locator=None):
     """Apply reports (node UUID -> Report); returns a Taken for each.
 
-    ``now_s`` replaces the database's clock; ``locator``: see ClaimStore.
+    ``now_s`` replaces the database's clock; ``locator``: see NodeReports.
     """
     rows = sql_nodes.rows(connection, latest, lock=True)
     texts = sql_nodes.texts(connection, latest)

@@ -20,8 +20,7 @@ from concurrent.futures import Future
 from typing import Any, Protocol
 
 from nova_sched import errors
-from nova_sched.claims import Outcome
-from nova_sched.claims.order import Meant
+from nova_sched.claims import Meant, Outcome
 from nova_sched.engine import slices
 from nova_sched.engine.answer import Answers, selections
 from nova_sched.engine.groups.member_resolver import ReplanRequired, is_member, member_of

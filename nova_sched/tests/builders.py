@@ -19,6 +19,7 @@ import time
 import types
 import uuid
 
+from nova_sched.claims import GroupGuard, Placement
 from nova_sched.claims.reconcile import settle
 from nova_sched.objects.claim import DISK_GB, MEMORY_MB, VCPU, Claim
 from nova_sched.state.aggregates import Aggregate
@@ -59,6 +60,11 @@ def uuid_of(name):
 def aggregate(number, hosts, **metadata):
     """An aggregate of these hosts."""
     return Aggregate(number, f'aggregate {number}', frozenset(hosts), metadata)
+
+
+def guarded(claims, releases=(), generations=None, replaces=frozenset(), **guard):
+    """A Placement with a GroupGuard of these fields."""
+    return Placement(claims, releases, generations or {}, replaces, GroupGuard(**guard))
 
 
 def claim(consumer, node, vcpus=1, memory_mb=512, **fields):

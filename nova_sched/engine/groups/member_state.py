@@ -185,7 +185,7 @@ def read(record):
 
 
 class Library:
-    """Groups, read from the store on request. Parsed definitions are cached."""
+    """Groups, read from the store (GroupRecords) on request. Parsed definitions are cached."""
 
     def __init__(self, store):
         self._store = store

@@ -20,7 +20,7 @@ import numpy as np
 from oslo_utils import uuidutils
 
 from nova_sched import errors
-from nova_sched.claims import Fence
+from nova_sched.claims import Fence, GroupGuard
 from nova_sched.engine.groups.member_state import LoadedGroup, MemberState, member_states, rules
 from nova_sched.engine.groups.problem_builder import GroupProblem, build_problem, unsettled
 from nova_sched.objects.claim import PLANNED
@@ -215,13 +215,9 @@ class Plans:
             self._book(draft, new, bookings, lifetime_s, record)
             claims = [booking.claim for booking in bookings] + kept
             keys = tuple(claim.key for claim in ended)
-            placement = dataclasses.replace(
-                self._state_sync.placement(claims, [], keys, [*ended, *kept]),
-                record=record,
-                serial=record.serial,
-                fences=tuple(wall for _, wall in sorted(walls.items())),
-            )
-            (outcome,) = self._store.commit([placement])
+            placement = self._state_sync.placement(claims, [], keys, [*ended, *kept])
+            fences = tuple(wall for _, wall in sorted(walls.items()))
+            (outcome,) = self._store.commit([_guarded(placement, record, fences)])
         except _Short as short:
             self._undo(bookings, ended)
             return PlanOutcome(False, short.args[0])
@@ -306,11 +302,9 @@ class Plans:
         for claim in planned:
             self._cluster.drop(claim)
         keys = tuple(claim.key for claim in planned)
-        placement = dataclasses.replace(
-            self._state_sync.placement([], [], keys, planned), record=record, serial=record.serial
-        )
+        placement = self._state_sync.placement([], [], keys, planned)
         try:
-            (outcome,) = self._store.commit([placement])
+            (outcome,) = self._store.commit([_guarded(placement, record)])
         except Exception:
             self._undo([], planned)
             raise
@@ -378,6 +372,13 @@ class Plans:
             all(token not in claim.fences for claim in carry[uuid].claims.values())
             for uuid in carry.keys() - wall.nodes
         )
+
+
+def _guarded(placement, record, fences=()):
+    """The placement that also replaces the record of a group, and closes these domains."""
+    guard = placement.guard or GroupGuard()
+    guard = dataclasses.replace(guard, record=record, serial=record.serial, fences=fences)
+    return dataclasses.replace(placement, guard=guard)
 
 
 def _on_their_way(draft, kept):

@@ -17,8 +17,7 @@ import logging
 import math
 
 from nova_sched import errors
-from nova_sched.claims import Placement, Policy, ServiceFacts
-from nova_sched.claims.order import Meant
+from nova_sched.claims import GroupGuard, Meant, Placement, Policy, ServiceFacts
 from nova_sched.engine.groups import outsiders
 from nova_sched.engine.sync.replica_sync import ReplicaSync
 from nova_sched.objects.claim import PLANNED
@@ -155,19 +154,22 @@ class StateSync:
         policies = {group.uuid: group for group in groups if group is not None and group.is_hard}
         ending = set(releases)
         walls, serial = self._entered_domains(requests, claims)
-        return Placement(
-            tuple(claims),
-            tuple(releases),
-            generations,
+        guard = GroupGuard(
             tuple(
                 Policy(one.uuid, one.policy, one.max_server_per_host) for one in policies.values()
             ),
-            frozenset(claim.uuid for claim in replaced),
-            takes=tuple(
+            tuple(
                 claim.key for claim in replaced if claim.state == PLANNED and claim.key in ending
             ),
             serial=serial,
             fences=tuple(walls.values()),
+        )
+        return Placement(
+            tuple(claims),
+            tuple(releases),
+            generations,
+            frozenset(claim.uuid for claim in replaced),
+            None if guard == GroupGuard() else guard,
             new=new,
             unplaced=unplaced,
         )

@@ -34,11 +34,11 @@ class StorePoller:
     """A thread that finds nodes that other schedulers have changed, so that the loop need not read
     all.
 
-    ``tell`` runs a method of StateSync in the loop, by name. Correctness does not depend on the
-    interval: the store validates claims, and a late poll only causes more lost commits. ``also``
-    runs as often as overdue claims are ended, but in this thread. ``sign`` runs in this thread
-    too, every few seconds. While ``wake`` is set, change events have named nodes that must be
-    read.
+    ``store`` is a ChangeFeed. ``tell`` runs a method of StateSync in the loop, by name.
+    Correctness does not depend on the interval: the store validates claims, and a late poll only
+    causes more lost commits. ``also`` runs as often as overdue claims are ended, but in this
+    thread. ``sign`` runs in this thread too, every few seconds. While ``wake`` is set, change
+    events have named nodes that must be read.
     """
 
     def __init__(self, context, tell, also=lambda: None, sign=lambda: None, wake=None):

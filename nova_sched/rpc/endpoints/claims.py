@@ -20,7 +20,7 @@ certain: the caller may call again.
 import oslo_messaging as messaging
 
 from nova_sched import errors
-from nova_sched.claims.order import Meant
+from nova_sched.claims import Meant
 from nova_sched.engine import received
 from nova_sched.objects.claim import MOVES
 from nova_sched.rpc import translate, words

@@ -28,7 +28,7 @@ import subprocess
 import sys
 import threading
 
-from nova_sched.claims.order import Meant
+from nova_sched.claims import Meant
 from nova_sched.conf import CONF
 from nova_sched.engine.cycle import PLACE, Order
 from nova_sched.engine.received import Arrivals, handling

@@ -24,7 +24,7 @@ from nova_sched.claims import Domain, Fence, Placement, Record
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import engine
 from nova_sched.objects.claim import PLANNED
-from nova_sched.tests.builders import NOW, aggregate, claim, report, uuid_of
+from nova_sched.tests.builders import NOW, aggregate, claim, guarded, report, uuid_of
 from nova_sched.tests.unit.claims.battery import node
 from nova_sched.tests.unit.claims.battery_fences import Racks, until_done
 
@@ -56,11 +56,11 @@ def close(store, chance, name):
     fence = Fence(token, frozenset([node(host)]), Domain('rack', rack, group))
     words = {'state': PLANNED, 'top_group': group, 'member': 'web', 'fences': (token,)}
     made = claim(uuid_of(f'web of {name}'), node(host), **words)
-    planned = Placement((made,), record=Record(group), serial=0, fences=(fence,))
+    planned = guarded((made,), record=Record(group), serial=0, fences=(fence,))
     if not store.commit([planned])[0].won:
         return False
     if chance.random() < 0.5:
-        store.commit([Placement((), (made.key,), record=Record(group, deleted=True), serial=1)])
+        store.commit([guarded((), (made.key,), record=Record(group, deleted=True), serial=1)])
     else:
         store.release([made.key])
     return True

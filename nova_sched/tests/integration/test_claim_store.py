@@ -26,18 +26,9 @@ from nova_sched.claims import Fence, Placement, Record
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db.tables import NODES
 from nova_sched.objects.claim import CONFIRMED, PLANNED
-from nova_sched.tests.builders import NOW, claim, report, still, uuid_of
+from nova_sched.tests.builders import NOW, claim, guarded, report, still, uuid_of
 from nova_sched.tests.integration.messages import counted, just_before
-from nova_sched.tests.unit.claims import (
-    battery,
-    battery_fences,
-    battery_groups,
-    battery_lifecycle,
-    battery_new,
-    battery_order,
-    battery_parts,
-    battery_top_groups,
-)
+from nova_sched.tests.unit.claims import battery, battery_order, battery_parts, contracts
 from nova_sched.tests.unit.claims.battery import A, B, node, place, ready
 from nova_sched.tests.unit.claims.test_sql import CALLS, LOOKS
 
@@ -54,71 +45,10 @@ def store(another):
     battery.check_books(made)
 
 
-class TestCommit(battery.Commit):
-    pass
-
-
-class TestNew(battery_new.New):
-    pass
-
-
-class TestParts(battery_parts.HardwareAllocation):
-    pass
-
-
-class TestGroups(battery_groups.Groups):
-    pass
-
-
-class TestTopGroups(battery_top_groups.TopGroups):
-    pass
-
-
-class TestFences(battery_fences.Fences):
-    pass
-
-
-class TestDomains(battery_fences.Domains):
-    pass
-
-
-class TestLifecycle(battery_lifecycle.Lifecycle):
-    pass
-
-
-class TestTimes(battery_order.Times):
-    pass
-
-
-class TestUnplaced(battery_order.Unplaced):
-    pass
-
-
-class TestWords(battery_order.Words):
-    pass
-
-
-class TestReportOrders(battery_order.ReportOrders):
-    pass
+globals().update(contracts.tests(__name__))
 
 
 class TestOwnClock(battery_order.OwnClock):
-    pass
-
-
-class TestReports(battery.Reports):
-    pass
-
-
-class TestEnds(battery.Ends):
-    pass
-
-
-class TestSmallTables(battery.SmallTables):
-    pass
-
-
-class TestNews(battery.News):
     pass
 
 
@@ -227,7 +157,7 @@ def member(name, number=0, fence=None, **words):
 
 def plan(*claims, serial=0, **words):
     of = {claim.top_group for claim in claims} or {uuid_of('group')}
-    return Placement(claims, record=Record(*of, generation=serial), serial=serial, **words)
+    return guarded(claims, record=Record(*of, generation=serial), serial=serial, **words)
 
 
 def marks(store):
@@ -317,9 +247,9 @@ def test_whole_groups_come_and_go_and_no_transaction_waits_for_ever(store, anoth
                     one, consumer_uuid=uuid_of(f'i {one.member}'), state=CONFIRMED
                 )
                 made = dataclasses.replace(made, uuid=uuid_of(f'claim {one.member}'))
-                assert mine.commit([Placement((made,), (one.key,), takes=(one.key,))])[0].won
+                assert mine.commit([guarded((made,), (one.key,), takes=(one.key,))])[0].won
                 away.append(made.key)
-            ends = Placement(
+            ends = guarded(
                 (), tuple(one.key for one in claims), record=Record(group, deleted=True), serial=1
             )
             assert mine.commit([ends])[0].won
@@ -366,7 +296,7 @@ def test_an_instance_takes_the_place_of_its_plan_while_others_are_at_work(
     made = dataclasses.replace(old, consumer_uuid=A, state='pending', uuid=uuid_of('claim'))
     with futures.ThreadPoolExecutor(1) as pool, database.begin() as connection:
         lock(connection, node('host-1'))
-        running = pool.submit(another().commit, [Placement((made,), (old.key,), takes=(old.key,))])
+        running = pool.submit(another().commit, [guarded((made,), (old.key,), takes=(old.key,))])
         assert running.result(30)[0].won
 
 

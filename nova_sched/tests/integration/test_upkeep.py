@@ -32,7 +32,7 @@ from nova_sched.claims.upkeep import StillThere, Upkeep
 from nova_sched.db.engine import Sessions
 from nova_sched.objects.claim import CONFIRMED
 from nova_sched.state.request import AFFINITY, ANTI_AFFINITY
-from nova_sched.tests.builders import NOW, claim, report, still, uuid_of
+from nova_sched.tests.builders import NOW, claim, guarded, report, still, uuid_of
 from nova_sched.tests.clean import assert_clean, faults
 from nova_sched.tests.unit.claims.databases import cleared
 
@@ -224,7 +224,7 @@ def test_groups_are_forgotten_during_claims(database):
             made = claim(
                 consumer, chance.choice(NODES), group_uuid=policy.group_uuid, created_s=NOW
             )
-            store.commit([Placement((made,), policies=(policy,))])
+            store.commit([guarded((made,), policies=(policy,))])
 
     forgotten, sessions, upkeep = 0, Sessions(database), Upkeep(database)
     with crowd(database, work):

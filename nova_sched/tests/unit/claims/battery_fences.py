@@ -24,7 +24,7 @@ import pytest
 from nova_sched import errors
 from nova_sched.claims import Domain, Fence, Placement
 from nova_sched.objects.claim import CONFIRMED, RESIZE
-from nova_sched.tests.builders import NOW, aggregate, claim, report, uuid_of
+from nova_sched.tests.builders import NOW, aggregate, claim, guarded, report, uuid_of
 from nova_sched.tests.unit.claims.battery import (
     HOST,
     OTHER,
@@ -103,7 +103,7 @@ class Fences:
         fenced(store)
         before = store.heads()
         more = planned(DB, fences=(TOKEN,))
-        outcome = commit(store, Placement((more,), serial=1, fences=(RACK,)))
+        outcome = commit(store, guarded((more,), serial=1, fences=(RACK,)))
         assert (outcome.won, outcome.fences) == (True, {})
         assert set(outcome.generations) == {node()}
         assert generation(store, OTHER) == before[node(OTHER)][0]
@@ -113,7 +113,7 @@ class Fences:
         fenced(store)
         before = store.heads()
         more, wider = planned(DB, THIRD, fences=(TOKEN,)), Fence(TOKEN, RACK.nodes | {node(THIRD)})
-        assert commit(store, Placement((more,), serial=1, fences=(wider,))).won
+        assert commit(store, guarded((more,), serial=1, fences=(wider,))).won
         assert behind(store) == {**BOTH, THIRD: {TOKEN}}
         after = store.heads()
         assert [after[one] for one in RACK.nodes] == [before[one] for one in RACK.nodes]
@@ -387,7 +387,7 @@ class Fences:
         """The plan's claim ends and another one begins; the fence stands all the time."""
         fenced(store)
         later = planned(host=OTHER, fences=(TOKEN,))
-        assert commit(store, Placement((later,), serial=1)).won
+        assert commit(store, guarded((later,), serial=1)).won
         assert behind(store) == BOTH
         assert store.claims() == [later]
 
@@ -395,7 +395,7 @@ class Fences:
         fenced(store)
         later = planned(host=THIRD, fences=(SECOND,))
         there = Fence(SECOND, frozenset([node(THIRD)]))
-        assert commit(store, Placement((later,), serial=1, fences=(there,))).won
+        assert commit(store, guarded((later,), serial=1, fences=(there,))).won
         assert behind(store) == {THIRD: {SECOND}}
 
     def test_what_is_behind_it_stays_through_the_life_of_a_claim(self, store):

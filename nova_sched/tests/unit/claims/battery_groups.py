@@ -16,7 +16,7 @@ import pytest
 from nova_sched.claims import Placement, Policy
 from nova_sched.objects.claim import CONFIRMED
 from nova_sched.state.request import AFFINITY, ANTI_AFFINITY
-from nova_sched.tests.builders import claim, report, uuid_of
+from nova_sched.tests.builders import claim, guarded, report, uuid_of
 from nova_sched.tests.unit.claims.battery import HOST, OTHER, A, B, C, generation, node, ready
 
 GROUP, ELSE = uuid_of('group'), uuid_of('another group')
@@ -31,7 +31,7 @@ def member(consumer, host=HOST, group=GROUP, **words):
 
 def join(policy, *claims, releases=(), replaces=()):
     """A placement of members."""
-    return Placement(claims, tuple(releases), policies=(policy,), replaces=frozenset(replaces))
+    return guarded(claims, tuple(releases), policies=(policy,), replaces=frozenset(replaces))
 
 
 class Groups:

@@ -29,7 +29,7 @@ from nova_sched.objects.claim import (
     VCPU,
     Claim,
 )
-from nova_sched.tests.builders import NOW, report, uuid_of
+from nova_sched.tests.builders import NOW, guarded, report, uuid_of
 from nova_sched.tests.unit.claims.battery import HOST, OTHER, A, C, node, ready
 
 THIRD, LATE_S, GROUP = 'host-2', NOW + 3600, uuid_of('top group')
@@ -58,7 +58,7 @@ def is_created(store):
     ways."""
     old = (A, node())
     made = Claim(C, node(), SMALL, created_s=store.clock(), top_group=GROUP, member='web')
-    assert store.commit([Placement((made,), (old,), takes=(old,))])[0].won
+    assert store.commit([guarded((made,), (old,), takes=(old,))])[0].won
     store.release([made.key])
 
 

@@ -18,8 +18,7 @@ import time
 
 import pytest
 
-from nova_sched.claims import Placement
-from nova_sched.claims.order import Meant
+from nova_sched.claims import Meant, Placement
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.objects.claim import CONFIRMED, PENDING, PLANNED, RESIZE, VCPU
 from nova_sched.state.report import ReportOrder

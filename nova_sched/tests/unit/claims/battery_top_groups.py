@@ -18,7 +18,7 @@ import pytest
 from nova_sched import errors
 from nova_sched.claims import Placement, Record
 from nova_sched.objects.claim import CONFIRMED, PENDING, PLANNED, RESIZE, VCPU
-from nova_sched.tests.builders import NOW, claim, uuid_of
+from nova_sched.tests.builders import NOW, claim, guarded, uuid_of
 from nova_sched.tests.unit.claims.battery import (
     HOST,
     OTHER,
@@ -67,12 +67,12 @@ def built(consumer=A, host=HOST, path='web', group=GROUP, **words):
 def plan(*claims, of=None, serial=0, releases=(), **words):
     """A placement of members, with the record."""
     of = record() if of is None else of
-    return Placement(claims, tuple(releases), record=of, serial=serial, **words)
+    return guarded(claims, tuple(releases), record=of, serial=serial, **words)
 
 
 def create(made, old, **words):
     """A placement of an instance in place of its planned claim."""
-    return Placement((made,), (old.key,), takes=(old.key,), **words)
+    return guarded((made,), (old.key,), takes=(old.key,), **words)
 
 
 def commit(store, placement):
@@ -159,14 +159,14 @@ class TopGroups:
         ready(store, HOST, OTHER)
         commit(store, plan(planned()))
         moved = planned(host=OTHER)
-        assert commit(store, Placement((moved,), serial=1)).won
+        assert commit(store, guarded((moved,), serial=1)).won
         assert store.top_group(GROUP) == record(serial=2)
-        assert not commit(store, Placement((planned(),), serial=1)).won
+        assert not commit(store, guarded((planned(),), serial=1)).won
         assert store.claims() == [moved]
 
     def test_a_serial_of_nothing(self, store):
         with pytest.raises(ValueError, match='serial'):
-            store.commit([Placement((claim(A, node()),), serial=1)])
+            store.commit([guarded((claim(A, node()),), serial=1)])
 
     def test_changes_of_one_group_in_a_batch(self, store):
         ready(store)

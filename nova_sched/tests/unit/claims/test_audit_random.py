@@ -17,14 +17,22 @@ import random
 
 import pytest
 
-from nova_sched.claims import Fence, NodeFacts, Outcome, Placement, Policy, Record
+from nova_sched.claims import (
+    Fence,
+    GroupGuard,
+    NodeFacts,
+    Outcome,
+    Placement,
+    Policy,
+    Record,
+)
 from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import engine, schema
 from nova_sched.hardware.machine import Machine
 from nova_sched.objects.claim import DISK_GB, MEMORY_MB, MOVES, PENDING, PLANNED, VCPU
 from nova_sched.state.request import AFFINITY, ANTI_AFFINITY
-from nova_sched.tests.builders import NOW, claim, report, still, uuid_of
+from nova_sched.tests.builders import NOW, claim, guarded, report, still, uuid_of
 from nova_sched.tests.clean import assert_clean
 from nova_sched.tests.unit.claims.databases import cleared
 from nova_sched.tests.unit.hardware.builders import cell, dedicated, machine, pool, told, wanted
@@ -111,14 +119,12 @@ class World:
         )
         # Now and then on an old picture of the node.
         generations = {facts.report.node_uuid: facts.generation - (self.chance.random() < 0.1)}
-        policies = (group,) if group else ()
+        guard = GroupGuard((group,)) if group else None
         # Now and then without the word that it has a claim already.
         known = (
             {one.uuid for one in self.store.claims(consumer)} if self.chance.random() < 0.9 else ()
         )
-        placement = Placement(
-            (made,), (), generations if parts else {}, policies, replaces=frozenset(known)
-        )
+        placement = Placement((made,), (), generations if parts else {}, frozenset(known), guard)
         self.won += self.store.commit([placement])[0].won
 
     def settle(self):
@@ -152,7 +158,7 @@ class World:
             )
         members = [self.member(group, path, self.chance.choice(hosts), fence) for path in 'abc']
         record = Record(group, created_s=self.now_s, updated_s=self.now_s)
-        placement = Placement(
+        placement = guarded(
             tuple(members), record=record, serial=0, fences=(fence,) if fence else ()
         )
         self.plans += self.store.commit([placement])[0].won
@@ -181,7 +187,7 @@ class World:
                 uuid=uuid_of(str(self.chance.random())),
             )
             known = frozenset(one.uuid for one in self.store.claims(consumer))
-            placement = Placement((made,), (old.key,), replaces=known, takes=(old.key,))
+            placement = guarded((made,), (old.key,), replaces=known, takes=(old.key,))
             self.created += self.store.commit([placement])[0].won
 
     def replan(self):
@@ -193,7 +199,7 @@ class World:
             fresh = uuid_of(str(self.chance.random()))
             node = uuid_of(f'node {self.chance.choice(HOSTS)}')
             later = dataclasses.replace(old, node_uuid=node, uuid=fresh)
-            self.store.commit([Placement((later,), (old.key,), takes=(old.key,), serial=serial)])
+            self.store.commit([guarded((later,), (old.key,), takes=(old.key,), serial=serial)])
 
     def drop_group(self):
         records = self.store.top_groups()
@@ -203,7 +209,7 @@ class World:
                 one.key for one in self.store.group_claims(record.uuid) if one.state == PLANNED
             )
             gone = dataclasses.replace(record, deleted=True)
-            assert self.store.commit([Placement((), planned, record=gone, serial=record.serial)])[
+            assert self.store.commit([guarded((), planned, record=gone, serial=record.serial)])[
                 0
             ].won
 

@@ -13,20 +13,12 @@
 
 import pytest
 
+from nova_sched.claims import ClaimStore
 from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import engine, schema
 from nova_sched.tests.builders import still
-from nova_sched.tests.unit.claims import (
-    battery,
-    battery_fences,
-    battery_groups,
-    battery_lifecycle,
-    battery_new,
-    battery_order,
-    battery_parts,
-    battery_top_groups,
-)
+from nova_sched.tests.unit.claims import battery, contracts
 from nova_sched.tests.unit.claims.databases import cleared
 
 
@@ -55,65 +47,9 @@ def store(another):
     battery.check_books(made)
 
 
-class TestCommit(battery.Commit):
-    pass
+globals().update(contracts.tests(__name__))
 
 
-class TestNew(battery_new.New):
-    pass
-
-
-class TestParts(battery_parts.HardwareAllocation):
-    pass
-
-
-class TestGroups(battery_groups.Groups):
-    pass
-
-
-class TestTopGroups(battery_top_groups.TopGroups):
-    pass
-
-
-class TestFences(battery_fences.Fences):
-    pass
-
-
-class TestDomains(battery_fences.Domains):
-    pass
-
-
-class TestLifecycle(battery_lifecycle.Lifecycle):
-    pass
-
-
-class TestTimes(battery_order.Times):
-    pass
-
-
-class TestUnplaced(battery_order.Unplaced):
-    pass
-
-
-class TestWords(battery_order.Words):
-    pass
-
-
-class TestReportOrders(battery_order.ReportOrders):
-    pass
-
-
-class TestReports(battery.Reports):
-    pass
-
-
-class TestEnds(battery.Ends):
-    pass
-
-
-class TestSmallTables(battery.SmallTables):
-    pass
-
-
-class TestNews(battery.News):
-    pass
+def test_each_contract_has_its_batteries():
+    assert set(contracts.CONTRACTS) == set(ClaimStore.__bases__)
+    assert all(contracts.CONTRACTS.values())

@@ -29,8 +29,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from nova_sched import errors
+from nova_sched.claims import Meant
 from nova_sched.claims.memory import MemoryClaimStore
-from nova_sched.claims.order import Meant
 from nova_sched.engine.clock import StoreClock
 from nova_sched.engine.cycle import PLACE, Order
 from nova_sched.engine.received import Received, handling

@@ -18,7 +18,6 @@ import threading
 import pytest
 
 from nova_sched import errors
-from nova_sched.claims import Placement
 from nova_sched.engine.cycle import PLACE, Order
 from nova_sched.engine.scheduler import CALL
 from nova_sched.groups.definition import (
@@ -35,7 +34,7 @@ from nova_sched.groups.definition import (
 from nova_sched.groups.topology import DomainTopology
 from nova_sched.objects import InstanceGroup
 from nova_sched.objects.claim import PENDING, PLANNED
-from nova_sched.tests.builders import aggregate, uuid_of
+from nova_sched.tests.builders import aggregate, guarded, uuid_of
 from nova_sched.tests.unit.engine.groups.group_cloud import (
     BIG,
     SMALL,
@@ -347,7 +346,7 @@ class TestSurprises:
         group = eight.create(webs())
         record = eight.store.top_group(group.uuid)
         strange = dataclasses.replace(record, generation=2, definition='{"format": 2}')
-        eight.store.commit([Placement((), record=strange, serial=record.serial)])
+        eight.store.commit([guarded((), record=strange, serial=record.serial)])
         with pytest.raises(errors.IncompatibleObject):
             eight.groups.show(group.uuid)
         with pytest.raises(errors.MemberRefused):
@@ -508,7 +507,7 @@ class TestExclusive:
 
     def test_a_plan_may_use_domains_that_have_just_lost_their_members(self, eight):
         """Without a wait for the next search."""
-        every = Policy('alone', EXCLUSIVE, 'rack', ('db',))
+        every = GroupPolicy('alone', EXCLUSIVE, 'rack', ('db',))
         groups = [eight.create(definition(members('db'), every)) for _ in range(4)]
         with pytest.raises(errors.GroupRefused):
             eight.create(definition(members('db'), every))

@@ -1,0 +1,267 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The values that pass through a claim store: placements and their outcomes, nodes, groups, small
+tables, and the claims that a message means."""
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from nova_sched.objects.claim import Claim
+from nova_sched.state.aggregates import Aggregate
+from nova_sched.state.report import Report
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Policy:
+    """A server group's hard policy: `affinity`; or `anti-affinity`, with ``most`` members on a
+    node."""
+
+    group_uuid: str
+    kind: str
+    most: int = 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Record:
+    """A top group: its owner and its definition.
+
+    ``generation`` is the generation of its definition. ``serial`` rises with each change of its
+    definition or of its members' placement. ``definition`` is text that no store parses. It is
+    None where the caller did not request it. In a placement, None keeps the stored definition.
+    ``deleted``: the record stays until the last claim of a member ends. Times are seconds since
+    the epoch. With ``expires_s`` None, the record never expires.
+    """
+
+    uuid: str
+    project_id: str | None = None
+    user_id: str | None = None
+    name: str | None = None
+    generation: int = 1
+    serial: int = 0
+    definition: str | None = None
+    created_s: float = 0.0
+    updated_s: float = 0.0
+    expires_s: float | None = None
+    deleted: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Domain:
+    """A failure domain that is exclusive to top group ``top_group``: its level and its name."""
+
+    level: str
+    name: str
+    top_group: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Fence:
+    """Keeps all claims without its ``token`` off ``nodes``: the UUIDs of all nodes of one domain.
+
+    A token belongs to one policy in one domain, so an exclusive domain ends with the last claim in
+    it. A store that has a ``locator`` reads the nodes of ``domain`` in its own transaction. Then
+    ``nodes`` count only if the store does not know the domain, or the nodes' own reports of their
+    domains.
+    """
+
+    token: str
+    nodes: frozenset[str]
+    domain: Domain | None = None
+
+
+class Locator(Protocol):
+    """Returns the domains of a node. A store calls it in its transactions and knows no topology
+    itself."""
+
+    def told(self, report: Report) -> dict[str, str]:
+        """Returns the node's own report of its domains, by level."""
+
+    def domains(
+        self, host: str, nodename: str, told: Mapping[str, str], aggregates: Sequence[Aggregate]
+    ) -> dict[str, str]:
+        """Returns the name of the node's domain at each level.
+
+        ``aggregates`` are the aggregates of its host.
+        """
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GroupGuard:
+    """The conditions that a placement has from groups, and what it changes of them.
+
+    ``policies`` are the policies of the server groups of the claims' consumers. They are validated
+    against the nodes of all claims of the members.
+
+    For top groups: ``takes`` are those of the placement's releases that must still exist and be
+    planned, or it loses. With ``serial``, a record changes together with the claims. The stored
+    record must be at this serial (0: no record yet) and moves to the next one. It becomes
+    ``record``. Without ``record``, it is the record of the claims' top group, and only its serial
+    changes. ``fences`` are the exclusive domains that the placement closes. It loses if one of
+    these would then contain an outsider: a claim without its token, or an instance without a
+    claim. CPUs and devices that come from a claim in ``takes`` are still there: their node needs
+    no generation.
+    """
+
+    policies: tuple[Policy, ...] = ()
+    takes: tuple[tuple[str, str], ...] = ()
+    record: Record | None = None
+    serial: int | None = None
+    fences: tuple[Fence, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Placement:
+    """Claims that are made together or not at all, and (consumer, node) claims that they end.
+
+    Amounts are validated against the node's free capacity. CPUs, pages and devices were picked one
+    by one, so they are valid only while no other claim takes any on the node. ``generations`` are
+    the generations at which they were picked, for each node of a claim with a hardware allocation.
+    ``replaces`` are the UUIDs of the pending claims that the consumers are known to have. The
+    placement loses if there is another one. It also loses if one of its claims enters a node and
+    does not have exactly the tokens of exclusive domains that the node carries.
+
+    ``new``: its consumers have no claim yet. It loses if one of them has a confirmed claim on a
+    node other than the claimed one. A claim that is confirmed on the claimed node stays as it is
+    and is not resized. ``unplaced``: the same, but it loses wherever a confirmed claim is.
+    """
+
+    claims: tuple[Claim, ...]
+    releases: tuple[tuple[str, str], ...] = ()
+    generations: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    replaces: frozenset[str] = frozenset()
+    guard: GroupGuard | None = None
+    new: bool = False
+    unplaced: bool = False
+
+    @property
+    def guarded_by(self):
+        """UUID of the record whose serial the placement names; None without a serial.
+
+        Raises ValueError if the record cannot be determined.
+        """
+        guard = self.guard
+        if guard is None or guard.serial is None:
+            return None
+        if guard.record is not None:
+            return guard.record.uuid
+        groups = {claim.top_group for claim in self.claims if claim.top_group}
+        if len(groups) != 1 or guard.serial == 0:
+            raise ValueError(
+                'a serial without a record is for claims of one top group that has one'
+            )
+        return groups.pop()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """All data that a store has of a node."""
+
+    report: Report
+    generation: int
+    claims: tuple[Claim, ...] = ()
+    foreign: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    foreign_instances: int = 0
+    seen_s: float = 0.0
+    fences: frozenset[str] = frozenset()  # tokens
+    # the report that these are the answer to was older, and has changed nothing
+    stale: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Outcome:
+    """The result of a placement.
+
+    For a placement that won: ``claims`` are its claims as the store has them now. ``generations``
+    gives each node's generation before and after, except for nodes whose tokens the batch changed.
+    ``fences`` has the current tokens of those nodes; their other data must be read again.
+
+    For a placement that lost, everything is as after the whole batch. ``used`` is the usage by
+    resource class that its nodes were validated against. ``gone`` are the nodes that were removed.
+    ``fresh`` has the NodeFacts of its nodes, of the nodes of its takes and fences, of the nodes
+    with members of its server groups, and of the nodes where a consumer of a ``new`` placement is
+    confirmed. If the serial differed, ``record`` is the whole stored record, and ``record_gone``
+    is true if there is none.
+    """
+
+    won: bool
+    claims: tuple[Claim, ...] = ()
+    generations: Mapping[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
+    used: Mapping[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
+    gone: tuple[str, ...] = ()
+    fresh: tuple[NodeFacts, ...] = ()
+    fences: Mapping[str, frozenset[str]] = dataclasses.field(default_factory=dict)
+    record: Record | None = None
+    record_gone: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ServiceFacts:
+    """An operator's settings of a host's compute service."""
+
+    host: str
+    disabled: bool | None = False
+    disabled_reason: str | None = None
+    forced_down: bool | None = False
+    seen_s: float = 0.0
+
+    def after(self, before: 'ServiceFacts | None') -> 'ServiceFacts':
+        """Returns all settings after this change; a None in it leaves the earlier value."""
+        before = before or ServiceFacts(self.host)
+        disabled, reason = self.disabled, self.disabled_reason
+        if disabled is None:
+            disabled, reason = before.disabled, before.disabled_reason
+        forced_down = before.forced_down if self.forced_down is None else self.forced_down
+        return ServiceFacts(self.host, disabled, reason, forced_down, self.seen_s)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Changes:
+    """The changes in a store: None where nothing changed, or the whole list."""
+
+    nodes: tuple[NodeFacts, ...] = ()
+    gone: tuple[str, ...] = ()
+    seen: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    services: tuple[ServiceFacts, ...] | None = None
+    aggregates: tuple[Aggregate, ...] | None = None
+    instances: Mapping[str, frozenset[str]] | None = None
+
+
+class Meant(NamedTuple):
+    """The claims that a message is about: the claim with UUID ``name``; without ``name``, the
+    claims that its sender knew.
+
+    A message may arrive late or twice. ``since_s`` is the time, by the store's clock, after which
+    it was certainly sent (see engine.received). The sender may not know of changes after that
+    time.
+    """
+
+    name: str | None = None
+    since_s: float = math.inf
+
+    def covers(self, claim):
+        """Whether the message is about this claim, or about its open resize."""
+        if self.name is not None:
+            return claim.is_named(self.name)
+        return (claim.changed_s if claim.resizing else claim.created_s) <= self.since_s
+
+    def may_end(self, claim):
+        """Whether the message ends this claim: a confirmed one, only if the message is newer than
+        its confirmation."""
+        if self.name is not None and not claim.is_named(self.name):
+            return False
+        is_safe = self.name is not None and not claim.is_confirmed
+        return is_safe or claim.changed_s <= self.since_s
+
+
+ANY = Meant()
