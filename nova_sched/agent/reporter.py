@@ -24,6 +24,7 @@ from nova_sched.agent import difference
 from nova_sched.agent.difference import SETTLE_S, Dispute
 from nova_sched.agent.identity import ReportCount
 from nova_sched.agent.service import Agent, Facts
+from nova_sched.logs import Problems, first_line
 
 LOG = logging.getLogger(__name__)
 
@@ -68,9 +69,7 @@ class Reporter:
         self._listening = False
         self._waits_since_s: float | None = None  # for the host's own server to listen
         self._dispute = Dispute()
-        self._troubles: set[tuple[str, str]] = (
-            set()
-        )  # (kind, reason) that was logged and is not over
+        self._problems = Problems(LOG)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name='nova-sched-reporter', daemon=True)
 
@@ -121,10 +120,10 @@ class Reporter:
             facts = self._agent.look()
         except Exception as error:
             LOG.debug('Reading this machine failed', exc_info=True)
-            self._complain(READ, _line(error), 'No report is made: %s', error)
+            self._problems.begin(READ, 'No report is made: %s', error, reason=first_line(error))
             self._due_s = self._clock() + LOOK_S
             return None
-        self._relieve(READ, 'This machine can be read again')
+        self._problems.end(READ, 'This machine can be read again')
         return facts
 
     def _wait_for_server(self, facts: Facts) -> None:
@@ -137,7 +136,7 @@ class Reporter:
             self._waits_since_s = now_s
         elif now_s - self._waits_since_s >= self._patience_s:
             why = f'The bus has not answered for {self._patience_s:g} s'
-            self._complain(AWAY, '', CANNOT, facts.node.hypervisor_hostname, why)
+            self._problems.begin(AWAY, CANNOT, facts.node.hypervisor_hostname, why)
         self._due_s = math.inf  # it is due as soon as the server listens
 
     def _report(self, facts: Facts) -> None:
@@ -150,15 +149,16 @@ class Reporter:
             self._check_order(answer)
             there = difference.there(answer)
         except errors.Invalid as refusal:
-            self._relieve(AWAY, 'The scheduler answers again')
-            self._complain(REFUSED, _line(refusal), 'The scheduler refuses: %s', _line(refusal))
+            self._problems.end(AWAY, 'The scheduler answers again')
+            why = first_line(refusal)
+            self._problems.begin(REFUSED, 'The scheduler refuses: %s', why, reason=why)
         except Exception as error:
             LOG.debug('Reporting failed', exc_info=True)
             pause = min(pause, RETRY_S)
-            self._complain(AWAY, '', CANNOT, name, _line(error))
+            self._problems.begin(AWAY, CANNOT, name, first_line(error))
         else:
-            self._relieve(AWAY, 'The scheduler answers again')
-            self._relieve(REFUSED, 'The scheduler accepts the reports again')
+            self._problems.end(AWAY, 'The scheduler answers again')
+            self._problems.end(REFUSED, 'The scheduler accepts the reports again')
             self._agent.told(facts, there)
             pause = min(pause, self._compare(facts, there))
         self._due_s = self._clock() + pause
@@ -188,12 +188,11 @@ class Reporter:
         node = facts.node
         complaint = (
             AWAY,
-            '',
             CANNOT,
             node.hypervisor_hostname,
             f'No answer for {self._patience_s:g} s',
         )
-        impatience = threading.Timer(self._patience_s, self._complain, complaint)
+        impatience = threading.Timer(self._patience_s, self._problems.begin, complaint)
         impatience.daemon = True
         impatience.start()
         which = {} if self._count is None else self._count.next()
@@ -208,21 +207,3 @@ class Reporter:
             )
         finally:
             impatience.cancel()
-
-    def _complain(self, kind: str, reason: str, text: str, *args: Any) -> None:
-        """Log a problem once, until it is over."""
-        if (kind, reason) not in self._troubles:
-            self._troubles.add((kind, reason))
-            LOG.error(text, *args)
-
-    def _relieve(self, kind: str, text: str) -> None:
-        """Log the end of a kind of problem, if there was one."""
-        over = {trouble for trouble in self._troubles if trouble[0] == kind}
-        if over:
-            self._troubles -= over
-            LOG.info(text)
-
-
-def _line(error: Exception) -> str:
-    """Returns the message of an error, without the remote traceback that a bus may append."""
-    return str(error).partition('\n')[0]

@@ -35,7 +35,7 @@ GRACE_S, LEAVING_S = (
 )  # for the whole stop of an agent by default; and for the steps after its jobs
 
 
-class AgentSite:
+class AgentNodeApi:
     """The node of an agent, as its worker needs it."""
 
     def __init__(self, agent, nodename, cell_uuid=None):
@@ -127,8 +127,8 @@ class AgentWorker:
     def __init__(self, conf, bus, agent, nodename, interval_s, settled):
         self._menu = Menu(conf, QueuesClient(bus, CALL_S), agent.host)
         self._broker, self._grace_s = queue_service.broker(conf), _grace_s(conf)
-        around = worker.Surroundings(
-            site=AgentSite(agent, nodename, conf.agent.cell_uuid),
+        around = worker.WorkerDependencies(
+            node_api=AgentNodeApi(agent, nodename, conf.agent.cell_uuid),
             claims=ClaimsClient(bus, CALL_S),
             broker=self._broker,
             driver=driver(conf, agent.host),
@@ -137,7 +137,7 @@ class AgentWorker:
             settled=settled,
         )
         wanted = conf.queues
-        chosen = worker.Settings(
+        chosen = worker.WorkerSettings(
             slots=wanted.slots,
             max_redeliveries=wanted.max_redeliveries,
             own_priority=wanted.priority_steps,

@@ -32,7 +32,7 @@ FLOORS = [
     {'state'},
     {'objects', 'db'},
     {'hardware'},
-    {'conf', 'errors', 'heat'},  # heat: it runs where Heat is and this package need not be
+    {'conf', 'errors', 'logs', 'heat'},  # heat: it runs where Heat is and this package need not be
 ]
 DEPTH = {room: depth for depth, floor in enumerate(FLOORS) for room in floor}
 

@@ -27,7 +27,7 @@ from nova_sched.queues.catalogue import Catalogue
 from nova_sched.queues.fits.asking import Question, Requests
 from nova_sched.queues.fits.room import Room
 from nova_sched.queues.fits.score import Score
-from nova_sched.queues.node.subscription import NONE
+from nova_sched.queues.node.subscriptions import NONE
 from nova_sched.state.cluster import Cluster
 from nova_sched.state.facts import LASTING
 from nova_sched.state.hosts import Hosts

@@ -29,7 +29,7 @@ DRIVER, CLAIMS, BROKER = 'driver', 'claims', 'broker'  # the called component
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Call:
+class ComponentCall:
     """A call to another component; ``what`` is one of DRIVER, CLAIMS, BROKER."""
 
     what: str
@@ -43,7 +43,7 @@ class Pause:
     seconds: float
 
 
-Step = Call | Pause
+Step = ComponentCall | Pause
 Steps = Generator[Step, Any, Any]
 
 
@@ -115,7 +115,9 @@ class Simulated(Runner):
     """
 
     def __init__(
-        self, after: Callable[[float, Callable[[], None]], Any], takes: Callable[[Call], float]
+        self,
+        after: Callable[[float, Callable[[], None]], Any],
+        takes: Callable[[ComponentCall], float],
     ):
         self._after, self._takes = after, takes
         self._stopped = False
@@ -129,7 +131,7 @@ class Simulated(Runner):
     def stop(self) -> None:
         self._stopped = True
 
-    def _walk(self, steps: Steps, ended: Call | None = None) -> None:
+    def _walk(self, steps: Steps, ended: ComponentCall | None = None) -> None:
         """Continue after a Call whose time is over, until the next step that takes time."""
         if self._stopped:
             return
@@ -147,7 +149,7 @@ class Simulated(Runner):
             take, given = (steps.send, None) if call is None else _done(steps, call)
 
 
-def _done(steps: Steps, call: Call) -> tuple[Callable[[Any], Step], Any]:
+def _done(steps: Steps, call: ComponentCall) -> tuple[Callable[[Any], Step], Any]:
     """Run a call. Returns the function that passes its outcome to the steps, and the outcome."""
     try:
         return steps.send, call.do()

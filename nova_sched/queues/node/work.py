@@ -9,11 +9,11 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The steps for each kind of job, and the resulting action for its message."""
+"""The steps for each kind of job with their calls, and the resulting action for its message."""
 
-import dataclasses
 import json
 import logging
+import math
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -31,10 +31,9 @@ from nova_sched.objects.job import (
 )
 from nova_sched.queues.broker import FALLBACK, RESULTS, of_flavor, of_host
 from nova_sched.queues.drivers import Driver
-from nova_sched.queues.node.asking import NO_ANSWER, Asking
-from nova_sched.queues.node.hands import Task
-from nova_sched.queues.node.site import Claims, Site
-from nova_sched.queues.node.steps import BROKER, Call, Step
+from nova_sched.queues.node.inflight import Drop, Ending, PutBack, SendOn, Task
+from nova_sched.queues.node.node_api import NodeApi, NodeClaims
+from nova_sched.queues.node.steps import BROKER, CLAIMS, DRIVER, ComponentCall, Pause, Step
 from nova_sched.queues.sending import NO_ROOM
 from nova_sched.state.request import Request
 
@@ -43,29 +42,10 @@ LOG = logging.getLogger(__name__)
 PATIENCE_S = 60.0  # for an answer of the claims before the build; then another worker may try
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Send:
-    """Another message replaces this one, which is then acknowledged."""
-
-    queue: str
-    message: QueueJob | QueueResult
+JobCourse = Generator[Step, Any, Ending]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class PutBack:
-    """The message is returned for another worker."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Drop:
-    """The message is acknowledged without an answer."""
-
-
-Ending = Send | PutBack | Drop
-Course = Generator[Step, Any, Ending]
-
-
-class Work:
+class JobSteps:
     """The job types on one node.
 
     ``read(spec, instance_uuid)`` returns the Request of a RequestSpec, or raises Invalid.
@@ -76,15 +56,15 @@ class Work:
 
     def __init__(
         self,
-        site: Site,
-        claims: Claims,
+        node_api: NodeApi,
+        claims: NodeClaims,
         driver: Driver,
         read: Callable[[Any, str], Request],
         takes: Callable[[Request], bool],
         took: Callable[[Task], None],
     ):
-        self._site, self._claims, self._driver = site, claims, driver
-        self._ask = Asking(claims, driver, site.host)
+        self._node_api, self._claims, self._driver = node_api, claims, driver
+        self._ask = JobCalls(claims, driver, node_api.host)
         self._read, self._takes, self._took = read, takes, took
         self._courses = {
             CREATE: self._arrive,
@@ -93,7 +73,7 @@ class Work:
             DELETE: self._delete,
         }
 
-    def course(self, task: Task) -> Course:
+    def course(self, task: Task) -> JobCourse:
         """The steps of a job."""
         try:
             return (yield from self._courses[task.job.kind](task))
@@ -106,47 +86,47 @@ class Work:
         It was built, or its job is delivered again. Raises BuildFailed if it cannot be removed.
         """
         claims = yield from self._ask.claims(lambda: self._claims.show(instance_uuid))
-        if any(one.state == CONFIRMED and one.host == self._site.host for one in claims):
+        if any(one.state == CONFIRMED and one.host == self._node_api.host for one in claims):
             LOG.info(
                 'Instance %s was built before the end of the last process: it is kept',
                 instance_uuid,
             )
-            self._site.keep(instance_uuid)
+            self._node_api.keep(instance_uuid)
             return
         LOG.info(
             'Instance %s was not built before the end of the last process: removed', instance_uuid
         )
         yield from self._ask.driver(lambda: self._driver.destroy(None, instance_uuid))
-        self._site.undo(instance_uuid)
+        self._node_api.undo(instance_uuid)
 
     # An instance that arrives: new, or from another host.
 
-    def _arrive(self, task: Task) -> Course:
+    def _arrive(self, task: Task) -> JobCourse:
         move = MIGRATION if task.job.kind == MIGRATE else None
-        if move and task.job.source == self._site.host:
+        if move and task.job.source == self._node_api.host:
             return (yield from self._refused(task, 'its instance is to leave this host'))
-        if self._site.holds(task.uuid):
+        if self._node_api.holds(task.uuid):
             return (yield from self._built_before(task))
         request = self._read(task.job.spec, task.uuid)
         if not task.job.claimed and not self._takes(request):
             return (yield from self._refused(task, 'the filters do not keep this node for it'))
         try:
-            self._site.begin(request, move)
+            self._node_api.begin(request, move)
         except errors.ComputeResourcesUnavailable as short:
             return (yield from self._refused(task, str(short)))
         try:
-            yield Call(BROKER, lambda: self._took(task))
+            yield ComponentCall(BROKER, lambda: self._took(task))
             yield from self._claim(task, move)
             claims = yield from self._build(task)
         except Exception as error:  # noqa: BLE001, an unknown error is raised again
-            self._site.undo(task.uuid, isinstance(error, errors.BuildFailed))
+            self._node_api.undo(task.uuid, isinstance(error, errors.BuildFailed))
             return (yield from self._not_built(task, error))
-        self._site.keep(task.uuid)
+        self._node_api.keep(task.uuid)
         return self._done(task, claims)
 
-    def _built_before(self, task: Task) -> Course:
+    def _built_before(self, task: Task) -> JobCourse:
         """The message was redelivered: only the answer or the acknowledgement was missing."""
-        yield Call(BROKER, lambda: self._took(task))
+        yield ComponentCall(BROKER, lambda: self._took(task))
         try:
             return self._done(task, (yield from self._ask.confirm(task)))
         except errors.ClaimNotFound as error:
@@ -156,7 +136,7 @@ class Work:
     def _claim(self, task: Task, move: str | None) -> Generator[Step, Any, None]:
         if task.job.claimed:
             return
-        job, node = task.job, (self._site.host, self._site.nodename)
+        job, node = task.job, (self._node_api.host, self._node_api.nodename)
         if move is None:
             claim = lambda: self._claims.instance_claim(job.spec, task.uuid, *node, new=True)  # noqa: E731
         else:
@@ -174,7 +154,7 @@ class Work:
         """
         claims = yield from self._ask.claims(lambda: self._claims.show(task.uuid), PATIENCE_S)
         for one in claims:
-            if one.state == CONFIRMED and one.host not in (task.job.source, self._site.host):
+            if one.state == CONFIRMED and one.host not in (task.job.source, self._node_api.host):
                 yield from self._ask.abort(task)
                 raise errors.AlreadyPlaced(task.uuid, one.host)
 
@@ -186,13 +166,13 @@ class Work:
                 yield from self._ask.driver(lambda: driver.create(job, job.spec))
             else:
                 yield from self._ask.driver(lambda: driver.migrate(job, job.spec, job.source))
-            self._site.built(task.uuid)
+            self._node_api.built(task.uuid)
             return (yield from self._ask.confirm(task))
         except Exception:
             yield from self._ask.clean(task)
             raise
 
-    def _not_built(self, task: Task, error: Exception) -> Course:
+    def _not_built(self, task: Task, error: Exception) -> JobCourse:
         """Returns the action for a job whose instance was undone."""
         match error:
             case errors.AlreadyPlaced():
@@ -209,7 +189,7 @@ class Work:
                 return (yield from self._refused(task, str(error)))
         raise error
 
-    def _refused(self, task: Task, why: str) -> Course:
+    def _refused(self, task: Task, why: str) -> JobCourse:
         """The node refuses the job: another subscriber of its queue may take it, or the
         alternates."""
         LOG.info('Job %s is not for this node: %s', task.job.uuid, why)
@@ -217,15 +197,15 @@ class Work:
             return (yield from self._elsewhere(task))
         # No other worker consumes from this node's own queue.
         return (
-            Send(FALLBACK, task.job)
-            if task.delivery.queue == of_host(self._site.host)
+            SendOn(FALLBACK, task.job)
+            if task.delivery.queue == of_host(self._node_api.host)
             else PutBack()
         )
 
-    def _elsewhere(self, task: Task) -> Course:
+    def _elsewhere(self, task: Task) -> JobCourse:
         """The job has failed here: send it to the next alternate, or to the fallback queue."""
         job: Any = task.job
-        host = self._site.host
+        host = self._node_api.host
         job.tried = [*job.tried, host]
         left = _alternates(job) if job.claimed else []
         while left:
@@ -239,38 +219,38 @@ class Work:
                 LOG.info('Job %s is not for host %s: %s', job.uuid, other, short)
                 continue
             job.alternates = json.dumps(left)
-            return Send(of_host(other), job)
+            return SendOn(of_host(other), job)
         yield from self._ask.abort(task)
         job.claimed, job.alternates = False, None
-        return Send(FALLBACK, job)
+        return SendOn(FALLBACK, job)
 
     # An instance that is here.
 
-    def _resize(self, task: Task) -> Course:
-        if not self._site.holds(task.uuid):
-            return self._failed(task, f'the instance is not on host {self._site.host}')
+    def _resize(self, task: Task) -> JobCourse:
+        if not self._node_api.holds(task.uuid):
+            return self._failed(task, f'the instance is not on host {self._node_api.host}')
         try:
-            self._site.resize(self._read(task.job.spec, task.uuid))
+            self._node_api.resize(self._read(task.job.spec, task.uuid))
         except errors.ComputeResourcesUnavailable as short:
             return (yield from self._away(task, short))
         try:
-            yield Call(BROKER, lambda: self._took(task))
+            yield ComponentCall(BROKER, lambda: self._took(task))
             claims = yield from self._resized(task)
         except NO_ROOM as short:
-            self._site.revert_resize(task.uuid)
+            self._node_api.revert_resize(task.uuid)
             return (yield from self._away(task, short))
         except errors.ClaimNotFound as error:
-            self._site.revert_resize(task.uuid)
+            self._node_api.revert_resize(task.uuid)
             return self._failed(task, str(error))
         except errors.BuildFailed as error:
-            self._site.revert_resize(task.uuid)
+            self._node_api.revert_resize(task.uuid)
             yield from self._ask.revert(task)
             return self._failed(task, error.args[1])
-        self._site.confirm_resize(task.uuid)
+        self._node_api.confirm_resize(task.uuid)
         return self._done(task, claims)
 
     def _resized(self, task: Task) -> Generator[Step, Any, list[Any]]:
-        job, node = task.job, (self._site.host, self._site.nodename)
+        job, node = task.job, (self._node_api.host, self._node_api.nodename)
         if not job.claimed:
             yield from self._ask.claims(
                 lambda: self._claims.resize_claim(job.spec, task.uuid, *node)
@@ -278,44 +258,44 @@ class Work:
         yield from self._ask.driver(lambda: self._driver.resize(job, job.spec))
         return (yield from self._ask.confirm(task))
 
-    def _away(self, task: Task, short: Exception) -> Course:
+    def _away(self, task: Task, short: Exception) -> JobCourse:
         """The new size does not fit here: another host gets the instance and moves it
         from here."""
         LOG.info('Job %s: instance %s cannot be resized here: %s', task.job.uuid, task.uuid, short)
         job: Any = task.job
-        job.kind, job.source = MIGRATE, self._site.host
+        job.kind, job.source = MIGRATE, self._node_api.host
         if job.claimed:
             return (yield from self._elsewhere(task))
-        return Send(FALLBACK if job.queue is None else of_flavor(job.queue), job)
+        return SendOn(FALLBACK if job.queue is None else of_flavor(job.queue), job)
 
-    def _delete(self, task: Task) -> Course:
-        yield Call(BROKER, lambda: self._took(task))
+    def _delete(self, task: Task) -> JobCourse:
+        yield ComponentCall(BROKER, lambda: self._took(task))
         try:
             yield from self._ask.driver(lambda: self._driver.destroy(task.job, task.uuid))
         except errors.BuildFailed as error:
             return self._failed(task, error.args[1])
-        self._site.destroy(task.uuid)
+        self._node_api.destroy(task.uuid)
         yield from self._ask.abort(task)
         return self._done(task, [])
 
     # Answers.
 
-    def _done(self, task: Task, claims: list[Any], host: str | None = None) -> Send:
+    def _done(self, task: Task, claims: list[Any], host: str | None = None) -> SendOn:
         return self._answer(task, DONE, host=host, claim=claims[0] if claims else None)
 
-    def _failed(self, task: Task, why: str) -> Send:
+    def _failed(self, task: Task, why: str) -> SendOn:
         LOG.warning('Job %s has failed: %s', task.job.uuid, why)
         return self._answer(task, FAILED, why=why)
 
-    def _answer(self, task: Task, outcome: str, host: str | None = None, **fields: Any) -> Send:
+    def _answer(self, task: Task, outcome: str, host: str | None = None, **fields: Any) -> SendOn:
         """Returns the outcome for this host, or for another ``host``, whose nodename is
         unknown."""
         where = {
-            'host': host or self._site.host,
-            'nodename': None if host else self._site.nodename,
+            'host': host or self._node_api.host,
+            'nodename': None if host else self._node_api.nodename,
         }
         words = {'why': None, 'claim': None, 'tries': task.delivery.tries} | where | fields
-        return Send(RESULTS, QueueResult(job=task.job, outcome=outcome, **words))
+        return SendOn(RESULTS, QueueResult(job=task.job, outcome=outcome, **words))
 
 
 def _alternates(job: QueueJob) -> list[tuple[str, str]]:
@@ -327,3 +307,76 @@ def _alternates(job: QueueJob) -> list[tuple[str, str]]:
     except (ValueError, TypeError):
         LOG.warning('The alternates of job %s cannot be read: %.200s', job.uuid, job.alternates)
         return []
+
+
+RETRY_S = 2.0  # seconds before a call to the claims without an answer is repeated
+NO_ANSWER = (errors.NoAnswer, errors.StoreUnavailable, errors.StoreFull)
+
+
+class JobCalls:
+    """For the jobs on one host."""
+
+    def __init__(self, claims: NodeClaims, driver: Driver, host: str):
+        self._claims, self._driver, self._host = claims, driver, host
+
+    def claims(
+        self,
+        call: Callable[[], Any],
+        patience_s: float = math.inf,
+        passing: tuple[type[errors.SchedError], ...] = NO_ANSWER,
+    ) -> Generator[Step, Any, Any]:
+        """Returns the answer of the claims; repeats the call until they answer.
+
+        Raises their refusal, unless that is ``passing``; NoAnswer after ``patience_s`` seconds.
+        """
+        waited_s = 0.0
+        while True:
+            try:
+                return (yield ComponentCall(CLAIMS, call))
+            except Exception as error:
+                if isinstance(error, errors.SchedError) and not isinstance(error, passing):
+                    raise
+                if waited_s >= patience_s:
+                    raise errors.NoAnswer('claims', str(error)) from error
+                if not waited_s:
+                    LOG.warning('The claims are asked again until they answer: %s', error)
+            yield Pause(RETRY_S)
+            waited_s += RETRY_S
+
+    def confirm(self, task: Task) -> Generator[Step, Any, list[Any]]:
+        """Confirm the instance's claim here, which decides which worker has built it.
+
+        Raises ClaimNotFound.
+        """
+        return (yield from self.claims(lambda: self._claims.confirm_claim(task.uuid, self._host)))
+
+    def abort(self, task: Task) -> Generator[Step, Any, None]:
+        """End its claim on this host, if there is one."""
+        try:
+            yield from self.claims(lambda: self._claims.abort_claim(task.uuid, self._host))
+        except errors.ClaimNotFound:
+            LOG.debug('Instance %s has no claim here', task.uuid)
+
+    def revert(self, task: Task) -> Generator[Step, Any, None]:
+        """End its claim of another size, if there is one."""
+        try:
+            yield from self.claims(lambda: self._claims.revert_claim(task.uuid))
+        except errors.ClaimNotFound:
+            LOG.debug('Instance %s has no claim of two sizes', task.uuid)
+
+    def driver(self, call: Callable[[], None]) -> Generator[Step, Any, None]:
+        """Run a call of the driver. Raises BuildFailed for each error of the driver."""
+        try:
+            yield ComponentCall(DRIVER, call)
+        except errors.BuildFailed:
+            raise
+        except Exception as error:
+            LOG.exception('The driver has failed with an unexpected error')
+            raise errors.BuildFailed(self._host, f'{type(error).__name__}: {error}') from error
+
+    def clean(self, task: Task) -> Generator[Step, Any, None]:
+        """Have the driver remove a complete or partial build."""
+        try:
+            yield from self.driver(lambda: self._driver.destroy(task.job, task.uuid))
+        except errors.BuildFailed as error:
+            LOG.error('The remains of instance %s cannot be removed: %s', task.uuid, error)

@@ -16,7 +16,8 @@
     delivery -> begun on the node -> queues that no longer fit are left -> window opened by one
              -> claimed -> built -> confirmed -> result -> acknowledged -> queues that fit again
 
-    work: the steps of jobs     hands: the current jobs     following: queues and window
+    work: the steps of each kind of job     inflight: the current messages, and their completion
+    subscriptions: queues and window        node_api: what a worker needs of its node
 """
 
 import contextlib
@@ -28,17 +29,21 @@ from collections.abc import Callable
 from typing import Any
 
 from nova_sched import errors
+from nova_sched.logs import MinuteCounts, Problems, first_line
 from nova_sched.queues import wire
 from nova_sched.queues.broker import Broker, Consumer, Delivery, of_host
 from nova_sched.queues.drivers import Driver
-from nova_sched.queues.node.closing import Closing
-from nova_sched.queues.node.figures import Figures, Minute
-from nova_sched.queues.node.following import SHUN_S, Appetite, Following, View
-from nova_sched.queues.node.hands import Hands, Task, Verdict
-from nova_sched.queues.node.site import Claims, Site
-from nova_sched.queues.node.steps import BROKER, CLAIMS, Call, Runner, Steps
-from nova_sched.queues.node.troubles import Troubles, line
-from nova_sched.queues.node.work import Ending, PutBack, Work
+from nova_sched.queues.node.inflight import (
+    InflightJobs,
+    MessageCompletion,
+    Task,
+    Verdict,
+    WorkerFigures,
+)
+from nova_sched.queues.node.node_api import NodeApi, NodeClaims
+from nova_sched.queues.node.steps import BROKER, CLAIMS, ComponentCall, Runner, Steps
+from nova_sched.queues.node.subscriptions import SHUN_S, CatalogueView, SubscriptionSync
+from nova_sched.queues.node.work import Ending, JobSteps, PutBack
 from nova_sched.state.request import Request
 
 LOG = logging.getLogger(__name__)
@@ -50,7 +55,7 @@ RETRY_S = 2.0  # seconds before a call that failed or had no answer is repeated
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Settings:
+class WorkerSettings:
     """The configuration of a worker.
 
     ``evaluate_s`` returns the seconds after which the node is evaluated again without a change.
@@ -63,21 +68,21 @@ class Settings:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Surroundings:
+class WorkerDependencies:
     """The dependencies of a worker.
 
-    ``look`` reads the catalogue and returns its View, the same object if nothing has changed; it
-    may raise anything. ``read`` returns the Request of a RequestSpec for an instance, or raises
+    ``look`` reads the catalogue and returns its CatalogueView, the same object if nothing has
+    changed; it may raise anything. ``read`` returns the Request of a RequestSpec for an instance, or raises
     Invalid. ``settled`` is called once, after the instances of the last process are settled. No
     report of the node may be sent before that. It would lack an instance that was confirmed just
     before the last process ended, and the scheduler would release its claim.
     """
 
-    site: Site
-    claims: Claims
+    node_api: NodeApi
+    claims: NodeClaims
     broker: Broker
     driver: Driver
-    look: Callable[[], View]
+    look: Callable[[], CatalogueView]
     read: Callable[[Any, str], Request]
     settled: Callable[[], None] = lambda: None
 
@@ -88,29 +93,29 @@ class Worker:
 
     def __init__(
         self,
-        around: Surroundings,
-        settings: Settings,
+        needs: WorkerDependencies,
+        settings: WorkerSettings,
         runner: Runner,
         clock: Callable[[], float],
         chance: random.Random,
     ):
-        self.figures = Figures()
-        self._site, self._broker = around.site, around.broker
-        self._driver, self._look, self._settled = around.driver, around.look, around.settled
+        self.figures = WorkerFigures()
+        self._node_api, self._broker = needs.node_api, needs.broker
+        self._driver, self._look, self._settled = needs.driver, needs.look, needs.settled
         self._settings, self._runner, self._clock, self._chance = settings, runner, clock, chance
-        self._work = Work(
-            around.site, around.claims, around.driver, around.read, self._takes, self._took
+        self._work = JobSteps(
+            needs.node_api, needs.claims, needs.driver, needs.read, self._takes, self._took
         )
-        self._own = of_host(around.site.host)
-        self._hands = Hands()
-        self._minute = Minute(self.figures, clock())
-        self._troubles = Troubles(LOG)
-        self._closing = Closing(
-            around.broker, around.site, settings.max_redeliveries, self.figures
+        self._own = of_host(needs.node_api.host)
+        self._inflight = InflightJobs()
+        self._minute = MinuteCounts(lambda: dataclasses.asdict(self.figures), clock())
+        self._problems = Problems(LOG)
+        self._completion = MessageCompletion(
+            needs.broker, needs.node_api, settings.max_redeliveries, self.figures
         )
         self._consumer: Consumer | None = None
         # once the instances of the last process are settled
-        self._following: Following | None = None
+        self._subscriptions: SubscriptionSync | None = None
         self._is_woken = self._is_retrying = self._is_draining = False
         self._catalogue_due_s = self._evaluate_due_s = -math.inf
 
@@ -123,10 +128,10 @@ class Worker:
     def withdraw(self) -> None:
         """Leave all queues; current jobs continue."""
         self._is_draining = True
-        self._hands.close()
-        if self._following is not None:
-            self._following.close()
-            self._following.evaluate()
+        self._inflight.close()
+        if self._subscriptions is not None:
+            self._subscriptions.close()
+            self._subscriptions.evaluate()
 
     def drain(self, grace_s: float) -> bool:
         """Withdraw, wait at most ``grace_s`` (real time) for the end of the current jobs, and
@@ -135,10 +140,10 @@ class Worker:
         Returns whether all jobs have ended; the rest are returned to their queues.
         """
         self.withdraw()
-        has_ended = self._hands.wait(grace_s)
+        has_ended = self._inflight.wait(grace_s)
         if not has_ended:
             LOG.warning(
-                '%d jobs have not ended within %g s: given back', len(self._hands), grace_s
+                '%d jobs have not ended within %g s: given back', len(self._inflight), grace_s
             )
         self.stop()
         return has_ended
@@ -159,7 +164,7 @@ class Worker:
         )
 
     def _begin(self) -> Steps:
-        for uuid in sorted(self._site.hidden()):
+        for uuid in sorted(self._node_api.hidden()):
             try:
                 yield from self._work.recover(uuid)
             except errors.SchedError as error:
@@ -167,74 +172,88 @@ class Worker:
                     'Instance %s, whose build was cut off, keeps its resources: %s', uuid, error
                 )
         self._settled()
-        consumer = yield from self._closing.answered(self._connect)
-        appetite = Appetite(self._settings.slots, self._settings.own_priority)
-        self._following = Following(
-            consumer, self._site, self._hands, appetite, self.figures, self._clock
+        consumer = yield from self._completion.answered(self._connect)
+        self._subscriptions = SubscriptionSync(
+            consumer,
+            self._node_api,
+            self._inflight,
+            self._settings.slots,
+            self._settings.own_priority,
+            self.figures,
+            self._clock,
         )
-        self._site.watch(self._changed)
-        yield Call(CLAIMS, self._tick)
+        self._node_api.watch(self._changed)
+        yield ComponentCall(CLAIMS, self._tick)
 
     def _connect(self) -> Consumer:
         self._broker.declare([self._own])
-        self._consumer = self._broker.consumer(self._deliver, self._site.host)
+        self._consumer = self._broker.consumer(self._deliver, self._node_api.host)
         return self._consumer
 
     # Periodic work, and change events.
 
     def _tick(self) -> None:
         """Do the work that is due, and schedule the next call."""
-        following = self._following
-        if self._is_draining or following is None:
+        subscriptions = self._subscriptions
+        if self._is_draining or subscriptions is None:
             return
         if self._clock() >= self._catalogue_due_s:
             self._learn()
         if self._clock() >= self._evaluate_due_s:
-            following.stale = True
+            subscriptions.stale = True
             self._evaluate_due_s = self._clock() + self._settings.evaluate_s()
         self._evaluate()
-        self._minute.tell(len(following), self._clock())
+        self._log_counts(len(subscriptions))
         due_s = min(self._catalogue_due_s, self._evaluate_due_s)
         self._runner.later(max(0.0, due_s - self._clock()), self._tick)
 
+    def _log_counts(self, subscribed: int) -> None:
+        """Log the counts of the last minute, if any but ``evaluations`` has changed."""
+        new = self._minute.take(self._clock())
+        if new and any(count for name, count in new.items() if name != 'evaluations'):
+            counts = ', '.join(f'{count} {name.replace("_", " ")}' for name, count in new.items())
+            LOG.info('Subscribed to %d queues; in the last minute: %s', subscribed, counts)
+
     def _learn(self) -> None:
-        following = self._following
+        subscriptions = self._subscriptions
         try:
             view = self._look()
         except Exception as error:  # noqa: BLE001, a bus raises its own errors
-            self._troubles.complain(
-                'catalogue', 'The catalogue of queues cannot be read: %s', line(error)
+            self._problems.begin(
+                'catalogue',
+                'The catalogue of queues cannot be read: %s',
+                f'{type(error).__name__}: {first_line(error)}',
             )
             self._catalogue_due_s = self._clock() + RETRY_S
             return
-        self._troubles.relieve('catalogue', 'The catalogue of queues can be read again')
+        self._problems.end('catalogue', 'The catalogue of queues can be read again')
         self._catalogue_due_s = self._clock() + CATALOGUE_S
-        if following is not None and view is not following.view:
-            following.view = view
-            following.stale = True
+        if subscriptions is not None and view is not subscriptions.view:
+            subscriptions.view = view
+            subscriptions.stale = True
 
     def _refresh(self) -> Steps:
-        yield Call(CLAIMS, self._learn)
-        yield Call(BROKER, self._evaluate)
+        yield ComponentCall(CLAIMS, self._learn)
+        yield ComponentCall(BROKER, self._evaluate)
 
     def _changed(self) -> None:
         """Handle a possible change of the node's instances."""
-        if self._following is not None:
-            self._following.stale = True
+        if self._subscriptions is not None:
+            self._subscriptions.stale = True
         if not self._is_woken:
             self._is_woken = True
             self._runner.start(self._awake())
 
     def _awake(self) -> Steps:
         self._is_woken = False
-        yield Call(BROKER, self._evaluate)
+        yield ComponentCall(BROKER, self._evaluate)
 
     def _evaluate(self) -> None:
-        following = self._following
-        if following is None:
+        subscriptions = self._subscriptions
+        if subscriptions is None:
             return
-        following.evaluate()
-        if following.stale and not self._is_retrying:
+        subscriptions.evaluate()
+        if subscriptions.stale and not self._is_retrying:
             self._is_retrying = True
             self._runner.later(RETRY_S, self._retry)
 
@@ -251,7 +270,7 @@ class Worker:
         except errors.Invalid as error:
             self._runner.start(self._throw_away(delivery, error))
             return
-        verdict, older = self._hands.take(task)
+        verdict, older = self._inflight.take(task)
         if verdict is Verdict.BEGIN:
             self._runner.start(self._perform(task))
         elif verdict is Verdict.RETURN:
@@ -268,7 +287,7 @@ class Worker:
         yield from self._forget(delivery)
 
     def _forget(self, delivery: Delivery) -> Steps:
-        yield Call(BROKER, lambda: self._closing.forget(self._need(), delivery))
+        yield ComponentCall(BROKER, lambda: self._completion.forget(self._need(), delivery))
 
     def _give_back(self, task: Task) -> Steps:
         """Put back a job that a worker had before it disconnected.
@@ -276,7 +295,7 @@ class Worker:
         That increases its ``tries``, before the job could end this process, too.
         """
         self.figures.redelivered += 1
-        yield from self._closing.close(self._need(), task, PutBack())
+        yield from self._completion.close(self._need(), task, PutBack())
 
     def _perform(self, task: Task) -> Steps:
         self.figures.taken += 1
@@ -288,15 +307,15 @@ class Worker:
         task.ended = True
         if isinstance(ending, PutBack):
             self.figures.put_backs += 1
-            yield Call(BROKER, lambda: self._leave(task.delivery.queue))
-        yield from self._closing.close(self._need(), task, ending)
-        following = self._hands.let_go(task)
-        yield Call(BROKER, self._evaluate)
-        if following is not None:
-            self._runner.start(self._perform(following))
+            yield ComponentCall(BROKER, lambda: self._leave(task.delivery.queue))
+        yield from self._completion.close(self._need(), task, ending)
+        waiting = self._inflight.let_go(task)
+        yield ComponentCall(BROKER, self._evaluate)
+        if waiting is not None:
+            self._runner.start(self._perform(waiting))
 
     def _takes(self, request: Request) -> bool:
-        return self._following is None or self._following.takes(request)
+        return self._subscriptions is None or self._subscriptions.takes(request)
 
     def _took(self, task: Task) -> None:
         task.taken = True
@@ -304,8 +323,8 @@ class Worker:
 
     def _leave(self, queue: str) -> None:
         """Avoid the queue of a job before the job is put back."""
-        if self._following is not None and queue != self._own:
-            self._following.shun(queue)
+        if self._subscriptions is not None and queue != self._own:
+            self._subscriptions.shun(queue)
             self._evaluate()
             self._runner.later(SHUN_S, self._changed)
 

@@ -49,27 +49,27 @@ class Central:
     def _build(self, ask: Ask, request: Any, places: list, after_s: float) -> None:
         """Builds the server on the first of the places; the others are alternates."""
         self._tally.casts += 1
-        site = self._cloud.sites[places[0][0]]
-        site.begin(request)
+        node_api = self._cloud.node_apis[places[0][0]]
+        node_api.begin(request)
         seconds = build_seconds(self._chance, self._cloud.build_s)
         self._cloud.after(after_s + seconds, lambda: self._built(ask, request, places))
 
     def _built(self, ask: Ask, request: Any, places: list) -> None:
         tally, cloud, (host, _) = self._tally, self._cloud, places[0]
-        site = cloud.sites[host]
+        node_api = cloud.node_apis[host]
         try:
             cloud.drivers[host].create(types.SimpleNamespace(instance_uuid=ask.uuid), None)
         except errors.BuildFailed:
             tally.failed_builds += 1
-            site.undo(ask.uuid, failed=True)
-            cloud.report(site, tally)
+            node_api.undo(ask.uuid, failed=True)
+            cloud.report(node_api, tally)
             self._elsewhere(ask, request, places)
             return
-        site.keep(ask.uuid)
-        cloud.report(site, tally)
+        node_api.keep(ask.uuid)
+        cloud.report(node_api, tally)
         cloud.note_server(tally, ask, host)
         if ask.lifetime_s is not None:
-            cloud.after(ask.lifetime_s, lambda: self._leave(ask.uuid, site))
+            cloud.after(ask.lifetime_s, lambda: self._leave(ask.uuid, node_api))
 
     def _elsewhere(self, ask: Ask, request: Any, places: list) -> None:
         tally, cloud, failed = self._tally, self._cloud, places[0][0]
@@ -86,12 +86,12 @@ class Central:
         cloud.engine.call(cloud.engine.claim_service.abort_claim, ask.uuid)
         tally.failed += 1
 
-    def _leave(self, uuid: str, site: Any) -> None:
+    def _leave(self, uuid: str, node_api: Any) -> None:
         self._tally.casts += 1
 
         def gone() -> None:
-            site.destroy(uuid)
-            self._cloud.report(site, self._tally)
+            node_api.destroy(uuid)
+            self._cloud.report(node_api, self._tally)
             self._tally.left += 1
 
         self._cloud.after(build_seconds(self._chance, self._cloud.build_s), gone)

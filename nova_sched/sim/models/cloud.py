@@ -46,7 +46,7 @@ class Cloud:
     plan: Plan
     engine: Engine
     nodes: list[Node]
-    sites: dict[str, Any]
+    node_apis: dict[str, Any]
     aggregates: list
     drivers: dict[str, Any]
     large: Flavor
@@ -59,7 +59,7 @@ class Cloud:
         plan: Plan,
         engine: Engine,
         nodes: list[Node],
-        sites: list,
+        node_apis: list,
         large: Flavor,
         build_s: float,
     ):
@@ -67,9 +67,9 @@ class Cloud:
         settings = DriverSettings(fake_failures=plan.failing, seed=plan.seed)
         aggregates = aggregates_of(nodes)
         disabled = [node.host for node in nodes if node.disabled]
-        engine.join([site.told() for site in sites], aggregates, disabled)
-        drivers = {site.host: fake.Fake(settings, site.host) for site in sites}
-        by_host = {site.host: site for site in sites}
+        engine.join([node_api.told() for node_api in node_apis], aggregates, disabled)
+        drivers = {node_api.host: fake.Fake(settings, node_api.host) for node_api in node_apis}
+        by_host = {node_api.host: node_api for node_api in node_apis}
         return cls(plan, engine, nodes, by_host, aggregates, drivers, large, build_s)
 
     def after(self, seconds: float, call: Callable[[], None]) -> None:
@@ -80,10 +80,10 @@ class Cloud:
         for call in self.clock.move(until_s):
             call()
 
-    def report(self, site: Any, tally: Tally) -> None:
+    def report(self, node_api: Any, tally: Tally) -> None:
         """Sends the changes of the node as its agent does."""
         tally.reports += 1
-        self.engine.report(site.told())
+        self.engine.report(node_api.told())
 
     def look(self, tally: Tally, until_s: float) -> None:
         """Samples now, and repeatedly until that time."""
@@ -96,7 +96,7 @@ class Cloud:
         tally.placed += 1
         tally.runs_s.append(self.clock() - ask.time_s)
         tally.placed_vcpus += ask.flavor.vcpus
-        zone = self.sites[host].node.zone
+        zone = self.node_apis[host].node.zone
         if ask.zone not in (None, zone):
             tally.violations.append(f'server {ask.uuid} wants {ask.zone} and runs in {zone}')
 

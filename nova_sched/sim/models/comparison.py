@@ -13,7 +13,7 @@
 
 ::
 
-    load: the trace, scaled           nodes: sites, and their usage at the start
+    load: the trace, scaled           nodes: node_apis, and their usage at the start
     cloud: nodes, engine, clock       engine: the scheduler, and its interfaces
     conductor: conductor, manager     broker: counts commands         central: the other model
 
@@ -38,9 +38,9 @@ from nova_sched.queues.catalogue import Catalogue
 from nova_sched.queues.fits.fit import Fit, with_devices
 from nova_sched.queues.fits.view import View
 from nova_sched.queues.keeper import fallback
-from nova_sched.queues.node.steps import BROKER, CLAIMS, DRIVER, Call, Simulated
-from nova_sched.queues.node.worker import Settings as WorkerSettings
-from nova_sched.queues.node.worker import Surroundings, Worker
+from nova_sched.queues.node.steps import BROKER, CLAIMS, DRIVER, ComponentCall, Simulated
+from nova_sched.queues.node.worker import Worker, WorkerDependencies
+from nova_sched.queues.node.worker import WorkerSettings as WorkerSettings
 from nova_sched.sim import audit
 from nova_sched.sim.machines import Plan, machines
 from nova_sched.sim.models import load, meter
@@ -104,8 +104,8 @@ class Run:
         arrivals = load.cut(arrivals, settings.hours)
         self.flavors = load.mix(arrivals)
         own = special_facts(settings.more_specials, len(nodes))
-        sites = [Site(node, *facts) for node, facts in zip(nodes, own, strict=True)]
-        fill(sites, self.flavors, settings.prefill, settings.packed, plan.seed)
+        node_apis = [Site(node, *facts) for node, facts in zip(nodes, own, strict=True)]
+        fill(node_apis, self.flavors, settings.prefill, settings.packed, plan.seed)
         self.asks = self._demand(nodes, arrivals)
         database = db_engine.create(f'sqlite:///{directory / "pull.sqlite"}')
         schema.upgrade(database)
@@ -115,7 +115,7 @@ class Run:
         store = SqlClaimStore(database) if settings.database else MemoryClaimStore()
         engine = Engine(conf, store, self.tally.meter, plan.seed)
         self.cloud = Cloud.of(
-            settings.plan, engine, nodes, sites, large(self.flavors), settings.build_s
+            settings.plan, engine, nodes, node_apis, large(self.flavors), settings.build_s
         )
 
     def _demand(self, nodes: list, arrivals: Sequence[Arrival]) -> list[Ask]:
@@ -201,7 +201,9 @@ class Pull:
         if settings.ranked:
             self.claims.before = self._rank
         self._chance = random.Random(f'{settings.plan.seed} builds')
-        self.workers = {site.host: self._worker(site) for site in cloud.sites.values()}
+        self.workers = {
+            node_api.host: self._worker(node_api) for node_api in cloud.node_apis.values()
+        }
 
     def start(self) -> None:
         self._manager.start()
@@ -209,26 +211,29 @@ class Pull:
         for worker in self.workers.values():
             worker.start()
 
-    def _worker(self, site: Site) -> Worker:
+    def _worker(self, node_api: Site) -> Worker:
         cloud, settings = self._run.cloud, self._run.settings
         view = View(
-            self._fit, of_host(cloud.aggregates, site.host), site.node.disabled, lambda: NOW_S
+            self._fit,
+            of_host(cloud.aggregates, node_api.host),
+            node_api.node.disabled,
+            lambda: NOW_S,
         )
-        around = Surroundings(
-            _Reporting(site, cloud, self._run.tally),
+        around = WorkerDependencies(
+            _Reporting(node_api, cloud, self._run.tally),
             self.claims,
             self.broker,
-            cloud.drivers[site.host],
+            cloud.drivers[node_api.host],
             lambda: view,
             read,
         )
         told = WorkerSettings(
             settings.slots, settings.max_redeliveries, settings.steps, lambda: EVALUATE_S
         )
-        chance = random.Random(f'{settings.plan.seed} {site.host}')
+        chance = random.Random(f'{settings.plan.seed} {node_api.host}')
         return Worker(around, told, Simulated(cloud.after, self._takes), cloud.clock, chance)
 
-    def _takes(self, call: Call) -> float:
+    def _takes(self, call: ComponentCall) -> float:
         if call.what == DRIVER:
             return build_seconds(self._chance, self._run.settings.build_s)
         return {CLAIMS: CALL_S, BROKER: COMMAND_S}[call.what]
@@ -252,10 +257,10 @@ class Pull:
 
 
 class _Reporting:
-    """A site whose agent reports changes; the worker sees no difference."""
+    """A node_api whose agent reports changes; the worker sees no difference."""
 
-    def __init__(self, site: Site, cloud: Cloud, tally: Tally):
-        self._site, self._cloud, self._tally = site, cloud, tally
+    def __init__(self, node_api: Site, cloud: Cloud, tally: Tally):
+        self._site, self._cloud, self._tally = node_api, cloud, tally
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._site, name)

@@ -31,7 +31,7 @@ MISSES = 8  # consecutive servers that do not fit before a node counts as full
 
 class Site:
     """One simulated node, with the interface that a worker and a report need
-    (queues.node.site)."""
+    (queues.node.node_api)."""
 
     def __init__(
         self, node: Node, traits: frozenset[str] = frozenset(), classes: Collection[str] = ()
@@ -153,7 +153,7 @@ def of_host(found: Sequence[Aggregate], host: str) -> list[Aggregate]:
 
 
 def fill(
-    sites: Sequence[Site], flavors: Mapping[Flavor, int], share: float, packed: bool, seed: int
+    node_apis: Sequence[Site], flavors: Mapping[Flavor, int], share: float, packed: bool, seed: int
 ) -> None:
     """Fills that share (0..1) of all vCPUs at the start, with servers of these flavors that never
     leave.
@@ -163,20 +163,20 @@ def fill(
     """
     chance, names = random.Random(f'{seed} fill'), list(flavors)
     weights, wanted = list(flavors.values()), {flavor: _wanted(flavor) for flavor in names}
-    full = sites[: round(share * len(sites))] if packed else sites
-    for site in full if share else ():
+    full = node_apis[: round(share * len(node_apis))] if packed else node_apis
+    for node_api in full if share else ():
         misses = 0
-        _, capacity = site.node.usage()['VCPU']
+        _, capacity = node_api.node.usage()['VCPU']
         most = capacity if packed else share * capacity
         while misses < MISSES:
             (flavor,) = chance.choices(names, weights)
-            used, _ = site.node.usage()['VCPU']
-            memory, memory_most = site.node.usage()['MEMORY_MB']
+            used, _ = node_api.node.usage()['VCPU']
+            memory, memory_most = node_api.node.usage()['MEMORY_MB']
             if used + flavor.vcpus > most or memory + flavor.memory_mb > memory_most:
                 misses += 1
                 continue
             server = str(uuid.UUID(int=chance.getrandbits(128), version=4))
-            site.node.build(dataclasses.replace(wanted[flavor], instance_uuid=server))
+            node_api.node.build(dataclasses.replace(wanted[flavor], instance_uuid=server))
 
 
 def _wanted(flavor: Flavor) -> Request:

@@ -126,8 +126,8 @@ class Crew:
         return settled
 
     def _worker(self, agent, host, settled):
-        around = worker.Surroundings(
-            site=agent_queues.AgentSite(agent, host),
+        around = worker.WorkerDependencies(
+            node_api=agent_queues.AgentNodeApi(agent, host),
             claims=self._claims,
             broker=self._broker,
             driver=agent_queues.driver(self._conf, host),
@@ -136,7 +136,7 @@ class Crew:
             settled=settled,
         )
         wanted = self._conf.queues
-        chosen = worker.Settings(
+        chosen = worker.WorkerSettings(
             wanted.slots, wanted.max_redeliveries, wanted.priority_steps, lambda: 30.0
         )
         return worker.Worker(around, chosen, Threads(), time.monotonic, random.Random())

@@ -81,10 +81,10 @@ class Fleet:
 
     def start(self, host):
         broker, view = AmqpBroker(self.url, fallback_after_s=PATIENCE_S), View()
-        around = worker.Surroundings(
+        around = worker.WorkerDependencies(
             self.sites[host], self.claims, broker, SlowDriver(host, self.done), lambda: view, read
         )
-        chosen = worker.Settings(slots=SLOTS, max_redeliveries=20)
+        chosen = worker.WorkerSettings(slots=SLOTS, max_redeliveries=20)
         made = worker.Worker(around, chosen, Threads(), time.monotonic, random.Random(0))
         made.start()
         self.workers[host] = made

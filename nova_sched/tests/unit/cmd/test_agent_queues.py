@@ -19,7 +19,7 @@ from nova_sched.cmd import agent_queues
 from nova_sched.conf import CONF
 from nova_sched.queues.broker import of_flavor
 from nova_sched.queues.catalogue import Catalogue
-from nova_sched.queues.node.subscription import NONE
+from nova_sched.queues.node.subscriptions import NONE
 from nova_sched.tests.builders import request, uuid_of
 from nova_sched.tests.options import settings
 from nova_sched.tests.unit.agent.builders import agent_of
@@ -45,7 +45,7 @@ def agent(tmp_path):
 
 @pytest.fixture
 def site(agent):
-    return agent_queues.AgentSite(agent, agent.host)
+    return agent_queues.AgentNodeApi(agent, agent.host)
 
 
 class Queues:

@@ -19,7 +19,7 @@ from nova_sched import errors
 from nova_sched.hardware import pci
 from nova_sched.queues.fits.fit import Fit, with_devices
 from nova_sched.queues.fits.view import View
-from nova_sched.queues.node.subscription import NONE
+from nova_sched.queues.node.subscriptions import NONE
 from nova_sched.tests.builders import NOW, aggregate, report, request
 from nova_sched.tests.unit.queues.catalogues import catalogue, flavor, rules
 

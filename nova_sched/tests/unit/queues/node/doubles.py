@@ -26,7 +26,7 @@ from nova_sched.queues.broker import FALLBACK, RESULTS, of_flavor
 from nova_sched.queues.brokers.memory import SimulatedBroker
 from nova_sched.queues.node import worker
 from nova_sched.queues.node.steps import CLAIMS, DRIVER, Simulated
-from nova_sched.queues.node.subscription import NONE
+from nova_sched.queues.node.subscriptions import NONE
 from nova_sched.sim.clock import Clock
 from nova_sched.tests.builders import report, request, uuid_of
 
@@ -84,7 +84,7 @@ class Script:
 
 
 class Node:
-    """A site with some vCPUs."""
+    """A node_api with some vCPUs."""
 
     def __init__(self, host, vcpus=8):
         self.host = self.nodename = host
@@ -341,24 +341,38 @@ class Cloud:
         return {DRIVER: BUILD_S, CLAIMS: CLAIM_S}.get(call.what, 0.0)
 
     def start(
-        self, host='a', vcpus=8, slots=2, site=None, shared=None, broker=None, run=True, **settings
+        self,
+        host='a',
+        vcpus=8,
+        slots=2,
+        node_api=None,
+        shared=None,
+        broker=None,
+        run=True,
+        **settings,
     ):
         """A worker that is subscribed already; ``shared`` are the vCPUs that the store knows
         of."""
-        site = site or Node(host, vcpus)
-        self.claims.vcpus[host] = site.vcpus if shared is None else shared
+        node_api = node_api or Node(host, vcpus)
+        self.claims.vcpus[host] = node_api.vcpus if shared is None else shared
         driver = Driver(host, self.done)
-        settled = lambda: self.settled.append((host, set(site.hidden())))  # noqa: E731
-        around = worker.Surroundings(
-            site, self.claims, broker or self.broker, driver, lambda: self.look(), read, settled
+        settled = lambda: self.settled.append((host, set(node_api.hidden())))  # noqa: E731
+        around = worker.WorkerDependencies(
+            node_api,
+            self.claims,
+            broker or self.broker,
+            driver,
+            lambda: self.look(),
+            read,
+            settled,
         )
-        chosen = worker.Settings(slots=slots, **settings)
+        chosen = worker.WorkerSettings(slots=slots, **settings)
         runner = Simulated(self.after, self.takes)
         made = worker.Worker(around, chosen, runner, self.clock, random.Random(0))
         made.start()
         if run:
             self.run(1.0)
-        return SimpleNamespace(worker=made, site=site, driver=driver, figures=made.figures)
+        return SimpleNamespace(worker=made, node_api=node_api, driver=driver, figures=made.figures)
 
     def send(self, job, queue=None, tries=0):
         """To the queue of its flavor, or another one."""

@@ -16,7 +16,7 @@ import time
 
 import pytest
 
-from nova_sched.queues.node.steps import CLAIMS, DRIVER, Call, Pause, Simulated, Threads
+from nova_sched.queues.node.steps import CLAIMS, DRIVER, ComponentCall, Pause, Simulated, Threads
 from nova_sched.sim.clock import Clock
 
 PATIENCE_S = 10.0
@@ -72,9 +72,9 @@ def test_a_call_gives_what_it_returns(runner):
     found = []
 
     def steps():
-        found.append((yield Call(CLAIMS, lambda: 'claim')))
+        found.append((yield ComponentCall(CLAIMS, lambda: 'claim')))
         found.append((yield Pause(0.01)))
-        found.append((yield Call(DRIVER, lambda: 'built')))
+        found.append((yield ComponentCall(DRIVER, lambda: 'built')))
 
     runner.walk(steps())
     assert found == ['claim', None, 'built']
@@ -86,10 +86,10 @@ def test_a_call_raises_what_is_raised_in_it(runner, what):
 
     def steps():
         try:
-            yield Call(what, lambda: [][0])
+            yield ComponentCall(what, lambda: [][0])
         except IndexError:
             found.append('caught')
-        found.append((yield Call(what, lambda: 'on')))
+        found.append((yield ComponentCall(what, lambda: 'on')))
 
     runner.walk(steps())
     assert found == ['caught', 'on']
@@ -112,9 +112,9 @@ def test_a_simulated_call_is_done_at_the_end_of_its_time():
     clock, found = InTime(), []
 
     def steps():
-        yield Call(DRIVER, lambda: found.append(clock.clock()))
+        yield ComponentCall(DRIVER, lambda: found.append(clock.clock()))
         yield Pause(5.0)
-        yield Call(CLAIMS, lambda: found.append(clock.clock()))
+        yield ComponentCall(CLAIMS, lambda: found.append(clock.clock()))
 
     clock.runner.start(steps())
     clock.run(9.0)
@@ -127,7 +127,7 @@ def test_many_simulated_jobs_go_on_at_the_same_time():
     clock, ends = InTime(), []
 
     def steps(number):
-        yield Call(DRIVER, lambda: None)
+        yield ComponentCall(DRIVER, lambda: None)
         ends.append((number, clock.clock()))
 
     for number in range(1000):
@@ -140,7 +140,7 @@ def test_threads_wait_for_each_other_and_not_for_the_caller():
     runner, meet, found = Threads(), threading.Barrier(3), []
 
     def steps(number):
-        yield Call(DRIVER, lambda: meet.wait(PATIENCE_S))
+        yield ComponentCall(DRIVER, lambda: meet.wait(PATIENCE_S))
         found.append(number)
 
     for number in range(2):
@@ -162,9 +162,9 @@ def test_after_the_end_no_step_is_taken_and_no_call_made(runner):
     called = []
 
     def steps():
-        yield Call(CLAIMS, runner.runner.stop)
+        yield ComponentCall(CLAIMS, runner.runner.stop)
         called.append('a step')
-        yield Call(CLAIMS, lambda: called.append('a call'))
+        yield ComponentCall(CLAIMS, lambda: called.append('a call'))
 
     runner.runner.later(0.2, lambda: called.append('later'))
     runner.runner.start(steps())
@@ -193,7 +193,7 @@ def test_a_job_that_breaks_on_a_thread_is_told(caplog):
     runner = Threads()
 
     def steps():
-        yield Call(CLAIMS, lambda: None)
+        yield ComponentCall(CLAIMS, lambda: None)
         raise RuntimeError('boom')
 
     runner.start(steps())

@@ -39,7 +39,7 @@ def test_a_create_ends_in_a_result_with_its_claim(cloud):
     assert (result.job.uuid, result.tries) == (job().uuid, 1)
     assert result.claim.resources == {'VCPU': 1}
     assert cloud.claims.states('server') == {'a': CONFIRMED}
-    assert (a.site.size('server'), a.site.hidden()) == (1, set())
+    assert (a.node_api.size('server'), a.node_api.hidden()) == (1, set())
     assert cloud.kinds() == [('create', 'a')]
     assert cloud.ready(of_flavor('tiny')) == 0
     assert (a.figures.taken, a.figures.done, a.figures.put_backs) == (1, 1, 0)
@@ -49,10 +49,10 @@ def test_an_instance_is_hidden_until_its_claim_is_confirmed(cloud):
     a = cloud.start('a')
     cloud.send(job())
     cloud.run(BUILD_S / 2)
-    assert a.site.hidden() == {uuid_of('server')}
-    assert (cloud.claims.states('server'), a.site.listed) == ({'a': PENDING}, [])
+    assert a.node_api.hidden() == {uuid_of('server')}
+    assert (cloud.claims.states('server'), a.node_api.listed) == ({'a': PENDING}, [])
     cloud.run()
-    assert (a.site.hidden(), a.site.listed) == (set(), [uuid_of('server')])
+    assert (a.node_api.hidden(), a.node_api.listed) == (set(), [uuid_of('server')])
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_at_most_so_many_jobs_as_slots_at_once(cloud, slots):
     for number in range(5):
         cloud.send(job(f'server {number}'))
     cloud.run(BUILD_S / 2)
-    assert len(a.site.hidden()) == slots
+    assert len(a.node_api.hidden()) == slots
     cloud.run()
     assert a.figures.done == 5
 
@@ -103,12 +103,12 @@ def test_the_fuller_node_is_served_first(cloud):
 
 def test_what_the_node_itself_refuses_another_node_does(cloud):
     full, free = cloud.start('full', vcpus=4), cloud.start('free', vcpus=8)
-    full.site.unknown = 4
+    full.node_api.unknown = 4
     cloud.send(job())
     cloud.run()
     assert cloud.results() == [('create', 'done', 'free')]
     assert (full.figures.put_backs, free.figures.done) == (1, 1)
-    assert full.site.used == 0
+    assert full.node_api.used == 0
 
 
 def test_what_the_store_refuses_another_node_does(cloud):
@@ -117,7 +117,7 @@ def test_what_the_store_refuses_another_node_does(cloud):
     cloud.run()
     assert cloud.results() == [('create', 'done', 'free')]
     assert (full.figures.put_backs, free.figures.done) == (1, 1)
-    assert full.site.used == 0
+    assert full.node_api.used == 0
     assert cloud.claims.states('server') == {'free': CONFIRMED}
     assert cloud.kinds() == [('create', 'free')]
 
@@ -162,7 +162,7 @@ def test_a_node_that_the_store_never_knows_puts_back(cloud):
     del cloud.claims.vcpus['a']
     cloud.send(job())
     cloud.run(65.0)
-    assert (a.figures.put_backs, a.site.used) == (1, 0)
+    assert (a.figures.put_backs, a.node_api.used) == (1, 0)
 
 
 def test_a_job_that_does_not_fit_in_the_own_queue_goes_to_the_scheduler(cloud):
@@ -184,7 +184,7 @@ def test_of_two_that_build_one_instance_only_one_keeps_it(cloud):
     cloud.run()
     assert cloud.results() == [('create', 'done', 'b')]
     assert cloud.claims.states('server') == {'b': CONFIRMED}
-    assert (a.site.used, b.site.used) == (0, 1)
+    assert (a.node_api.used, b.node_api.used) == (0, 1)
     assert sorted(cloud.kinds()) == [('create', 'a'), ('create', 'b'), ('destroy', 'a')]
     assert (a.figures.dropped, b.figures.done) == (1, 1)
     assert cloud.ready(of_flavor('tiny')) == 0
@@ -202,22 +202,22 @@ def test_a_job_that_another_host_has_done_is_answered_for_it(cloud):
         None,
         None,
     )
-    assert (a.site.used, cloud.kinds()) == (0, [])
+    assert (a.node_api.used, cloud.kinds()) == (0, [])
 
 
 def test_a_job_that_is_done_here_is_answered_again(cloud):
     a = cloud.start('a')
     cloud.claims.put('server', 'a', CONFIRMED)
-    a.site.put('server')
+    a.node_api.put('server')
     cloud.send(job())
     cloud.run()
     assert (cloud.result().outcome, cloud.kinds()) == ('done', [])
-    assert (a.site.used, a.site.size('server')) == (1, 1)
+    assert (a.node_api.used, a.node_api.size('server')) == (1, 1)
 
 
 def test_a_job_whose_instance_is_here_without_a_claim_is_dropped(cloud):
     a = cloud.start('a')
-    a.site.put('server')
+    a.node_api.put('server')
     cloud.send(job())
     cloud.run()
     assert (cloud.results(), a.figures.dropped, cloud.kinds()) == ([], 1, [])
@@ -234,7 +234,7 @@ def test_a_failed_build_goes_to_the_scheduler(cloud):
     (fallen,) = cloud.fallen()
     assert (fallen.tried, fallen.claimed) == (['z', 'a'], False)
     assert cloud.claims.states('server') == {}
-    assert (a.site.used, a.site.failed_builds) == (0, 1)
+    assert (a.node_api.used, a.node_api.failed_builds) == (0, 1)
     assert cloud.kinds() == [('destroy', 'a')]
     assert (cloud.results(), cloud.ready(of_flavor('tiny'))) == ([], 0)
 
@@ -245,7 +245,7 @@ def test_a_driver_that_breaks_has_failed(cloud):
     cloud.send(job())
     cloud.run()
     assert [one.tried for one in cloud.fallen()] == [['a']]
-    assert a.site.used == 0
+    assert a.node_api.used == 0
 
 
 def test_what_cannot_be_cleaned_up_does_not_keep_the_job(cloud):
@@ -286,7 +286,7 @@ def test_a_job_goes_on_from_alternate_to_alternate(cloud):
     workers = [cloud.start(host) for host in 'abc']
     cloud.claims.put('server', 'a')
     for one in workers[:2]:
-        one.driver.script.add('create', errors.BuildFailed(one.site.host, 'no image'))
+        one.driver.script.add('create', errors.BuildFailed(one.node_api.host, 'no image'))
     cloud.send(job(claimed=True, alternates=ALTERNATES), of_host('a'))
     cloud.run()
     result = cloud.result()
@@ -306,12 +306,12 @@ def test_an_alternate_without_a_queue_is_for_the_scheduler(cloud):
 
 def test_a_claimed_job_without_room_goes_to_its_alternate(cloud):
     a, b = cloud.start('a'), cloud.start('b')
-    a.site.unknown = 8
+    a.node_api.unknown = 8
     cloud.claims.put('server', 'a')
     cloud.send(job(claimed=True, alternates=ALTERNATES), of_host('a'))
     cloud.run()
     assert cloud.results() == [('create', 'done', 'b')]
-    assert (a.site.used, b.site.used) == (0, 1)
+    assert (a.node_api.used, b.node_api.used) == (0, 1)
 
 
 def test_a_claimed_job_is_not_claimed_again(cloud):
@@ -359,9 +359,9 @@ def test_claims_that_stay_silent_leave_the_job_to_others(cloud):
     cloud.claims.script.add('instance_claim', *[NO_ANSWER] * 40)
     cloud.send(job())
     cloud.run(60.0)
-    assert (a.figures.put_backs, a.site.used) == (0, 1)
+    assert (a.figures.put_backs, a.node_api.used) == (0, 1)
     cloud.run(5.0)
-    assert (a.figures.put_backs, a.site.used, cloud.kinds()) == (1, 0, [])
+    assert (a.figures.put_backs, a.node_api.used, cloud.kinds()) == (1, 0, [])
     assert cloud.ready(of_flavor('tiny')) == 1
 
 
@@ -370,7 +370,7 @@ def test_a_built_instance_waits_for_its_confirmation(cloud):
     cloud.claims.script.add('confirm_claim', *[NO_ANSWER] * 100)
     cloud.send(job())
     cloud.run(180.0)
-    assert (len(a.site.hidden()), cloud.results()) == (1, [])
+    assert (len(a.node_api.hidden()), cloud.results()) == (1, [])
     cloud.run(100.0)
     assert cloud.results() == [('create', 'done', 'a')]
 
@@ -389,12 +389,12 @@ def test_a_spec_that_cannot_be_read_has_failed(cloud):
 
 def test_a_list_that_cannot_be_written_puts_the_job_back(cloud):
     a = cloud.start('a')
-    a.site.script.add('keep', errors.BadMachineFacts('instances.json', 'disk full'))
+    a.node_api.script.add('keep', errors.BadMachineFacts('instances.json', 'disk full'))
     cloud.send(job())
     cloud.run()
     # It comes again, and is found built: hidden here, confirmed in the store.
     assert cloud.results() == [('create', 'done', 'a')]
-    assert (a.figures.put_backs, a.site.size('server')) == (1, 1)
+    assert (a.figures.put_backs, a.node_api.size('server')) == (1, 1)
 
 
 # Migrations.
@@ -411,12 +411,12 @@ def test_a_migration_ends_the_claim_of_the_source(cloud):
     cloud.run()
     assert cloud.results() == [('migrate', 'done', 'b')]
     assert cloud.claims.states('server') == {'b': CONFIRMED}
-    assert (b.site.size('server'), cloud.kinds()) == (1, [('migrate', 'b')])
+    assert (b.node_api.size('server'), cloud.kinds()) == (1, [('migrate', 'b')])
 
 
 def test_the_source_leaves_the_job_to_others(cloud):
     a, b = cloud.start('a', vcpus=4), cloud.start('b', vcpus=8)
-    a.site.put('other')
+    a.node_api.put('other')
     cloud.claims.put('server', 'a', CONFIRMED)
     cloud.send(moving())
     cloud.run()
@@ -439,7 +439,7 @@ def test_a_migration_that_another_host_has_done_is_answered_for_it(cloud):
     cloud.run()
     assert cloud.results() == [('migrate', 'done', 'c')]
     assert cloud.claims.states('server') == {'c': CONFIRMED}
-    assert (b.site.used, cloud.kinds()) == (0, [])
+    assert (b.node_api.used, cloud.kinds()) == (0, [])
 
 
 def test_a_migration_that_fails_leaves_the_source_its_claim(cloud):
@@ -450,7 +450,7 @@ def test_a_migration_that_fails_leaves_the_source_its_claim(cloud):
     cloud.run()
     assert cloud.claims.states('server') == {'a': CONFIRMED}
     assert [one.tried for one in cloud.fallen()] == [['b']]
-    assert b.site.used == 0
+    assert b.node_api.used == 0
 
 
 def test_a_migration_without_room_is_put_back(cloud):
@@ -458,5 +458,5 @@ def test_a_migration_without_room_is_put_back(cloud):
     cloud.claims.put('server', 'a', CONFIRMED)
     cloud.send(moving())
     cloud.run(2.0)
-    assert (b.figures.put_backs, b.site.used) == (1, 0)
+    assert (b.figures.put_backs, b.node_api.used) == (1, 0)
     assert cloud.claims.states('server') == {'a': CONFIRMED}

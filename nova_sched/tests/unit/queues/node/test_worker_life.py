@@ -61,23 +61,23 @@ def cloud():
     ],
 )
 def test_what_was_being_built_is_settled_first(cloud, claims, kept, kinds):
-    site = Node('a')
-    site.put('server', hidden=True)
+    node_api = Node('a')
+    node_api.put('server', hidden=True)
     for host, state in claims.items():
         cloud.claims.put('server', host, state)
-    cloud.start('a', site=site, run=False)
+    cloud.start('a', node_api=node_api, run=False)
     cloud.run(BUILD_S + 5.0)
-    assert (site.holds(uuid_of('server')), site.hidden()) == (kept, set())
+    assert (node_api.holds(uuid_of('server')), node_api.hidden()) == (kept, set())
     assert cloud.kinds() == kinds
     assert cloud.subscribers() == (1, 1, 0 if kept else 1)
     assert cloud.settled == [('a', set())]
 
 
 def test_nothing_is_taken_before_the_past_is_settled(cloud):
-    site = Node('a')
-    site.put('server', hidden=True)
+    node_api = Node('a')
+    node_api.put('server', hidden=True)
     cloud.claims.script.add('show', *[errors.NoAnswer('show', 'away')] * 10)
-    a = cloud.start('a', site=site)
+    a = cloud.start('a', node_api=node_api)
     cloud.send(job('other'))
     cloud.run(10.0)
     assert (cloud.subscribers(), a.figures.taken, cloud.settled) == ((0, 0, 0), 0, [])
@@ -86,12 +86,12 @@ def test_nothing_is_taken_before_the_past_is_settled(cloud):
 
 
 def test_an_instance_that_cannot_be_removed_keeps_its_room(cloud):
-    site = Node('a', vcpus=2)
-    site.put('server', hidden=True)
-    a = cloud.start('a', site=site, run=False)
+    node_api = Node('a', vcpus=2)
+    node_api.put('server', hidden=True)
+    a = cloud.start('a', node_api=node_api, run=False)
     a.driver.script.add('destroy', errors.BuildFailed('a', 'stuck'))
     cloud.run()
-    assert site.used == 1
+    assert node_api.used == 1
     assert cloud.subscribers() == (1, 0, 0)
 
 
@@ -100,11 +100,11 @@ def test_the_job_of_a_build_that_was_cut_off_is_done_after_all(cloud):
     cloud.send(job())
     cloud.run(BUILD_S / 2)
     first.worker.stop()
-    cloud.start('a', site=first.site)
+    cloud.start('a', node_api=first.node_api)
     cloud.run()
     assert cloud.results() == [('create', 'done', 'a')]
     assert cloud.kinds() == [('destroy', 'a'), ('create', 'a')]
-    assert (first.site.used, first.site.hidden()) == (1, set())
+    assert (first.node_api.used, first.node_api.hidden()) == (1, set())
 
 
 def test_a_job_that_was_done_but_not_answered_is_answered_by_the_next_process(cloud):
@@ -115,7 +115,7 @@ def test_a_job_that_was_done_but_not_answered_is_answered_by_the_next_process(cl
     first.worker.stop()
     cloud.send(job())
     cloud.lose(of_flavor('tiny'))
-    cloud.start('a', site=first.site)
+    cloud.start('a', node_api=first.node_api)
     cloud.run()
     assert cloud.results() == [('create', 'done', 'a')]
     assert cloud.kinds() == [('create', 'a')]
@@ -154,7 +154,7 @@ def test_the_same_catalogue_changes_nothing(cloud):
 def test_without_a_catalogue_a_worker_hears_its_own_queue(cloud):
     cloud.look = _no_manager
     a = cloud.start('a')
-    a.site.put('server')
+    a.node_api.put('server')
     cloud.send(job(kind='delete'), HERE)
     cloud.run(1.0)
     assert (cloud.subscribers(), cloud.broker.facts(HERE).consumers) == ((0, 0, 0), 1)
@@ -170,14 +170,14 @@ def _no_manager():
 
 def test_a_node_that_changes_by_itself_is_followed(cloud):
     a = cloud.start('a')
-    a.site.put('stranger', 7)
+    a.node_api.put('stranger', 7)
     cloud.run(0.1)
     assert cloud.subscribers() == (1, 0, 0)
 
 
 def test_an_unannounced_change_of_a_node_is_seen_at_the_next_interval(cloud):
     a = cloud.start('a', evaluate_s=lambda: 20.0)
-    a.site.vcpus = 1
+    a.node_api.vcpus = 1
     cloud.run(15.0)
     assert cloud.subscribers() == (1, 1, 1)
     cloud.run(10.0)
@@ -196,7 +196,7 @@ def test_only_differences_go_to_the_broker(cloud):
 def test_a_rule_that_breaks_leaves_the_queues_as_they_are(cloud):
     a = cloud.start('a')
     judge, cloud.view.judge = cloud.view.judge, lambda report: 1 / 0
-    a.site.put('stranger', 8)
+    a.node_api.put('stranger', 8)
     cloud.run(5.0)
     assert cloud.subscribers() == (1, 1, 1)
     cloud.view.judge = judge
@@ -249,18 +249,20 @@ def eventually(is_so):
 @pytest.fixture
 def real():
     """A worker on threads, whose driver waits for ``go``."""
-    go, done, claims, site = threading.Event(), [], Claims(), Node('a')
-    claims.vcpus['a'] = site.vcpus
+    go, done, claims, node_api = threading.Event(), [], Claims(), Node('a')
+    claims.vcpus['a'] = node_api.vcpus
     broker = MemoryBroker()
     broker.declare(NAMES)
     driver = Driver('a', done)
     driver.create = lambda job, spec: go.wait(PATIENCE_S) and done.append(job.instance_uuid)
-    around = worker.Surroundings(site, claims, broker, driver, lambda: view, read)
+    around = worker.WorkerDependencies(node_api, claims, broker, driver, lambda: view, read)
     view = View()
-    made = worker.Worker(around, worker.Settings(), Threads(), time.monotonic, random.Random(0))
+    made = worker.Worker(
+        around, worker.WorkerSettings(), Threads(), time.monotonic, random.Random(0)
+    )
     made.start()
     eventually(lambda: broker.facts(NAMES[0]).consumers)
-    yield SimpleNamespace(worker=made, broker=broker, site=site, go=go, done=done)
+    yield SimpleNamespace(worker=made, broker=broker, node_api=node_api, go=go, done=done)
     go.set()
     made.stop()
     broker.close()
@@ -269,15 +271,15 @@ def real():
 def test_on_threads_jobs_are_done_at_the_same_time(real):
     for number in range(2):
         real.broker.publish(NAMES[0], wire.to_bytes(job(f'server {number}')))
-    eventually(lambda: len(real.site.hidden()) == 2)
+    eventually(lambda: len(real.node_api.hidden()) == 2)
     real.go.set()
     eventually(lambda: real.broker.facts(RESULTS).ready == 2)
-    assert real.site.hidden() == set()
+    assert real.node_api.hidden() == set()
 
 
 def test_a_drain_waits_for_the_end_of_jobs(real):
     real.broker.publish(NAMES[0], wire.to_bytes(job()))
-    eventually(lambda: real.site.hidden())
+    eventually(lambda: real.node_api.hidden())
     threading.Timer(0.2, real.go.set).start()
     assert real.worker.drain(PATIENCE_S)
     assert real.broker.facts(RESULTS).ready == 1
@@ -286,9 +288,9 @@ def test_a_drain_waits_for_the_end_of_jobs(real):
 
 def test_a_drain_that_takes_too_long_gives_the_job_back(real):
     real.broker.publish(NAMES[0], wire.to_bytes(job()))
-    eventually(lambda: real.site.hidden())
+    eventually(lambda: real.node_api.hidden())
     assert not real.worker.drain(0.1)
     real.go.set()
     eventually(lambda: real.done)
     assert real.broker.facts(NAMES[0]).ready == 1
-    assert (real.broker.facts(RESULTS).ready, len(real.site.hidden())) == (0, 1)
+    assert (real.broker.facts(RESULTS).ready, len(real.node_api.hidden())) == (0, 1)

@@ -188,7 +188,7 @@ def test_a_result_waits_for_the_broker(cloud):
     cloud.run(1.0)
     broker.is_away = True
     cloud.run(BUILD_S * 2)
-    assert (cloud.results(), a.site.size('server')) == ([], 1)
+    assert (cloud.results(), a.node_api.size('server')) == ([], 1)
     broker.is_away = False
     cloud.run(5.0)
     assert cloud.results() == [('create', 'done', 'a')]
@@ -199,7 +199,7 @@ def test_queues_are_chosen_when_the_broker_is_back(cloud):
     broker = Shaky(cloud.broker, 'follow')
     a = cloud.start('a', broker=broker)
     broker.is_away = True
-    a.site.put('other', 8)
+    a.node_api.put('other', 8)
     cloud.run(10.0)
     assert cloud.subscribers() == (1, 1, 1)
     broker.is_away = False
@@ -229,7 +229,7 @@ def test_an_acknowledgement_that_was_not_heard_does_not_matter(cloud):
     cloud.run()
     # It comes again, to a host that has not built it.
     assert cloud.results() == [('create', 'done', 'a')] * 2
-    assert (cloud.claims.states('server'), b.site.used) == ({'a': CONFIRMED}, 0)
+    assert (cloud.claims.states('server'), b.node_api.used) == ({'a': CONFIRMED}, 0)
 
 
 def test_results_keep_their_job(cloud):

@@ -33,7 +33,7 @@ def cloud():
 def a(cloud):
     """A worker whose node of 8 vCPUs has one server of one."""
     made = cloud.start('a')
-    made.site.put('server')
+    made.node_api.put('server')
     cloud.claims.put('server', 'a', CONFIRMED)
     return made
 
@@ -53,13 +53,13 @@ def test_a_delete_takes_the_instance_and_its_claim(cloud, a):
     cloud.send(delete(), HERE)
     cloud.run()
     assert cloud.results() == [('delete', 'done', 'a')]
-    assert (a.site.used, cloud.claims.states('server')) == (0, {})
+    assert (a.node_api.used, cloud.claims.states('server')) == (0, {})
     assert cloud.kinds() == [('destroy', 'a')]
     assert cloud.ready(HERE) == 0
 
 
 def test_queues_that_fit_again_are_followed_after_a_delete(cloud, a):
-    a.site.put('large', 7)
+    a.node_api.put('large', 7)
     cloud.run(1.0)
     assert cloud.subscribers() == (0, 0, 0)
     cloud.claims.put('large', 'a', CONFIRMED)
@@ -75,7 +75,7 @@ def test_a_full_node_still_hears_deletes(cloud):
     cloud.send(delete(), HERE)
     cloud.run()
     assert [kind for kind, *_ in cloud.results()] == ['create', 'delete']
-    assert a.site.used == 0
+    assert a.node_api.used == 0
 
 
 def test_an_instance_that_is_not_here_is_deleted_all_the_same(cloud):
@@ -92,7 +92,7 @@ def test_a_delete_that_the_driver_cannot_do_leaves_all_as_it_is(cloud, a):
     cloud.run()
     result = cloud.result()
     assert (result.outcome, result.host, result.why) == ('failed', 'a', 'it is stuck')
-    assert (a.site.size('server'), cloud.claims.states('server')) == (1, {'a': CONFIRMED})
+    assert (a.node_api.size('server'), cloud.claims.states('server')) == (1, {'a': CONFIRMED})
 
 
 def test_a_delete_ends_the_claim_on_its_own_node_only(cloud, a):
@@ -113,7 +113,7 @@ def test_a_delete_waits_for_the_build_of_its_instance(cloud, slots):
     cloud.run()
     assert cloud.kinds() == [('create', 'a'), ('destroy', 'a')]
     assert cloud.results() == [('create', 'done', 'a'), ('delete', 'done', 'a')]
-    assert a.site.used == 0
+    assert a.node_api.used == 0
 
 
 # Another size.
@@ -122,12 +122,12 @@ def test_a_delete_waits_for_the_build_of_its_instance(cloud, slots):
 def test_a_resize_that_fits_is_done_in_place(cloud, a):
     cloud.send(resize(), HERE)
     cloud.run(1.0)
-    assert (a.site.is_resizing('server'), a.site.used) == (True, 2)
+    assert (a.node_api.is_resizing('server'), a.node_api.used) == (True, 2)
     cloud.run()
     result = cloud.result()
     assert (result.job.kind, result.outcome, result.host) == ('resize', 'done', 'a')
     assert result.claim.resources == {'VCPU': 2}
-    assert (a.site.size('server'), a.site.is_resizing('server')) == (2, False)
+    assert (a.node_api.size('server'), a.node_api.is_resizing('server')) == (2, False)
     assert cloud.kinds() == [('resize', 'a')]
 
 
@@ -143,15 +143,15 @@ def test_a_claimed_resize_is_not_claimed_again(cloud, a):
     [pytest.param(7, 8, id='by the node'), pytest.param(0, 1, id='by the store')],
 )
 def test_a_resize_that_does_not_fit_becomes_a_move(cloud, a, unknown, shared):
-    a.site.unknown, cloud.claims.vcpus['a'] = unknown, shared
+    a.node_api.unknown, cloud.claims.vcpus['a'] = unknown, shared
     b = cloud.start('b', vcpus=4)
     cloud.send(resize(), HERE)
     cloud.run()
     result = cloud.result()
     assert (result.job.kind, result.job.source, result.host) == ('migrate', 'a', 'b')
     assert result.job.uuid == resize().uuid
-    assert (a.site.size('server'), a.site.is_resizing('server')) == (1, False)
-    assert b.site.size('server') == 2
+    assert (a.node_api.size('server'), a.node_api.is_resizing('server')) == (1, False)
+    assert b.node_api.size('server') == 2
     assert cloud.claims.states('server') == {'b': CONFIRMED}
 
 
@@ -159,7 +159,7 @@ def test_a_resize_that_does_not_fit_becomes_a_move(cloud, a, unknown, shared):
     'queue', [pytest.param(None, id='of no queue'), pytest.param('gone', id='its queue is gone')]
 )
 def test_a_move_that_no_queue_takes_is_for_the_scheduler(cloud, a, queue):
-    a.site.unknown = 7
+    a.node_api.unknown = 7
     cloud.send(resize(queue=queue), HERE)
     cloud.run()
     (fallen,) = cloud.fallen()
@@ -168,12 +168,12 @@ def test_a_move_that_no_queue_takes_is_for_the_scheduler(cloud, a, queue):
 
 def test_a_claimed_resize_that_does_not_fit_goes_to_its_alternate(cloud, a):
     b = cloud.start('b', vcpus=4)
-    a.site.unknown = 7
+    a.node_api.unknown = 7
     alternates = json.dumps([['b', 'b']])
     cloud.send(resize(claimed=True, alternates=alternates), HERE)
     cloud.run()
     assert cloud.results() == [('migrate', 'done', 'b')]
-    assert (a.site.size('server'), b.site.size('server')) == (1, 2)
+    assert (a.node_api.size('server'), b.node_api.size('server')) == (1, 2)
 
 
 def test_a_resize_that_the_driver_cannot_do_leaves_the_old_size(cloud, a):
@@ -182,7 +182,7 @@ def test_a_resize_that_the_driver_cannot_do_leaves_the_old_size(cloud, a):
     cloud.run()
     result = cloud.result()
     assert (result.outcome, result.why) == ('failed', 'no space')
-    assert (a.site.size('server'), a.site.is_resizing('server')) == (1, False)
+    assert (a.node_api.size('server'), a.node_api.is_resizing('server')) == (1, False)
     assert ('revert_claim',) in cloud.claims.calls
 
 
@@ -191,14 +191,14 @@ def test_a_resize_whose_claim_is_gone_leaves_the_old_size(cloud, a):
     cloud.send(resize(), HERE)
     cloud.run()
     assert cloud.results() == [('resize', 'failed', 'a')]
-    assert (a.site.size('server'), a.site.is_resizing('server')) == (1, False)
+    assert (a.node_api.size('server'), a.node_api.is_resizing('server')) == (1, False)
 
 
 @pytest.mark.parametrize('hidden', [False, True])
 def test_an_instance_that_is_not_here_cannot_be_resized(cloud, hidden):
     a = cloud.start('a')
     if hidden:
-        a.site.put('server', hidden=True)
+        a.node_api.put('server', hidden=True)
     cloud.send(resize(), HERE)
     cloud.run()
     result = cloud.result()
@@ -212,12 +212,12 @@ def test_a_resize_waits_for_the_build_of_its_instance(cloud):
     cloud.send(resize(), HERE)
     cloud.run()
     assert cloud.results() == [('create', 'done', 'a'), ('resize', 'done', 'a')]
-    assert a.site.size('server') == 2
+    assert a.node_api.size('server') == 2
 
 
 def test_queues_for_which_the_new_size_leaves_no_room_are_left(cloud):
     a = cloud.start('a', vcpus=2)
-    a.site.put('server')
+    a.node_api.put('server')
     cloud.claims.put('server', 'a', CONFIRMED)
     cloud.run(1.0)
     assert cloud.subscribers() == (1, 0, 0)
@@ -230,13 +230,13 @@ def test_claims_that_are_away_hold_up_a_resize(cloud, a):
     cloud.claims.script.add('resize_claim', *[errors.NoAnswer('claims', 'away')] * 50)
     cloud.send(resize(), HERE)
     cloud.run(90.0)
-    assert (cloud.results(), a.site.is_resizing('server')) == ([], True)
+    assert (cloud.results(), a.node_api.is_resizing('server')) == ([], True)
     cloud.run(100.0)
     assert cloud.results() == [('resize', 'done', 'a')]
 
 
 def test_jobs_of_other_instances_do_not_wait(cloud, a):
-    a.site.put('other')
+    a.node_api.put('other')
     cloud.claims.put('other', 'a', PENDING)
     cloud.send(resize(), HERE)
     cloud.send(delete('other'), HERE)
@@ -245,7 +245,7 @@ def test_jobs_of_other_instances_do_not_wait(cloud, a):
 
 
 def test_a_move_waits_in_its_queue_for_a_host(cloud, a):
-    a.site.unknown = 7
+    a.node_api.unknown = 7
     cloud.send(resize(), HERE)
     cloud.run(3.0)
     assert a.figures.put_backs == 1  # it leaves its own instance to others

@@ -28,55 +28,55 @@ def used(report, name='VCPU'):
 
 
 def test_what_is_being_built_takes_room_and_is_not_told_before_it_is_there():
-    site = nodes.Site(node('old'))
+    node_api = nodes.Site(node('old'))
     (request,) = requests('new')
-    site.begin(request)
-    assert (used(site.facts()), used(site.told())) == (2, 1)
-    assert site.facts().instances == {uuid_of('old'), uuid_of('new')}
-    assert site.told().instances == {uuid_of('old')}
-    assert not site.holds(uuid_of('new'))
-    site.keep(uuid_of('new'))
-    assert site.told().instances == site.facts().instances
-    assert site.holds(uuid_of('new'))
+    node_api.begin(request)
+    assert (used(node_api.facts()), used(node_api.told())) == (2, 1)
+    assert node_api.facts().instances == {uuid_of('old'), uuid_of('new')}
+    assert node_api.told().instances == {uuid_of('old')}
+    assert not node_api.holds(uuid_of('new'))
+    node_api.keep(uuid_of('new'))
+    assert node_api.told().instances == node_api.facts().instances
+    assert node_api.holds(uuid_of('new'))
 
 
 @pytest.mark.parametrize(
     'end',
     [
-        pytest.param(lambda site: site.undo(uuid_of('new')), id='undone'),
-        pytest.param(lambda site: site.destroy(uuid_of('new')), id='destroyed'),
+        pytest.param(lambda node_api: node_api.undo(uuid_of('new')), id='undone'),
+        pytest.param(lambda node_api: node_api.destroy(uuid_of('new')), id='destroyed'),
     ],
 )
 def test_what_ends_leaves_no_trace(end):
-    site = nodes.Site(node())
-    before = site.facts()
-    site.begin(*requests('new'))
-    end(site)
-    assert site.facts() == before
-    assert not site.hidden()
+    node_api = nodes.Site(node())
+    before = node_api.facts()
+    node_api.begin(*requests('new'))
+    end(node_api)
+    assert node_api.facts() == before
+    assert not node_api.hidden()
 
 
 def test_only_what_is_being_built_is_undone():
-    site = nodes.Site(node('old'))
-    site.undo(uuid_of('old'))
-    assert site.holds(uuid_of('old'))
+    node_api = nodes.Site(node('old'))
+    node_api.undo(uuid_of('old'))
+    assert node_api.holds(uuid_of('old'))
 
 
 def test_a_node_says_no_where_it_is_full():
-    site = nodes.Site(node(vcpus=1))
-    site.begin(*requests('first'))
+    node_api = nodes.Site(node(vcpus=1))
+    node_api.begin(*requests('first'))
     with pytest.raises(errors.ComputeResourcesUnavailable):
-        site.begin(*requests('second'))
-    assert site.hidden() == {uuid_of('first')}
+        node_api.begin(*requests('second'))
+    assert node_api.hidden() == {uuid_of('first')}
 
 
 def test_who_watches_is_told_of_every_change():
-    site, told = nodes.Site(node()), []
-    site.watch(lambda: told.append(used(site.facts())))
-    site.begin(*requests('new'))
-    site.keep(uuid_of('new'))
-    site.destroy(uuid_of('new'))
-    site.destroy(uuid_of('new'))
+    node_api, told = nodes.Site(node()), []
+    node_api.watch(lambda: told.append(used(node_api.facts())))
+    node_api.begin(*requests('new'))
+    node_api.keep(uuid_of('new'))
+    node_api.destroy(uuid_of('new'))
+    node_api.destroy(uuid_of('new'))
     assert told == [1, 1, 0]
 
 
@@ -88,15 +88,15 @@ def test_who_watches_is_told_of_every_change():
     ],
 )
 def test_how_full_nodes_are_at_the_start(packed, in_use):
-    sites = [nodes.Site(one) for one in machines(plan(nodes=4))]
-    nodes.fill(sites, {SMALL: 1}, 0.5, packed, seed=1)
-    assert [used(site.facts()) for site in sites] == in_use
+    node_apis = [nodes.Site(one) for one in machines(plan(nodes=4))]
+    nodes.fill(node_apis, {SMALL: 1}, 0.5, packed, seed=1)
+    assert [used(node_api.facts()) for node_api in node_apis] == in_use
 
 
 def test_nothing_is_filled_above_its_share_by_a_large_server():
-    sites = [nodes.Site(one) for one in machines(plan(nodes=2))]
-    nodes.fill(sites, {LARGE: 1}, 0.5, False, seed=1)
-    assert [used(site.facts()) for site in sites] == [0, 0]
+    node_apis = [nodes.Site(one) for one in machines(plan(nodes=2))]
+    nodes.fill(node_apis, {LARGE: 1}, 0.5, False, seed=1)
+    assert [used(node_api.facts()) for node_api in node_apis] == [0, 0]
 
 
 def test_special_things_are_shared_out():

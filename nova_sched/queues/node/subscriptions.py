@@ -11,7 +11,6 @@
 # under the License.
 """Keeps the subscriptions and the window of a worker up to date with its node."""
 
-import dataclasses
 import logging
 import threading
 from collections.abc import Callable, Sequence
@@ -20,12 +19,10 @@ from typing import Protocol
 import numpy as np
 
 from nova_sched import errors
+from nova_sched.logs import Problems, first_line
 from nova_sched.queues.broker import Consumer, of_host
-from nova_sched.queues.node.figures import Figures
-from nova_sched.queues.node.hands import Hands
-from nova_sched.queues.node.site import Site
-from nova_sched.queues.node.subscription import NONE, Subscription
-from nova_sched.queues.node.troubles import Troubles, line
+from nova_sched.queues.node.inflight import InflightJobs, WorkerFigures
+from nova_sched.queues.node.node_api import NodeApi
 from nova_sched.state.report import Report
 from nova_sched.state.request import Request
 
@@ -35,7 +32,7 @@ LOG = logging.getLogger(__name__)
 SHUN_S = 5.0
 
 
-class View(Protocol):
+class CatalogueView(Protocol):
     """The queues of a catalogue that the node can serve.
 
     ``names`` are the names of the queues at the broker, the same object as long as the catalogue
@@ -53,18 +50,7 @@ class View(Protocol):
         """Whether the filters keep the node for this request. Raises InvalidRequest."""
 
 
-@dataclasses.dataclass(slots=True)
-class Appetite:
-    """The settings of a worker: ``slots`` is its number of parallel jobs.
-
-    ``own_priority`` is the priority of its own queue, above the others.
-    """
-
-    slots: int
-    own_priority: int
-
-
-class Following:
+class SubscriptionSync:
     """The subscriptions of one consumer. May be used from any thread except the delivering one.
 
     ``stale``: the node has changed since its queues were chosen. ``view`` chooses the queues, and
@@ -74,18 +60,19 @@ class Following:
     def __init__(
         self,
         consumer: Consumer,
-        site: Site,
-        hands: Hands,
-        appetite: Appetite,
-        figures: Figures,
+        node_api: NodeApi,
+        inflight: InflightJobs,
+        slots: int,
+        own_priority: int,
+        figures: WorkerFigures,
         clock: Callable[[], float],
     ):
         self.stale = True
-        self.view: View | None = None
-        self._consumer, self._site, self._hands = consumer, site, hands
-        self._slots, self._figures, self._clock = appetite.slots, figures, clock
-        self._subscription = Subscription(consumer, of_host(site.host), appetite.own_priority)
-        self._troubles = Troubles(LOG)
+        self.view: CatalogueView | None = None
+        self._consumer, self._node_api, self._inflight = consumer, node_api, inflight
+        self._slots, self._figures, self._clock = slots, figures, clock
+        self._subscription = Subscriptions(consumer, of_host(node_api.host), own_priority)
+        self._problems = Problems(LOG)
         self._turn = threading.Lock()
         self._window = 1
         self._shunned: dict[str, float] = {}  # queue -> until when
@@ -119,16 +106,18 @@ class Following:
                 except Exception as error:
                     self.stale = True
                     why = 'The queues of this node cannot be chosen, trying until they can: %s'
-                    self._troubles.complain('queues', why, line(error))
+                    self._problems.begin(
+                        'queues', why, f'{type(error).__name__}: {first_line(error)}'
+                    )
                     LOG.debug('Evaluation failed', exc_info=True)
                 else:
-                    self._troubles.relieve('queues', 'The queues of this node are chosen again')
+                    self._problems.end('queues', 'The queues of this node are chosen again')
             self._open()
 
     def takes(self, request: Request) -> bool:
         """Whether the filters keep the node for this request. Raises InvalidRequest."""
         with self._turn:
-            return self.view is None or self.view.takes(self._site.facts(), request)
+            return self.view is None or self.view.takes(self._node_api.facts(), request)
 
     def _follow(self) -> None:
         self._figures.evaluations += 1
@@ -138,7 +127,7 @@ class Following:
             self._figures.changes += self._subscription.follow((), np.empty(0, np.int16))
         else:
             names = self.view.names
-            wanted = self._without_shunned(names, self.view.judge(self._site.facts()))
+            wanted = self._without_shunned(names, self.view.judge(self._node_api.facts()))
             self._figures.changes += self._subscription.follow(names, wanted)
 
     def _without_shunned(self, names: Sequence[str], wanted: np.ndarray) -> np.ndarray:
@@ -155,7 +144,7 @@ class Following:
     def _open(self) -> None:
         """Open the window for one more job, after the node has left the queues that no
         longer fit."""
-        count, all_taken = self._hands.count()
+        count, all_taken = self._inflight.count()
         window = max(1, min(self._slots, count + (all_taken and not self.stale)))
         if window == self._window:
             return
@@ -165,3 +154,86 @@ class Following:
         except errors.BrokerUnavailable as error:
             LOG.debug('The window stays at %d: %s', self._window, error)
             self.stale = True
+
+
+NONE, UNSURE = (
+    -1,
+    -2,
+)  # instead of a priority: not subscribed; the broker was called, and did not answer
+
+
+class Subscriptions:
+    """The subscriptions of one consumer: to ``own``, its node's own queue, and to flavor queues.
+
+    Its own queue comes first, and has the highest priority. The state of the flavor queues is an
+    array in the order of their names, because workers and queues may both be many. One thread at a
+    time may call its methods.
+    """
+
+    def __init__(self, consumer: Consumer, own: str, own_priority: int):
+        self._consumer = consumer
+        self._own, self._own_priority = own, own_priority
+        self._names: Sequence[str] = ()
+        self._now = np.empty(0, np.int16)
+        self._gone: dict[
+            str, None
+        ] = {}  # queues that it may be subscribed to, and that are not in the catalogue any more
+        self._has_own = False
+
+    def __len__(self) -> int:
+        """Returns the number of flavor queues that it is subscribed to."""
+        return int(np.count_nonzero(self._now >= 0))
+
+    def follow(self, names: Sequence[str], priorities: np.ndarray) -> int:
+        """Subscribe to queues; ``priorities`` has one for each name, NONE for no subscription.
+
+        The names of one catalogue are the same object each time. Returns the number of changes.
+        Raises BrokerUnavailable; the next call then repeats the changes that the broker may have
+        missed.
+        """
+        if names is not self._names:
+            self._rename(names)
+        changed = np.flatnonzero(priorities != self._now).tolist()
+        change: dict[str, int | None] = {} if self._has_own else {self._own: self._own_priority}
+        change |= self._gone
+        for place in changed:
+            wanted = int(priorities[place])
+            change[names[place]] = None if wanted == NONE else wanted
+        if change:
+            self._now[changed] = UNSURE
+            self._consumer.follow(change)
+            self._now[changed] = priorities[changed]
+            self._has_own, self._gone = True, {}
+        return len(change)
+
+    def end(self) -> int:
+        """End all subscriptions, including the own queue. Returns and raises as
+        ``follow`` does."""
+        change = self._gone | {
+            self._names[place]: None for place in np.flatnonzero(self._now != NONE).tolist()
+        }
+        if self._has_own:
+            change[self._own] = None
+        if change:
+            self._consumer.follow(change)
+            self._now[:] = NONE
+            self._has_own, self._gone = False, {}
+        return len(change)
+
+    def _rename(self, names: Sequence[str]) -> None:
+        """Keep the state of each queue under another catalogue."""
+        before = {
+            self._names[place]: self._now[place]
+            for place in np.flatnonzero(self._now != NONE).tolist()
+        }
+        places = {name: place for place, name in enumerate(names)}
+        self._now = np.full(len(names), NONE, np.int16)
+        for name, priority in before.items():
+            if name in places:
+                self._now[places[name]] = priority
+            else:
+                self._gone[name] = None
+        for name in [name for name in self._gone if name in places]:
+            del self._gone[name]
+            self._now[places[name]] = UNSURE
+        self._names = names

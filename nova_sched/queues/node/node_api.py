@@ -18,7 +18,7 @@ from nova_sched.state.report import Report
 from nova_sched.state.request import Request
 
 
-class Site(Protocol):
+class NodeApi(Protocol):
     """One compute node with its list of instances, which survives the process.
 
     An instance that is ``hidden`` is being built for a job: it holds its resources, and no report
@@ -72,7 +72,7 @@ class Site(Protocol):
         """Call a function after every change of the node's instances, from any thread."""
 
 
-class Claims(Protocol):
+class NodeClaims(Protocol):
     """The shared claim store; its methods return ClaimInfo objects.
 
     Every method may raise NoAnswer, StoreUnavailable or StoreFull, or an error of the bus. The

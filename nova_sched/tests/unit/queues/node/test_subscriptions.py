@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from nova_sched import errors
-from nova_sched.queues.node.subscription import NONE, Subscription
+from nova_sched.queues.node.subscriptions import NONE, Subscriptions
 
 ABC = ('a', 'b', 'c')
 
@@ -43,7 +43,7 @@ def consumer():
 @pytest.fixture
 def made(consumer):
     """A subscription that follows a and b."""
-    found = Subscription(consumer, 'own', 10)
+    found = Subscriptions(consumer, 'own', 10)
     found.follow(ABC, wanted(3, 0, NONE))
     consumer.told.clear()
     return found
@@ -54,12 +54,12 @@ def wanted(*priorities):
 
 
 def test_its_own_queue_comes_first(consumer):
-    assert Subscription(consumer, 'own', 10).follow(ABC, wanted(3, 0, NONE)) == 3
+    assert Subscriptions(consumer, 'own', 10).follow(ABC, wanted(3, 0, NONE)) == 3
     assert [list(told.items()) for told in consumer.told] == [[('own', 10), ('a', 3), ('b', 0)]]
 
 
 def test_without_a_catalogue_it_has_its_own_queue(consumer):
-    made = Subscription(consumer, 'own', 10)
+    made = Subscriptions(consumer, 'own', 10)
     assert (made.follow((), wanted()), len(made)) == (1, 0)
     assert consumer.now == {'own': 10}
 
@@ -118,7 +118,7 @@ def test_what_the_broker_may_not_have_heard_is_told_again(made, consumer, names,
 
 
 def test_the_own_queue_is_told_again_too(consumer):
-    made = Subscription(consumer, 'own', 10)
+    made = Subscriptions(consumer, 'own', 10)
     consumer.is_away = True
     with pytest.raises(errors.BrokerUnavailable):
         made.follow((), wanted())

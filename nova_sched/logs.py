@@ -1,0 +1,63 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Log lines that would repeat: problems that last, and counters by minute."""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+MINUTE_S = 60.0
+
+
+class Problems:
+    """The current problems, for one log: each is logged once. May be used from any thread."""
+
+    def __init__(self, log: logging.Logger):
+        self._log = log
+        self._known = set[tuple[str, str]]()  # kind and reason
+
+    def begin(self, kind: str, text: str, *args: Any, reason: str = '') -> None:
+        """Log a problem, unless one of this kind and reason is known. Its kind ends as a whole."""
+        if (kind, reason) not in self._known:
+            self._known.add((kind, reason))
+            self._log.error(text, *args)
+
+    def end(self, kind: str, text: str) -> None:
+        """Log the end of a kind of problem, if there was one."""
+        over = {one for one in self._known if one[0] == kind}
+        if over:
+            self._known -= over
+            self._log.info(text)
+
+
+class MinuteCounts:
+    """Counters by minute; ``read()`` returns their values since the start, by name."""
+
+    def __init__(self, read: Callable[[], Mapping[str, int]], now_s: float):
+        self._read, self._before, self._since_s = read, dict(read()), now_s
+
+    def take(self, now_s: float) -> dict[str, int] | None:
+        """Returns what was counted since the last minute that was taken, by name.
+
+        None before the minute is over.
+        """
+        if now_s - self._since_s < MINUTE_S:
+            return None
+        now = dict(self._read())
+        new = {name: count - self._before[name] for name, count in now.items()}
+        self._before, self._since_s = now, now_s
+        return new
+
+
+def first_line(error: Exception) -> str:
+    """Returns the message of an error, without the remote traceback that a bus may append."""
+    return str(error).partition('\n')[0]

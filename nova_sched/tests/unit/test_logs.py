@@ -1,0 +1,55 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""A problem is logged once until it is over, and counters are taken once a minute."""
+
+import logging
+
+import pytest
+
+from nova_sched.logs import MINUTE_S, MinuteCounts, Problems, first_line
+
+
+@pytest.fixture
+def problems(caplog):
+    caplog.set_level(logging.INFO)
+    return Problems(logging.getLogger(__name__))
+
+
+def test_a_problem_is_logged_once_until_it_is_over(problems, caplog):
+    for _ in range(2):
+        problems.begin('disk', 'Disk %s is full', 'a')
+    problems.end('disk', 'There is room again')
+    problems.end('disk', 'There is room again')
+    problems.begin('disk', 'Disk %s is full', 'a')
+    assert caplog.messages == ['Disk a is full', 'There is room again', 'Disk a is full']
+
+
+def test_each_reason_is_logged_and_its_kind_ends_as_a_whole(problems, caplog):
+    for reason in ('full', 'slow', 'full'):
+        problems.begin('disk', 'Disk: %s', reason, reason=reason)
+    problems.end('network', 'The network is back')
+    problems.end('disk', 'Disk again')
+    assert caplog.messages == ['Disk: full', 'Disk: slow', 'Disk again']
+
+
+def test_counts_are_those_of_the_last_minute():
+    counts = {'done': 5}
+    minute = MinuteCounts(lambda: counts, now_s=100.0)
+    counts['done'] = 7
+    assert minute.take(100.0 + MINUTE_S - 1) is None
+    assert minute.take(100.0 + MINUTE_S) == {'done': 2}
+    assert minute.take(100.0 + MINUTE_S + 1) is None
+    assert minute.take(100.0 + 2 * MINUTE_S) == {'done': 0}
+
+
+def test_a_first_line_has_no_traceback():
+    assert first_line(ValueError('no disk\nTraceback: ...')) == 'no disk'
