@@ -23,19 +23,18 @@ from oslo_service import service as oslo_service
 from nova_sched import errors, rpc, service
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db.flavors import SqlFlavors
-from nova_sched.db.ledger import SqlLedger
+from nova_sched.db.jobs import SqlJobTable
 from nova_sched.engine.clock import StoreClock
-from nova_sched.queues.broker import FALLBACK, RESULTS
+from nova_sched.queues.brokers import FALLBACK, RESULTS
 from nova_sched.queues.brokers.amqp import HEARTBEAT_S, AmqpBroker
 from nova_sched.queues.brokers.memory import MemoryBroker
 from nova_sched.queues.catalogue import Catalogue
 from nova_sched.queues.conductor import router
-from nova_sched.queues.keeper import endings, fallback, upkeep
-from nova_sched.queues.keeper.reading import Reader
-from nova_sched.queues.keeper.register import Register
+from nova_sched.queues.conductor.routing import Concerns
 from nova_sched.queues.limits import limits
-from nova_sched.queues.routing import Concerns
-from nova_sched.queues.sending import Sender
+from nova_sched.queues.manager import QueueReader, endings, fallback, upkeep
+from nova_sched.queues.manager.register import Register
+from nova_sched.queues.messages import Sender
 from nova_sched.rpc import queue_server, translate
 from nova_sched.rpc.client import ClaimsClient, QueuesClient, SchedulerClient
 from nova_sched.rpc.queue_news import Announcer, CatalogueCopy
@@ -93,7 +92,7 @@ def check(conf):
 CLOCK_S = 10.0  # seconds between two queries of the database's time
 
 
-class Manager:
+class QueueManager:
     """A queue manager: the list of queues, two readers, and periodic upkeep.
 
     Any number of managers may share a database and a broker.
@@ -102,12 +101,12 @@ class Manager:
     def __init__(self, conf, bus, engine):
         self._conf = conf
         self._broker = broker(conf)
-        ledger, claims = SqlLedger(engine), ClaimsClient(bus, CALL_S)
+        job_table, claims = SqlJobTable(engine), ClaimsClient(bus, CALL_S)
         sender = Sender(self._broker, claims)
-        clock = StoreClock(ledger.now_s, every_s=CLOCK_S)
-        ends = endings.Endings(ledger, claims, sender, read, clock)
+        clock = StoreClock(job_table.now_s, every_s=CLOCK_S)
+        ends = endings.Endings(job_table, claims, sender, read, clock)
         falling = fallback.Fallback(
-            ledger, claims, SchedulerClient(bus, CALL_S), sender, ends, self._fallback_settings
+            job_table, claims, SchedulerClient(bus, CALL_S), sender, ends, self._fallback_settings
         )
         store = SqlClaimStore(engine)
         self.register = Register(
@@ -117,12 +116,12 @@ class Manager:
             Announcer(bus).tell,
             lambda: store.look(()),
         )
-        self.upkeep = upkeep.Upkeep(
-            ledger, claims, self._broker, sender, ends, self._upkeep_settings, clock
+        self.upkeep = upkeep.JobUpkeep(
+            job_table, claims, self._broker, sender, ends, self._upkeep_settings, clock
         )
         self.readers = [
-            Reader(self._broker, RESULTS, ends.take),
-            Reader(self._broker, FALLBACK, falling.take),
+            QueueReader(self._broker, RESULTS, ends.take),
+            QueueReader(self._broker, FALLBACK, falling.take),
         ]
         self._leaving = threading.Event()
         self._thread = threading.Thread(
@@ -132,11 +131,11 @@ class Manager:
 
     def _fallback_settings(self):
         conf = self._conf
-        return fallback.Settings(conf.scheduler.max_attempts, conf.queues.fallback_after)
+        return fallback.FallbackSettings(conf.scheduler.max_attempts, conf.queues.fallback_after)
 
     def _upkeep_settings(self):
         conf = self._conf
-        return upkeep.Settings(
+        return upkeep.UpkeepSettings(
             lost_after_s=LOST_AFTER * conf.queues.fallback_after,
             longest_s=conf.claims.pending_ttl,
             retention_s=conf.queues.job_retention,
@@ -202,7 +201,7 @@ class QueueService(oslo_service.ServiceBase):
             return
         if self._bus is None:
             self._bus = rpc.transport(self._conf)
-        self.manager = Manager(self._conf, self._bus, self._engine)
+        self.manager = QueueManager(self._conf, self._bus, self._engine)
         self.manager.start()
         self._server = queue_server.manager(self._bus, self._conf.host, self.manager.register)
         self._server.start()
@@ -256,10 +255,10 @@ class Routing:
         if self._bus is None:
             self._bus = rpc.transport(conf)
         self._broker = broker(conf)
-        ledger, copy = SqlLedger(self._engine), CatalogueCopy(QueuesClient(self._bus, CALL_S))
+        job_table, copy = SqlJobTable(self._engine), CatalogueCopy(QueuesClient(self._bus, CALL_S))
         self.router = router.Router(
-            ledger,
-            limits(conf, ledger),
+            job_table,
+            limits(conf, job_table),
             self._broker,
             SchedulerClient(self._bus),
             ClaimsClient(self._bus),
@@ -267,7 +266,7 @@ class Routing:
             self._settings,
             read,
             name=f'{conf.host}.{uuid.uuid4()}',
-            clock=StoreClock(ledger.now_s, every_s=CLOCK_S),
+            clock=StoreClock(job_table.now_s, every_s=CLOCK_S),
         )
         self.router.start()
         self._server = queue_server.router(self._bus, conf.host, copy.hear)
@@ -281,7 +280,7 @@ class Routing:
 
     def _settings(self):
         conf = self._conf
-        return router.Settings(
+        return router.RouterSettings(
             cell_uuid=conf.stats.cell_uuid or translate.UNKNOWN_CELL,
             enabled=conf.queues.enabled,
             timeout_s=conf.queues.reply_timeout,

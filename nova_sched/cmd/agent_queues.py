@@ -103,7 +103,7 @@ class Menu:
 def driver(conf, host):
     """The configured driver. Raises BadConfig."""
     wanted = conf.queues
-    chosen = drivers.Settings(
+    chosen = drivers.DriverSettings(
         fake_seconds=wanted.fake_seconds,
         fake_failures=wanted.fake_failures,
         exec_command=wanted.exec_command,

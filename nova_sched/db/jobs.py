@@ -9,11 +9,23 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The states of jobs, and the statements about them, built once."""
+"""The jobs in the database: their state, their result, and the quota that they take.
+
+A job is stored before it is sent, together with the quota of its instance, and settled once. So
+each job and its hold end exactly once, whichever messages are lost or repeated.
+"""
+
+import contextlib
+import dataclasses
+import json
+from collections.abc import Mapping
 
 import sqlalchemy as sa
+from oslo_db import exception as db_error
 
-from nova_sched.db import bulk
+from nova_sched import errors
+from nova_sched.db import bulk, clock, quotas
+from nova_sched.db.engine import Sessions
 from nova_sched.db.tables import JOBS, QUOTA_HOLDS, QUOTA_USAGE
 
 QUEUED, DONE, FAILED, CANCELLED = 'queued', 'done', 'failed', 'cancelled'
@@ -84,3 +96,298 @@ OLD = (
     .where(JOBS.c.state.in_(ENDS), JOBS.c.updated_s < sa.bindparam('before_s'))
     .limit(CHUNK)
 )
+
+
+STATES = (QUEUED, DONE, FAILED, CANCELLED)
+
+THERE = db_error.DBDuplicateEntry, sa.exc.IntegrityError  # the errors of oslo.db and of the driver
+TRIES = 5  # how many times other transactions may store the same jobs meanwhile
+LETTERS = 4000  # maximum length of a stored reason, in characters
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class JobEntry:
+    """A stored job; times are seconds since the epoch.
+
+    ``queue`` is the flavor queue, by its name in the catalogue; None for a job in a node's own
+    queue. ``host`` is where the job is or was done, as far as that is known. ``tries`` is the
+    number of times that a node has taken it; ``why`` is the cause of a failure. ``message`` is the
+    QueueJob as JSON text, which is sent again if the job is lost.
+    """
+
+    uuid: str
+    kind: str
+    instance_uuid: str
+    project_id: str | None = None
+    user_id: str | None = None
+    request_id: str | None = None
+    queue: str | None = None
+    host: str | None = None
+    state: str = QUEUED
+    tries: int = 0
+    why: str | None = None
+    message: str
+    created_s: float
+    updated_s: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class QuotaHold:
+    """The quota of its project that an instance takes, by resource: `servers`, `class:VCPU`,
+    ..."""
+
+    instance_uuid: str
+    project_id: str
+    amounts: Mapping[str, int]
+
+
+def no_limits(_project_id):
+    return {}
+
+
+class SqlJobTable:
+    """Jobs and holds in the tables of nova_sched.db. May be used from any thread.
+
+    Each method raises StoreUnavailable if the database does not answer. Methods that change data
+    also raise StoreBusy and StoreFull. Only after StoreUnavailable, all may have been done; then
+    the same call may be repeated.
+    """
+
+    def __init__(self, engine):
+        self._sessions = Sessions(engine)
+
+    def now_s(self):
+        """The time by the database's clock, in seconds since the epoch."""
+        with self._sessions.transaction(reads=True) as connection:
+            return clock.read(connection)
+
+    # A job from its start to its end.
+
+    def open(self, entries, holds=(), limits=no_limits):
+        """Store jobs and make the holds of their instances: all or nothing. Returns the stored
+        entries.
+
+        A job that is stored already stays as it is, with its instance's hold. An existing hold of
+        an instance is raised, by resource, to the greater amount. ``limits`` returns the limits of
+        a project by resource (-1, or none: no limit), and is called before any row is locked.
+        Raises QuotaExceeded, and InvalidRequest for an instance of another project.
+        """
+        most = {
+            project: limits(project) for project in sorted({hold.project_id for hold in holds})
+        }
+        known = False
+        for _ in range(TRIES):
+            try:
+                return self._open(entries, holds, most, known)
+            except quotas.NoRows as missing:
+                self._make_rows(missing.projects)
+            except THERE:
+                known = True  # nearly always all are new, and a check costs a statement
+        raise errors.StoreBusy('other schedulers enter the same jobs now')
+
+    def _open(self, entries, holds, limits, known):
+        with self._sessions.brief() as connection:
+            found = self._known(connection, entries) if known else {}
+            new = [entry for entry in entries if entry.uuid not in found]
+            PUT_JOBS.run(
+                connection, [_row(entry) for entry in sorted(new, key=lambda entry: entry.uuid)]
+            )
+            kept = {entry.instance_uuid for entry in found.values()} - {
+                entry.instance_uuid for entry in new
+            }
+            quotas.take(
+                connection, [hold for hold in holds if hold.instance_uuid not in kept], limits
+            )
+        return [found.get(entry.uuid, entry) for entry in entries]
+
+    def _known(self, connection, entries):
+        rows = READ_JOBS.run(connection, {entry.uuid for entry in entries})
+        found = [JobEntry(**dict(zip(COLUMNS, row, strict=True))) for row in rows]
+        return {entry.uuid: entry for entry in found}
+
+    def _make_rows(self, projects):
+        """Make a row for the usage of each project, in separate transactions that are not rolled
+        back."""
+        for project in projects:
+            row = {'project_id': project, 'used': '{}'}
+            with contextlib.suppress(*THERE), self._sessions.brief() as connection:
+                quotas.PUT_USAGE.run(connection, [row])
+
+    def settle(
+        self, uuid, state, now_s, host=None, tries=0, why=None, release=False, amounts=None
+    ):
+        """End a queued job; returns its entry then, or None for a job that is no longer queued.
+
+        With ``release`` the hold of its instance ends; with ``amounts`` its amounts become these.
+        A hold that has ended stays ended.
+        """
+        with self._sessions.transaction() as connection:
+            row = None
+            if release or amounts is not None:
+                row = connection.execute(LOCK_ALL, {'key': uuid}).mappings().one_or_none()
+            held = row is not None
+            if (
+                not held
+                and (row := connection.execute(LOCK, {'key': uuid}).mappings().one_or_none())
+                is None
+            ):
+                return None
+            (entry,) = _end(connection, [_entry(row)], state, now_s, host, tries, why)
+            if held:
+                quotas.give_back(connection, *_hold(row), {} if release else amounts)
+        return entry
+
+    def cancel(self, instance_uuid, now_s):
+        """Cancel the queued create of an instance; returns its entry then, or None if none is
+        queued.
+
+        The instance's hold stays.
+        """
+        with self._sessions.transaction() as connection:
+            rows = connection.execute(LOCK_CREATES, {'key': instance_uuid}).mappings().all()
+            ended = (
+                _end(connection, [_entry(row) for row in rows], CANCELLED, now_s)
+                if rows
+                else [None]
+            )
+        return ended[-1]
+
+    def end_hold(self, instance_uuid, known=None):
+        """End the hold of an instance; returns the Hold as it was, or None if there was none.
+
+        ``known`` are the UUIDs of its creates that the caller has seen. If there is another one,
+        the instance was created again, and its hold stays.
+        """
+        with self._sessions.transaction() as connection:
+            row = connection.execute(LOCK_HOLD, {'key': instance_uuid}).mappings().one_or_none()
+            if row is None or (
+                known is not None and self._has_more(connection, instance_uuid, known)
+            ):
+                return None
+            hold, used = _hold(row)
+            quotas.give_back(connection, hold, used, {})
+        return hold
+
+    def _has_more(self, connection, instance_uuid, known):
+        """Whether the instance has other creates.
+
+        Its hold is locked by then: a transaction that stores a create waits for the lock.
+        """
+        return not set(known).issuperset(connection.scalars(CREATES, {'key': instance_uuid}))
+
+    def touch(self, uuids, now_s):
+        """Mark queued jobs as checked now: they are not overdue."""
+        with self._sessions.transaction() as connection:
+            LOCK_JOBS.run(connection, uuids)
+            connection.execute(TOUCH, {'uuids': sorted(uuids), 'now_s': now_s})
+
+    def forget(self, before_s):
+        """Delete the jobs that ended before that time."""
+        found = CHUNK
+        while found == CHUNK:
+            with self._sessions.transaction() as connection:
+                old = connection.scalars(OLD, {'before_s': before_s}).all()
+                found = len(old)
+                LOCK_JOBS.run(connection, old)
+                DROP_JOBS.run(connection, sorted(old))
+
+    # Reads.
+
+    def find(self, uuid):
+        """The entry of a job, or None."""
+        found = self._read(FIND, {'key': uuid})
+        return found[0] if found else None
+
+    def of_instance(self, instance_uuid):
+        """All jobs for an instance, oldest first."""
+        return self.list(instance_uuid=instance_uuid)
+
+    def list(self, project_id=None, state=None, instance_uuid=None, marker=None, limit=None):
+        """Jobs, oldest first: of a project, in a state, for an instance; at most ``limit`` after
+        ``marker``.
+
+        ``marker`` is the UUID of a job. Raises JobNotFound if that job does not exist.
+        """
+        wanted = {'project_id': project_id, 'state': state, 'instance_uuid': instance_uuid}
+        query = sa.select(JOBS).order_by(JOBS.c.created_s, JOBS.c.uuid).limit(limit)
+        query = query.filter_by(
+            **{name: value for name, value in wanted.items() if value is not None}
+        )
+        if marker is not None:
+            last = self.find(marker)
+            if last is None:
+                raise errors.JobNotFound(marker)
+            later = sa.and_(JOBS.c.created_s == last.created_s, JOBS.c.uuid > last.uuid)
+            query = query.where(sa.or_(JOBS.c.created_s > last.created_s, later))
+        return self._read(query, {})
+
+    def overdue(self, before_s, limit):
+        """Up to ``limit`` queued jobs that were not checked since that time, the longest first."""
+        return self._read(OVERDUE, {'before_s': before_s, 'most': limit})
+
+    def _read(self, query, given):
+        with self._sessions.transaction(reads=True) as connection:
+            return [_entry(row) for row in connection.execute(query, given).mappings()]
+
+    # Quotas.
+
+    def usage(self, project_id):
+        """The usage of a project by resource; resources without usage are left out."""
+        with self._sessions.transaction(reads=True) as connection:
+            return json.loads(
+                connection.scalar(quotas.READ_USAGE, {'project': project_id}) or '{}'
+            )
+
+    def limits(self, project_id):
+        """The limits that were set for a project, by resource; -1 is no limit."""
+        with self._sessions.transaction(reads=True) as connection:
+            return dict(connection.execute(quotas.READ_LIMITS, {'project': project_id}).all())
+
+    def set_limit(self, project_id, resource, limit):
+        """Set a limit of a project, -1 for no limit; None removes the limit that was set."""
+        key = {'project': project_id, 'of': resource}
+        row = {'project_id': project_id, 'resource': resource, 'most': limit}
+        try:
+            with self._sessions.transaction() as connection:
+                if limit is None:
+                    connection.execute(quotas.DROP_LIMIT, key)
+                elif connection.execute(quotas.SET_LIMIT, {**key, 'now': limit}).rowcount == 0:
+                    connection.execute(quotas.PUT_LIMIT, row)
+        except THERE as error:
+            raise errors.StoreBusy('another process sets the same limit now') from error
+
+    def projects(self):
+        """The projects that have usage or limits of their own, by ID."""
+        with self._sessions.transaction(reads=True) as connection:
+            return sorted({*connection.scalars(quotas.USERS), *connection.scalars(quotas.LIMITED)})
+
+
+def _entry(row):
+    return JobEntry(**{name: row[name] for name in COLUMNS})
+
+
+def _row(entry):
+    return {name: getattr(entry, name) for name in COLUMNS}
+
+
+def _hold(row):
+    """The hold of a locked row, and the usage of its project."""
+    return QuotaHold(row['instance_uuid'], row['holder'], json.loads(row['amounts'])), json.loads(
+        row['used']
+    )
+
+
+def _end(connection, entries, state, now_s, host=None, tries=0, why=None):
+    """Write the end of locked jobs; returns their entries then."""
+    why = why and why.replace('\0', '')[:LETTERS]
+    host = host or entries[0].host
+    facts = {
+        'now_state': state,
+        'now_host': host,
+        'now_tries': tries,
+        'now_why': why,
+        'now_s': now_s,
+    }
+    connection.execute(SETTLE, {'uuids': [entry.uuid for entry in entries], **facts})
+    ends = {'state': state, 'host': host, 'tries': tries, 'why': why, 'updated_s': now_s}
+    return [dataclasses.replace(entry, **ends) for entry in entries]

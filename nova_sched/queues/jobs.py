@@ -17,10 +17,9 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from nova_sched.db.jobs import CANCELLED, FAILED, QUEUED
-from nova_sched.db.ledger import Entry
+from nova_sched.db.jobs import CANCELLED, FAILED, QUEUED, JobEntry
 from nova_sched.objects.job import CREATE, DELETE, MIGRATE, RESIZE, QueueJob
-from nova_sched.queues import wire
+from nova_sched.queues import messages
 from nova_sched.state.request import Request
 
 NAMESPACE = uuid.UUID('5f0d7a26-6a53-4d0c-9a4e-6a6d0c1b8e57')  # of the UUIDs of jobs
@@ -92,10 +91,10 @@ def new(
     )
 
 
-def entry(job: QueueJob, now_s: float, host: str | None = None) -> Entry:
+def entry(job: QueueJob, now_s: float, host: str | None = None) -> JobEntry:
     """Returns the job table entry of a job that is about to be sent; ``host`` is its
     destination."""
-    return Entry(
+    return JobEntry(
         uuid=job.uuid,
         kind=job.kind,
         instance_uuid=job.instance_uuid,
@@ -104,19 +103,19 @@ def entry(job: QueueJob, now_s: float, host: str | None = None) -> Entry:
         request_id=job.request_id,
         queue=job.queue,
         host=host,
-        message=wire.to_bytes(job).decode(),
+        message=messages.to_bytes(job).decode(),
         created_s=now_s,
         updated_s=now_s,
     )
 
 
-def of_entry(found: Entry) -> QueueJob:
+def of_entry(found: JobEntry) -> QueueJob:
     """Returns the job as it was first sent. Raises errors.Invalid if it has another release's
     format."""
-    return wire.read_job(found.message.encode())
+    return messages.read_job(found.message.encode())
 
 
-def is_deleted(entries: Iterable[Entry], since: Entry) -> bool:
+def is_deleted(entries: Iterable[JobEntry], since: JobEntry) -> bool:
     """Whether a delete of the instance was requested after this job.
 
     A delete with a source does not count: it only removes the remains of a move there.
@@ -130,13 +129,13 @@ def is_deleted(entries: Iterable[Entry], since: Entry) -> bool:
     )
 
 
-def is_wanted_again(entries: Iterable[Entry], since: Entry) -> bool:
+def is_wanted_again(entries: Iterable[JobEntry], since: JobEntry) -> bool:
     """Whether another create of the instance was requested after this one and has not failed."""
     later = (one for one in entries if one.kind == CREATE and one.created_s > since.created_s)
     return any(one.state != FAILED for one in later)
 
 
-def is_wanted(delete: Entry) -> bool:
+def is_wanted(delete: JobEntry) -> bool:
     """Whether a user requested this delete, as opposed to the cleanup after a move."""
     return of_entry(delete).source is None
 
@@ -161,7 +160,7 @@ def amounts_of_claim(resources: Mapping[str, int]) -> dict[str, int]:
     return {SERVERS: 1, **{f'class:{name}': units for name, units in resources.items() if units}}
 
 
-def last_size(entries: Iterable[Entry]) -> Any:
+def last_size(entries: Iterable[JobEntry]) -> Any:
     """Returns the spec of an instance's last build or resize, from its entries, oldest first.
 
     None if it is unknown.

@@ -29,7 +29,7 @@ class OwnLimits(Protocol):
     def limits(self, project_id: str) -> Mapping[str, int]: ...
 
 
-def limits(conf: Any, ledger: OwnLimits, clock: Callable[[], float] = time.monotonic) -> Limits:
+def limits(conf: Any, job_table: OwnLimits, clock: Callable[[], float] = time.monotonic) -> Limits:
     """Returns a function of a project's limits by resource: -1, or not named, is no limit.
 
     It raises StoreUnavailable if the table is unavailable, LimitsUnknown if Keystone is, and
@@ -40,11 +40,11 @@ def limits(conf: Any, ledger: OwnLimits, clock: Callable[[], float] = time.monot
     if driver == quota.NONE:
         return lambda project_id: {}
     if driver == quota.TABLE:
-        return _Kept(lambda project_id: {**defaults, **ledger.limits(project_id)}, clock)
+        return _Kept(lambda project_id: {**defaults, **job_table.limits(project_id)}, clock)
     # Not at the top: its imports take as long as all the others together.
     from nova_sched.queues import unified_limits
 
-    return _Kept(unified_limits.Keystone(conf), clock)
+    return _Kept(unified_limits.KeystoneLimits(conf), clock)
 
 
 class _Kept:

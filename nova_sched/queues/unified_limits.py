@@ -28,7 +28,7 @@ PATIENCE_S = 10  # seconds for one answer, unless [oslo_limit] timeout is set
 AWAY = ClientException, SDKException, exception.SessionInitError, KeyError, json.JSONDecodeError
 
 
-class Keystone:
+class KeystoneLimits:
     """Returns the limits of a project, when called with its ID. May be called from any thread.
 
     Raises LimitsUnknown if Keystone does not answer, BadConfig if [oslo_limit] is not valid for

@@ -17,8 +17,7 @@ import time
 from nova_sched import errors
 from nova_sched.cmd.manage import asking, specs, store, tables
 from nova_sched.db.flavors import SqlFlavors
-from nova_sched.queues.catalogue import Catalogue
-from nova_sched.queues.flavors import checked
+from nova_sched.queues.catalogue import Catalogue, checked_flavor
 from nova_sched.rpc.queue_news import Announcer
 
 NOUN = 'flavor'
@@ -38,7 +37,7 @@ def create(args, conf):
     asked = {'name': args.name, 'flavorid': args.id, 'vcpus': args.vcpus, 'memory_mb': args.ram}
     asked |= {'root_gb': args.disk, 'ephemeral_gb': args.ephemeral, 'swap': args.swap}
     flavors = SqlFlavors(store.ready(conf))
-    made = checked({**asked, 'extra_specs': dict(args.property)}, time.time())
+    made = checked_flavor({**asked, 'extra_specs': dict(args.property)}, time.time())
     is_new = flavors.create(made)
     if is_new:
         _tell(args, conf, flavors)

@@ -15,7 +15,7 @@ import time
 
 from nova_sched import errors
 from nova_sched.cmd.manage import store, tables
-from nova_sched.db.ledger import STATES, SqlLedger
+from nova_sched.db.jobs import STATES, SqlJobTable
 
 NOUN = 'job'
 HELP = 'show the jobs that go through queues, and their results'
@@ -35,7 +35,7 @@ def list_jobs(args, conf):
     own), host (where it is or was done; null: not known yet), state, tries, why (null for
     nothing), created_at, updated_at.
     """
-    found = SqlLedger(store.ready(conf)).list(
+    found = SqlJobTable(store.ready(conf)).list(
         project_id=args.project,
         state=args.state,
         instance_uuid=args.instance,
@@ -51,7 +51,7 @@ def show(args, conf):
 
     Keys with --format json: those of 'job list'.
     """
-    entry = SqlLedger(store.ready(conf)).find(args.uuid)
+    entry = SqlJobTable(store.ready(conf)).find(args.uuid)
     if entry is None:
         raise errors.JobNotFound(args.uuid)
     found = row(entry)

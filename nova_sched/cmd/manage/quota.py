@@ -16,7 +16,7 @@ import re
 from nova_sched import errors
 from nova_sched.cmd.manage import store, tables
 from nova_sched.conf import quota
-from nova_sched.db.ledger import SqlLedger
+from nova_sched.db.jobs import SqlJobTable
 from nova_sched.queues.limits import limits
 
 NOUN = 'quota'
@@ -60,27 +60,27 @@ def set_limit(args, conf):
     if conf.quota.driver != quota.TABLE:
         why = f'it is {conf.quota.driver}: limits that are set here would not be read'
         raise errors.BadConfig('[quota] driver', why)
-    ledger = SqlLedger(store.ready(conf))
-    ledger.set_limit(args.project, args.resource, args.limit)
-    (found,) = (row for row in rows(ledger, limits(conf, ledger), args.project, [args.resource])
-                if row['resource'] == args.resource)  # fmt: skip
+    job_table = SqlJobTable(store.ready(conf))
+    job_table.set_limit(args.project, args.resource, args.limit)
+    shown = rows(job_table, limits(conf, job_table), args.project, [args.resource])
+    (found,) = (row for row in shown if row['resource'] == args.resource)
     tables.show(tables.as_json(found) if args.format == 'json' else sentence(found))
     return 0
 
 
 def _show(args, conf, projects):
-    ledger = SqlLedger(store.ready(conf))
-    limits_of = limits(conf, ledger)
-    chosen = ledger.projects() if projects is None else projects
-    found = [row for project in chosen for row in rows(ledger, limits_of, project)]
+    job_table = SqlJobTable(store.ready(conf))
+    limits_of = limits(conf, job_table)
+    chosen = job_table.projects() if projects is None else projects
+    found = [row for project in chosen for row in rows(job_table, limits_of, project)]
     tables.show(tables.listing(args.format, COLUMNS, found))
     return 0
 
 
-def rows(ledger, limits_of, project, besides=()):
+def rows(job_table, limits_of, project, besides=()):
     """A row for each resource that the project uses, that has a limit, or that is named in
     ``besides``."""
-    used, own, most = ledger.usage(project), ledger.limits(project), limits_of(project)
+    used, own, most = job_table.usage(project), job_table.limits(project), limits_of(project)
     return [
         {
             'project_id': project,

@@ -22,8 +22,8 @@ from amqp.exceptions import AMQPNotImplementedError
 
 from nova_sched import errors
 from nova_sched.conf import queues as conf
-from nova_sched.queues import broker
-from nova_sched.queues.brokers import amqp_links, amqp_queues
+from nova_sched.queues import brokers
+from nova_sched.queues.brokers import amqp_link
 from nova_sched.queues.brokers.amqp_consumer import AmqpConsumer
 
 LOG = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ LINKS = 4  # connections of one process to send messages, and to create and dele
 SHARE = 200
 
 
-class AmqpBroker(broker.Broker):
+class AmqpBroker(brokers.Broker):
     """``url`` is in oslo.messaging's form; ``options`` are those of [oslo_messaging_rabbit] for
     TLS.
 
@@ -54,12 +54,12 @@ class AmqpBroker(broker.Broker):
         heartbeat_s: float = HEARTBEAT_S,
         name: str = 'nova_sched',
     ):
-        self._server = amqp_links.server(url, options)
+        self._server = amqp_link.cluster(url, options)
         self._queue_type = queue_type
         self._fallback_after_s = fallback_after_s
         self._heartbeat_s = heartbeat_s
         self._name = name
-        self._pool = amqp_links.Pool(self._open_link, LINKS)
+        self._pool = amqp_link.LinkPool(self._open_link, LINKS)
         self._consumers: weakref.WeakSet[AmqpConsumer] = weakref.WeakSet()
         self._warned = False
 
@@ -79,7 +79,7 @@ class AmqpBroker(broker.Broker):
             )
 
     def drop(self, queue: str) -> int:
-        if queue == broker.FALLBACK:
+        if queue == brokers.FALLBACK:
             raise ValueError(f'{queue} cannot be dropped')
         moved: list[None] = []
 
@@ -94,7 +94,7 @@ class AmqpBroker(broker.Broker):
             end(classic=False)
         return len(moved)
 
-    def facts(self, queue: str) -> broker.QueueFacts | None:
+    def facts(self, queue: str) -> brokers.QueueFacts | None:
         return self._pool.run(lambda link: link.facts(queue))
 
     def publish(self, queue: str, body: bytes, tries: int = 0, expires: bool = False) -> bool:
@@ -110,12 +110,12 @@ class AmqpBroker(broker.Broker):
         sent_ms: int | None = None,
     ) -> bool:
         """As publish. ``sent_ms`` is when it was first sent; it keeps only the remaining time."""
-        limited = expires or (sent_ms is not None and broker.always_expires(queue))
-        ttl_s = self._fallback_after_s if limited and broker.falls_back(queue) else None
-        content = amqp_queues.message(body, tries, reason, sent_ms, ttl_s)
+        limited = expires or (sent_ms is not None and brokers.always_expires(queue))
+        ttl_s = self._fallback_after_s if limited and brokers.falls_back(queue) else None
+        content = amqp_link.message(body, tries, reason, sent_ms, ttl_s)
         return self._pool.run(lambda link: link.send(queue, content))
 
-    def consumer(self, deliver: Callable[[broker.Delivery], None], name: str) -> AmqpConsumer:
+    def consumer(self, deliver: Callable[[brokers.Delivery], None], name: str) -> AmqpConsumer:
         whole = self._queue_type == conf.CLASSIC
         made = AmqpConsumer(
             lambda: self._connection(name, self._heartbeat_s), self.send, deliver, name, whole
@@ -129,15 +129,15 @@ class AmqpBroker(broker.Broker):
         self._pool.close()
 
     def _connection(self, name: str, heartbeat_s: float = 0.0) -> amqp.Connection:
-        return amqp_links.connect(self._server, f'{self._name} {name}', heartbeat_s)
+        return amqp_link.connect(self._server, f'{self._name} {name}', heartbeat_s)
 
-    def _open_link(self) -> amqp_queues.Link:
+    def _open_link(self) -> amqp_link.Link:
         connection = self._connection('sends')
         try:
-            return amqp_queues.Link(connection, self._shape)
-        except amqp_links.ERRORS:
-            amqp_links.close(connection)
+            return amqp_link.Link(connection, self._shape)
+        except amqp_link.ERRORS:
+            amqp_link.close(connection)
             raise
 
     def _shape(self, queue: str) -> Mapping[str, Any]:
-        return amqp_queues.arguments(queue, self._queue_type, self._fallback_after_s)
+        return amqp_link.arguments(queue, self._queue_type, self._fallback_after_s)

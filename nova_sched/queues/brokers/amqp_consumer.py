@@ -27,9 +27,9 @@ import amqp
 from amqp.exceptions import AMQPNotImplementedError
 
 from nova_sched import errors
-from nova_sched.queues import broker
-from nova_sched.queues.brokers import amqp_links
-from nova_sched.queues.brokers.amqp_session import Session, Tag
+from nova_sched.queues import brokers
+from nova_sched.queues.brokers import amqp_link
+from nova_sched.queues.brokers.amqp_session import DeliveryTag, Session
 
 LOG = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ PAUSE_S, LONGEST_PAUSE_S = 0.25, 5.0  # between attempts to connect: each is twi
 MISSING_S = 3.0  # between checks for queues that do not exist
 
 
-class Send(Protocol):
+class Resend(Protocol):
     """AmqpBroker.send: returns whether the queue exists; raises BrokerUnavailable."""
 
     def __call__(
@@ -52,7 +52,7 @@ class Send(Protocol):
     ) -> bool: ...
 
 
-class AmqpConsumer(broker.Consumer):
+class AmqpConsumer(brokers.Consumer):
     """``connect`` opens a connection or raises BrokerUnavailable, as this constructor does.
 
     The consumer's thread does all work on the connection; other threads pass calls to it.
@@ -62,8 +62,8 @@ class AmqpConsumer(broker.Consumer):
     def __init__(
         self,
         connect: Callable[[], amqp.Connection],
-        send: Send,
-        deliver: Callable[[broker.Delivery], None],
+        send: Resend,
+        deliver: Callable[[brokers.Delivery], None],
         name: str,
         whole: bool,
     ):
@@ -75,7 +75,7 @@ class AmqpConsumer(broker.Consumer):
         self._wanted: dict[str, int] = {}
         self._window = 1
         self._session: Session | None = None
-        self._in_hand: set[Tag] = set()
+        self._in_hand: set[DeliveryTag] = set()
         self._pause_s = PAUSE_S
         self._connect_at_s = self._retry_at_s = 0.0
         self._orders: collections.deque[tuple[Callable[[], None], futures.Future[None]]] = (
@@ -107,11 +107,11 @@ class AmqpConsumer(broker.Consumer):
         changes = dict(wanted)
         self._order(lambda: self._follow(changes)).result()
 
-    def ack(self, delivery: broker.Delivery) -> None:
+    def ack(self, delivery: brokers.Delivery) -> None:
         if self._end(delivery):
             self._order(lambda: self._settle(delivery.tag, done=True))
 
-    def put_back(self, delivery: broker.Delivery, queue: str | None = None) -> None:
+    def put_back(self, delivery: brokers.Delivery, queue: str | None = None) -> None:
         if self._end(delivery):
             self._send_again(delivery, queue or delivery.queue, delivery.tries + 1)
 
@@ -137,7 +137,7 @@ class AmqpConsumer(broker.Consumer):
                 self._wake.send(b'.')
         return done
 
-    def _end(self, delivery: broker.Delivery) -> bool:
+    def _end(self, delivery: brokers.Delivery) -> bool:
         """Whether the delivery was held until now, on the current connection."""
         try:
             self._in_hand.remove(delivery.tag)
@@ -146,14 +146,14 @@ class AmqpConsumer(broker.Consumer):
         return True
 
     def _send_again(
-        self, delivery: broker.Delivery, queue: str, tries: int, sent_ms: int | None = None
+        self, delivery: brokers.Delivery, queue: str, tries: int, sent_ms: int | None = None
     ) -> None:
         """Send a copy and acknowledge the delivery; if that fails, return it to RabbitMQ
         unchanged."""
         expires = delivery.tag.expires and queue == delivery.queue
         try:
             sent = self._send(queue, delivery.body, tries, expires, sent_ms=sent_ms) or self._send(
-                broker.FALLBACK, delivery.body, tries, reason=broker.DROPPED
+                brokers.FALLBACK, delivery.body, tries, reason=brokers.DROPPED
             )
         except errors.BrokerUnavailable as error:
             LOG.warning('Consumer %s could not put a message back: %s', self._name, error)
@@ -167,7 +167,7 @@ class AmqpConsumer(broker.Consumer):
             while not self._stopping:
                 try:
                     self._turn()
-                except amqp_links.ERRORS as error:
+                except amqp_link.ERRORS as error:
                     self._lose(error)
         finally:
             if self._session is not None:
@@ -220,7 +220,7 @@ class AmqpConsumer(broker.Consumer):
                 return
             try:
                 work()
-            except amqp_links.ERRORS as error:
+            except amqp_link.ERRORS as error:
                 self._lose(error)
             finally:
                 done.set_result(None)
@@ -239,7 +239,7 @@ class AmqpConsumer(broker.Consumer):
                 session.reopen()
                 return
 
-    def _call(self, delivery: broker.Delivery) -> None:
+    def _call(self, delivery: brokers.Delivery) -> None:
         try:
             self._deliver(delivery)
         except Exception:  # an error in ``deliver`` must not end the connection
@@ -251,8 +251,8 @@ class AmqpConsumer(broker.Consumer):
             session = Session(connection, self._window, self._whole)
             session.follow(self._wanted)
             self._selector.register(session, selectors.EVENT_READ)
-        except amqp_links.ERRORS as error:
-            amqp_links.close(connection)
+        except amqp_link.ERRORS as error:
+            amqp_link.close(connection)
             self._heed(error)
             raise errors.BrokerUnavailable(str(error)) from error
         self._session = session
@@ -307,7 +307,7 @@ class AmqpConsumer(broker.Consumer):
         if self._session is not None:
             self._session.follow(changes)
 
-    def _settle(self, tag: Tag, done: bool) -> None:
+    def _settle(self, tag: DeliveryTag, done: bool) -> None:
         """Acknowledge or reject; does nothing if the connection of the delivery was lost."""
         if self._session is not None and self._session.holds(tag):
             if done:

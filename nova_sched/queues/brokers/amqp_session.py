@@ -21,14 +21,14 @@ import amqp
 from amqp import spec
 from amqp.exceptions import NotFound
 
-from nova_sched.queues import broker
-from nova_sched.queues.brokers import amqp_links, amqp_queues
+from nova_sched.queues import brokers
+from nova_sched.queues.brokers import amqp_link
 
 MISSING = 100  # missing queues after which the rest is left for the next check
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Tag:
+class DeliveryTag:
     """The origin of a delivery: the session, and its number in it. ``sent_ms`` is when it was
     first sent."""
 
@@ -39,7 +39,7 @@ class Tag:
 
 
 class Session:
-    """One channel with all subscriptions. For one thread; every method raises amqp_links.ERRORS.
+    """One channel with all subscriptions. For one thread; every method raises amqp_link.ERRORS.
 
     ``whole``: RabbitMQ enforces the window over the whole channel, which classic queues support.
     Otherwise each subscription may deliver one message, and ends with it. Messages above the
@@ -48,12 +48,12 @@ class Session:
     """
 
     def __init__(self, connection: amqp.Connection, window: int, whole: bool):
-        self.arrived: collections.deque[broker.Delivery] = collections.deque()
-        self.excess: list[broker.Delivery] = []
+        self.arrived: collections.deque[brokers.Delivery] = collections.deque()
+        self.excess: list[brokers.Delivery] = []
         self.missing: dict[str, int] = {}  # queues that do not exist, with the wanted priority
         self._connection = connection
         self._fileno = connection.sock.fileno()  # also needed after it was closed
-        self._silence_s = max(amqp_links.SILENCE_S, connection.heartbeat or 0)
+        self._silence_s = max(amqp_link.SILENCE_S, connection.heartbeat or 0)
         self._channel = connection.channel()
         self._probes = connection.channel()
         self._window = window
@@ -93,7 +93,7 @@ class Session:
 
     def close(self) -> None:
         """Close the channel; unacknowledged messages return to their queues."""
-        amqp_links.close(self._connection)
+        amqp_link.close(self._connection)
 
     def window(self, count: int) -> None:
         self._window = count
@@ -115,15 +115,15 @@ class Session:
             self.arrived.remove(found)
         self.excess += ended
 
-    def holds(self, tag: Tag) -> bool:
+    def holds(self, tag: DeliveryTag) -> bool:
         """Whether a delivery is of this session, and not acknowledged yet."""
         return tag.session is self and tag.number in self._hand
 
-    def ack(self, tag: Tag) -> None:
+    def ack(self, tag: DeliveryTag) -> None:
         self._hand.discard(tag.number)
         self._channel.basic_ack(tag.number)
 
-    def reject(self, tag: Tag) -> None:
+    def reject(self, tag: DeliveryTag) -> None:
         """Return a message to its place in its queue."""
         self._hand.discard(tag.number)
         self._channel.basic_reject(tag.number, requeue=True)
@@ -183,7 +183,7 @@ class Session:
         self._open[queue] = tag, priority
         self._queues[tag] = queue
         self._channel.basic_consume(
-            amqp_queues.on_broker(queue),
+            amqp_link.on_broker(queue),
             tag,
             nowait=True,
             callback=self._on_message,
@@ -201,14 +201,14 @@ class Session:
         names = list(wanted)
         found: list[str] = []
         gone: list[str] = []
-        at, ahead = 0, amqp_links.BATCH
+        at, ahead = 0, amqp_link.BATCH
         while at < len(names) and len(gone) < MISSING:
             some = names[at : at + ahead]
             there = self._first_absent(some)
             found += some[:there]
             gone += some[there : there + 1]
             at += min(there + 1, len(some))
-            ahead = 1 if there < len(some) else min(2 * ahead, amqp_links.BATCH)
+            ahead = 1 if there < len(some) else min(2 * ahead, amqp_link.BATCH)
         # Queues that were not checked come first at the next check.
         self.missing |= {queue: wanted[queue] for queue in (*names[at:], *gone)}
         return found
@@ -217,10 +217,10 @@ class Session:
         """Returns the position of the first missing queue; the number of queues if all exist."""
         try:
             for queue in queues:
-                self._probes.queue_declare(amqp_queues.on_broker(queue), passive=True, nowait=True)
+                self._probes.queue_declare(amqp_link.on_broker(queue), passive=True, nowait=True)
             self._probes.basic_qos(0, 0, False)
         except NotFound as error:
-            said = [f"'{amqp_queues.on_broker(queue)}'" in str(error) for queue in queues]
+            said = [f"'{amqp_link.on_broker(queue)}'" in str(error) for queue in queues]
             if True not in said:
                 raise
             return said.index(True)
@@ -245,17 +245,17 @@ class Session:
             self.missing[queue] = self._open.pop(queue)[1]
 
     def _on_message(self, message: Any) -> None:
-        info, found = message.delivery_info, amqp_queues.headers(message)
+        info, found = message.delivery_info, amqp_link.headers(message)
         queue, number = self._queues[info['consumer_tag']], message.delivery_tag
-        reason = found.get(amqp_queues.REASON) or found.get('x-first-death-reason')
-        delivery = broker.Delivery(
+        reason = found.get(amqp_link.REASON) or found.get('x-first-death-reason')
+        delivery = brokers.Delivery(
             queue,
-            amqp_queues.body(message),
-            tries=found.get(amqp_queues.TRIES, 0),
+            amqp_link.body(message),
+            tries=found.get(amqp_link.TRIES, 0),
             redelivered=info['redelivered'],
-            reason=reason if queue == broker.FALLBACK else None,
-            tag=Tag(
-                self, number, found.get(amqp_queues.SENT_MS), 'expiration' in message.properties
+            reason=reason if queue == brokers.FALLBACK else None,
+            tag=DeliveryTag(
+                self, number, found.get(amqp_link.SENT_MS), 'expiration' in message.properties
             ),
         )
         full = not self._whole and len(self._hand) >= self._window
@@ -275,4 +275,4 @@ class Session:
 
 
 def _batches(items: list[str]) -> Iterable[list[str]]:
-    return (items[at : at + amqp_links.BATCH] for at in range(0, len(items), amqp_links.BATCH))
+    return (items[at : at + amqp_link.BATCH] for at in range(0, len(items), amqp_link.BATCH))

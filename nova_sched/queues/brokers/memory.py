@@ -21,14 +21,14 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from nova_sched.queues import broker
-from nova_sched.queues.broker import Delivery
+from nova_sched.queues import brokers
+from nova_sched.queues.brokers import Delivery
 from nova_sched.queues.brokers.memory_core import Core
 
 LOG = logging.getLogger(__name__)
 
 
-class _Broker(broker.Broker):
+class _Broker(brokers.Broker):
     """The common base of both brokers; ``guard`` is held while the core is used."""
 
     def __init__(self, clock: Callable[[], float], fallback_after_s: float, guard: Any):
@@ -42,12 +42,12 @@ class _Broker(broker.Broker):
                 self.core.declare(queue)
 
     def drop(self, queue: str) -> int:
-        if queue == broker.FALLBACK:
+        if queue == brokers.FALLBACK:
             raise ValueError(f'{queue} cannot be dropped')
         with self.guard:
             return self.core.drop(queue)
 
-    def facts(self, queue: str) -> broker.QueueFacts | None:
+    def facts(self, queue: str) -> brokers.QueueFacts | None:
         with self.guard:
             return self.core.facts(queue)
 
@@ -67,7 +67,7 @@ class _Broker(broker.Broker):
         affect it."""
 
 
-class _Consumer(broker.Consumer):
+class _Consumer(brokers.Consumer):
     def __init__(self, owner: _Broker, deliver: Callable[[Delivery], None]):
         self._owner = owner
         self._core = owner.core

@@ -19,14 +19,14 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-from nova_sched.queues import broker
-from nova_sched.queues.broker import Delivery
+from nova_sched.queues import brokers
+from nova_sched.queues.brokers import Delivery
 
 TOP = 254  # higher priorities count as this one; 0 in the table means no subscription
 
 
 @dataclasses.dataclass(slots=True)
-class Message:
+class StoredMessage:
     """``number`` rises with each message; ``deadline_s`` is None for one that does not expire."""
 
     number: int
@@ -39,14 +39,14 @@ class Message:
 
 
 @dataclasses.dataclass(slots=True)
-class Queue:
+class MemoryQueue:
     """``row`` is its row in the priority table, ``served`` the consumer that got the last
     message."""
 
     name: str
     row: int
     served: int = -1
-    ready: 'collections.OrderedDict[int, Message]' = dataclasses.field(
+    ready: 'collections.OrderedDict[int, StoredMessage]' = dataclasses.field(
         default_factory=collections.OrderedDict
     )
 
@@ -68,8 +68,8 @@ class Core:
     def __init__(self, clock: Callable[[], float], fallback_after_s: float):
         self._clock = clock
         self._fallback_after_s = fallback_after_s
-        self._queues: dict[str, Queue] = {}
-        self._waiting: dict[int, Queue] = {}  # by row: those with ready messages
+        self._queues: dict[str, MemoryQueue] = {}
+        self._waiting: dict[int, MemoryQueue] = {}  # by row: those with ready messages
         self._waiting_rows: np.ndarray | None = None
         self._absent: dict[
             str, dict[int, int]
@@ -77,14 +77,16 @@ class Core:
         self._priority = np.zeros((16, 16), np.uint8)  # plus one; 0: no subscription
         self._open = np.zeros(16, np.uint8)
         self._hands: list[Callable[[Delivery], None]] = []
-        self._held: list[dict[int, tuple[str, Message]]] = []  # by consumer: tag: queue, message
+        self._held: list[
+            dict[int, tuple[str, StoredMessage]]
+        ] = []  # by consumer: tag: queue, message
         self._windows: list[int] = []
         self._free_rows: list[int] = []
         self._free_consumers: list[int] = []
         self._rows = 0
         self._numbers, self._tags = itertools.count(), itertools.count(1)
         self._deadlines: list[tuple[float, int, str]] = []
-        for name in (broker.FALLBACK, broker.RESULTS):
+        for name in (brokers.FALLBACK, brokers.RESULTS):
             self.declare(name)
 
     # Queues.
@@ -98,7 +100,7 @@ class Core:
             row, self._rows = self._rows, self._rows + 1
             if row == len(self._priority):
                 self._grow(2 * row, len(self._open))
-        self._queues[name] = Queue(name, row)
+        self._queues[name] = MemoryQueue(name, row)
         for consumer, priority in self._absent.pop(name, {}).items():
             self._priority[row, consumer] = priority
 
@@ -114,14 +116,14 @@ class Core:
         self._free_rows.append(queue.row)
         self._rest(queue.row)
         for message in queue.ready.values():
-            self.publish(broker.FALLBACK, message.body, message.tries, reason=broker.DROPPED)
+            self.publish(brokers.FALLBACK, message.body, message.tries, reason=brokers.DROPPED)
         return len(queue.ready)
 
-    def facts(self, name: str) -> broker.QueueFacts | None:
+    def facts(self, name: str) -> brokers.QueueFacts | None:
         queue = self._queues.get(name)
         if queue is None:
             return None
-        return broker.QueueFacts(
+        return brokers.QueueFacts(
             name, len(queue.ready), int(np.count_nonzero(self._priority[queue.row]))
         )
 
@@ -136,9 +138,11 @@ class Core:
         queue = self._queues.get(name)
         if queue is None:
             return False
-        limited = broker.always_expires(name) or (expires and broker.falls_back(name))
+        limited = brokers.always_expires(name) or (expires and brokers.falls_back(name))
         deadline_s = self._clock() + self._fallback_after_s if limited else None
-        self._put(queue, Message(next(self._numbers), body, tries, expires, deadline_s, reason))
+        self._put(
+            queue, StoredMessage(next(self._numbers), body, tries, expires, deadline_s, reason)
+        )
         return True
 
     def expire(self) -> None:
@@ -148,7 +152,7 @@ class Core:
             _, number, name = heapq.heappop(self._deadlines)
             queue = self._queues.get(name)
             if queue is not None and (message := self._take(queue, number)) is not None:
-                self.publish(broker.FALLBACK, message.body, message.tries, reason=broker.EXPIRED)
+                self.publish(brokers.FALLBACK, message.body, message.tries, reason=brokers.EXPIRED)
 
     def next_deadline_s(self) -> float | None:
         """Returns when to call ``expire``, possibly with nothing due then; None if nothing
@@ -219,7 +223,7 @@ class Core:
         message.redelivered |= redelivered
         queue = self._queues.get(name)
         if queue is None:
-            self.publish(broker.FALLBACK, message.body, message.tries, reason=broker.DROPPED)
+            self.publish(brokers.FALLBACK, message.body, message.tries, reason=brokers.DROPPED)
         else:
             self._put(queue, message, first=True)
         self._reopen(consumer)
@@ -229,7 +233,7 @@ class Core:
         before, message = self._held[consumer].pop(tag)
         expires = message.expires and name == before
         if not self.publish(name, message.body, message.tries + 1, expires):
-            self.publish(broker.FALLBACK, message.body, message.tries + 1, reason=broker.DROPPED)
+            self.publish(brokers.FALLBACK, message.body, message.tries + 1, reason=brokers.DROPPED)
         self._reopen(consumer)
 
     def _grow(self, rows: int, consumers: int) -> None:
@@ -239,7 +243,7 @@ class Core:
 
     # Distribution.
 
-    def _put(self, queue: Queue, message: Message, first: bool = False) -> None:
+    def _put(self, queue: MemoryQueue, message: StoredMessage, first: bool = False) -> None:
         queue.ready[message.number] = message
         if first:
             queue.ready.move_to_end(message.number, last=False)
@@ -251,7 +255,7 @@ class Core:
             if (consumer := self._choose(queue)) is not None:
                 self._deliver(queue, consumer)
 
-    def _take(self, queue: Queue, number: int) -> Message | None:
+    def _take(self, queue: MemoryQueue, number: int) -> StoredMessage | None:
         """Take a message out of the ready ones; None if it is not among them."""
         message = queue.ready.pop(number, None)
         if not queue.ready:
@@ -262,7 +266,7 @@ class Core:
         if self._waiting.pop(row, None) is not None:
             self._waiting_rows = None
 
-    def _choose(self, queue: Queue) -> int | None:
+    def _choose(self, queue: MemoryQueue) -> int | None:
         """Returns the open consumer of the highest priority, the next one after the last that was
         served."""
         able = self._priority[queue.row] * self._open
@@ -272,7 +276,7 @@ class Core:
         ties = np.flatnonzero(able == top)
         return int(ties[np.searchsorted(ties, queue.served, 'right') % len(ties)])
 
-    def _deliver(self, queue: Queue, consumer: int) -> None:
+    def _deliver(self, queue: MemoryQueue, consumer: int) -> None:
         number, message = next(iter(queue.ready.items()))
         self._take(queue, number)
         queue.served = consumer
@@ -293,7 +297,7 @@ class Core:
         while self._open[consumer] and (queues := list(self._within_reach(consumer))):
             self._deliver(min(queues, key=lambda queue: next(iter(queue.ready))), consumer)
 
-    def _within_reach(self, consumer: int) -> Iterator[Queue]:
+    def _within_reach(self, consumer: int) -> Iterator[MemoryQueue]:
         """Yields the queues with waiting messages to which the consumer is subscribed."""
         if not self._waiting:
             return

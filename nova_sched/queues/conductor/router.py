@@ -19,16 +19,17 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from nova_sched import errors
-from nova_sched.db.jobs import CANCELLED, FAILED, QUEUED
-from nova_sched.db.ledger import Entry, SqlLedger
+from nova_sched import errors, objects
+from nova_sched.db.jobs import CANCELLED, FAILED, QUEUED, JobEntry, SqlJobTable
+from nova_sched.engine.answer import ALLOCATION_VERSION
+from nova_sched.objects.claim import CONFIRMED
 from nova_sched.objects.job import CREATE, DELETE, MIGRATE, RESIZE, QueueJob
-from nova_sched.queues import jobs, routing
-from nova_sched.queues.broker import Broker
-from nova_sched.queues.conductor import answers
-from nova_sched.queues.conductor.entering import Asked, Entering
-from nova_sched.queues.conductor.waiting import Outcome, Replies, Waiting
-from nova_sched.queues.sending import AWAY, Sender, place_of
+from nova_sched.queues import jobs
+from nova_sched.queues.brokers import Broker
+from nova_sched.queues.conductor import routing
+from nova_sched.queues.conductor.job_entries import EnteredJob, JobEntries
+from nova_sched.queues.conductor.waiting import JobOutcome, Replies, Waiting
+from nova_sched.queues.messages import AWAY, Sender, place_of
 from nova_sched.state.request import Request
 
 LOG = logging.getLogger(__name__)
@@ -38,7 +39,7 @@ Chosen = Mapping[str, Sequence[Any]]  # Selections by instance
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Settings:
+class RouterSettings:
     """``enabled`` False: `place` only calls the scheduler.
 
     ``cell_uuid`` is that of servers from queues. ``concerns`` are the scheduler options on which
@@ -66,23 +67,23 @@ class Router:
 
     def __init__(
         self,
-        ledger: SqlLedger,
+        job_table: SqlJobTable,
         limits: Callable[[str], Mapping[str, int]],
         broker: Broker,
         scheduler: Any,
         claims: Any,
         source: Any,
-        settings: Callable[[], Settings],
+        settings: Callable[[], RouterSettings],
         read: Callable[[Any, str], Request],
         name: str,
         clock: Callable[[], float] = time.time,
     ):
-        self._ledger, self._scheduler, self._claims = ledger, scheduler, claims
+        self._job_table, self._scheduler, self._claims = job_table, scheduler, claims
         self._source, self._settings, self._read, self._clock = source, settings, read, clock
-        self._entering = Entering(ledger, limits, claims, clock)
+        self._entries = JobEntries(job_table, limits, claims, clock)
         self._sender = Sender(broker, claims)
         self._replies = Replies(broker, name)
-        self._waiting = Waiting(self._replies, ledger.find)
+        self._waiting = Waiting(self._replies, job_table.find)
 
     def start(self) -> None:
         """Consume answers. Raises BrokerUnavailable."""
@@ -140,7 +141,7 @@ class Router:
         queue: str | None,
         amounts: Mapping[str, int],
         context: Any,
-    ) -> list[Asked]:
+    ) -> list[EnteredJob]:
         caller = jobs.Caller.of(context, spec, self._replies.queue)
 
         def make(instance_uuid: str, number: int) -> QueueJob:
@@ -149,10 +150,10 @@ class Router:
                 CREATE, job_uuid, instance_uuid, caller, self._clock(), spec, queue=queue
             )
 
-        return self._entering.creates(make, uuids, amounts)
+        return self._entries.creates(make, uuids, amounts)
 
     def _choose(
-        self, spec: Any, asked: Sequence[Asked], new: Sequence[QueueJob], context: Any
+        self, spec: Any, asked: Sequence[EnteredJob], new: Sequence[QueueJob], context: Any
     ) -> Chosen:
         """Returns the scheduler's hosts for the new instances. Raises NoValidHost; the jobs are
         then settled as failed."""
@@ -163,7 +164,7 @@ class Router:
             if not isinstance(refusal, AWAY):  # else the outcome is unknown, and the jobs continue
                 why = refusal.reason if isinstance(refusal, errors.NoValidHost) else str(refusal)
                 for uuid in (job.uuid for job in new):
-                    self._ledger.settle(uuid, FAILED, self._clock(), why=why, release=True)
+                    self._job_table.settle(uuid, FAILED, self._clock(), why=why, release=True)
                 self._undo(one.instance_uuid for one in asked if not one.is_new)
             raise
         return dict(zip(uuids, found, strict=True))
@@ -185,17 +186,17 @@ class Router:
                 unsent.append(functools.partial(self._sender.to_fallback, job))
         return unsent
 
-    def _all_or_none(self, asked: Sequence[Asked], unsent: Sends) -> dict[str, Outcome]:
+    def _all_or_none(self, asked: Sequence[EnteredJob], unsent: Sends) -> dict[str, JobOutcome]:
         """Returns the outcome of each job. If one failed, deletes the others and raises
         its error."""
         instances = {one.uuid: one.instance_uuid for one in asked}
-        outcomes = {one.uuid: Outcome.of_entry(one.entry) for one in asked if one.is_over}
+        outcomes = {one.uuid: JobOutcome.of_entry(one.entry) for one in asked if one.is_over}
         for outcome in self._outcomes([one for one in asked if not one.is_over], unsent):
             outcomes[outcome.job_uuid] = outcome
             if not outcome.is_done:
                 lost = instances.pop(outcome.job_uuid)
                 self._undo(instances.values())
-                raise answers.failure(CREATE, lost, outcome)
+                raise _failure(CREATE, lost, outcome)
         return outcomes
 
     def _undo(self, instance_uuids: Iterable[str]) -> None:
@@ -209,7 +210,9 @@ class Router:
                     'Instance %s is not wanted any more, and cannot be deleted: %s', uuid, error
                 )
 
-    def _selections(self, spec: Any, one: Asked, outcome: Outcome, chosen: Chosen) -> list[Any]:
+    def _selections(
+        self, spec: Any, one: EnteredJob, outcome: JobOutcome, chosen: Chosen
+    ) -> list[Any]:
         """Returns the host where it runs, and the scheduler's alternates that were not tried."""
         offered = chosen.get(one.instance_uuid, ())
         for number, selection in enumerate(offered):
@@ -217,7 +220,7 @@ class Router:
                 return list(offered[number:])
         zone = spec.availability_zone if 'availability_zone' in spec else None
         claim = outcome.claim or self._claim_on(one.instance_uuid, outcome.host)
-        return [answers.selection(claim, self._settings().cell_uuid, zone)]
+        return [_selection(claim, self._settings().cell_uuid, zone)]
 
     def _claim_on(self, instance_uuid: str, host: str | None) -> Any:
         for claim in self._claims.show(instance_uuid):
@@ -234,7 +237,7 @@ class Router:
         Waits for the end unless ``wait`` is False. Raises NotFound for an unknown instance, and
         BuildFailed if its node cannot delete it.
         """
-        cancelled, entries = self._entering.cancel(instance_uuid)
+        cancelled, entries = self._entries.cancel(instance_uuid)
         if cancelled:
             LOG.info('Instance %s is deleted before it was built', instance_uuid)
             self._unsent(
@@ -253,9 +256,9 @@ class Router:
         if job is None:
             # It has failed, or the instance or its node is gone; unless it was just requested
             # again.
-            self._ledger.end_hold(instance_uuid, known=[one.uuid for one in creates])
+            self._job_table.end_hold(instance_uuid, known=[one.uuid for one in creates])
             return
-        asked = self._entering.enter(job, host)
+        asked = self._entries.enter(job, host)
         with self._waiting.expecting([asked.uuid]):
             unsent = (
                 self._unsent(lambda job: self._sender.to_host(job, host), job)
@@ -269,7 +272,7 @@ class Router:
         self,
         instance_uuid: str,
         claims: Sequence[Any],
-        entries: Sequence[Entry],
+        entries: Sequence[JobEntry],
         caller: jobs.Caller,
     ) -> tuple[QueueJob | None, str]:
         """Returns the delete in progress, or a new one, and its host; None if the instance has no
@@ -281,9 +284,7 @@ class Router:
         if not claims:
             return None, ''
         uuid = jobs.uuid_of(DELETE, instance_uuid, len(deletes))
-        return jobs.new(DELETE, uuid, instance_uuid, caller, self._clock()), answers.home(
-            claims
-        ).host
+        return jobs.new(DELETE, uuid, instance_uuid, caller, self._clock()), _home(claims).host
 
     # Move.
 
@@ -304,12 +305,12 @@ class Router:
         claims = self._claims.show(instance_uuid, context=context)
         if not claims:
             raise errors.NotFound(f'Instance {instance_uuid}')
-        host = answers.home(claims).host
-        earlier = [one for one in self._ledger.of_instance(instance_uuid) if one.kind == kind]
+        host = _home(claims).host
+        earlier = [one for one in self._job_table.of_instance(instance_uuid) if one.kind == kind]
         uuid = jobs.uuid_of(kind, instance_uuid, sum(one.state != QUEUED for one in earlier))
         caller = jobs.Caller.of(context, spec, self._replies.queue)
         job = jobs.new(kind, uuid, instance_uuid, caller, self._clock(), spec, source=host)
-        asked = self._entering.enter(job, host, jobs.amounts(self._read(spec, instance_uuid)))
+        asked = self._entries.enter(job, host, jobs.amounts(self._read(spec, instance_uuid)))
         with self._waiting.expecting([asked.uuid]):
             # The scheduler decides about all moves, so they go to the queue manager.
             unsent = self._unsent(self._sender.to_fallback, job) if asked.is_new else None
@@ -327,13 +328,45 @@ class Router:
             return lambda: send(job)
         return None
 
-    def _one_outcome(self, asked: Asked, unsent: Sends) -> Outcome:
+    def _one_outcome(self, asked: EnteredJob, unsent: Sends) -> JobOutcome:
         outcome = next(iter(self._outcomes([asked], unsent)))
         if not outcome.is_done:
-            raise answers.failure(asked.job.kind, asked.instance_uuid, outcome)
+            raise _failure(asked.job.kind, asked.instance_uuid, outcome)
         return outcome
 
-    def _outcomes(self, asked: Sequence[Asked], unsent: Sends) -> Iterable[Outcome]:
+    def _outcomes(self, asked: Sequence[EnteredJob], unsent: Sends) -> Iterable[JobOutcome]:
         settings = self._settings()
         look_s = settings.look_s if all(one.is_new for one in asked) else settings.joined_look_s
         return self._waiting.each([one.uuid for one in asked], unsent, settings.timeout_s, look_s)
+
+
+def _home(claims: Sequence[Any]) -> Any:
+    """Returns the claim on the instance's current host; during a move it has another on the
+    target."""
+    return min(claims, key=lambda claim: (claim.state != CONFIRMED, bool(claim.move)))
+
+
+def _selection(claim: Any, cell_uuid: str, availability_zone: str | None) -> Any:
+    """Returns a Selection of a server that runs already."""
+    return objects.Selection(
+        compute_node_uuid=claim.compute_node_uuid,
+        service_host=claim.host,
+        nodename=claim.nodename,
+        cell_uuid=cell_uuid,
+        limits=objects.SchedulerLimits(**dict.fromkeys(objects.SchedulerLimits.fields)),
+        allocation_request=claim.allocation_request,
+        allocation_request_version=ALLOCATION_VERSION,
+        availability_zone=availability_zone,
+    )
+
+
+def _failure(kind: str, instance_uuid: str, outcome: JobOutcome) -> errors.SchedError:
+    """Returns the error of a job that was not done."""
+    why = outcome.why or 'No reason was given.'
+    if outcome.state == CANCELLED:
+        return errors.NoValidHost(jobs.DELETED)
+    if kind == DELETE:
+        return errors.BuildFailed(outcome.host, why)
+    if why.startswith(jobs.EXHAUSTED):
+        return errors.MaxRetriesExceeded(instance_uuid, why.removeprefix(jobs.EXHAUSTED))
+    return errors.NoValidHost(why)

@@ -20,11 +20,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 from nova_sched import errors
-from nova_sched.db.jobs import DONE, QUEUED
-from nova_sched.db.ledger import Entry
+from nova_sched.db.jobs import DONE, QUEUED, JobEntry
 from nova_sched.objects.job import QueueResult
-from nova_sched.queues import wire
-from nova_sched.queues.broker import Broker, Delivery, of_reply
+from nova_sched.queues import messages
+from nova_sched.queues.brokers import Broker, Delivery, of_reply
 
 LOG = logging.getLogger(__name__)
 
@@ -32,7 +31,7 @@ WINDOW = 1000  # unacknowledged answers at the same time
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Outcome:
+class JobOutcome:
     """The outcome of a job.
 
     ``why`` is None if it was done; ``claim`` is a ClaimInfo if the worker sent one.
@@ -50,13 +49,13 @@ class Outcome:
         return self.state == DONE
 
     @classmethod
-    def of_result(cls, result: QueueResult) -> 'Outcome':
+    def of_result(cls, result: QueueResult) -> 'JobOutcome':
         return cls(
             result.job.uuid, result.outcome, result.host, result.tries, result.why, result.claim
         )
 
     @classmethod
-    def of_entry(cls, entry: Entry) -> 'Outcome':
+    def of_entry(cls, entry: JobEntry) -> 'JobOutcome':
         return cls(entry.uuid, entry.state, entry.host, entry.tries, entry.why)
 
 
@@ -68,7 +67,7 @@ class Replies:
         self._broker = broker
         self._changed = threading.Condition()
         self._awaited: dict[str, int] = {}  # waiting calls by job
-        self._outcomes: dict[str, Outcome] = {}
+        self._outcomes: dict[str, JobOutcome] = {}
         self._consumer = broker.consumer(self._take, self.queue)
 
     def start(self) -> None:
@@ -82,7 +81,7 @@ class Replies:
 
     def _take(self, delivery: Delivery) -> None:
         try:
-            outcome = Outcome.of_result(wire.read_result(delivery.body))
+            outcome = JobOutcome.of_result(messages.read_result(delivery.body))
         except errors.Invalid as error:
             LOG.warning('An answer cannot be read, and is ignored: %s', error)
         else:
@@ -107,7 +106,7 @@ class Replies:
                     del self._awaited[job_uuid]
                     self._outcomes.pop(job_uuid, None)
 
-    def wait(self, job_uuids: Collection[str], seconds: float) -> dict[str, Outcome]:
+    def wait(self, job_uuids: Collection[str], seconds: float) -> dict[str, JobOutcome]:
         """Returns the received outcomes of those jobs, as soon as there is one; none after
         ``seconds``."""
         until = time.monotonic() + seconds
@@ -130,7 +129,7 @@ class Waiting:
 
     LONGEST_S = 15.0
 
-    def __init__(self, replies: Replies, find: Callable[[str], Entry | None]):
+    def __init__(self, replies: Replies, find: Callable[[str], JobEntry | None]):
         self._replies, self._find = replies, find
 
     @contextlib.contextmanager
@@ -148,7 +147,7 @@ class Waiting:
         unsent: list[Callable[[], Any]],
         timeout_s: float,
         look_s: float,
-    ) -> Iterator[Outcome]:
+    ) -> Iterator[JobOutcome]:
         """Yields the outcomes of expected jobs as they arrive. Raises NoAnswer after
         ``timeout_s``.
 
@@ -170,7 +169,7 @@ class Waiting:
 
     def _look(
         self, job_uuids: Iterable[str], unsent: list[Callable[[], Any]]
-    ) -> dict[str, Outcome]:
+    ) -> dict[str, JobOutcome]:
         try:
             while unsent:
                 unsent[-1]()
@@ -179,4 +178,6 @@ class Waiting:
         except (errors.StoreUnavailable, errors.BrokerUnavailable) as away:
             LOG.debug('Outcomes cannot be queried; waiting continues: %s', away)
             return {}
-        return {entry.uuid: Outcome.of_entry(entry) for entry in entries if entry.state != QUEUED}
+        return {
+            entry.uuid: JobOutcome.of_entry(entry) for entry in entries if entry.state != QUEUED
+        }

@@ -26,7 +26,7 @@ NAMESPACE = 'nova_sched.drivers'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Settings:
+class DriverSettings:
     """The configuration of the included drivers; ``seed`` is the seed of the random failures."""
 
     fake_seconds: float = 0.0

@@ -24,8 +24,15 @@ from typing import Any
 import numpy as np
 
 from nova_sched.groups.definition import MemberFlavor
-from nova_sched.queues.catalogue import Catalogue
-from nova_sched.queues.special import PCI, RESOURCE, TRAIT, ZONE, Special, with_special
+from nova_sched.queues.catalogue import (
+    PCI,
+    RESOURCE,
+    TRAIT,
+    ZONE,
+    Catalogue,
+    Special,
+    with_special,
+)
 from nova_sched.state.facts import CLASSES, HARDWARE, RESOURCES, amount_of, fact_of
 from nova_sched.state.request import Request
 

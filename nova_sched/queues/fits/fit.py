@@ -22,7 +22,7 @@ from nova_sched import errors
 from nova_sched.engine.catalog import Rules
 from nova_sched.filters import Filter
 from nova_sched.filters.pci_passthrough import PciPassthroughFilter
-from nova_sched.queues.broker import of_flavor
+from nova_sched.queues.brokers import of_flavor
 from nova_sched.queues.catalogue import Catalogue
 from nova_sched.queues.fits.asking import Question, Requests
 from nova_sched.queues.fits.room import Room

@@ -26,8 +26,8 @@ from typing import Any
 from nova_sched import errors
 from nova_sched.logs import Problems
 from nova_sched.objects.job import DELETE, DONE, FAILED, QueueJob, QueueResult
-from nova_sched.queues import wire
-from nova_sched.queues.broker import FALLBACK, RESULTS, Broker, Consumer, Delivery, falls_back
+from nova_sched.queues import messages
+from nova_sched.queues.brokers import FALLBACK, RESULTS, Broker, Consumer, Delivery, falls_back
 from nova_sched.queues.node.node_api import NodeApi
 from nova_sched.queues.node.steps import BROKER, ComponentCall, Pause, Steps
 
@@ -234,7 +234,7 @@ class MessageCompletion:
         self.forget(consumer, delivery)
 
     def _send(self, ending: SendOn, tries: int) -> None:
-        body, queue = wire.to_bytes(ending.message), ending.queue
+        body, queue = messages.to_bytes(ending.message), ending.queue
         is_there = self._broker.publish(queue, body, tries, expires=falls_back(queue))
         if not is_there and queue != RESULTS:
             self._broker.publish(FALLBACK, body, tries)

@@ -29,12 +29,12 @@ from nova_sched.objects.job import (
     QueueJob,
     QueueResult,
 )
-from nova_sched.queues.broker import FALLBACK, RESULTS, of_flavor, of_host
+from nova_sched.queues.brokers import FALLBACK, RESULTS, of_flavor, of_host
 from nova_sched.queues.drivers import Driver
+from nova_sched.queues.messages import NO_ROOM
 from nova_sched.queues.node.inflight import Drop, Ending, PutBack, SendOn, Task
 from nova_sched.queues.node.node_api import NodeApi, NodeClaims
 from nova_sched.queues.node.steps import BROKER, CLAIMS, DRIVER, ComponentCall, Pause, Step
-from nova_sched.queues.sending import NO_ROOM
 from nova_sched.state.request import Request
 
 LOG = logging.getLogger(__name__)

@@ -30,8 +30,8 @@ from typing import Any
 
 from nova_sched import errors
 from nova_sched.logs import MinuteCounts, Problems, first_line
-from nova_sched.queues import wire
-from nova_sched.queues.broker import Broker, Consumer, Delivery, of_host
+from nova_sched.queues import messages
+from nova_sched.queues.brokers import Broker, Consumer, Delivery, of_host
 from nova_sched.queues.drivers import Driver
 from nova_sched.queues.node.inflight import (
     InflightJobs,
@@ -72,10 +72,10 @@ class WorkerDependencies:
     """The dependencies of a worker.
 
     ``look`` reads the catalogue and returns its CatalogueView, the same object if nothing has
-    changed; it may raise anything. ``read`` returns the Request of a RequestSpec for an instance, or raises
-    Invalid. ``settled`` is called once, after the instances of the last process are settled. No
-    report of the node may be sent before that. It would lack an instance that was confirmed just
-    before the last process ended, and the scheduler would release its claim.
+    changed; it may raise anything. ``read`` returns the Request of a RequestSpec for an instance,
+    or raises Invalid. ``settled`` is called once, after the instances of the last process are
+    settled. No report of the node may be sent before that. It would lack an instance that was
+    confirmed just before the last process ended, and the scheduler would release its claim.
     """
 
     node_api: NodeApi
@@ -266,7 +266,7 @@ class Worker:
     def _deliver(self, delivery: Delivery) -> None:
         """Handle a new message. Called by the broker, which must not wait."""
         try:
-            task = Task(wire.read_job(delivery.body), delivery)
+            task = Task(messages.read_job(delivery.body), delivery)
         except errors.Invalid as error:
             self._runner.start(self._throw_away(delivery, error))
             return

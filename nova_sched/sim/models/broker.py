@@ -15,7 +15,7 @@ import collections
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from nova_sched.queues.broker import Delivery
+from nova_sched.queues.brokers import Delivery
 from nova_sched.queues.brokers.memory import SimulatedBroker, SimulatedConsumer
 
 PUBLISH = 'publish'

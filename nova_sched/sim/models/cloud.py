@@ -17,7 +17,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from nova_sched.queues.drivers import Settings as DriverSettings
+from nova_sched.queues.drivers import DriverSettings as DriverSettings
 from nova_sched.queues.drivers import fake
 from nova_sched.sim.clock import Clock
 from nova_sched.sim.machines import Node, Plan

@@ -32,12 +32,12 @@ from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import counting, schema
 from nova_sched.db import engine as db_engine
-from nova_sched.db.ledger import SqlLedger
-from nova_sched.queues.broker import of_flavor
+from nova_sched.db.jobs import SqlJobTable
+from nova_sched.queues.brokers import of_flavor
 from nova_sched.queues.catalogue import Catalogue
 from nova_sched.queues.fits.fit import Fit, with_devices
 from nova_sched.queues.fits.view import View
-from nova_sched.queues.keeper import fallback
+from nova_sched.queues.manager import fallback
 from nova_sched.queues.node.steps import BROKER, CLAIMS, DRIVER, ComponentCall, Simulated
 from nova_sched.queues.node.worker import Worker, WorkerDependencies
 from nova_sched.queues.node.worker import WorkerSettings as WorkerSettings
@@ -111,7 +111,7 @@ class Run:
         schema.upgrade(database)
         self._statements = counting.Statements(database)
         database.dispose()
-        self.ledger = SqlLedger(database)
+        self.job_table = SqlJobTable(database)
         store = SqlClaimStore(database) if settings.database else MemoryClaimStore()
         engine = Engine(conf, store, self.tally.meter, plan.seed)
         self.cloud = Cloud.of(
@@ -193,10 +193,10 @@ class Pull:
         self.catalogue = catalogue(settings, run.flavors)
         self.broker.declare(of_flavor(queue.name) for queue in self.catalogue.queues)
         self._fit = Fit(with_devices(cloud.engine.rules), self.catalogue, settings.steps)
-        beside = fallback.Settings(settings.max_attempts, int(settings.fallback_after_s))
-        self._manager = Manager(cloud, self.broker, self.claims, run.ledger, tally, beside)
+        beside = fallback.FallbackSettings(settings.max_attempts, int(settings.fallback_after_s))
+        self._manager = Manager(cloud, self.broker, self.claims, run.job_table, tally, beside)
         self.conductor = Conductor(
-            cloud, self.broker, self.claims, run.ledger, self.catalogue, tally
+            cloud, self.broker, self.claims, run.job_table, self.catalogue, tally
         )
         if settings.ranked:
             self.claims.before = self._rank

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 """A conductor and a manager of queues without threads: the work of `queues.conductor` and
-`queues.keeper`, in the steps of a simulated clock."""
+`queues.manager`, in the steps of a simulated clock."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,11 +18,12 @@ from typing import Any
 from nova_sched import errors
 from nova_sched.db.jobs import FAILED
 from nova_sched.objects.job import CREATE, DELETE, DONE
-from nova_sched.queues import jobs, routing, wire
-from nova_sched.queues.broker import EXPIRED, FALLBACK, RESULTS, Delivery, of_reply
-from nova_sched.queues.conductor.entering import Entering
-from nova_sched.queues.keeper import endings, fallback
-from nova_sched.queues.sending import Sender, place_of
+from nova_sched.queues import jobs, messages
+from nova_sched.queues.brokers import EXPIRED, FALLBACK, RESULTS, Delivery, of_reply
+from nova_sched.queues.conductor import routing
+from nova_sched.queues.conductor.job_entries import JobEntries
+from nova_sched.queues.manager import endings, fallback
+from nova_sched.queues.messages import Sender, place_of
 from nova_sched.sim.conductor import PROJECT, USER
 from nova_sched.sim.models import meter
 from nova_sched.sim.models.broker import Broker
@@ -51,13 +52,13 @@ class Conductor:
         cloud: Cloud,
         broker: Broker,
         claims: Claims,
-        ledger: Any,
+        job_table: Any,
         catalogue: Any,
         tally: Tally,
     ):
-        self._cloud, self._broker, self._claims, self._ledger = cloud, broker, claims, ledger
+        self._cloud, self._broker, self._claims, self._job_table = cloud, broker, claims, job_table
         self._catalogue, self._tally = catalogue, tally
-        self._entering = Entering(ledger, no_limits, claims, cloud.clock)
+        self._entries = JobEntries(job_table, no_limits, claims, cloud.clock)
         self._sender = Sender(broker, claims)
         self._scheduler = Destinations(cloud.engine, tally.calls, claims)
         self._caller = jobs.Caller(project_id=PROJECT, user_id=USER, reply_to=REPLIES)
@@ -96,7 +97,7 @@ class Conductor:
                 CREATE, uuid, instance_uuid, self._caller, self._cloud.clock(), spec, queue=queue
             )
 
-        (asked,) = self._entering.creates(make, [ask.uuid], jobs.amounts(request))
+        (asked,) = self._entries.creates(make, [ask.uuid], jobs.amounts(request))
         if queue is None:
             self._tally.by_rule += 1
             self._cloud.after(CALL_S, lambda: self._choose(spec, asked.job))
@@ -111,7 +112,7 @@ class Conductor:
         try:
             (found,) = self._scheduler.select_destinations(spec, [job.instance_uuid])
         except errors.NoValidHost as refusal:
-            self._ledger.settle(
+            self._job_table.settle(
                 job.uuid, FAILED, self._cloud.clock(), why=refusal.reason, release=True
             )
             self._refused(job.instance_uuid, refusal.reason)
@@ -125,7 +126,7 @@ class Conductor:
             self._tally.waits_s.append(self._cloud.clock() - self._asks[uuid].time_s)
 
     def _hear(self, delivery: Delivery) -> None:
-        result = wire.read_result(delivery.body)
+        result = messages.read_result(delivery.body)
         uuid, tally = result.job.instance_uuid, self._tally
         if result.job.kind == DELETE:
             tally.left += 1
@@ -153,11 +154,11 @@ class Conductor:
         its resources."""
         now_s = self._cloud.clock()
         with self._tally.meter.of(meter.CONDUCTOR):
-            self._ledger.cancel(uuid, now_s)
+            self._job_table.cancel(uuid, now_s)
             self._claims.show(uuid)
-            self._ledger.of_instance(uuid)
+            self._job_table.of_instance(uuid)
             job = jobs.new(DELETE, jobs.uuid_of(DELETE, uuid, 0), uuid, self._caller, now_s)
-            asked = self._entering.enter(job, host)
+            asked = self._entries.enter(job, host)
             self._sender.to_host(asked.job, host)
 
 
@@ -169,16 +170,16 @@ class Manager:
         cloud: Cloud,
         broker: Broker,
         claims: Claims,
-        ledger: Any,
+        job_table: Any,
         tally: Tally,
         settings: Any,
     ):
         self._broker, self._tally = broker, tally
         sender = Sender(broker, claims)
-        self._ends = endings.Endings(ledger, claims, sender, read, cloud.clock)
+        self._ends = endings.Endings(job_table, claims, sender, read, cloud.clock)
         chooser = Destinations(cloud.engine, tally.calls, claims)
         self._falling = fallback.Fallback(
-            ledger, claims, chooser, sender, self._ends, lambda: settings
+            job_table, claims, chooser, sender, self._ends, lambda: settings
         )
 
     def start(self) -> None:

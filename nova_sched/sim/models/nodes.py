@@ -16,7 +16,7 @@ import random
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from nova_sched.queues.special import RESOURCE, TRAIT
+from nova_sched.queues.catalogue import RESOURCE, TRAIT
 from nova_sched.rpc import reports, translate
 from nova_sched.sim import conductor
 from nova_sched.sim.machines import Node

@@ -31,7 +31,7 @@ from nova_sched.claims import Fence, Placement, ServiceFacts
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import engine as db_engine
 from nova_sched.db import schema
-from nova_sched.db.ledger import CANCELLED, DONE, FAILED, SqlLedger
+from nova_sched.db.jobs import CANCELLED, DONE, FAILED, SqlJobTable
 from nova_sched.db.tables import NODES
 from nova_sched.objects.claim import CONFIRMED, PENDING, RESIZE
 from nova_sched.tests.builders import NOW, claim, uuid_of
@@ -62,8 +62,8 @@ from nova_sched.tests.unit.claims.battery_top_groups import (
     record,
 )
 from nova_sched.tests.unit.claims.databases import cleared
-from nova_sched.tests.unit.db import ledger as jobs
-from nova_sched.tests.unit.db.ledger import entry, hold, limited
+from nova_sched.tests.unit.db import jobs as jobs
+from nova_sched.tests.unit.db.jobs import entry, hold, limited
 
 POLL_S, MOMENT_S = 0.02, 1.0
 ALL = Fence(TOKEN, frozenset(map(node, (HOST, OTHER, THIRD))))
@@ -181,8 +181,8 @@ def on_store(work):
     return lambda engine: work(SqlClaimStore(engine))
 
 
-def on_ledger(work):
-    return lambda engine: work(SqlLedger(engine))
+def on_jobs(work):
+    return lambda engine: work(SqlJobTable(engine))
 
 
 def claims(*made, **words):
@@ -409,37 +409,37 @@ def test_the_last_two_in_an_exclusive_domain_go_at_once(pair):
 
 JOBS = [
     pytest.param(
-        on_ledger(lambda ledger: ledger.open([entry()], [hold()])),
-        on_ledger(lambda ledger: ledger.open([entry('b')], [hold('b')])),
-        on_ledger(lambda ledger: ledger.open([entry('c')], [hold('c')], limited(servers=3))),
+        on_jobs(lambda job_table: job_table.open([entry()], [hold()])),
+        on_jobs(lambda job_table: job_table.open([entry('b')], [hold('b')])),
+        on_jobs(lambda job_table: job_table.open([entry('c')], [hold('c')], limited(servers=3))),
         {'servers': 3},
         id='the use of one project',
     ),
     pytest.param(
-        on_ledger(lambda ledger: ledger.open([entry()], [hold()])),
-        on_ledger(lambda ledger: ledger.end_hold(uuid_of('i a'), [uuid_of('a')])),
-        on_ledger(lambda ledger: ledger.open([ANOTHER_JOB], [hold()])),
+        on_jobs(lambda job_table: job_table.open([entry()], [hold()])),
+        on_jobs(lambda job_table: job_table.end_hold(uuid_of('i a'), [uuid_of('a')])),
+        on_jobs(lambda job_table: job_table.open([ANOTHER_JOB], [hold()])),
         {'servers': 1},
         id='a hold ends, and its instance comes back',
     ),
     pytest.param(
-        on_ledger(lambda ledger: ledger.open([entry()], [hold()])),
-        on_ledger(lambda ledger: ledger.open([ANOTHER_JOB], [hold()])),
-        on_ledger(lambda ledger: ledger.end_hold(uuid_of('i a'), [uuid_of('a')])),
+        on_jobs(lambda job_table: job_table.open([entry()], [hold()])),
+        on_jobs(lambda job_table: job_table.open([ANOTHER_JOB], [hold()])),
+        on_jobs(lambda job_table: job_table.end_hold(uuid_of('i a'), [uuid_of('a')])),
         {'servers': 1},
         id='an instance comes back, and its hold ends',
     ),
     pytest.param(
-        on_ledger(lambda ledger: ledger.open([entry()], [hold()])),
-        on_ledger(lambda ledger: ledger.settle(uuid_of('a'), FAILED, NOW, release=True)),
-        on_ledger(lambda ledger: ledger.open([ANOTHER_JOB], [hold()])),
+        on_jobs(lambda job_table: job_table.open([entry()], [hold()])),
+        on_jobs(lambda job_table: job_table.settle(uuid_of('a'), FAILED, NOW, release=True)),
+        on_jobs(lambda job_table: job_table.open([ANOTHER_JOB], [hold()])),
         {'servers': 1},
         id='a build fails, and its instance is asked for again',
     ),
     pytest.param(
-        on_ledger(lambda ledger: ledger.open([entry()], [hold()])),
-        on_ledger(lambda ledger: ledger.settle(uuid_of('a'), DONE, NOW)),
-        on_ledger(lambda ledger: ledger.cancel(uuid_of('i a'), NOW)),
+        on_jobs(lambda job_table: job_table.open([entry()], [hold()])),
+        on_jobs(lambda job_table: job_table.settle(uuid_of('a'), DONE, NOW)),
+        on_jobs(lambda job_table: job_table.cancel(uuid_of('i a'), NOW)),
         {'servers': 1},
         id='a job is done and cancelled',
     ),
@@ -454,7 +454,7 @@ def test_quotas_and_jobs(pair, prepare, first, second, used):
     pair.settle()
     second(pair.engines[1])
     pair.settle()
-    ledger = SqlLedger(pair.engines[0])
-    assert ledger.usage('p') == used
-    assert CANCELLED not in {job.state for job in ledger.list()}
+    job_table = SqlJobTable(pair.engines[0])
+    assert job_table.usage('p') == used
+    assert CANCELLED not in {job.state for job in job_table.list()}
     jobs.check_books(pair.engines[0])

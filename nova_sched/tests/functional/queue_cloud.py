@@ -16,7 +16,7 @@ import pytest
 
 from nova_sched import errors, objects, queue_service
 from nova_sched.db import engine
-from nova_sched.db.ledger import SqlLedger
+from nova_sched.db.jobs import SqlJobTable
 from nova_sched.queues.catalogue import Catalogue
 from nova_sched.rpc.client import QueuesClient
 from nova_sched.tests.builders import uuid_of
@@ -44,7 +44,7 @@ class QueueCloud(Cloud):
         super().__init__(conf, root, url)
         queue_service.in_process.cache_clear()
         self.engine = engine.create(conf.database.connection)
-        self.ledger = SqlLedger(self.engine)
+        self.job_table = SqlJobTable(self.engine)
         self.queues = QueuesClient(self.bus, timeout_s=60)
         self.scheduler()
         self.manager = self._start(queue_service.QueueService(conf, self.bus)).manager
@@ -95,11 +95,11 @@ class QueueCloud(Cloud):
 
     @property
     def used(self):
-        return self.ledger.usage('p')
+        return self.job_table.usage('p')
 
     def jobs(self, name):
         """Kind and state of its jobs."""
-        return [(one.kind, one.state) for one in self.ledger.of_instance(uuid_of(name))]
+        return [(one.kind, one.state) for one in self.job_table.of_instance(uuid_of(name))]
 
 
 def refused(work, *args, **words):

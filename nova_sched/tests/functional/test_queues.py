@@ -61,7 +61,7 @@ def test_a_server_by_the_scheduler_is_built_by_its_worker_too(cloud):
     ((found, *alternates),) = cloud.router.place(cloud.grouped(), [uuid_of('server')])
     assert {found.service_host, *(one.service_host for one in alternates)} == {'a', 'b'}
     assert cloud.instances(found.service_host) == [uuid_of('server')]
-    (entry,) = cloud.ledger.of_instance(uuid_of('server'))
+    (entry,) = cloud.job_table.of_instance(uuid_of('server'))
     assert (entry.queue, entry.host, entry.state) == (None, found.service_host, 'done')
 
 
@@ -106,7 +106,7 @@ def test_what_waits_for_a_busy_node_reaches_it_by_the_scheduler(cloud, dropped):
 def test_beyond_the_quota(cloud):
     cloud.worker('a')
     with settings({'quota.limits': {}}):
-        cloud.ledger.set_limit('p', 'class:VCPU', 3)
+        cloud.job_table.set_limit('p', 'class:VCPU', 3)
         cloud.place('first')
         error = refused(cloud.place, 'second')
     assert error.args == ('p', 'class:VCPU', 2, 2, 3)

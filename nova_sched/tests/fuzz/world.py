@@ -34,7 +34,7 @@ from nova_sched.conf import CONF
 from nova_sched.db.flavors import SqlFlavors
 from nova_sched.db.tables import METADATA
 from nova_sched.queues.brokers.memory import MemoryBroker
-from nova_sched.queues.keeper.register import Register
+from nova_sched.queues.manager.register import Register
 from nova_sched.rpc import client, endpoints
 from nova_sched.rpc.agent import AgentEndpoint
 from nova_sched.rpc.change_events import ChangeEventEndpoint

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What happened in a crowd of queues: as the ledger, the callers, RabbitMQ and the logs tell
+"""What happened in a crowd of queues: as the job table, the callers, RabbitMQ and the logs tell
 it."""
 
 import collections
@@ -73,7 +73,7 @@ class Rabbit:
 
 
 def of_jobs(database, took_s):
-    """What the ledger has."""
+    """What the job table has."""
     (jobs,) = audit.rows(database, 'jobs')
     kinds = collections.Counter((job['kind'], job['state']) for job in jobs)
     creates = [job for job in jobs if job['kind'] == 'create']

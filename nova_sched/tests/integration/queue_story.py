@@ -38,8 +38,8 @@ backend.choose([])
 from nova_sched import errors, queue_service, rpc, service
 from nova_sched.conf import CONF
 from nova_sched.db import engine
-from nova_sched.db.ledger import SqlLedger
-from nova_sched.queues.broker import of_flavor, of_host
+from nova_sched.db.jobs import SqlJobTable
+from nova_sched.queues.brokers import of_flavor, of_host
 from nova_sched.queues.catalogue import Catalogue
 from nova_sched.rpc.client import QueuesClient
 from nova_sched.tests.fixtures import rabbitmq
@@ -137,7 +137,7 @@ class Tale:
         self._end.callback(self._broker.close)
         made = engine.create(CONF.database.connection)
         self._end.callback(made.dispose)
-        self._ledger = SqlLedger(made)
+        self._job_table = SqlJobTable(made)
         crew = Crew(CONF, bus, PLACES, self._home / 'nodes')
         self._end.callback(crew.stop)
         crew.start()
@@ -242,7 +242,7 @@ class Tale:
 
     def used(self):
         """The project's quota that is taken."""
-        return self._ledger.usage('project')
+        return self._job_table.usage('project')
 
 
 def run(broker, home, say=print):

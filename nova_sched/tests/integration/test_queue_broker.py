@@ -23,7 +23,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.conf.queues import CLASSIC, QUORUM
-from nova_sched.queues.broker import FALLBACK, RESULTS, of_flavor, of_host, of_reply
+from nova_sched.queues.brokers import FALLBACK, RESULTS, of_flavor, of_host, of_reply
 from nova_sched.queues.brokers.amqp import AmqpBroker
 from nova_sched.tests.fixtures import process
 from nova_sched.tests.fixtures.rabbitmq import server

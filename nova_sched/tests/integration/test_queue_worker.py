@@ -20,8 +20,8 @@ import time
 import pytest
 
 from nova_sched.objects.claim import CONFIRMED
-from nova_sched.queues import wire
-from nova_sched.queues.broker import RESULTS, of_host
+from nova_sched.queues import messages
+from nova_sched.queues.brokers import RESULTS, of_host
 from nova_sched.queues.brokers.amqp import AmqpBroker
 from nova_sched.queues.node import worker
 from nova_sched.queues.node.steps import Threads
@@ -74,7 +74,7 @@ class Fleet:
         self._consumer.follow({RESULTS: 0})
 
     def _hear(self, delivery):
-        result = wire.read_result(delivery.body)
+        result = messages.read_result(delivery.body)
         self.told[result.job.uuid].append((result.outcome, result.host))
         self._consumer.ack(delivery)
         self.over += [host for host, site in self.sites.items() if site.used > VCPUS]
@@ -115,7 +115,7 @@ def fleet(rabbitmq):
 
 def send(fleet, jobs):
     for queue, one in jobs:
-        assert fleet.broker.publish(queue, wire.to_bytes(one))
+        assert fleet.broker.publish(queue, messages.to_bytes(one))
 
 
 @pytest.mark.timeout(180)

@@ -24,7 +24,7 @@ from nova_sched.db import engine as db_engine
 from nova_sched.db import schema
 from nova_sched.db.limits import DEFAULT
 from nova_sched.db.tables import NODES
-from nova_sched.queues.brokers import amqp_links
+from nova_sched.queues.brokers import amqp_link
 from nova_sched.queues.brokers.amqp import HEARTBEAT_S, AmqpBroker
 from nova_sched.rpc import silence
 from nova_sched.rpc.client import SchedulerClient
@@ -217,7 +217,7 @@ def test_a_broker_of_jobs_that_vanishes(rabbitmq, caplog):
         begin_s = time.monotonic()
         with pytest.raises(errors.BrokerUnavailable):
             broker.publish(TINY, b'lost')
-        assert since(begin_s) < amqp_links.SILENCE_S + amqp_links.CONNECT_S + SLACK_S
+        assert since(begin_s) < amqp_link.SILENCE_S + amqp_link.CONNECT_S + SLACK_S
         eventually(lambda: 'lost its connection' in caplog.text, 2 * HEARTBEAT_S + SLACK_S)
         proxy.restore()
         again = taker.next()

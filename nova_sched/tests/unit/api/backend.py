@@ -20,7 +20,7 @@ import yaml
 
 from nova_sched import errors
 from nova_sched.objects.top_group import GroupMember, GroupMove, TopGroup
-from nova_sched.queues.flavors import checked
+from nova_sched.queues.catalogue import checked_flavor
 from nova_sched.rpc import words
 from nova_sched.tests.builders import uuid_of
 
@@ -240,7 +240,7 @@ class Manager:
 
     def __init__(self, *names):
         rows = ({'name': name, 'vcpus': 1, 'memory_mb': 512} for name in names)
-        self.flavors = {row['name']: checked(row, NOON.timestamp()) for row in rows}
+        self.flavors = {row['name']: checked_flavor(row, NOON.timestamp()) for row in rows}
         self.refusal = None
         self.calls = []
         self.contexts = []
@@ -257,7 +257,7 @@ class Manager:
 
     def flavor_create(self, flavor, context=None):
         self._asked('flavor_create', context)
-        made = checked(flavor, NOON.timestamp())
+        made = checked_flavor(flavor, NOON.timestamp())
         if self.flavors.setdefault(made['name'], made) != made:
             raise errors.FlavorExists(made['name'], 'it is another one')
         return made

@@ -17,7 +17,7 @@ import pytest
 from nova_sched import errors, rpc
 from nova_sched.cmd import agent_queues
 from nova_sched.conf import CONF
-from nova_sched.queues.broker import of_flavor
+from nova_sched.queues.brokers import of_flavor
 from nova_sched.queues.catalogue import Catalogue
 from nova_sched.queues.node.subscriptions import NONE
 from nova_sched.tests.builders import request, uuid_of

@@ -15,18 +15,18 @@ import json
 
 import pytest
 
-from nova_sched.db.ledger import FAILED, SqlLedger
+from nova_sched.db.jobs import FAILED, SqlJobTable
 from nova_sched.tests.builders import NOW, uuid_of
 from nova_sched.tests.keystone import Keystone, served
 from nova_sched.tests.unit.cmd.test_manage import ROOT, keys
-from nova_sched.tests.unit.db.ledger import entry, hold
+from nova_sched.tests.unit.db.jobs import entry, hold
 
 
 @pytest.fixture
-def ledger(database):
-    """The ledger of the configuration: project p has two servers and a job that has failed, q a
+def job_table(database):
+    """The job table of the configuration: project p has two servers and a job that has failed, q a
     limit."""
-    made = SqlLedger(database)
+    made = SqlJobTable(database)
     made.open([entry(queue='tiny'), entry('b', created_s=NOW + 1)], [hold(vcpus=3), hold('b')])
     made.open([entry('c', project_id='q', created_s=NOW + 2, message='secret')])
     made.settle(uuid_of('c'), FAILED, NOW, host='n1', tries=2, why='no disk')
@@ -35,7 +35,7 @@ def ledger(database):
 
 
 @pytest.fixture
-def run(manage, ledger, tmp_path):
+def run(manage, job_table, tmp_path):
     """``run('quota list', ...)`` with a configuration of these lines besides."""
 
     def run(words, *more, lines='[quota]\nlimits = servers=5, class:VCPU=7\n'):
@@ -127,19 +127,19 @@ def test_quota_of_keystone(run):
         ),
     ],
 )
-def test_quota_set(run, ledger, words, own, said):
+def test_quota_set(run, job_table, words, own, said):
     done = run(f'quota set {words}')
     assert (done.status, done.err) == (0, '')
     assert said in done.out
-    assert ledger.limits(words.split()[0]) == own
+    assert job_table.limits(words.split()[0]) == own
 
 
 @pytest.mark.parametrize('driver', ['keystone', 'none'])
-def test_a_limit_that_the_driver_would_not_read(run, ledger, driver):
+def test_a_limit_that_the_driver_would_not_read(run, job_table, driver):
     status, out, err = run('quota set p servers 9', lines=f'[quota]\ndriver = {driver}\n')
     assert (status, out) == (1, '')
     assert f'it is {driver}' in err
-    assert ledger.limits('p') == {}
+    assert job_table.limits('p') == {}
 
 
 @pytest.mark.parametrize(

@@ -9,20 +9,20 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What a router and a manager of queues meet: a ledger on SQLite, queues in memory, a scheduler,
+"""What a router and a manager of queues meet: a job table, queues in memory, a scheduler,
 claims."""
 
 import collections
 
 from nova_sched import errors, objects, queue_service
 from nova_sched.db import engine, schema
-from nova_sched.db.ledger import Hold, SqlLedger
+from nova_sched.db.jobs import QuotaHold, SqlJobTable
 from nova_sched.objects.claim import CONFIRMED, PENDING
-from nova_sched.queues import jobs, wire
-from nova_sched.queues.broker import FALLBACK, Broker, Consumer, Delivery, QueueFacts, of_host
+from nova_sched.queues import jobs, messages
+from nova_sched.queues.brokers import FALLBACK, Broker, Consumer, Delivery, QueueFacts, of_host
 from nova_sched.queues.catalogue import Catalogue
-from nova_sched.queues.keeper import endings, fallback, upkeep
-from nova_sched.queues.sending import Sender
+from nova_sched.queues.manager import endings, fallback, upkeep
+from nova_sched.queues.messages import Sender
 from nova_sched.tests.builders import NOW, uuid_of
 
 CELL = '00000000-0000-0000-0000-0000000000ce'
@@ -107,10 +107,10 @@ class Queues(Broker):
 
     def jobs(self, queue):
         """The jobs that wait there."""
-        return [wire.read_job(body) for body in self.there.get(queue, ())]
+        return [messages.read_job(body) for body in self.there.get(queue, ())]
 
     def results(self, queue='reply.me'):
-        return [wire.read_result(body) for body in self.there.get(queue, ())]
+        return [messages.read_result(body) for body in self.there.get(queue, ())]
 
     def all_jobs(self):
         """queue -> kinds of the jobs that wait there; without answers."""
@@ -254,44 +254,51 @@ class Office:
         self.engine = engine.create(f'sqlite:///{folder}/db.sqlite')
         schema.upgrade(self.engine)
         self.now_s = NOW
-        self.ledger, self.claims = SqlLedger(self.engine), Claims()
+        self.job_table, self.claims = SqlJobTable(self.engine), Claims()
         self.queues = Queues('flavor.tiny', 'flavor.large', *map(of_host, hosts))
         self.scheduler = Scheduler(self.claims, *script)
         sender = Sender(self.queues, self.claims)
         read = queue_service.read
-        self.endings = endings.Endings(self.ledger, self.claims, sender, read, lambda: self.now_s)
-        self.fallback = fallback.Fallback(
-            self.ledger, self.claims, self.scheduler, sender, self.endings, fallback.Settings
+        self.endings = endings.Endings(
+            self.job_table, self.claims, sender, read, lambda: self.now_s
         )
-        self.upkeep = upkeep.Upkeep(
-            self.ledger,
+        self.fallback = fallback.Fallback(
+            self.job_table,
+            self.claims,
+            self.scheduler,
+            sender,
+            self.endings,
+            fallback.FallbackSettings,
+        )
+        self.upkeep = upkeep.JobUpkeep(
+            self.job_table,
             self.claims,
             self.queues,
             sender,
             self.endings,
-            upkeep.Settings,
+            upkeep.UpkeepSettings,
             lambda: self.now_s,
         )
 
     def enter(self, one, amounts=TINY, host=None):
-        """Have a job in the ledger, with what its instance holds."""
-        holds = [] if amounts is None else [Hold(one.instance_uuid, 'p', amounts)]
-        self.ledger.open([jobs.entry(one, self.now_s, host)], holds)
+        """Have a job in the job table, with what its instance holds."""
+        holds = [] if amounts is None else [QuotaHold(one.instance_uuid, 'p', amounts)]
+        self.job_table.open([jobs.entry(one, self.now_s, host)], holds)
         return one
 
     def fall(self, one, **fields):
         """A job comes out of the fallback queue."""
-        self.fallback.take(Delivery(FALLBACK, wire.to_bytes(one), **fields))
+        self.fallback.take(Delivery(FALLBACK, messages.to_bytes(one), **fields))
 
     def tell(self, told):
         """A worker tells of a job."""
-        self.endings.take(Delivery('results', wire.to_bytes(told)))
+        self.endings.take(Delivery('results', messages.to_bytes(told)))
 
     def staff(self, host, *queues, outcome='done', why=None):
         """A worker on that host, which does at once what comes to these queues and to its own."""
 
         def do(delivery):
-            one = wire.read_job(delivery.body)
+            one = messages.read_job(delivery.body)
             if one.kind == 'delete':
                 self.claims.there.pop((one.instance_uuid, host), None)
             elif outcome == 'done':
@@ -309,11 +316,11 @@ class Office:
         self.queues.consumer(self.fallback.take, 'manager').follow({FALLBACK: 0})
 
     def state(self, of):
-        return self.ledger.find(of.uuid).state
+        return self.job_table.find(of.uuid).state
 
     @property
     def used(self):
-        return self.ledger.usage('p')
+        return self.job_table.usage('p')
 
     def answer(self):
         """Outcome, host and reason of the last answer to the waiting caller."""

@@ -18,10 +18,10 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.conf import CONF
-from nova_sched.db.ledger import SqlLedger
+from nova_sched.db.jobs import SqlJobTable
 from nova_sched.queues.limits import KEPT_S, MOST, limits
 from nova_sched.tests.keystone import ENDPOINT, Keystone, forget, served
-from nova_sched.tests.unit.db.ledger import entry, hold
+from nova_sched.tests.unit.db.jobs import entry, hold
 
 # What openstacksdk says of itself.
 pytestmark = pytest.mark.filterwarnings('ignore::openstack.warnings.RemovedInSDK50Warning')
@@ -40,7 +40,7 @@ class Clock:
 
 
 class Own:
-    """A ledger's table of limits."""
+    """A job table's table of limits."""
 
     def __init__(self, **own):
         self.own, self.asked = own, []
@@ -151,11 +151,11 @@ def test_a_broken_keystone_and_a_mended_one(configured, keystone, broken):
 def test_without_keystone_nothing_is_reserved(configured, database):
     with served(Keystone(REGISTERED)) as gone:
         text = gone.config()
-    ledger = SqlLedger(database)
+    job_table = SqlJobTable(database)
     with pytest.raises(errors.LimitsUnknown):
-        ledger.open([entry()], [hold()], limits(configured(text), ledger))
-    assert ledger.usage('p') == {}
-    assert ledger.list() == []
+        job_table.open([entry()], [hold()], limits(configured(text), job_table))
+    assert job_table.usage('p') == {}
+    assert job_table.list() == []
 
 
 @pytest.mark.parametrize('broken', BROKEN)

@@ -14,7 +14,7 @@
 import pytest
 
 from nova_sched import errors
-from nova_sched.queues.broker import FALLBACK
+from nova_sched.queues.brokers import FALLBACK
 from nova_sched.queues.brokers.amqp import AmqpBroker
 from nova_sched.tests.fixtures import process
 

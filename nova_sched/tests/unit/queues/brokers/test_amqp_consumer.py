@@ -20,7 +20,7 @@ import pytest
 from amqp.exceptions import AccessRefused, ConnectionForced
 
 from nova_sched import errors
-from nova_sched.queues.broker import DROPPED, FALLBACK, Delivery
+from nova_sched.queues.brokers import DROPPED, FALLBACK, Delivery
 from nova_sched.queues.brokers.amqp_consumer import AmqpConsumer
 from nova_sched.tests.unit.queues.brokers.rabbit import WHOLE_NOT_QUORUM, Rabbit
 

@@ -13,8 +13,7 @@
 
 import pytest
 
-from nova_sched.queues.broker import FALLBACK
-from nova_sched.queues.brokers import amqp_links, amqp_session
+from nova_sched.queues.brokers import FALLBACK, amqp_link, amqp_session
 from nova_sched.queues.brokers.amqp_session import Session
 from nova_sched.tests.unit.queues.brokers.rabbit import Rabbit
 
@@ -49,7 +48,7 @@ def test_only_what_changes_is_told(whole):
 
 
 def test_more_than_a_batch_begins_and_ends():
-    names = [f'flavor.f{number}' for number in range(2 * amqp_links.BATCH + 3)]
+    names = [f'flavor.f{number}' for number in range(2 * amqp_link.BATCH + 3)]
     rabbit = Rabbit(*names)
     made = session(rabbit)
     made.follow(dict.fromkeys(names, 1))

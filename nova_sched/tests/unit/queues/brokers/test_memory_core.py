@@ -16,7 +16,7 @@ import random
 
 import pytest
 
-from nova_sched.queues.broker import FALLBACK, of_flavor, of_host
+from nova_sched.queues.brokers import FALLBACK, of_flavor, of_host
 from nova_sched.queues.brokers.memory_core import TOP, Core
 
 QUEUES = [*(of_flavor(f'f{n}') for n in range(6)), *(of_host(f'h{n}') for n in range(6))]

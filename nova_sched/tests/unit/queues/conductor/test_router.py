@@ -16,9 +16,9 @@ import threading
 import pytest
 
 from nova_sched import errors, objects, queue_service
-from nova_sched.db.ledger import SqlLedger
+from nova_sched.db.jobs import SqlJobTable
 from nova_sched.objects.claim import CONFIRMED, PENDING
-from nova_sched.queues import jobs, wire
+from nova_sched.queues import jobs, messages
 from nova_sched.queues.conductor import router
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.queues.office import (
@@ -43,13 +43,13 @@ class Source:
 class Desk(Office):
     """An office with a router before it."""
 
-    def __init__(self, folder, *hosts, script=(), limits=None, ledger=SqlLedger, **settings):
+    def __init__(self, folder, *hosts, script=(), limits=None, job_table=SqlJobTable, **settings):
         super().__init__(folder, *hosts, script=script)
-        self.ledger = ledger(self.engine)
+        self.job_table = job_table(self.engine)
         usual = {'timeout_s': 5.0, 'look_s': 0.05, 'joined_look_s': 0.05}
-        self.settings = router.Settings(cell_uuid=CELL, **usual | settings)
+        self.settings = router.RouterSettings(cell_uuid=CELL, **usual | settings)
         self.router = router.Router(
-            self.ledger,
+            self.job_table,
             lambda project: limits or {},
             self.queues,
             self.scheduler,
@@ -67,7 +67,7 @@ class Desk(Office):
         return self.now_s
 
     def patience(self, timeout_s):
-        self.settings = router.Settings(
+        self.settings = router.RouterSettings(
             cell_uuid=CELL, timeout_s=timeout_s, look_s=0.05, joined_look_s=0.05
         )
 
@@ -115,7 +115,7 @@ def test_by_the_queue_of_its_flavor(open_desk):
     assert (found.availability_zone, found.compute_node_uuid) == (None, uuid_of('node a'))
     assert found.limits.vcpu is None
     assert (desk.used, desk.scheduler.asked) == (TINY, [])
-    (entry,) = desk.ledger.of_instance(SERVER)
+    (entry,) = desk.job_table.of_instance(SERVER)
     assert (entry.queue, entry.host, entry.state) == ('tiny', 'a', 'done')
 
 
@@ -123,7 +123,7 @@ def test_by_the_scheduler(open_desk):
     desk = open_desk(script=[('b', 'c')])
     desk.staff('b')
     assert hosts(desk.router.place(grouped(), [SERVER])) == [['b', 'c']]
-    (entry,) = desk.ledger.of_instance(SERVER)
+    (entry,) = desk.job_table.of_instance(SERVER)
     assert (entry.queue, entry.host, desk.used) == (None, 'b', TINY)
 
 
@@ -137,7 +137,7 @@ def test_by_the_scheduler_and_on_an_alternate(open_desk, alternates, found):
 def test_without_queues_the_scheduler_is_asked_and_nothing_else_is_done(open_desk):
     desk = open_desk(script=[('b', 'c')], enabled=False)
     assert hosts(desk.router.place(spec(), [SERVER])) == [['b', 'c']]
-    assert (desk.ledger.list(), desk.used, desk.queues.all_jobs()) == ([], NOTHING, {})
+    assert (desk.job_table.list(), desk.used, desk.queues.all_jobs()) == ([], NOTHING, {})
 
 
 def test_beyond_the_quota_nothing_is_sent(open_desk):
@@ -146,20 +146,20 @@ def test_beyond_the_quota_nothing_is_sent(open_desk):
     desk.router.place(spec(), [SERVER])
     error = refusal(desk.router.place, spec(), [OTHER])
     assert error.args == ('p', 'servers', 1, 1, 1)
-    assert (desk.used, desk.ledger.of_instance(OTHER)) == (TINY, [])
+    assert (desk.used, desk.job_table.of_instance(OTHER)) == (TINY, [])
 
 
 def test_the_quota_of_several_is_that_of_all(open_desk):
     desk = open_desk(limits={'servers': 1})
     desk.staff('a', 'flavor.tiny')
     assert refusal(desk.router.place, spec(), [SERVER, OTHER]).args[2] == 2
-    assert (desk.used, desk.ledger.list()) == (NOTHING, [])
+    assert (desk.used, desk.job_table.list()) == (NOTHING, [])
 
 
 def test_a_refusal_of_the_scheduler(open_desk):
     desk = open_desk(script=[errors.NoValidHost('Filter X removed all.')])
     assert refusal(desk.router.place, grouped(), [SERVER]).reason == 'Filter X removed all.'
-    (entry,) = desk.ledger.of_instance(SERVER)
+    (entry,) = desk.job_table.of_instance(SERVER)
     assert (entry.state, entry.why, desk.used) == ('failed', 'Filter X removed all.', NOTHING)
 
 
@@ -202,7 +202,7 @@ def test_all_or_none_of_those_that_wait_still(open_desk):
 
     desk.queues.consumer(second_fails, 'workers').follow({'flavor.tiny': 0})
     assert refusal(desk.router.place, spec(), [SERVER, OTHER]).reason == 'no'
-    (entry,) = desk.ledger.of_instance(SERVER)
+    (entry,) = desk.job_table.of_instance(SERVER)
     assert entry.state == 'cancelled'
 
 
@@ -239,7 +239,11 @@ def test_what_has_failed_is_tried_again(open_desk):
         refusal(desk.router.place, grouped(), [SERVER])
     desk.staff('b')
     assert hosts(desk.router.place(grouped(), [SERVER])) == [['b']]
-    assert [one.state for one in desk.ledger.of_instance(SERVER)] == ['failed', 'failed', 'done']
+    assert [one.state for one in desk.job_table.of_instance(SERVER)] == [
+        'failed',
+        'failed',
+        'done',
+    ]
     assert desk.used == TINY
 
 
@@ -286,7 +290,7 @@ def test_a_chosen_host_that_could_not_be_told_is_chosen_again(open_desk):
     assert hosts(desk.router.place(grouped(), [SERVER])) == [['b']]
 
 
-def test_an_answer_that_is_lost_is_found_in_the_ledger(open_desk):
+def test_an_answer_that_is_lost_is_found_in_the_job_table(open_desk):
     desk = open_desk()
     desk.staff('a', 'flavor.tiny')
     del desk.queues.consumers['reply.me']
@@ -297,7 +301,7 @@ def test_a_scheduler_that_does_not_answer_leaves_the_job(open_desk):
     """It is unknown whether it has chosen; upkeep finds out."""
     desk = open_desk(script=[errors.NoAnswer('select_destinations', 'x')])
     assert type(refusal(desk.router.place, grouped(), [SERVER])) is errors.NoAnswer
-    (entry,) = desk.ledger.of_instance(SERVER)
+    (entry,) = desk.job_table.of_instance(SERVER)
     assert (entry.state, desk.used) == ('queued', TINY)
 
 
@@ -342,7 +346,7 @@ def test_delete_before_it_is_built(open_desk):
     assert (desk.state(one), desk.used, desk.queues.all_jobs()) == ('cancelled', TINY, {})
 
 
-class Between(SqlLedger):
+class Between(SqlJobTable):
     """Makes the call ``then``, once, before it looks for all jobs of an instance."""
 
     then = None
@@ -356,9 +360,9 @@ class Between(SqlLedger):
 
 def test_delete_while_it_is_asked_for(open_desk):
     """The create comes after the look for one that is queued, and before the look for all."""
-    desk = open_desk(ledger=Between)
+    desk = open_desk(job_table=Between)
     one = job()
-    desk.ledger.then = lambda: desk.enter(one)
+    desk.job_table.then = lambda: desk.enter(one)
     desk.router.delete(SERVER)
     assert (desk.state(one), desk.used) == ('cancelled', TINY)
 
@@ -379,8 +383,8 @@ def test_delete_while_it_is_built(open_desk):
         desk.claims.put('a')
         desk.tell(result(desk.enter(job())))
 
-    desk = open_desk('a', ledger=Between)
-    desk.ledger.then = build
+    desk = open_desk('a', job_table=Between)
+    desk.job_table.then = build
     desk.router.delete(SERVER, wait=False)
     assert desk.queues.all_jobs() == {'host.a': ['delete']}
 
@@ -417,7 +421,7 @@ def test_delete_that_fails_may_be_tried_again(open_desk):
     answers = iter(['failed', 'done'])
 
     def work(delivery):
-        desk.tell(result(wire.read_job(delivery.body), outcome=next(answers), why='busy'))
+        desk.tell(result(messages.read_job(delivery.body), outcome=next(answers), why='busy'))
 
     desk.queues.declare(['host.a'])
     desk.queues.consumer(work, 'a').follow({'host.a': 0})
@@ -467,7 +471,7 @@ def test_resize_elsewhere(open_desk):
     assert [one.service_host for one in desk.router.resize(spec('large'), SERVER)] == ['b']
     assert desk.used == LARGE
     deletes = [
-        jobs.of_entry(one) for one in desk.ledger.of_instance(SERVER) if one.kind == 'delete'
+        jobs.of_entry(one) for one in desk.job_table.of_instance(SERVER) if one.kind == 'delete'
     ]
     assert [(one.source, desk.state(one)) for one in deletes] == [('a', 'done')]
 

@@ -37,7 +37,7 @@ def make(request):
     """Makes a driver that does all that is asked (True), or nothing."""
 
     def made(does):
-        wanted = drivers.Settings(
+        wanted = drivers.DriverSettings(
             fake_failures=0.0 if does else 1.0,
             exec_command='true' if does else 'false',
             exec_timeout_s=30,

@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from nova_sched import errors
-from nova_sched.queues.drivers import Settings
+from nova_sched.queues.drivers import DriverSettings
 from nova_sched.queues.drivers.exec import Exec
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.queues.node.doubles import job
@@ -30,7 +30,7 @@ PATIENCE_S = 10.0
 
 
 def driver(command, timeout_s=30.0):
-    return Exec(Settings(exec_command=command, exec_timeout_s=timeout_s), 'host')
+    return Exec(DriverSettings(exec_command=command, exec_timeout_s=timeout_s), 'host')
 
 
 def script(folder, text, name='script'):

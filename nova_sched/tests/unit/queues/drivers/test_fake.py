@@ -17,7 +17,7 @@ import time
 import pytest
 
 from nova_sched import errors
-from nova_sched.queues.drivers import Settings
+from nova_sched.queues.drivers import DriverSettings
 from nova_sched.queues.drivers.fake import Fake
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.queues.node.doubles import job
@@ -32,7 +32,7 @@ def fails(driver, name):
 
 
 def failures(share, host='a', seed=0, count=400):
-    driver = Fake(Settings(fake_failures=share, seed=seed), host)
+    driver = Fake(DriverSettings(fake_failures=share, seed=seed), host)
     return [number for number in range(count) if fails(driver, str(number))]
 
 
@@ -59,7 +59,7 @@ def test_other_jobs_fail_on_another_host_and_with_another_seed():
 
 
 def test_it_knows_what_it_has_built():
-    driver = Fake(Settings(), 'a')
+    driver = Fake(DriverSettings(), 'a')
     driver.create(job('one'), job().spec)
     driver.migrate(job('two', kind='migrate'), job().spec, 'b')
     driver.destroy(None, uuid_of('one'))
@@ -67,14 +67,14 @@ def test_it_knows_what_it_has_built():
 
 
 def test_a_job_takes_its_time():
-    driver = Fake(Settings(fake_seconds=0.05), 'a')
+    driver = Fake(DriverSettings(fake_seconds=0.05), 'a')
     begin = time.monotonic()
     driver.create(job(), job().spec)
     assert time.monotonic() - begin >= 0.05
 
 
 def test_no_thread_waits_for_a_driver_that_is_closed():
-    driver = Fake(Settings(fake_seconds=600.0), 'a')
+    driver = Fake(DriverSettings(fake_seconds=600.0), 'a')
     thread = threading.Thread(target=driver.create, args=(job(), job().spec))
     thread.start()
     driver.close()

@@ -21,8 +21,8 @@ import numpy as np
 
 from nova_sched import errors, objects
 from nova_sched.objects.claim import CONFIRMED, PENDING
-from nova_sched.queues import wire
-from nova_sched.queues.broker import FALLBACK, RESULTS, of_flavor
+from nova_sched.queues import messages
+from nova_sched.queues.brokers import FALLBACK, RESULTS, of_flavor
 from nova_sched.queues.brokers.memory import SimulatedBroker
 from nova_sched.queues.node import worker
 from nova_sched.queues.node.steps import CLAIMS, DRIVER, Simulated
@@ -376,7 +376,7 @@ class Cloud:
 
     def send(self, job, queue=None, tries=0):
         """To the queue of its flavor, or another one."""
-        assert self.broker.publish(queue or of_flavor(job.queue), wire.to_bytes(job), tries)
+        assert self.broker.publish(queue or of_flavor(job.queue), messages.to_bytes(job), tries)
 
     def lose(self, queue):
         """Have a consumer take a message and disconnect."""
@@ -408,17 +408,17 @@ class Cloud:
 
     def results(self):
         """(kind, outcome, host) of each result, in order."""
-        told = [wire.read_result(one.body) for one in self.drain(RESULTS)]
+        told = [messages.read_result(one.body) for one in self.drain(RESULTS)]
         return [(one.job.kind, one.outcome, one.host) for one in told]
 
     def result(self):
         """The only one."""
         (delivery,) = self.drain(RESULTS)
-        return wire.read_result(delivery.body)
+        return messages.read_result(delivery.body)
 
     def fallen(self):
         """The jobs that went to the fallback queue."""
-        return [wire.read_job(one.body) for one in self.drain(FALLBACK)]
+        return [messages.read_job(one.body) for one in self.drain(FALLBACK)]
 
     def kinds(self, name='server'):
         """What drivers did with an instance: (kind, host)."""

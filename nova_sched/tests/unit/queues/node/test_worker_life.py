@@ -21,8 +21,8 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.objects.claim import CONFIRMED
-from nova_sched.queues import wire
-from nova_sched.queues.broker import RESULTS, of_flavor, of_host
+from nova_sched.queues import messages
+from nova_sched.queues.brokers import RESULTS, of_flavor, of_host
 from nova_sched.queues.brokers.memory import MemoryBroker
 from nova_sched.queues.node import worker
 from nova_sched.queues.node.steps import Threads
@@ -270,7 +270,7 @@ def real():
 
 def test_on_threads_jobs_are_done_at_the_same_time(real):
     for number in range(2):
-        real.broker.publish(NAMES[0], wire.to_bytes(job(f'server {number}')))
+        real.broker.publish(NAMES[0], messages.to_bytes(job(f'server {number}')))
     eventually(lambda: len(real.node_api.hidden()) == 2)
     real.go.set()
     eventually(lambda: real.broker.facts(RESULTS).ready == 2)
@@ -278,7 +278,7 @@ def test_on_threads_jobs_are_done_at_the_same_time(real):
 
 
 def test_a_drain_waits_for_the_end_of_jobs(real):
-    real.broker.publish(NAMES[0], wire.to_bytes(job()))
+    real.broker.publish(NAMES[0], messages.to_bytes(job()))
     eventually(lambda: real.node_api.hidden())
     threading.Timer(0.2, real.go.set).start()
     assert real.worker.drain(PATIENCE_S)
@@ -287,7 +287,7 @@ def test_a_drain_waits_for_the_end_of_jobs(real):
 
 
 def test_a_drain_that_takes_too_long_gives_the_job_back(real):
-    real.broker.publish(NAMES[0], wire.to_bytes(job()))
+    real.broker.publish(NAMES[0], messages.to_bytes(job()))
     eventually(lambda: real.node_api.hidden())
     assert not real.worker.drain(0.1)
     real.go.set()

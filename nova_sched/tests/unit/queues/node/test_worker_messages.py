@@ -17,8 +17,8 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.objects.claim import CONFIRMED
-from nova_sched.queues import wire
-from nova_sched.queues.broker import RESULTS, of_flavor, of_host
+from nova_sched.queues import messages
+from nova_sched.queues.brokers import RESULTS, of_flavor, of_host
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.queues.node.doubles import BUILD_S, Cloud, job
 
@@ -237,7 +237,7 @@ def test_results_keep_their_job(cloud):
     cloud.send(job(reply_to='reply.one', request_id='req-1', project_id='p'))
     cloud.run()
     (delivery,) = cloud.drain(RESULTS)
-    told = wire.read_result(delivery.body)
+    told = messages.read_result(delivery.body)
     assert (told.job.reply_to, told.job.request_id, told.job.project_id) == (
         'reply.one',
         'req-1',

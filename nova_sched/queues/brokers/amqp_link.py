@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Queues on RabbitMQ: their names there, and how they are created, sent to and deleted.
+"""Connections to RabbitMQ: addresses, opening and sharing, sending, and the queues there.
 
 Publishers send to the exchange of this project, to which each queue is bound by its name. Before a
 queue is deleted, it is unbound, and then emptied. RabbitMQ acknowledges and loses messages that
@@ -17,18 +17,199 @@ arrive while it deletes a queue, so no message may be in transit to the queue by
 """
 
 import contextlib
+import dataclasses
+import random
+import threading
 import time
+import urllib.parse
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import amqp
+import kombu
 from amqp import spec
-from amqp.exceptions import AMQPError, NotFound, PreconditionFailed
+from amqp.exceptions import AMQPError, MessageNacked, NotFound, PreconditionFailed
 
 from nova_sched import errors
 from nova_sched.conf import queues as conf
-from nova_sched.queues import broker
-from nova_sched.queues.brokers import amqp_links
+from nova_sched.queues import brokers
+
+Result = TypeVar('Result')
+
+# Each of these errors closes the connection that raised it.
+ERRORS = (AMQPError, MessageNacked, OSError)
+
+CONNECT_S = 5.0  # for each host
+CLOSE_S = 1.0
+BATCH = 500  # commands that are sent before their answers are read
+SILENCE_S = 10.0  # a broker that sends nothing for this time counts as unavailable
+TRUE = ('1', 'true', 'yes', 'on')
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Host:
+    """One node of the broker. Without a user, RabbitMQ's `guest` is used."""
+
+    name: str
+    port: int | None
+    user: str | None
+    password: str | None = dataclasses.field(repr=False)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RabbitCluster:
+    """A broker with its equivalent nodes; ``tls`` is for py-amqp, False without TLS."""
+
+    hosts: tuple[Host, ...]
+    virtual_host: str
+    tls: bool | Mapping[str, Any]
+
+
+def cluster(url: str, options: Mapping[str, Any] | None = None) -> RabbitCluster:
+    """Returns the broker of
+    `rabbit://user:password@host:port,user:password@host:port/virtual_host`.
+
+    ``options`` are those of [oslo_messaging_rabbit]. Only ssl, ssl_ca_file, ssl_cert_file,
+    ssl_key_file and ssl_server_hostname are used; the query of the URL overrides them. Raises
+    BadConfig.
+    """
+    try:
+        parts = urllib.parse.urlsplit(url)
+        hosts = tuple(_host(text) for text in parts.netloc.split(',') if text)
+    except ValueError:
+        # The URL holds a password, and so may the text of the error.
+        raise errors.BadConfig('transport_url of the queues', 'it cannot be understood') from None
+    if parts.scheme not in ('rabbit', 'kombu', 'amqp'):
+        raise errors.BadConfig(
+            'transport_url of the queues', f'the scheme {parts.scheme!r} is not `rabbit`'
+        )
+    query = dict(urllib.parse.parse_qsl(parts.query))
+    return RabbitCluster(
+        hosts or (Host('localhost', None, None, None),),
+        urllib.parse.unquote(parts.path[1:]) or '/',
+        _tls({**(options or {}), **query}),
+    )
+
+
+def _host(text: str) -> Host:
+    split = urllib.parse.urlsplit(f'//{text}')
+    user, password = (
+        part and urllib.parse.unquote(part) for part in (split.username, split.password)
+    )
+    return Host(split.hostname or 'localhost', split.port, user, password)
+
+
+def _tls(options: Mapping[str, Any]) -> bool | dict[str, Any]:
+    """Returns the TLS settings as RPC derives them: the host name is checked only if it
+    is given."""
+    if str(options.get('ssl', '')).lower() not in TRUE:
+        return False
+    names = {'ssl_key_file': 'keyfile', 'ssl_cert_file': 'certfile', 'ssl_ca_file': 'ca_certs'}
+    found = {word: options[name] for name, word in names.items() if options.get(name)}
+    if 'ca_certs' in found and options.get('ssl_server_hostname'):
+        found['server_hostname'] = options['ssl_server_hostname']
+    return found or True
+
+
+def connect(broker: RabbitCluster, name: str, heartbeat_s: float = 0.0) -> amqp.Connection:
+    """Returns a connection to the first node that answers, in random order.
+
+    Raises BrokerUnavailable if none answers. With heartbeats, a broker that is only busy is never
+    silent for a whole interval. A reconnect then would only add to its load.
+    """
+    silence_s = max(SILENCE_S, heartbeat_s)
+    why = ''
+    for host in random.sample(broker.hosts, len(broker.hosts)):
+        bus = kombu.Connection(
+            host.name,
+            port=host.port,
+            userid=host.user,
+            password=host.password,
+            virtual_host=broker.virtual_host,
+            ssl=broker.tls,
+            heartbeat=heartbeat_s,
+            connect_timeout=CONNECT_S,
+            transport='pyamqp',
+            transport_options={
+                'client_properties': {'connection_name': name},
+                'read_timeout': silence_s,
+                'write_timeout': silence_s,
+            },
+        )
+        try:
+            return bus.transport.establish_connection()
+        except ERRORS as error:
+            why = f'{host.name}: {error or type(error).__name__}'
+    raise errors.BrokerUnavailable(why)
+
+
+def close(connection: amqp.Connection) -> None:
+    """Close the connection, with a handshake if the broker answers soon."""
+    with contextlib.suppress(*ERRORS):
+        if (
+            connection.connected
+        ):  # py-amqp would reconnect to get the socket of a closed connection
+            connection.sock.settimeout(CLOSE_S)
+        connection.close()
+    connection.collect()
+
+
+class LinkPool:
+    """Connections that several threads share, at most ``size`` at the same time.
+
+    ``open_link`` opens one, or raises BrokerUnavailable; a link has ``close``.
+    """
+
+    def __init__(self, open_link: Callable[[], Any], size: int):
+        self._open_link = open_link
+        self._room = threading.Semaphore(size)
+        self._lock = threading.Lock()
+        self._idle: list[Any] = []
+        self._closed = False
+
+    def run(self, work: Callable[[Any], Result]) -> Result:
+        """Returns ``work(link)``; if the link fails, the work is repeated once with a new one.
+
+        Raises BrokerUnavailable; the work is then done or not.
+        """
+        with self._room:
+            try:
+                return self._once(self._take(), work)
+            except ERRORS:
+                pass  # it may have been idle when the broker restarted
+            try:
+                return self._once(self._open_link(), work)
+            except ERRORS as error:
+                raise errors.BrokerUnavailable(str(error) or type(error).__name__) from error
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for link in idle:
+            link.close()
+
+    def _take(self) -> Any:
+        with self._lock:
+            if self._closed:
+                raise errors.BrokerUnavailable('the connections were closed')
+            if self._idle:
+                return self._idle.pop()
+        return self._open_link()
+
+    def _once(self, link: Any, work: Callable[[Any], Result]) -> Result:
+        try:
+            result = work(link)
+        except BaseException:
+            link.close()
+            raise
+        with self._lock:
+            if not self._closed:
+                self._idle.append(link)
+                return result
+        link.close()
+        return result
+
 
 EXCHANGE = 'nova_sched'
 PREFIX = 'nova_sched.'
@@ -46,16 +227,16 @@ def on_broker(queue: str) -> str:
 def arguments(queue: str, queue_type: str, fallback_after_s: float) -> dict[str, Any]:
     """Returns the arguments with which RabbitMQ declares a queue."""
     found: dict[str, Any] = {
-        'x-queue-type': conf.CLASSIC if broker.temporary(queue) else queue_type
+        'x-queue-type': conf.CLASSIC if brokers.temporary(queue) else queue_type
     }
-    if broker.temporary(queue):
+    if brokers.temporary(queue):
         found['x-expires'] = UNUSED_MS
-    if broker.always_expires(queue):
+    if brokers.always_expires(queue):
         found['x-message-ttl'] = milliseconds(fallback_after_s)
-    if broker.falls_back(queue):
+    if brokers.falls_back(queue):
         found |= {
             'x-dead-letter-exchange': '',
-            'x-dead-letter-routing-key': on_broker(broker.FALLBACK),
+            'x-dead-letter-routing-key': on_broker(brokers.FALLBACK),
         }
         if queue_type == conf.QUORUM:
             found |= {'x-dead-letter-strategy': 'at-least-once', 'x-overflow': 'reject-publish'}
@@ -100,10 +281,10 @@ class Link:
         self._channel.confirm_select()
         self._channel.events['basic_return'].add(self._on_return)
         self._returned = False
-        self.declare([broker.FALLBACK, broker.RESULTS])
+        self.declare([brokers.FALLBACK, brokers.RESULTS])
 
     def close(self) -> None:
-        amqp_links.close(self._connection)
+        close(self._connection)
 
     def send(self, queue: str, content: amqp.Message) -> bool:
         """Returns whether the queue exists; RabbitMQ has confirmed the message then."""
@@ -113,8 +294,8 @@ class Link:
             EXCHANGE,
             on_broker(queue),
             mandatory=True,
-            timeout=amqp_links.SILENCE_S,
-            confirm_timeout=amqp_links.SILENCE_S,
+            timeout=SILENCE_S,
+            confirm_timeout=SILENCE_S,
         )
         return not self._returned
 
@@ -154,7 +335,7 @@ class Link:
     ) -> tuple[int, bool]:
         """Declare queues from ``at`` on. Returns where that stopped, and whether the next one is
         refused."""
-        some = queues[at : at + amqp_links.BATCH]
+        some = queues[at : at + BATCH]
         refusal: type[AMQPError] = NotFound if passive else PreconditionFailed
         for queue in some:
             words = (0, on_broker(queue), passive, True, False, False, False, self._shape(queue))
@@ -167,13 +348,13 @@ class Link:
             return at, True  # RabbitMQ has ignored the commands after that one
         return at, False
 
-    def facts(self, queue: str) -> broker.QueueFacts | None:
+    def facts(self, queue: str) -> brokers.QueueFacts | None:
         with self._aside() as channel:
             try:
                 _, ready, consumers = channel.queue_declare(on_broker(queue), passive=True)
             except NotFound:
                 return None
-        return broker.QueueFacts(queue, ready, consumers)
+        return brokers.QueueFacts(queue, ready, consumers)
 
     def drop(self, queue: str, classic: bool, moved: Callable[[], None]) -> None:
         """Unbind, empty and delete a queue; ``moved`` is called for each message moved to
@@ -202,7 +383,7 @@ class Link:
     def _empty(self, channel: Any, name: str, moved: Callable[[], None]) -> None:
         while (found := channel.basic_get(name)) is not None:
             tries = headers(found).get(TRIES, 0)
-            if not self.send(broker.FALLBACK, message(body(found), tries, broker.DROPPED)):
+            if not self.send(brokers.FALLBACK, message(body(found), tries, brokers.DROPPED)):
                 raise errors.BrokerUnavailable('there is no fallback queue')
             channel.basic_ack(found.delivery_tag)
             moved()

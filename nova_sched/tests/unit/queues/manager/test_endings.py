@@ -15,7 +15,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.objects.claim import PENDING
-from nova_sched.queues.broker import Delivery
+from nova_sched.queues.brokers import Delivery
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.queues.office import LARGE, TINY, Office, job, result, spec
 
@@ -35,7 +35,7 @@ def test_a_create_that_is_done(office, times):
     one = office.enter(job())
     for _ in range(times):
         office.tell(result(one, tries=1))
-    entry = office.ledger.find(one.uuid)
+    entry = office.job_table.find(one.uuid)
     assert (entry.state, entry.host, entry.tries) == ('done', 'a', 1)
     assert office.answer() == ('done', 'a', None)
     assert office.used == TINY
@@ -67,7 +67,7 @@ def test_a_failure_that_is_told_late_ends_no_claim_of_the_next_try(office):
 @TWICE
 def test_a_create_that_was_cancelled_and_is_done_is_deleted_where_it_is(office, times):
     one = office.enter(job())
-    office.ledger.cancel(one.instance_uuid, office.now_s)
+    office.job_table.cancel(one.instance_uuid, office.now_s)
     for _ in range(times):
         office.tell(result(one))
     assert set(office.queues.all_jobs()) == {'host.a'}
@@ -80,7 +80,7 @@ def test_a_create_that_was_cancelled_and_is_done_is_deleted_where_it_is(office, 
 
 def test_a_create_that_was_cancelled_and_failed(office):
     one = office.enter(job())
-    office.ledger.cancel(one.instance_uuid, office.now_s)
+    office.job_table.cancel(one.instance_uuid, office.now_s)
     office.tell(result(one, outcome='failed', why='no'))
     assert (office.state(one), office.used) == ('cancelled', {})
 
@@ -188,7 +188,7 @@ def test_a_resize(office, host, behind):
 def test_a_resize_that_failed_gives_back_what_it_had_not_before(office, remembers):
     office.tell(result(office.enter(job())))
     if not remembers:
-        office.ledger.forget(office.now_s + 1)
+        office.job_table.forget(office.now_s + 1)
     office.claims.put('a')
     office.claims.put('b', PENDING, move='resize', VCPU=8)
     asked = office.enter(job('resize', asked=spec('large'), source='a'), LARGE)
@@ -210,7 +210,7 @@ def test_what_is_no_result(office):
 def test_a_broker_that_is_away_in_the_midst_of_it(office):
     """All is done once it is told again."""
     one = office.enter(job())
-    office.ledger.cancel(uuid_of('server'), office.now_s)
+    office.job_table.cancel(uuid_of('server'), office.now_s)
     office.queues.away = 1
     with pytest.raises(errors.BrokerUnavailable):
         office.tell(result(one))

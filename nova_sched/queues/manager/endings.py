@@ -18,13 +18,12 @@ from collections.abc import Callable
 from typing import Any
 
 from nova_sched import errors
-from nova_sched.db.jobs import CANCELLED, FAILED, QUEUED
-from nova_sched.db.ledger import Entry, SqlLedger
+from nova_sched.db.jobs import CANCELLED, FAILED, QUEUED, JobEntry, SqlJobTable
 from nova_sched.objects.claim import CONFIRMED
 from nova_sched.objects.job import CREATE, DELETE, DONE, MIGRATE, QueueJob, QueueResult
-from nova_sched.queues import jobs, wire
-from nova_sched.queues.broker import Delivery
-from nova_sched.queues.sending import Sender
+from nova_sched.queues import jobs, messages
+from nova_sched.queues.brokers import Delivery
+from nova_sched.queues.messages import Sender
 from nova_sched.state.request import Request
 
 LOG = logging.getLogger(__name__)
@@ -39,18 +38,18 @@ class Endings:
 
     def __init__(
         self,
-        ledger: SqlLedger,
+        job_table: SqlJobTable,
         claims: Any,
         sender: Sender,
         read: Callable[[Any, str], Request],
         clock: Callable[[], float],
     ):
-        self._ledger, self._claims, self._sender = ledger, claims, sender
+        self._job_table, self._claims, self._sender = job_table, claims, sender
         self._read, self._clock = read, clock
 
     def take(self, delivery: Delivery) -> None:
         """Process a worker's result of a job. Raises Invalid."""
-        result = wire.read_result(delivery.body)
+        result = messages.read_result(delivery.body)
         if result.outcome == DONE:
             self.done(result)
         else:
@@ -117,36 +116,36 @@ class Endings:
             return {'amounts': jobs.amounts(self._read(job.spec, job.instance_uuid))}
         return {}
 
-    def _settle(self, job: QueueJob, state: str, **facts: Any) -> tuple[Entry | None, bool]:
+    def _settle(self, job: QueueJob, state: str, **facts: Any) -> tuple[JobEntry | None, bool]:
         """Returns the current entry, None if there is none, and whether it was settled before."""
-        settled = self._ledger.settle(job.uuid, state, self._clock(), **facts)
-        return (self._ledger.find(job.uuid), True) if settled is None else (settled, False)
+        settled = self._job_table.settle(job.uuid, state, self._clock(), **facts)
+        return (self._job_table.find(job.uuid), True) if settled is None else (settled, False)
 
-    def _unwanted(self, entry: Entry, job: QueueJob, host: str) -> None:
+    def _unwanted(self, entry: JobEntry, job: QueueJob, host: str) -> None:
         """Delete a server that is not wanted any more on the host that built it."""
         if entry.state == CANCELLED:
             self.delete(job, host)
-        elif not jobs.is_wanted_again(self._ledger.of_instance(job.instance_uuid), since=entry):
+        elif not jobs.is_wanted_again(self._job_table.of_instance(job.instance_uuid), since=entry):
             self.delete(job, host, source=host)
 
-    def _built_again(self, entry: Entry, job: QueueJob, host: str) -> None:
+    def _built_again(self, entry: JobEntry, job: QueueJob, host: str) -> None:
         """Delete a server that a redelivered job has built again after its delete.
 
         A worker ended before it acknowledged the job, and another one got it too. If the server
         was deleted in between, the second worker could still build it.
         """
-        entries = self._ledger.of_instance(job.instance_uuid)
+        entries = self._job_table.of_instance(job.instance_uuid)
         if jobs.is_deleted(entries, since=entry) and not jobs.is_wanted_again(
             entries, since=entry
         ):
             self.delete(job, host, source=host, again=True)
 
-    def _moved(self, entry: Entry, job: QueueJob, host: str) -> None:
+    def _moved(self, entry: JobEntry, job: QueueJob, host: str) -> None:
         """Delete the remains at the source; also on the new host, if the instance was deleted
         meanwhile."""
         if job.source and job.source != host:
             self.delete(job, job.source, source=job.source)
-        if jobs.is_deleted(self._ledger.of_instance(job.instance_uuid), since=entry):
+        if jobs.is_deleted(self._job_table.of_instance(job.instance_uuid), since=entry):
             self.delete(job, host)
 
     def delete(
@@ -162,7 +161,7 @@ class Endings:
         )
         now_s, uuid = self._clock(), jobs.follow_up(job.uuid, host)
         gone = jobs.new(DELETE, uuid, job.instance_uuid, caller, now_s, source=source)
-        (entry,) = self._ledger.open([jobs.entry(gone, now_s, host)])
+        (entry,) = self._job_table.open([jobs.entry(gone, now_s, host)])
         if again or entry.state == QUEUED:
             self._sender.to_host(gone, host)
 
@@ -170,7 +169,7 @@ class Endings:
 
     def failed(self, result: QueueResult) -> None:
         """Settle a job that failed, and end its claim."""
-        job, entry = result.job, self._ledger.find(result.job.uuid)
+        job, entry = result.job, self._job_table.find(result.job.uuid)
         if entry is not None and entry.state == QUEUED:
             host, quota = self._undone(result)
             why = result.why or 'no reason was given'
@@ -197,7 +196,7 @@ class Endings:
             self.delete(job, built[0])
         else:
             self._unclaim(job)
-            self._ledger.end_hold(job.instance_uuid)
+            self._job_table.end_hold(job.instance_uuid)
         self._sender.deny(job, jobs.DELETED)
 
     def _unclaim(self, job: QueueJob) -> None:
@@ -210,7 +209,7 @@ class Endings:
         """Revert a move. Returns the instance's amounts after that, if they are known."""
         with contextlib.suppress(errors.ClaimNotFound):
             self._claims.revert_claim(job.instance_uuid)
-        spec = jobs.last_size(self._ledger.of_instance(job.instance_uuid))
+        spec = jobs.last_size(self._job_table.of_instance(job.instance_uuid))
         if spec is not None:
             return {'amounts': jobs.amounts(self._read(spec, job.instance_uuid))}
         claims = self._claims.show(job.instance_uuid)

@@ -9,16 +9,16 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Tests of the ledger of jobs and quotas, on SQLite."""
+"""Tests of the job table, on SQLite."""
 
 import pytest
 import sqlalchemy as sa
 
 from nova_sched import errors
-from nova_sched.db.ledger import DONE, FAILED, SqlLedger
+from nova_sched.db.jobs import DONE, FAILED, SqlJobTable
 from nova_sched.tests.builders import NOW, uuid_of
-from nova_sched.tests.unit.db import ledger as battery
-from nova_sched.tests.unit.db.ledger import entry, hold
+from nova_sched.tests.unit.db import jobs as battery
+from nova_sched.tests.unit.db.jobs import entry, hold
 
 
 class TestJobs(battery.Jobs):
@@ -34,22 +34,22 @@ class TestAtOnce(battery.AtOnce):
 
 
 CALLS = {
-    'open': lambda ledger: ledger.open([entry()], [hold()]),
-    'settle': lambda ledger: ledger.settle(uuid_of('a'), DONE, NOW, release=True),
-    'cancel': lambda ledger: ledger.cancel(uuid_of('i a'), NOW),
-    'end_hold': lambda ledger: ledger.end_hold(uuid_of('i a')),
-    'touch': lambda ledger: ledger.touch([uuid_of('a')], NOW),
-    'forget': lambda ledger: ledger.forget(NOW),
-    'set_limit': lambda ledger: ledger.set_limit('p', 'servers', 1),
+    'open': lambda job_table: job_table.open([entry()], [hold()]),
+    'settle': lambda job_table: job_table.settle(uuid_of('a'), DONE, NOW, release=True),
+    'cancel': lambda job_table: job_table.cancel(uuid_of('i a'), NOW),
+    'end_hold': lambda job_table: job_table.end_hold(uuid_of('i a')),
+    'touch': lambda job_table: job_table.touch([uuid_of('a')], NOW),
+    'forget': lambda job_table: job_table.forget(NOW),
+    'set_limit': lambda job_table: job_table.set_limit('p', 'servers', 1),
 }
 LOOKS = {
-    'find': lambda ledger: ledger.find(uuid_of('a')),
-    'list': lambda ledger: ledger.list(),
-    'of_instance': lambda ledger: ledger.of_instance(uuid_of('i a')),
-    'overdue': lambda ledger: ledger.overdue(NOW, 1),
-    'usage': lambda ledger: ledger.usage('p'),
-    'limits': lambda ledger: ledger.limits('p'),
-    'projects': lambda ledger: ledger.projects(),
+    'find': lambda job_table: job_table.find(uuid_of('a')),
+    'list': lambda job_table: job_table.list(),
+    'of_instance': lambda job_table: job_table.of_instance(uuid_of('i a')),
+    'overdue': lambda job_table: job_table.overdue(NOW, 1),
+    'usage': lambda job_table: job_table.usage('p'),
+    'limits': lambda job_table: job_table.limits('p'),
+    'projects': lambda job_table: job_table.projects(),
 }
 
 
@@ -58,13 +58,13 @@ LOOKS = {
 )
 def test_a_database_that_is_away(gone, work):
     with pytest.raises(errors.StoreUnavailable):
-        work(SqlLedger(gone))
+        work(SqlJobTable(gone))
 
 
 @pytest.mark.parametrize('work', [pytest.param(work, id=name) for name, work in LOOKS.items()])
 def test_who_looks_waits_for_no_writer(database, work):
     with database.begin():
-        work(SqlLedger(database))
+        work(SqlJobTable(database))
 
 
 @pytest.fixture
@@ -82,14 +82,14 @@ def statements(database):
 
 
 def test_how_many_statements_a_server_takes(database, statements):
-    ledger = SqlLedger(database)
-    ledger.open([entry('first')], [hold('first')])
+    job_table = SqlJobTable(database)
+    job_table.open([entry('first')], [hold('first')])
     counts = {}
     for name, work in {
-        'open': lambda: ledger.open([entry()], [hold(vcpus=1)]),
-        'settle': lambda: ledger.settle(uuid_of('first'), DONE, NOW),
-        'settle and release': lambda: ledger.settle(uuid_of('a'), FAILED, NOW, release=True),
-        'end_hold': lambda: ledger.end_hold(uuid_of('i first'), known=[uuid_of('first')]),
+        'open': lambda: job_table.open([entry()], [hold(vcpus=1)]),
+        'settle': lambda: job_table.settle(uuid_of('first'), DONE, NOW),
+        'settle and release': lambda: job_table.settle(uuid_of('a'), FAILED, NOW, release=True),
+        'end_hold': lambda: job_table.end_hold(uuid_of('i first'), known=[uuid_of('first')]),
     }.items():
         statements.clear()
         work()

@@ -19,7 +19,7 @@ from oslo_context import context
 
 from nova_sched import errors
 from nova_sched.objects.claim import PENDING
-from nova_sched.queues.broker import DROPPED, EXPIRED
+from nova_sched.queues.brokers import DROPPED, EXPIRED
 from nova_sched.tests.unit.queues.office import LARGE, TINY, Office, job, result, spec
 
 
@@ -166,7 +166,7 @@ def test_one_that_was_cancelled_gives_its_quota_back(open_office):
     office = open_office()
     one = office.enter(job())
     office.claims.put('a', PENDING)
-    office.ledger.cancel(one.instance_uuid, office.now_s)
+    office.job_table.cancel(one.instance_uuid, office.now_s)
     office.fall(one, reason=EXPIRED)
     assert (office.used, office.claims.hosts(), office.queues.all_jobs()) == ({}, {}, {})
 
@@ -175,7 +175,7 @@ def test_one_that_was_cancelled_and_is_built_is_deleted(open_office):
     office = open_office('a')
     one = office.enter(job())
     office.claims.put('a')
-    office.ledger.cancel(one.instance_uuid, office.now_s)
+    office.job_table.cancel(one.instance_uuid, office.now_s)
     office.fall(one, reason=EXPIRED)
     assert office.queues.all_jobs() == {'host.a': ['delete']}
     assert office.used == TINY

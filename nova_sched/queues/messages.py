@@ -9,17 +9,16 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Sends jobs: to a flavor queue, to a node's own queue, or along a list of chosen hosts."""
+"""The messages of jobs: their bytes, and their way to a flavor queue, a node or the scheduler."""
 
 import json
 import logging
 from collections.abc import Sequence
 from typing import Any
 
-from nova_sched import errors
-from nova_sched.objects.job import FAILED, QueueJob, QueueResult
-from nova_sched.queues import wire
-from nova_sched.queues.broker import FALLBACK, Broker, of_flavor, of_host
+from nova_sched import errors, objects
+from nova_sched.objects.job import DELETE, FAILED, QueueJob, QueueResult
+from nova_sched.queues.brokers import FALLBACK, Broker, of_flavor, of_host
 
 LOG = logging.getLogger(__name__)
 
@@ -42,16 +41,16 @@ class Sender:
 
     def to_flavor(self, job: QueueJob) -> None:
         """Send a job to the queue that it names; if that does not exist, to the scheduler."""
-        body = wire.to_bytes(job)
+        body = to_bytes(job)
         if not self._broker.publish(of_flavor(job.queue), body):
             self._broker.publish(FALLBACK, body)
 
     def to_fallback(self, job: QueueJob) -> None:
-        self._broker.publish(FALLBACK, wire.to_bytes(job))
+        self._broker.publish(FALLBACK, to_bytes(job))
 
     def to_host(self, job: QueueJob, host: str) -> None:
         """Send a job to a node's own queue, where it waits for the node without a limit."""
-        queue, body = of_host(host), wire.to_bytes(job)
+        queue, body = of_host(host), to_bytes(job)
         if not self._broker.publish(queue, body):
             self._broker.declare([queue])
             self._broker.publish(queue, body)
@@ -61,7 +60,7 @@ class Sender:
 
         If the job is not taken in time, it goes to the scheduler.
         """
-        return self._broker.publish(of_host(host), wire.to_bytes(job), expires=True)
+        return self._broker.publish(of_host(host), to_bytes(job), expires=True)
 
     def has_worker(self, host: str) -> bool:
         """Whether a worker is subscribed to a node's own queue, busy or not."""
@@ -101,9 +100,63 @@ class Sender:
     def answer(self, result: QueueResult) -> None:
         """Send the result to the waiting caller; does nothing if the reply queue is gone."""
         if result.job.reply_to:
-            self._broker.publish(result.job.reply_to, wire.to_bytes(result))
+            self._broker.publish(result.job.reply_to, to_bytes(result))
 
     def deny(self, job: QueueJob, why: str) -> None:
         """Send a failure to the waiting caller."""
         where = {'host': None, 'nodename': None, 'claim': None}
         self.answer(QueueResult(job=job, outcome=FAILED, tries=len(job.tried), why=why, **where))
+
+
+def to_bytes(message: QueueJob | QueueResult) -> bytes:
+    """Returns the body of a message."""
+    return json.dumps(message.obj_to_primitive(), separators=(',', ':')).encode()
+
+
+def read_job(body: bytes) -> QueueJob:
+    """Returns the job of a message's body, with every field set.
+
+    Raises errors.Invalid for anything else: MalformedObject, or IncompatibleObject for an unknown
+    major version.
+    """
+    return _whole_job(_read(body, QueueJob))
+
+
+def read_result(body: bytes) -> QueueResult:
+    """Returns the result of a message's body, with every field of it and of its job set.
+
+    Raises as ``read_job``.
+    """
+    result = _whole(_read(body, QueueResult))
+    _whole_job(result.job)
+    return result
+
+
+def _read(body: bytes, kind: type) -> Any:
+    try:
+        primitive = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise errors.MalformedObject(kind.__name__, f'it is no JSON: {error!s:.100}') from None
+    found = objects.from_primitive(primitive)
+    if not isinstance(found, kind):
+        raise errors.MalformedObject(kind.__name__, 'it is something else')
+    return found
+
+
+def _whole_job(job: QueueJob) -> QueueJob:
+    _whole(job)
+    if job.spec is None and job.kind != DELETE:
+        raise errors.MalformedObject('QueueJob.spec', f'a job of the kind {job.kind} needs one')
+    return job
+
+
+def _whole(message: Any) -> Any:
+    """Returns the message with null for missing fields; raises MalformedObject if one is
+    required."""
+    for name, field in type(message).fields.items():
+        if name in message:
+            continue
+        if not field.nullable:
+            raise errors.MalformedObject(f'{message.obj_name()}.{name}', 'it is missing')
+        setattr(message, name, None)
+    return message

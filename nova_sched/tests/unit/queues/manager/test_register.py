@@ -18,7 +18,7 @@ from nova_sched.claims import Changes, ServiceFacts
 from nova_sched.db import engine, schema
 from nova_sched.db.flavors import SqlFlavors
 from nova_sched.queues.catalogue import Catalogue
-from nova_sched.queues.keeper.register import Register
+from nova_sched.queues.manager.register import Register
 from nova_sched.tests.builders import aggregate
 from nova_sched.tests.unit.queues.office import ROWS, Queues
 

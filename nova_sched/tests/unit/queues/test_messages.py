@@ -14,7 +14,7 @@
 import pytest
 
 from nova_sched import errors, objects
-from nova_sched.queues import wire
+from nova_sched.queues import messages
 from nova_sched.tests.unit.queues.node.doubles import job
 
 
@@ -26,35 +26,37 @@ def result(**fields):
 @pytest.mark.parametrize('kind', ['create', 'delete', 'resize', 'migrate'])
 def test_a_job_comes_back_as_it_was(kind):
     sent = job(kind=kind, tried=['a', 'b'], alternates='[["c", "c"]]', claimed=True)
-    read = wire.read_job(wire.to_bytes(sent))
+    read = messages.read_job(messages.to_bytes(sent))
     assert read.obj_to_primitive() == sent.obj_to_primitive()
 
 
 def test_a_result_comes_back_as_it_was():
     sent = result(why='no image', outcome='failed')
-    assert wire.read_result(wire.to_bytes(sent)).obj_to_primitive() == sent.obj_to_primitive()
+    assert (
+        messages.read_result(messages.to_bytes(sent)).obj_to_primitive() == sent.obj_to_primitive()
+    )
 
 
 def test_what_may_be_null_may_be_left_out():
     sent = job()
     for name in ('queue', 'source', 'alternates', 'reply_to', 'created_at'):
         delattr(sent, name)
-    assert wire.read_job(wire.to_bytes(sent)).source is None
+    assert messages.read_job(messages.to_bytes(sent)).source is None
 
 
 def test_a_result_needs_all_of_its_job():
     sent = result()
     del sent.job.instance_uuid
     with pytest.raises(errors.MalformedObject, match=r'QueueJob\.instance_uuid: it is missing'):
-        wire.read_result(wire.to_bytes(sent))
+        messages.read_result(messages.to_bytes(sent))
 
 
 def test_a_job_is_no_result():
     with pytest.raises(errors.MalformedObject, match='it is something else'):
-        wire.read_result(wire.to_bytes(job()))
+        messages.read_result(messages.to_bytes(job()))
 
 
 def test_a_create_needs_a_spec():
     sent = job(spec=None)
     with pytest.raises(errors.MalformedObject, match='a job of the kind create needs one'):
-        wire.read_job(wire.to_bytes(sent))
+        messages.read_job(messages.to_bytes(sent))

@@ -17,13 +17,12 @@ from collections.abc import Callable
 from typing import Any
 
 from nova_sched import errors
-from nova_sched.db.jobs import CANCELLED
-from nova_sched.db.ledger import Entry, SqlLedger
+from nova_sched.db.jobs import CANCELLED, JobEntry, SqlJobTable
 from nova_sched.objects.job import CREATE, DELETE
 from nova_sched.queues import jobs
-from nova_sched.queues.broker import FALLBACK, RESULTS, Broker, of_host
-from nova_sched.queues.keeper.endings import Endings
-from nova_sched.queues.sending import Sender
+from nova_sched.queues.brokers import FALLBACK, RESULTS, Broker, of_host
+from nova_sched.queues.manager.endings import Endings
+from nova_sched.queues.messages import Sender
 
 LOG = logging.getLogger(__name__)
 
@@ -31,7 +30,7 @@ BATCH = 200  # jobs that are checked in one run
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Settings:
+class UpkeepSettings:
     """``lost_after_s``: a job without a result for so long may be lost, if no messages wait.
 
     ``longest_s`` is the longest that a job may take. ``retention_s`` is how long an ended job is
@@ -43,22 +42,22 @@ class Settings:
     retention_s: float = 86400.0
 
 
-class Upkeep:
+class JobUpkeep:
     """A periodic check of all jobs, by each manager; concurrent checks have the same effect as
     one."""
 
     def __init__(
         self,
-        ledger: SqlLedger,
+        job_table: SqlJobTable,
         claims: Any,
         broker: Broker,
         sender: Sender,
         endings: Endings,
-        settings: Callable[[], Settings],
+        settings: Callable[[], UpkeepSettings],
         clock: Callable[[], float],
     ):
         self.lost = 0
-        self._ledger, self._claims, self._broker = ledger, claims, broker
+        self._job_table, self._claims, self._broker = job_table, claims, broker
         self._sender, self._endings, self._settings, self._clock = sender, endings, settings, clock
         self._settled: set[str] = set()  # UUIDs of settled jobs that were cancelled
         self._after: str | None = None  # all of them up to this one are settled
@@ -69,17 +68,17 @@ class Upkeep:
         now_s, settings = self._clock(), self._settings()
         if not any(self._waits(queue) for queue in (FALLBACK, RESULTS)):
             before_s = now_s - settings.lost_after_s
-            for entry in self._ledger.overdue(before_s, BATCH):
+            for entry in self._job_table.overdue(before_s, BATCH):
                 self._unless_unread(entry, self._one, now_s - entry.created_s > settings.longest_s)
-                self._ledger.touch([entry.uuid], now_s)
+                self._job_table.touch([entry.uuid], now_s)
             self._cancelled(before_s, now_s - settings.longest_s)
-        self._ledger.forget(now_s - settings.retention_s)
+        self._job_table.forget(now_s - settings.retention_s)
 
     def _waits(self, queue: str) -> bool:
         facts = self._broker.facts(queue)
         return facts is not None and facts.ready > 0
 
-    def _unless_unread(self, entry: Entry, see_to: Callable[..., None], *facts: Any) -> None:
+    def _unless_unread(self, entry: JobEntry, see_to: Callable[..., None], *facts: Any) -> None:
         """Process a job; an entry that is unreadable, such as another release's, does not stop the
         rest."""
         try:
@@ -87,7 +86,7 @@ class Upkeep:
         except errors.Invalid as error:
             LOG.error('Job %s cannot be read, and stays as it is: %s', entry.uuid, error)
 
-    def _one(self, entry: Entry, is_old: bool) -> None:
+    def _one(self, entry: JobEntry, is_old: bool) -> None:
         """Check a job without a result."""
         job = jobs.of_entry(entry)
         if entry.kind == DELETE:
@@ -104,7 +103,7 @@ class Upkeep:
             self._again(entry)
             self._endings.give_up(job, 'its outcome is unknown')
 
-    def _again(self, entry: Entry) -> None:
+    def _again(self, entry: JobEntry) -> None:
         self.lost += 1
         LOG.warning(
             'The message of job %s was lost: %s of %s', entry.uuid, entry.kind, entry.instance_uuid
@@ -113,7 +112,7 @@ class Upkeep:
     def _cancelled(self, before_s: float, long_ago_s: float) -> None:
         """Settle cancelled creates whose messages were never delivered."""
         try:
-            found = self._ledger.list(state=CANCELLED, marker=self._after, limit=BATCH)
+            found = self._job_table.list(state=CANCELLED, marker=self._after, limit=BATCH)
         except errors.JobNotFound:  # removed in the meantime
             self._after = None
             return

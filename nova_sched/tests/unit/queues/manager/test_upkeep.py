@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from nova_sched import errors
 from nova_sched.db.tables import JOBS
 from nova_sched.objects.claim import PENDING
-from nova_sched.queues import wire
+from nova_sched.queues import messages
 from nova_sched.tests.unit.queues.office import LARGE, TINY, Office, job, result, spec
 
 LATER_S, MUCH_LATER_S = 121, 3601
@@ -50,7 +50,7 @@ def test_a_create(office, after_s, claim, waits, found):
     if claim:
         office.claims.put('a', claim)
     if waits:
-        office.queues.publish(waits, wire.to_bytes(job(name='other')))
+        office.queues.publish(waits, messages.to_bytes(job(name='other')))
     look(office, after_s)
     if found is not None:
         assert office.queues.all_jobs() == found
@@ -82,7 +82,7 @@ def test_a_create_whose_result_was_lost_is_done(office):
 def test_a_delete_is_sent_again_unless_it_waits_for_its_node(office, waits):
     delete = office.enter(job('delete'), amounts=None, host='a')
     if waits:
-        office.queues.publish('host.a', wire.to_bytes(delete))
+        office.queues.publish('host.a', messages.to_bytes(delete))
     look(office, LATER_S)
     assert office.queues.all_jobs() == {'host.a': ['delete']}
     assert office.state(delete) == 'queued'
@@ -110,7 +110,7 @@ def test_a_resize(office, after_s, vcpus, state, held):
 
 def test_a_create_that_was_cancelled_and_came_nowhere(office):
     one = office.enter(job())
-    office.ledger.cancel(one.instance_uuid, office.now_s)
+    office.job_table.cancel(one.instance_uuid, office.now_s)
     look(office, 100)
     assert office.used == TINY
     look(office, 100)
@@ -119,7 +119,7 @@ def test_a_create_that_was_cancelled_and_came_nowhere(office):
 
 def test_a_create_that_was_cancelled_and_built_is_deleted(office):
     one = office.enter(job())
-    office.ledger.cancel(one.instance_uuid, office.now_s)
+    office.job_table.cancel(one.instance_uuid, office.now_s)
     office.claims.put('a')
     for _ in range(3):
         look(office, LATER_S)
@@ -136,7 +136,7 @@ def test_one_that_cannot_be_read_keeps_no_other_waiting(office, caplog, cancelle
         connection.execute(sa.update(JOBS).where(JOBS.c.uuid == spoilt.uuid).values(message='{}'))
     if cancelled:
         for one in (spoilt, other):
-            office.ledger.cancel(one.instance_uuid, office.now_s)
+            office.job_table.cancel(one.instance_uuid, office.now_s)
     look(office, LATER_S)
     if cancelled:
         assert office.used == TINY  # that of the one that cannot be read
@@ -148,7 +148,7 @@ def test_one_that_cannot_be_read_keeps_no_other_waiting(office, caplog, cancelle
 def test_cancelled_creates_are_looked_at_once(office):
     for name in 'uvw':
         one = office.enter(job(name=name))
-        office.ledger.cancel(one.instance_uuid, office.now_s)
+        office.job_table.cancel(one.instance_uuid, office.now_s)
     for after_s in (LATER_S, LATER_S, MUCH_LATER_S, LATER_S):
         look(office, after_s)
     assert len(office.claims.shown) == 3
@@ -161,7 +161,7 @@ def test_ended_jobs_are_forgotten_in_the_end(office):
     look(office, 86_399)
     assert office.state(one) == 'done'
     look(office, 2)
-    assert office.ledger.find(one.uuid) is None
+    assert office.job_table.find(one.uuid) is None
 
 
 def test_a_database_or_broker_that_is_away_leaves_the_rest_for_the_next_time(office):

@@ -16,9 +16,9 @@ import threading
 import pytest
 
 from nova_sched import errors
-from nova_sched.queues.broker import RESULTS, Delivery
+from nova_sched.queues.brokers import RESULTS, Delivery
 from nova_sched.queues.brokers.memory import MemoryBroker
-from nova_sched.queues.keeper.reading import Reader
+from nova_sched.queues.manager import QueueReader
 from nova_sched.tests.functional.harness import eventually
 
 
@@ -43,7 +43,7 @@ class Desk:
 
 def test_in_order_and_acknowledged(queues):
     desk = Desk()
-    reader = Reader(queues, RESULTS, desk.take)
+    reader = QueueReader(queues, RESULTS, desk.take)
     reader.start()
     bodies = [str(number).encode() for number in range(100)]
     for body in bodies:
@@ -67,7 +67,7 @@ def test_in_order_and_acknowledged(queues):
 )
 def test_what_is_away_is_waited_for(queues, error):
     desk = Desk(error, error)
-    reader = Reader(queues, RESULTS, desk.take)
+    reader = QueueReader(queues, RESULTS, desk.take)
     assert reader.take(Delivery(RESULTS, b'x'))
     assert (desk.done, reader.taken, reader.spoilt) == ([b'x'], 1, 0)
 
@@ -77,7 +77,7 @@ def test_what_is_away_is_waited_for(queues, error):
 )
 def test_an_unreadable_message_is_counted_and_dropped(queues, error, caplog):
     desk = Desk(error)
-    reader = Reader(queues, RESULTS, desk.take)
+    reader = QueueReader(queues, RESULTS, desk.take)
     assert reader.take(Delivery(RESULTS, b'x'))
     assert (desk.done, reader.taken, reader.spoilt) == ([], 0, 1)
     assert 'dropped' in caplog.text
@@ -90,7 +90,7 @@ def test_the_end_gives_back_what_waits_for_something(queues):
         met.set()
         raise errors.StoreUnavailable('x')
 
-    reader = Reader(queues, RESULTS, take)
+    reader = QueueReader(queues, RESULTS, take)
     reader.start()
     for body in (b'1', b'2'):
         queues.publish(RESULTS, body)
@@ -100,4 +100,4 @@ def test_the_end_gives_back_what_waits_for_something(queues):
 
 
 def test_an_end_before_the_start(queues):
-    Reader(queues, RESULTS, Desk().take).stop()
+    QueueReader(queues, RESULTS, Desk().take).stop()

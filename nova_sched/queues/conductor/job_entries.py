@@ -17,19 +17,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from nova_sched import errors
-from nova_sched.db.jobs import CANCELLED, DONE, FAILED, QUEUED
-from nova_sched.db.ledger import Entry, Hold, SqlLedger
+from nova_sched.db.jobs import CANCELLED, DONE, FAILED, QUEUED, JobEntry, QuotaHold, SqlJobTable
 from nova_sched.objects.claim import CONFIRMED
 from nova_sched.objects.job import CREATE, QueueJob
 from nova_sched.queues import jobs
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Asked:
+class EnteredJob:
     """A job as it is in the job table; one that is not new was sent by an earlier call."""
 
     job: QueueJob
-    entry: Entry
+    entry: JobEntry
     is_new: bool
 
     @property
@@ -45,19 +44,21 @@ class Asked:
         return self.entry.state == DONE
 
 
-class Entering:
+class JobEntries:
     """Creates the entries of jobs. ``limits(project_id)`` are those of a project, by resource."""
 
     def __init__(
         self,
-        ledger: SqlLedger,
+        job_table: SqlJobTable,
         limits: Callable[[str], Mapping[str, int]],
         claims: Any,
         clock: Callable[[], float],
     ):
-        self._ledger, self._limits, self._claims, self._clock = ledger, limits, claims, clock
+        self._job_table, self._limits, self._claims, self._clock = job_table, limits, claims, clock
 
-    def enter(self, job: QueueJob, host: str, amounts: Mapping[str, int] | None = None) -> Asked:
+    def enter(
+        self, job: QueueJob, host: str, amounts: Mapping[str, int] | None = None
+    ) -> EnteredJob:
         """Enter one job to a host. Raises QuotaExceeded.
 
         With ``amounts``, the quota usage of its instance is raised to these.
@@ -69,13 +70,13 @@ class Entering:
         make: Callable[[str, int], QueueJob],
         instance_uuids: Sequence[str],
         amounts: Mapping[str, int],
-    ) -> list[Asked]:
+    ) -> list[EnteredJob]:
         """Enter a job for each instance, of ``make(instance_uuid, number)``, all or none.
 
         An instance that failed before, or that was deleted, gets a job of a higher number. One
         that was deleted before it was built is refused with NoValidHost. Raises QuotaExceeded.
         """
-        found: dict[str, Asked] = {}
+        found: dict[str, EnteredJob] = {}
         numbers = dict.fromkeys(instance_uuids, 0)
         try:
             while missing := [uuid for uuid in instance_uuids if uuid not in found]:
@@ -86,23 +87,23 @@ class Entering:
         except errors.SchedError:
             for one in found.values():
                 if one.is_new:
-                    self._ledger.settle(
+                    self._job_table.settle(
                         one.uuid, FAILED, self._clock(), why='never sent', release=True
                     )
             raise
         return [found[uuid] for uuid in instance_uuids]
 
-    def cancel(self, instance_uuid: str) -> tuple[Entry | None, list[Entry]]:
+    def cancel(self, instance_uuid: str) -> tuple[JobEntry | None, list[JobEntry]]:
         """Cancel the queued create of an instance. Returns the create, or None and all of its
         entries."""
         while True:
-            if cancelled := self._ledger.cancel(instance_uuid, self._clock()):
+            if cancelled := self._job_table.cancel(instance_uuid, self._clock()):
                 return cancelled, []
-            entries = self._ledger.of_instance(instance_uuid)
+            entries = self._job_table.of_instance(instance_uuid)
             if not any(one.kind == CREATE and one.state == QUEUED for one in entries):
                 return None, entries  # else it was entered between the two calls
 
-    def _is_past(self, one: Asked) -> bool:
+    def _is_past(self, one: EnteredJob) -> bool:
         """Whether an earlier job does not concern the current instance."""
         if one.entry.state == CANCELLED:
             raise errors.NoValidHost(jobs.DELETED)
@@ -114,16 +115,16 @@ class Entering:
 
     def _open(
         self, asked: Sequence[QueueJob], amounts: Mapping[str, int] | None, host: str | None = None
-    ) -> list[Asked]:
+    ) -> list[EnteredJob]:
         now_s = self._clock()
         entries = [jobs.entry(job, now_s, host) for job in asked]
         holds = [
-            Hold(job.instance_uuid, job.project_id, amounts)
+            QuotaHold(job.instance_uuid, job.project_id, amounts)
             for job in asked
             if amounts is not None and job.project_id is not None
         ]
-        found = self._ledger.open(entries, holds, self._limits)
+        found = self._job_table.open(entries, holds, self._limits)
         return [
-            Asked(job, entry, entry is mine)
+            EnteredJob(job, entry, entry is mine)
             for job, entry, mine in zip(asked, found, entries, strict=True)
         ]

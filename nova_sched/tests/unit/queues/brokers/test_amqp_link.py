@@ -9,8 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Queues on RabbitMQ: what they are made of, what a message says, how a link makes, asks and ends
-them."""
+"""Connections to RabbitMQ, and the queues and messages there."""
 
 import time
 
@@ -20,18 +19,150 @@ from amqp.exceptions import AMQPNotImplementedError
 
 from nova_sched import errors
 from nova_sched.conf.queues import CLASSIC, QUORUM
-from nova_sched.queues.broker import (
+from nova_sched.queues.brokers import (
     DROPPED,
     FALLBACK,
     RESULTS,
     QueueFacts,
+    amqp_link,
     of_flavor,
     of_host,
     of_reply,
 )
-from nova_sched.queues.brokers import amqp_links, amqp_queues
-from nova_sched.queues.brokers.amqp_queues import Link, arguments, message
+from nova_sched.queues.brokers.amqp_link import Host, Link, LinkPool, arguments, message
 from nova_sched.tests.unit.queues.brokers.rabbit import Queue, Rabbit
+
+
+@pytest.mark.parametrize(
+    'url, hosts, virtual_host',
+    [
+        pytest.param('rabbit://', [Host('localhost', None, None, None)], '/', id='nothing'),
+        pytest.param(
+            'rabbit://me:pw@mq:5673/cloud', [Host('mq', 5673, 'me', 'pw')], 'cloud', id='all'
+        ),
+        pytest.param(
+            'rabbit://me:pw@mq//', [Host('mq', None, 'me', 'pw')], '/', id='root as it is'
+        ),
+        pytest.param(
+            'rabbit://me:pw@mq/', [Host('mq', None, 'me', 'pw')], '/', id='root left out'
+        ),
+        pytest.param(
+            'rabbit://a:b@one:1,c:d@two:2/v',
+            [Host('one', 1, 'a', 'b'), Host('two', 2, 'c', 'd')],
+            'v',
+            id='two hosts',
+        ),
+        pytest.param(
+            'rabbit://m%40e:p%3A%2F%2Cw@mq/a%2Fb',
+            [Host('mq', None, 'm@e', 'p:/,w')],
+            'a/b',
+            id='quoted',
+        ),
+        pytest.param('kombu://me:pw@[::1]:5672', [Host('::1', 5672, 'me', 'pw')], '/', id='IPv6'),
+    ],
+)
+def test_urls(url, hosts, virtual_host):
+    found = amqp_link.cluster(url)
+    assert (list(found.hosts), found.virtual_host, found.tls) == (hosts, virtual_host, False)
+
+
+def test_passwords_are_not_shown():
+    assert 'secret' not in repr(amqp_link.cluster('rabbit://me:secret@mq'))
+
+
+@pytest.mark.parametrize(
+    'url', ['', 'fake://', 'http://mq', 'rabbit://me:secret@mq:port', 'rabbit://[::1']
+)
+def test_a_bad_url_is_refused_without_its_password(url):
+    with pytest.raises(errors.BadConfig) as refused:
+        amqp_link.cluster(url)
+    assert 'secret' not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    'query, options, tls',
+    [
+        pytest.param('', {'ssl': False, 'ssl_ca_file': 'ca'}, False, id='off'),
+        pytest.param('', {'ssl': True, 'ssl_ca_file': ''}, True, id='on'),
+        pytest.param('?ssl=1', {'ssl': False}, True, id='the URL is stronger'),
+        pytest.param('?ssl=0', {'ssl': True}, False, id='the URL turns it off'),
+        pytest.param(
+            '',
+            {'ssl': True, 'ssl_ca_file': 'ca', 'ssl_cert_file': 'crt', 'ssl_key_file': 'key'},
+            {'ca_certs': 'ca', 'certfile': 'crt', 'keyfile': 'key'},
+            id='files',
+        ),
+        pytest.param(
+            '?ssl=true&ssl_ca_file=ca',
+            {'ssl_server_hostname': 'mq'},
+            {'ca_certs': 'ca', 'server_hostname': 'mq'},
+            id='name of the host',
+        ),
+    ],
+)
+def test_tls(query, options, tls):
+    assert amqp_link.cluster(f'rabbit://mq/{query}', options).tls == tls
+
+
+class PooledLink:
+    """Fails so often."""
+
+    def __init__(self, fails):
+        self.fails, self.closed = fails, False
+
+    def work(self):
+        if self.fails:
+            raise ConnectionResetError('reset')
+        return 'done'
+
+    def close(self):
+        self.closed = True
+
+
+def pool(*fails):
+    made = [PooledLink(fail) for fail in fails]
+    left = iter(made)
+    return LinkPool(lambda: next(left), size=2), made
+
+
+def test_a_link_is_used_again():
+    shared, made = pool(False, False)
+    assert [shared.run(PooledLink.work), shared.run(PooledLink.work)] == ['done', 'done']
+    shared.close()
+    assert [link.closed for link in made] == [True, False]  # there was no need of the second one
+
+
+def test_a_link_that_has_failed_is_replaced_once():
+    shared, made = pool(False, False, True, True, False)
+    shared.run(PooledLink.work)
+    made[0].fails = True
+    assert shared.run(PooledLink.work) == 'done'
+    assert made[0].closed
+    made[1].fails = True
+    with pytest.raises(errors.BrokerUnavailable, match='reset'):
+        shared.run(PooledLink.work)
+    with pytest.raises(errors.BrokerUnavailable, match='reset'):
+        pool(True, True)[0].run(PooledLink.work)
+
+
+def test_what_is_no_fault_of_the_link_is_not_tried_again():
+    shared, made = pool(False, False)
+
+    def refuse(_):
+        raise ValueError
+
+    with pytest.raises(ValueError):
+        shared.run(refuse)
+    assert made[0].closed
+
+
+def test_nothing_is_done_after_the_end():
+    shared, made = pool(False)
+    shared.close()
+    with pytest.raises(errors.BrokerUnavailable, match='closed'):
+        shared.run(PooledLink.work)
+    assert made[0].closed is False
+
 
 TINY, HERE = of_flavor('tiny'), of_host('a')
 TO_FALLBACK = {'x-dead-letter-exchange': '', 'x-dead-letter-routing-key': 'nova_sched.fallback'}
@@ -62,17 +193,17 @@ def test_a_queue_of_replies_is_classic_always():
 
 @pytest.mark.parametrize('seconds, found', [(1.5, 1500), (0.0001, 1), (0, 1), (-3, 1)])
 def test_milliseconds_are_never_none(seconds, found):
-    assert amqp_queues.milliseconds(seconds) == found
+    assert amqp_link.milliseconds(seconds) == found
 
 
 def test_a_message_outlives_a_restart_and_says_what_it_is():
     before_ms = int(time.time() * 1000)
     made = message(b'\xff', tries=2, reason=DROPPED)
-    said = dict(amqp_queues.headers(made))
+    said = dict(amqp_link.headers(made))
     assert before_ms <= said.pop('sent_ms') <= time.time() * 1000
     assert said == {'tries': 2, 'reason': DROPPED}
     assert (made.properties['delivery_mode'], 'expiration' in made.properties) == (2, False)
-    assert amqp_queues.body(made) == b'\xff'
+    assert amqp_link.body(made) == b'\xff'
 
 
 @pytest.mark.parametrize(
@@ -88,11 +219,11 @@ def test_a_message_has_the_time_that_is_left_to_it(ago_s, least, most):
     sent_ms = None if ago_s is None else int((time.time() - ago_s) * 1000)
     made = message(b'', sent_ms=sent_ms, ttl_s=30.0)
     assert least <= int(made.properties['expiration']) <= most
-    assert sent_ms in (None, amqp_queues.headers(made)['sent_ms'])
+    assert sent_ms in (None, amqp_link.headers(made)['sent_ms'])
 
 
 def test_a_message_of_others_may_be_bare():
-    assert (amqp_queues.body(amqp.Message('')), amqp_queues.headers(amqp.Message())) == (b'', {})
+    assert (amqp_link.body(amqp.Message('')), amqp_link.headers(amqp.Message())) == (b'', {})
 
 
 def link(rabbit, shape=None):
@@ -129,7 +260,7 @@ def test_a_link_makes_and_binds_those_that_are_not_there(row):
     for name in names:
         if name.startswith(('flavor.s', 'flavor.d')):
             words = {'for': name if name.startswith('flavor.s') else 'something else'}
-            rabbit.queues[amqp_queues.on_broker(name)] = Queue(arguments=words)
+            rabbit.queues[amqp_link.on_broker(name)] = Queue(arguments=words)
     rabbit.said.clear()
     differ = made.declare(names)
     assert [name for _, name in rabbit.said] == [
@@ -160,10 +291,10 @@ def test_what_waits_in_a_queue_that_ends_is_moved(classic):
     moved = []
     made.drop(TINY, classic, lambda: moved.append(None))
     assert len(moved) == 3
-    assert amqp_queues.on_broker(TINY) not in rabbit.queues
+    assert amqp_link.on_broker(TINY) not in rabbit.queues
     assert rabbit.bodies(FALLBACK) == [b'0', b'1', b'2']
     said = [
-        amqp_queues.headers(content) for content, _ in rabbit.queues['nova_sched.fallback'].ready
+        amqp_link.headers(content) for content, _ in rabbit.queues['nova_sched.fallback'].ready
     ]
     assert [(one['tries'], one['reason']) for one in said] == [
         (0, DROPPED),
@@ -206,16 +337,16 @@ def test_what_is_given_back_while_a_queue_ends_is_moved_too():
     moved = []
     made.drop(TINY, True, lambda: moved.append(None))
     assert (len(moved), rabbit.bodies(FALLBACK)) == (1, [b'late'])
-    assert amqp_queues.on_broker(TINY) not in rabbit.queues
+    assert amqp_link.on_broker(TINY) not in rabbit.queues
 
 
 def test_a_quorum_queue_is_not_deleted_as_a_classic_one():
     rabbit = Rabbit(quorum=[TINY])
     with pytest.raises(AMQPNotImplementedError):
         link(rabbit).drop(TINY, True, lambda: None)
-    assert amqp_queues.on_broker(TINY) in rabbit.queues
+    assert amqp_link.on_broker(TINY) in rabbit.queues
     link(rabbit).drop(TINY, False, lambda: None)
-    assert amqp_queues.on_broker(TINY) not in rabbit.queues
+    assert amqp_link.on_broker(TINY) not in rabbit.queues
 
 
 def test_nothing_is_taken_from_a_queue_if_it_can_go_nowhere():
@@ -235,5 +366,5 @@ def test_a_link_that_is_closed_sends_nothing():
     made = link(rabbit)
     made.close()
     assert rabbit.connections[0].lost
-    with pytest.raises(amqp_links.ERRORS):
+    with pytest.raises(amqp_link.ERRORS):
         made.declare([TINY])

@@ -9,8 +9,17 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Reads one queue message by message; acknowledges each after all its effects are in the
-database."""
+"""A queue manager reads the results of jobs, and the jobs that no worker has taken.
+
+::
+
+    results  -> endings   settle a job once: job table, quota, answer to the caller
+    fallback -> fallback  the scheduler chooses the host, or gives the reason of the refusal
+    upkeep                periodic: lost messages, cancelled creates, old entries
+    register              the catalogue: from the flavors in the database to queues and processes
+
+A message is acknowledged after all its effects are in the database.
+"""
 
 import contextlib
 import logging
@@ -19,8 +28,8 @@ import threading
 from collections.abc import Callable
 
 from nova_sched import errors
-from nova_sched.queues.broker import Broker, Delivery
-from nova_sched.queues.sending import AWAY
+from nova_sched.queues.brokers import Broker, Delivery
+from nova_sched.queues.messages import AWAY
 
 LOG = logging.getLogger(__name__)
 
@@ -28,7 +37,7 @@ WINDOW = 64  # messages that wait here behind the current one
 FIRST_S, LONGEST_S = 0.2, 30.0  # between attempts while a service is unavailable
 
 
-class Reader:
+class QueueReader:
     """One consumer with a thread that calls ``take`` for each delivery, in order.
 
     While the database, a scheduler or the broker is unavailable, the delivery is kept and tried

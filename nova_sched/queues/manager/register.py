@@ -21,9 +21,8 @@ from typing import Any
 from nova_sched import errors
 from nova_sched.claims import Changes
 from nova_sched.db.flavors import SqlFlavors
-from nova_sched.queues.broker import FALLBACK, RESULTS, Broker, of_flavor
-from nova_sched.queues.catalogue import Catalogue
-from nova_sched.queues.flavors import checked
+from nova_sched.queues.brokers import FALLBACK, RESULTS, Broker, of_flavor
+from nova_sched.queues.catalogue import Catalogue, checked_flavor
 from nova_sched.state.aggregates import Aggregate
 
 LOG = logging.getLogger(__name__)
@@ -143,7 +142,7 @@ class Register:
 
         Raises FlavorExists, and InvalidRequest for an invalid flavor.
         """
-        made = checked(row, time.time())
+        made = checked_flavor(row, time.time())
         Catalogue.of(0, [made], self._specials)
         is_new = self._flavors.create(made)
         self.refresh()

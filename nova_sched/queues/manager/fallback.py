@@ -20,21 +20,20 @@ from typing import Any
 from oslo_context.context import RequestContext
 
 from nova_sched import errors, objects
-from nova_sched.db.jobs import CANCELLED, QUEUED
-from nova_sched.db.ledger import SqlLedger
+from nova_sched.db.jobs import CANCELLED, QUEUED, SqlJobTable
 from nova_sched.objects.claim import MIGRATION, PENDING
 from nova_sched.objects.claim import RESIZE as RESIZE_MOVE
 from nova_sched.objects.job import CREATE, DELETE, MIGRATE, RESIZE, QueueJob
-from nova_sched.queues import jobs, wire
-from nova_sched.queues.broker import DROPPED, EXPIRED, Delivery
-from nova_sched.queues.keeper.endings import Endings
-from nova_sched.queues.sending import AWAY, NO_ROOM, Place, Sender, place_of
+from nova_sched.queues import jobs, messages
+from nova_sched.queues.brokers import DROPPED, EXPIRED, Delivery
+from nova_sched.queues.manager.endings import Endings
+from nova_sched.queues.messages import AWAY, NO_ROOM, Place, Sender, place_of
 
 LOG = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Settings:
+class FallbackSettings:
     """``max_attempts`` is the most hosts tried for one job; ``fallback_after_s`` is quoted in
     reasons."""
 
@@ -48,21 +47,21 @@ class Fallback:
 
     def __init__(
         self,
-        ledger: SqlLedger,
+        job_table: SqlJobTable,
         claims: Any,
         scheduler: Any,
         sender: Sender,
         endings: Endings,
-        settings: Callable[[], Settings],
+        settings: Callable[[], FallbackSettings],
     ):
-        self._ledger, self._claims, self._scheduler = ledger, claims, scheduler
+        self._job_table, self._claims, self._scheduler = job_table, claims, scheduler
         self._sender, self._endings, self._settings = sender, endings, settings
 
     def take(self, delivery: Delivery) -> None:
         """Raises Invalid for a message that is not a job, and the errors of Endings."""
-        job = wire.read_job(delivery.body)
+        job = messages.read_job(delivery.body)
         _context(job).update_store()  # log lines have the ID of that request
-        entry = self._ledger.find(job.uuid)
+        entry = self._job_table.find(job.uuid)
         if entry is None:
             LOG.warning('Job %s, which no worker has taken, is not in the job table', job.uuid)
         elif entry.state == CANCELLED:
@@ -210,7 +209,7 @@ class Fallback:
             LOG.debug('Job %s: there is no move to revert', job.uuid)
 
     def _changes_size(self, job: QueueJob) -> bool:
-        entry = self._ledger.find(job.uuid)
+        entry = self._job_table.find(job.uuid)
         return entry is not None and entry.kind == RESIZE
 
 

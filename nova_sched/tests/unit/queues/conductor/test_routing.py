@@ -22,9 +22,8 @@ from nova_sched.conf import CONF
 from nova_sched.engine.decide import survivors
 from nova_sched.groups.definition import Image, Member, MemberFlavor
 from nova_sched.groups.members import member_spec
-from nova_sched.queues.catalogue import Catalogue
-from nova_sched.queues.routing import Concerns, route
-from nova_sched.queues.special import Special
+from nova_sched.queues.catalogue import Catalogue, Special
+from nova_sched.queues.conductor.routing import Concerns, route
 from nova_sched.state.request import MemberPlacement
 from nova_sched.tests import options
 from nova_sched.tests.builders import read, uuid_of
