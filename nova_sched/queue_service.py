@@ -25,6 +25,7 @@ from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db.flavors import SqlFlavors
 from nova_sched.db.jobs import SqlJobTable
 from nova_sched.engine.clock import StoreClock
+from nova_sched.logs import Problems
 from nova_sched.queues.brokers import FALLBACK, RESULTS
 from nova_sched.queues.brokers.amqp import HEARTBEAT_S, AmqpBroker
 from nova_sched.queues.brokers.memory import MemoryBroker
@@ -35,15 +36,16 @@ from nova_sched.queues.limits import limits
 from nova_sched.queues.manager import QueueReader, endings, fallback, upkeep
 from nova_sched.queues.manager.register import Register
 from nova_sched.queues.messages import Sender
-from nova_sched.rpc import queue_server, translate
+from nova_sched.rpc import queues, translate
 from nova_sched.rpc.client import ClaimsClient, QueuesClient, SchedulerClient
-from nova_sched.rpc.queue_news import Announcer, CatalogueCopy
+from nova_sched.rpc.queues import Announcer, CatalogueCopy
 
 LOG = logging.getLogger(__name__)
 
 CALL_S = 20  # seconds that a manager waits for a scheduler before it asks again
 LOST_AFTER = 4  # times fallback_after: by then a message that still exists was taken or fell back
 LOOKS = 4  # checks for lost messages within that time
+UPKEEP = 'upkeep'  # the kind of problem that is logged once
 PATIENCE_S = 1.0  # seconds to wait for a starting server to listen, before it is abandoned
 
 
@@ -106,7 +108,14 @@ class QueueManager:
         clock = StoreClock(job_table.now_s, every_s=CLOCK_S)
         ends = endings.Endings(job_table, claims, sender, read, clock)
         falling = fallback.Fallback(
-            job_table, claims, SchedulerClient(bus, CALL_S), sender, ends, self._fallback_settings
+            job_table,
+            claims,
+            SchedulerClient(bus, CALL_S),
+            sender,
+            ends,
+            lambda: fallback.FallbackSettings(
+                conf.scheduler.max_attempts, conf.queues.fallback_after
+            ),
         )
         store = SqlClaimStore(engine)
         self.register = Register(
@@ -127,11 +136,7 @@ class QueueManager:
         self._thread = threading.Thread(
             target=self._look_after, name='nova-sched-queues', daemon=True
         )
-        self._told = None
-
-    def _fallback_settings(self):
-        conf = self._conf
-        return fallback.FallbackSettings(conf.scheduler.max_attempts, conf.queues.fallback_after)
+        self._problems = Problems(LOG)
 
     def _upkeep_settings(self):
         conf = self._conf
@@ -170,11 +175,11 @@ class QueueManager:
                 if time.monotonic() >= due_s:
                     self.upkeep.look()
                     due_s = time.monotonic() + self._upkeep_settings().lost_after_s / LOOKS
-                self._told = None
+                self._problems.end(UPKEEP, 'The queues are maintained again')
             except errors.SchedError as error:
-                if str(error) != self._told:
-                    LOG.error('%s; trying until that changes', error)
-                self._told = str(error)
+                self._problems.begin(
+                    UPKEEP, '%s; trying until that changes', error, reason=str(error)
+                )
             except Exception:
                 LOG.exception(
                     'Upkeep of the queues failed with an unexpected error; it is tried again'
@@ -203,7 +208,7 @@ class QueueService(oslo_service.ServiceBase):
             self._bus = rpc.transport(self._conf)
         self.manager = QueueManager(self._conf, self._bus, self._engine)
         self.manager.start()
-        self._server = queue_server.manager(self._bus, self._conf.host, self.manager.register)
+        self._server = queues.manager_server(self._bus, self._conf.host, self.manager.register)
         self._server.start()
         self._listening.set()
         LOG.info('Managing queues on host %s', self._conf.host)
@@ -269,7 +274,7 @@ class Routing:
             clock=StoreClock(job_table.now_s, every_s=CLOCK_S),
         )
         self.router.start()
-        self._server = queue_server.router(self._bus, conf.host, copy.hear)
+        self._server = queues.router_server(self._bus, conf.host, copy.hear)
         # The thread waits for an unavailable bus; until then the catalogue is polled.
         threading.Thread(target=self._listen, name='nova-sched-catalogue', daemon=True).start()
         return self.router

@@ -198,7 +198,7 @@ def status(result):
 
 
 def _simulate(options, stack):
-    from nova_sched.sim import progress, report, session
+    from nova_sched.sim import report, session
 
     directory = _directory(options, stack)
     conf = _configure(options, directory)
@@ -208,7 +208,7 @@ def _simulate(options, stack):
     machine = _machine(options, settings, directory, console)
     _announce(console, options, settings, machine, directory)
     bus, service = _scheduler(options, conf, stack)
-    with progress.live(console, len(arrivals)) as watch:
+    with report.live(console, len(arrivals)) as watch:
         result = session.play(settings, arrivals, bus, service, machine, watch)
     if options.format == 'table':
         report.show(console, result)
@@ -262,8 +262,8 @@ def _arrivals(options, conf):
 def _settings(options):
     from nova_sched.sim import machines, session
 
-    reserved_mb = machines.Shape().reserved_mb
-    shape = machines.Shape(
+    reserved_mb = machines.MachineShape().reserved_mb
+    shape = machines.MachineShape(
         options.vcpus, options.memory * 1024 + reserved_mb, reserved_mb=reserved_mb
     )
     plan = machines.Plan(
@@ -275,7 +275,7 @@ def _settings(options):
         failing=options.failing,
         seed=options.seed,
     )
-    return session.Settings(plan, options.inflight, options.zoned)
+    return session.SimulationSettings(plan, options.inflight, options.zoned)
 
 
 def _console(options):
@@ -288,12 +288,12 @@ def _console(options):
 
 def _machine(options, settings, directory, console):
     from nova_sched import errors
-    from nova_sched.sim import here
+    from nova_sched.sim import machines
 
     if not options.this_machine:
         return None
     try:
-        return here.this_machine(directory, settings.plan.zone_names[0])
+        return machines.this_machine(directory, settings.plan.zone_names[0])
     except errors.BadMachineFacts as error:
         console.print(f'This machine is not added: {error}.', style='yellow')
         return None

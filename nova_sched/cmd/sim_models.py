@@ -144,7 +144,7 @@ def _settings(options, plan, conf):
         f'trait:CUSTOM_SPECIAL_{number}' if number % 2 else f'resource:CUSTOM_SPECIAL_{number}'
         for number in range(options.more_specials)
     ]
-    return comparison.Settings(
+    return comparison.ComparisonSettings(
         plan=plan,
         zoned=options.zoned,
         hours=options.hours,
@@ -167,14 +167,14 @@ def _settings(options, plan, conf):
 
 def _watch(console, asks):
     """Prints a line of progress at intervals."""
-    from nova_sched.sim import progress
+    from nova_sched.sim import report
 
-    next_s = [time.monotonic() + progress.PLAIN_INTERVAL_S]
+    next_s = [time.monotonic() + report.PLAIN_INTERVAL_S]
 
     def watch(tally, now_s):
         if time.monotonic() >= next_s[0]:
-            next_s[0] = time.monotonic() + progress.PLAIN_INTERVAL_S
-            face = progress.clock_face(now_s)
+            next_s[0] = time.monotonic() + report.PLAIN_INTERVAL_S
+            face = report.clock_face(now_s)
             told = (
                 f'{tally.asked:,}/{asks:,} servers  placed {tally.placed:,} refused '
                 f'{tally.refused:,}'

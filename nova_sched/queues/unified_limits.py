@@ -20,6 +20,7 @@ from openstack.exceptions import SDKException
 from oslo_limit import exception, limit
 
 from nova_sched import errors
+from nova_sched.logs import first_line
 
 PATIENCE_S = 10  # seconds for one answer, unless [oslo_limit] timeout is set
 
@@ -43,7 +44,9 @@ class KeystoneLimits:
         try:
             return self._asked(project_id)
         except AWAY as error:
-            raise errors.LimitsUnknown(project_id, _first_line(error)) from error
+            raise errors.LimitsUnknown(
+                project_id, first_line(error) or type(error).__name__
+            ) from error
         except (ValueError, NotImplementedError) as error:
             why = (
                 str(error) or 'Keystone enforces its limits in a way that oslo.limit does not know'
@@ -73,7 +76,3 @@ class Registered(Mapping[str, int]):
 
     def __len__(self) -> int:
         return len(self._known)
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).splitlines()), type(error).__name__)

@@ -38,7 +38,7 @@ class Boot:
     failed: int = 0
 
 
-class Conductor:
+class SimulatedConductor:
     """Any number of threads may boot at once. ``fleet`` builds the placed servers."""
 
     def __init__(self, bus, fleet):

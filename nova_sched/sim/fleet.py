@@ -9,8 +9,10 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The simulated compute nodes of a cloud, reporting over the real interfaces."""
+"""The simulated compute nodes of a cloud, reporting over the real interfaces in parallel."""
 
+import collections
+import concurrent.futures
 import time
 import uuid
 
@@ -18,7 +20,20 @@ from nova_sched import errors, objects
 from nova_sched.rpc.client import SchedulerClient, StatsClient
 from nova_sched.sim import conductor
 from nova_sched.sim.machines import NAMESPACE
-from nova_sched.sim.trace import Flavor
+from nova_sched.sim.trace import TraceFlavor
+
+
+class CallPool(concurrent.futures.ThreadPoolExecutor):
+    """At most one call in flight per thread. Leaving the context manager cancels calls that have
+    not begun."""
+
+    def each(self, work, items):
+        """Does the work for each of the items; raises the exception of the first that failed."""
+        collections.deque(self.map(work, items), maxlen=0)
+
+    def __exit__(self, *raised):
+        self.shutdown(cancel_futures=True)
+
 
 # Far from the ids of a cloud's own aggregates.
 FIRST_AGGREGATE = 900_001
@@ -26,7 +41,7 @@ FIRST_AGGREGATE = 900_001
 HEARTBEAT_S = 25.0
 REPORT_TIMEOUT_S = 30.0
 CAST_TIMEOUT_S = 30.0
-SMALLEST = Flavor('smallest', 1, 64)
+SMALLEST = TraceFlavor('smallest', 1, 64)
 
 
 class Fleet:

@@ -9,17 +9,20 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Simulated machines: real ComputeNode objects that record their own usage and build nothing."""
+"""The simulated machines, which record their own usage and build nothing, and this machine."""
 
 import copy
 import dataclasses
 import json
+import pathlib
 import random
+import socket
 import threading
 import time
 import uuid
 
 from nova_sched import errors, objects
+from nova_sched.agent import AgentSettings, inventory, machine
 from nova_sched.objects.claim import DISK_GB, MEMORY_MB, VCPU
 
 # Every UUID is derived from a name in this namespace, so that a second run finds the nodes of the
@@ -30,7 +33,7 @@ FAST_CPU = 'HW_CPU_X86_AVX512F'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Shape:
+class MachineShape:
     """One machine type: memory in MiB, disk in GiB; ``reserved_mb`` of the memory is reserved for
     the host."""
 
@@ -52,7 +55,7 @@ class Plan:
     nodes: int = 200
     zones: int = 3
     racks: int = 4
-    shape: Shape = Shape()
+    shape: MachineShape = MachineShape()
     disabled: float = 0.02
     failing: float = 0.01
     seed: int = 1
@@ -62,7 +65,7 @@ class Plan:
         return [f'zone-{number + 1}' for number in range(self.zones)]
 
 
-class Node:
+class SimulatedNode:
     """A compute node that keeps a list of instances and records its usage, like an agent.
 
     ``zone`` and ``rack`` are names; ``fails`` returns for an instance's UUID whether its build
@@ -181,8 +184,23 @@ def _node(host, plan, zone, rack, disabled):
     def fails(instance):
         return random.Random(f'{plan.seed} {instance} {host}').random() < plan.failing
 
-    return Node(stats, {stats.uuid: provider}, zone, f'{zone}-rack-{rack}', disabled, fails)
+    return SimulatedNode(
+        stats, {stats.uuid: provider}, zone, f'{zone}-rack-{rack}', disabled, fails
+    )
 
 
 def _inventory(total, reserved=0, ratio=1.0):
     return {'total': total, 'reserved': reserved, 'allocation_ratio': ratio}
+
+
+def this_machine(directory, zone):
+    """Returns a node with this machine's real CPUs, memory and disk, in the first rack of a zone.
+
+    It builds nothing either. The directory keeps its UUID. Raises BadMachineFacts.
+    """
+    directory = pathlib.Path(directory)
+    settings = AgentSettings(
+        host=socket.gethostname(), uuid_file=directory / 'compute_id', instances_path=directory
+    )
+    stats = machine.compute_node(settings)
+    return SimulatedNode(stats, inventory.inventories(stats, settings), zone, f'{zone}-rack-1')

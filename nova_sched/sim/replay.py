@@ -9,11 +9,12 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Replays a trace at full speed: boots and deletes servers in the order of the trace."""
+"""Replays a trace at full speed, in its order; only departures use simulated time."""
 
 import collections
 import concurrent.futures
 import dataclasses
+import heapq
 import itertools
 import random
 import re
@@ -22,6 +23,35 @@ import uuid
 
 from nova_sched.objects.claim import MEMORY_MB, VCPU
 from nova_sched.sim import conductor
+
+
+class Clock:
+    """Seconds of simulated time. Calling the object returns the time, so it can be passed as a
+    clock."""
+
+    def __init__(self, start_s=0.0):
+        self._now_s = start_s
+        self._due = []
+        self._order = itertools.count()
+
+    def __call__(self):
+        return self._now_s
+
+    def at(self, when_s, what):
+        """Schedules ``what`` at that time; an event in the past falls due with the next move."""
+        heapq.heappush(self._due, (when_s, next(self._order), what))
+
+    def move(self, to_s):
+        """Moves to a time, and yields the events until then, in order of time, then of ``at``.
+
+        At each step the clock shows the time of the event. It never runs backwards.
+        """
+        while self._due and self._due[0][0] <= to_s:
+            when_s, _, what = heapq.heappop(self._due)
+            self._now_s = max(self._now_s, when_s)
+            yield what
+        self._now_s = max(self._now_s, to_s)
+
 
 REMOVED_THE_LAST = re.compile(r'(\w+) removed the last')
 
@@ -39,7 +69,7 @@ class Refusal:
 
 
 @dataclasses.dataclass(slots=True)
-class Tally:
+class ReplayTally:
     """The totals so far; times in seconds.
 
     ``servers`` = placed + refused + failed (built on no host). ``moved`` of the placed run on an
@@ -110,19 +140,19 @@ class Demand:
 
 
 class Replay:
-    """One run of a trace. ``watch`` is called with the Tally after each request."""
+    """One run of a trace. ``watch`` is called with the ReplayTally after each request."""
 
     def __init__(self, fleet, conductors, clock, pool, demand, watch=lambda tally: None):
         self._fleet, self._conductors, self._clock = fleet, conductors, clock
         self._pool, self._demand, self._watch = pool, demand, watch
 
     def run(self, arrivals):
-        """Replays arrivals in order of time. Returns the Tally.
+        """Replays arrivals in order of time. Returns the ReplayTally.
 
         Requests of the same time are in flight together. Before them, departures until then are
         finished, and each changed node has reported.
         """
-        tally, begin_s = Tally(), time.monotonic()
+        tally, begin_s = ReplayTally(), time.monotonic()
         for now_s, together in itertools.groupby(arrivals, key=lambda arrival: arrival.time_s):
             tally.began_s = tally.began_s if tally.requests else now_s
             tally.now_s = now_s

@@ -11,21 +11,155 @@
 # under the License.
 """One complete simulation: the fleet joins, the trace is replayed, and the result is checked."""
 
+import collections
 import contextlib
 import dataclasses
+import time
+import uuid
+from collections.abc import Mapping
 from typing import Any
 
-from nova_sched.sim import audit, explain
-from nova_sched.sim.clock import Clock
-from nova_sched.sim.conductor import Conductor
-from nova_sched.sim.fleet import Fleet
-from nova_sched.sim.machines import Plan, machines
-from nova_sched.sim.pool import Pool
-from nova_sched.sim.replay import Demand, Replay, Tally
+from nova_sched import errors
+from nova_sched.rpc import translate
+from nova_sched.sim import conductor
+from nova_sched.sim.conductor import SimulatedConductor
+from nova_sched.sim.fleet import CallPool, Fleet
+from nova_sched.sim.machines import FAST_CPU, Plan, machines
+from nova_sched.sim.replay import Clock, Demand, Replay, ReplayTally
+from nova_sched.sim.trace import TraceFlavor
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Settings:
+class Account:
+    """The scheduler's record of one node: usage and capacity by resource class, and the consumers
+    of its claims."""
+
+    host: str
+    used: Mapping[str, int]
+    capacity: Mapping[str, int]
+    holders: frozenset[str]
+
+
+def stored_accounts(store):
+    """Returns accounts of all nodes, read from the claim store."""
+    return [_stored(facts) for facts in store.changes({}).nodes]
+
+
+def _stored(facts):
+    used = collections.Counter(facts.foreign)
+    for claim in facts.claims:
+        used.update(claim.resources)
+    capacity = {name: inventory.capacity for name, inventory in facts.report.inventories.items()}
+    return Account(
+        facts.report.host, used, capacity, frozenset(claim.consumer_uuid for claim in facts.claims)
+    )
+
+
+def answered_accounts(fleet):
+    """Returns accounts of the fleet's nodes, from the scheduler's answers to their last
+    reports."""
+    amounts = {
+        uuid: claim.resources
+        for node in fleet.nodes.values()
+        for uuid, claim in node.instances.items()
+    }
+    return [_answered(node, fleet.answers[node.host], amounts) for node in fleet.nodes.values()]
+
+
+def _answered(node, answer, amounts):
+    used = collections.Counter(answer['foreign'])
+    for holder in answer['claims']:
+        used.update(amounts.get(holder, {}))
+    return Account(node.host, used, node.capacity(), frozenset(answer['claims']))
+
+
+def audit(accounts, nodes):
+    """Returns the differences between the accounts and the nodes that run servers, a sentence
+    each."""
+    hosts = collections.defaultdict(list)
+    for account in accounts:
+        for holder in account.holders:
+            hosts[holder].append(account.host)
+    runs = {instance: node.host for node in nodes for instance in node.instances}
+    return [*_overfull(accounts), *_unclaimed(runs, hosts), *_stray(runs, hosts)]
+
+
+def _overfull(accounts):
+    for account in accounts:
+        for name, used in sorted(account.used.items()):
+            if used > account.capacity.get(name, 0):
+                yield (
+                    f'{account.host} is over its capacity: '
+                    f'{name} {used} of {account.capacity.get(name, 0)}'
+                )
+
+
+def _unclaimed(runs, hosts):
+    for instance, host in runs.items():
+        if hosts.get(instance, []) != [host]:
+            claimed = ', '.join(hosts.get(instance, [])) or 'nothing'
+            yield f'server {instance} runs on {host}, but its claims are on {claimed}'
+
+
+def _stray(runs, hosts):
+    for instance, claimed in hosts.items():
+        if instance not in runs:
+            yield f'server {instance} runs nowhere, but has claims on {", ".join(claimed)}'
+
+
+SMALL = TraceFlavor('small', 1, 1024)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Explained:
+    """``steps`` are the engine's: (rule, hosts that it saw, hosts that it left), in order."""
+
+    asked: str
+    reason: str
+    steps: tuple
+
+
+def refusal(scheduler, zone):
+    """Asks a running engine for hardware that no simulated node has, in a zone. Returns None if it
+    finds a host."""
+    flavor, server = TraceFlavor('impossible', 4, 28 * 1024), str(uuid.uuid4())
+    spec = conductor.spec(
+        flavor,
+        [server],
+        zone,
+        extra_specs={f'trait:{FAST_CPU}': 'required'},
+        image_properties={'hw_architecture': 'aarch64'},
+    )
+    try:
+        scheduler.place(translate.requests(spec, [server]), claim=False)
+    except errors.NoValidHost as error:
+        asked = (
+            f'a server with {flavor} in {zone}, on a CPU with AVX-512, from an image for aarch64'
+        )
+        return Explained(asked, error.reason, error.steps)
+    return None
+
+
+def one_by_one(scheduler, count=100):
+    """Places servers one after the other, then ends their claims. Returns the seconds that each
+    took."""
+    placed, took_s = [], []
+    for server in (str(uuid.uuid4()) for _ in range(count)):
+        requests = translate.requests(conductor.spec(SMALL, [server]), [server])
+        begin_s = time.perf_counter()
+        try:
+            scheduler.place(requests, alternates=True)
+        except errors.NoValidHost:
+            break
+        took_s.append(time.perf_counter() - begin_s)
+        placed.append(server)
+    for server in placed:
+        scheduler.call(scheduler.claim_service.abort_claim, server)
+    return took_s
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SimulationSettings:
     """``inflight`` parallel calls; ``zoned`` is the share (0..1) of batches that name a zone."""
 
     plan: Plan = dataclasses.field(default_factory=Plan)
@@ -34,7 +168,7 @@ class Settings:
 
 
 @dataclasses.dataclass(slots=True)
-class Result:
+class SimulationResult:
     """The result of a simulation.
 
     ``decided_s`` and ``answered_s`` are the engine's own times for the requests of the replay,
@@ -43,15 +177,15 @@ class Result:
     node, if it took part.
     """
 
-    settings: Settings
-    tally: Tally
+    settings: SimulationSettings
+    tally: ReplayTally
     nodes: list
     machine: Any = None
     decided_s: list = dataclasses.field(default_factory=list)
     answered_s: list = dataclasses.field(default_factory=list)
     alone_s: list = dataclasses.field(default_factory=list)
     conflicts: int = 0
-    explained: explain.Explained | None = None
+    explained: Explained | None = None
     embedded: bool = False
     reports: int = 0
     claims: int = 0
@@ -65,20 +199,20 @@ def play(settings, arrivals, bus, service=None, machine=None, watch=lambda tally
     store is audited. Without one, a remote scheduler is used over the bus, and the fleet is
     removed from it at the end.
     """
-    with Pool(settings.inflight, 'conductor') as pool:
+    with CallPool(settings.inflight, 'conductor') as pool:
         members = [*machines(settings.plan), *([machine] if machine else [])]
         fleet = Fleet(members, bus, pool)
         with _membership(fleet, temporary=service is None):
             demand = Demand(settings.plan.zone_names, settings.zoned, settings.plan.seed)
-            replay = Replay(fleet, Conductor(bus, fleet), Clock(), pool, demand, watch)
-            result = Result(
+            replay = Replay(fleet, SimulatedConductor(bus, fleet), Clock(), pool, demand, watch)
+            result = SimulationResult(
                 settings, replay.run(arrivals), members, machine, embedded=service is not None
             )
             fleet.report_all()
             result.reports = fleet.reports
-            accounts = audit.from_answers(fleet) if service is None else _inside(result, service)
+            accounts = answered_accounts(fleet) if service is None else _inside(result, service)
             result.claims = sum(len(account.holders) for account in accounts)
-            result.violations = audit.audit(accounts, members)
+            result.violations = audit(accounts, members)
     return result
 
 
@@ -97,7 +231,7 @@ def _inside(result, service):
     figures = service.scheduler.figures
     result.decided_s, result.answered_s = list(figures.decided_s), list(figures.answered_s)
     result.conflicts = figures.conflicts
-    result.alone_s = explain.one_by_one(service.scheduler)
+    result.alone_s = one_by_one(service.scheduler)
     zones = result.settings.plan.zone_names
-    result.explained = explain.refusal(service.scheduler, zones[min(1, len(zones) - 1)])
-    return audit.from_store(service.store)
+    result.explained = refusal(service.scheduler, zones[min(1, len(zones) - 1)])
+    return stored_accounts(service.store)

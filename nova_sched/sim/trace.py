@@ -28,7 +28,7 @@ SAMPLE = pathlib.Path(__file__).parent / 'data' / 'vms.csv.gz'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Flavor:
+class TraceFlavor:
     name: str
     vcpus: int
     memory_mb: int
@@ -46,7 +46,7 @@ class Arrival:
 
     time_s: float
     batch: str
-    flavor: Flavor
+    flavor: TraceFlavor
     lifetimes_s: tuple[float | None, ...]
 
     def __len__(self):
@@ -101,7 +101,7 @@ def _rows(path, read):
 
 def _flavor(row):
     memory_mb = round(float(row['memory_gb']) * 1024)
-    return row['flavor'], Flavor(row['flavor'], int(row['vcpus']), memory_mb)
+    return row['flavor'], TraceFlavor(row['flavor'], int(row['vcpus']), memory_mb)
 
 
 def _middle(row):

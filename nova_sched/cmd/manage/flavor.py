@@ -18,7 +18,7 @@ from nova_sched import errors
 from nova_sched.cmd.manage import asking, specs, store, tables
 from nova_sched.db.flavors import SqlFlavors
 from nova_sched.queues.catalogue import Catalogue, checked_flavor
-from nova_sched.rpc.queue_news import Announcer
+from nova_sched.rpc.queues import Announcer
 
 NOUN = 'flavor'
 HELP = 'manage flavors: each is a queue of jobs'

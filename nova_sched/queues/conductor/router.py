@@ -28,7 +28,7 @@ from nova_sched.queues import jobs
 from nova_sched.queues.brokers import Broker
 from nova_sched.queues.conductor import routing
 from nova_sched.queues.conductor.job_entries import EnteredJob, JobEntries
-from nova_sched.queues.conductor.waiting import JobOutcome, Replies, Waiting
+from nova_sched.queues.conductor.waiting import JobEnd, Replies, Waiting
 from nova_sched.queues.messages import AWAY, Sender, place_of
 from nova_sched.state.request import Request
 
@@ -186,11 +186,11 @@ class Router:
                 unsent.append(functools.partial(self._sender.to_fallback, job))
         return unsent
 
-    def _all_or_none(self, asked: Sequence[EnteredJob], unsent: Sends) -> dict[str, JobOutcome]:
+    def _all_or_none(self, asked: Sequence[EnteredJob], unsent: Sends) -> dict[str, JobEnd]:
         """Returns the outcome of each job. If one failed, deletes the others and raises
         its error."""
         instances = {one.uuid: one.instance_uuid for one in asked}
-        outcomes = {one.uuid: JobOutcome.of_entry(one.entry) for one in asked if one.is_over}
+        outcomes = {one.uuid: JobEnd.of_entry(one.entry) for one in asked if one.is_over}
         for outcome in self._outcomes([one for one in asked if not one.is_over], unsent):
             outcomes[outcome.job_uuid] = outcome
             if not outcome.is_done:
@@ -211,7 +211,7 @@ class Router:
                 )
 
     def _selections(
-        self, spec: Any, one: EnteredJob, outcome: JobOutcome, chosen: Chosen
+        self, spec: Any, one: EnteredJob, outcome: JobEnd, chosen: Chosen
     ) -> list[Any]:
         """Returns the host where it runs, and the scheduler's alternates that were not tried."""
         offered = chosen.get(one.instance_uuid, ())
@@ -328,13 +328,13 @@ class Router:
             return lambda: send(job)
         return None
 
-    def _one_outcome(self, asked: EnteredJob, unsent: Sends) -> JobOutcome:
+    def _one_outcome(self, asked: EnteredJob, unsent: Sends) -> JobEnd:
         outcome = next(iter(self._outcomes([asked], unsent)))
         if not outcome.is_done:
             raise _failure(asked.job.kind, asked.instance_uuid, outcome)
         return outcome
 
-    def _outcomes(self, asked: Sequence[EnteredJob], unsent: Sends) -> Iterable[JobOutcome]:
+    def _outcomes(self, asked: Sequence[EnteredJob], unsent: Sends) -> Iterable[JobEnd]:
         settings = self._settings()
         look_s = settings.look_s if all(one.is_new for one in asked) else settings.joined_look_s
         return self._waiting.each([one.uuid for one in asked], unsent, settings.timeout_s, look_s)
@@ -360,7 +360,7 @@ def _selection(claim: Any, cell_uuid: str, availability_zone: str | None) -> Any
     )
 
 
-def _failure(kind: str, instance_uuid: str, outcome: JobOutcome) -> errors.SchedError:
+def _failure(kind: str, instance_uuid: str, outcome: JobEnd) -> errors.SchedError:
     """Returns the error of a job that was not done."""
     why = outcome.why or 'No reason was given.'
     if outcome.state == CANCELLED:

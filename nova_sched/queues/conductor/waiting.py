@@ -31,7 +31,7 @@ WINDOW = 1000  # unacknowledged answers at the same time
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class JobOutcome:
+class JobEnd:
     """The outcome of a job.
 
     ``why`` is None if it was done; ``claim`` is a ClaimInfo if the worker sent one.
@@ -49,13 +49,13 @@ class JobOutcome:
         return self.state == DONE
 
     @classmethod
-    def of_result(cls, result: QueueResult) -> 'JobOutcome':
+    def of_result(cls, result: QueueResult) -> 'JobEnd':
         return cls(
             result.job.uuid, result.outcome, result.host, result.tries, result.why, result.claim
         )
 
     @classmethod
-    def of_entry(cls, entry: JobEntry) -> 'JobOutcome':
+    def of_entry(cls, entry: JobEntry) -> 'JobEnd':
         return cls(entry.uuid, entry.state, entry.host, entry.tries, entry.why)
 
 
@@ -67,7 +67,7 @@ class Replies:
         self._broker = broker
         self._changed = threading.Condition()
         self._awaited: dict[str, int] = {}  # waiting calls by job
-        self._outcomes: dict[str, JobOutcome] = {}
+        self._outcomes: dict[str, JobEnd] = {}
         self._consumer = broker.consumer(self._take, self.queue)
 
     def start(self) -> None:
@@ -81,7 +81,7 @@ class Replies:
 
     def _take(self, delivery: Delivery) -> None:
         try:
-            outcome = JobOutcome.of_result(messages.read_result(delivery.body))
+            outcome = JobEnd.of_result(messages.read_result(delivery.body))
         except errors.Invalid as error:
             LOG.warning('An answer cannot be read, and is ignored: %s', error)
         else:
@@ -106,7 +106,7 @@ class Replies:
                     del self._awaited[job_uuid]
                     self._outcomes.pop(job_uuid, None)
 
-    def wait(self, job_uuids: Collection[str], seconds: float) -> dict[str, JobOutcome]:
+    def wait(self, job_uuids: Collection[str], seconds: float) -> dict[str, JobEnd]:
         """Returns the received outcomes of those jobs, as soon as there is one; none after
         ``seconds``."""
         until = time.monotonic() + seconds
@@ -147,7 +147,7 @@ class Waiting:
         unsent: list[Callable[[], Any]],
         timeout_s: float,
         look_s: float,
-    ) -> Iterator[JobOutcome]:
+    ) -> Iterator[JobEnd]:
         """Yields the outcomes of expected jobs as they arrive. Raises NoAnswer after
         ``timeout_s``.
 
@@ -169,7 +169,7 @@ class Waiting:
 
     def _look(
         self, job_uuids: Iterable[str], unsent: list[Callable[[], Any]]
-    ) -> dict[str, JobOutcome]:
+    ) -> dict[str, JobEnd]:
         try:
             while unsent:
                 unsent[-1]()
@@ -178,6 +178,4 @@ class Waiting:
         except (errors.StoreUnavailable, errors.BrokerUnavailable) as away:
             LOG.debug('Outcomes cannot be queried; waiting continues: %s', away)
             return {}
-        return {
-            entry.uuid: JobOutcome.of_entry(entry) for entry in entries if entry.state != QUEUED
-        }
+        return {entry.uuid: JobEnd.of_entry(entry) for entry in entries if entry.state != QUEUED}

@@ -13,12 +13,12 @@
 
 ::
 
-    load: the trace, scaled           nodes: node_apis, and their usage at the start
-    cloud: nodes, engine, clock       engine: the scheduler, and its interfaces
-    conductor: conductor, manager     broker: counts commands         central: the other model
+    load: the trace, scaled, and the nodes    cloud: scheduler, counting broker, clock
+    conductor: of both models, and a manager  tally: what is counted
 
-Workers, catalogue, routing, instance records, claims and the end of instances use the product's
-code. The clock, the broker and the driver are simulated, and everything runs in one thread.
+The queue model uses the product's worker, catalogue, routing, job entries, endings and fallback;
+both models use its engine and claims. The clock, the broker and the driver are simulated, and
+everything runs in one thread.
 """
 
 import dataclasses
@@ -39,21 +39,27 @@ from nova_sched.queues.fits.fit import Fit, with_devices
 from nova_sched.queues.fits.view import View
 from nova_sched.queues.manager import fallback
 from nova_sched.queues.node.steps import BROKER, CLAIMS, DRIVER, ComponentCall, Simulated
-from nova_sched.queues.node.worker import Worker, WorkerDependencies
-from nova_sched.queues.node.worker import WorkerSettings as WorkerSettings
-from nova_sched.sim import audit
+from nova_sched.queues.node.worker import Worker, WorkerDependencies, WorkerSettings
+from nova_sched.sim import session
 from nova_sched.sim.machines import Plan, machines
-from nova_sched.sim.models import load, meter
-from nova_sched.sim.models.broker import CONSUME, Broker
-from nova_sched.sim.models.central import Central
-from nova_sched.sim.models.cloud import CALL_S, COMMAND_S, Cloud, build_seconds
-from nova_sched.sim.models.conductor import Conductor, Manager
-from nova_sched.sim.models.engine import NOW_S, Claims, Engine, read
-from nova_sched.sim.models.load import Ask
-from nova_sched.sim.models.nodes import Site, fill, of_host, special_facts
-from nova_sched.sim.models.tally import Tally, sample
+from nova_sched.sim.models import load
+from nova_sched.sim.models.cloud import (
+    CALL_S,
+    COMMAND_S,
+    CONSUME,
+    NOW_S,
+    CountedBroker,
+    SimulatedClaims,
+    SimulatedCloud,
+    SimulatedScheduler,
+    build_seconds,
+    read,
+)
+from nova_sched.sim.models.conductor import Central, QueueConductor, QueueModelManager
+from nova_sched.sim.models.load import Ask, SimulatedNodeApi, fill, of_host, special_facts
+from nova_sched.sim.models.tally import RANKING, ModelTally, sample
 from nova_sched.sim.replay import Demand
-from nova_sched.sim.trace import Arrival, Flavor
+from nova_sched.sim.trace import Arrival, TraceFlavor
 
 MODELS = QUEUES, SCHEDULER = 'queues', 'scheduler'
 EVALUATE_S = 600.0  # interval after which a worker reads an unchanged node again
@@ -62,14 +68,14 @@ COMMON = 0.01  # a flavor with a lower share of the requests is not the large on
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Settings:
+class ComparisonSettings:
     """Settings of the simulation. Shares are from 0 to 1.
 
     ``fullness``: peak of the demand, as a share of the nodes' vCPUs. ``prefill``: the share in use
     at the start, by servers that stay. ``packed``: those servers are placed as packing weights
     place them. ``by_rule`` is the share of projects whose requests no queue represents.
     ``database``: claims are in SQLite, like the instance records, so that all statements are
-    counted; else in memory. ``ranked``: see Tally.ranks.
+    counted; else in memory. ``ranked``: see ModelTally.ranks.
     """
 
     plan: Plan
@@ -96,15 +102,21 @@ class Run:
     """One cloud, empty or prefilled, and its requests."""
 
     def __init__(
-        self, settings: Settings, arrivals: Sequence[Arrival], conf: Any, directory: pathlib.Path
+        self,
+        settings: ComparisonSettings,
+        arrivals: Sequence[Arrival],
+        conf: Any,
+        directory: pathlib.Path,
     ):
-        self.settings, self.tally = settings, Tally()
+        self.settings, self.tally = settings, ModelTally()
         plan = dataclasses.replace(settings.plan, failing=0.0)  # the drivers fail, not the nodes
         nodes = machines(plan)
         arrivals = load.cut(arrivals, settings.hours)
         self.flavors = load.mix(arrivals)
         own = special_facts(settings.more_specials, len(nodes))
-        node_apis = [Site(node, *facts) for node, facts in zip(nodes, own, strict=True)]
+        node_apis = [
+            SimulatedNodeApi(node, *facts) for node, facts in zip(nodes, own, strict=True)
+        ]
         fill(node_apis, self.flavors, settings.prefill, settings.packed, plan.seed)
         self.asks = self._demand(nodes, arrivals)
         database = db_engine.create(f'sqlite:///{directory / "pull.sqlite"}')
@@ -113,8 +125,8 @@ class Run:
         database.dispose()
         self.job_table = SqlJobTable(database)
         store = SqlClaimStore(database) if settings.database else MemoryClaimStore()
-        engine = Engine(conf, store, self.tally.meter, plan.seed)
-        self.cloud = Cloud.of(
+        engine = SimulatedScheduler(conf, store, self.tally.meter, plan.seed)
+        self.cloud = SimulatedCloud.of(
             settings.plan, engine, nodes, node_apis, large(self.flavors), settings.build_s
         )
 
@@ -126,7 +138,9 @@ class Run:
         found = load.asks(arrivals, vcpus, demand, settings.by_rule, plan.seed)
         return found[: settings.most_asks]
 
-    def play(self, ask: Callable[[Ask], None], watch: Callable[[Tally, float], None]) -> Tally:
+    def play(
+        self, ask: Callable[[Ask], None], watch: Callable[[ModelTally, float], None]
+    ) -> ModelTally:
         """Runs the simulated hours. Returns the tally."""
         cloud, tally = self.cloud, self.tally
         self._statements.count.clear()
@@ -149,29 +163,29 @@ class Run:
     def _audit(self) -> list[str]:
         """Returns the violations at the end. Servers of the start have no claims; pending ones
         have claims."""
-        accounts = audit.from_store(self.cloud.engine.store)
+        accounts = session.stored_accounts(self.cloud.engine.store)
         held = {one.uuid for one in self.asks}
         found = []
-        for violation in audit.audit(accounts, self.cloud.nodes):
+        for violation in session.audit(accounts, self.cloud.nodes):
             words = violation.split()
             if words[0] != 'server' or words[1] in held:
                 found.append(violation)
         return found
 
 
-def large(flavors: Mapping[Flavor, int]) -> Flavor:
+def large(flavors: Mapping[TraceFlavor, int]) -> TraceFlavor:
     """Returns the flavor with the most vCPUs of those that are common."""
     common = [one for one, count in flavors.items() if count >= COMMON * sum(flavors.values())]
     return max(common, key=lambda one: (one.vcpus, one.memory_mb))
 
 
-def scheduler(run: Run, watch: Callable[[Tally, float], None]) -> Tally:
+def scheduler(run: Run, watch: Callable[[ModelTally, float], None]) -> ModelTally:
     """The central scheduler."""
     central = Central(run.cloud, run.tally)
     return run.play(central.ask, watch)
 
 
-def catalogue(settings: Settings, flavors: Mapping[Flavor, int]) -> Catalogue:
+def catalogue(settings: ComparisonSettings, flavors: Mapping[TraceFlavor, int]) -> Catalogue:
     """Returns the flavors of the trace and ``more_flavors`` without requests, zones, and
     additional special things."""
     rows = [{'name': one.name, 'vcpus': one.vcpus, 'memory_mb': one.memory_mb} for one in flavors]
@@ -188,14 +202,16 @@ class Pull:
 
     def __init__(self, run: Run):
         self._run, settings, cloud, tally = run, run.settings, run.cloud, run.tally
-        self.broker = Broker(cloud.clock, cloud.after, settings.fallback_after_s, COMMAND_S)
-        self.claims = Claims(cloud.engine, tally.calls)
+        self.broker = CountedBroker(cloud.clock, cloud.after, settings.fallback_after_s, COMMAND_S)
+        self.claims = SimulatedClaims(cloud.engine, tally.calls)
         self.catalogue = catalogue(settings, run.flavors)
         self.broker.declare(of_flavor(queue.name) for queue in self.catalogue.queues)
         self._fit = Fit(with_devices(cloud.engine.rules), self.catalogue, settings.steps)
         beside = fallback.FallbackSettings(settings.max_attempts, int(settings.fallback_after_s))
-        self._manager = Manager(cloud, self.broker, self.claims, run.job_table, tally, beside)
-        self.conductor = Conductor(
+        self._manager = QueueModelManager(
+            cloud, self.broker, self.claims, run.job_table, tally, beside
+        )
+        self.conductor = QueueConductor(
             cloud, self.broker, self.claims, run.job_table, self.catalogue, tally
         )
         if settings.ranked:
@@ -211,7 +227,7 @@ class Pull:
         for worker in self.workers.values():
             worker.start()
 
-    def _worker(self, node_api: Site) -> Worker:
+    def _worker(self, node_api: SimulatedNodeApi) -> Worker:
         cloud, settings = self._run.cloud, self._run.settings
         view = View(
             self._fit,
@@ -239,7 +255,7 @@ class Pull:
         return {CLAIMS: CALL_S, BROKER: COMMAND_S}[call.what]
 
     def _rank(self, request: Any, host: str) -> None:
-        with self._run.tally.meter.of(meter.RANKING):
+        with self._run.tally.meter.of(RANKING):
             found = self._run.cloud.engine.rank(request, host)
         if found is not None:
             self._run.tally.ranks.append(found)
@@ -259,7 +275,7 @@ class Pull:
 class _Reporting:
     """A node_api whose agent reports changes; the worker sees no difference."""
 
-    def __init__(self, node_api: Site, cloud: Cloud, tally: Tally):
+    def __init__(self, node_api: SimulatedNodeApi, cloud: SimulatedCloud, tally: ModelTally):
         self._site, self._cloud, self._tally = node_api, cloud, tally
 
     def __getattr__(self, name: str) -> Any:
@@ -281,7 +297,7 @@ class _Reporting:
         return here
 
 
-def queues(run: Run, watch: Callable[[Tally, float], None]) -> Tally:
+def queues(run: Run, watch: Callable[[ModelTally, float], None]) -> ModelTally:
     """The queue model."""
     pull, tally = Pull(run), run.tally
     tally.meter.clear()

@@ -9,9 +9,13 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A conductor and a manager of queues without threads: the work of `queues.conductor` and
-`queues.manager`, in the steps of a simulated clock."""
+"""The conductors of both models, and a queue manager, without threads.
 
+The work is that of `queues.conductor` and `queues.manager`, in the steps of a simulated clock.
+"""
+
+import random
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -24,13 +28,20 @@ from nova_sched.queues.conductor import routing
 from nova_sched.queues.conductor.job_entries import JobEntries
 from nova_sched.queues.manager import endings, fallback
 from nova_sched.queues.messages import Sender, place_of
+from nova_sched.rpc import translate
 from nova_sched.sim.conductor import PROJECT, USER
-from nova_sched.sim.models import meter
-from nova_sched.sim.models.broker import Broker
-from nova_sched.sim.models.cloud import CALL_S, COMMAND_S, Cloud
-from nova_sched.sim.models.engine import Claims, Destinations, read
+from nova_sched.sim.models.cloud import (
+    CALL_S,
+    COMMAND_S,
+    CountedBroker,
+    Destinations,
+    SimulatedClaims,
+    SimulatedCloud,
+    build_seconds,
+    read,
+)
 from nova_sched.sim.models.load import Ask
-from nova_sched.sim.models.tally import Tally
+from nova_sched.sim.models.tally import CONDUCTOR, MANAGER, SCHEDULER, ModelTally
 
 REPLIES = of_reply('simulation')
 WINDOW = 64
@@ -40,7 +51,7 @@ def no_limits(_project_id: str) -> dict:
     return {}
 
 
-class Conductor:
+class QueueConductor:
     """Records each server and sends its job, receives the outcome, and deletes the server when its
     lifetime ends.
 
@@ -49,12 +60,12 @@ class Conductor:
 
     def __init__(
         self,
-        cloud: Cloud,
-        broker: Broker,
-        claims: Claims,
+        cloud: SimulatedCloud,
+        broker: CountedBroker,
+        claims: SimulatedClaims,
         job_table: Any,
         catalogue: Any,
-        tally: Tally,
+        tally: ModelTally,
     ):
         self._cloud, self._broker, self._claims, self._job_table = cloud, broker, claims, job_table
         self._catalogue, self._tally = catalogue, tally
@@ -82,7 +93,7 @@ class Conductor:
         self._cloud.after(self._free_s - now_s, lambda: self._enter(ask))
 
     def _enter(self, ask: Ask) -> None:
-        with self._tally.meter.of(meter.CONDUCTOR):
+        with self._tally.meter.of(CONDUCTOR):
             self._send(ask)
 
     def _send(self, ask: Ask) -> None:
@@ -105,7 +116,7 @@ class Conductor:
             self._sender.to_flavor(asked.job)
 
     def _choose(self, spec: Any, job: Any) -> None:
-        with self._tally.meter.of(meter.CONDUCTOR):
+        with self._tally.meter.of(CONDUCTOR):
             self._send_chosen(spec, job)
 
     def _send_chosen(self, spec: Any, job: Any) -> None:
@@ -153,7 +164,7 @@ class Conductor:
         """Deletes like the router: checks whether the server is still to be built, its host, and
         its resources."""
         now_s = self._cloud.clock()
-        with self._tally.meter.of(meter.CONDUCTOR):
+        with self._tally.meter.of(CONDUCTOR):
             self._job_table.cancel(uuid, now_s)
             self._claims.show(uuid)
             self._job_table.of_instance(uuid)
@@ -162,16 +173,16 @@ class Conductor:
             self._sender.to_host(asked.job, host)
 
 
-class Manager:
+class QueueModelManager:
     """Settles the workers' outcomes, and passes jobs that no worker takes to the scheduler."""
 
     def __init__(
         self,
-        cloud: Cloud,
-        broker: Broker,
-        claims: Claims,
+        cloud: SimulatedCloud,
+        broker: CountedBroker,
+        claims: SimulatedClaims,
         job_table: Any,
-        tally: Tally,
+        tally: ModelTally,
         settings: Any,
     ):
         self._broker, self._tally = broker, tally
@@ -187,17 +198,17 @@ class Manager:
         listen(self._broker, FALLBACK, self._fall)
 
     def _ends_of(self, delivery: Delivery) -> None:
-        with self._tally.meter.of(meter.MANAGER):
+        with self._tally.meter.of(MANAGER):
             self._ends.take(delivery)
 
     def _fall(self, delivery: Delivery) -> None:
         self._tally.expired += delivery.reason == EXPIRED
         self._tally.fallbacks += 1
-        with self._tally.meter.of(meter.MANAGER):
+        with self._tally.meter.of(MANAGER):
             self._falling.take(delivery)
 
 
-def listen(broker: Broker, queue: str, take: Callable[[Delivery], None]) -> None:
+def listen(broker: CountedBroker, queue: str, take: Callable[[Delivery], None]) -> None:
     """Takes each message of a queue, and acknowledges it."""
 
     def deliver(delivery: Delivery) -> None:
@@ -207,3 +218,77 @@ def listen(broker: Broker, queue: str, take: Callable[[Delivery], None]) -> None
     consumer = broker.consumer(deliver, queue)
     consumer.window(WINDOW)
     consumer.follow({queue: 0})
+
+
+class Central:
+    """A conductor asks the engine for a host for each server; the chosen node or an alternate
+    builds it."""
+
+    def __init__(self, cloud: SimulatedCloud, tally: ModelTally):
+        self._cloud, self._tally = cloud, tally
+        self._chance = random.Random(f'{cloud.plan.seed} builds')
+
+    def ask(self, ask: Ask) -> None:
+        tally, cloud = self._tally, self._cloud
+        tally.asked += 1
+        tally.calls['select_destinations'] += 1
+        try:
+            with tally.meter.of(SCHEDULER):
+                requests = translate.requests(ask.spec(), [ask.uuid])
+                (found,) = cloud.engine.place(requests, alternates=True)
+        except errors.NoValidHost as refusal:
+            tally.refuse(refusal.reason)
+            cloud.note_refusal(tally)
+            return
+        tally.waits_s.append(CALL_S)
+        self._build(ask, requests[0], [(one.host, one.nodename) for one in found], CALL_S)
+
+    def _build(self, ask: Ask, request: Any, places: list, after_s: float) -> None:
+        """Builds the server on the first of the places; the others are alternates."""
+        self._tally.casts += 1
+        node_api = self._cloud.node_apis[places[0][0]]
+        node_api.begin(request)
+        seconds = build_seconds(self._chance, self._cloud.build_s)
+        self._cloud.after(after_s + seconds, lambda: self._built(ask, request, places))
+
+    def _built(self, ask: Ask, request: Any, places: list) -> None:
+        tally, cloud, (host, _) = self._tally, self._cloud, places[0]
+        node_api = cloud.node_apis[host]
+        try:
+            cloud.drivers[host].create(types.SimpleNamespace(instance_uuid=ask.uuid), None)
+        except errors.BuildFailed:
+            tally.failed_builds += 1
+            node_api.undo(ask.uuid, failed=True)
+            cloud.report(node_api, tally)
+            self._elsewhere(ask, request, places)
+            return
+        node_api.keep(ask.uuid)
+        cloud.report(node_api, tally)
+        cloud.note_server(tally, ask, host)
+        if ask.lifetime_s is not None:
+            cloud.after(ask.lifetime_s, lambda: self._leave(ask.uuid, node_api))
+
+    def _elsewhere(self, ask: Ask, request: Any, places: list) -> None:
+        tally, cloud, failed = self._tally, self._cloud, places[0][0]
+        claim = cloud.engine.claim_service.claim
+        for number, (host, nodename) in enumerate(places[1:], 1):
+            tally.calls['claim_alternate'] += 1
+            try:
+                cloud.engine.call(claim, request, host, nodename, None, failed)
+            except errors.ComputeResourcesUnavailable:
+                continue
+            self._build(ask, request, places[number:], CALL_S)
+            return
+        tally.calls['abort_claim'] += 1
+        cloud.engine.call(cloud.engine.claim_service.abort_claim, ask.uuid)
+        tally.failed += 1
+
+    def _leave(self, uuid: str, node_api: Any) -> None:
+        self._tally.casts += 1
+
+        def gone() -> None:
+            node_api.destroy(uuid)
+            self._cloud.report(node_api, self._tally)
+            self._tally.left += 1
+
+        self._cloud.after(build_seconds(self._chance, self._cloud.build_s), gone)

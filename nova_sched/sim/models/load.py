@@ -9,17 +9,24 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The requests of users of a simulated cloud, server by server: the trace, scaled to a fleet."""
+"""The requests of users, server by server, and the nodes as their workers see them."""
 
 import dataclasses
 import math
 import random
-from collections.abc import Sequence
+import uuid
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from nova_sched.queues.catalogue import RESOURCE, TRAIT
+from nova_sched.rpc import reports, translate
 from nova_sched.sim import conductor
+from nova_sched.sim.machines import SimulatedNode
 from nova_sched.sim.replay import Demand
-from nova_sched.sim.trace import Arrival, Flavor
+from nova_sched.sim.trace import Arrival, TraceFlavor
+from nova_sched.state.aggregates import ZONE_KEY, Aggregate
+from nova_sched.state.report import Inventory, Report
+from nova_sched.state.request import Request
 
 GRID_S = 300.0  # the trace's resolution of arrivals: they are spread randomly within it
 IGNORED = 'a-host-of-old'  # no host has that name
@@ -32,7 +39,7 @@ class Ask:
 
     time_s: float
     uuid: str
-    flavor: Flavor
+    flavor: TraceFlavor
     zone: str | None
     lifetime_s: float | None
     by_rule: bool = False
@@ -68,9 +75,9 @@ def peak_vcpus(arrivals: Sequence[Arrival]) -> int:
     return most
 
 
-def mix(arrivals: Sequence[Arrival]) -> dict[Flavor, int]:
+def mix(arrivals: Sequence[Arrival]) -> dict[TraceFlavor, int]:
     """Returns how often each flavor is requested."""
-    found: dict[Flavor, int] = {}
+    found: dict[TraceFlavor, int] = {}
     for one in arrivals:
         found[one.flavor] = found.get(one.flavor, 0) + len(one)
     return found
@@ -101,6 +108,172 @@ def asks(
             if (moment := moments[batch]) is None:
                 continue
             time_s, zone = START_S + one.time_s - began_s + moment, demand.zone(batch)
-            for uuid, life in zip(demand.uuids(len(one)), one.lifetimes_s, strict=True):
-                found.append(Ask(time_s, uuid, one.flavor, zone, life, batch in ruled))
+            for server, life in zip(demand.uuids(len(one)), one.lifetimes_s, strict=True):
+                found.append(Ask(time_s, server, one.flavor, zone, life, batch in ruled))
     return sorted(found, key=lambda ask: ask.time_s)
+
+
+UNITS = 4  # of a special resource class on a node that has it
+MISSES = 8  # consecutive servers that do not fit before a node counts as full
+
+
+class SimulatedNodeApi:
+    """One simulated node, with the interface that a worker and a report need
+    (queues.node.node_api)."""
+
+    def __init__(
+        self,
+        node: SimulatedNode,
+        traits: frozenset[str] = frozenset(),
+        classes: Collection[str] = (),
+    ):
+        """In addition to its own facts, the node has these traits, and UNITS of these resource
+        classes."""
+        self.node, self.host, self.nodename = node, node.host, node.nodename
+        stats, _ = node.report()
+        found = reports.report(stats, None, [], node.inventories)
+        inventories = {**found.inventories, **dict.fromkeys(classes, Inventory(UNITS))}
+        self._base = dataclasses.replace(
+            found,
+            traits=found.traits | traits,
+            inventories=inventories,
+            used={name: one.reserved for name, one in inventories.items()},
+        )
+        self._hidden: set[str] = set()
+        self._watching: tuple[Callable[[], None], ...] = ()
+
+    def facts(self) -> Report:
+        """Returns the report with all instances of the node."""
+        return self._report(frozenset())
+
+    def told(self) -> Report:
+        """Returns the agent's report: without the instances that are being built."""
+        return self._report(frozenset(self._hidden))
+
+    def _report(self, without: Collection[str]) -> Report:
+        held = self.node.instances
+        used = dict(self._base.used)
+        for name, (use, _) in self.node.usage().items():
+            used[name] += use
+        for instance in without:
+            for name, units in held[instance].resources.items():
+                used[name] -= units
+        listed = frozenset(held).difference(without) if without else frozenset(held)
+        return dataclasses.replace(
+            self._base,
+            used=used,
+            instances=listed,
+            num_instances=len(listed),
+            running_vms=len(listed),
+        )
+
+    def hidden(self) -> Collection[str]:
+        return self._hidden
+
+    def holds(self, instance_uuid: str) -> bool:
+        return instance_uuid in self.node.instances and instance_uuid not in self._hidden
+
+    def begin(self, request: Request, move: str | None = None) -> None:
+        if request.instance_uuid in self._hidden:
+            self.node.drop(request.instance_uuid)
+        self.node.build(request)
+        self._hidden.add(request.instance_uuid)
+        self._changed()
+
+    def built(self, instance_uuid: str) -> None:
+        """Does nothing: reports are sent after ``keep`` here, so the instance need not be listed
+        before."""
+
+    def keep(self, instance_uuid: str) -> None:
+        self._hidden.discard(instance_uuid)
+        self._changed()
+
+    def undo(self, instance_uuid: str, failed: bool = False) -> None:
+        if instance_uuid in self._hidden:
+            self._hidden.discard(instance_uuid)
+            self.node.drop(instance_uuid)
+            self._changed()
+
+    def destroy(self, instance_uuid: str) -> bool:
+        here = instance_uuid in self.node.instances
+        if here:
+            self._hidden.discard(instance_uuid)
+            self.node.drop(instance_uuid)
+            self._changed()
+        return here
+
+    def watch(self, callback: Callable[[], None]) -> None:
+        self._watching += (callback,)
+
+    def _changed(self) -> None:
+        for callback in self._watching:
+            callback()
+
+
+def special_facts(specials: Sequence[str], nodes: int) -> list[tuple[frozenset[str], list[str]]]:
+    """Returns the special things of each node, in the syntax of [queues] specials: two of the
+    traits, and one of the resource classes."""
+    named = {kind: [text.partition(':')[2] for text in specials if text.startswith(kind)]
+             for kind in (TRAIT, RESOURCE)}  # fmt: skip
+    found = []
+    for number in range(nodes):
+        traits, classes = named[TRAIT], named[RESOURCE]
+        own = {traits[(number * step) % len(traits)] for step in (1, 7)} if traits else set[str]()
+        found.append((frozenset(own), [classes[number % len(classes)]] if classes else []))
+    return found
+
+
+def aggregates_of(nodes: Iterable[SimulatedNode]) -> list[Aggregate]:
+    """Returns one aggregate for each zone and one for each rack."""
+    held: dict[tuple[str, str, str], set[str]] = {}
+    for node in nodes:
+        held.setdefault((node.zone, ZONE_KEY, node.zone), set()).add(node.host)
+        held.setdefault((node.rack, 'rack', node.rack), set()).add(node.host)
+    return [
+        Aggregate(place + 1, name, frozenset(hosts), {key: value})
+        for place, ((name, key, value), hosts) in enumerate(held.items())
+    ]
+
+
+def of_host(found: Sequence[Aggregate], host: str) -> list[Aggregate]:
+    """Returns the aggregates that a node receives: its own and those that name a zone, with only
+    itself as host."""
+    itself = frozenset([host])
+    told = [one for one in found if host in one.hosts or one.availability_zone]
+    return [dataclasses.replace(one, hosts=one.hosts & itself) for one in told]
+
+
+def fill(
+    node_apis: Sequence[SimulatedNodeApi],
+    flavors: Mapping[TraceFlavor, int],
+    share: float,
+    packed: bool,
+    seed: int,
+) -> None:
+    """Fills that share (0..1) of all vCPUs at the start, with servers of these flavors that never
+    leave.
+
+    Spread: each node has that share. Packed: that share of the nodes is full, and the others are
+    empty.
+    """
+    chance, names = random.Random(f'{seed} fill'), list(flavors)
+    weights, wanted = list(flavors.values()), {flavor: _wanted(flavor) for flavor in names}
+    full = node_apis[: round(share * len(node_apis))] if packed else node_apis
+    for node_api in full if share else ():
+        misses = 0
+        _, capacity = node_api.node.usage()['VCPU']
+        most = capacity if packed else share * capacity
+        while misses < MISSES:
+            (flavor,) = chance.choices(names, weights)
+            used, _ = node_api.node.usage()['VCPU']
+            memory, memory_most = node_api.node.usage()['MEMORY_MB']
+            if used + flavor.vcpus > most or memory + flavor.memory_mb > memory_most:
+                misses += 1
+                continue
+            server = str(uuid.UUID(int=chance.getrandbits(128), version=4))
+            node_api.node.build(dataclasses.replace(wanted[flavor], instance_uuid=server))
+
+
+def _wanted(flavor: TraceFlavor) -> Request:
+    server = str(uuid.UUID(int=0))
+    return translate.requests(conductor.spec(flavor, [server]), [server])[0]

@@ -18,9 +18,8 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
-from nova_sched.sim.models.comparison import QUEUES, SCHEDULER, Settings
-from nova_sched.sim.models.meter import PARTS
-from nova_sched.sim.models.tally import Sample, Tally
+from nova_sched.sim.models.comparison import QUEUES, SCHEDULER, ComparisonSettings
+from nova_sched.sim.models.tally import PARTS, ModelTally, Sample
 from nova_sched.sim.report import percentile
 
 BEST, GOOD = 0.01, 0.1  # shares of the hosts that count as the best and as good
@@ -34,7 +33,7 @@ COUNTS = (
 ).split()
 
 
-def figures(model: str, tally: Tally) -> dict[str, Any]:
+def figures(model: str, tally: ModelTally) -> dict[str, Any]:
     """Returns plain values; times in seconds, memory in MiB, shares from 0 to 1. NaN: no data."""
     placed = max(tally.placed, 1)
     found: dict[str, Any] = {name: getattr(tally, name) for name in COUNTS}
@@ -69,7 +68,7 @@ def figures(model: str, tally: Tally) -> dict[str, Any]:
     return found | (_of_queues(tally, placed) if model == QUEUES else {})
 
 
-def _of_queues(tally: Tally, placed: int) -> dict[str, Any]:
+def _of_queues(tally: ModelTally, placed: int) -> dict[str, Any]:
     return {
         'queues': tally.queues,
         'rank': {
@@ -153,7 +152,9 @@ def _rows_of_queues(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield 'start of all workers', start
 
 
-def show(console: Any, settings: Settings, results: Mapping[str, Mapping[str, Any]]) -> None:
+def show(
+    console: Any, settings: ComparisonSettings, results: Mapping[str, Mapping[str, Any]]
+) -> None:
     """Prints the models one after the other."""
     plan = settings.plan
     console.print(

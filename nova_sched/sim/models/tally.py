@@ -9,18 +9,66 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The counts of a run of either model, and its samples."""
+"""The counts of a run of either model, its samples, and its processor time by component."""
 
 import collections
+import contextlib
 import dataclasses
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from nova_sched.objects.claim import MEMORY_MB, VCPU
-from nova_sched.sim.models.meter import Meter
 from nova_sched.sim.replay import short
-from nova_sched.sim.trace import Flavor
+from nova_sched.sim.trace import TraceFlavor
+
+# A conductor; a manager of queues; the scheduler's decisions; claims of workers and managers;
+# reports of nodes; work that only serves the measurement; and the rest: workers with their broker.
+CONDUCTOR, MANAGER, SCHEDULER, CLAIMS, REPORTS, RANKING, WORKERS = PARTS = (
+    'conductor',
+    'manager',
+    'scheduler',
+    'claims',
+    'reports',
+    'ranking',
+    'workers',
+)
+
+
+class Meter:
+    """Seconds of processor time by part; a nested measurement counts only for the inner part."""
+
+    def __init__(self, clock: Callable[[], float] = time.process_time):
+        self.seconds: collections.Counter[str] = collections.Counter()
+        self._clock, self._part, self._since_s = clock, WORKERS, clock()
+
+    @contextlib.contextmanager
+    def of(self, part: str) -> Iterator[None]:
+        """Counts the time in the context for that part."""
+        before = self._turn(part)
+        try:
+            yield
+        finally:
+            self._turn(before)
+
+    def clear(self) -> None:
+        """Starts again from zero."""
+        self._turn(self._part)
+        self.seconds.clear()
+
+    def total(self) -> float:
+        """Returns the seconds of all parts until now."""
+        self._turn(self._part)
+        return sum(self.seconds.values())
+
+    def _turn(self, part: str) -> str:
+        """Switches to another part; returns the previous one."""
+        now_s, before = self._clock(), self._part
+        self.seconds[before] += now_s - self._since_s
+        self._part, self._since_s = part, now_s
+        return before
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -35,7 +83,7 @@ class Sample:
     room: int
 
 
-def sample(cluster: Any, large: Flavor, time_s: float) -> Sample:
+def sample(cluster: Any, large: TraceFlavor, time_s: float) -> Sample:
     """Returns a sample of the scheduler's records, including pending claims."""
     hosts = cluster.hosts
     able = ~hosts.disabled
@@ -50,7 +98,7 @@ def sample(cluster: Any, large: Flavor, time_s: float) -> Sample:
 
 
 @dataclasses.dataclass(slots=True)
-class Tally:
+class ModelTally:
     """Counts and lists of one run; ``waits_s`` are simulated seconds from the request to the first
     claim, ``runs_s`` to the running server.
 

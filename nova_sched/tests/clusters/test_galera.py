@@ -62,7 +62,7 @@ from nova_sched.tests.unit.claims.battery_top_groups import (
     record,
 )
 from nova_sched.tests.unit.claims.databases import cleared
-from nova_sched.tests.unit.db import jobs as jobs
+from nova_sched.tests.unit.db import jobs
 from nova_sched.tests.unit.db.jobs import entry, hold, limited
 
 POLL_S, MOMENT_S = 0.02, 1.0

@@ -20,12 +20,12 @@ import pytest
 from nova_sched import errors, rpc, service
 from nova_sched.conf import CONF
 from nova_sched.rpc import client
-from nova_sched.sim import here, session, trace
+from nova_sched.sim import machines, session, trace
 from nova_sched.tests.functional.harness import SETTINGS, eventually
 from nova_sched.tests.options import settings
 from nova_sched.tests.unit.sim.builders import arrival, plan
 
-LARGE = trace.Flavor('large', 6, 2048)
+LARGE = trace.TraceFlavor('large', 6, 2048)
 STEP_S = 300.0
 
 
@@ -44,7 +44,7 @@ def scheduler(request, tmp_path):
 
 def play(scheduler, arrivals, inside=True, machine=None, **words):
     made, bus = scheduler
-    wanted = session.Settings(plan(**words), inflight=8, zoned=0.5)
+    wanted = session.SimulationSettings(plan(**words), inflight=8, zoned=0.5)
     return session.play(wanted, arrivals, bus, made if inside else None, machine)
 
 
@@ -177,13 +177,13 @@ def test_a_lost_claim_is_found(scheduler):
     result = play(scheduler, [arrival(4)], nodes=2)
     claim = made.store.claims()[0]
     made.store.release([claim.key])
-    accounts = session.audit.from_store(made.store)
-    (violation,) = session.audit.audit(accounts, result.nodes)
+    accounts = session.stored_accounts(made.store)
+    (violation,) = session.audit(accounts, result.nodes)
     assert claim.consumer_uuid in violation
 
 
 def test_this_machine_takes_part(scheduler, tmp_path):
-    machine = here.this_machine(tmp_path, 'zone-1')
+    machine = machines.this_machine(tmp_path, 'zone-1')
     result = play(scheduler, [arrival(2)], machine=machine, nodes=2, vcpus=1)
     assert machine.capacity()['MEMORY_MB'] > 0
     assert (outcome(result)['placed'], result.violations) == (2, [])

@@ -24,7 +24,7 @@ from nova_sched.sim.models.cloud import COMMAND_S
 from nova_sched.tests.options import settings
 from nova_sched.tests.unit.sim.builders import arrival, plan
 
-LARGE, TWO = trace.Flavor('large', 6, 2048), trace.Flavor('two', 2, 2048)
+LARGE, TWO = trace.TraceFlavor('large', 6, 2048), trace.TraceFlavor('two', 2, 2048)
 PACKING = {f'filter_scheduler.{name}_weight_multiplier': -1.0 for name in ('ram', 'cpu', 'disk')}
 BOTH = pytest.mark.parametrize('model', comparison.MODELS)
 
@@ -41,7 +41,7 @@ def play(tmp_path, model, arrivals, words=None, options=None, **facts):
     }
     with settings(options or {}):
         run = comparison.Run(
-            comparison.Settings(made, **(wanted | facts)), arrivals, CONF, tmp_path
+            comparison.ComparisonSettings(made, **(wanted | facts)), arrivals, CONF, tmp_path
         )
         return getattr(comparison, model)(run, lambda tally, now_s: None)
 

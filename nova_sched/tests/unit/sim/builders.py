@@ -15,12 +15,12 @@ import itertools
 
 from nova_sched.rpc import translate
 from nova_sched.sim import conductor, machines
-from nova_sched.sim.replay import Tally, use_by_zone
-from nova_sched.sim.session import Result, Settings
-from nova_sched.sim.trace import Arrival, Flavor
+from nova_sched.sim.replay import ReplayTally, use_by_zone
+from nova_sched.sim.session import SimulationResult, SimulationSettings
+from nova_sched.sim.trace import Arrival, TraceFlavor
 from nova_sched.tests.builders import uuid_of
 
-SMALL = Flavor('small', 1, 1024)
+SMALL = TraceFlavor('small', 1, 1024)
 GIB = 1024
 _batches = itertools.count()
 
@@ -32,7 +32,7 @@ def arrival(count=1, time_s=0.0, flavor=SMALL, lifetime_s=None, batch=None):
 
 def plan(nodes=3, zones=1, racks=1, vcpus=8, memory_gib=16, disabled=0.0, failing=0.0, **fields):
     """A small fleet in which nothing goes wrong by itself."""
-    shape = machines.Shape(vcpus=vcpus, memory_mb=memory_gib * GIB, reserved_mb=0)
+    shape = machines.MachineShape(vcpus=vcpus, memory_mb=memory_gib * GIB, reserved_mb=0)
     return machines.Plan(nodes, zones, racks, shape, disabled=disabled, failing=failing, **fields)
 
 
@@ -55,8 +55,14 @@ def result(nodes=None, **fields):
     """The Result of a run without events on these nodes; ``fields`` are those of Result and of
     Tally."""
     nodes = nodes or [node('one', 'two')]
-    tally = Tally(
-        **{name: fields.pop(name) for name in list(fields) if name in Tally.__dataclass_fields__}
+    tally = ReplayTally(
+        **{
+            name: fields.pop(name)
+            for name in list(fields)
+            if name in ReplayTally.__dataclass_fields__
+        }
     )
     tally.history = tally.history or [(0.0, use_by_zone(nodes))]
-    return Result(**{'settings': Settings(plan()), 'tally': tally, 'nodes': nodes, **fields})
+    return SimulationResult(
+        **{'settings': SimulationSettings(plan()), 'tally': tally, 'nodes': nodes, **fields}
+    )

@@ -19,7 +19,7 @@ from nova_sched import errors
 from nova_sched.objects.claim import MEMORY_MB, VCPU
 from nova_sched.rpc import reports
 from nova_sched.sim import machines
-from nova_sched.sim.trace import Flavor
+from nova_sched.sim.trace import TraceFlavor
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.sim.builders import GIB, node, plan, requests
 
@@ -58,9 +58,9 @@ def test_the_same_plan_makes_the_same_nodes():
 
 
 def test_a_report_is_accepted_and_tells_what_the_node_has():
-    shape = machines.Shape(vcpus=8, memory_mb=20 * GIB, disk_gb=100, reserved_mb=4 * GIB)
+    shape = machines.MachineShape(vcpus=8, memory_mb=20 * GIB, disk_gb=100, reserved_mb=4 * GIB)
     (one,) = machines.machines(machines.Plan(nodes=1, zones=1, racks=1, shape=shape, failing=0.0))
-    one.build(*requests('server', flavor=Flavor('f', 2, 3 * GIB)))
+    one.build(*requests('server', flavor=TraceFlavor('f', 2, 3 * GIB)))
     stats, instances = one.report()
     report = reports.report(stats, one.host, instances, one.inventories)
     assert {

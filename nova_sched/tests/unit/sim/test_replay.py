@@ -9,15 +9,59 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Tests of what a replay counts, and of what it makes up."""
+"""The simulated clock, and the replay of a trace."""
 
 import collections
 
 import pytest
 
 from nova_sched.sim.conductor import Boot
-from nova_sched.sim.replay import Demand, Tally, short, use_by_zone
+from nova_sched.sim.replay import Clock, Demand, ReplayTally, short, use_by_zone
 from nova_sched.tests.unit.sim.builders import GIB, SMALL, arrival, node
+
+
+@pytest.mark.parametrize(
+    'due, moves, given',
+    [
+        pytest.param([], [10], [[]], id='nothing is due'),
+        pytest.param([(5, 'a')], [4], [[]], id='not yet'),
+        pytest.param([(5, 'a')], [5], [['a']], id='exactly now'),
+        pytest.param([(5, 'a'), (3, 'b')], [10], [['b', 'a']], id='in order of time'),
+        pytest.param(
+            [(5, 'b'), (5, 'a')], [10], [['b', 'a']], id='at one time in order of asking'
+        ),
+        pytest.param([(5, 'a'), (15, 'b')], [10, 20, 30], [['a'], ['b'], []], id='each once'),
+        pytest.param([(5, {}), (5, {})], [10], [[{}, {}]], id='what cannot be compared'),
+    ],
+)
+def test_what_falls_due(due, moves, given):
+    clock = Clock()
+    for when_s, what in due:
+        clock.at(when_s, what)
+    assert [list(clock.move(to_s)) for to_s in moves] == given
+
+
+def test_it_stands_still_between_moves_and_never_goes_back():
+    clock = Clock(100.0)
+    assert clock() == 100.0
+    clock.at(120.0, 'a')
+    clock.at(50.0, 'late')
+    seen = [(what, clock()) for what in clock.move(150.0)]
+    assert seen == [('late', 100.0), ('a', 120.0)]
+    assert list(clock.move(10.0)) == []
+    assert clock() == 150.0
+
+
+def test_what_an_event_brings_about_falls_due_in_the_same_move():
+    clock = Clock()
+    clock.at(1, 'first')
+    given = []
+    for what in clock.move(10):
+        given.append(what)
+        if what == 'first':
+            clock.at(2, 'second')
+    assert given == ['first', 'second']
+
 
 ZONES = ['zone-1', 'zone-2', 'zone-3']
 
@@ -44,7 +88,7 @@ def test_what_refusals_are_grouped_by(reason, name):
 
 
 def test_a_tally():
-    tally = Tally()
+    tally = ReplayTally()
     tally.add(arrival(3), None, Boot({'a': 'host', 'b': 'host'}, 0.5, moved=1, failed=1))
     tally.add(arrival(2), 'zone-1', Boot({}, 0.1, 'Of 9 hosts, RamFilter removed the last 9.'))
     tally.add(arrival(4), 'zone-1', Boot({}, 0.1, 'Of 8 hosts, RamFilter removed the last 7.'))

@@ -18,10 +18,9 @@ import math
 import pytest
 from rich.console import Console
 
-from nova_sched.sim import progress, report
-from nova_sched.sim.explain import Explained
-from nova_sched.sim.replay import Refusal, Tally
-from nova_sched.sim.session import Settings
+from nova_sched.sim import report
+from nova_sched.sim.replay import Refusal, ReplayTally
+from nova_sched.sim.session import Explained, SimulationSettings
 from nova_sched.tests.unit.sim.builders import SMALL, node, plan, result
 
 EXPLAINED = Explained('the moon', 'Nobody has it.', (('First', 9, 4), ('Second', 4, 0)))
@@ -216,7 +215,9 @@ def test_of_many_hosts_the_ends_and_this_machine_are_shown():
 )
 def test_what_is_about_to_happen(machine, lines):
     screen = console()
-    settings = Settings(plan(nodes=1200, zones=3, racks=4, vcpus=8, memory_gib=16), zoned=0.25)
+    settings = SimulationSettings(
+        plan(nodes=1200, zones=3, racks=4, vcpus=8, memory_gib=16), zoned=0.25
+    )
     report.announce(screen, settings, machine, 'a trace')
     text = screen.file.getvalue().splitlines()
     assert (
@@ -257,12 +258,12 @@ def test_scripts_get_plain_values():
 
 
 def tally(requests, now_s=0.0):
-    return Tally(requests=requests, placed=1234, refused=5, left=34, now_s=now_s, took_s=6.4)
+    return ReplayTally(requests=requests, placed=1234, refused=5, left=34, now_s=now_s, took_s=6.4)
 
 
 def test_progress_without_a_terminal_is_a_line_now_and_then():
     screen = console()
-    with progress.live(screen, 40) as watch:
+    with report.live(screen, 40) as watch:
         for done in range(1, 41):
             watch(tally(done, now_s=60.0 * done))
     first, last = screen.file.getvalue().splitlines()
@@ -279,8 +280,8 @@ def test_progress_without_a_terminal_is_a_line_now_and_then():
 @pytest.mark.parametrize('width', [80, 120])
 def test_progress_at_a_terminal_is_a_bar(width):
     screen = Console(file=io.StringIO(), width=width, force_terminal=True)
-    with progress.live(screen, 4000) as watch:
-        watch(Tally(requests=4000, placed=12345, refused=1234, left=3333, now_s=3660.0))
+    with report.live(screen, 4000) as watch:
+        watch(ReplayTally(requests=4000, placed=12345, refused=1234, left=3333, now_s=3660.0))
     text = screen.file.getvalue()
     assert text.count('\n') == 1
     assert '4,000/4,000' in text

@@ -20,7 +20,7 @@ from nova_sched.sim import trace
 from nova_sched.tests.unit.sim.builders import arrival
 
 HEAD = 'time_s,batch,flavor,censored,duration_bin\n'
-SMALL, LARGE = trace.Flavor('s', 1, 768), trace.Flavor('l', 16, 114688)
+SMALL, LARGE = trace.TraceFlavor('s', 1, 768), trace.TraceFlavor('l', 16, 114688)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ import pytest
 
 from nova_sched.queues.brokers import FALLBACK
 from nova_sched.queues.brokers.memory import MemoryBroker, SimulatedBroker
-from nova_sched.sim.clock import Clock
+from nova_sched.sim.replay import Clock
 from nova_sched.tests.unit.queues.brokers.battery import (
     HERE,
     TINY,

@@ -27,7 +27,7 @@ from nova_sched.queues.brokers.memory import SimulatedBroker
 from nova_sched.queues.node import worker
 from nova_sched.queues.node.steps import CLAIMS, DRIVER, Simulated
 from nova_sched.queues.node.subscriptions import NONE
-from nova_sched.sim.clock import Clock
+from nova_sched.sim.replay import Clock
 from nova_sched.tests.builders import report, request, uuid_of
 
 FLAVORS = {'tiny': 1, 'medium': 2, 'large': 8}  # vCPUs

@@ -17,7 +17,7 @@ import time
 import pytest
 
 from nova_sched.queues.node.steps import CLAIMS, DRIVER, ComponentCall, Pause, Simulated, Threads
-from nova_sched.sim.clock import Clock
+from nova_sched.sim.replay import Clock
 
 PATIENCE_S = 10.0
 TAKES = {DRIVER: 10.0, CLAIMS: 0.0}

@@ -9,18 +9,58 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What is counted of a run, and how full the nodes are."""
+"""Counts of a run, and processor time by component."""
 
 import math
 
 import pytest
 
 from nova_sched.sim.models import report
-from nova_sched.sim.models.tally import Tally, sample
-from nova_sched.sim.trace import Flavor
+from nova_sched.sim.models.tally import CLAIMS, MANAGER, WORKERS, Meter, ModelTally, sample
+from nova_sched.sim.replay import Clock
+from nova_sched.sim.trace import TraceFlavor
 from nova_sched.tests.builders import cluster
 
-LARGE = Flavor('large', 8, 8192)
+
+def work(clock, seconds):
+    assert list(clock.move(clock() + seconds)) == []
+
+
+def test_what_is_done_within_something_counts_for_itself_alone():
+    clock = Clock()
+    meter = Meter(clock)
+    work(clock, 1.0)
+    with meter.of(MANAGER):
+        work(clock, 2.0)
+        with meter.of(CLAIMS):
+            work(clock, 4.0)
+        work(clock, 8.0)
+    work(clock, 16.0)
+    assert meter.total() == 31.0
+    assert meter.seconds == {WORKERS: 17.0, MANAGER: 10.0, CLAIMS: 4.0}
+
+
+def test_an_error_ends_a_turn_too():
+    clock = Clock()
+    meter = Meter(clock)
+    try:
+        with meter.of(MANAGER):
+            raise KeyError
+    except KeyError:
+        work(clock, 1.0)
+    assert meter.total() == meter.seconds[WORKERS] == 1.0
+
+
+def test_a_new_start_forgets_earlier_values():
+    clock = Clock()
+    meter = Meter(clock)
+    work(clock, 1.0)
+    meter.clear()
+    work(clock, 2.0)
+    assert meter.total() == 2.0
+
+
+LARGE = TraceFlavor('large', 8, 8192)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +82,7 @@ def test_how_full_the_nodes_are(columns, vcpus, nodes, room):
 
 
 def test_every_message_on_a_bus_counts():
-    tally = Tally(reports=3, casts=2)
+    tally = ModelTally(reports=3, casts=2)
     tally.calls['instance_claim'] = 5
     tally.wire['publish'], tally.wire['ack'] = 7, 100
     assert tally.messages == 2 * 5 + 2 * 3 + 2 + 7
@@ -61,19 +101,19 @@ def test_every_message_on_a_bus_counts():
     ],
 )
 def test_how_near_the_best_host_servers_came(ranks, mean, best, good):
-    tally = Tally(ranks=ranks)
+    tally = ModelTally(ranks=ranks)
     assert tally.mean_rank == pytest.approx(mean)
     assert (tally.rank_share(0.01), tally.rank_share(0.1)) == (best, good)
 
 
 def test_without_servers_there_is_no_rank():
-    assert math.isnan(Tally().mean_rank)
-    assert math.isnan(Tally().rank_share(0.1))
+    assert math.isnan(ModelTally().mean_rank)
+    assert math.isnan(ModelTally().rank_share(0.1))
 
 
 @pytest.mark.parametrize('model', ['queues', 'scheduler'])
 def test_a_run_without_events_has_figures_and_a_table(model):
-    found = report.figures(model, Tally())
+    found = report.figures(model, ModelTally())
     assert (found['placed'], found['first_refusal'], found['messages_per_server']['all']) == (
         0,
         None,

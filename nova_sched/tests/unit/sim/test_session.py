@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Tests of the checks after a replay: each kind of fault is found."""
+"""The audit at the end of a simulation."""
 
 import types
 
@@ -17,7 +17,7 @@ import pytest
 
 from nova_sched.claims import Placement
 from nova_sched.claims.memory import MemoryClaimStore
-from nova_sched.sim import audit
+from nova_sched.sim import session
 from nova_sched.tests import builders
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.sim.builders import GIB, node
@@ -26,7 +26,7 @@ A, B, C = map(uuid_of, 'abc')
 
 
 def account(host, *holders, used=2, capacity=8):
-    return audit.Account(host, {'VCPU': used}, {'VCPU': capacity}, frozenset(holders))
+    return session.Account(host, {'VCPU': used}, {'VCPU': capacity}, frozenset(holders))
 
 
 def running(host, *instances):
@@ -46,7 +46,7 @@ def running(host, *instances):
             id='full',
         ),
         pytest.param(
-            [audit.Account('x', {'CUSTOM_GPU': 1}, {'VCPU': 8}, frozenset())],
+            [session.Account('x', {'CUSTOM_GPU': 1}, {'VCPU': 8}, frozenset())],
             [],
             ['x is over its capacity: CUSTOM_GPU 1 of 0'],
             id='a class that the node has not',
@@ -78,7 +78,7 @@ def running(host, *instances):
     ],
 )
 def test_faults(accounts, nodes, faults):
-    assert audit.audit(accounts, nodes) == faults
+    assert session.audit(accounts, nodes) == faults
 
 
 def test_accounts_from_a_store():
@@ -89,7 +89,7 @@ def test_accounts_from_a_store():
     store.report([facts], now_s=1.0)
     claim = builders.claim(A, facts.node_uuid, vcpus=2, memory_mb=1024)
     assert store.commit([Placement((claim,))])[0].won
-    (found,) = audit.from_store(store)
+    (found,) = session.stored_accounts(store)
     assert (found.host, found.holders) == ('x', {A})
     assert dict(found.used) == {'VCPU': 5, 'MEMORY_MB': 1024}
     assert found.capacity == {'VCPU': 8, 'MEMORY_MB': 3584}
@@ -104,7 +104,7 @@ def test_accounts_from_what_the_scheduler_answered():
         }
     }
     fleet = types.SimpleNamespace(nodes={one.host: one}, answers=answers)
-    (found,) = audit.from_answers(fleet)
+    (found,) = session.answered_accounts(fleet)
     assert (found.host, found.holders) == (one.host, {A, B, C})
     assert dict(found.used) == {'VCPU': 3, 'MEMORY_MB': 2 * GIB}
     assert found.capacity['VCPU'] == 8

@@ -13,8 +13,8 @@
 
 import pytest
 
-from nova_sched.sim.clock import Clock
-from nova_sched.sim.models.broker import Broker
+from nova_sched.sim.models.cloud import CountedBroker
+from nova_sched.sim.replay import Clock
 
 
 @pytest.fixture
@@ -24,7 +24,9 @@ def clock():
 
 @pytest.fixture
 def broker(clock):
-    made = Broker(clock, lambda seconds, call: clock.at(clock() + seconds, call), 30.0, 0.001)
+    made = CountedBroker(
+        clock, lambda seconds, call: clock.at(clock() + seconds, call), 30.0, 0.001
+    )
     made.declare(['flavor.small', 'host.one'])
     return made
 

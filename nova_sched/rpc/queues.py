@@ -9,8 +9,10 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Changes of the catalogue on the bus: their sender, and a copy of the catalogue that is read
-again after each change."""
+"""The queue model on the bus: managers answer calls, and routers hold a copy of the catalogue.
+
+A change of the catalogue is cast to agents, managers and routers, and each reads it again.
+"""
 
 import logging
 import threading
@@ -20,10 +22,28 @@ import oslo_messaging as messaging
 
 from nova_sched import errors, rpc
 from nova_sched.queues.catalogue import Catalogue
-from nova_sched.rpc import agent, queue_server
+from nova_sched.rpc import agent
+from nova_sched.rpc.endpoints.queues import CatalogueEndpoint, QueuesEndpoint
 from nova_sched.rpc.serializer import Serializer
 
 LOG = logging.getLogger(__name__)
+
+TOPIC = 'nova_sched_queues'
+NEWS = 'nova_sched_catalogue'
+
+
+def manager_server(bus, host, register):
+    """The RPC server of a manager, on which it also receives the changes of other managers."""
+    return rpc.server(
+        bus, host, [QueuesEndpoint(register), CatalogueEndpoint(register.hear)], TOPIC
+    )
+
+
+def router_server(bus, name, hear):
+    """An RPC server on which a router receives changes; it calls ``hear(version)`` from its
+    threads."""
+    return rpc.server(bus, name, [CatalogueEndpoint(hear)], NEWS)
+
 
 KEPT_S = 60.0  # seconds after which a copy is read again, in case a cast was lost
 RETRY_S = 2.0
@@ -31,8 +51,8 @@ RETRY_S = 2.0
 # Topic, namespace and version for all processes that keep a copy.
 LISTENERS = (
     (agent.TOPIC, 'agent', '1.1'),
-    (queue_server.TOPIC, 'catalogue', '1.0'),
-    (queue_server.NEWS, 'catalogue', '1.0'),
+    (TOPIC, 'catalogue', '1.0'),
+    (NEWS, 'catalogue', '1.0'),
 )
 
 
