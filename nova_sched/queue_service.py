@@ -69,7 +69,7 @@ def broker(conf):
     return AmqpBroker(url, conf.queues.queue_type, conf.queues.fallback_after, rabbit, heartbeat_s)
 
 
-def let_go(of):
+def close_broker(of):
     """Close the connections of such a broker."""
     if not isinstance(of, MemoryBroker):
         of.close()
@@ -160,7 +160,7 @@ class QueueManager:
         self._thread.join()
         for reader in self.readers:
             reader.stop()
-        let_go(self._broker)
+        close_broker(self._broker)
 
     def _look_after(self):
         started, due_s = False, 0.0
@@ -297,7 +297,7 @@ class Routing:
             self._server.stop()
             self._server.finish()
         self.router.stop()
-        let_go(self._broker)
+        close_broker(self._broker)
         if self._own_bus:
             self._bus.cleanup()
         self._engine.dispose()

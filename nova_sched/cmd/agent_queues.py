@@ -64,7 +64,7 @@ class AgentNodeApi:
         return any(not one['hidden'] for one in found)
 
 
-class Menu:
+class HostCatalogue:
     """The queues of the cloud for one host. A call asks a manager, and returns a View."""
 
     def __init__(self, conf, queues, host):
@@ -125,14 +125,14 @@ class AgentWorker:
     Reports may be made after ``settled`` was called."""
 
     def __init__(self, conf, bus, agent, nodename, interval_s, settled):
-        self._menu = Menu(conf, QueuesClient(bus, CALL_S), agent.host)
+        self._catalogue = HostCatalogue(conf, QueuesClient(bus, CALL_S), agent.host)
         self._broker, self._grace_s = queue_service.broker(conf), _grace_s(conf)
         around = worker.WorkerDependencies(
             node_api=AgentNodeApi(agent, nodename, conf.agent.cell_uuid),
             claims=ClaimsClient(bus, CALL_S),
             broker=self._broker,
             driver=driver(conf, agent.host),
-            look=self._menu,
+            look=self._catalogue,
             read=queue_service.read,
             settled=settled,
         )
@@ -154,13 +154,13 @@ class AgentWorker:
 
     def reset(self):
         """Options have changed."""
-        self._menu.forget()
+        self._catalogue.forget()
         self.worker.hear()
 
     def stop(self):
         """Finish the running jobs within the time limit; put the rest back."""
         self.worker.drain(self._grace_s)
-        queue_service.let_go(self._broker)
+        queue_service.close_broker(self._broker)
 
 
 def _grace_s(conf):

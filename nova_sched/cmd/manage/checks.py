@@ -253,7 +253,9 @@ def queues(conf):
 
     asked = [('specials', lambda: Catalogue.of(0, (), conf.queues.specials))]
     if conf.queues.transport_url:  # else it is that of the bus
-        asked.append(('transport_url', lambda: queue_service.let_go(queue_service.broker(conf))))
+        asked.append(
+            ('transport_url', lambda: queue_service.close_broker(queue_service.broker(conf)))
+        )
     if conf.queues.enabled:
         asked.append(('driver', lambda: agent_queues.driver(conf, conf.host)))
     for name, judge in asked:

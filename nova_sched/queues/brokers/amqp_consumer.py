@@ -75,7 +75,7 @@ class AmqpConsumer(brokers.Consumer):
         self._wanted: dict[str, int] = {}
         self._window = 1
         self._session: Session | None = None
-        self._in_hand: set[DeliveryTag] = set()
+        self._inflight: set[DeliveryTag] = set()
         self._pause_s = PAUSE_S
         self._connect_at_s = self._retry_at_s = 0.0
         self._orders: collections.deque[tuple[Callable[[], None], futures.Future[None]]] = (
@@ -140,7 +140,7 @@ class AmqpConsumer(brokers.Consumer):
     def _end(self, delivery: brokers.Delivery) -> bool:
         """Whether the delivery was held until now, on the current connection."""
         try:
-            self._in_hand.remove(delivery.tag)
+            self._inflight.remove(delivery.tag)
         except KeyError:
             return False
         return True
@@ -233,7 +233,7 @@ class AmqpConsumer(brokers.Consumer):
                 self._send_again(delivery, delivery.queue, delivery.tries, delivery.tag.sent_ms)
             elif session.arrived:
                 delivery = session.arrived.popleft()
-                self._in_hand.add(delivery.tag)
+                self._inflight.add(delivery.tag)
                 self._call(delivery)
             else:
                 session.reopen()
@@ -269,7 +269,7 @@ class AmqpConsumer(brokers.Consumer):
             self._selector.unregister(self._session)
             self._session.close()
             self._session = None
-            self._in_hand.clear()
+            self._inflight.clear()
             self._rest()
 
     def _heed(self, error: Exception) -> None:

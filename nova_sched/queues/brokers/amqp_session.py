@@ -58,7 +58,7 @@ class Session:
         self._probes = connection.channel()
         self._window = window
         self._whole = whole
-        self._hand: set[int] = set()  # numbers of the unacknowledged messages
+        self._inflight: set[int] = set()  # numbers of the unacknowledged messages
         self._open: dict[str, tuple[str, int]] = {}  # queue: its consumer tag, and priority
         self._spent: dict[
             str, int
@@ -117,15 +117,15 @@ class Session:
 
     def holds(self, tag: DeliveryTag) -> bool:
         """Whether a delivery is of this session, and not acknowledged yet."""
-        return tag.session is self and tag.number in self._hand
+        return tag.session is self and tag.number in self._inflight
 
     def ack(self, tag: DeliveryTag) -> None:
-        self._hand.discard(tag.number)
+        self._inflight.discard(tag.number)
         self._channel.basic_ack(tag.number)
 
     def reject(self, tag: DeliveryTag) -> None:
         """Return a message to its place in its queue."""
-        self._hand.discard(tag.number)
+        self._inflight.discard(tag.number)
         self._channel.basic_reject(tag.number, requeue=True)
 
     def _limit(self) -> None:
@@ -170,7 +170,7 @@ class Session:
     def _begin(self, wanted: Mapping[str, int]) -> None:
         """Subscribe to queues without a subscription; those that do not exist are recorded as
         missing."""
-        if not (self._whole or len(self._hand) < self._window):
+        if not (self._whole or len(self._inflight) < self._window):
             self._spent.update(wanted)
             return
         for some in _batches(self._present(wanted)):
@@ -229,7 +229,7 @@ class Session:
     def reopen(self) -> None:
         """Subscribe again to queues that have delivered their message, if the window has free
         space."""
-        if self._spent and len(self._hand) < self._window:
+        if self._spent and len(self._inflight) < self._window:
             spent, self._spent = self._spent, {}
             self._begin(spent)
 
@@ -258,8 +258,8 @@ class Session:
                 self, number, found.get(amqp_link.SENT_MS), 'expiration' in message.properties
             ),
         )
-        full = not self._whole and len(self._hand) >= self._window
-        self._hand.add(number)
+        full = not self._whole and len(self._inflight) >= self._window
+        self._inflight.add(number)
         if full:
             self.excess.append(delivery)
         else:

@@ -51,7 +51,7 @@ class MemoryQueue:
     )
 
 
-def _nobody(_: Delivery) -> None:
+def _no_receiver(_: Delivery) -> None:
     """The placeholder for a consumer that has left; it has no subscriptions."""
 
 
@@ -76,7 +76,7 @@ class Core:
         ] = {}  # priorities of consumers in queues that do not exist
         self._priority = np.zeros((16, 16), np.uint8)  # plus one; 0: no subscription
         self._open = np.zeros(16, np.uint8)
-        self._hands: list[Callable[[Delivery], None]] = []
+        self._receivers: list[Callable[[Delivery], None]] = []
         self._held: list[
             dict[int, tuple[str, StoredMessage]]
         ] = []  # by consumer: tag: queue, message
@@ -161,28 +161,28 @@ class Core:
 
     # Consumers.
 
-    def join(self, hand: Callable[[Delivery], None]) -> int:
+    def join(self, receive: Callable[[Delivery], None]) -> int:
         """Returns a new consumer with a window of 1.
 
-        ``hand`` is called for each of its messages, and must not call the core.
+        ``receive`` is called for each of its messages, and must not call the core.
         """
         if self._free_consumers:
             consumer = self._free_consumers.pop()
         else:
-            consumer = len(self._hands)
-            self._hands.append(_nobody)
+            consumer = len(self._receivers)
+            self._receivers.append(_no_receiver)
             self._held.append({})
             self._windows.append(1)
             if consumer == len(self._open):
                 self._grow(len(self._priority), 2 * consumer)
-        self._hands[consumer] = hand
+        self._receivers[consumer] = receive
         self._windows[consumer] = 1
         self._open[consumer] = 1
         return consumer
 
     def leave(self, consumer: int) -> None:
         """End the subscriptions of a consumer; all messages that it holds are delivered again."""
-        self._hands[consumer] = _nobody
+        self._receivers[consumer] = _no_receiver
         self._open[consumer] = 0
         self._priority[:, consumer] = 0
         for priorities in self._absent.values():
@@ -283,7 +283,7 @@ class Core:
         held, tag = self._held[consumer], next(self._tags)
         held[tag] = queue.name, message
         self._open[consumer] = len(held) < self._windows[consumer]
-        self._hands[consumer](
+        self._receivers[consumer](
             Delivery(
                 queue.name, message.body, message.tries, message.redelivered, message.reason, tag
             )
@@ -291,7 +291,7 @@ class Core:
 
     def _reopen(self, consumer: int) -> None:
         """Fill the free space of the window with the messages that have waited longest."""
-        if self._hands[consumer] is _nobody:
+        if self._receivers[consumer] is _no_receiver:
             return
         self._open[consumer] = len(self._held[consumer]) < self._windows[consumer]
         while self._open[consumer] and (queues := list(self._within_reach(consumer))):

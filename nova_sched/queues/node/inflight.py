@@ -122,7 +122,7 @@ class InflightJobs:
             chain.append(task)
             return Verdict.WAIT, None
 
-    def let_go(self, task: Task) -> Task | None:
+    def finish(self, task: Task) -> Task | None:
         """Remove a task that has ended; returns the task that waited for its end."""
         with self._idle:
             chain = self._chains[task.uuid]

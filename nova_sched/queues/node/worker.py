@@ -309,7 +309,7 @@ class Worker:
             self.figures.put_backs += 1
             yield ComponentCall(BROKER, lambda: self._leave(task.delivery.queue))
         yield from self._completion.close(self._need(), task, ending)
-        waiting = self._inflight.let_go(task)
+        waiting = self._inflight.finish(task)
         yield ComponentCall(BROKER, self._evaluate)
         if waiting is not None:
             self._runner.start(self._perform(waiting))

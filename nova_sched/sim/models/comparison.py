@@ -55,7 +55,7 @@ from nova_sched.sim.models.cloud import (
     build_seconds,
     read,
 )
-from nova_sched.sim.models.conductor import Central, QueueConductor, QueueModelManager
+from nova_sched.sim.models.conductor import QueueConductor, QueueModelManager, SchedulerConductor
 from nova_sched.sim.models.load import Ask, SimulatedNodeApi, fill, of_host, special_facts
 from nova_sched.sim.models.tally import RANKING, ModelTally, sample
 from nova_sched.sim.replay import Demand
@@ -181,7 +181,7 @@ def large(flavors: Mapping[TraceFlavor, int]) -> TraceFlavor:
 
 def scheduler(run: Run, watch: Callable[[ModelTally, float], None]) -> ModelTally:
     """The central scheduler."""
-    central = Central(run.cloud, run.tally)
+    central = SchedulerConductor(run.cloud, run.tally)
     return run.play(central.ask, watch)
 
 

@@ -220,7 +220,7 @@ def listen(broker: CountedBroker, queue: str, take: Callable[[Delivery], None]) 
     consumer.follow({queue: 0})
 
 
-class Central:
+class SchedulerConductor:
     """A conductor asks the engine for a host for each server; the chosen node or an alternate
     builds it."""
 

@@ -131,7 +131,7 @@ class Crew:
             claims=self._claims,
             broker=self._broker,
             driver=agent_queues.driver(self._conf, host),
-            look=agent_queues.Menu(self._conf, self._queues, host),
+            look=agent_queues.HostCatalogue(self._conf, self._queues, host),
             read=queue_service.read,
             settled=settled,
         )

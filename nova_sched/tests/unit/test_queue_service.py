@@ -34,7 +34,7 @@ def test_all_parts_of_a_process_have_the_same_queues():
     with settings({'queues.transport_url': 'fake://'}):
         one, other = queue_service.broker(CONF), queue_service.broker(CONF)
         one.declare(['flavor.x'])
-        queue_service.let_go(one)
+        queue_service.close_broker(one)
         assert other.publish('flavor.x', b'')
 
 

@@ -88,14 +88,14 @@ def test_hidden_instances_take_their_room_here(site, agent):
 
 def test_the_node_follows_the_queues_that_fit(conf, site):
     queues = Queues(**SIZES)
-    view = agent_queues.Menu(conf, queues, 'cmp1')()
+    view = agent_queues.HostCatalogue(conf, queues, 'cmp1')()
     assert (queues.asked, followed(view, site)) == (['cmp1'], set(map(of_flavor, SIZES)))
     site.begin(request(instance_uuid=uuid_of('server'), vcpus=1, memory_mb=16))
     assert followed(view, site) == {of_flavor('tiny')}
 
 
 def test_the_same_catalogue_is_the_same_view(conf):
-    menu = agent_queues.Menu(conf, Queues(**SIZES), 'cmp1')
+    menu = agent_queues.HostCatalogue(conf, Queues(**SIZES), 'cmp1')
     assert menu() is menu()
 
 
@@ -111,7 +111,7 @@ def test_the_same_catalogue_is_the_same_view(conf):
 )
 def test_another_catalogue_is_another_view(conf, change, same_names):
     queues = Queues(**SIZES)
-    menu = agent_queues.Menu(conf, queues, 'cmp1')
+    menu = agent_queues.HostCatalogue(conf, queues, 'cmp1')
     before = menu()
     change(queues)
     after = menu()
@@ -120,7 +120,7 @@ def test_another_catalogue_is_another_view(conf, change, same_names):
 
 
 def test_other_options_are_another_view(conf):
-    menu = agent_queues.Menu(conf, Queues(**SIZES), 'cmp1')
+    menu = agent_queues.HostCatalogue(conf, Queues(**SIZES), 'cmp1')
     before = menu()
     menu.forget()
     assert menu() is not before
@@ -129,12 +129,12 @@ def test_other_options_are_another_view(conf):
 def test_a_disabled_node_follows_nothing(conf, site):
     queues = Queues(**SIZES)
     queues.more['disabled'] = True
-    assert followed(agent_queues.Menu(conf, queues, 'cmp1')(), site) == set()
+    assert followed(agent_queues.HostCatalogue(conf, queues, 'cmp1')(), site) == set()
 
 
 def test_a_catalogue_that_cannot_be_read_changes_nothing(conf):
     queues = Queues(**SIZES)
-    menu = agent_queues.Menu(conf, queues, 'cmp1')
+    menu = agent_queues.HostCatalogue(conf, queues, 'cmp1')
     before = menu()
     queues.more['form'] = 99
     with pytest.raises(errors.Invalid):
