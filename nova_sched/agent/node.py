@@ -58,7 +58,9 @@ class ClaimableNode(ClaimableMixin):
         if not request.groups:
             return taken, ()
         asked = demand.asked_of(request, own, frozenset(), self._traits)
-        tree = demand.with_own(providers.Tree(self.uuid), asked, self._stock, taken, self._traits)
+        tree = demand.with_own(
+            providers.ProviderTree(self.uuid), asked, self._stock, taken, self._traits
+        )
         allotted = providers.fit(tree, asked)
         if allotted is None:
             raise Overdrawn('child providers', providers.why_not(tree, asked))

@@ -25,7 +25,7 @@ from typing import Any
 from nova_sched import errors, objects
 from nova_sched.agent import sysfs
 from nova_sched.hardware import Overdrawn
-from nova_sched.hardware.pci import Pool
+from nova_sched.hardware.pci import PciPool
 
 LOG = logging.getLogger(__name__)
 PCI, PF, VF = 'type-PCI', 'type-PF', 'type-VF'
@@ -158,7 +158,7 @@ def pick(
     devices: Collection[Device],
     specs: Collection[Spec],
     taken: Collection[str],
-    wanted: Iterable[Pool],
+    wanted: Iterable[PciPool],
 ) -> frozenset[str]:
     """Returns addresses of free devices that match these pools, as many as the pools count.
 

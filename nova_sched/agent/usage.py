@@ -162,7 +162,7 @@ def _by_cell(uses: Iterable[tuple[int, CellUse]]) -> dict[int, CellUse]:
     return found
 
 
-def _cell_use(placed: numa.Placed) -> CellUse:
+def _cell_use(placed: numa.PlacedCell) -> CellUse:
     memory_mb, page_kb = placed.cell.memory_mb, placed.pagesize_kb
     return CellUse(
         vcpus=len(placed.cell.cpuset),

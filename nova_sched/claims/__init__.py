@@ -38,7 +38,7 @@ from nova_sched.claims.values import (
     ServiceFacts,
 )
 from nova_sched.objects.claim import Claim
-from nova_sched.state.aggregates import Aggregate
+from nova_sched.state.aggregates import HostAggregate
 from nova_sched.state.report import Report
 
 __all__ = [
@@ -189,7 +189,7 @@ class SmallTables(StoreTransactions):
         """
 
     @abc.abstractmethod
-    def set_aggregate(self, aggregate_id: int, aggregate: Aggregate | None) -> list[str]:
+    def set_aggregate(self, aggregate_id: int, aggregate: HostAggregate | None) -> list[str]:
         """Store an aggregate, or remove it.
 
         Returns the UUIDs of nodes whose tokens changed because they joined or left exclusive

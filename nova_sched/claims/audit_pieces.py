@@ -128,7 +128,7 @@ def _beyond_providers(report, claims):
     addition to it."""
     if not report.providers:
         return
-    tree = providers.Tree.from_json(report.providers, report.node_uuid)
+    tree = providers.ProviderTree.from_json(report.providers, report.node_uuid)
     held = [some for claim in claims for parts in claim.all_parts for some in parts.providers]
     for claim in claims:
         if claim.counted and claim.parts:

@@ -33,7 +33,7 @@ from nova_sched.db.tables import (
 )
 from nova_sched.hardware.machine import HardwareAllocation
 from nova_sched.objects.claim import CONFIRMED, Claim, Resizing
-from nova_sched.state.aggregates import Aggregate
+from nova_sched.state.aggregates import HostAggregate
 from nova_sched.state.report import Inventory
 
 # Databases limit the parameters of one statement.
@@ -234,7 +234,7 @@ def read_aggregates(connection):
 
 def aggregate(row):
     hosts, metadata = frozenset(json.loads(row['hosts'])), json.loads(row['details'])
-    return Aggregate(row['id'], row['name'], hosts, metadata, row['uuid'])
+    return HostAggregate(row['id'], row['name'], hosts, metadata, row['uuid'])
 
 
 def read_instances(connection):

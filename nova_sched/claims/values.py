@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from nova_sched.objects.claim import Claim
-from nova_sched.state.aggregates import Aggregate
+from nova_sched.state.aggregates import HostAggregate
 from nova_sched.state.report import Report
 
 
@@ -88,7 +88,11 @@ class Locator(Protocol):
         """Returns the node's own report of its domains, by level."""
 
     def domains(
-        self, host: str, nodename: str, told: Mapping[str, str], aggregates: Sequence[Aggregate]
+        self,
+        host: str,
+        nodename: str,
+        told: Mapping[str, str],
+        aggregates: Sequence[HostAggregate],
     ) -> dict[str, str]:
         """Returns the name of the node's domain at each level.
 
@@ -233,7 +237,7 @@ class Changes:
     gone: tuple[str, ...] = ()
     seen: Mapping[str, float] = dataclasses.field(default_factory=dict)
     services: tuple[ServiceFacts, ...] | None = None
-    aggregates: tuple[Aggregate, ...] | None = None
+    aggregates: tuple[HostAggregate, ...] | None = None
     instances: Mapping[str, frozenset[str]] | None = None
 
 

@@ -21,12 +21,12 @@ from nova_sched import queue_service, service
 from nova_sched.queues import drivers
 from nova_sched.queues.catalogue import Catalogue
 from nova_sched.queues.fits.fit import Fit, with_devices
-from nova_sched.queues.fits.view import View
+from nova_sched.queues.fits.node_fit import NodeFit
 from nova_sched.queues.node import worker
 from nova_sched.queues.node.steps import Threads
 from nova_sched.rpc import reports
 from nova_sched.rpc.client import ClaimsClient, QueuesClient
-from nova_sched.state.aggregates import Aggregate
+from nova_sched.state.aggregates import HostAggregate
 
 CALL_S = 60  # seconds to wait for an answer before the call is repeated
 GRACE_S, LEAVING_S = (
@@ -65,7 +65,7 @@ class AgentNodeApi:
 
 
 class HostCatalogue:
-    """The queues of the cloud for one host. A call asks a manager, and returns a View."""
+    """The queues of the cloud for one host. A call asks a manager, and returns a NodeFit."""
 
     def __init__(self, conf, queues, host):
         self._conf, self._queues, self._host = conf, queues, host
@@ -95,9 +95,10 @@ class HostCatalogue:
             self._fit = Fit(rules, Catalogue.from_plain(offered), self._conf.queues.priority_steps)
             self._offered = offered
         aggregates = [
-            Aggregate(**{**one, 'hosts': frozenset(one['hosts'])}) for one in here['aggregates']
+            HostAggregate(**{**one, 'hosts': frozenset(one['hosts'])})
+            for one in here['aggregates']
         ]
-        return View(self._fit, aggregates, bool(here.get('disabled')))
+        return NodeFit(self._fit, aggregates, bool(here.get('disabled')))
 
 
 def driver(conf, host):

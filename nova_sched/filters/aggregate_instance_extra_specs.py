@@ -24,7 +24,7 @@ from nova_sched.state.facts import LASTING
 SCOPE = 'aggregate_instance_extra_specs'
 
 
-class Wanted(NamedTuple):
+class AggregateSpec(NamedTuple):
     """One extra spec about aggregates: the metadata key, and the condition on its values."""
 
     spec: str
@@ -42,9 +42,9 @@ def wanted(request):
     for spec, text in request.extra_specs.items():
         scope, colon, key = spec.partition(':')
         if not colon:
-            yield Wanted(spec, spec, text)
+            yield AggregateSpec(spec, spec, text)
         elif scope == SCOPE:
-            yield Wanted(spec, key, text)
+            yield AggregateSpec(spec, key, text)
 
 
 class AggregateInstanceExtraSpecsFilter(Filter):

@@ -102,7 +102,7 @@ class DomainTopology:
         host: str,
         nodename: str,
         told: Mapping[str, str],
-        of_host: Sequence[aggregates.Aggregate],
+        of_host: Sequence[aggregates.HostAggregate],
         default_zone: str,
     ) -> dict[str, str]:
         """Returns the name of one node's domain at each level, as ``look`` finds it for all rows.

@@ -27,8 +27,8 @@ class HardwareRequest:
     ``needs_siblings``: only hosts whose cores have several threads qualify.
     """
 
-    guest: numa.Guest | None = None
-    requests: tuple[pci.Request, ...] = ()
+    guest: numa.GuestTopology | None = None
+    requests: tuple[pci.PciRequest, ...] = ()
     physnets: frozenset[str] = frozenset()
     tunneled: bool = False
     needs_siblings: bool = False
@@ -57,7 +57,7 @@ class HardwareAllocation:
     """The hardware allocation: the CPUs, pages, devices and child providers that a claim holds."""
 
     cells: numa.Fitted | None = None
-    devices: tuple[pci.Taken, ...] = ()
+    devices: tuple[pci.TakenDevice, ...] = ()
     providers: tuple[Allotted, ...] = ()
 
     def __bool__(self) -> bool:
@@ -75,7 +75,8 @@ class HardwareAllocation:
         with wire.reading('HardwareAllocation'):
             plain = json.loads(text)
             devices = (
-                pci.Taken(name, pci.Pool.from_primitive(pool)) for name, pool in plain['devices']
+                pci.TakenDevice(name, pci.PciPool.from_primitive(pool))
+                for name, pool in plain['devices']
             )
             return cls(
                 plain['cells'] and numa.Fitted.from_json(plain['cells']),
@@ -93,8 +94,8 @@ class Machine:
     result for one is valid for all.
     """
 
-    topology: numa.Topology | None = None
-    pools: tuple[pci.Pool, ...] = ()
+    topology: numa.HostTopology | None = None
+    pools: tuple[pci.PciPool, ...] = ()
     cpu_ratio: float = 1.0
     ram_ratio: float = 1.0
 
@@ -106,8 +107,8 @@ class Machine:
         return hash((self.topology, self.pools, self.cpu_ratio, self.ram_ratio))
 
     @functools.cached_property
-    def _summary(self) -> numa.Summary | None:
-        return None if self.topology is None else numa.Summary.of(self.topology)
+    def _summary(self) -> numa.NumaSummary | None:
+        return None if self.topology is None else numa.NumaSummary.of(self.topology)
 
     @functools.cached_property
     def free_devices(self) -> int:
@@ -123,7 +124,7 @@ class Machine:
     ) -> 'Machine':
         """Reads the objects that a ComputeNode carries as text. Raises MalformedObject."""
         return cls(
-            numa.Topology.from_json(topology) if topology else None,
+            numa.HostTopology.from_json(topology) if topology else None,
             pci.pools_from_json(pools) if pools else (),
             cpu_ratio,
             ram_ratio,
@@ -152,7 +153,7 @@ class Machine:
     ) -> HardwareAllocation | None:
         """Returns the hardware allocation for the guest; None if it does not fit.
 
-        ``packing`` prefers fuller cells; ``provider_mapping``: see ``pci.Request``.
+        ``packing`` prefers fuller cells; ``provider_mapping``: see ``pci.PciRequest``.
         """
         if not self.may_take(pieces) or not self.has_devices(pieces, provider_mapping):
             return None
@@ -160,7 +161,7 @@ class Machine:
             return HardwareAllocation(
                 None, pci.take(self.pools, pieces.requests, provider_mapping=provider_mapping)[1]
             )
-        wanted = pci.Wanted(self.pools, pieces.requests, provider_mapping)
+        wanted = pci.WantedDevices(self.pools, pieces.requests, provider_mapping)
         fitted = numa.fit(self.topology, pieces.guest, self.limits(pieces), wanted, packing)
         if fitted is None:
             return None
@@ -180,20 +181,20 @@ class Machine:
         """Returns which devices are short, regardless of their NUMA cell; empty if none is."""
         return pci.why_not(self.pools, pieces.requests)
 
-    def miss(self, pieces: HardwareRequest, packing: bool = False) -> numa.Miss | None:
+    def miss(self, pieces: HardwareRequest, packing: bool = False) -> numa.NumaMiss | None:
         """Returns why the guest does not fit into the cells, comparable between nodes; None if it
         fits."""
         if pieces.guest is None:
             return None
         if self.topology is None:
-            return numa.Miss(-1, 0, 'the host reports no NUMA cells')
-        wanted = pci.Wanted(self.pools, pieces.requests)
+            return numa.NumaMiss(-1, 0, 'the host reports no NUMA cells')
+        wanted = pci.WantedDevices(self.pools, pieces.requests)
         return numa.miss(self.topology, pieces.guest, self.limits(pieces), wanted, packing)
 
-    def limits(self, pieces: HardwareRequest) -> numa.Limits:
+    def limits(self, pieces: HardwareRequest) -> numa.NumaLimits:
         """Returns the allocation ratios of the cells, and the networks that must be near the
         guest."""
-        return numa.Limits(self.cpu_ratio, self.ram_ratio, pieces.physnets, pieces.tunneled)
+        return numa.NumaLimits(self.cpu_ratio, self.ram_ratio, pieces.physnets, pieces.tunneled)
 
     def hold(self, parts: HardwareAllocation) -> 'Machine':
         """Returns the machine without the hardware that the allocation holds.

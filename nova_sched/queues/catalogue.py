@@ -349,12 +349,12 @@ class Catalogue:
                 raise _bad(queue, name, str(error)) from None
         return Request(**facts, spec=spec)
 
-    def device(self, flavor: MemberFlavor, special: Special) -> pci.Request:
+    def device(self, flavor: MemberFlavor, special: Special) -> pci.PciRequest:
         """Returns the PCI request of a special thing, which a queue adds to its flavor."""
         policy = flavor.extra_specs.get(NUMA_POLICY, '')
         wanted = dict([extra_spec(special), (NUMA_POLICY, policy)])
         (found,) = pci_aliases.requests(wanted, {}, self.aliases)
-        return pci.Request.of(found)
+        return pci.PciRequest.of(found)
 
     # As JSON values.
 

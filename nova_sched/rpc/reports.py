@@ -17,9 +17,9 @@ import math
 
 from nova_sched import errors, objects
 from nova_sched.conf import CONF
-from nova_sched.hardware.numa import Topology
+from nova_sched.hardware.numa import HostTopology
 from nova_sched.hardware.pci import pools_from_json
-from nova_sched.hardware.providers import Tree
+from nova_sched.hardware.providers import ProviderTree
 from nova_sched.objects.claim import DISK_GB, MEMORY_MB, PCPU, VCPU
 from nova_sched.rpc import translate, words
 from nova_sched.state.report import INITIAL_RATIOS, LARGEST, Inventory, Report, ReportOrder, check
@@ -75,7 +75,7 @@ def report(node, name=None, instances=None, inventories=None, cell_uuid=None):
     providers = _text(tree, refuse) if tree else None
     if len(tree) > 1:
         try:
-            Tree.from_json(providers, uuid)
+            ProviderTree.from_json(providers, uuid)
         except errors.MalformedObject as error:
             refuse('inventories', str(error))
     facts = {
@@ -139,7 +139,7 @@ def _check_size(texts, refuse):
 def _check_pieces(facts, refuse):
     """Refuses hardware facts that the host state could not read, and so would not count."""
     for field, text, read in (
-        ('numa_topology', facts['numa_topology'], Topology.from_json),
+        ('numa_topology', facts['numa_topology'], HostTopology.from_json),
         ('pci_device_pools', facts['pci_pools'], pools_from_json),
     ):
         try:

@@ -23,7 +23,7 @@ from nova_sched.conf import CONF
 from nova_sched.engine.answer import allocation_request
 from nova_sched.hardware.machine import HardwareAllocation
 from nova_sched.rpc import words
-from nova_sched.state.aggregates import Aggregate
+from nova_sched.state.aggregates import HostAggregate
 from nova_sched.state.report import LARGEST
 from nova_sched.state.request import Request
 from nova_sched.state.spec import READERS
@@ -188,7 +188,7 @@ def aggregates(given):
 
 def _aggregate(item):
     number, uuid = aggregate_id(item), _set(item, 'uuid')
-    return Aggregate(
+    return HostAggregate(
         id=number,
         name=words.name(item.name if 'name' in item else str(number), 'aggregate.name'),
         hosts=frozenset(_set(item, 'hosts') or ()),

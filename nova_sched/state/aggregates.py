@@ -25,7 +25,7 @@ ZONE_KEY = 'availability_zone'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Aggregate:
+class HostAggregate:
     """One host aggregate, with Nova's attribute names."""
 
     id: int

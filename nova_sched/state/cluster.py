@@ -19,7 +19,7 @@ from nova_sched.objects.claim import PENDING, Claim
 from nova_sched.state import metrics
 from nova_sched.state.hosts import DISABLED_TRAIT, Hosts
 from nova_sched.state.membership import Membership
-from nova_sched.state.node import Node, Service, machine_of, tree_of
+from nova_sched.state.node import Node, ServiceState, machine_of, tree_of
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Cluster:
         return [self.hosts.nodes[row] for row in self.hosts.rows_of_host.get(host, ())]
 
     def service(self, host):
-        return self._services.setdefault(host, Service())
+        return self._services.setdefault(host, ServiceState())
 
     def claims_of(self, consumer_uuid):
         """Returns the consumer's claims: one, or two while it moves."""

@@ -53,7 +53,7 @@ def resized(array, size):
 TAKEN = frozenset(['used', 'free', 'unused', 'spare'])  # the columns that ``take`` changes
 
 
-class Resource:
+class ResourceColumns:
     """One resource class over all rows, in whole units."""
 
     total = column(np.int64)
@@ -69,7 +69,8 @@ class Resource:
 
     def __init__(self, rows, capacity):
         self._arrays = {
-            name: np.zeros(capacity, dtype=kind) for name, kind in declared(Resource).items()
+            name: np.zeros(capacity, dtype=kind)
+            for name, kind in declared(ResourceColumns).items()
         }
         self.stepped = False  # whether any row has a smallest unit or a step other than 1
         # No row that has any refuses this amount to one consumer.
@@ -185,7 +186,7 @@ class Columns:
     machine = column(
         np.int32
     )  # NUMA cells and PCI devices, a hardware.machine.Machine; None: not reported
-    shape = column(np.int32)  # child providers and their usage, a providers.Tree; None: none
+    shape = column(np.int32)  # child providers and their usage, a ProviderTree; None: none
     fences = column(np.int32)  # tokens of the exclusive domains that the host is in; None: none
     free_pci_devices = column(np.int64)
 
@@ -195,7 +196,7 @@ class Columns:
             name: np.zeros(capacity, dtype=kind) for name, kind in declared(Columns).items()
         }
         self.rows = 0
-        self.resources: dict[str, Resource] = {}
+        self.resources: dict[str, ResourceColumns] = {}
         self.traits = Vocab()
         self.cells = Vocab()
         self.trait_sets = WordSets(capacity)
@@ -252,7 +253,7 @@ class Columns:
         """Returns the columns of a resource class, made when the first node has some."""
         found = self.resources.get(name)
         if found is None:
-            found = self.resources[name] = Resource(self.rows, self._capacity)
+            found = self.resources[name] = ResourceColumns(self.rows, self._capacity)
         return found
 
     def intern(self, name, row, value):

@@ -44,7 +44,7 @@ def asked_below(request, loose, missing):
     ``loose`` are the classes outside of groups that only child providers have. ``missing`` are the
     traits that the node itself lacks; they matter if ``loose`` is not empty.
     """
-    return providers.Asked(
+    return providers.ProviderRequest(
         groups=request.groups,
         isolate=request.group_policy == ISOLATE,
         subtrees=request.same_subtree,

@@ -20,7 +20,7 @@ import re
 from collections import Counter
 
 from nova_sched.hardware.numa.guest import DEDICATED, MIXED
-from nova_sched.hardware.providers import Group
+from nova_sched.hardware.providers import ResourceGroup
 from nova_sched.objects.claim import DISK_GB, MEMORY_MB, PCPU, VCPU
 from nova_sched.state import fields
 from nova_sched.state.fields import cpu_policy, extra_specs, flavor, read
@@ -107,7 +107,9 @@ def _of_port(found):
 
 def _group(suffix, amounts, required, forbidden, in_tree=None):
     resources = tuple(sorted((name, units) for name, units in amounts.items() if units))
-    return Group(suffix, resources, frozenset(required or ()), frozenset(forbidden or ()), in_tree)
+    return ResourceGroup(
+        suffix, resources, frozenset(required or ()), frozenset(forbidden or ()), in_tree
+    )
 
 
 def group_policy(spec):

@@ -26,7 +26,7 @@ from nova_sched.state import demand
 LOG = logging.getLogger(__name__)
 
 
-class Service:
+class ServiceState:
     """The known data of a host's compute service; times in seconds since the epoch."""
 
     __slots__ = ('disabled', 'disabled_reason', 'forced_down', 'seen_s')
@@ -57,10 +57,10 @@ class Node(ClaimableMixin):
         self.foreign_instances = 0
         self.generation = None
         self.reported = None
-        self.reported_providers: providers.Tree | None = None
-        self.providers: providers.Tree | None = None
+        self.reported_providers: providers.ProviderTree | None = None
+        self.providers: providers.ProviderTree | None = None
         self.metrics = {}  # name -> number, as last reported
-        self.service = Service()
+        self.service = ServiceState()
         self.fences: frozenset[str] = frozenset()  # tokens that a claim must have here
         self.told: frozenset[str] = (
             frozenset()
@@ -130,7 +130,7 @@ class Node(ClaimableMixin):
 
     def below(self, request):
         """Returns the node's providers, and the request's demand on them."""
-        tree = self.providers or providers.Tree(self.uuid)
+        tree = self.providers or providers.ProviderTree(self.uuid)
         own, report = self.own_classes, self.report
         asked = demand.asked_of(request, own, tree.classes, report.traits)
         taken = demand.resources_on(request, own, tree.classes)
@@ -225,7 +225,7 @@ def tree_of(report):
     if not report.providers:
         return None
     try:
-        return providers.Tree.from_json(report.providers, report.node_uuid)
+        return providers.ProviderTree.from_json(report.providers, report.node_uuid)
     except errors.Invalid as error:
         LOG.warning('The child providers of node %s are not counted: %s', report.nodename, error)
         return None

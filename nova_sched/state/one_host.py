@@ -175,7 +175,7 @@ class OneHost:
         own, traits = FITS.keys(), frozenset(getattr(self._state, 'traits', ()))
         asked = demand.asked_of(request, own, (), traits)
         taken = demand.resources_on(request, own)
-        tree = providers.Tree(self._state.uuid)
+        tree = providers.ProviderTree(self._state.uuid)
         return demand.with_own(tree, asked, self._stock, taken, traits), asked
 
     def _stock(self, resource_class):
@@ -214,7 +214,7 @@ def machine(host_state):
         else json.dumps(topology.obj_to_primitive())
     )
     return Machine(
-        numa.Topology.from_json(cells) if cells else None,
+        numa.HostTopology.from_json(cells) if cells else None,
         pools(host_state),
         host_state.cpu_allocation_ratio,
         host_state.ram_allocation_ratio,

@@ -25,7 +25,7 @@ SOFT_AFFINITY, SOFT_ANTI_AFFINITY = 'soft-affinity', 'soft-anti-affinity'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Group:
+class ServerGroup:
     """A server group, as its policy rules need it. ``hosts`` are those of the current members.
 
     ``in_transit``: the hosts of members are not certain, because one moves from one host to
@@ -47,7 +47,7 @@ class Group:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Destination:
+class RequestedDestination:
     """The destination that the caller requests: a host, one of its nodes, a cell; each may be
     None.
 
@@ -113,7 +113,7 @@ class Request:
     is_bfv: bool = False
     resources: Mapping[str, int] = dataclasses.field(default_factory=dict)
     fallback_vcpus: int = 0
-    groups: tuple[providers.Group, ...] = ()
+    groups: tuple[providers.ResourceGroup, ...] = ()
     group_policy: str | None = None
     same_subtree: tuple[frozenset[str], ...] = ()
     unsupported: tuple[str, ...] = ()
@@ -131,11 +131,11 @@ class Request:
     image_properties: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     availability_zone: str | None = None
     hints: Mapping[str, list] = dataclasses.field(default_factory=dict)
-    group: Group | None = None
+    group: ServerGroup | None = None
     ignore_hosts: frozenset[str] = frozenset()
     force_hosts: frozenset[str] = frozenset()
     force_nodes: frozenset[str] = frozenset()
-    destination: Destination | None = None
+    destination: RequestedDestination | None = None
     retry_hosts: frozenset[tuple[str, str]] = frozenset()
     pieces: HardwareRequest = NO_HARDWARE
     fences: frozenset[str] = frozenset()

@@ -20,7 +20,7 @@ import types
 
 from nova_sched import errors
 from nova_sched.hardware.machine import HardwareRequest
-from nova_sched.hardware.numa import Guest
+from nova_sched.hardware.numa import GuestTopology
 from nova_sched.hardware.numa.guest import DEDICATED, REQUIRE
 from nova_sched.hardware.pci import requests_of
 from nova_sched.state import groups, traits
@@ -36,8 +36,8 @@ from nova_sched.state.fields import (
 )
 from nova_sched.state.request import (
     ANTI_AFFINITY,
-    Destination,
-    Group,
+    RequestedDestination,
+    ServerGroup,
     check_type,
     hint,
     is_rebuild,
@@ -56,7 +56,7 @@ def group(spec):
         return None
     policies = read(found, 'policies') or []
     policy = read(found, 'policy') or (policies[0] if policies else '')
-    return Group(
+    return ServerGroup(
         uuid=read(found, 'uuid'),
         policy=policy,
         members=frozenset(read(found, 'members') or ()),
@@ -79,7 +79,7 @@ def destination(spec):
     found = read(spec, 'requested_destination')
     if found is None:
         return None
-    return Destination(
+    return RequestedDestination(
         host=read(found, 'host'),
         node=read(found, 'node'),
         cell_uuid=read(read(found, 'cell'), 'uuid'),
@@ -100,7 +100,7 @@ def pieces(spec):
     """Returns the hardware request. Raises InvalidRequest."""
     topology, networks = read(spec, 'numa_topology'), read(spec, 'network_metadata')
     return HardwareRequest(
-        guest=None if topology is None else Guest.of(topology),
+        guest=None if topology is None else GuestTopology.of(topology),
         requests=requests_of(read(spec, 'pci_requests')),
         physnets=frozenset(read(networks, 'physnets', ()) or ()),
         tunneled=bool(read(networks, 'tunneled', False)),

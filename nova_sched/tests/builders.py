@@ -22,7 +22,7 @@ import uuid
 from nova_sched.claims import GroupGuard, Placement
 from nova_sched.claims.reconcile import settle
 from nova_sched.objects.claim import DISK_GB, MEMORY_MB, VCPU, Claim
-from nova_sched.state.aggregates import Aggregate
+from nova_sched.state.aggregates import HostAggregate
 from nova_sched.state.cluster import Cluster
 from nova_sched.state.host_state import ATTRIBUTES
 from nova_sched.state.report import Inventory, Report
@@ -59,7 +59,7 @@ def uuid_of(name):
 
 def aggregate(number, hosts, **metadata):
     """An aggregate of these hosts."""
-    return Aggregate(number, f'aggregate {number}', frozenset(hosts), metadata)
+    return HostAggregate(number, f'aggregate {number}', frozenset(hosts), metadata)
 
 
 def guarded(claims, releases=(), generations=None, replaces=frozenset(), **guard):

@@ -32,7 +32,7 @@ GUEST = str(uuid.UUID(int=0))  # represents the further instances in a server gr
 
 
 @dataclasses.dataclass(slots=True)
-class Room:
+class Capacity:
     """The hosts that take at least one instance, ``nodes`` by UUID, and how many each takes
     (``counts``).
 
@@ -59,7 +59,7 @@ def room(rules, hosts, request, default_zone):
     rows, group = survivors(rules, hosts, request).rows(), request.group
     slots, firsts = np.unique(hosts.aggregate_set[rows], return_index=True)
     counts = _by_figures(rules, hosts, request, rows)
-    return Room(
+    return Capacity(
         request=request,
         nodes=[hosts.nodes[row].uuid for row in rows.tolist()],
         counts=counts,

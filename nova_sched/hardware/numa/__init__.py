@@ -13,28 +13,28 @@
 host.
 
 ``fit`` finds a placement, ``take`` allocates it, ``give_back`` frees it, and ``why_not`` reports
-what is short. ``Summary`` shows from a few figures that no placement exists.
+what is short. ``NumaSummary`` shows from a few figures that no placement exists.
 """
 
 from nova_sched.hardware.numa.fit import fit
-from nova_sched.hardware.numa.guest import Guest, GuestCell, Limits
-from nova_sched.hardware.numa.host import Cell, Pages, Topology
-from nova_sched.hardware.numa.placed import Fitted, Placed
-from nova_sched.hardware.numa.reason import Miss, miss, why_not
-from nova_sched.hardware.numa.summary import Summary
+from nova_sched.hardware.numa.guest import GuestCell, GuestTopology, NumaLimits
+from nova_sched.hardware.numa.host import HostCell, HostPages, HostTopology
+from nova_sched.hardware.numa.placed import Fitted, PlacedCell
+from nova_sched.hardware.numa.reason import NumaMiss, miss, why_not
+from nova_sched.hardware.numa.summary import NumaSummary
 from nova_sched.hardware.numa.usage import give_back, hold, take
 
 __all__ = [
-    'Cell',
     'Fitted',
-    'Guest',
     'GuestCell',
-    'Limits',
-    'Miss',
-    'Pages',
-    'Placed',
-    'Summary',
-    'Topology',
+    'GuestTopology',
+    'HostCell',
+    'HostPages',
+    'HostTopology',
+    'NumaLimits',
+    'NumaMiss',
+    'NumaSummary',
+    'PlacedCell',
     'fit',
     'give_back',
     'hold',

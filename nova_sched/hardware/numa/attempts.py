@@ -16,28 +16,28 @@ import math
 from collections.abc import Iterable
 
 from nova_sched.hardware.numa import cell as one
-from nova_sched.hardware.numa.guest import Guest, Limits
-from nova_sched.hardware.numa.host import Cell
-from nova_sched.hardware.numa.placed import Placed
+from nova_sched.hardware.numa.guest import GuestTopology, NumaLimits
+from nova_sched.hardware.numa.host import HostCell
+from nova_sched.hardware.numa.placed import PlacedCell
 
 
 class Attempts:
     """Tries each pair of cells independently and once."""
 
-    def __init__(self, guest: Guest, limits: Limits | None):
+    def __init__(self, guest: GuestTopology, limits: NumaLimits | None):
         self._guest, self._limits = guest, limits
-        self._known: dict[tuple[int, int], Placed | None] = {}
+        self._known: dict[tuple[int, int], PlacedCell | None] = {}
 
-    def place(self, position: int, host: Cell) -> Placed | None:
+    def place(self, position: int, host: HostCell) -> PlacedCell | None:
         """Returns the guest cell at this position placed in the host cell, or None."""
         key = position, host.id
         if key not in self._known:
             reserved = self._guest.reserved_cpus(position)
             found = one.place(host, self._guest.cells[position], reserved, self._limits)
-            self._known[key] = found if isinstance(found, Placed) else None
+            self._known[key] = found if isinstance(found, PlacedCell) else None
         return self._known[key]
 
-    def are_lost(self, chosen: Iterable[Placed]) -> bool:
+    def are_lost(self, chosen: Iterable[PlacedCell]) -> bool:
         """Returns whether a chosen host cell can no longer take its guest cell."""
         return False
 
@@ -52,19 +52,19 @@ class NovaAttempts:
     the guest there is useless. A fit that Nova accepts by such a mistake is not accepted here.
     """
 
-    def __init__(self, guest: Guest, limits: Limits | None, host_cells: int):
+    def __init__(self, guest: GuestTopology, limits: NumaLimits | None, host_cells: int):
         self._guest, self._limits, self._host_cells = guest, limits, host_cells
         self._cells = list(guest.cells)
         self._ids = [cell.id for cell in guest.cells]
         self._failed: set[tuple[int, int]] = set()
 
-    def place(self, position: int, host: Cell) -> Placed | None:
+    def place(self, position: int, host: HostCell) -> PlacedCell | None:
         """The guest cell at this position in the host cell, or None."""
         key = host.id, self._ids[position]
         if key in self._failed:
             return None
         found = self._try(position, host)
-        if isinstance(found, Placed):
+        if isinstance(found, PlacedCell):
             self._ids[position] = host.id
             return found
         self._failed.add(key)
@@ -76,7 +76,7 @@ class NovaAttempts:
                 self._failed.add((host.id, host.id))
         return None
 
-    def are_lost(self, chosen: Iterable[Placed]) -> bool:
+    def are_lost(self, chosen: Iterable[PlacedCell]) -> bool:
         """Returns whether a chosen host cell can no longer take its guest cell.
 
         Nova places the first cells again for each choice of the remaining ones, and then under new
@@ -84,10 +84,10 @@ class NovaAttempts:
         """
         return any((placed.host_cell, placed.host_cell) in self._failed for placed in chosen)
 
-    def _try(self, position: int, host: Cell) -> Placed | one.Shortage:
+    def _try(self, position: int, host: HostCell) -> PlacedCell | one.CellShortage:
         cell = self._cells[position]
         size_kb = one.page_size(host, cell)
-        if isinstance(size_kb, one.Shortage):
+        if isinstance(size_kb, one.CellShortage):
             return size_kb
         if size_kb != cell.pagesize_kb:
             cell = self._cells[position] = dataclasses.replace(cell, pagesize_kb=size_kb)

@@ -23,10 +23,10 @@ from nova_sched.hardware.numa.guest import (
     REQUIRE,
     SMALL,
     GuestCell,
-    Limits,
+    NumaLimits,
 )
-from nova_sched.hardware.numa.host import Cell
-from nova_sched.hardware.numa.placed import Placed
+from nova_sched.hardware.numa.host import HostCell
+from nova_sched.hardware.numa.placed import PlacedCell
 
 
 class Stage(enum.IntEnum):
@@ -40,7 +40,7 @@ class Stage(enum.IntEnum):
     RATIO = 5
 
 
-class Shortage(NamedTuple):
+class CellShortage(NamedTuple):
     """Why a guest cell does not fit into a host cell. ``what`` includes the unit, as in 'MiB of
     memory'."""
 
@@ -50,17 +50,19 @@ class Shortage(NamedTuple):
     has: float
 
 
-def place(host: Cell, guest: GuestCell, reserved: int, limits: Limits | None) -> Placed | Shortage:
+def place(
+    host: HostCell, guest: GuestCell, reserved: int, limits: NumaLimits | None
+) -> PlacedCell | CellShortage:
     """Returns the guest cell placed in the host cell, with ``reserved`` CPUs for the emulator."""
     size_kb = page_size(host, guest)
     return (
         size_kb
-        if isinstance(size_kb, Shortage)
+        if isinstance(size_kb, CellShortage)
         else place_cpus(host, guest, size_kb, reserved, limits)
     )
 
 
-def page_size(host: Cell, guest: GuestCell) -> int | Shortage | None:
+def page_size(host: HostCell, guest: GuestCell) -> int | CellShortage | None:
     """Returns the size (KiB) of the pages that the guest cell would get; None if it asked for no
     size."""
     asked = guest.pagesize_kb
@@ -68,7 +70,9 @@ def page_size(host: Cell, guest: GuestCell) -> int | Shortage | None:
         has = host.free_plain_memory_mb if guest.is_pinned else host.plain_memory_mb
         what = 'MiB of free memory' if guest.is_pinned else 'MiB of memory'
         return (
-            None if guest.memory_mb <= has else Shortage(Stage.MEMORY, what, guest.memory_mb, has)
+            None
+            if guest.memory_mb <= has
+            else CellShortage(Stage.MEMORY, what, guest.memory_mb, has)
         )
     memory_kb = guest.memory_mb * 1024
     sizes = _sizes(host, asked)
@@ -78,7 +82,7 @@ def page_size(host: Cell, guest: GuestCell) -> int | Shortage | None:
     return _pages_short(host, guest, sizes)
 
 
-def _sizes(host: Cell, asked: int) -> list[int]:
+def _sizes(host: HostCell, asked: int) -> list[int]:
     """Returns the host's page sizes that qualify, the best first. Large pages need smaller page
     tables."""
     sizes = list(host.pages_by_size)
@@ -91,7 +95,7 @@ def _sizes(host: Cell, asked: int) -> list[int]:
     return [asked] if asked in host.pages_by_size else []
 
 
-def _pages_short(host: Cell, guest: GuestCell, sizes: list[int]) -> Shortage:
+def _pages_short(host: HostCell, guest: GuestCell, sizes: list[int]) -> CellShortage:
     words = {SMALL: 'small pages', LARGE: 'large pages', ANY: 'pages'}
     name = words.get(guest.pagesize_kb or 0, f'pages of {guest.pagesize_kb} KiB')
     whole = [size_kb for size_kb in sizes if guest.memory_mb * 1024 % size_kb == 0]
@@ -99,14 +103,14 @@ def _pages_short(host: Cell, guest: GuestCell, sizes: list[int]) -> Shortage:
         (host.pages_by_size[size_kb].free * size_kb / 1024 for size_kb in whole), default=0
     )
     if sizes and not whole:
-        return Shortage(Stage.PAGES, f'MiB in whole {name}', guest.memory_mb, has_mb)
+        return CellShortage(Stage.PAGES, f'MiB in whole {name}', guest.memory_mb, has_mb)
     stage = Stage.MEMORY if whole else Stage.PAGES
-    return Shortage(stage, f'MiB in free {name}', guest.memory_mb, has_mb)
+    return CellShortage(stage, f'MiB in free {name}', guest.memory_mb, has_mb)
 
 
 def place_cpus(
-    host: Cell, guest: GuestCell, size_kb: int | None, reserved: int, limits: Limits | None
-) -> Placed | Shortage:
+    host: HostCell, guest: GuestCell, size_kb: int | None, reserved: int, limits: NumaLimits | None
+) -> PlacedCell | CellShortage:
     """Returns the placed cell once memory is found for it, in pages of this size."""
     if short := _too_few(host, guest, reserved):
         return short
@@ -119,19 +123,19 @@ def place_cpus(
     if limits and guest.cpu_policy != DEDICATED and (short := _over_ratio(host, guest, limits)):
         return short
     pinning = dict(zip(guest.pinned_vcpus, pins.guest, strict=False))
-    return Placed(guest, host.id, pinning, pins.emulator, size_kb)
+    return PlacedCell(guest, host.id, pinning, pins.emulator, size_kb)
 
 
-def _too_few(host: Cell, guest: GuestCell, reserved: int) -> Shortage | None:
+def _too_few(host: HostCell, guest: GuestCell, reserved: int) -> CellShortage | None:
     if guest.cpu_policy != DEDICATED and len(guest.cpuset) > len(host.cpuset):
-        return Shortage(Stage.CPUS, 'shared CPUs', len(guest.cpuset), len(host.cpuset))
+        return CellShortage(Stage.CPUS, 'shared CPUs', len(guest.cpuset), len(host.cpuset))
     if not guest.is_pinned:
         return None
     asked = len(guest.pcpuset) + reserved
     if asked > len(host.pcpuset):
-        return Shortage(Stage.CPUS, 'dedicated CPUs', asked, len(host.pcpuset))
+        return CellShortage(Stage.CPUS, 'dedicated CPUs', asked, len(host.pcpuset))
     if asked > len(host.free_pcpus):
-        return Shortage(Stage.FREE_CPUS, 'free dedicated CPUs', asked, len(host.free_pcpus))
+        return CellShortage(Stage.FREE_CPUS, 'free dedicated CPUs', asked, len(host.free_pcpus))
     # On a host with a separate set of dedicated CPUs, their siblings may be shared CPUs. No guest
     # is then alone on a core.
     if (
@@ -139,28 +143,28 @@ def _too_few(host: Cell, guest: GuestCell, reserved: int) -> Shortage | None:
         and host.threads_per_core > 1
         and host.cpuset != host.pcpuset
     ):
-        return Shortage(Stage.CORES, 'cores of one thread', asked, 0)
+        return CellShortage(Stage.CORES, 'cores of one thread', asked, 0)
     return None
 
 
-def _cores_short(host: Cell, guest: GuestCell, reserved: int) -> Shortage:
+def _cores_short(host: HostCell, guest: GuestCell, reserved: int) -> CellShortage:
     wanted, has = len(guest.pcpuset), cores.most(host, guest.thread_policy)
     if not wanted:
-        return Shortage(Stage.CORES, 'places for a cell without pinned CPUs', 1, 0)
+        return CellShortage(Stage.CORES, 'places for a cell without pinned CPUs', 1, 0)
     if guest.thread_policy == ISOLATE:
-        return Shortage(Stage.CORES, 'cores with all threads free', wanted + reserved, has)
+        return CellShortage(Stage.CORES, 'cores with all threads free', wanted + reserved, has)
     if guest.thread_policy == REQUIRE:
-        return Shortage(Stage.CORES, 'free dedicated CPUs next to free siblings', wanted, has)
-    return Shortage(Stage.CORES, 'free dedicated CPUs on known cores', wanted + reserved, has)
+        return CellShortage(Stage.CORES, 'free dedicated CPUs next to free siblings', wanted, has)
+    return CellShortage(Stage.CORES, 'free dedicated CPUs on known cores', wanted + reserved, has)
 
 
-def _over_ratio(host: Cell, guest: GuestCell, limits: Limits) -> Shortage | None:
+def _over_ratio(host: HostCell, guest: GuestCell, limits: NumaLimits) -> CellShortage | None:
     cpus = len(host.cpuset) * limits.cpu_ratio
     if host.cpu_usage + len(guest.cpuset) > cpus:
         what = 'shared CPUs under the allocation ratio'
-        return Shortage(Stage.RATIO, what, len(guest.cpuset), cpus - host.cpu_usage)
+        return CellShortage(Stage.RATIO, what, len(guest.cpuset), cpus - host.cpu_usage)
     memory_mb = host.memory_mb * limits.ram_ratio
     if host.memory_usage_mb + guest.memory_mb > memory_mb:
         what = 'MiB of memory under the allocation ratio'
-        return Shortage(Stage.RATIO, what, guest.memory_mb, memory_mb - host.memory_usage_mb)
+        return CellShortage(Stage.RATIO, what, guest.memory_mb, memory_mb - host.memory_usage_mb)
     return None

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from nova_sched.hardware.numa.guest import ISOLATE, REQUIRE
-from nova_sched.hardware.numa.host import Cell
+from nova_sched.hardware.numa.host import HostCell
 
 Cores = Iterable[Sequence[int]]
 
@@ -31,7 +31,7 @@ class Pins(NamedTuple):
 NONE = Pins(())
 
 
-def pin(cell: Cell, wanted: int, reserved: int, thread_policy: str) -> Pins | None:
+def pin(cell: HostCell, wanted: int, reserved: int, thread_policy: str) -> Pins | None:
     """Returns free CPUs of the cell for ``wanted`` guest CPUs and ``reserved`` emulator CPUs; None
     if there are too few.
 
@@ -57,7 +57,7 @@ def pin(cell: Cell, wanted: int, reserved: int, thread_policy: str) -> Pins | No
     return _cut(cell.free_cores, wanted, cell.free_cores, reserved)
 
 
-def most(cell: Cell, thread_policy: str) -> int:
+def most(cell: HostCell, thread_policy: str) -> int:
     """Returns the largest number of guest CPUs that the cell has capacity for."""
     if thread_policy == ISOLATE:
         return len(_full(cell))
@@ -69,7 +69,7 @@ def most(cell: Cell, thread_policy: str) -> int:
     return sum(map(len, cell.free_cores))
 
 
-def _full(cell: Cell) -> list[tuple[int, ...]]:
+def _full(cell: HostCell) -> list[tuple[int, ...]]:
     return [core for core in cell.whole_cores if len(core) == cell.threads_per_core]
 
 

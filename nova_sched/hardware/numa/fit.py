@@ -16,15 +16,15 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from nova_sched.hardware.numa.attempts import Attempts, NovaAttempts
-from nova_sched.hardware.numa.guest import SHARED, Guest, Limits
-from nova_sched.hardware.numa.host import Cell, Topology
-from nova_sched.hardware.numa.placed import Fitted, Placed
+from nova_sched.hardware.numa.guest import SHARED, GuestTopology, NumaLimits
+from nova_sched.hardware.numa.host import HostCell, HostTopology
+from nova_sched.hardware.numa.placed import Fitted, PlacedCell
 
 
 def fit(
-    host: Topology,
-    guest: Guest,
-    limits: Limits | None = None,
+    host: HostTopology,
+    guest: GuestTopology,
+    limits: NumaLimits | None = None,
     pci: Any = None,
     packing: bool = False,
     thorough: bool = False,
@@ -33,22 +33,22 @@ def fit(
     is none.
 
     ``limits``: allocation ratios of shared CPUs and memory, and networks that must be near; None:
-    no limits. ``pci``: a ``pci.Wanted``, whose devices must be near the cells. ``packing`` prefers
+    no limits. ``pci``: ``pci.WantedDevices``, which must be near the cells. ``packing`` prefers
     fuller cells. ``thorough`` finds every fit, including those that Nova misses.
     """
     if len(host.cells) < len(guest.cells):
         return None
-    return _Search(host, guest, limits, pci, packing, thorough).extend()
+    return _CellSearch(host, guest, limits, pci, packing, thorough).extend()
 
 
-class _Search:
+class _CellSearch:
     """One search through the choices of host cells, in the order of preference."""
 
     def __init__(
         self,
-        host: Topology,
-        guest: Guest,
-        limits: Limits | None,
+        host: HostTopology,
+        guest: GuestTopology,
+        limits: NumaLimits | None,
         pci: Any,
         packing: bool,
         thorough: bool,
@@ -64,7 +64,7 @@ class _Search:
             Attempts(guest, limits) if thorough else NovaAttempts(guest, limits, len(self._order))
         )
 
-    def extend(self, chosen: tuple[Placed, ...] = ()) -> Fitted | None:
+    def extend(self, chosen: tuple[PlacedCell, ...] = ()) -> Fitted | None:
         """Returns the first complete choice that begins with these cells."""
         if len(chosen) == self._asked:
             return (
@@ -96,7 +96,9 @@ class _Search:
         return False
 
 
-def _in_order(host: Topology, guest: Guest, pci: Any, packing: bool) -> Sequence[Cell]:
+def _in_order(
+    host: HostTopology, guest: GuestTopology, pci: Any, packing: bool
+) -> Sequence[HostCell]:
     """Returns host cells in order of preference: cells near requested devices first, then the
     emptiest.
 
@@ -106,7 +108,7 @@ def _in_order(host: Topology, guest: Guest, pci: Any, packing: bool) -> Sequence
         return host.cells
     fullest = -1 if packing else 1
 
-    def key(cell: Cell) -> tuple[int, int, int]:
+    def key(cell: HostCell) -> tuple[int, int, int]:
         devices = pci.devices_in(cell.id) if pci else 0
         used = cell.cpu_usage if guest.cpu_policy == SHARED else -len(cell.free_pcpus)
         return (
@@ -118,7 +120,9 @@ def _in_order(host: Topology, guest: Guest, pci: Any, packing: bool) -> Sequence
     return sorted(host.cells, key=key)
 
 
-def far_networks(host: Topology, cells: Collection[int], limits: Limits | None) -> list[str]:
+def far_networks(
+    host: HostTopology, cells: Collection[int], limits: NumaLimits | None
+) -> list[str]:
     """Returns the requested networks that are near some cell of the host, but none of these
     cells."""
     if limits is None:

@@ -71,7 +71,7 @@ class GuestCell:
 
 
 @dataclasses.dataclass(frozen=True)
-class Guest:
+class GuestTopology:
     """The cells that one instance asks for; ``emulator_policy`` is ``isolate``, ``share`` or
     None."""
 
@@ -99,7 +99,7 @@ class Guest:
         )
 
     @classmethod
-    def of(cls, topology: Any) -> 'Guest':
+    def of(cls, topology: Any) -> 'GuestTopology':
         """Reads any object with InstanceNUMATopology's attributes, see ``GuestCell``.
 
         Raises InvalidRequest, also if the cells have different CPU policies.
@@ -111,7 +111,7 @@ class Guest:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Limits:
+class NumaLimits:
     """The allocation ratios for the CPUs and the memory of a cell, and networks that must be
     near."""
 
@@ -121,7 +121,7 @@ class Limits:
     tunneled: bool = False
 
     @classmethod
-    def of(cls, limits: Any) -> 'Limits':
+    def of(cls, limits: Any) -> 'NumaLimits':
         """Reads any object with NUMATopologyLimits' attributes; they may be unset."""
         networks = read(limits, 'network_metadata')
         return cls(

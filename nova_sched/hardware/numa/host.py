@@ -21,7 +21,7 @@ from nova_sched.hardware import wire
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Pages:
+class HostPages:
     """Memory pages of one size in one cell. Guests do not get the ``reserved`` pages."""
 
     size_kb: int
@@ -36,7 +36,7 @@ class Pages:
 
 
 @dataclasses.dataclass(frozen=True)
-class Cell:
+class HostCell:
     """One NUMA cell.
 
     ``cpuset`` holds the shared CPUs, ``pcpuset`` the dedicated CPUs, which one guest each gets. On
@@ -52,7 +52,7 @@ class Cell:
     memory_usage_mb: int = 0
     pinned_cpus: frozenset[int] = frozenset()
     siblings: tuple[frozenset[int], ...] = ()
-    pages: tuple[Pages, ...] = ()
+    pages: tuple[HostPages, ...] = ()
     physnets: frozenset[str] = frozenset()  # physical networks with an interface in this cell
     tunneled: bool = False  # the same for tunneled networks
     socket: int | None = None
@@ -87,7 +87,7 @@ class Cell:
         return max(map(len, self.cores), default=1)
 
     @functools.cached_property
-    def pages_by_size(self) -> dict[int, Pages]:
+    def pages_by_size(self) -> dict[int, HostPages]:
         """Returns the pages by size (KiB), from the smallest to the largest."""
         return {
             pages.size_kb: pages for pages in sorted(self.pages, key=lambda pages: pages.size_kb)
@@ -115,13 +115,13 @@ class Cell:
 
 
 @dataclasses.dataclass(frozen=True)
-class Topology:
+class HostTopology:
     """The cells of one host, in the host's order."""
 
-    cells: tuple[Cell, ...]
+    cells: tuple[HostCell, ...]
 
     @functools.cached_property
-    def by_id(self) -> dict[int, Cell]:
+    def by_id(self) -> dict[int, HostCell]:
         return {cell.id: cell for cell in self.cells}
 
     @functools.cached_property
@@ -139,12 +139,12 @@ class Topology:
         sockets = {self.by_id[cell].socket for cell in cells if cell in self.by_id}
         return frozenset(cell.id for cell in self.cells if cell.socket in sockets)
 
-    def with_cells(self, cells: Mapping[int, Cell]) -> 'Topology':
+    def with_cells(self, cells: Mapping[int, HostCell]) -> 'HostTopology':
         """Returns the topology with these cells in place of the cells with the same ids."""
-        return Topology(tuple(cells.get(cell.id, cell) for cell in self.cells))
+        return HostTopology(tuple(cells.get(cell.id, cell) for cell in self.cells))
 
     @classmethod
-    def from_json(cls, text: str) -> 'Topology':
+    def from_json(cls, text: str) -> 'HostTopology':
         """Reads the NUMATopology object that a ComputeNode carries as text. Raises
         MalformedObject."""
         with wire.reading('NUMATopology'):
@@ -161,12 +161,12 @@ class Topology:
         )
 
 
-def _read_cell(data: Mapping[str, Any]) -> Cell:
+def _read_cell(data: Mapping[str, Any]) -> HostCell:
     network = data.get('network_metadata')
     near = wire.data(network, 'NetworkMetadata') if network else {}
     cpuset = _cpus(data['cpuset'])
     socket = data.get('socket')
-    return Cell(
+    return HostCell(
         id=int(data['id']),
         cpuset=cpuset,
         # Before version 1.4 every CPU could be shared or pinned, and one set held them all.
@@ -189,15 +189,15 @@ def _cpus(listed: Iterable[Any]) -> frozenset[int]:
     return frozenset(map(int, listed))
 
 
-def _read_pages(data: Mapping[str, Any]) -> Pages:
+def _read_pages(data: Mapping[str, Any]) -> HostPages:
     size_kb = int(data['size_kb'])
     if size_kb <= 0:
         raise ValueError(f'{size_kb} KiB is no page size')
     figures = data['total'], data.get('used', 0), data.get('reserved', 0)
-    return Pages(size_kb, *map(wire.count, figures))
+    return HostPages(size_kb, *map(wire.count, figures))
 
 
-def _write_cell(cell: Cell) -> dict[str, Any]:
+def _write_cell(cell: HostCell) -> dict[str, Any]:
     network = {'physnets': sorted(cell.physnets), 'tunneled': cell.tunneled}
     fields = {
         'id': cell.id,

@@ -23,7 +23,7 @@ from nova_sched.hardware.numa.guest import GuestCell
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedCell:
     """One guest cell in one host cell.
 
     ``pinning`` maps virtual to host CPUs. ``reserved`` are host CPUs for the emulator alone.
@@ -42,7 +42,7 @@ class Placed:
         return self.reserved.union(self.pinning.values())
 
     @classmethod
-    def of(cls, cell: Any, number: int) -> 'Placed':
+    def of(cls, cell: Any, number: int) -> 'PlacedCell':
         """Reads any object with InstanceNUMACell's attributes whose id is that of the host cell.
 
         ``number`` is its position in the guest, which is the id of a cell that is not placed yet.
@@ -76,7 +76,7 @@ class Placed:
 class Fitted:
     """The placement of each guest cell, in the guest's order."""
 
-    cells: tuple[Placed, ...]
+    cells: tuple[PlacedCell, ...]
 
     @property
     def host_cells(self) -> tuple[int, ...]:
@@ -85,7 +85,7 @@ class Fitted:
     @classmethod
     def of(cls, topology: Any) -> 'Fitted':
         """Reads the topology of an instance that is placed on a host, see ``GuestCell``."""
-        return cls(tuple(map(Placed.of, topology.cells, itertools.count())))
+        return cls(tuple(map(PlacedCell.of, topology.cells, itertools.count())))
 
     @classmethod
     def from_json(cls, text: str) -> 'Fitted':
@@ -95,7 +95,7 @@ class Fitted:
             fields = (wire.data(cell, 'InstanceNUMACell') for cell in cells)
             return cls(
                 tuple(
-                    Placed.of(types.SimpleNamespace(**some), place)
+                    PlacedCell.of(types.SimpleNamespace(**some), place)
                     for place, some in enumerate(fields)
                 )
             )

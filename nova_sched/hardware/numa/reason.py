@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 from nova_sched.hardware.numa import cell as one
 from nova_sched.hardware.numa.fit import far_networks, fit
-from nova_sched.hardware.numa.guest import Guest, GuestCell, Limits
-from nova_sched.hardware.numa.host import Topology
+from nova_sched.hardware.numa.guest import GuestCell, GuestTopology, NumaLimits
+from nova_sched.hardware.numa.host import HostTopology
 
 
-class Miss(NamedTuple):
+class NumaMiss(NamedTuple):
     """Why a guest does not fit. Of two, the greater one came nearer: ``stage`` is the failed
     check."""
 
@@ -32,9 +32,9 @@ CELLS, WITHIN, AT_ONCE, NEAR, DEVICES = 0, 1, 100, 101, 102
 
 
 def why_not(
-    host: Topology,
-    guest: Guest,
-    limits: Limits | None = None,
+    host: HostTopology,
+    guest: GuestTopology,
+    limits: NumaLimits | None = None,
     pci: Any = None,
     packing: bool = False,
 ) -> str:
@@ -45,50 +45,52 @@ def why_not(
 
 
 def miss(
-    host: Topology,
-    guest: Guest,
-    limits: Limits | None = None,
+    host: HostTopology,
+    guest: GuestTopology,
+    limits: NumaLimits | None = None,
     pci: Any = None,
     packing: bool = False,
-) -> Miss | None:
+) -> NumaMiss | None:
     """Returns why the guest does not fit on the host, comparable between hosts; None if it
     fits."""
     if fit(host, guest, limits, pci, packing):
         return None
     if len(host.cells) < len(guest.cells):
         why = f'needs {len(guest.cells)} NUMA cells, the host has {len(host.cells)}'
-        return Miss(CELLS, len(host.cells), why)
+        return NumaMiss(CELLS, len(host.cells), why)
     for position, cell in enumerate(guest.cells):
         if found := _nowhere(host, cell, guest.reserved_cpus(position), limits):
             return found
     if fit(host, guest, limits, pci, packing, thorough=True):
-        return Miss(
+        return NumaMiss(
             AT_ONCE, 0, 'it fits, but in a way that Nova does not find, nor would its compute node'
         )
-    anywhere = limits and Limits(limits.cpu_ratio, limits.ram_ratio)
+    anywhere = limits and NumaLimits(limits.cpu_ratio, limits.ram_ratio)
     fitted = fit(host, guest, anywhere, packing=packing, thorough=True)
     if not fitted:
         why = f'each guest cell fits in a host cell, but not all {len(guest.cells)} at once'
-        return Miss(AT_ONCE, 0, why)
+        return NumaMiss(AT_ONCE, 0, why)
     if far := far_networks(host, fitted.host_cells, limits):
         why = f'host cells {sorted(fitted.host_cells)} fit, but are not near {", ".join(far)}'
-        return Miss(NEAR, -len(far), why)
+        return NumaMiss(NEAR, -len(far), why)
     devices = pci and pci.why_not(fitted.host_cells, host)
     why = f'host cells {sorted(fitted.host_cells)} fit, but not with the PCI devices: {devices}'
-    return Miss(DEVICES, 0, why)
+    return NumaMiss(DEVICES, 0, why)
 
 
-def _nowhere(host: Topology, cell: GuestCell, reserved: int, limits: Limits | None) -> Miss | None:
+def _nowhere(
+    host: HostTopology, cell: GuestCell, reserved: int, limits: NumaLimits | None
+) -> NumaMiss | None:
     """Returns what is short in the host cell that came nearest to fitting the guest cell; None if
     one fits."""
     found = [one.place(host_cell, cell, reserved, limits) for host_cell in host.cells]
-    short = [some for some in found if isinstance(some, one.Shortage)]
+    short = [some for some in found if isinstance(some, one.CellShortage)]
     if not short or len(short) < len(found):
         return None
     nearest = max(short, key=lambda some: (some.stage, some.has - some.needs))
     needs = (
         f'needs {nearest.needs:g} {nearest.what}, the best host cell has {max(nearest.has, 0):g}'
     )
-    return Miss(
+    return NumaMiss(
         WITHIN + nearest.stage, nearest.has - nearest.needs, f'guest cell {cell.id} {needs}'
     )

@@ -14,12 +14,12 @@
 import dataclasses
 from collections.abc import Mapping
 
-from nova_sched.hardware.numa.guest import DEDICATED, REQUIRE, Guest, GuestCell
-from nova_sched.hardware.numa.host import Topology
+from nova_sched.hardware.numa.guest import DEDICATED, REQUIRE, GuestCell, GuestTopology
+from nova_sched.hardware.numa.host import HostTopology
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Summary:
+class NumaSummary:
     """Figures of one host; ``best`` is the highest figure of any cell."""
 
     cells: int
@@ -33,7 +33,7 @@ class Summary:
     pages_best: Mapping[int, int]  # free pages by size (KiB)
 
     @classmethod
-    def of(cls, host: Topology) -> 'Summary':
+    def of(cls, host: HostTopology) -> 'NumaSummary':
         cells = host.cells
         sizes = {size_kb for cell in cells for size_kb in cell.pages_by_size}
         free = [len(cell.free_pcpus) for cell in cells]
@@ -56,7 +56,7 @@ class Summary:
             },
         )
 
-    def may_take(self, guest: Guest) -> bool:
+    def may_take(self, guest: GuestTopology) -> bool:
         """Returns False if the guest cannot fit. True is inconclusive."""
         return (
             len(guest.cells) <= self.cells

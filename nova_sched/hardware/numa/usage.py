@@ -15,14 +15,14 @@ import dataclasses
 
 from nova_sched.hardware import Overdrawn
 from nova_sched.hardware.numa.guest import ISOLATE
-from nova_sched.hardware.numa.host import Cell, Pages, Topology
-from nova_sched.hardware.numa.placed import Fitted, Placed
+from nova_sched.hardware.numa.host import HostCell, HostPages, HostTopology
+from nova_sched.hardware.numa.placed import Fitted, PlacedCell
 
 
-def take(host: Topology, fitted: Fitted) -> Topology:
+def take(host: HostTopology, fitted: Fitted) -> HostTopology:
     """Returns the host with the guest on it. Raises Overdrawn if a cell is missing or a CPU is in
     use."""
-    cells: dict[int, Cell] = {}
+    cells: dict[int, HostCell] = {}
     for placed in fitted.cells:
         cell = cells.get(placed.host_cell) or host.by_id.get(placed.host_cell)
         if cell is None:
@@ -34,10 +34,10 @@ def take(host: Topology, fitted: Fitted) -> Topology:
     return host.with_cells(cells)
 
 
-def hold(host: Topology, fitted: Fitted) -> Topology:
+def hold(host: HostTopology, fitted: Fitted) -> HostTopology:
     """Returns the host with the guest on it, even if the guest shares a CPU; ignores missing
     cells."""
-    cells: dict[int, Cell] = {}
+    cells: dict[int, HostCell] = {}
     for placed in fitted.cells:
         cell = cells.get(placed.host_cell) or host.by_id.get(placed.host_cell)
         if cell is not None:
@@ -45,12 +45,12 @@ def hold(host: Topology, fitted: Fitted) -> Topology:
     return host.with_cells(cells)
 
 
-def give_back(host: Topology, fitted: Fitted) -> Topology:
+def give_back(host: HostTopology, fitted: Fitted) -> HostTopology:
     """Returns the host without the guest. Raises Overdrawn if a CPU is not in use.
 
     Cells that the host no longer has are ignored: their usage is already gone.
     """
-    cells: dict[int, Cell] = {}
+    cells: dict[int, HostCell] = {}
     for placed in fitted.cells:
         cell = cells.get(placed.host_cell) or host.by_id.get(placed.host_cell)
         if cell is None:
@@ -62,7 +62,7 @@ def give_back(host: Topology, fitted: Fitted) -> Topology:
     return host.with_cells(cells)
 
 
-def _cpus(cell: Cell, placed: Placed) -> frozenset[int]:
+def _cpus(cell: HostCell, placed: PlacedCell) -> frozenset[int]:
     """Returns the host CPUs that no other guest may get. An isolated guest also blocks the
     siblings of its CPUs."""
     own = placed.host_cpus
@@ -72,7 +72,7 @@ def _cpus(cell: Cell, placed: Placed) -> frozenset[int]:
     return own | (frozenset().union(*beside) & cell.pcpuset)
 
 
-def _moved(cell: Cell, placed: Placed, pinned: frozenset[int], sign: int) -> Cell:
+def _moved(cell: HostCell, placed: PlacedCell, pinned: frozenset[int], sign: int) -> HostCell:
     guest = placed.cell
     return dataclasses.replace(
         cell,
@@ -83,7 +83,7 @@ def _moved(cell: Cell, placed: Placed, pinned: frozenset[int], sign: int) -> Cel
     )
 
 
-def _pages(cell: Cell, placed: Placed, sign: int) -> tuple[Pages, ...]:
+def _pages(cell: HostCell, placed: PlacedCell, sign: int) -> tuple[HostPages, ...]:
     """Returns the pages with their new usage. A guest without a page size request uses the
     smallest pages, regardless of its kernel."""
     size_kb = placed.pagesize_kb or next(iter(cell.pages_by_size), 0)

@@ -12,18 +12,26 @@
 """PCI: the pools of free devices of a node, and the devices that a request gets.
 
 ``supports`` returns whether there are enough devices, ``take`` allocates them, ``give_back`` frees
-them, and ``why_not`` reports what is short. ``Wanted`` passes all of this to a NUMA fit.
+them, and ``why_not`` reports what is short. ``WantedDevices`` passes all of this to a NUMA fit.
 """
 
-from nova_sched.hardware.pci.devices import Pool, pools_from_json, pools_of, pools_to_json
-from nova_sched.hardware.pci.match import Taken, Wanted, give_back, hold, supports, take, why_not
-from nova_sched.hardware.pci.request import Request, requests_of
+from nova_sched.hardware.pci.devices import PciPool, pools_from_json, pools_of, pools_to_json
+from nova_sched.hardware.pci.match import (
+    TakenDevice,
+    WantedDevices,
+    give_back,
+    hold,
+    supports,
+    take,
+    why_not,
+)
+from nova_sched.hardware.pci.request import PciRequest, requests_of
 
 __all__ = [
-    'Pool',
-    'Request',
-    'Taken',
-    'Wanted',
+    'PciPool',
+    'PciRequest',
+    'TakenDevice',
+    'WantedDevices',
     'give_back',
     'hold',
     'pools_from_json',

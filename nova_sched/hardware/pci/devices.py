@@ -30,7 +30,7 @@ def is_yes(text: Any) -> bool:
 
 
 @dataclasses.dataclass(frozen=True)
-class Pool:
+class PciPool:
     """``count`` free devices that have the same vendor and product (hexadecimal digits), NUMA node
     and tags.
 
@@ -93,12 +93,12 @@ class Pool:
         known = {**self.tags, 'vendor_id': self.vendor_id, 'product_id': self.product_id}
         return {name: str(value).lower() for name, value in known.items() if value is not None}
 
-    def is_like(self, other: 'Pool') -> bool:
+    def is_like(self, other: 'PciPool') -> bool:
         """Returns a key that is equal for the same kind of devices, regardless of their number."""
         return dataclasses.replace(self, count=other.count) == other
 
     @classmethod
-    def of(cls, pool: Any) -> 'Pool':
+    def of(cls, pool: Any) -> 'PciPool':
         """Reads any object with PciDevicePool's attributes, which may be unset, or a flat mapping.
 
         The mapping is the form of a pool in Nova's statistics, with tags next to the other keys.
@@ -116,7 +116,7 @@ class Pool:
         )
 
     @classmethod
-    def from_primitive(cls, primitive: Mapping[str, Any]) -> 'Pool':
+    def from_primitive(cls, primitive: Mapping[str, Any]) -> 'PciPool':
         """Reads a PciDevicePool object as plain values. Errors in it raise unconverted
         exceptions."""
         data = wire.data(primitive, 'PciDevicePool')
@@ -135,19 +135,19 @@ class Pool:
         return wire.primitive('PciDevicePool', '1.1', {**fields, 'tags': dict(self.tags)})
 
 
-def pools_of(pools: Iterable[Any] | None) -> tuple[Pool, ...]:
+def pools_of(pools: Iterable[Any] | None) -> tuple[PciPool, ...]:
     """Reads a PciDevicePoolList or any equivalent container; None holds nothing."""
-    return tuple(map(Pool.of, pools or ()))
+    return tuple(map(PciPool.of, pools or ()))
 
 
-def pools_from_json(text: str) -> tuple[Pool, ...]:
+def pools_from_json(text: str) -> tuple[PciPool, ...]:
     """Reads a PciDevicePoolList object as text. Raises MalformedObject."""
     with wire.reading('PciDevicePoolList'):
         listed = wire.data(json.loads(text), 'PciDevicePoolList')['objects']
-        return tuple(map(Pool.from_primitive, listed))
+        return tuple(map(PciPool.from_primitive, listed))
 
 
-def pools_to_json(pools: Iterable[Pool]) -> str:
+def pools_to_json(pools: Iterable[PciPool]) -> str:
     """Returns the PciDevicePoolList object as text, without the empty pools, as a node reports
     it."""
     objects = [pool.to_primitive() for pool in pools if pool.count]

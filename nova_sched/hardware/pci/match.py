@@ -19,58 +19,58 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from nova_sched.hardware import Overdrawn
-from nova_sched.hardware.numa.host import Topology
-from nova_sched.hardware.pci.devices import PF, VDPA, Pool
-from nova_sched.hardware.pci.request import LEGACY, PREFERRED, SOCKET, Request
+from nova_sched.hardware.numa.host import HostTopology
+from nova_sched.hardware.pci.devices import PF, VDPA, PciPool
+from nova_sched.hardware.pci.request import LEGACY, PREFERRED, SOCKET, PciRequest
 
 Mapped = Mapping[str, Sequence[str]] | None
 Cells = Collection[int] | None
 
 
-class Taken(NamedTuple):
+class TakenDevice(NamedTuple):
     """``pool.count`` devices like those of ``pool``, for one request."""
 
     request_id: str | None
-    pool: Pool
+    pool: PciPool
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedDevices:
     """Devices that a guest requests from a node; a NUMA fit asks it whether they are near."""
 
-    pools: tuple[Pool, ...]
-    requests: tuple[Request, ...]
+    pools: tuple[PciPool, ...]
+    requests: tuple[PciRequest, ...]
     provider_mapping: Mapped = None
 
     def devices_in(self, cell: int) -> int:
         """Returns the number of free devices of any kind in one cell."""
         return sum(pool.count for pool in self.pools if pool.numa_node == cell)
 
-    def why_not(self, cells: Cells, host: Topology) -> str:
+    def why_not(self, cells: Cells, host: HostTopology) -> str:
         return why_not(self.pools, self.requests, cells, host, self.provider_mapping)
 
 
 def supports(
-    pools: Sequence[Pool],
-    requests: Iterable[Request],
+    pools: Sequence[PciPool],
+    requests: Iterable[PciRequest],
     cells: Cells = None,
-    host: Topology | None = None,
+    host: HostTopology | None = None,
     provider_mapping: Mapped = None,
 ) -> bool:
     """Returns whether there are devices for all requests.
 
     ``cells``: ids of the guest's host cells, for the NUMA policies; none: the policies are
     ignored. ``host`` knows which other cells are on their sockets. ``provider_mapping``: see
-    ``Request``.
+    ``PciRequest``.
     """
     return not why_not(pools, requests, cells, host, provider_mapping)
 
 
 def why_not(
-    pools: Sequence[Pool],
-    requests: Iterable[Request],
+    pools: Sequence[PciPool],
+    requests: Iterable[PciRequest],
     cells: Cells = None,
-    host: Topology | None = None,
+    host: HostTopology | None = None,
     provider_mapping: Mapped = None,
 ) -> str:
     """Returns what is short, in text and figures; empty if nothing is. Arguments as for
@@ -83,31 +83,31 @@ def why_not(
 
 
 def take(
-    pools: Sequence[Pool],
-    requests: Iterable[Request],
+    pools: Sequence[PciPool],
+    requests: Iterable[PciRequest],
     cells: Cells = None,
-    host: Topology | None = None,
+    host: HostTopology | None = None,
     provider_mapping: Mapped = None,
-) -> tuple[tuple[Pool, ...], tuple[Taken, ...]]:
+) -> tuple[tuple[PciPool, ...], tuple[TakenDevice, ...]]:
     """Returns the pools without the devices, and the devices. Raises Overdrawn. Arguments as for
     ``supports``."""
     left = list(pools)
-    taken: list[Taken] = []
+    taken: list[TakenDevice] = []
     for request in requests:
         providers = request.providers(provider_mapping)
         rows = _rows(left, request, cells, host, providers)
         taken += (
-            Taken(request.request_id, some)
+            TakenDevice(request.request_id, some)
             for some in _drawn(left, rows, providers, request.count)
         )
     return tuple(left), tuple(taken)
 
 
 def _rows(
-    pools: Sequence[Pool],
-    request: Request,
+    pools: Sequence[PciPool],
+    request: PciRequest,
     cells: Cells,
-    host: Topology | None,
+    host: HostTopology | None,
     providers: list[str],
 ) -> list[int]:
     """Returns pools that can meet the request, the first choice first. Raises Overdrawn."""
@@ -134,7 +134,7 @@ def _rows(
     return rows
 
 
-def _matches(pool: Pool, request: Request) -> bool:
+def _matches(pool: PciPool, request: PciRequest) -> bool:
     facts = pool.facts
     return pool.count > 0 and any(
         all(facts.get(name) == value for name, value in one.items())
@@ -143,11 +143,11 @@ def _matches(pool: Pool, request: Request) -> bool:
 
 
 def _near(
-    pools: Sequence[Pool],
+    pools: Sequence[PciPool],
     rows: list[int],
-    request: Request,
+    request: PciRequest,
     cells: Collection[int],
-    host: Topology | None,
+    host: HostTopology | None,
 ) -> list[int]:
     """Returns pools as near as the policy prefers; farther ones if needed, as far as the policy
     allows."""
@@ -162,7 +162,7 @@ def _near(
 
 
 def _nodes(
-    policy: str, cells: Collection[int], host: Topology | None
+    policy: str, cells: Collection[int], host: HostTopology | None
 ) -> Iterator[set[int | None]]:
     """Returns sets of NUMA nodes, the strictest first."""
     own: set[int | None] = set(cells)
@@ -173,7 +173,7 @@ def _nodes(
         yield own | {None}
 
 
-def _may_have(pool: Pool, request: Request) -> bool:
+def _may_have(pool: PciPool, request: PciRequest) -> bool:
     """Returns whether the devices are available to this request: some kinds must be asked for
     explicitly."""
     if pool.dev_type in (PF, VDPA) and pool.dev_type not in request.dev_types:
@@ -181,7 +181,9 @@ def _may_have(pool: Pool, request: Request) -> bool:
     return request.remote_managed or not pool.remote_managed
 
 
-def _drawn(pools: list[Pool], rows: list[int], providers: list[str], count: int) -> Iterator[Pool]:
+def _drawn(
+    pools: list[PciPool], rows: list[int], providers: list[str], count: int
+) -> Iterator[PciPool]:
     """Takes the devices out of the pools, and yields them: allocated devices first, then any."""
     allocated = [(row, 1) for uuid in providers for row in rows if pools[row].rp_uuid == uuid]
     for row, most in [*allocated, *((row, count) for row in rows)]:
@@ -192,7 +194,7 @@ def _drawn(pools: list[Pool], rows: list[int], providers: list[str], count: int)
             count -= some
 
 
-def give_back(pools: Sequence[Pool], taken: Iterable[Taken]) -> tuple[Pool, ...]:
+def give_back(pools: Sequence[PciPool], taken: Iterable[TakenDevice]) -> tuple[PciPool, ...]:
     """Returns the pools with the devices in them again; pools that the node no longer has come
     back."""
     left = list(pools)
@@ -206,7 +208,7 @@ def give_back(pools: Sequence[Pool], taken: Iterable[Taken]) -> tuple[Pool, ...]
     return tuple(left)
 
 
-def hold(pools: Sequence[Pool], taken: Iterable[Taken]) -> tuple[Pool, ...]:
+def hold(pools: Sequence[PciPool], taken: Iterable[TakenDevice]) -> tuple[PciPool, ...]:
     """Returns the pools without these devices, as far as available: no count goes below zero."""
     left = list(pools)
     for _, some in taken:

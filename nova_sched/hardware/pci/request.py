@@ -27,7 +27,7 @@ SHOWN = 255  # characters of a name; what a caller sends may be of any length
 
 
 @dataclasses.dataclass(frozen=True)
-class Request:
+class PciRequest:
     """``count`` devices that each match one of the alternatives in ``spec``; a value None: the tag
     is absent.
 
@@ -95,7 +95,7 @@ class Request:
         ]
 
     @classmethod
-    def of(cls, request: Any) -> 'Request':
+    def of(cls, request: Any) -> 'PciRequest':
         """Reads any object with InstancePCIRequest's attributes, which may be unset."""
         return cls(
             count=read(request, 'count', 0),
@@ -107,6 +107,6 @@ class Request:
         )
 
 
-def requests_of(requests: Any) -> tuple[Request, ...]:
+def requests_of(requests: Any) -> tuple[PciRequest, ...]:
     """Reads any object with InstancePCIRequests' attributes; None asks for nothing."""
-    return tuple(map(Request.of, read(requests, 'requests', ())))
+    return tuple(map(PciRequest.of, read(requests, 'requests', ())))

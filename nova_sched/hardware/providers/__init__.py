@@ -13,7 +13,7 @@
 gets.
 
 ``fit`` finds providers for a request, ``take`` allocates them, ``hold`` allocates them even beyond
-their inventories, ``give_back`` frees them, and ``why_not`` reports what is short. ``Summary``
+their inventories, ``give_back`` frees them, and ``why_not`` reports what is short. ``TreeSummary``
 shows from a few figures that a request cannot fit.
 """
 
@@ -25,22 +25,22 @@ from nova_sched.hardware.providers.allotted import (
     on_root,
     take,
 )
-from nova_sched.hardware.providers.asked import Asked, Group
+from nova_sched.hardware.providers.asked import ProviderRequest, ResourceGroup
 from nova_sched.hardware.providers.fit import fit
 from nova_sched.hardware.providers.provider import Provider, Stock
-from nova_sched.hardware.providers.reason import Miss, nearest_miss, why_not
-from nova_sched.hardware.providers.summary import Summary
-from nova_sched.hardware.providers.tree import Tree
+from nova_sched.hardware.providers.reason import ProviderMiss, nearest_miss, why_not
+from nova_sched.hardware.providers.summary import TreeSummary
+from nova_sched.hardware.providers.tree import ProviderTree
 
 __all__ = [
     'Allotted',
-    'Asked',
-    'Group',
-    'Miss',
     'Provider',
+    'ProviderMiss',
+    'ProviderRequest',
+    'ProviderTree',
+    'ResourceGroup',
     'Stock',
-    'Summary',
-    'Tree',
+    'TreeSummary',
     'fit',
     'give_back',
     'hold',

@@ -17,7 +17,7 @@ from typing import Any
 
 from nova_sched.hardware import Overdrawn, wire
 from nova_sched.hardware.providers.provider import Provider, Stock
-from nova_sched.hardware.providers.tree import Tree
+from nova_sched.hardware.providers.tree import ProviderTree
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Allotted:
             )
 
 
-def on_root(tree: Tree, allotted: Iterable[Allotted]) -> dict[str, int]:
+def on_root(tree: ProviderTree, allotted: Iterable[Allotted]) -> dict[str, int]:
     """Returns the part from the node itself, whose usage is recorded elsewhere."""
     found: dict[str, int] = {}
     for one in allotted:
@@ -55,7 +55,7 @@ def on_root(tree: Tree, allotted: Iterable[Allotted]) -> dict[str, int]:
     return found
 
 
-def take(tree: Tree, allotted: Iterable[Allotted]) -> Tree:
+def take(tree: ProviderTree, allotted: Iterable[Allotted]) -> ProviderTree:
     """Returns the tree with these units in use. Raises Overdrawn if they do not exist or are not
     free."""
     sums = _sums(tree, allotted)
@@ -67,13 +67,13 @@ def take(tree: Tree, allotted: Iterable[Allotted]) -> Tree:
     return _changed(tree, sums, lambda stock, units: stock.with_use(units))
 
 
-def hold(tree: Tree, allotted: Iterable[Allotted]) -> Tree:
+def hold(tree: ProviderTree, allotted: Iterable[Allotted]) -> ProviderTree:
     """Returns the tree with these units in use, even beyond the inventory; ignores missing
     providers."""
     return _changed(tree, _sums(tree, allotted), lambda stock, units: stock.with_use(units))
 
 
-def give_back(tree: Tree, allotted: Iterable[Allotted]) -> Tree:
+def give_back(tree: ProviderTree, allotted: Iterable[Allotted]) -> ProviderTree:
     """Returns the tree without this usage. Raises Overdrawn if it is not in use; ignores missing
     providers."""
     sums = _sums(tree, allotted)
@@ -86,7 +86,7 @@ def give_back(tree: Tree, allotted: Iterable[Allotted]) -> Tree:
     return _changed(tree, sums, lambda stock, units: stock.with_use(-units))
 
 
-def less_known(tree: Tree, allotted: Iterable[Allotted]) -> Tree:
+def less_known(tree: ProviderTree, allotted: Iterable[Allotted]) -> ProviderTree:
     """Returns a tree as its node reported it, without this usage. The remainder belongs to other
     consumers."""
     return _changed(
@@ -94,7 +94,7 @@ def less_known(tree: Tree, allotted: Iterable[Allotted]) -> Tree:
     )
 
 
-def _sums(tree: Tree, allotted: Iterable[Allotted]) -> dict[tuple[str, str], int]:
+def _sums(tree: ProviderTree, allotted: Iterable[Allotted]) -> dict[tuple[str, str], int]:
     """Returns units by child provider and resource class."""
     sums: dict[tuple[str, str], int] = {}
     for one in allotted:
@@ -106,8 +106,8 @@ def _sums(tree: Tree, allotted: Iterable[Allotted]) -> dict[tuple[str, str], int
 
 
 def _changed(
-    tree: Tree, sums: Mapping[tuple[str, str], int], change: Callable[[Stock, int], Stock]
-) -> Tree:
+    tree: ProviderTree, sums: Mapping[tuple[str, str], int], change: Callable[[Stock, int], Stock]
+) -> ProviderTree:
     changed: dict[str, Provider] = {}
     for (uuid, name), units in sums.items():
         stock = tree.stock(uuid, name)

@@ -19,7 +19,7 @@ Amounts = tuple[tuple[str, int], ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Group:
+class ResourceGroup:
     """Resources (class and units, sorted) and traits that one provider must have, all of them.
 
     ``suffix`` is the suffix in the extra specs, or the id of a port. A group of traits alone
@@ -40,7 +40,7 @@ class Group:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Asked:
+class ProviderRequest:
     """The resources that a request asks for from the providers of one node.
 
     ``isolate``: each group needs a separate provider. ``subtrees``: sets of suffixes; one provider
@@ -49,7 +49,7 @@ class Asked:
     providers must have the ``required`` traits, and none may have a ``forbidden`` one.
     """
 
-    groups: tuple[Group, ...] = ()
+    groups: tuple[ResourceGroup, ...] = ()
     isolate: bool = False
     subtrees: tuple[frozenset[str], ...] = ()
     loose: Amounts = ()
@@ -59,14 +59,14 @@ class Asked:
     def __bool__(self) -> bool:
         return bool(self.groups or self.loose or self.required)
 
-    def pieces(self) -> Iterator[Group]:
+    def pieces(self) -> Iterator[ResourceGroup]:
         """Returns the pieces that need one provider each; loose amounts have no suffix."""
         yield from self.groups
         for amount in self.loose:
-            yield Group('', (amount,), forbidden=self.forbidden)
+            yield ResourceGroup('', (amount,), forbidden=self.forbidden)
 
     @property
-    def anonymous(self) -> 'Asked':
+    def anonymous(self) -> 'ProviderRequest':
         """Returns the same with groups identified by number: equal for requests that fit the same
         nodes."""
         numbers = {group.suffix: str(number) for number, group in enumerate(self.groups, 1)}

@@ -15,16 +15,16 @@ first."""
 from collections.abc import Iterable, Mapping, Sequence
 
 from nova_sched.hardware.providers.allotted import Allotted
-from nova_sched.hardware.providers.asked import Asked, Group
+from nova_sched.hardware.providers.asked import ProviderRequest, ResourceGroup
 from nova_sched.hardware.providers.provider import Provider
-from nova_sched.hardware.providers.tree import Tree
+from nova_sched.hardware.providers.tree import ProviderTree
 
 # The search ends after this number of tries to assign a group to a provider. It misses a fit only
 # on a node whose devices all differ, if all groups compete for them.
 MOST_TRIES = 2_000
 
 
-def fit(tree: Tree, asked: Asked) -> tuple[Allotted, ...] | None:
+def fit(tree: ProviderTree, asked: ProviderRequest) -> tuple[Allotted, ...] | None:
     """Returns the units for each group and loose amount by provider; None if it does not fit.
 
     Groups come in their order, then the loose amounts, by provider.
@@ -37,10 +37,10 @@ def fit(tree: Tree, asked: Asked) -> tuple[Allotted, ...] | None:
         piece = pieces[0]
         best = min(choices[0], key=lambda one: _left_over(one, piece, _free(one, piece.classes)))
         return (Allotted(piece.suffix, best.uuid, dict(piece.resources)),)
-    return _Search(tree, asked, pieces, choices).run()
+    return _ProviderSearch(tree, asked, pieces, choices).run()
 
 
-def candidates(tree: Tree, piece: Group) -> list[Provider]:
+def candidates(tree: ProviderTree, piece: ResourceGroup) -> list[Provider]:
     """Returns the providers that could meet it if nothing else were requested."""
     if piece.in_tree is not None and piece.in_tree not in tree.by_uuid:
         return []
@@ -51,7 +51,7 @@ def candidates(tree: Tree, piece: Group) -> list[Provider]:
     ]
 
 
-def has_traits(provider: Provider, piece: Group) -> bool:
+def has_traits(provider: Provider, piece: ResourceGroup) -> bool:
     return piece.required <= provider.traits and piece.forbidden.isdisjoint(provider.traits)
 
 
@@ -60,7 +60,7 @@ def has_stocks(provider: Provider, resources: Iterable[tuple[str, int]]) -> bool
     return all(name in stocks and stocks[name].gives(units) for name, units in resources)
 
 
-class _Search:
+class _ProviderSearch:
     """One search through the choices: the hardest piece first, and its best provider first.
 
     Providers in an equal state are one choice. States that differ only by a swap of such providers
@@ -69,9 +69,9 @@ class _Search:
 
     def __init__(
         self,
-        tree: Tree,
-        asked: Asked,
-        pieces: Sequence[Group],
+        tree: ProviderTree,
+        asked: ProviderRequest,
+        pieces: Sequence[ResourceGroup],
         choices: Sequence[Sequence[Provider]],
     ):
         self._tree, self._asked = tree, asked
@@ -210,7 +210,7 @@ def _free(provider: Provider, names: frozenset[str]) -> dict[str, int]:
     return {name: stock.free for name, stock in provider.stocks.items() if name in names}
 
 
-def _left_over(provider: Provider, piece: Group, free: Mapping[str, int]) -> float:
+def _left_over(provider: Provider, piece: ResourceGroup, free: Mapping[str, int]) -> float:
     """Returns the share of the provider that would be left, summed over the classes."""
     return sum(
         (free[name] - units) / max(provider.stocks[name].total, 1)
@@ -218,7 +218,7 @@ def _left_over(provider: Provider, piece: Group, free: Mapping[str, int]) -> flo
     )
 
 
-def _size(piece: Group) -> int:
+def _size(piece: ResourceGroup) -> int:
     """Returns a sort key for pieces: the larger first."""
     return -sum(units for _, units in piece.resources)
 

@@ -14,15 +14,15 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from nova_sched.hardware.providers.asked import Asked, Group
+from nova_sched.hardware.providers.asked import ProviderRequest, ResourceGroup
 from nova_sched.hardware.providers.fit import candidates, fit, has_traits
-from nova_sched.hardware.providers.tree import Tree
+from nova_sched.hardware.providers.tree import ProviderTree
 
 # How far a fit got: a later stage is a nearer miss.
 _NO_PROVIDER, _NO_TRAITS, _TOO_MUCH, _NOT_TOGETHER = range(4)
 
 
-class Miss(NamedTuple):
+class ProviderMiss(NamedTuple):
     """What is short; of two, the greater one is the nearer miss."""
 
     stage: int
@@ -30,13 +30,13 @@ class Miss(NamedTuple):
     words: str
 
 
-def why_not(tree: Tree, asked: Asked) -> str:
+def why_not(tree: ProviderTree, asked: ProviderRequest) -> str:
     """Returns why the request does not fit on the node; empty if it fits."""
     missed = miss(tree, asked)
     return missed.words if missed else ''
 
 
-def nearest_miss(found: Iterable[tuple[Tree, Asked]]) -> str:
+def nearest_miss(found: Iterable[tuple[ProviderTree, ProviderRequest]]) -> str:
     """Returns why the request does not fit on the nearest of several nodes; empty if it fits on
     one."""
     missed = [miss(tree, asked) for tree, asked in found]
@@ -44,7 +44,7 @@ def nearest_miss(found: Iterable[tuple[Tree, Asked]]) -> str:
     return max(known).words if known and len(known) == len(missed) else ''
 
 
-def miss(tree: Tree, asked: Asked) -> Miss | None:
+def miss(tree: ProviderTree, asked: ProviderRequest) -> ProviderMiss | None:
     """Returns what is short; None if it fits."""
     if fit(tree, asked) is not None:
         return None
@@ -52,38 +52,38 @@ def miss(tree: Tree, asked: Asked) -> Miss | None:
     if alone:
         return min(alone)
     if asked.required and not (asked.groups or asked.loose):
-        return Miss(_NO_TRAITS, 0.0, f'trait {_listed(asked.required)} is missing')
+        return ProviderMiss(_NO_TRAITS, 0.0, f'trait {_listed(asked.required)} is missing')
     among = ' from a provider each' if asked.isolate else ''
     count = len(asked.groups) + len(asked.loose)
     if count > 1:
         near = ' near to each other' if asked.subtrees else ''
-        return Miss(
+        return ProviderMiss(
             _NOT_TOGETHER, 0.0, f'each group can be met, but not all {count} at once{among}{near}'
         )
-    return Miss(_NOT_TOGETHER, 0.0, f'no provider has {_listed(asked.required)} as well')
+    return ProviderMiss(_NOT_TOGETHER, 0.0, f'no provider has {_listed(asked.required)} as well')
 
 
-def _alone(tree: Tree, piece: Group) -> Miss:
+def _alone(tree: ProviderTree, piece: ResourceGroup) -> ProviderMiss:
     """Returns what one piece lacks, even if the node were empty."""
     who = f' for group {piece.suffix}' if piece.suffix else ''
     if piece.in_tree is not None and piece.in_tree not in tree.by_uuid:
-        return Miss(
+        return ProviderMiss(
             _NO_PROVIDER, 0.0, f'the provider that group {piece.suffix} names is elsewhere'
         )
     names = [name for name, _ in piece.resources]
     having = [one for one in tree.providers if all(name in one.stocks for name in names)]
     if not having:
-        return Miss(_NO_PROVIDER, 0.0, f'no provider has {" and ".join(names)}')
+        return ProviderMiss(_NO_PROVIDER, 0.0, f'no provider has {" and ".join(names)}')
     suited = [one for one in having if has_traits(one, piece)]
     if not suited:
-        return Miss(_NO_TRAITS, 0.0, f'no provider of {" and ".join(names) or "any kind"} '
+        return ProviderMiss(_NO_TRAITS, 0.0, f'no provider of {" and ".join(names) or "any kind"} '
                                      f'has {_traits(piece)}{who}')  # fmt: skip
     gap, words = max(
         max(_short(name, units, one.stocks[name].best) for name, units in piece.resources
             if not one.stocks[name].gives(units))
         for one in suited
     )  # fmt: skip
-    return Miss(_TOO_MUCH, gap, words + who)
+    return ProviderMiss(_TOO_MUCH, gap, words + who)
 
 
 def _short(name: str, units: int, best: int) -> tuple[float, str]:
@@ -94,7 +94,7 @@ def _short(name: str, units: int, best: int) -> tuple[float, str]:
     ) / units, f'{name}: {units} asked of one provider, the best has {best} free'
 
 
-def _traits(piece: Group) -> str:
+def _traits(piece: ResourceGroup) -> str:
     wanted = [f'trait {_listed(piece.required)}'] if piece.required else []
     if piece.forbidden:
         wanted.append(f'no trait {_listed(piece.forbidden)}')

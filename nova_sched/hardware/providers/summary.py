@@ -15,12 +15,12 @@ import collections
 import dataclasses
 from collections.abc import Iterable, Mapping
 
-from nova_sched.hardware.providers.asked import Asked
+from nova_sched.hardware.providers.asked import ProviderRequest
 from nova_sched.hardware.providers.provider import Provider
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Summary:
+class TreeSummary:
     """By resource class: the units that one consumer can get from the ``best`` provider, and
     ``of_all``."""
 
@@ -29,7 +29,7 @@ class Summary:
     traits: frozenset[str]  # traits that any provider has
 
     @classmethod
-    def of(cls, providers: Iterable[Provider]) -> 'Summary':
+    def of(cls, providers: Iterable[Provider]) -> 'TreeSummary':
         best: dict[str, int] = {}
         of_all: dict[str, int] = {}
         traits = frozenset[str]()
@@ -40,7 +40,7 @@ class Summary:
                 of_all[name] = of_all.get(name, 0) + stock.best
         return cls(best, of_all, traits)
 
-    def may_take(self, asked: Asked) -> bool:
+    def may_take(self, asked: ProviderRequest) -> bool:
         """Returns False if the request cannot fit. True is inconclusive."""
         sums: dict[str, int] = collections.Counter()
         for piece in asked.pieces():

@@ -19,11 +19,11 @@ from typing import Any
 
 from nova_sched.hardware import wire
 from nova_sched.hardware.providers.provider import Provider, Stock
-from nova_sched.hardware.providers.summary import Summary
+from nova_sched.hardware.providers.summary import TreeSummary
 
 
 @dataclasses.dataclass(frozen=True)
-class Tree:
+class ProviderTree:
     """All providers of one node, by name. ``root`` is the UUID of the node itself.
 
     The usage of the node's own inventories is not recorded here. Its provider has traits, and has
@@ -44,11 +44,11 @@ class Tree:
         ))  # fmt: skip
 
     @functools.cached_property
-    def shape(self) -> 'Tree':
+    def shape(self) -> 'ProviderTree':
         """Returns the tree without names, with numbers for UUIDs: equal for nodes with the same
         supply."""
         numbers = {one.uuid: str(place) for place, one in enumerate(self.providers)}
-        return Tree(
+        return ProviderTree(
             numbers.get(self.root, ''),
             tuple(
                 Provider(numbers[one.uuid], one.stocks, one.traits, numbers.get(one.parent or ''))
@@ -76,8 +76,8 @@ class Tree:
         return {provider.uuid: frozenset(self._up(provider)) for provider in self.providers}
 
     @functools.cached_property
-    def summary(self) -> Summary:
-        return Summary.of(self.providers)
+    def summary(self) -> TreeSummary:
+        return TreeSummary.of(self.providers)
 
     def _up(self, provider: Provider) -> list[str]:
         found: list[str] = []
@@ -92,21 +92,21 @@ class Tree:
         provider = self.by_uuid.get(uuid)
         return None if provider is None else provider.stocks.get(resource_class)
 
-    def with_providers(self, changed: Mapping[str, Provider]) -> 'Tree':
+    def with_providers(self, changed: Mapping[str, Provider]) -> 'ProviderTree':
         """Returns the tree with these providers in place of those with the same UUIDs."""
-        return Tree(self.root, tuple(changed.get(one.uuid, one) for one in self.providers))
+        return ProviderTree(self.root, tuple(changed.get(one.uuid, one) for one in self.providers))
 
     def with_root(
         self, stocks: Mapping[str, Stock], traits: frozenset[str] = frozenset()
-    ) -> 'Tree':
+    ) -> 'ProviderTree':
         """Returns the tree with the node itself as a provider of these inventories, so that it can
         meet groups too."""
         own = self.by_uuid.get(self.root, Provider(self.root))
         own = dataclasses.replace(own, stocks=stocks, traits=own.traits | traits)
-        return Tree(self.root, (own, *self.children))
+        return ProviderTree(self.root, (own, *self.children))
 
     @classmethod
-    def from_json(cls, text: str, root: str) -> 'Tree':
+    def from_json(cls, text: str, root: str) -> 'ProviderTree':
         """Reads providers by UUID as a node reports them, including the node itself. Raises
         MalformedObject.
 

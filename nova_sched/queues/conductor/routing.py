@@ -258,5 +258,5 @@ def _aliases(pieces: HardwareRequest) -> collections.Counter[str | None]:
 
 def _devices(request: Request) -> HardwareRequest:
     """Returns the devices alone, without networks, which only add NUMA cells."""
-    requests: tuple[pci.Request, ...] = request.pieces.requests
+    requests: tuple[pci.PciRequest, ...] = request.pieces.requests
     return HardwareRequest(requests=requests)

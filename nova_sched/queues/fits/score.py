@@ -23,7 +23,7 @@ import numpy as np
 from nova_sched.conf import CONF
 from nova_sched.engine.decide import weigh
 from nova_sched.queues.fits.asking import Names, Question, Requests
-from nova_sched.state.columns import Resource
+from nova_sched.state.columns import ResourceColumns
 from nova_sched.state.hosts import Hosts, WhatIf
 from nova_sched.state.request import Request
 from nova_sched.weighers import Weigher
@@ -82,19 +82,19 @@ def ends(hosts: Hosts) -> WhatIf:
     return view
 
 
-class Classes(Mapping[str, Resource]):
+class Classes(Mapping[str, ResourceColumns]):
     """The resource classes of the three states, each made at its first use."""
 
     def __init__(self, hosts: Hosts):
         self._hosts = hosts
-        self._made: dict[str, Resource] = {}
+        self._made: dict[str, ResourceColumns] = {}
 
-    def __getitem__(self, name: str) -> Resource:
+    def __getitem__(self, name: str) -> ResourceColumns:
         if name not in self._made:
             self._made[name] = _ends(self._hosts.resources[name])
         return self._made[name]
 
-    def __setitem__(self, name: str, resource: Resource) -> None:
+    def __setitem__(self, name: str, resource: ResourceColumns) -> None:
         self._made[name] = resource
 
     def __iter__(self) -> Iterator[str]:
@@ -104,7 +104,7 @@ class Classes(Mapping[str, Resource]):
         return len(self._hosts.resources)
 
 
-def _ends(resource: Resource) -> Resource:
+def _ends(resource: ResourceColumns) -> ResourceColumns:
     made = resource.copy(ROWS * 0)
     made.take(EMPTY, -resource.used[0])
     made.take(FULL, resource.free[0])

@@ -23,7 +23,7 @@ from nova_sched.claims import Changes
 from nova_sched.db.flavors import SqlFlavors
 from nova_sched.queues.brokers import FALLBACK, RESULTS, Broker, of_flavor
 from nova_sched.queues.catalogue import Catalogue, checked_flavor
-from nova_sched.state.aggregates import Aggregate
+from nova_sched.state.aggregates import HostAggregate
 
 LOG = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class Register:
         self.news = threading.Event()
         self._turn = threading.Lock()
         self._catalogue: Catalogue | None = None
-        self._aggregates: tuple[Aggregate, ...] = ()
+        self._aggregates: tuple[HostAggregate, ...] = ()
         self._disabled: frozenset[str] = frozenset()  # hosts
         self._ending = set[str]()
         self._untold = False
@@ -184,7 +184,7 @@ class Register:
         return {'ready': found.ready, 'consumers': found.consumers}
 
 
-def _plain(one: Aggregate, host: str | None) -> dict[str, Any]:
+def _plain(one: HostAggregate, host: str | None) -> dict[str, Any]:
     hosts = [host] if host in one.hosts else []
     return {
         'id': one.id,

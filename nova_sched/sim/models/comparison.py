@@ -36,7 +36,7 @@ from nova_sched.db.jobs import SqlJobTable
 from nova_sched.queues.brokers import of_flavor
 from nova_sched.queues.catalogue import Catalogue
 from nova_sched.queues.fits.fit import Fit, with_devices
-from nova_sched.queues.fits.view import View
+from nova_sched.queues.fits.node_fit import NodeFit
 from nova_sched.queues.manager import fallback
 from nova_sched.queues.node.steps import BROKER, CLAIMS, DRIVER, ComponentCall, Simulated
 from nova_sched.queues.node.worker import Worker, WorkerDependencies, WorkerSettings
@@ -229,7 +229,7 @@ class Pull:
 
     def _worker(self, node_api: SimulatedNodeApi) -> Worker:
         cloud, settings = self._run.cloud, self._run.settings
-        view = View(
+        view = NodeFit(
             self._fit,
             of_host(cloud.aggregates, node_api.host),
             node_api.node.disabled,

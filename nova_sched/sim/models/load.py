@@ -24,7 +24,7 @@ from nova_sched.sim import conductor
 from nova_sched.sim.machines import SimulatedNode
 from nova_sched.sim.replay import Demand
 from nova_sched.sim.trace import Arrival, TraceFlavor
-from nova_sched.state.aggregates import ZONE_KEY, Aggregate
+from nova_sched.state.aggregates import ZONE_KEY, HostAggregate
 from nova_sched.state.report import Inventory, Report
 from nova_sched.state.request import Request
 
@@ -223,19 +223,19 @@ def special_facts(specials: Sequence[str], nodes: int) -> list[tuple[frozenset[s
     return found
 
 
-def aggregates_of(nodes: Iterable[SimulatedNode]) -> list[Aggregate]:
+def aggregates_of(nodes: Iterable[SimulatedNode]) -> list[HostAggregate]:
     """Returns one aggregate for each zone and one for each rack."""
     held: dict[tuple[str, str, str], set[str]] = {}
     for node in nodes:
         held.setdefault((node.zone, ZONE_KEY, node.zone), set()).add(node.host)
         held.setdefault((node.rack, 'rack', node.rack), set()).add(node.host)
     return [
-        Aggregate(place + 1, name, frozenset(hosts), {key: value})
+        HostAggregate(place + 1, name, frozenset(hosts), {key: value})
         for place, ((name, key, value), hosts) in enumerate(held.items())
     ]
 
 
-def of_host(found: Sequence[Aggregate], host: str) -> list[Aggregate]:
+def of_host(found: Sequence[HostAggregate], host: str) -> list[HostAggregate]:
     """Returns the aggregates that a node receives: its own and those that name a zone, with only
     itself as host."""
     itself = frozenset([host])

@@ -20,10 +20,10 @@ from nova_sched.conf import CONF
 from nova_sched.engine import catalog
 from nova_sched.engine.place import Placer
 from nova_sched.hardware.machine import HardwareRequest
-from nova_sched.hardware.numa import Cell, Guest, GuestCell, Topology
-from nova_sched.hardware.pci import Pool, pools_to_json
-from nova_sched.hardware.pci import Request as Devices
-from nova_sched.state.aggregates import Aggregate
+from nova_sched.hardware.numa import GuestCell, GuestTopology, HostCell, HostTopology
+from nova_sched.hardware.pci import PciPool, pools_to_json
+from nova_sched.hardware.pci import PciRequest as Devices
+from nova_sched.state.aggregates import HostAggregate
 from nova_sched.tests.bench import fleet
 from nova_sched.tests.bench.decisions import Decide
 from nova_sched.tests.bench.floor import Floor
@@ -52,7 +52,7 @@ def cells(chance):
         pinned = frozenset().union(*busy)
         used_mb = len(pinned) * 4 * GIB
         made.append(
-            Cell(
+            HostCell(
                 number,
                 frozenset(cpus),
                 frozenset(cpus),
@@ -63,13 +63,13 @@ def cells(chance):
                 tuple(pairs),
             )
         )
-    return Topology(tuple(made)).to_json()
+    return HostTopology(tuple(made)).to_json()
 
 
 def devices(chance):
     """Some hosts have network functions, near to one of the cells."""
     tags = {'dev_type': 'type-VF', 'physical_network': 'physnet0'}
-    pool = Pool('8086', '10ca', chance.randrange(2), tags, chance.randrange(9))
+    pool = PciPool('8086', '10ca', chance.randrange(2), tags, chance.randrange(9))
     return pools_to_json([pool]) if chance.random() < 0.3 else None
 
 
@@ -103,7 +103,7 @@ def aggregates(count):
             range(number, count, 3) if number < 3 else chance.sample(range(count), count // 10)
         )
         names = frozenset(f'compute-{place:06}' for place in members)
-        yield Aggregate(number + 1, f'aggregate-{number}', names, metadata)
+        yield HostAggregate(number + 1, f'aggregate-{number}', names, metadata)
 
 
 def filled_store(count):
@@ -118,7 +118,7 @@ def guest(policy='dedicated', vcpus=4, cells=1):
     share = vcpus // cells
     pinned = [frozenset(range(n * share, (n + 1) * share)) for n in range(cells)]
     nothing = frozenset()
-    return Guest(tuple(
+    return GuestTopology(tuple(
         GuestCell(n, nothing, own, 4 * GIB, cpu_policy=policy) for n, own in enumerate(pinned)
     ))  # fmt: skip
 

@@ -31,7 +31,7 @@ from nova_sched.conf import CONF
 from nova_sched.db import engine, schema
 from nova_sched.groups.definition import Definition, Member, MemberFlavor
 from nova_sched.groups.members import member_spec
-from nova_sched.hardware.numa import Cell, Topology
+from nova_sched.hardware.numa import HostCell, HostTopology
 from nova_sched.rpc import reports, translate
 from nova_sched.tests import checker
 from nova_sched.tests.bench import joint_huawei
@@ -71,7 +71,7 @@ def node(number, row, rack):
         cpus, memory_mb = int(row[f'CPU{cell}']), int(row[f'RAM{cell}']) * GIB
         if cpus:
             cells.append(
-                Cell(len(cells), frozenset(), frozenset(range(first, first + cpus)), memory_mb)
+                HostCell(len(cells), frozenset(), frozenset(range(first, first + cpus)), memory_mb)
             )
         first += cpus
     memory_mb = sum(cell.memory_mb for cell in cells)
@@ -86,7 +86,7 @@ def node(number, row, rack):
         'local_gb_used': 0,
         'running_vms': 0,
         'stats': {'rack': f'rack-{rack}'},
-        'numa_topology': Topology(tuple(cells)).to_json(),
+        'numa_topology': HostTopology(tuple(cells)).to_json(),
     }
     primitive = {**NODE, 'nova_object.data': {**NODE['nova_object.data'], **facts}}
     own = {

@@ -23,7 +23,7 @@ from nova_sched.groups.definition import MemberFlavor
 from nova_sched.hardware import pci
 from nova_sched.queues.catalogue import KINDS, PCI, RESOURCE, TRAIT, ZONE, Catalogue, Special
 from nova_sched.queues.fits.fit import Fit, with_devices
-from nova_sched.queues.fits.view import View
+from nova_sched.queues.fits.node_fit import NodeFit
 from nova_sched.state.report import Inventory
 from nova_sched.tests.bench.timing import by_turns, p50_ms, p99_ms
 from nova_sched.tests.builders import aggregate, cluster, put, report
@@ -63,7 +63,7 @@ def catalogue(flavors, specials):
 def reports(specials):
     """A node as its instances come and go."""
     mine = range(0, specials, HAS)
-    pools = pci.pools_to_json([pci.Pool('10de', f'{number:04x}', count=2) for number in mine])
+    pools = pci.pools_to_json([pci.PciPool('10de', f'{number:04x}', count=2) for number in mine])
     traits = frozenset(['HW_A', *(name(TRAIT, number) for number in range(2, specials, HAS))])
     custom = {name(RESOURCE, number): Inventory(4) for number in range(1, specials, HAS)}
     for number in range(REPORTS):
@@ -92,7 +92,7 @@ def rows(budget_s=2.0, sizes=SIZES):
     ]
     for flavors, specials in sizes:
         fit = Fit(rules, catalogue(flavors, specials), CONF.queues.priority_steps)
-        view, told = View(fit, zones), itertools.cycle(list(reports(specials)))
+        view, told = NodeFit(fit, zones), itertools.cycle(list(reports(specials)))
         node = cluster(0, aggregates=zones)
         put(node, next(told))
         ours = {

@@ -55,8 +55,8 @@ ZONES = {
     'lab': ['lab-1', 'lab-2'],
     'vault': ['vault-1'],
 }
-ONE_CELL = numa.Topology(
-    (numa.Cell(id=0, cpuset=frozenset(range(8)), pcpuset=frozenset(), memory_mb=16384),)
+ONE_CELL = numa.HostTopology(
+    (numa.HostCell(id=0, cpuset=frozenset(range(8)), pcpuset=frozenset(), memory_mb=16384),)
 ).to_json()
 TWINS = ['twin one', 'twin two', 'twin three']
 

@@ -23,7 +23,9 @@ INSTANCES = [uuid_of(f'instance {number}') for number in range(4)]
 KVM, ARM = ('x86_64', 'kvm', 'hvm'), ('aarch64', 'qemu', 'hvm')
 CELLS = [uuid_of('cell 1'), uuid_of('cell 2')]
 METRICS = '[{"name": "cpu.percent", "value": 0.25}, {"name": "cpu.frequency", "value": 2400}]'
-DEVICES = pci.pools_to_json([pci.Pool('8086', '1572', count=2), pci.Pool('10de', '20b0', count=3)])
+DEVICES = pci.pools_to_json(
+    [pci.PciPool('8086', '1572', count=2), pci.PciPool('10de', '20b0', count=3)]
+)
 CPU_INFO = '{"vendor": "Intel", "maxphysaddr": {"bits": 46}}'
 MULTIPLIERS = [
     'ram_weight_multiplier',

@@ -16,7 +16,7 @@ import pytest
 from nova_sched import errors
 from nova_sched.agent.instances import LocalInstance
 from nova_sched.agent.node import ClaimableNode
-from nova_sched.hardware.providers import Group
+from nova_sched.hardware.providers import ResourceGroup
 from nova_sched.objects.claim import Resizing
 from nova_sched.tests.builders import request, uuid_of
 from nova_sched.tests.unit.agent.builders import NODE
@@ -143,7 +143,7 @@ GOLD = {'VCPU': {}, 'MEMORY_MB': {}, 'CUSTOM_GOLD': {'total': 3}}
 
 
 def group(amount=2, suffix='1', required=()):
-    return Group(suffix, (('CUSTOM_GOLD', amount),), frozenset(required))
+    return ResourceGroup(suffix, (('CUSTOM_GOLD', amount),), frozenset(required))
 
 
 @pytest.mark.parametrize(

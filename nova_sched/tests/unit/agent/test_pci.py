@@ -18,7 +18,7 @@ import pytest
 from nova_sched import errors
 from nova_sched.agent import pci
 from nova_sched.hardware import Overdrawn
-from nova_sched.hardware.pci import Pool, pools_of
+from nova_sched.hardware.pci import PciPool, pools_of
 from nova_sched.tests.unit.agent.fake_machine import FakeMachine, network_card
 
 
@@ -216,7 +216,7 @@ def test_pick(tmp_path, product, count, taken, picked):
     devices = pci.devices(network_card(FakeMachine(tmp_path)).sys)
     specs = pci.parse_specs([{'physical_network': 'a'}])
     (wanted,) = (
-        Pool.of(dict(one.tags, vendor_id='8086', product_id=product, numa_node=1, count=count))
+        PciPool.of(dict(one.tags, vendor_id='8086', product_id=product, numa_node=1, count=count))
         for one in pci.pools(devices, specs).objects
         if one.product_id == product
     )

@@ -16,7 +16,7 @@ import json
 import pytest
 
 from nova_sched.engine.answer import allocation_request, select
-from nova_sched.state.request import Destination
+from nova_sched.state.request import RequestedDestination
 from nova_sched.tests.builders import CELL, aggregate, cluster, request, uuid_of
 
 OTHER_CELL = uuid_of('other cell')
@@ -57,7 +57,7 @@ def test_zone(aggregates, zone):
     ],
 )
 def test_cell(cell, wanted, told):
-    asked = request(destination=Destination(cell_uuid=wanted) if wanted else None)
+    asked = request(destination=RequestedDestination(cell_uuid=wanted) if wanted else None)
     assert select(cluster(1, cell_uuid=cell).hosts, 0, asked, 'home').cell_uuid == told
 
 

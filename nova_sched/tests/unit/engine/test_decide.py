@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nova_sched.engine.decide import CandidateSet, best, narrow, survivors, weigh
-from nova_sched.state.request import Destination
+from nova_sched.state.request import RequestedDestination
 from nova_sched.tests.builders import hosts, request, uuid_of
 from nova_sched.tests.unit.engine.world import Named, Opened, Score, names, rules
 
@@ -81,51 +81,59 @@ class TestField:
     'words, left, steps',
     [
         pytest.param({}, 'abBc', [], id='nothing is asked'),
-        pytest.param({'destination': Destination()}, 'abBc', [], id='an empty destination'),
         pytest.param(
-            {'destination': Destination('b')}, 'b', ['requested_destination'], id='a host, exactly'
+            {'destination': RequestedDestination()}, 'abBc', [], id='an empty destination'
         ),
         pytest.param(
-            {'destination': Destination('d')}, '', ['requested_destination'], id='an unknown host'
+            {'destination': RequestedDestination('b')},
+            'b',
+            ['requested_destination'],
+            id='a host, exactly',
         ),
         pytest.param(
-            {'destination': Destination('a', 'node a')},
+            {'destination': RequestedDestination('d')},
+            '',
+            ['requested_destination'],
+            id='an unknown host',
+        ),
+        pytest.param(
+            {'destination': RequestedDestination('a', 'node a')},
             'a',
             ['requested_destination'],
             id='and its node',
         ),
         pytest.param(
-            {'destination': Destination('a', 'node b')},
+            {'destination': RequestedDestination('a', 'node b')},
             '',
             ['requested_destination'],
             id='and the node of another',
         ),
         pytest.param(
-            {'destination': Destination(None, 'node c')},
+            {'destination': RequestedDestination(None, 'node c')},
             'c',
             ['requested_destination'],
             id='a node only',
         ),
         pytest.param(
-            {'destination': Destination(None, None, CELL_1)},
+            {'destination': RequestedDestination(None, None, CELL_1)},
             'ac',
             ['requested_cell'],
             id='a cell, or one not told',
         ),
         pytest.param(
-            {'destination': Destination(None, None, CELL_1, True)},
+            {'destination': RequestedDestination(None, None, CELL_1, True)},
             'abBc',
             [],
             id='a cell that may be left',
         ),
         pytest.param(
-            {'destination': Destination(None, None, uuid_of('cell 3'))},
+            {'destination': RequestedDestination(None, None, uuid_of('cell 3'))},
             'c',
             ['requested_cell'],
             id='new cell',
         ),
         pytest.param(
-            {'destination': Destination('b', None, CELL_1)},
+            {'destination': RequestedDestination('b', None, CELL_1)},
             '',
             ['requested_destination', 'requested_cell'],
             id='a host of another cell',

@@ -25,7 +25,7 @@ from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.conf import CONF
 from nova_sched.db import engine, schema
 from nova_sched.hardware.machine import HardwareRequest
-from nova_sched.hardware.numa import Cell, Guest, GuestCell, Topology
+from nova_sched.hardware.numa import GuestCell, GuestTopology, HostCell, HostTopology
 from nova_sched.objects.claim import MEMORY_MB, PCPU
 from nova_sched.state.report import Inventory, Report
 from nova_sched.state.request import Request
@@ -55,7 +55,7 @@ def node(place, row):
         cpus, memory_mb = int(row[f'CPU{number}']), int(row[f'RAM{number}']) * GIB
         if cpus:
             own = frozenset(range(first, first + cpus))
-            cells.append(Cell(len(cells), frozenset(), own, memory_mb))
+            cells.append(HostCell(len(cells), frozenset(), own, memory_mb))
         first += cpus
     return Report(
         node_uuid=uuid_of(f'host-{place}'),
@@ -67,7 +67,7 @@ def node(place, row):
         },
         used={},
         instances=frozenset(),
-        numa_topology=Topology(tuple(cells)).to_json(),
+        numa_topology=HostTopology(tuple(cells)).to_json(),
     )
 
 
@@ -93,7 +93,7 @@ def server(name, row):
         vcpus=vcpus,
         memory_mb=memory_mb,
         resources={PCPU: vcpus, MEMORY_MB: memory_mb},
-        pieces=HardwareRequest(Guest(cells)),
+        pieces=HardwareRequest(GuestTopology(cells)),
     )
 
 

@@ -25,7 +25,7 @@ from nova_sched.engine.answer import selections
 from nova_sched.engine.place import Placer
 from nova_sched.filters.numa_topology import NUMATopologyFilter
 from nova_sched.filters.pci_passthrough import PciPassthroughFilter
-from nova_sched.hardware.numa import Limits
+from nova_sched.hardware.numa import NumaLimits
 from nova_sched.objects.claim import CONFIRMED, PENDING
 from nova_sched.tests.builders import claim, cluster, report, request, uuid_of
 from nova_sched.tests.unit.engine.stores import Contested, Unsteady
@@ -207,11 +207,13 @@ class TestLimits:
     @pytest.mark.parametrize(
         'chain, words, limits',
         [
-            pytest.param(strict, {}, {'numa_topology': Limits(4.0, 1.5)}, id='ratios of the host'),
+            pytest.param(
+                strict, {}, {'numa_topology': NumaLimits(4.0, 1.5)}, id='ratios of the host'
+            ),
             pytest.param(
                 strict,
                 {'pieces': wanted(dedicated(2), physnets=frozenset('a'), tunneled=True)},
-                {'numa_topology': Limits(4.0, 1.5, frozenset('a'), True)},
+                {'numa_topology': NumaLimits(4.0, 1.5, frozenset('a'), True)},
                 id='networks of the request',
             ),
             pytest.param(strict, {'pieces': NIC}, {}, id='devices alone'),

@@ -24,7 +24,7 @@ from nova_sched.engine.place import Placer
 from nova_sched.filters.server_group_affinity import ServerGroupAffinityFilter
 from nova_sched.filters.server_group_anti_affinity import ServerGroupAntiAffinityFilter
 from nova_sched.objects.claim import CONFIRMED, MEMORY_MB, VCPU
-from nova_sched.state.request import Destination
+from nova_sched.state.request import RequestedDestination
 from nova_sched.tests.builders import claim, cluster, report, request, uuid_of
 from nova_sched.tests.unit.engine.world import Named, Score, names, picture, rules, spreading
 from nova_sched.weighers.ram import RAMWeigher
@@ -334,7 +334,7 @@ class TestAlternates:
             ),
             pytest.param(
                 {},
-                {'destination': Destination('host-1')},
+                {'destination': RequestedDestination('host-1')},
                 9,
                 ['1'],
                 id='not beside the host asked for',

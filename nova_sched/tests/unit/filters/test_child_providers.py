@@ -153,7 +153,7 @@ def test_use_counts_as_it_changes():
 
 def test_a_group_that_names_its_provider():
     seen = nodes([gpu()], [gpu()], None)
-    asked = [providers.Group('1', ((GPU, 1),), in_tree=uuid_of('node host-1'))]
+    asked = [providers.ResourceGroup('1', ((GPU, 1),), in_tree=uuid_of('node host-1'))]
     assert mask_of(ChildProviders, seen, request(groups=asked)) == '010'
 
 
@@ -234,10 +234,10 @@ def test_devices_that_cannot_be_read_are_none():
 def test_requests_that_differ_in_the_names_of_ports_are_judged_once():
     seen = nodes([gpu()], [gpu(500)])
     for port in ('a', 'b', 'c'):
-        asked = request(groups=(providers.Group(port, ((GPU, 1000),)),))
+        asked = request(groups=(providers.ResourceGroup(port, ((GPU, 1000),)),))
         assert mask_of(ChildProviders, seen, asked) == '10'
     # The answers to this question are known.
-    known = providers.Asked((providers.Group('1', ((GPU, 1000),)),))
+    known = providers.ProviderRequest((providers.ResourceGroup('1', ((GPU, 1000),)),))
     assert seen.map_shapes(np.arange(2), ('ChildProviders', known), None).tolist() == [True, False]
 
 

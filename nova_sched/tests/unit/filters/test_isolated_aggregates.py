@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from nova_sched.filters.isolated_aggregates import IsolatedAggregates
-from nova_sched.hardware.providers import Group
+from nova_sched.hardware.providers import ResourceGroup
 from nova_sched.tests.builders import aggregate, hosts, mask_of, request
 from nova_sched.tests.options import settings
 
@@ -26,7 +26,7 @@ GROUPS = [
     aggregate(3, ['host-2'], **{'trait:B': 'forbidden', 'trait': 'required'}),
     aggregate(4, ['host-3', 'host-0'], **{'trait:HW_CPU_HYPERTHREADING': 'required'}),
 ]
-OF_GROUP = Group('1', (('VGPU', 1),), frozenset('A'))
+OF_GROUP = ResourceGroup('1', (('VGPU', 1),), frozenset('A'))
 
 
 @pytest.mark.parametrize(

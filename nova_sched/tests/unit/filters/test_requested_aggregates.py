@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from nova_sched.filters.requested_aggregates import RequestedAggregates
-from nova_sched.state.request import Destination
+from nova_sched.state.request import RequestedDestination
 from nova_sched.tests.builders import aggregate, hosts, mask_of, request
 
 GROUPS = [
@@ -27,7 +27,7 @@ GROUPS = [
 
 
 def wanted(*aggregates, forbidden=()):
-    return Destination(
+    return RequestedDestination(
         aggregates=tuple(map(frozenset, aggregates)), forbidden_aggregates=frozenset(forbidden)
     )
 
@@ -36,7 +36,7 @@ def wanted(*aggregates, forbidden=()):
     'destination, mask',
     [
         pytest.param(None, '*', id='no destination'),
-        pytest.param(Destination(host='host-0'), '*', id='no aggregates'),
+        pytest.param(RequestedDestination(host='host-0'), '*', id='no aggregates'),
         pytest.param(wanted({'a'}), '1100', id='one'),
         pytest.param(wanted({'a', 'b'}), '1110', id='either'),
         pytest.param(wanted({'a'}, {'b'}), '0100', id='both'),

@@ -47,14 +47,14 @@ def cell(
 ):
     """A host cell; ``cores`` None: each dedicated CPU has a core of its own; pages as (KiB, total,
     used)."""
-    return numa.Cell(
+    return numa.HostCell(
         id=number,
         cpuset=frozenset(cpuset),
         pcpuset=frozenset(pcpuset),
         memory_mb=memory_mb,
         pinned_cpus=frozenset(pinned),
         siblings=tuple(map(frozenset, [[cpu] for cpu in pcpuset] if cores is None else cores)),
-        pages=tuple(numa.Pages(*some) for some in pages),
+        pages=tuple(numa.HostPages(*some) for some in pages),
         **fields,
     )
 
@@ -68,7 +68,7 @@ def threaded(number=0, first=0, cores=4, **fields):
 
 
 def host(*cells):
-    return numa.Topology(cells)
+    return numa.HostTopology(cells)
 
 
 def shared(cpus=1, number=0, memory_mb=128, **fields):
@@ -89,16 +89,16 @@ def mixed(cpus=1, pinned=1, number=0, memory_mb=128, cpu_policy='mixed', **field
 def guest(*cells, emulator=None):
     """A guest whose cells are numbered as they come."""
     numbered = (dataclasses.replace(some, id=number) for number, some in enumerate(cells))
-    return numa.Guest(tuple(numbered), emulator)
+    return numa.GuestTopology(tuple(numbered), emulator)
 
 
 def pool(count=1, node=0, vendor='8086', product='1572', **tags):
-    return pci.Pool(vendor, product, node, tags, count)
+    return pci.PciPool(vendor, product, node, tags, count)
 
 
 def request(count=1, *alternatives, policy='legacy', name='nic', **fields):
     spec = alternatives or ({'vendor_id': '8086'},)
-    return pci.Request(count, spec, policy, alias_name=name, **{'request_id': 'r1'} | fields)
+    return pci.PciRequest(count, spec, policy, alias_name=name, **{'request_id': 'r1'} | fields)
 
 
 def machine(*cells, pools=(), **ratios):

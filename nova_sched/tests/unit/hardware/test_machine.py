@@ -341,7 +341,7 @@ def test_whole_cores():
 
 def test_limits():
     asked = wanted(shared(), physnets=frozenset('a'), tunneled=True)
-    assert machine(cpu_ratio=4.0, ram_ratio=1.5).limits(asked) == numa.Limits(
+    assert machine(cpu_ratio=4.0, ram_ratio=1.5).limits(asked) == numa.NumaLimits(
         4.0, 1.5, frozenset('a'), True
     )
-    assert machine().limits(wanted(shared())) == numa.Limits(1.0, 1.0)
+    assert machine().limits(wanted(shared())) == numa.NumaLimits(1.0, 1.0)

@@ -15,7 +15,7 @@ import pytest
 
 from nova_sched import errors, objects
 from nova_sched.hardware import pci
-from nova_sched.hardware.numa import Topology
+from nova_sched.hardware.numa import HostTopology
 from nova_sched.objects.claim import DISK_GB, MEMORY_MB, PCPU, VCPU
 from nova_sched.tests.builders import request, uuid_of
 from nova_sched.tests.functional.harness import compute_node
@@ -48,7 +48,7 @@ def node(has=HAS, **fields):
 
 def inside(one):
     """Pinned CPUs by cell, huge pages in use, and the count of each pool."""
-    cells = Topology.from_json(one.numa_topology).cells
+    cells = HostTopology.from_json(one.numa_topology).cells
     pinned = [sorted(found.pinned_cpus) for found in cells]
     large = [pages.used for found in cells for pages in found.pages if pages.size_kb == 2048]
     return pinned, large, {found.vendor_id: found.count for found in one.pci_device_pools}
@@ -246,12 +246,14 @@ def test_a_node_of_nova():
     one = objects.from_primitive(
         reference.wire('object-ComputeNode-numa-pci-metrics.json')['primitive']
     )
-    before, free = Topology.from_json(one.numa_topology), pci.pools_of(one.pci_device_pools)
+    before, free = HostTopology.from_json(one.numa_topology), pci.pools_of(one.pci_device_pools)
     wants = wanted(dedicated(1), requests=[device(1, {'vendor_id': '10de', 'product_id': '20b0'})])
     claim = one.instance_claim(asked(wants))
     (placed,) = claim.parts.cells.cells
     pinned = {
-        cpu for found in Topology.from_json(one.numa_topology).cells for cpu in found.pinned_cpus
+        cpu
+        for found in HostTopology.from_json(one.numa_topology).cells
+        for cpu in found.pinned_cpus
     }
     assert placed.host_cpus <= pinned
     assert (
@@ -259,5 +261,5 @@ def test_a_node_of_nova():
         == sum(found.count for found in free) - 1
     )
     one.release(claim)
-    assert Topology.from_json(one.numa_topology) == before
+    assert HostTopology.from_json(one.numa_topology) == before
     assert sorted(map(repr, pci.pools_of(one.pci_device_pools))) == sorted(map(repr, free))

@@ -130,7 +130,7 @@ def nodes(draw):
             [
                 None,
                 pci.pools_to_json(
-                    [pci.Pool(*PCI_GPU, count=1), pci.Pool('8086', '1572', count=1)]
+                    [pci.PciPool(*PCI_GPU, count=1), pci.PciPool('8086', '1572', count=1)]
                 ),
             ]
         )

@@ -17,7 +17,7 @@ import pytest
 
 from nova_sched import errors, objects
 from nova_sched.rpc import translate
-from nova_sched.state.request import Destination, Request
+from nova_sched.state.request import Request, RequestedDestination
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.options import settings
 from nova_sched.tests.reference import REFERENCE, wire
@@ -194,20 +194,22 @@ def test_traits(name, required, forbidden):
 @pytest.mark.parametrize(
     'name, destination',
     [
-        pytest.param('requested-destination-host', Destination(host='cmp03'), id='a host'),
+        pytest.param(
+            'requested-destination-host', RequestedDestination(host='cmp03'), id='a host'
+        ),
         pytest.param(
             'requested-destination-node',
-            Destination(node='36bf0542-4c7a-5063-a54b-f814c9892517'),
+            RequestedDestination(node='36bf0542-4c7a-5063-a54b-f814c9892517'),
             id='a node',
         ),
-        pytest.param('unshelve', Destination(cell_uuid=CELL), id='a cell'),
+        pytest.param('unshelve', RequestedDestination(cell_uuid=CELL), id='a cell'),
         pytest.param(
             'resize-cross-cell',
-            Destination(cell_uuid=CELL, allow_cross_cell_move=True),
+            RequestedDestination(cell_uuid=CELL, allow_cross_cell_move=True),
             id='any cell',
         ),
         pytest.param(
-            'cold-migrate-to-host', Destination('cmp04', 'cmp04', CELL), id='all of them'
+            'cold-migrate-to-host', RequestedDestination('cmp04', 'cmp04', CELL), id='all of them'
         ),
     ],
 )

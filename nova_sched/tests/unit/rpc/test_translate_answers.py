@@ -18,10 +18,10 @@ import pytest
 
 from nova_sched import objects
 from nova_sched.engine.answer import Selected
-from nova_sched.hardware.numa import Limits
+from nova_sched.hardware.numa import NumaLimits
 from nova_sched.objects.claim import Claim
 from nova_sched.rpc import translate
-from nova_sched.state.aggregates import Aggregate
+from nova_sched.state.aggregates import HostAggregate
 from nova_sched.tests.builders import CELL, uuid_of
 from nova_sched.tests.reference import recorded, wire
 from nova_sched.tests.unit.hardware.builders import cell, dedicated, machine, pool, wanted
@@ -69,7 +69,7 @@ def test_selections_for_old_callers():
     }
 
 
-NUMA = Limits(4.0, 1.0, frozenset(['physnet0']))
+NUMA = NumaLimits(4.0, 1.0, frozenset(['physnet0']))
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_limits_for_old_callers():
     ],
 )
 def test_networks_that_must_be_near(networks, told):
-    limits = {'numa_topology': Limits(1.0, 1.0, **networks)}
+    limits = {'numa_topology': NumaLimits(1.0, 1.0, **networks)}
     found = translate.selection(selected(limits=limits)).limits.numa_topology
     assert ('network_metadata' in found) == told
     if told:
@@ -178,13 +178,13 @@ ZONE = objects.Aggregate(
     ],
 )
 def test_aggregates(given):
-    wanted = Aggregate(1, 'zone', frozenset('a'), {'availability_zone': 'z'}, uuid_of('zone'))
+    wanted = HostAggregate(1, 'zone', frozenset('a'), {'availability_zone': 'z'}, uuid_of('zone'))
     assert translate.aggregates(given) == [wanted]
 
 
 def test_an_aggregate_of_which_little_is_set():
     assert translate.aggregates(objects.Aggregate(id=1)) == [
-        Aggregate(1, '1', frozenset(), {}, None)
+        HostAggregate(1, '1', frozenset(), {}, None)
     ]
 
 

@@ -21,7 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from nova_sched.hardware.machine import HardwareAllocation, Machine
 from nova_sched.objects.claim import CONFIRMED, PENDING, Claim
-from nova_sched.state.aggregates import Aggregate
+from nova_sched.state.aggregates import HostAggregate
 from nova_sched.state.cluster import Cluster
 from nova_sched.state.hosts import DISABLED_TRAIT
 from nova_sched.state.report import Inventory, Report
@@ -202,7 +202,11 @@ class ClusterMachine(RuleBasedStateMachine):
         zone=st.sampled_from(ZONES),
     )
     def set_aggregate(self, number, hosts, zone):
-        one = None if hosts is None else Aggregate(number, '', hosts, {'availability_zone': zone})
+        one = (
+            None
+            if hosts is None
+            else HostAggregate(number, '', hosts, {'availability_zone': zone})
+        )
         self.cluster.set_aggregate(number, one)
         self.aggregates.pop(number, None)
         if one is not None:

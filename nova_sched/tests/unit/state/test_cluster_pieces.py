@@ -17,7 +17,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.hardware.machine import Machine
-from nova_sched.hardware.numa import Topology
+from nova_sched.hardware.numa import HostTopology
 from nova_sched.hardware.pci import pools_from_json
 from nova_sched.objects.claim import CONFIRMED, Claim
 from nova_sched.tests.builders import cluster, put, report, request, uuid_of
@@ -315,7 +315,7 @@ def test_a_plug_in_reads_what_is_left(made, node):
     assert [one['count'] for one in state.pci_stats.pools] == [2, 1]
     made.book(node, asked(wanted(dedicated(2), requests=[device(2)])))
     state = made.hosts.state(0)
-    assert Topology.from_json(state.numa_topology) == node.machine.topology
+    assert HostTopology.from_json(state.numa_topology) == node.machine.topology
     assert [one['count'] for one in state.pci_stats.pools] == [1], 'empty pools are left out'
 
 
@@ -323,6 +323,8 @@ def test_texts_and_machines_agree():
     """What the builders write is what a node would."""
     texts = told(HAS)
     assert (
-        Machine(Topology.from_json(texts['numa_topology']), pools_from_json(texts['pci_pools']))
+        Machine(
+            HostTopology.from_json(texts['numa_topology']), pools_from_json(texts['pci_pools'])
+        )
         == HAS
     )

@@ -18,7 +18,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from nova_sched.state.columns import INTERNED, Columns, Resource, declared
+from nova_sched.state.columns import INTERNED, Columns, ResourceColumns, declared
 from nova_sched.state.report import Inventory
 
 CLASSES = ['VCPU', 'MEMORY_MB', 'CUSTOM_GOLD']
@@ -152,14 +152,14 @@ TestColumns = ColumnsMachine.TestCase
     ],
 )
 def test_fits(inventory, used, amount, fits):
-    resource = Resource(1, 1)
+    resource = ResourceColumns(1, 1)
     resource.put(0, inventory)
     resource.take(0, used)
     assert resource.fits(amount).tolist() == [fits]
 
 
 def test_a_new_inventory_keeps_the_use():
-    resource = Resource(1, 1)
+    resource = ResourceColumns(1, 1)
     resource.put(0, Inventory(8))
     resource.take(0, 5)
     resource.put(0, Inventory(4, ratio=2.0))
@@ -172,7 +172,7 @@ def test_a_new_inventory_keeps_the_use():
 
 
 def test_what_is_given_back_is_free_again():
-    resource = Resource(1, 1)
+    resource = ResourceColumns(1, 1)
     resource.put(0, Inventory(8))
     resource.take(0, 5)
     resource.take(0, -5)

@@ -109,12 +109,14 @@ def test_groups_and_their_policy_are_asked_of_every_node():
 )
 def test_a_group_from_the_node_itself(used, taken, fits):
     stocks = {'VCPU': demand.stock(Inventory(4, ratio=2.0, max_unit=8), used)}
-    asked = providers.Asked((providers.Group('1', (('VCPU', 2),)),))
-    own = demand.with_own(providers.Tree('node'), asked, stocks.get, {'VCPU': taken}, frozenset())
+    asked = providers.ProviderRequest((providers.ResourceGroup('1', (('VCPU', 2),)),))
+    own = demand.with_own(
+        providers.ProviderTree('node'), asked, stocks.get, {'VCPU': taken}, frozenset()
+    )
     assert (providers.fit(own, asked) is not None) is fits
 
 
 def test_a_tree_stays_as_it_is_where_the_node_has_nothing_to_give():
-    tree = providers.Tree('node')
-    asked = providers.Asked((providers.Group('1', ((GPU, 2),)),))
+    tree = providers.ProviderTree('node')
+    asked = providers.ProviderRequest((providers.ResourceGroup('1', ((GPU, 2),)),))
     assert demand.with_own(tree, asked, {}.get, {}, frozenset()) is tree

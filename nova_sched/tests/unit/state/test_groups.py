@@ -15,7 +15,7 @@ import types
 
 import pytest
 
-from nova_sched.hardware.providers import Group
+from nova_sched.hardware.providers import ResourceGroup
 from nova_sched.tests.builders import request
 
 GPU = 'CUSTOM_GPU_MILLI'
@@ -31,7 +31,7 @@ def port(requester_id='port', **fields):
 
 
 def group(suffix, required=(), forbidden=(), in_tree=None, **resources):
-    return Group(
+    return ResourceGroup(
         suffix,
         tuple(sorted(resources.items())),
         frozenset(required),

@@ -138,7 +138,7 @@ def test_a_host_state_without_traits_has_none():
             6,
             id='as in Nova',
         ),
-        pytest.param(pci.pools_to_json([pci.Pool('8086', '1572', count=3)]), 3, id='as text'),
+        pytest.param(pci.pools_to_json([pci.PciPool('8086', '1572', count=3)]), 3, id='as text'),
     ],
 )
 def test_free_devices(stats, free):

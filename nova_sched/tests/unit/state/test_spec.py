@@ -17,7 +17,7 @@ import types
 import pytest
 
 from nova_sched import errors, objects
-from nova_sched.state.request import Destination
+from nova_sched.state.request import RequestedDestination
 from nova_sched.state.spec import READERS, SpecRequest, read
 from nova_sched.tests.builders import request, spec, uuid_of
 
@@ -127,11 +127,11 @@ def test_policy_of_a_group(given, policy):
 def test_destination():
     cell = types.SimpleNamespace(uuid=uuid_of('cell'))
     wanted = types.SimpleNamespace(host='h', node=None, cell=cell, allow_cross_cell_move=True)
-    assert request(requested_destination=wanted).destination == Destination(
+    assert request(requested_destination=wanted).destination == RequestedDestination(
         'h', None, uuid_of('cell'), True
     )
     bare = types.SimpleNamespace(host='h')
-    assert request(requested_destination=bare).destination == Destination('h')
+    assert request(requested_destination=bare).destination == RequestedDestination('h')
     assert request().destination is None
 
 

@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nova_sched.conf import CONF
-from nova_sched.state.request import Destination
+from nova_sched.state.request import RequestedDestination
 from nova_sched.tests.builders import aggregate, hosts, nova_like, request, spec, uuid_of
 from nova_sched.tests.options import settings as options
 from nova_sched.tests.reference import golden
@@ -38,7 +38,9 @@ REQUESTS = {
     'plain': {},
     'soft-affinity': {'group': {'policy': 'soft-affinity', 'members': [OTHER]}},
     'soft-anti-affinity': {'group': {'policy': 'soft-anti-affinity', 'members': [OTHER]}},
-    'another cell': {'destination': Destination(cell_uuid=OTHER, allow_cross_cell_move=True)},
+    'another cell': {
+        'destination': RequestedDestination(cell_uuid=OTHER, allow_cross_cell_move=True)
+    },
     'an image': {'image_properties': {'os_distro': 'ubuntu', 'hw_qemu_guest_agent': True}},
 }
 

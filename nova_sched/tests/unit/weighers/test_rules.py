@@ -19,7 +19,7 @@ import pytest
 from nova_sched import errors
 from nova_sched.hardware import pci
 from nova_sched.objects.claim import CONFIRMED
-from nova_sched.state.request import Destination
+from nova_sched.state.request import RequestedDestination
 from nova_sched.tests.builders import aggregate, claim, cluster, hosts, request, spec, uuid_of
 from nova_sched.tests.options import settings
 from nova_sched.weighers import normalize
@@ -43,7 +43,7 @@ A, B = map(uuid_of, ['a', 'b'])
 def devices(*counts):
     """Pools of so many free devices each, as a node reports them."""
     return pci.pools_to_json(
-        [pci.Pool('8086', f'157{place}', count=n) for place, n in enumerate(counts)]
+        [pci.PciPool('8086', f'157{place}', count=n) for place, n in enumerate(counts)]
     )
 
 
@@ -145,15 +145,17 @@ HERE, THERE = map(uuid_of, ['cell 1', 'cell 2'])
     'destination, weights',
     [
         pytest.param(None, None, id='no destination'),
-        pytest.param(Destination(cell_uuid=HERE), None, id='it must stay in its cell'),
-        pytest.param(Destination(host='host-1', allow_cross_cell_move=True), None, id='no cell'),
+        pytest.param(RequestedDestination(cell_uuid=HERE), None, id='it must stay in its cell'),
         pytest.param(
-            Destination(cell_uuid=HERE, allow_cross_cell_move=True),
+            RequestedDestination(host='host-1', allow_cross_cell_move=True), None, id='no cell'
+        ),
+        pytest.param(
+            RequestedDestination(cell_uuid=HERE, allow_cross_cell_move=True),
             [1, -1, 1],
             id='it may leave; a node that never told its cell may be in any',
         ),
         pytest.param(
-            Destination(cell_uuid=uuid_of('cell 3'), allow_cross_cell_move=True),
+            RequestedDestination(cell_uuid=uuid_of('cell 3'), allow_cross_cell_move=True),
             [-1, -1, 1],
             id='a cell that no node is in',
         ),

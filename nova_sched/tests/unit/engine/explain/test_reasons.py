@@ -20,7 +20,7 @@ import pytest
 from nova_sched import errors
 from nova_sched.engine.decide import CandidateSet, Note, survivors
 from nova_sched.engine.explain import reasons
-from nova_sched.state.request import Destination
+from nova_sched.state.request import RequestedDestination
 from nova_sched.tests.builders import cluster, request
 from nova_sched.tests.unit.engine.world import Named, rules
 
@@ -111,31 +111,31 @@ class TestReplay:
         'words, step, why',
         [
             pytest.param(
-                {'destination': Destination(host='host-1')},
+                {'destination': RequestedDestination(host='host-1')},
                 'requested_destination',
                 '1 host is named',
                 id='host',
             ),
             pytest.param(
-                {'destination': Destination(host='nowhere')},
+                {'destination': RequestedDestination(host='nowhere')},
                 'requested_destination',
                 '1 host is named, it is not known',
                 id='unknown host',
             ),
             pytest.param(
-                {'destination': Destination(host='host-1', node='host-2')},
+                {'destination': RequestedDestination(host='host-1', node='host-2')},
                 'requested_destination',
                 '1 host is named, it is not known',
                 id='no node of the host',
             ),
             pytest.param(
-                {'destination': Destination(node='host-2')},
+                {'destination': RequestedDestination(node='host-2')},
                 'requested_destination',
                 '1 node is named',
                 id='node',
             ),
             pytest.param(
-                {'destination': Destination(cell_uuid='x')},
+                {'destination': RequestedDestination(cell_uuid='x')},
                 'requested_cell',
                 'another cell is asked for',
                 id='cell',

@@ -25,7 +25,7 @@ from nova_sched.engine.sync.replica_sync import SOME, WAITING, ReplicaSync
 from nova_sched.engine.sync.store_poller import StorePoller
 from nova_sched.objects.claim import CONFIRMED
 from nova_sched.rpc.change_events import from_plain, to_plain
-from nova_sched.state.aggregates import Aggregate
+from nova_sched.state.aggregates import HostAggregate
 from nova_sched.tests.builders import NOW, aggregate, claim, report, request, uuid_of
 from nova_sched.tests.unit.engine.stores import Unsteady
 from nova_sched.tests.unit.engine.test_machine import database
@@ -520,7 +520,7 @@ def all_of(cluster):
         )
         for node in cluster
     }
-    aggregates: dict[int, Aggregate | None] = {
+    aggregates: dict[int, HostAggregate | None] = {
         number: hosts.aggregates.get(number) for number in ids
     }
     return picture(cluster), nodes, aggregates

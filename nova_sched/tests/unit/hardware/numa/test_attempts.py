@@ -18,7 +18,7 @@ import pytest
 from nova_sched.hardware import numa
 from nova_sched.tests.unit.hardware.builders import cell, guest, host, mixed, shared
 
-NO_RATIO = numa.Limits(1.0, 1.0)
+NO_RATIO = numa.NumaLimits(1.0, 1.0)
 
 
 def mixed_cell(number, cpus=1, pinned=1, used=0):
@@ -73,7 +73,7 @@ def test_overlooked(cells, asked, ids, found):
     numbered = (
         dataclasses.replace(one, id=number) for one, number in zip(asked, ids, strict=True)
     )
-    wanted = numa.Guest(tuple(numbered))
+    wanted = numa.GuestTopology(tuple(numbered))
     assert numa.fit(host(*cells), wanted, NO_RATIO) is None
     assert numa.fit(host(*cells), wanted, NO_RATIO, thorough=True).host_cells == tuple(found)
     assert 'Nova does not find' in numa.why_not(host(*cells), wanted, NO_RATIO)

@@ -28,7 +28,7 @@ def outcome(host, guest, reserved=0, limits=None):
     found = one.place(host, guest, reserved, limits)
     return (
         found.pagesize_kb
-        if isinstance(found, numa.Placed)
+        if isinstance(found, numa.PlacedCell)
         else (found.what, found.needs, found.has)
     )
 
@@ -157,12 +157,12 @@ def test_cpus(guest, reserved, given):
     ],
 )
 def test_ratios(guest, limits, given):
-    assert outcome(CELL, guest, limits=numa.Limits(*limits)) == given
+    assert outcome(CELL, guest, limits=numa.NumaLimits(*limits)) == given
 
 
 def test_ratios_hold_for_guests_with_pages_too():
     host = cell(cpuset=[0], pages=[(2048, 1000)], memory_usage_mb=4000)
-    short = outcome(host, shared(1, pagesize_kb=2048), limits=numa.Limits(1.0, 1.0))
+    short = outcome(host, shared(1, pagesize_kb=2048), limits=numa.NumaLimits(1.0, 1.0))
     assert short == ('MiB of memory under the allocation ratio', 128, 96)
 
 

@@ -48,14 +48,14 @@ def usage_of(one):
 
 @pytest.mark.parametrize('case', recorded('numa-fits'))
 def test_a_recorded_answer_of_nova(case):
-    before = numa.Topology.from_json(json.dumps(case['host']))
-    asked = numa.Guest.of(named(case['guest']))
-    wanted = pci.Wanted(
+    before = numa.HostTopology.from_json(json.dumps(case['host']))
+    asked = numa.GuestTopology.of(named(case['guest']))
+    wanted = pci.WantedDevices(
         pci.pools_from_json(json.dumps(case['pools'])),
-        tuple(map(pci.Request.of, named(case['requests']))),
+        tuple(map(pci.PciRequest.of, named(case['requests']))),
         case['mapping'],
     )
-    limits = case['limits'] and numa.Limits.of(named(case['limits']))
+    limits = case['limits'] and numa.NumaLimits.of(named(case['limits']))
     found = numa.fit(before, asked, limits, wanted, case['packing'])
     assert bool(found) is not bool(numa.why_not(before, asked, limits, wanted, case['packing']))
     assert case['fits'] == (found and list(map(as_recorded, found.cells)))
@@ -156,7 +156,7 @@ def test_no_preference_without_a_cell_to_spare():
 @pytest.mark.parametrize('packing', [False, True])
 def test_devices_come_before_all(pools, requests, first, packing):
     three = host(*(cell(number, [number], cpu_usage=number == first) for number in range(3)))
-    wanted = pci.Wanted(tuple(pools), tuple(requests))
+    wanted = pci.WantedDevices(tuple(pools), tuple(requests))
     assert cells_of(three, guest(shared()), pci=wanted, packing=packing) == (first,)
 
 
@@ -175,7 +175,7 @@ def test_devices_are_near(policy, node, given):
     three = host(
         *(cell(number, [] if number == 2 else [number], socket=number > 0) for number in range(3))
     )
-    wanted = pci.Wanted((pool(1, node),), (request(policy=policy),))
+    wanted = pci.WantedDevices((pool(1, node),), (request(policy=policy),))
     assert cells_of(three, guest(shared()), pci=wanted) == given
 
 
@@ -196,7 +196,7 @@ def test_networks_are_near(physnets, tunneled, given):
         cell(1, [1], physnets=frozenset('a')),
         cell(2, [2], physnets=frozenset('b'), tunneled=True),
     )
-    limits = numa.Limits(1.0, 1.0, frozenset(physnets), tunneled)
+    limits = numa.NumaLimits(1.0, 1.0, frozenset(physnets), tunneled)
     assert cells_of(three, guest(shared()), limits) == given
 
 
@@ -204,7 +204,7 @@ def test_networks_near_either_of_two_cells():
     three = host(
         *(cell(number, [number], physnets=frozenset(net)) for number, net in enumerate('xab'))
     )
-    limits = numa.Limits(1.0, 1.0, frozenset('ab'))
+    limits = numa.NumaLimits(1.0, 1.0, frozenset('ab'))
     assert cells_of(three, guest(shared(), shared()), limits) == (1, 2)
 
 
@@ -217,7 +217,7 @@ def test_a_realtime_guest_is_like_any_other():
             ]
         }
     )
-    found = numa.fit(host(cell(0, [0], [1, 2])), numa.Guest.of(asked))
+    found = numa.fit(host(cell(0, [0], [1, 2])), numa.GuestTopology.of(asked))
     assert found.cells[0].pinning == {1: 1, 2: 2}
 
 
@@ -226,7 +226,7 @@ def test_many_cells_without_devices_end_soon():
     eight = host(*(cell(number, [number]) for number in range(8)))
     asked = []
 
-    class Counted(pci.Wanted):
+    class Counted(pci.WantedDevices):
         def why_not(self, cells, host):
             asked.append(cells)
             return super().why_not(cells, host)

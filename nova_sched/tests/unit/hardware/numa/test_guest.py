@@ -22,10 +22,10 @@ from nova_sched.tests.unit.hardware.builders import dedicated, guest, mixed, sha
 
 
 def test_a_recorded_request():
-    asked = numa.Guest.of(reference.scenario('numa-2cells-hugepages-pinned').numa_topology)
+    asked = numa.GuestTopology.of(reference.scenario('numa-2cells-hugepages-pinned').numa_topology)
     pages = {'pagesize_kb': 1048576, 'cpu_policy': 'dedicated', 'thread_policy': 'require'}
     none, first, second = frozenset(), frozenset([0, 1]), frozenset([2, 3])
-    assert asked == numa.Guest(
+    assert asked == numa.GuestTopology(
         (
             numa.GuestCell(0, none, first, 4096, **pages),
             numa.GuestCell(1, none, second, 4096, **pages),
@@ -49,10 +49,10 @@ def test_a_recorded_request():
     ],
 )
 def test_what_is_not_told(topology):
-    assert numa.Guest.of(topology) == guest(shared(1, memory_mb=1))
+    assert numa.GuestTopology.of(topology) == guest(shared(1, memory_mb=1))
 
 
-@pytest.mark.parametrize('of', [numa.Guest.of, numa.Fitted.of])
+@pytest.mark.parametrize('of', [numa.GuestTopology.of, numa.Fitted.of])
 def test_a_cell_without_memory_is_refused(of):
     cells = [objects.InstanceNUMACell(id=3, cpuset={0}, pcpuset=set())]
     with pytest.raises(errors.InvalidRequest, match='cell 3 has no memory'):
@@ -64,12 +64,12 @@ def test_cells_of_different_policies_are_refused():
         objects.InstanceNUMACell(memory=1, cpu_policy=policy) for policy in (None, 'dedicated')
     ]
     with pytest.raises(errors.InvalidRequest, match='different CPU policies'):
-        numa.Guest.of(objects.InstanceNUMATopology(cells=cells))
+        numa.GuestTopology.of(objects.InstanceNUMATopology(cells=cells))
 
 
 def test_no_policy_is_shared():
     cells = [objects.InstanceNUMACell(memory=1, cpu_policy=policy) for policy in (None, 'shared')]
-    assert numa.Guest.of(objects.InstanceNUMATopology(cells=cells)).cpu_policy == 'shared'
+    assert numa.GuestTopology.of(objects.InstanceNUMATopology(cells=cells)).cpu_policy == 'shared'
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_dedicated_cpus(asked, cpus):
     [
         pytest.param(
             objects.NUMATopologyLimits(cpu_allocation_ratio=4.0, ram_allocation_ratio=1.5),
-            numa.Limits(4.0, 1.5),
+            numa.NumaLimits(4.0, 1.5),
             id='no networks',
         ),
         pytest.param(
@@ -106,11 +106,11 @@ def test_dedicated_cpus(asked, cpus):
                 ram_allocation_ratio=1.5,
                 network_metadata=objects.NetworkMetadata(physnets={'a'}, tunneled=True),
             ),
-            numa.Limits(4.0, 1.5, frozenset('a'), True),
+            numa.NumaLimits(4.0, 1.5, frozenset('a'), True),
             id='networks',
         ),
-        pytest.param(objects.NUMATopologyLimits(), numa.Limits(1.0, 1.0), id='nothing set'),
+        pytest.param(objects.NUMATopologyLimits(), numa.NumaLimits(1.0, 1.0), id='nothing set'),
     ],
 )
 def test_limits(limits, read):
-    assert numa.Limits.of(limits) == read
+    assert numa.NumaLimits.of(limits) == read

@@ -28,11 +28,11 @@ def reported():
 
 
 def test_a_recorded_node():
-    first, second = numa.Topology.from_json(reported()).cells
+    first, second = numa.HostTopology.from_json(reported()).cells
     assert (first.id, first.memory_mb, first.socket) == (0, 131072, 0)
     assert (first.cpuset, first.pcpuset) == (frozenset(range(8, 16)), frozenset(range(8)))
     assert first.siblings[0] == frozenset([0, 1])
-    assert first.pages[1:] == (numa.Pages(2048, 32768, 512), numa.Pages(1048576, 16, 0, 1))
+    assert first.pages[1:] == (numa.HostPages(2048, 32768, 512), numa.HostPages(1048576, 16, 0, 1))
     assert (first.physnets, first.tunneled) == (frozenset(['physnet0']), False)
     assert (second.cpu_usage, second.memory_usage_mb) == (2, 4096)
     assert (second.pinned_cpus, second.physnets, second.tunneled) == (
@@ -44,9 +44,9 @@ def test_a_recorded_node():
 
 def test_the_text_is_the_object():
     """What we write, the versioned object reads and writes again."""
-    ours = numa.Topology.from_json(reported())
+    ours = numa.HostTopology.from_json(reported())
     theirs = objects.NUMATopology.from_json(ours.to_json())
-    assert numa.Topology.from_json(theirs.to_json()) == ours
+    assert numa.HostTopology.from_json(theirs.to_json()) == ours
 
 
 def test_an_old_cell():
@@ -62,7 +62,7 @@ def test_an_old_cell():
             'cells': [{'nova_object.name': 'NUMACell', 'nova_object.data': data}]
         },
     }
-    assert numa.Topology.from_json(json.dumps(text)) == host(
+    assert numa.HostTopology.from_json(json.dumps(text)) == host(
         cell(3, cpuset=[0, 1], pcpuset=[0, 1], cores=[], memory_mb=512, pages=[(4, 9)])
     )
 
@@ -81,13 +81,13 @@ def test_a_malformed_text(change):
     old, new = change
     assert old in reported()
     with pytest.raises(errors.MalformedObject, match='NUMATopology'):
-        numa.Topology.from_json(reported().replace(old, new))
+        numa.HostTopology.from_json(reported().replace(old, new))
 
 
 @pytest.mark.parametrize('text', ['', 'null', '[]', '{}', '[' * 100000])
 def test_no_topology(text):
     with pytest.raises(errors.MalformedObject):
-        numa.Topology.from_json(text)
+        numa.HostTopology.from_json(text)
 
 
 @pytest.mark.parametrize(

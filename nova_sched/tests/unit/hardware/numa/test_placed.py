@@ -20,8 +20,8 @@ from nova_sched.tests.unit.hardware.builders import dedicated, guest, host, mixe
 
 PLACED = numa.Fitted(
     (
-        numa.Placed(mixed(1, 2), 3, {1: 8, 2: 12}, frozenset([9]), 2048),
-        numa.Placed(shared(2), 0),
+        numa.PlacedCell(mixed(1, 2), 3, {1: 8, 2: 12}, frozenset([9]), 2048),
+        numa.PlacedCell(shared(2), 0),
     )
 )
 

@@ -80,7 +80,7 @@ def guests(draw, pages=(None, 512, 1024, -1, -2, -3), small=False):
 
 
 some_limits = st.none() | st.builds(
-    numa.Limits,
+    numa.NumaLimits,
     st.sampled_from([0.5, 1.0, 2.0]),
     st.sampled_from([1.0, 2.0]),
     st.just(frozenset('a')),
@@ -221,7 +221,7 @@ def test_no_two_guests_share_a_dedicated_cpu(on, several):
 @fitting
 def test_the_summary_never_rules_out_what_fits(on, wanted, limits):
     assume(numa.fit(on, wanted, limits))
-    assert numa.Summary.of(on).may_take(wanted)
+    assert numa.NumaSummary.of(on).may_take(wanted)
 
 
 @everything
@@ -231,6 +231,6 @@ def test_there_is_a_reason_for_every_refusal(on, wanted, limits):
 
 @everything
 def test_texts_hold_everything(on, wanted, limits):
-    assert numa.Topology.from_json(on.to_json()) == on
+    assert numa.HostTopology.from_json(on.to_json()) == on
     if found := numa.fit(on, wanted, limits):
         assert numa.take(on, numa.Fitted.from_json(found.to_json())) == numa.take(on, found)

@@ -83,7 +83,7 @@ def test_short(asked, why):
 
 
 def test_over_the_ratio():
-    why = numa.why_not(TWO, guest(shared(2)), numa.Limits(0.5, 1.0))
+    why = numa.why_not(TWO, guest(shared(2)), numa.NumaLimits(0.5, 1.0))
     assert (
         why
         == 'guest cell 0 needs 2 shared CPUs under the allocation ratio, the best host cell has 1'
@@ -92,7 +92,7 @@ def test_over_the_ratio():
 
 def test_full_cells_have_nothing_rather_than_less():
     full = host(cell(0, [0], memory_mb=100, memory_usage_mb=300))
-    why = numa.why_not(full, guest(shared(1, memory_mb=1)), numa.Limits(1.0, 1.0))
+    why = numa.why_not(full, guest(shared(1, memory_mb=1)), numa.NumaLimits(1.0, 1.0))
     assert (
         why == 'guest cell 0 needs 1 MiB of memory under the allocation ratio, '
         'the best host cell has 0'
@@ -110,18 +110,19 @@ def test_full_cells_have_nothing_rather_than_less():
 )
 def test_networks(physnets, why):
     assert (
-        numa.why_not(TWO, guest(dedicated(3)), numa.Limits(1.0, 1.0, frozenset(physnets))) == why
+        numa.why_not(TWO, guest(dedicated(3)), numa.NumaLimits(1.0, 1.0, frozenset(physnets)))
+        == why
     )
 
 
 def test_tunnels():
     three = host(cell(0, [0]), cell(1, tunneled=True))
-    why = numa.why_not(three, guest(shared()), numa.Limits(1.0, 1.0, tunneled=True))
+    why = numa.why_not(three, guest(shared()), numa.NumaLimits(1.0, 1.0, tunneled=True))
     assert why == 'host cells [0] fit, but are not near the tunnel network'
 
 
 def test_devices():
-    wanted = pci.Wanted((pool(2, 0),), (request(2, policy='required', name='gpu'),))
+    wanted = pci.WantedDevices((pool(2, 0),), (request(2, policy='required', name='gpu'),))
     why = numa.why_not(TWO, guest(dedicated(3)), pci=wanted)
     assert why == (
         'host cells [1] fit, but not with the PCI devices: gpu: 2 devices asked, '

@@ -40,7 +40,7 @@ HOST = host(
 
 
 def test_figures():
-    assert numa.Summary.of(HOST) == numa.Summary(
+    assert numa.NumaSummary.of(HOST) == numa.NumaSummary(
         cells=3,
         sockets=2,
         has_siblings=True,
@@ -54,7 +54,7 @@ def test_figures():
 
 
 def test_an_empty_host():
-    assert numa.Summary.of(host()) == numa.Summary(0, 0, False, 0, 0, 0, 0, 0, {})
+    assert numa.NumaSummary.of(host()) == numa.NumaSummary(0, 0, False, 0, 0, 0, 0, 0, {})
 
 
 @pytest.mark.parametrize(
@@ -83,17 +83,17 @@ def test_an_empty_host():
     ],
 )
 def test_may_take(asked, may):
-    assert numa.Summary.of(HOST).may_take(guest(*asked)) is may
+    assert numa.NumaSummary.of(HOST).may_take(guest(*asked)) is may
 
 
 def test_the_emulator_counts():
-    summary = numa.Summary.of(HOST)
+    summary = numa.NumaSummary.of(HOST)
     both = guest(dedicated(7, memory_mb=1)), guest(dedicated(7, memory_mb=1), emulator='isolate')
     assert [summary.may_take(some) for some in both] == [True, False]
 
 
 def test_require_needs_siblings():
-    single = numa.Summary.of(host(cell(0, pcpuset=range(4))))
+    single = numa.NumaSummary.of(host(cell(0, pcpuset=range(4))))
     policies = ('require', 'prefer', 'isolate')
     assert [single.may_take(guest(dedicated(1, thread_policy=policy))) for policy in policies] == [
         False,

@@ -22,7 +22,9 @@ ON_0 = {'cpu_usage': 1, 'memory_usage_mb': 100}
 
 
 def lying(one, pinning=(), reserved=(), pagesize_kb=None, on=0):
-    return numa.Fitted((numa.Placed(one, on, dict(pinning), frozenset(reserved), pagesize_kb),))
+    return numa.Fitted(
+        (numa.PlacedCell(one, on, dict(pinning), frozenset(reserved), pagesize_kb),)
+    )
 
 
 @pytest.mark.parametrize(
@@ -70,7 +72,7 @@ def test_take_and_give_back(fitted, after):
 
 
 def test_two_cells_on_one():
-    fitted = numa.Fitted((numa.Placed(shared(2), 0), numa.Placed(shared(1), 0)))
+    fitted = numa.Fitted((numa.PlacedCell(shared(2), 0), numa.PlacedCell(shared(1), 0)))
     assert numa.take(host(cell(0)), fitted).cells[0].cpu_usage == 3
 
 
@@ -112,7 +114,7 @@ def test_what_is_not_there_is_not_taken(before, fitted, why):
 
 
 def test_one_cpu_for_two_cells_of_a_guest():
-    fitted = numa.Fitted(tuple(numa.Placed(dedicated(1), 0, {0: 3}) for _ in range(2)))
+    fitted = numa.Fitted(tuple(numa.PlacedCell(dedicated(1), 0, {0: 3}) for _ in range(2)))
     with pytest.raises(Overdrawn, match=r'\[3\] are not free'):
         numa.take(host(threaded()), fitted)
 

@@ -26,7 +26,7 @@ def reported():
     return node['nova_object.data']['pci_device_pools']
 
 
-NIC = pci.Pool(
+NIC = pci.PciPool(
     '8086',
     '1572',
     0,
@@ -38,7 +38,7 @@ NIC = pci.Pool(
     },
     2,
 )
-GPU = pci.Pool('10de', '20b0', 1, {'dev_type': 'type-PCI', 'remote_managed': 'false'}, 4)
+GPU = pci.PciPool('10de', '20b0', 1, {'dev_type': 'type-PCI', 'remote_managed': 'false'}, 4)
 
 
 def test_a_recorded_node():
@@ -49,7 +49,7 @@ def test_a_recorded_node():
 
 def test_what_is_not_told():
     assert pci.pools_of([objects.PciDevicePool(vendor_id='10de')]) == (
-        pci.Pool('10de', '', None, {}, 0),
+        pci.PciPool('10de', '', None, {}, 0),
     )
 
 

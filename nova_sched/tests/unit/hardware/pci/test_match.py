@@ -34,7 +34,7 @@ def as_left(pools):
 @pytest.mark.parametrize('case', recorded('pci-requests'))
 def test_a_recorded_answer_of_nova(case):
     pools = pci.pools_from_json(json.dumps(case['pools']))
-    requests = tuple(map(pci.Request.of, named(case['requests'])))
+    requests = tuple(map(pci.PciRequest.of, named(case['requests'])))
     on = host(*(cell(number, socket=socket) for number, socket in enumerate(case['sockets'])))
     where = {'cells': case['cells'], 'host': on, 'provider_mapping': case['mapping']}
     assert pci.supports(pools, requests, **where) is (case['left'] is not None)
@@ -89,7 +89,7 @@ def test_alternatives():
     either = {'vendor_id': '10de'}, {'vendor_id': '8086'}
     assert pci.supports([pool(1), pool(1, vendor='10de')], [request(2, *either)])
     assert not pci.supports([pool(2, vendor='15b3')], [request(2, *either)])
-    assert not pci.supports([pool(2)], [pci.Request(1, ())])
+    assert not pci.supports([pool(2)], [pci.PciRequest(1, ())])
 
 
 @pytest.mark.parametrize(
@@ -250,12 +250,12 @@ def test_a_long_name_makes_no_long_text():
 
 def test_what_comes_back():
     pools = pool(1, x='1'), pool(0)
-    back = pci.Taken('r1', pool(2)), pci.Taken('r1', pool(1, vendor='10de'))
+    back = pci.TakenDevice('r1', pool(2)), pci.TakenDevice('r1', pool(1, vendor='10de'))
     assert pci.give_back(pools, back) == (pool(1, x='1'), pool(2), pool(1, vendor='10de'))
 
 
 def test_wanted_by_a_guest():
-    wanted = pci.Wanted(
+    wanted = pci.WantedDevices(
         (pool(1, 0), pool(2, 0, x='1'), pool(4, None)), (request(3, policy='required'),)
     )
     assert [wanted.devices_in(number) for number in (0, 1)] == [3, 0]

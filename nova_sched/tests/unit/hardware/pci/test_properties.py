@@ -38,7 +38,7 @@ def tags(types):
 
 def pools(types=(*PLAIN, *SPECIAL)):
     one = st.builds(
-        pci.Pool,
+        pci.PciPool,
         st.sampled_from(['8086', '10DE']),
         st.sampled_from(['1572', '20b0']),
         st.sampled_from([0, 1, 2, None]),
@@ -63,7 +63,7 @@ specs = st.fixed_dictionaries(
     },
 )
 a_request = st.builds(
-    pci.Request,
+    pci.PciRequest,
     st.integers(1, 3),
     st.lists(specs, min_size=1, max_size=2).map(tuple),
     st.sampled_from(['required', 'legacy', 'preferred', 'socket']),

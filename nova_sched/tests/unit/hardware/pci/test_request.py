@@ -23,7 +23,7 @@ def test_a_recorded_request():
     gpu, qat = pci.requests_of(reference.scenario('pci-alias-in-placement').pci_requests)
     spec = {'vendor_id': '10de', 'product_id': '20b0', 'dev_type': 'type-PCI'}
     uuid = 'c288d070-d84a-513d-817b-ca0e6585825f'
-    assert gpu == pci.Request(2, (spec,), 'legacy', uuid, None, 'gpu-a100')
+    assert gpu == pci.PciRequest(2, (spec,), 'legacy', uuid, None, 'gpu-a100')
     assert qat.dev_types == {'type-VF'}
     assert qat.alternatives == (
         {'vendor_id': '8086', 'product_id': '4941', 'dev_type': 'type-vf'},
@@ -37,7 +37,7 @@ def test_a_recorded_request():
         pytest.param(objects.InstancePCIRequests(), (), id='unset'),
         pytest.param(
             objects.InstancePCIRequests(requests=[objects.InstancePCIRequest(count=1, spec=[{}])]),
-            (pci.Request(1, ({},)),),
+            (pci.PciRequest(1, ({},)),),
             id='fields unset',
         ),
     ],

@@ -28,20 +28,22 @@ def device(
 def tree(*children, root_traits=(), **root_stocks):
     """A node with these children; its own stocks as CLASS=units."""
     own = {name: providers.Stock(units) for name, units in root_stocks.items()}
-    return providers.Tree(ROOT, (providers.Provider(ROOT, own, frozenset(root_traits)), *children))
+    return providers.ProviderTree(
+        ROOT, (providers.Provider(ROOT, own, frozenset(root_traits)), *children)
+    )
 
 
 def group(suffix='1', milli=0, required=(), forbidden=(), in_tree=None, **resources):
     """A group; ``milli`` is short for units of CUSTOM_GPU_MILLI."""
     amounts = {**resources, **({MILLI: milli} if milli else {})}
-    return providers.Group(
+    return providers.ResourceGroup(
         suffix, tuple(sorted(amounts.items())), frozenset(required), frozenset(forbidden), in_tree
     )
 
 
 def asked(*groups, isolate=False, subtrees=(), required=(), forbidden=(), **loose):
     """Groups; loose amounts as CLASS=units."""
-    return providers.Asked(
+    return providers.ProviderRequest(
         groups,
         isolate,
         tuple(map(frozenset, subtrees)),

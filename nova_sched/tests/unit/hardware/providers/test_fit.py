@@ -127,7 +127,7 @@ HALF, WHOLE = 500, 1000
         ),
         pytest.param(tree(device('a')), asked(), (), id='nothing'),
         pytest.param(
-            providers.Tree(ROOT), asked(group('1', HALF)), None, id='no providers at all'
+            providers.ProviderTree(ROOT), asked(group('1', HALF)), None, id='no providers at all'
         ),
     ],
 )

@@ -45,7 +45,7 @@ def trees(draw):
         found.append(
             providers.Provider(f'p{number}', draw(stocks(CLASSES)), draw(some_traits), parent)
         )
-    return providers.Tree(ROOT, tuple(found))
+    return providers.ProviderTree(ROOT, tuple(found))
 
 
 def stocks(names):
@@ -62,9 +62,9 @@ def requests(draw):
     a_subtree = st.sets(st.sampled_from(suffixes or ['0']), min_size=2).map(frozenset)
     subtrees = draw(st.just([]) | st.lists(a_subtree, max_size=2)) if len(suffixes) > 1 else []
     bare = frozenset[str]().union(*subtrees)
-    return providers.Asked(
+    return providers.ProviderRequest(
         groups=tuple(
-            providers.Group(
+            providers.ResourceGroup(
                 one,
                 () if one in bare and draw(st.booleans()) else draw(amounts),
                 draw(no_traits),

@@ -93,7 +93,7 @@ TWO = tree(device('a', used=600), device('b', used=700, traits=['NEW']))
             id='elsewhere',
         ),
         pytest.param(
-            providers.Tree(ROOT),
+            providers.ProviderTree(ROOT),
             asked(CUSTOM_GPU_MILLI=1),
             f'no provider has {MILLI}',
             id='no devices',

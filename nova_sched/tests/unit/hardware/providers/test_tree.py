@@ -37,7 +37,7 @@ REPORTED = {
 
 
 def test_what_a_node_reports():
-    found = providers.Tree.from_json(json.dumps(REPORTED), ROOT)
+    found = providers.ProviderTree.from_json(json.dumps(REPORTED), ROOT)
     assert found.providers == (
         providers.Provider(ROOT, {}, frozenset(['HW_X'])),
         providers.Provider('gpu-a', {'VGPU': Stock(8, reserved=1, min_unit=2)}, name='a'),
@@ -97,12 +97,12 @@ def without(**changes):
 )
 def test_what_no_node_can_report(reported, why):
     with pytest.raises(errors.MalformedObject, match=why):
-        providers.Tree.from_json(json.dumps(reported), ROOT)
+        providers.ProviderTree.from_json(json.dumps(reported), ROOT)
 
 
 def test_a_text_that_is_none():
     with pytest.raises(errors.MalformedObject):
-        providers.Tree.from_json('{', ROOT)
+        providers.ProviderTree.from_json('{', ROOT)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_what_a_stock_gives(stock, amount, gives):
 def test_shapes_of_nodes_that_are_alike():
     def node(root, *uuids):
         children = (device(uuid, 1000, used, parent=root) for uuid, used in uuids)
-        return providers.Tree(root, (providers.Provider(root), *children))
+        return providers.ProviderTree(root, (providers.Provider(root), *children))
 
     one, other = node('n1', ('a', 0), ('b', 500)), node('n2', ('c', 0), ('d', 500))
     assert one != other
@@ -158,6 +158,6 @@ def test_the_node_itself_among_the_providers():
     assert found.stock(ROOT, 'VCPU') == Stock(4)
     assert found.by_uuid[ROOT].traits == {'X', 'Y'}
     assert [one.uuid for one in found.children] == ['a']
-    assert providers.Tree('n').with_root({'VCPU': Stock(4)}).providers == (
+    assert providers.ProviderTree('n').with_root({'VCPU': Stock(4)}).providers == (
         providers.Provider('n', {'VCPU': Stock(4)}),
     )

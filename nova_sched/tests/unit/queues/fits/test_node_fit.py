@@ -18,7 +18,7 @@ import pytest
 from nova_sched import errors
 from nova_sched.hardware import pci
 from nova_sched.queues.fits.fit import Fit, with_devices
-from nova_sched.queues.fits.view import View
+from nova_sched.queues.fits.node_fit import NodeFit
 from nova_sched.queues.node.subscriptions import NONE
 from nova_sched.tests.builders import NOW, aggregate, report, request
 from nova_sched.tests.unit.queues.catalogues import catalogue, flavor, rules
@@ -35,11 +35,11 @@ NODE = {'vcpus': 8, 'memory_mb': 16 * GIB, 'disk_gb': 1000}
 
 
 def one_gpu(free):
-    return pci.pools_to_json([pci.Pool('10de', '20b0', count=free)])
+    return pci.pools_to_json([pci.PciPool('10de', '20b0', count=free)])
 
 
 def view(fit=None, **words):
-    return View(fit or Fit(with_devices(rules()), SEED), clock=lambda: NOW, **words)
+    return NodeFit(fit or Fit(with_devices(rules()), SEED), clock=lambda: NOW, **words)
 
 
 def queues(found, one):

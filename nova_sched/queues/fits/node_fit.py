@@ -19,17 +19,17 @@ import numpy as np
 from nova_sched.claims.reconcile import settle
 from nova_sched.engine.decide import survivors
 from nova_sched.queues.fits.fit import Fit
-from nova_sched.state.aggregates import Aggregate
+from nova_sched.state.aggregates import HostAggregate
 from nova_sched.state.cluster import Cluster
 from nova_sched.state.report import Report
 from nova_sched.state.request import Request
 
 
-class View:
+class NodeFit:
     """The queues of a catalogue that one node can serve.
 
-    A change of the catalogue, of an aggregate or of a service record requires a new View. ``fit``
-    may be shared by the views of any number of nodes. ``aggregates`` may include those of other
+    A change of the catalogue, of an aggregate or of a service record requires a new one.
+    ``fit`` may be shared by any number of nodes. ``aggregates`` may include those of other
     nodes: if one names a zone, hosts without an aggregate are not in that zone. ``clock`` gives
     seconds since the epoch.
     """
@@ -37,7 +37,7 @@ class View:
     def __init__(
         self,
         fit: Fit,
-        aggregates: Iterable[Aggregate] = (),
+        aggregates: Iterable[HostAggregate] = (),
         disabled: bool = False,
         clock: Callable[[], float] = time.time,
     ):
