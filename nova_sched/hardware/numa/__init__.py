@@ -18,11 +18,9 @@ what is short. ``NumaSummary`` shows from a few figures that no placement exists
 
 from nova_sched.hardware.numa.fit import fit
 from nova_sched.hardware.numa.guest import GuestCell, GuestTopology, NumaLimits
-from nova_sched.hardware.numa.host import HostCell, HostPages, HostTopology
-from nova_sched.hardware.numa.placed import Fitted, PlacedCell
+from nova_sched.hardware.numa.host import HostCell, HostPages, HostTopology, NumaSummary
+from nova_sched.hardware.numa.placed import Fitted, PlacedCell, give_back, hold, take
 from nova_sched.hardware.numa.reason import NumaMiss, miss, why_not
-from nova_sched.hardware.numa.summary import NumaSummary
-from nova_sched.hardware.numa.usage import give_back, hold, take
 
 __all__ = [
     'Fitted',

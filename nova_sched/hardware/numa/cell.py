@@ -12,9 +12,10 @@
 """Fits one guest cell into one host cell, or reports what is short."""
 
 import enum
+import itertools
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from nova_sched.hardware.numa import cores
 from nova_sched.hardware.numa.guest import (
     ANY,
     DEDICATED,
@@ -27,6 +28,77 @@ from nova_sched.hardware.numa.guest import (
 )
 from nova_sched.hardware.numa.host import HostCell
 from nova_sched.hardware.numa.placed import PlacedCell
+
+Cores = Iterable[Sequence[int]]
+
+
+class Pins(NamedTuple):
+    """Host CPUs for the guest, in the order of the guest's CPUs, and for its emulator."""
+
+    guest: Sequence[int]
+    emulator: frozenset[int] = frozenset()
+
+
+NO_PINS = Pins(())
+
+
+def pin(cell: HostCell, wanted: int, reserved: int, thread_policy: str) -> Pins | None:
+    """Returns free CPUs of the cell for ``wanted`` guest CPUs and ``reserved`` emulator CPUs; None
+    if there are too few.
+
+    ``prefer`` fills cores as far as possible. ``require`` skips cores with one free thread.
+    ``isolate`` takes one thread of each core that is completely free; for the guest only cores of
+    full size.
+    """
+    if not wanted and (reserved or thread_policy == ISOLATE):
+        # Nova and its compute nodes find no placement for zero CPUs.
+        return None
+    if thread_policy == ISOLATE:
+        full = _full(cell)
+        return _cut(_first(full, 1), wanted, _first(cell.whole_cores, 1), reserved)
+    fewest = 2 if thread_policy == REQUIRE else 1
+    # Uses as many threads of each core as possible: the fewer cores a guest uses, the fewer it
+    # shares.
+    for threads in range(cell.threads_per_core, fewest - 1, -1):
+        cores = [core for core in cell.free_cores if len(core) >= threads]
+        if cores and threads * len(cores) >= wanted:
+            return _cut(_first(cores, threads), wanted, cell.free_cores, reserved)
+    if thread_policy == REQUIRE:
+        return None
+    return _cut(cell.free_cores, wanted, cell.free_cores, reserved)
+
+
+def most_pins(cell: HostCell, thread_policy: str) -> int:
+    """Returns the largest number of guest CPUs that the cell has capacity for."""
+    if thread_policy == ISOLATE:
+        return len(_full(cell))
+    if thread_policy == REQUIRE:
+        sizes = [len(core) for core in cell.free_cores]
+        return max(
+            (size * sum(other >= size for other in sizes) for size in sizes if size > 1), default=0
+        )
+    return sum(map(len, cell.free_cores))
+
+
+def _full(cell: HostCell) -> list[tuple[int, ...]]:
+    return [core for core in cell.whole_cores if len(core) == cell.threads_per_core]
+
+
+def _first(cores: Cores, threads: int) -> Cores:
+    return (core[:threads] for core in cores)
+
+
+def _cut(cores: Cores, wanted: int, spare: Cores, reserved: int) -> Pins | None:
+    """Returns ``wanted`` CPUs of the cores and ``reserved`` spare CPUs; None if they do not
+    suffice."""
+    guest = list(itertools.islice(itertools.chain.from_iterable(cores), wanted))
+    if len(guest) < wanted:
+        return None
+    if not reserved:
+        return Pins(guest)
+    rest = (cpu for cpu in itertools.chain.from_iterable(spare) if cpu not in guest)
+    emulator = frozenset(itertools.islice(rest, reserved))
+    return Pins(guest, emulator) if len(emulator) == reserved else None
 
 
 class Stage(enum.IntEnum):
@@ -114,12 +186,12 @@ def place_cpus(
     """Returns the placed cell once memory is found for it, in pages of this size."""
     if short := _too_few(host, guest, reserved):
         return short
-    pins: cores.Pins | None = cores.NONE
+    pins: Pins | None = NO_PINS
     if guest.is_pinned:
-        pins = cores.pin(host, len(guest.pcpuset), reserved, guest.thread_policy)
+        pins = pin(host, len(guest.pcpuset), reserved, guest.thread_policy)
     if pins is None:
         return _cores_short(host, guest, reserved)
-    # After the cores, as in Nova: attempts.py depends on this order.
+    # After the cores, as in Nova: NovaAttempts depends on this order.
     if limits and guest.cpu_policy != DEDICATED and (short := _over_ratio(host, guest, limits)):
         return short
     pinning = dict(zip(guest.pinned_vcpus, pins.guest, strict=False))
@@ -148,7 +220,7 @@ def _too_few(host: HostCell, guest: GuestCell, reserved: int) -> CellShortage | 
 
 
 def _cores_short(host: HostCell, guest: GuestCell, reserved: int) -> CellShortage:
-    wanted, has = len(guest.pcpuset), cores.most(host, guest.thread_policy)
+    wanted, has = len(guest.pcpuset), most_pins(host, guest.thread_policy)
     if not wanted:
         return CellShortage(Stage.CORES, 'places for a cell without pinned CPUs', 1, 0)
     if guest.thread_policy == ISOLATE:

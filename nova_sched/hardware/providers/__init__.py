@@ -25,12 +25,10 @@ from nova_sched.hardware.providers.allotted import (
     on_root,
     take,
 )
-from nova_sched.hardware.providers.asked import ProviderRequest, ResourceGroup
 from nova_sched.hardware.providers.fit import fit
-from nova_sched.hardware.providers.provider import Provider, Stock
 from nova_sched.hardware.providers.reason import ProviderMiss, nearest_miss, why_not
-from nova_sched.hardware.providers.summary import TreeSummary
-from nova_sched.hardware.providers.tree import ProviderTree
+from nova_sched.hardware.providers.request import ProviderRequest, ResourceGroup
+from nova_sched.hardware.providers.tree import Provider, ProviderTree, Stock, TreeSummary
 
 __all__ = [
     'Allotted',

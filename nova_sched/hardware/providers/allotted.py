@@ -16,8 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from nova_sched.hardware import Overdrawn, wire
-from nova_sched.hardware.providers.provider import Provider, Stock
-from nova_sched.hardware.providers.tree import ProviderTree
+from nova_sched.hardware.providers.tree import Provider, ProviderTree, Stock
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -15,9 +15,8 @@ first."""
 from collections.abc import Iterable, Mapping, Sequence
 
 from nova_sched.hardware.providers.allotted import Allotted
-from nova_sched.hardware.providers.asked import ProviderRequest, ResourceGroup
-from nova_sched.hardware.providers.provider import Provider
-from nova_sched.hardware.providers.tree import ProviderTree
+from nova_sched.hardware.providers.request import ProviderRequest, ResourceGroup
+from nova_sched.hardware.providers.tree import Provider, ProviderTree
 
 # The search ends after this number of tries to assign a group to a provider. It misses a fit only
 # on a node whose devices all differ, if all groups compete for them.

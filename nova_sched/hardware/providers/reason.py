@@ -14,8 +14,8 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from nova_sched.hardware.providers.asked import ProviderRequest, ResourceGroup
 from nova_sched.hardware.providers.fit import candidates, fit, has_traits
+from nova_sched.hardware.providers.request import ProviderRequest, ResourceGroup
 from nova_sched.hardware.providers.tree import ProviderTree
 
 # How far a fit got: a later stage is a nearer miss.

@@ -9,17 +9,105 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The tree of a node's providers, nested as in Placement."""
+"""The tree of a node's providers, nested as in Placement, and their inventories."""
 
+import collections
 import dataclasses
 import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from nova_sched.hardware import wire
-from nova_sched.hardware.providers.provider import Provider, Stock
-from nova_sched.hardware.providers.summary import TreeSummary
+from nova_sched.hardware.providers.request import ProviderRequest
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Stock:
+    """The inventory of one resource class at one provider, in whole units; ``max_unit`` None means
+    ``total``."""
+
+    total: int
+    reserved: int = 0
+    ratio: float = 1.0
+    min_unit: int = 1
+    max_unit: int | None = None
+    step_size: int = 1
+    used: int = 0
+
+    @property
+    def free(self) -> int:
+        """Returns the free units; negative if usage exceeds the capacity."""
+        return int((self.total - self.reserved) * self.ratio) - self.used
+
+    @property
+    def largest(self) -> int:
+        """Returns the largest amount that one consumer may have in total."""
+        return self.total if self.max_unit is None else min(self.total, self.max_unit)
+
+    @property
+    def best(self) -> int:
+        """Returns the largest amount that one consumer can get now."""
+        return max(min(self.free, self.largest), 0)
+
+    def gives(self, amount: int) -> bool:
+        """Returns whether a consumer without an allocation here can get this amount."""
+        return self.min_unit <= amount <= self.best and amount % self.step_size == 0
+
+    def with_use(self, amount: int) -> 'Stock':
+        """Returns the inventory with this additional usage; a negative amount frees it."""
+        return dataclasses.replace(self, used=self.used + amount)
+
+
+@dataclasses.dataclass(frozen=True)
+class Provider:
+    """One provider; ``stocks`` maps resource classes to inventories, ``parent`` is the parent's
+    UUID."""
+
+    uuid: str
+    stocks: Mapping[str, Stock] = dataclasses.field(default_factory=dict)
+    traits: frozenset[str] = frozenset()
+    parent: str | None = None
+    name: str = ''
+
+    def with_stocks(self, changed: Mapping[str, Stock]) -> 'Provider':
+        return dataclasses.replace(self, stocks={**self.stocks, **changed})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TreeSummary:
+    """By resource class: the units that one consumer can get from the ``best`` provider, and
+    ``of_all``."""
+
+    best: Mapping[str, int]
+    of_all: Mapping[str, int]
+    traits: frozenset[str]  # traits that any provider has
+
+    @classmethod
+    def of(cls, providers: Iterable[Provider]) -> 'TreeSummary':
+        best: dict[str, int] = {}
+        of_all: dict[str, int] = {}
+        traits = frozenset[str]()
+        for provider in providers:
+            traits |= provider.traits
+            for name, stock in provider.stocks.items():
+                best[name] = max(best.get(name, 0), stock.best)
+                of_all[name] = of_all.get(name, 0) + stock.best
+        return cls(best, of_all, traits)
+
+    def may_take(self, asked: ProviderRequest) -> bool:
+        """Returns False if the request cannot fit. True is inconclusive."""
+        sums: dict[str, int] = collections.Counter()
+        for piece in asked.pieces():
+            if not piece.required <= self.traits:
+                return False
+            for name, units in piece.resources:
+                sums[name] += units
+                if units > self.best.get(name, 0):
+                    return False
+        return asked.required <= self.traits and all(
+            units <= self.of_all[name] for name, units in sums.items()
+        )
 
 
 @dataclasses.dataclass(frozen=True)

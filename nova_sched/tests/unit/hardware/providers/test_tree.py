@@ -18,7 +18,14 @@ import pytest
 from nova_sched import errors
 from nova_sched.hardware import providers
 from nova_sched.hardware.providers import Stock
-from nova_sched.tests.unit.hardware.providers.builders import MILLI, ROOT, device, tree
+from nova_sched.tests.unit.hardware.providers.builders import (
+    MILLI,
+    ROOT,
+    asked,
+    device,
+    group,
+    tree,
+)
 
 REPORTED = {
     'gpu-b': {
@@ -161,3 +168,25 @@ def test_the_node_itself_among_the_providers():
     assert providers.ProviderTree('n').with_root({'VCPU': Stock(4)}).providers == (
         providers.Provider('n', {'VCPU': Stock(4)}),
     )
+
+
+NODE = tree(device('a', used=600), device('b', used=700, traits=['NEW']), VCPU=2)
+
+
+@pytest.mark.parametrize(
+    'wanted, may_take',
+    [
+        pytest.param(asked(group('1', 400)), True, id='as much as the best has'),
+        pytest.param(asked(group('1', 401)), False, id='more'),
+        pytest.param(asked(group('1', 300), group('2', 400)), True, id='as much as all have'),
+        pytest.param(asked(group('1', 400), group('2', 301)), False, id='more than all have'),
+        pytest.param(asked(group('1', 1, required=['NEW'])), True, id='a trait'),
+        pytest.param(asked(group('1', 1, required=['RED'])), False, id='a trait that none has'),
+        pytest.param(asked(group('1', VF=1)), False, id='a class that none has'),
+        pytest.param(asked(group('1', VCPU=2)), True, id='of the node itself'),
+        pytest.param(asked(CUSTOM_GPU_MILLI=401), False, id='more, in no group'),
+        pytest.param(asked(CUSTOM_GPU_MILLI=1, required=['RED']), False, id='a trait besides'),
+    ],
+)
+def test_may_take(wanted, may_take):
+    assert NODE.summary.may_take(wanted) is may_take
