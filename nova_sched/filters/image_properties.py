@@ -126,11 +126,8 @@ class ImagePropertiesFilter(Filter):
                     f'the image asks for a hypervisor of version {wanted_version}, {has} {there}'
                 )
         bits = properties.get('hw_maxphysaddr_bits')
-        return f'the image needs physical addresses of {bits} bits, {_here(rows)} fewer'
-
-
-def _here(rows):
-    return 'the host has' if len(rows) == 1 else 'these hosts have'
+        has = 'the host has' if len(rows) == 1 else 'these hosts have'
+        return f'the image needs physical addresses of {bits} bits, {has} fewer'
 
 
 def _supported(hosts, rows):
