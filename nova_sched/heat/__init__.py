@@ -15,14 +15,9 @@ The folder is a plug-in directory: heat-engine loads it by ``plugin_dirs`` in he
 nothing else of this package. The loaded modules are part of ``heat.engine.plugins``, and import
 each other from there.
 
-    top_group               the resource by which a stack registers its servers as one group
-    top_group_declarations  declarations: groups of servers, and relations between them
-    top_group_scaling       an AutoScalingGroup whose members know their index
-    top_group_members       reads the servers' descriptions from the stack itself
-    top_group_contents      the resources of one stack, including nested ones
-    top_group_kinds         the meaning of resource types for placement
-    top_group_repeats       the repeated members of resource groups and scaling groups
-    top_group_errors        errors in a stack
-    top_group_clouds        flavors and images of the cloud
-    top_group_client        the scheduler's REST API
+    top_group           the resource by which a stack registers its servers as one group
+    top_group_types     groups of servers, relations, and an AutoScalingGroup with an index
+    top_group_members   reads the servers' descriptions from the stack itself
+    top_group_contents  the resources of one stack, including nested and repeated ones
+    top_group_client    the scheduler's REST API, and the cloud's flavors and images
 """

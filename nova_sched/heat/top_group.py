@@ -20,19 +20,17 @@ from heat.engine import attributes, constraints, properties, resource
 from heat.engine import stack as stacks
 from heat.engine.plugins import (
     top_group_client,
-    top_group_clouds,
-    top_group_declarations,
     top_group_members,
-    top_group_scaling,
+    top_group_types,
 )
-from heat.engine.plugins.top_group_errors import wrong
+from heat.engine.plugins.top_group_contents import wrong
 from oslo_log import log as logging
 
 LOG = logging.getLogger(__name__)
 DIGEST, PATHS = 'digest', 'paths'  # keys of the resource data
 
 
-class TopGroup(resource.Resource):
+class TopGroupResource(resource.Resource):
     """All servers of the stack that take their scheduler hints from here. They are placed before
     the first one exists.
 
@@ -90,7 +88,7 @@ class TopGroup(resource.Resource):
 
     def validate(self):
         super().validate()
-        if not top_group_members.Reader(self, strict=False).paths:
+        if not top_group_members.StackReader(self, strict=False).paths:
             raise wrong(f'No server has the hints of {self.name}; see its attribute hints.')
 
     def handle_create(self):
@@ -181,7 +179,7 @@ class TopGroup(resource.Resource):
         )
 
     def _api(self):
-        return top_group_client.Client(self.context)
+        return top_group_client.SchedulerClient(self.context)
 
     def _hold_s(self):
         return self.properties[self.HOLD] or int(self.stack.timeout_secs())
@@ -195,12 +193,12 @@ class TopGroup(resource.Resource):
             existing = {
                 name: one for name, one in stack.resources.items() if one.resource_id is not None
             }
-        reader = top_group_members.Reader(self, existing, indices)
+        reader = top_group_members.StackReader(self, existing, indices)
         return Read(
             {
                 'template': reader.template,
-                'flavors': top_group_clouds.flavors(self.client_plugin('nova'), reader.flavors),
-                'images': top_group_clouds.images(self.client_plugin('glance'), reader.images),
+                'flavors': top_group_client.flavors(self.client_plugin('nova'), reader.flavors),
+                'images': top_group_client.images(self.client_plugin('glance'), reader.images),
             },
             reader.paths,
         )
@@ -235,8 +233,8 @@ class Read:
 def resource_mapping():
     """Returns the resource types of this plug-in, for Heat."""
     return {
-        'OS::NovaSched::TopGroup': TopGroup,
-        'OS::NovaSched::Group': top_group_declarations.Group,
-        'OS::NovaSched::Relation': top_group_declarations.Relation,
-        'OS::NovaSched::AutoScalingGroup': top_group_scaling.AutoScalingGroup,
+        'OS::NovaSched::TopGroup': TopGroupResource,
+        'OS::NovaSched::Group': top_group_types.GroupDeclaration,
+        'OS::NovaSched::Relation': top_group_types.RelationDeclaration,
+        'OS::NovaSched::AutoScalingGroup': top_group_types.AutoScalingGroup,
     }

@@ -9,13 +9,135 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The resources of one stack with its nested stacks: the path and description of each member."""
+"""The resources of one stack, including nested ones, as placement sees them."""
 
-from heat.engine import function, resource
+import copy
+from collections.abc import Mapping
+
+from heat.common import exception
+from heat.engine import function, resource, rsrc_defn
 from heat.engine.hot import functions
-from heat.engine.plugins import top_group_kinds as kinds
-from heat.engine.plugins.top_group_errors import wrong
-from heat.engine.plugins.top_group_repeats import Repeats
+from heat.engine.plugins import top_group_types
+from heat.engine.resources import template_resource
+from heat.engine.resources.openstack.heat import autoscaling_group, resource_group
+from heat.engine.resources.openstack.nova import server, server_group
+from heat.scaling import template
+
+
+def wrong(message):
+    """Returns the error to raise for a stack whose servers cannot be planned as one group."""
+    return exception.StackValidationFailed(message=message)
+
+
+# The names are those of the scheduler's template language.
+SERVER, SERVER_GROUP = 'OS::Nova::Server', 'OS::Nova::ServerGroup'
+RESOURCE_GROUP, SCALING_GROUP = 'OS::Heat::ResourceGroup', 'OS::NovaSched::AutoScalingGroup'
+GROUP, RELATION = 'OS::NovaSched::Group', 'OS::NovaSched::Relation'
+NESTED, DEAF = 'nested stack', 'OS::Heat::AutoScalingGroup'
+CLASSES = (
+    (server.Server, SERVER),
+    (server_group.ServerGroup, SERVER_GROUP),
+    (resource_group.ResourceGroup, RESOURCE_GROUP),
+    (top_group_types.AutoScalingGroup, SCALING_GROUP),
+    (autoscaling_group.AutoScalingResourceGroup, DEAF),
+    (top_group_types.GroupDeclaration, GROUP),
+    (top_group_types.RelationDeclaration, RELATION),
+    (template_resource.TemplateResource, NESTED),
+)
+HOLDING = (SERVER, RESOURCE_GROUP, SCALING_GROUP, NESTED, DEAF)
+PLACED = (*HOLDING, GROUP)
+REPEATED = {RESOURCE_GROUP: 'resource_def', SCALING_GROUP: 'resource', DEAF: 'resource'}
+
+
+def kind_of(env, resource_type, name=None):
+    """Returns the kind of a resource of this type; None if it does not matter for placement."""
+    found = env.get_class_to_instantiate(resource_type, name)
+    return next((kind for base, kind in CLASSES if issubclass(found, base)), None)
+
+
+def properties_of(definition):
+    """Returns the properties as the template has them, without resolving functions."""
+    return definition.properties({}).data
+
+
+def telling(env, name, definition, properties):
+    """Returns the part of a resource's properties that describes its servers; ``properties``: a
+    server's."""
+    said = properties_of(definition)
+    kind = kind_of(env, definition.resource_type, name)
+    if kind == SERVER:
+        return {key: said.get(key) for key in properties}
+    repeated = said.get(REPEATED.get(kind))
+    inner = repeated.get('properties') if isinstance(repeated, Mapping) else None
+    if isinstance(inner, Mapping) and kind_of(env, repeated['type']) == SERVER:
+        return {**said, REPEATED[kind]: {key: inner.get(key) for key in properties}}
+    return said
+
+
+class Repeats:
+    """``type`` and ``properties`` of the repeated resource, in which ``variable`` stands for one
+    of ``indices``.
+
+    ``one`` is the resource that repeats, ``known`` its current state, if it exists. ``indices``
+    are given if they differ from those of the stack's template.
+    """
+
+    def __init__(self, one, known=None, indices=None):
+        self._one = one
+        if isinstance(one, top_group_types.AutoScalingGroup):
+            definition = one.properties[one.RESOURCE]
+            self.variable = top_group_types.INDEX
+            self.indices = indices or [str(index) for index in (known or one).indices_to_be()]
+        else:
+            definition = one.get_resource_def()
+            self.variable = one.properties[one.INDEX_VAR]
+            removed = _removed(known or one)
+            names = (str(number) for number in range(one.get_size() + len(removed)))
+            self.indices = [name for name in names if name not in removed][: one.get_size()]
+        self.type = definition['type']
+        self.properties = definition.get('properties') or {}
+        self._metadata = definition.get('metadata')
+
+    def of_servers(self, kind, properties):
+        """Returns the properties of a ResourceGroup of such servers, in the scheduler's template
+        language."""
+        taken = {int(index) for index in self.indices}
+        gaps = [str(index) for index in range(max(taken, default=0)) if index not in taken]
+        return {
+            'count': len(self.indices),
+            'index_var': self.variable,
+            'resource_def': {'type': kind, 'properties': properties},
+            **({'removal_policies': [{'resource_list': gaps}]} if gaps else {}),
+        }
+
+    def stack(self, names):
+        """Returns a nested stack of these members, parsed as for a preview."""
+        members = [
+            (
+                name,
+                rsrc_defn.ResourceDefinition(name, self.type, self._named(name), self._metadata),
+            )
+            for name in names
+        ]
+        title = f'{self._one.stack.name}-{self._one.name}'
+        stack = self._one._parse_nested_stack(
+            title, template.make_template(members), self._one.child_params()
+        )
+        stack.preview_resources()
+        return stack
+
+    def _named(self, name):
+        return top_group_types.substituted(copy.deepcopy(self.properties), self.variable, name)
+
+
+def _removed(group: resource_group.ResourceGroup):
+    """Returns the names that a ResourceGroup has used up, including those of its next update."""
+    removed = set(group.get_attribute(group.REMOVED_RSRC_LIST))
+    more = {*group._get_new_skiplist_entries(group.properties, removed)}
+    if group.properties[group.REMOVAL_POLICIES_MODE] == group.REMOVAL_POLICY_UPDATE:
+        return more
+    return removed | more
+
 
 SIDES = ('between', 'from', 'to')
 
@@ -42,7 +164,7 @@ class Contents:
             name: defn.resource_definition(name) for name in sorted(defn.enabled_rsrc_names())
         }
         self._kinds = {
-            name: kinds.of(stack.env, definition.resource_type, name)
+            name: kind_of(stack.env, definition.resource_type, name)
             for name, definition in self._definitions.items()
         }
         self._by_reference = {defn[name].FnGetRefId(): name for name in self._definitions}
@@ -52,7 +174,7 @@ class Contents:
         # name of a member -> path of the groups that list it
         self._parents = {}
         for name, kind in self._kinds.items():
-            if kind == kinds.GROUP and not self._is_overlay(name):
+            if kind == GROUP and not self._is_overlay(name):
                 self._note_parents(self._said(name)['members'], (name,))
 
     @property
@@ -82,7 +204,7 @@ class Contents:
         return [
             {'name': name, **one}
             for name, one in entries.items()
-            if one is not None and name not in self._parents and self._kinds[name] in kinds.PLACED
+            if one is not None and name not in self._parents and self._kinds[name] in PLACED
         ]
 
     def server_group(self, reference):
@@ -91,11 +213,11 @@ class Contents:
         if isinstance(reference, list):
             return [self.server_group(one) for one in reference]
         name = self._by_reference.get(reference)
-        if self._kinds.get(name) == kinds.SERVER_GROUP:
-            said = self._symbolic(kinds.data(self._definitions[name]))
+        if self._kinds.get(name) == SERVER_GROUP:
+            said = self._symbolic(properties_of(self._definitions[name]))
             asked = {key: said[key] for key in ('policies', 'rules') if said.get(key)}
             self._lifted[self._lifted_name(name)] = {
-                'type': kinds.SERVER_GROUP,
+                'type': SERVER_GROUP,
                 'properties': asked,
             }
             return {'get_resource': self._lifted_name(name)}
@@ -105,23 +227,23 @@ class Contents:
 
     def _may_have_members(self, name):
         kind = self._kinds[name]
-        if kind not in kinds.HOLDING:
+        if kind not in HOLDING:
             return False
         # A nested stack gets hints as a parameter, and its resources do not mention the group.
         if self._outer is None and not self._reader.takes_hints(self._definitions[name]):
             return False
-        if kind == kinds.DEAF or (kind == kinds.SCALING_GROUP and self._outer is not None):
+        if kind == DEAF or (kind == SCALING_GROUP and self._outer is not None):
             where = '' if self._outer is None else ' of the stack that the top group is in'
             raise wrong(
                 f'{self._path(name)} cannot be scaled with its group; '
-                f'use an {kinds.SCALING_GROUP}{where}.'
+                f'use an {SCALING_GROUP}{where}.'
             )
         return True
 
     def _paths_of(self, name):
-        if self._kinds[name] == kinds.SERVER:
+        if self._kinds[name] == SERVER:
             return self._path(name)
-        if self._kinds[name] == kinds.NESTED:
+        if self._kinds[name] == NESTED:
             return self._within(name).paths()
         repeats = self._repeats(name)
         if self._repeats_servers(repeats):
@@ -152,20 +274,22 @@ class Contents:
         if name not in self._entries:
             self._entries[name] = None  # for a nested request: a resource does not contain itself
             kind = self._kinds[name]
-            if kind == kinds.GROUP:
+            if kind == GROUP:
                 self._entries[name] = self._group(name)
-            elif kind == kinds.RELATION:
+            elif kind == RELATION:
                 self._entries[name] = self._relation(name)
             elif self._may_have_members(name):
                 self._entries[name] = self._holder(name, kind)
         return self._entries[name]
 
     def _holder(self, name, kind):
-        if kind == kinds.NESTED:
+        if kind == NESTED:
             return _group_of(self._within(name).described())
-        if kind == kinds.SERVER:
-            read = self._reader.server(kinds.data(self._definitions[name]), self._path(name), self)
-            return read and {'type': kinds.SERVER, 'properties': read}
+        if kind == SERVER:
+            read = self._reader.server(
+                properties_of(self._definitions[name]), self._path(name), self
+            )
+            return read and {'type': SERVER, 'properties': read}
         repeats = self._repeats(name)
         if not self._repeats_servers(repeats):
             return _group_of(self._within(name, repeats.stack(repeats.indices)).described())
@@ -173,15 +297,15 @@ class Contents:
             repeats.properties, f'{self._path(name)}/{repeats.variable}', self
         )
         return read and {
-            'type': kinds.RESOURCE_GROUP,
-            'properties': repeats.of_servers(kinds.SERVER, read),
+            'type': RESOURCE_GROUP,
+            'properties': repeats.of_servers(SERVER, read),
         }
 
     def _group(self, name):
         said = self._said(name)
         if not self._are_ours(_names(said['members']), name):
             return None
-        made = {'type': kinds.GROUP, 'properties': said}
+        made = {'type': GROUP, 'properties': said}
         if self._outer is None:
             return made
         if self._is_overlay(name):
@@ -205,13 +329,15 @@ class Contents:
         ]
 
     def _relation(self, name):
-        said = self._sides(self._symbolic(kinds.data(self._definitions[name])), self._references)
+        said = self._sides(
+            self._symbolic(properties_of(self._definitions[name])), self._references
+        )
         if not self._are_ours(_names([said[key] for key in SIDES if key in said]), name):
             return None
         if self._outer is None:
-            return {'type': kinds.RELATION, 'properties': said}
+            return {'type': RELATION, 'properties': said}
         said = self._sides(said, self._elsewhere)
-        self._lifted[self._lifted_name(name)] = {'type': kinds.RELATION, 'properties': said}
+        self._lifted[self._lifted_name(name)] = {'type': RELATION, 'properties': said}
         return None
 
     def _are_ours(self, names, owner):
@@ -224,7 +350,7 @@ class Contents:
         return bool(ours)
 
     def _is_ours(self, name):
-        if self._kinds[name] == kinds.GROUP and self._is_overlay(name):
+        if self._kinds[name] == GROUP and self._is_overlay(name):
             return any(
                 self._is_ours(one) for one in _names(self._said(name)['members']) if one != name
             )
@@ -234,7 +360,7 @@ class Contents:
 
     def _said(self, name):
         """Returns the properties of a group, with its members as mappings."""
-        said = self._symbolic(kinds.data(self._definitions[name]))
+        said = self._symbolic(properties_of(self._definitions[name]))
         said['members'] = self._references(said.get('members') or [])
         if said.get('relations'):
             said['relations'] = [
@@ -247,7 +373,7 @@ class Contents:
 
     def _is_overlay(self, name):
         return (
-            str(function.resolve(kinds.data(self._definitions[name]).get('overlay'))).lower()
+            str(function.resolve(properties_of(self._definitions[name]).get('overlay'))).lower()
             == 'true'
         )
 
@@ -278,7 +404,7 @@ class Contents:
         if isinstance(value, list):
             return [self._elsewhere(item) for item in value]
         if isinstance(value, dict) and (name := value.get('get_resource')):
-            lifted = self._kinds.get(name) == kinds.GROUP and self._is_overlay(name)
+            lifted = self._kinds.get(name) == GROUP and self._is_overlay(name)
             return {'get_resource': self._lifted_name(name)} if lifted else self._path(name)
         return value
 
@@ -297,7 +423,7 @@ class Contents:
             return self._stack[name]
         if name not in self._objects:
             self._objects[name] = resource.Resource(name, self._definitions[name], self._stack)
-            if self._kinds[name] == kinds.NESTED:
+            if self._kinds[name] == NESTED:
                 self._objects[name].preview()
         return self._objects[name]
 
@@ -312,11 +438,11 @@ class Contents:
         return Repeats(self._object(name), known, self._reader.indices.get(name))
 
     def _repeats_servers(self, repeats):
-        return kinds.of(self._stack.env, repeats.type) == kinds.SERVER
+        return kind_of(self._stack.env, repeats.type) == SERVER
 
 
 def _group_of(members):
-    return {'type': kinds.GROUP, 'properties': {'members': members}}
+    return {'type': GROUP, 'properties': {'members': members}}
 
 
 def _names(value):

@@ -15,9 +15,7 @@ language."""
 from collections.abc import Mapping
 
 from heat.engine import function, node_data, stk_defn
-from heat.engine.plugins import top_group_kinds as kinds
-from heat.engine.plugins.top_group_contents import Contents
-from heat.engine.plugins.top_group_errors import wrong
+from heat.engine.plugins.top_group_contents import Contents, telling, wrong
 
 VERSION = '2018-08-31'
 HINTS = 'hints'
@@ -29,7 +27,7 @@ SOURCES = ('volume_id', 'snapshot_id', 'image', 'image_id')
 PLACE_OF_DEVICE = ('device_name', 'boot_index')
 
 
-class Reader:
+class StackReader:
     """One reading of a stack, for the top group that is a resource of it.
 
     ``existing``: resources of the stack in their current state, by name. ``indices``: those of
@@ -172,7 +170,7 @@ def needed(top_group):
     names = set()
     for name, definition in definitions.items():
         if any(_path(attribute)[0] == HINTS for attribute in definition.dep_attrs(top_group.name)):
-            said = kinds.telling(stack.env, name, definition, [*PLAIN, 'scheduler_hints'])
+            said = telling(stack.env, name, definition, [*PLAIN, 'scheduler_hints'])
             names.update(proxy.name for proxy in function.dependencies(said))
     return names - waiting
 
