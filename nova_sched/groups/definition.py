@@ -159,16 +159,18 @@ class Definition:
             {**one, 'a': tuple(one['a']), 'b': tuple(one['b'])} for one in plain['policies']
         )
         return cls(
-            members={path: _member(one) for path, one in plain['members'].items()},
+            members={
+                path: Member(
+                    **{
+                        **one,
+                        'flavor': MemberFlavor(**one['flavor']),
+                        'image': one['image'] and Image(**one['image']),
+                    }
+                )
+                for path, one in plain['members'].items()
+            },
             policies=tuple(GroupPolicy(**one) for one in policies),
             groups={path: tuple(members) for path, members in plain['groups'].items()},
             description=plain['description'],
             warnings=tuple(plain['warnings']),
         )
-
-
-def _member(plain):
-    image = plain['image']
-    return Member(
-        **{**plain, 'flavor': MemberFlavor(**plain['flavor']), 'image': image and Image(**image)}
-    )

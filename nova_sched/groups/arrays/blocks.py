@@ -13,7 +13,7 @@
 
 import collections
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -189,7 +189,10 @@ def types(compiled: 'Compiled') -> list[BlockType]:
         if (
             block.inner
             or any(len(compiled.stay[c][0]) for c in block.classes)
-            or not _host_caps(caps)
+            or not all(
+                one.kind == definition.ANTI_AFFINITY and one.is_required and not one.level
+                for one in caps
+            )
         ):
             order, key = block.classes.tolist(), ('own', block.number)
         else:
@@ -203,12 +206,6 @@ def types(compiled: 'Compiled') -> list[BlockType]:
         )
         for blocks in alike.values()
     ]
-
-
-def _host_caps(rules: Iterable[Active]) -> bool:
-    return all(
-        one.kind == definition.ANTI_AFFINITY and one.is_required and not one.level for one in rules
-    )
 
 
 def _signature(

@@ -53,7 +53,7 @@ def _preferred(these: Variables) -> Tier:
     for one in these.symmetry.compiled.active:
         weight = one.rule.weight
         if weight is not None and weight > 0:
-            found.append((one, list(_breaches(these, one))))
+            found.append((one, list(BREACHES[one.kind](these, one))))
             given.append(weight)
     weights = _whole(given)
     tier = Tier([], [], 0)
@@ -74,19 +74,6 @@ def _whole(weights: list[float]) -> list[int]:
     whole = [int(fraction * common) for fraction in fractions]
     shared = math.gcd(*whole) or 1
     return [max(1, number // shared) for number in whole]
-
-
-def _breaches(these: Variables, one: Active) -> Iterator[Literal]:
-    """Yields terms whose sum is the number of breaches of a preferred policy, up to a constant."""
-    costs = {
-        definition.AFFINITY: _domains_used,
-        definition.ANTI_AFFINITY: _members_above,
-        definition.SPREAD: _short_of_spread,
-        definition.EXCLUSIVE: _shared_domains,
-        definition.NEAR: _members_alone,
-        definition.APART: _shared_domains,
-    }
-    return costs[one.kind](these, one)
 
 
 def _domains_used(these: Variables, one: Active) -> Iterator[Literal]:
@@ -142,6 +129,17 @@ def _members_alone(these: Variables, one: Active) -> Iterator[cp_model.IntVar]:
             alone = these.model.new_int_var(0, bound, '')
             these.model.add(alone >= side.total(domain) - bound * other.used(domain))
             yield alone
+
+
+# By kind: terms whose sum is the number of breaches of a preferred policy, up to a constant.
+BREACHES = {
+    definition.AFFINITY: _domains_used,
+    definition.ANTI_AFFINITY: _members_above,
+    definition.SPREAD: _short_of_spread,
+    definition.EXCLUSIVE: _shared_domains,
+    definition.NEAR: _members_alone,
+    definition.APART: _shared_domains,
+}
 
 
 def _moves(these: Variables) -> Tier:

@@ -73,16 +73,13 @@ class Sums:
         if domain not in self.terms:
             return 0
         if domain not in self.literals:
-            self.literals[domain] = self._literal(domain)
+            if self.most[domain] == 1 and len(self.terms[domain][0]) == 1:
+                return self.terms[domain][0][0]
+            used, placed = self.model.new_bool_var(''), self.placed(domain)
+            self.model.add(placed >= used)
+            self.model.add(placed <= int(self.most[domain]) * used)
+            self.literals[domain] = used
         return self.literals[domain]
-
-    def _literal(self, domain: int) -> cp_model.IntVar:
-        if self.most[domain] == 1 and len(self.terms[domain][0]) == 1:
-            return self.terms[domain][0][0]
-        used, placed = self.model.new_bool_var(''), self.placed(domain)
-        self.model.add(placed >= used)
-        self.model.add(placed <= int(self.most[domain]) * used)
-        return used
 
 
 class Variables:
@@ -104,7 +101,12 @@ class Variables:
             {d: new(0, int(blocks.most[d]), '') for d in np.flatnonzero(blocks.most).tolist()}
             for blocks in symmetry.blocks
         ]
-        self._everybody_is_placed()
+        # Rule: every unit has one host, every block one domain; or at most one.
+        places = [(x, alike.count) for x, alike in zip(self.x, symmetry.sets, strict=True)]
+        places += [(y, blocks.count) for y, blocks in zip(self.y, symmetry.blocks, strict=True)]
+        for variables, count in places:
+            total = cp_model.LinearExpr.sum(list(variables.values()))
+            self.model.add(total <= count if symmetry.partial else total == count)
         for number in range(len(symmetry.blocks)):
             self._blocks_are_together(number)
 
@@ -128,16 +130,6 @@ class Variables:
                 variables.append(variable)
                 coefficients.append(weight)
         return terms
-
-    def _everybody_is_placed(self) -> None:
-        # Rule: every unit has one host, every block one domain; or at most one.
-        places = [(x, alike.count) for x, alike in zip(self.x, self.symmetry.sets, strict=True)]
-        places += [
-            (y, blocks.count) for y, blocks in zip(self.y, self.symmetry.blocks, strict=True)
-        ]
-        for variables, count in places:
-            total = cp_model.LinearExpr.sum(list(variables.values()))
-            self.model.add(total <= count if self.symmetry.partial else total == count)
 
     def _blocks_are_together(self, number: int) -> None:
         blocks, y = self.symmetry.blocks[number], self.y[number]

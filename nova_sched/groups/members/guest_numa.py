@@ -50,7 +50,8 @@ def topology(vcpus, memory_mb, extra_specs, image):
     guest = Cpus.of(asked)
     cells, page_kb = _count(asked), _page_kb(asked)
     _check_locked(asked)
-    if not (cells or page_kb or _has_pmem(asked) or guest.policy in (DEDICATED, MIXED)):
+    has_pmem = any(label.strip() for label in (extra_specs.get('hw:pmem') or '').split(','))
+    if not (cells or page_kb or has_pmem or guest.policy in (DEDICATED, MIXED)):
         return None
     return objects.InstanceNUMATopology(
         cells=[
@@ -110,10 +111,6 @@ def _check_locked(asked):
         raise refused('hw_locked_memory', f'the image wants {image}, the flavor is {flavor}')
     if locked and not any(asked.both('mem_page_size')):
         raise refused('hw:locked_memory', 'it needs hw:mem_page_size')
-
-
-def _has_pmem(asked):
-    return any(label.strip() for label in (asked.extra_specs.get('hw:pmem') or '').split(','))
 
 
 # Cells.

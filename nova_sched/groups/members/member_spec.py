@@ -126,11 +126,8 @@ def _image(image):
 
 def _values(value):
     """Returns a hint as it is sent: a list of strings."""
-    return [_text(one) for one in (value if isinstance(value, (list, tuple)) else [value])]
-
-
-def _text(value):
-    return value if isinstance(value, str) else json.dumps(value)
+    every = value if isinstance(value, (list, tuple)) else [value]
+    return [one if isinstance(one, str) else json.dumps(one) for one in every]
 
 
 def differs(member, spec):
@@ -139,17 +136,14 @@ def differs(member, spec):
 
     Both values are strings or numbers, for messages.
     """
-    return next(_differences(member, spec), None)
-
-
-def _differences(member, spec):
     for field, planned, asked in (
         *_plain(member, spec),
         *_extra_specs(member, spec),
         *_properties(member, spec),
     ):
         if planned != asked:
-            yield field, _shown(planned), _shown(asked)
+            return field, _shown(planned), _shown(asked)
+    return None
 
 
 def _plain(member, spec):

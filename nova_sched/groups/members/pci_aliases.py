@@ -78,17 +78,13 @@ def _alias(text):
         if key not in WORDS:
             raise errors.BadConfig(OPTION, f'{key!r} is not known; known are {", ".join(WORDS)}')
         if not isinstance(value, str) or value not in (WORDS[key] or (value,)):
-            raise errors.BadConfig(OPTION, f'{key} is {json.dumps(value)}, not {_expected(key)}')
+            expected = ' or '.join(WORDS[key] or ['a string'])
+            raise errors.BadConfig(OPTION, f'{key} is {json.dumps(value)}, not {expected}')
     name = said.pop('name', '').strip()
     if not 1 <= len(name) <= 256:
         raise errors.BadConfig(OPTION, f'{text[:80]!r} has no name of 1 to 256 characters')
     policy = said.pop('numa_policy', LEGACY)
     return name, policy, _device(name, said)
-
-
-def _expected(key):
-    words = WORDS[key]
-    return ' or '.join(words) if words else 'a string'
 
 
 def _device(name, said):

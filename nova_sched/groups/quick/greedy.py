@@ -158,7 +158,13 @@ class Search:
         self._weights = np.zeros(len(self._items))
         self._region_choice = {block.number: 0 for block in self._regions}
         self._plan_choice: dict[int, int] = {}
-        self._demand = self._demands()
+        # By level, how many of the packed blocks could use each domain, int64 [D].
+        self._demand = {
+            block.level: np.zeros(compiled.layout.levels[block.level].count, dtype=np.int64)
+            for block in self._packed
+        }
+        for block in self._packed:
+            self._demand[block.level] += self._passing[block.number]
 
     def is_late(self) -> bool:
         return self._until is not None and time.monotonic() > self._until
@@ -179,7 +185,10 @@ class Search:
             if item.block is not None:
                 placed = packer.place(item.block)
             else:
-                placed = place_class(tally, taste, int(item.classes[0]), self._rows(tally, item))
+                c = int(item.classes[0])
+                open_ = np.flatnonzero(tally.closed[c] == 0)  # usually within its region
+                rows = slice(int(open_[0]), int(open_[-1]) + 1) if len(open_) else slice(0, 1)
+                placed = place_class(tally, taste, c, rows)
             if not placed:
                 self._learn(item)
                 return None
@@ -222,11 +231,6 @@ class Search:
             tally.closed[block.classes] += level.ids != domain
         return True
 
-    def _rows(self, tally: PlacementTally, item: SearchItem) -> slice:
-        """Returns the smallest slice with all hosts where a class may go: usually its region."""
-        open_ = np.flatnonzero(tally.closed[item.classes[0]] == 0)
-        return slice(int(open_[0]), int(open_[-1]) + 1) if len(open_) else slice(0, 1)
-
     def _learn(self, item: SearchItem) -> None:
         """Moves a failed item forward in the order, and changes the choices made before
         placement."""
@@ -240,17 +244,6 @@ class Search:
         for block in self._regions:
             if np.isin(item.classes, block.classes).any():
                 self._region_choice[block.number] += 1
-
-    def _demands(self) -> dict[int, np.ndarray]:
-        """Returns, by level, how many of the packed blocks could use each domain, int64 [D]."""
-        levels = self._compiled.layout.levels
-        found = {
-            block.level: np.zeros(levels[block.level].count, dtype=np.int64)
-            for block in self._packed
-        }
-        for block in self._packed:
-            found[block.level] += self._passing[block.number]
-        return found
 
 
 def split(compiled: Compiled) -> tuple[list[Block], list[Block]]:

@@ -68,7 +68,11 @@ class Chooser:
         self._priced = [
             tally.rules[n] for n in rules if taste.wishes and not active[n].is_required
         ]
-        self._anchors = [Anchor(tally, n) for n in rules if _leads(tally, n, c)]
+        self._anchors = [
+            Anchor(tally, n)
+            for n in rules
+            if active[n].kind == definition.NEAR and tally.rules[n].left_a > 0 and active[n].b[c]
+        ]
         self._score = tally.value(c, rows)
         self._value = values(tally, taste, c, rows)
 
@@ -109,11 +113,6 @@ def place_class(tally: PlacementTally, taste: Taste, c: int, rows: Rows = slice(
             return False
         tally.settle(c, found[0])
     return True
-
-
-def _leads(tally: PlacementTally, number: int, c: int) -> bool:
-    rule = tally.rules[number]
-    return rule.rule.kind == definition.NEAR and rule.left_a > 0 and bool(rule.active.b[c])
 
 
 class Anchor:

@@ -25,7 +25,6 @@
     policies    the policies on them
 """
 
-import functools
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -66,15 +65,10 @@ def read(
     ).definition()
 
 
-@functools.cache
-def _schema_text():
-    return Path(__file__).with_name('schema.json').read_text('utf-8')
-
-
 def schema() -> dict[str, Any]:
     """Returns the JSON schema (draft 2020-12) of a template: its form, not the meaning of
     names."""
-    return json.loads(_schema_text())
+    return json.loads(Path(__file__).with_name('schema.json').read_text('utf-8'))
 
 
 SECTIONS = (
@@ -145,7 +139,11 @@ class TemplateReader:
         """Returns the whole definition. Raises TemplateError."""
         described = self._literal.get(self._top, 'description')
         description = '' if described is None else self._literal.text(described, 0, DESCRIPTION)
-        self._warn_of_unseen()
+        for name, one in self._resources.present():
+            if one.type in types.UNSEEN:
+                self._warnings.append(
+                    f'resources.{name}: the servers of {one.type} are not planned'
+                )
         tree = MemberTree(self._resources, self._servers, self._scope, self._most_members)
         tree.grow()
         most = 4 * self._most_members + 100
@@ -157,13 +155,6 @@ class TemplateReader:
         return Definition(
             tree.members, policies, tree.groups, description, tuple(dict.fromkeys(self._warnings))
         )
-
-    def _warn_of_unseen(self):
-        for name, one in self._resources.present():
-            if one.type in types.UNSEEN:
-                self._warnings.append(
-                    f'resources.{name}: the servers of {one.type} are not planned'
-                )
 
     # queries by functions
 

@@ -343,10 +343,8 @@ def _devices(scope, properties, key):
 def _is_volume(scope, device):
     """The volume's source may be unknown until it is created; it is enough that there is one."""
     sources = ('volume_id', 'snapshot_id', 'image', 'image_id')
-    return any(_is_given(scope, device.data[key]) for key in sources if key in device.data)
-
-
-def _is_given(scope, value):
-    if isinstance(value.data, dict) and [*value.data] in (['get_resource'], ['get_attr']):
-        return True
-    return scope.head(value).data is not None
+    return any(
+        (isinstance(value.data, dict) and [*value.data] in (['get_resource'], ['get_attr']))
+        or scope.head(value).data is not None
+        for value in (device.data[key] for key in sources if key in device.data)
+    )
