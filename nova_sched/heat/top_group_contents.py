@@ -145,10 +145,10 @@ SIDES = ('between', 'from', 'to')
 class Contents:
     """The resources of a stack whose members have paths that begin with ``prefix``.
 
-    The stack of the top group has neither prefix nor ``outer``, and its member lists use names.
-    Other stacks are nested in ``outer`` and have been parsed for a preview. Their members are
-    described in place. ``called``: the names of resources in paths, where they differ from the
-    resource names.
+    The stack of the placement group has neither prefix nor ``outer``, and its member lists use
+    names. Other stacks are nested in ``outer`` and have been parsed for a preview. Their members
+    are described in place. ``called``: the names of resources in paths, where they differ from
+    the resource names.
     """
 
     def __init__(self, reader, defn, stack, prefix='', outer=None, called=None):

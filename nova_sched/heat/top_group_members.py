@@ -9,8 +9,10 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Reads the servers that take hints from a top group, as a template in the scheduler's template
-language."""
+"""Reads the servers that take hints from a placement group.
+
+The result is a template in the scheduler's template language.
+"""
 
 from collections.abc import Mapping
 
@@ -28,7 +30,7 @@ PLACE_OF_DEVICE = ('device_name', 'boot_index')
 
 
 class StackReader:
-    """One reading of a stack, for the top group that is a resource of it.
+    """One reading of a stack, for the placement group that is a resource of it.
 
     ``existing``: resources of the stack in their current state, by name. ``indices``: those of
     members of scaling groups, by the group's name, if they differ from the template. ``strict``:

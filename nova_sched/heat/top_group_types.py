@@ -11,7 +11,8 @@
 # under the License.
 """The resource types besides TopGroup: groups of servers, relations, and scaling with an index.
 
-The stack's top group reads the declarations from the template; they have no effect of their own.
+The stack's placement group reads the declarations from the template; they have no effect of
+their own.
 """
 
 import json
@@ -54,8 +55,10 @@ RELATION_TYPES = constraints.AllowedValues(['near', 'apart'])
 
 
 class Declaration(resource.Resource):
-    """A declaration without an effect of its creation; the stack's top group reads it from the
-    template."""
+    """A declaration whose creation has no effect.
+
+    The stack's placement group reads it from the template.
+    """
 
     # A resource that mentions a group need not wait until the group's servers exist.
     strict_dependency = False
@@ -64,7 +67,7 @@ class Declaration(resource.Resource):
         self.resource_id_set(str(uuid.uuid4()))
 
     def handle_update(self, json_snippet, tmpl_diff, prop_diff):
-        """Does nothing: the top group has already read the new declaration."""
+        """Does nothing: the placement group has already read the new declaration."""
 
     def needs_replace_failed(self):
         return self.resource_id is None
@@ -130,7 +133,7 @@ class AutoScalingGroup(autoscaling_group.AutoScalingResourceGroup):
     member.
 
     A member gets the lowest free number when it is created, and keeps it. When the group grows,
-    the stack's top group is updated first: the new members get places, or are not created.
+    the stack's placement group is updated first: the new members get places, or are not created.
     """
 
     def indices(self):
@@ -175,7 +178,7 @@ class AutoScalingGroup(autoscaling_group.AutoScalingResourceGroup):
         self._tell(self.indices())
 
     def _tell(self, indices):
-        """Passes the new member indices to the top groups of the stack."""
+        """Passes the new member indices to the placement groups of the stack."""
         stack = stacks.Stack.load(self.context, self.stack.id)
         for one in stack.resources.values():
             if hasattr(one, 'follow'):

@@ -33,7 +33,6 @@ from nova_sched.groups.exact.model import Variables, add_rules
 from nova_sched.groups.exact.symmetry import (
     CannotSplitError,
     Counts,
-    Symmetry,
     counted,
     placement,
     symmetry_of,
@@ -57,7 +56,13 @@ def repair(problem: Problem, seconds: float) -> Answer:
         return None, True
 
     def attempt(apart: Collection[int]) -> Answer:
-        return _feasible(symmetry_of(compiled, apart), deadline - time.monotonic())
+        these = Variables(symmetry_of(compiled, apart))
+        add_rules(these)
+        left = deadline - time.monotonic()
+        solver, status = _solve(these.model, left, stop_after_first_solution=True)
+        if _has_answer(status):
+            return _placement(these, solver), False
+        return None, status == cp_model.INFEASIBLE
 
     hosts, proven = _unmerging(attempt)
     return _checked(problem, hosts), proven
@@ -76,7 +81,15 @@ def improve(problem: Problem, hosts: np.ndarray, seconds: float) -> np.ndarray:
         return hosts
 
     def attempt(apart: Collection[int]) -> Answer:
-        return _better(symmetry_of(compiled, apart, by_home=True), hosts, deadline), False
+        symmetry = symmetry_of(compiled, apart, by_home=True)
+        counts = counted(symmetry, hosts)
+        these = Variables(promising(symmetry, counts, BUDGET))
+        add_rules(these)
+        add_goal(these)
+        if not _hint(these, counts):
+            return None, False
+        solver, status = _solve(these.model, deadline - time.monotonic())
+        return _placement(these, solver) if _has_answer(status) else None, False
 
     found, _ = _unmerging(attempt)
     found = _checked(problem, found)
@@ -131,28 +144,6 @@ def _settle(problem: Problem, seconds: float) -> bool | None:
         return known
     hosts, proven = repair(problem, seconds)
     return False if proven else (None if hosts is None else True)
-
-
-def _feasible(symmetry: Symmetry, seconds: float) -> Answer:
-    deadline = time.monotonic() + seconds
-    these = Variables(symmetry)
-    add_rules(these)
-    left = deadline - time.monotonic()
-    solver, status = _solve(these.model, left, stop_after_first_solution=True)
-    if _has_answer(status):
-        return _placement(these, solver), False
-    return None, status == cp_model.INFEASIBLE
-
-
-def _better(symmetry: Symmetry, hosts: np.ndarray, deadline: float) -> np.ndarray | None:
-    counts = counted(symmetry, hosts)
-    these = Variables(promising(symmetry, counts, BUDGET))
-    add_rules(these)
-    add_goal(these)
-    if not _hint(these, counts):
-        return None
-    solver, status = _solve(these.model, deadline - time.monotonic())
-    return _placement(these, solver) if _has_answer(status) else None
 
 
 def _hint(these: Variables, counts: Counts) -> bool:

@@ -177,13 +177,13 @@ class TemplateReader:
         if name in self._asked:
             raise at.wrong(f'{name} is described by itself')
         self._asked.append(name)
-        found = ATTRIBUTES[attribute](self._servers.server(self._scope, one.properties))
+        found = ATTRIBUTES[attribute](self._servers.server(self._scope, one.properties)[0])
         self._asked.pop()
         return found
 
 
-def _flavor(server):
-    flavor = server.flavor
+def _flavor(member):
+    flavor = member.flavor
     return {
         'name': flavor.name,
         'vcpus': flavor.vcpus,
@@ -195,8 +195,8 @@ def _flavor(server):
     }
 
 
-def _image(server):
-    image = server.image
+def _image(member):
+    image = member.image
     return image and {
         'id': image.id,
         'name': image.name,
@@ -208,7 +208,7 @@ def _image(server):
 ATTRIBUTES = {
     'flavor': _flavor,
     'image': _image,
-    'availability_zone': lambda server: server.availability_zone,
+    'availability_zone': lambda member: member.availability_zone,
 }
 
 

@@ -53,8 +53,10 @@ class Policies:
         for group in self._tree.placed:
             self._of_group(group.path, group.properties, group.scope, group.members)
         for name, one in self._tree.overlays:
-            members = self._overlaid(name, one)
-            self._of_group(name, one.properties, self._scope, members)
+            # Relations may name an overlay, too.
+            entries = self._scope.items(self._scope.require(one.properties, 'members'))
+            self._tree.of[name] = self._union(entries, self._scope, '')
+            self._of_group(name, one.properties, self._scope, self._tree.of[name])
         for name, one in self._resources.present():
             if one.type == types.SERVER_GROUP:
                 self._server_group(name, one)
@@ -62,13 +64,6 @@ class Policies:
             if one.type == types.RELATION:
                 self._relation(name, one.properties, self._scope, '')
         return tuple(self._found.values())
-
-    def _overlaid(self, name, one):
-        """Returns the members that an overlay names, each once, and lets relations name the
-        overlay."""
-        entries = self._scope.items(self._scope.require(one.properties, 'members'))
-        self._tree.of[name] = self._union(entries, self._scope, '')
-        return self._tree.of[name]
 
     def _of_group(self, path, properties, scope, members):
         properties = scope.mapping(properties)

@@ -11,12 +11,9 @@
 # under the License.
 """Servers, the flavors and images that they ask for, and the catalogs with these."""
 
-import dataclasses
 import functools
 import os
 import uuid
-from collections.abc import Mapping
-from typing import Any
 
 import yaml
 
@@ -218,28 +215,6 @@ SECOND_PHASE = (
 )  # the hints by which a server identifies its member
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class PlannedServer:
-    """A Member without its path; ``server_groups``: names of resources that its hints refer to."""
-
-    flavor: MemberFlavor
-    image: Image | None
-    availability_zone: str | None
-    hints: Mapping[str, Any]
-    boots_from_volume: bool
-    server_groups: tuple[str, ...]
-
-    def member(self, path):
-        return Member(
-            path,
-            self.flavor,
-            self.image,
-            self.availability_zone,
-            self.hints,
-            self.boots_from_volume,
-        )
-
-
 class Servers:
     """Reads the properties of servers."""
 
@@ -249,9 +224,11 @@ class Servers:
         self._template = template
         self._warnings = warnings
 
-    def server(self, scope: Scope, properties: Value) -> PlannedServer:
-        """Reads a server; ignores properties that placement does not need.
+    def server(self, scope: Scope, properties: Value) -> tuple[Member, tuple[str, ...]]:
+        """Returns a Member without its path, and the names of the resources that are its server
+        groups.
 
+        Ignores properties that placement does not need.
         Raises TemplateError for properties that it cannot read.
         """
         properties = scope.mapping(properties)
@@ -263,14 +240,15 @@ class Servers:
         volume = boot_volume(scope, properties, image)
         if image is None and volume is not None:
             image = scope.get(volume, 'image') or scope.get(volume, 'image_id')
-        return PlannedServer(
+        member = Member(
+            path='',
             flavor=flavor,
             image=None if image is None else self._images.image(scope, image),
             availability_zone=None if zone is None else _zone(scope, zone),
             hints=hints,
             boots_from_volume=volume is not None,
-            server_groups=server_groups,
         )
+        return member, server_groups
 
     def _unknown(self, properties):
         for key in properties.data:

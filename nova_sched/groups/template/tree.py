@@ -261,9 +261,9 @@ class MemberTree:
     def _place_server(self, one, path, scope):
         if len(self.members) >= self._most:
             raise one.at.wrong(f'more than {self._most} members')
-        server = self._server(one, scope)
-        self.members[path] = server.member(path)
-        for group in server.server_groups:
+        member, server_groups = self._server(one, scope)
+        self.members[path] = dataclasses.replace(member, path=path)
+        for group in server_groups:
             self.server_groups.setdefault(group, []).append(path)
         return (path,)
 
