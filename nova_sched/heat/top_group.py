@@ -179,7 +179,7 @@ class TopGroupResource(resource.Resource):
         )
 
     def _api(self):
-        return top_group_client.SchedulerClient(self.context)
+        return top_group_client.SchedulerApi(self.context)
 
     def _hold_s(self):
         return self.properties[self.HOLD] or int(self.stack.timeout_secs())

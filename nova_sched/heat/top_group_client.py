@@ -51,7 +51,7 @@ class Busy(Exception):
     """The scheduler could not process the request; the same request may be sent again."""
 
 
-class SchedulerClient:
+class SchedulerApi:
     """Groups are mappings in the form of the API; bodies have ``template``, ``flavors`` and
     ``images``.
 

@@ -185,7 +185,7 @@ def broken(problem: Problem, hosts: np.ndarray) -> list[tuple[int | str, str]]:
                 f'{", ".join(problem.names[m] for m in members)}'
             ),
         )
-        for host, members in _crowds(problem, hosts)
+        for host, members in _members_by_host(problem, hosts)
         if not _has_room(problem, host, problem.kind[members])
     )
     return found
@@ -254,12 +254,12 @@ def _room_for(problem: Problem, hosts: np.ndarray, kind: int) -> np.ndarray:
     open_ = ((asked <= problem.free) | (asked == 0)).all(axis=2).any(axis=0)
     if problem.cap is not None:
         open_ &= problem.cap[kind] > 0
-    for host, members in _crowds(problem, hosts):
+    for host, members in _members_by_host(problem, hosts):
         open_[host] &= _has_room(problem, host, np.append(problem.kind[members], kind))
     return open_
 
 
-def _crowds(problem: Problem, hosts: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+def _members_by_host(problem: Problem, hosts: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
     """Yields each host that has loose members, with these members."""
     loose = np.flatnonzero((problem.fixed < 0) & (hosts >= 0))
     loose = loose[np.argsort(hosts[loose], kind='stable')]
