@@ -28,15 +28,6 @@ def classes(compiled):
     ]
 
 
-def blocks(compiled):
-    """Each block as level and classes."""
-    names = classes(compiled)
-    return [
-        (compiled.problem.levels[block.level], [names[c] for c in block.classes])
-        for block in compiled.blocks
-    ]
-
-
 FOUR = dict.fromkeys('abcd', 1)
 
 
@@ -93,62 +84,6 @@ def test_who_stays_is_counted_and_not_placed():
     assert compiled.open.tolist() == [[False, False, True, True], [True] * 4]
 
 
-@pytest.mark.parametrize(
-    'rules, expected',
-    [
-        pytest.param([policy('affinity', 'rack', 'a b')], [('rack', ['a b'])], id='one rack'),
-        pytest.param(
-            [policy('affinity', 'rack', 'a b'), policy('affinity', 'rack', 'b c')],
-            [('rack', ['a b c'])],
-            id='overlapping affinity is one',
-        ),
-        pytest.param(
-            [policy('affinity', 'zone', 'a b c d'), policy('affinity', 'rack', 'a b')],
-            [('rack', ['a b']), ('zone', ['a b', 'c d'])],
-            id='a rack in a zone',
-        ),
-        pytest.param(
-            [policy('affinity', 'zone', 'a b'), policy('affinity', 'rack', 'a b')],
-            [('rack', ['a b'])],
-            id='the finer says it all',
-        ),
-        pytest.param([policy('affinity', 'host', 'a b')], [], id='a unit is no block'),
-        pytest.param(
-            [policy('near', 'rack', 'a b', 'c')],
-            [('rack', ['a b', 'c'])],
-            id='near one is affinity',
-        ),
-        pytest.param(
-            [policy('near', 'rack', 'a', 'b c'), policy('affinity', 'rack', 'b c')],
-            [('rack', ['a', 'b c'])],
-            id='near what is together is affinity',
-        ),
-        pytest.param([policy('near', 'rack', 'a', 'b c')], [], id='near two is not'),
-        pytest.param([policy('affinity', 'rack', 'a b', weight=1.0)], [], id='a wish is no block'),
-    ],
-)
-def test_blocks(rules, expected):
-    found = blocks(compile(problem(FOUR, [9] * 8, *rules, zones=[0, 0, 0, 0, 1, 1, 1, 1])))
-    assert [(level, sorted(' '.join(names).split())) for level, names in found] == [
-        (level, sorted(' '.join(names).split())) for level, names in expected
-    ]
-
-
-def test_levels_that_do_not_nest_say_nothing_of_each_other():
-    """Racks lie across zones here, so that a rack in common is no zone in common."""
-    rules = [policy('affinity', 'rack', 'a b'), policy('affinity', 'zone', 'a b')]
-    compiled = compile(problem(FOUR, [9] * 4, *rules, racks=[0, 0, 1, 1], zones=[0, 1, 0, 1]))
-    assert [(level, names) for level, names in blocks(compiled)] == [
-        ('rack', ['a b']),
-        ('zone', ['a b']),
-    ]
-    assert compiled.layout.nests.tolist() == [
-        [True, True, True],
-        [False, True, False],
-        [False, False, True],
-    ]
-
-
 def cells(*more, count=3):
     """Cells of a head and two workers in a rack each."""
     members = {
@@ -167,70 +102,6 @@ def cells(*more, count=3):
     return compile(problem(members, [9] * 8, *rules, *more))
 
 
-@pytest.mark.parametrize(
-    'more, expected',
-    [
-        pytest.param([], [[0, 1, 2]], id='all alike'),
-        pytest.param(
-            [policy('anti-affinity', 'rack', 'h0 h1 h2')],
-            [[0, 1, 2]],
-            id='a policy on all of them',
-        ),
-        pytest.param(
-            [policy('anti-affinity', 'rack', 'h0 h1')], [[0, 1], [2]], id='one is not in it'
-        ),
-        pytest.param(
-            [policy('spread', 'host', 'v0 w0', min_domains=2)],
-            [[0], [1, 2]],
-            id='a spread of its own',
-        ),
-        pytest.param([policy('near', 'rack', 'h0', 'h1 h2')], [[0], [1, 2]], id='near the others'),
-    ],
-)
-def test_types_of_blocks(more, expected):
-    compiled = cells(*more)
-    assert sorted(sorted(one.blocks) for one in compiled.block_types) == expected
-    for one in compiled.block_types:
-        shapes = compiled.shape[one.classes]
-        assert (shapes == shapes[0]).all()
-        assert (compiled.count[one.classes] == compiled.count[one.classes][0]).all()
-
-
-def test_only_live_hosts_are_left_and_domains_are_slices():
-    group = problem(
-        FOUR,
-        [0, 5, 0, 0, 5, 5],
-        racks=[2, 0, 1, 1, 2, 0],
-        zones=[0, 1, 0, 0, 0, 1],
-        fixed={'a': 2},
-    )
-    layout = compile(group).layout
-    assert sorted(layout.live.tolist()) == [1, 2, 4, 5]
-    for level, ids in zip(layout.levels, group.domains, strict=True):
-        assert level.numbers[level.ids].tolist() == ids[layout.live].tolist()
-        assert level.order is None
-        for domain in range(level.count):
-            assert (level.ids[level.rows(domain)] == domain).all()
-
-
-def test_sums_over_domains_in_pieces():
-    """Racks in order make zones that are not in one piece."""
-    group = problem(
-        FOUR,
-        [1, 2, 3, 4],
-        policy('affinity', 'rack', 'a b'),
-        racks=[0, 0, 1, 1],
-        zones=[0, 1, 0, 1],
-    )
-    layout = compile(group).layout
-    rack, zone = layout.levels[1:]
-    free = group.free[layout.live, 0]
-    assert sorted(rack.sum(free).tolist()) == [3, 7]
-    assert sorted(zone.sum(free).tolist()) == [4, 6]
-    assert sorted(zone.max(free).tolist()) == [3, 4]
-    assert zone.any(free > 3).tolist() == (zone.max(free) > 3).tolist()
-
-
 def test_a_cap_that_binds_is_a_resource():
     compiled = compile(problem(FOUR, [9, 9], cap=np.array([[1, 99]])))
     assert compiled.free.tolist() == [[9, 1], [9, 99]]
@@ -242,47 +113,6 @@ def test_a_unit_has_the_ways_of_all_its_members():
     cells = [[2, 0], [0, 2]]
     group = problem({'a': cells, 'b': cells}, [[4, 4]], policy('affinity', 'host', 'a b'))
     assert sorted(compile(group).shapes[0].ways.tolist()) == [[0, 4], [2, 2], [4, 0]]
-
-
-@pytest.mark.parametrize(
-    'rule, fixed, hopeless',
-    [
-        pytest.param(
-            policy('affinity', 'rack', 'a b c'), {'a': 0, 'b': 3}, True, id='affinity torn'
-        ),
-        pytest.param(
-            policy('affinity', 'rack', 'a b c'), {'a': 0, 'b': 1}, False, id='affinity kept'
-        ),
-        pytest.param(
-            policy('anti-affinity', 'rack', 'a b c'), {'a': 0, 'b': 1}, True, id='anti-affinity'
-        ),
-        pytest.param(policy('apart', 'rack', 'a', 'b'), {'a': 0, 'b': 1}, True, id='apart'),
-        pytest.param(
-            policy('near', 'rack', 'a b', 'c d'), {'a': 0, 'c': 4}, False, id='near, to come'
-        ),
-        pytest.param(
-            policy('near', 'rack', 'a b', 'c d'),
-            {'a': 0, 'b': 2, 'c': 4, 'd': 0},
-            True,
-            id='near, nobody to come',
-        ),
-        pytest.param(policy('exclusive', 'rack', 'a b'), {'a': 0, 'c': 1}, True, id='exclusive'),
-        pytest.param(
-            policy('spread', 'rack', 'a b', min_domains=3),
-            {},
-            True,
-            id='more domains than members',
-        ),
-        pytest.param(
-            policy('apart', 'rack', 'a', 'b', weight=1.0),
-            {'a': 0, 'b': 1},
-            False,
-            id='only a wish',
-        ),
-    ],
-)
-def test_hopeless_is_what_no_placement_can_mend(rule, fixed, hopeless):
-    assert compile(problem(FOUR, [9] * 6, rule, fixed=fixed)).hopeless == ([0] if hopeless else [])
 
 
 @pytest.mark.parametrize('seed', range(40))

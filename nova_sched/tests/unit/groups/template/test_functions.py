@@ -11,8 +11,6 @@
 # under the License.
 """Functions and conditions, by what a hint has in the end; and what they refuse."""
 
-import json
-
 import pytest
 
 from nova_sched.tests.unit.groups.template import read, refused
@@ -263,70 +261,3 @@ def test_a_function_that_is_refused(value, column, where, why):
     line, found_column, found, words = refused(BODY.format(value=value))
     assert (line, found_column, found) == (28, column, HINT + where)
     assert why in words
-
-
-@pytest.mark.parametrize(
-    'conditions, place, where, why',
-    [
-        pytest.param('{a: b}', (2, 17), 'conditions.a', 'there is no condition b', id='unknown'),
-        pytest.param('{a: {not: a}}', (2, 18), 'conditions.a', 'in a circle', id='circle'),
-        pytest.param(
-            '{a: {equals: [{get_param: x}, 1]}}',
-            (2, 39),
-            'conditions.a.equals.0.get_param',
-            'x',
-            id='param',
-        ),
-        pytest.param('{a: 1}', (2, 17), 'conditions.a', 'a condition is a name', id='number'),
-        pytest.param('[a]', (2, 13), 'conditions', 'a mapping is wanted, not a list', id='list'),
-    ],
-)
-def test_conditions_that_are_refused(conditions, place, where, why):
-    line, column, found, words = refused(f'conditions: {conditions}')
-    if why != 'in a circle':  # where a circle is cut does not matter
-        assert ((line, column), found) == (place, where)
-    assert why in words
-
-
-def many(count, value):
-    return [value] * count
-
-
-@pytest.mark.parametrize(
-    'value, why',
-    [
-        pytest.param(
-            {'list_join': [',', many(100, 'x' * 1000)]},
-            'the text would have 100099',
-            id='long join',
-        ),
-        pytest.param(
-            {'str_replace': {'template': 'a' * 1000, 'params': {'a': 'x' * 1000}}},
-            'the text would have 1000000',
-            id='long replacement',
-        ),
-        pytest.param(
-            {'str_replace': {'template': 'a', 'params': {f'{i}x': '' for i in range(101)}}},
-            '101 texts',
-            id='many texts',
-        ),
-        pytest.param(
-            {'repeat': {'template': 'x', 'for_each': {str(i): many(100, 'y') for i in range(5)}}},
-            '10000000000 copies',
-            id='many copies',
-        ),
-        pytest.param(
-            {'repeat': {'template': many(100, 'i'), 'for_each': {'i': many(9999, 'y')}}},
-            'too much work',
-            id='large copies',
-        ),
-    ],
-)
-def test_what_would_blow_up_is_refused(value, why):
-    assert why in refused(BODY.format(value=json.dumps(value)))[3]
-
-
-def test_functions_in_a_long_row_are_refused():
-    """Each asks the next: no stack of Python overflows."""
-    conditions = {f'c{i}': {'not': f'c{i + 1}'} for i in range(3000)}
-    assert 'in a circle' in refused(f'conditions: {json.dumps({**conditions, "c3000": True})}')[3]

@@ -534,12 +534,6 @@ def test_what_takes_too_long_is_refused(resources):
     assert refused(resources)[3] == 'the template asks for too much work'
 
 
-def test_what_creates_servers_unseen_is_a_warning():
-    assert read({'i': {'type': 'OS::Heat::InstanceGroup'}, 'a': SERVER}).warnings == (
-        'resources.i: the servers of OS::Heat::InstanceGroup are not planned',
-    )
-
-
 @pytest.mark.parametrize(
     'body, at',
     [
@@ -556,21 +550,6 @@ def test_what_creates_servers_unseen_is_a_warning():
 )
 def test_a_template_without_members_is_refused(body, at):
     assert refused(body) == (*at, 'resources', 'there is no member')
-
-
-def test_resources_of_heat_are_no_members():
-    others = [
-        'OS::Neutron::Port',
-        'OS::Heat::WaitCondition',
-        'OS::Nova::KeyPair',
-        'OS::NovaSched::TopGroup',
-        'My::Thing',
-    ]
-    resources = {
-        f'r{i}': {'type': kind, 'properties': {'x': {'get_file': 'y'}}}
-        for i, kind in enumerate(others)
-    }
-    assert list(read({**resources, 'a': SERVER}).members) == ['a']
 
 
 @pytest.mark.parametrize(
