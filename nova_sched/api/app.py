@@ -18,10 +18,10 @@ import flask
 from oslo_middleware import HTTPProxyToWSGI, RequestId
 from werkzeug.routing import BaseConverter
 
-from nova_sched.api import faults, handlers, identity, queues
-from nova_sched.api.calls import Call, read_query
+from nova_sched.api import faults, handlers, identity
+from nova_sched.api.calls import ApiCall, read_query
 from nova_sched.api.document import OPERATIONS
-from nova_sched.api.policies import Policy
+from nova_sched.api.policies import AccessPolicy
 
 LOG = logging.getLogger(__name__)
 
@@ -41,17 +41,17 @@ def make(conf, backend, manager):
 
     Raises BadConfig.
     """
-    policy = Policy(conf)
+    policy = AccessPolicy(conf)
     doors = {
-        'service': handlers.Service(conf),
-        'groups': handlers.Groups(backend, policy, conf.api.max_limit),
-        'queues': queues.Queues(manager, policy, conf.api.max_limit),
+        'service': handlers.VersionHandlers(conf),
+        'groups': handlers.GroupHandlers(backend, policy, conf.api.max_limit),
+        'queues': handlers.QueueHandlers(manager, policy, conf.api.max_limit),
     }
     app = _application(doors, conf.api.max_body_size)
     guard = (
         identity.NoAuth(app)
         if conf.api.auth_strategy == 'noauth'
-        else identity.Keystone(app, conf)
+        else identity.KeystoneAuth(app, conf)
     )
 
     def entrance(environ, start_response):
@@ -89,7 +89,7 @@ def _view(operation, handler):
     def answer(**_):
         request = flask.request
         context = identity.context(request.environ)
-        return handler(Call(operation, request, context, read_query(operation, request.args)))
+        return handler(ApiCall(operation, request, context, read_query(operation, request.args)))
 
     return answer
 

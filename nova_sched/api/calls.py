@@ -31,7 +31,7 @@ WORDS = {'true': True, 'false': False}
 
 
 @dataclasses.dataclass(frozen=True)
-class Call:
+class ApiCall:
     """A request for one operation, from a caller.
 
     ``query`` are the parameters that were given. ``context`` has no user where no token is needed.

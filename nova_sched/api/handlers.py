@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Handlers of the operations of the document: one method for each operation, from a call to a
-response."""
+
+"""The operations of the API, from a call to a response: groups, and flavors and queues."""
 
 import json
 
@@ -26,7 +26,7 @@ SCHEMA = 'application/schema+json'
 UPDATED = '2026-11-21T00:00:00Z'
 
 
-class Service:
+class VersionHandlers:
     """The version and health of the service; no token is needed."""
 
     def __init__(self, conf):
@@ -65,7 +65,7 @@ def _version(call):
     }
 
 
-class Groups:
+class GroupHandlers:
     """Top groups: each method checks the policy, calls the backend and returns its answer as JSON.
 
     ``max_limit``: groups in a page.
@@ -242,3 +242,68 @@ def reply(body, status=200, media=JSON):
     else:
         answer = werkzeug.Response(json.dumps(body), status, content_type=media)
     return answer
+
+
+# Path segments that clients resolve before they send a request.
+STEPS = ('.', '..')
+
+
+class QueueHandlers:
+    """Each method checks the policy, calls a manager of queues and returns its answer as JSON.
+
+    ``max_limit``: queues in a page.
+    """
+
+    def __init__(self, manager, policy, max_limit):
+        self._manager = manager
+        self._policy = policy
+        self._max_limit = max_limit
+
+    def list_flavors(self, call):
+        self._allow(call, 'flavors:list')
+        found = self._manager.flavor_list(context=call.context)
+        shown = [views.flavor(one, call.root) for one in found['flavors']]
+        return reply({'version': found['version'], 'flavors': shown})
+
+    def create_flavor(self, call):
+        self._allow(call, 'flavors:create')
+        if call.body['name'] in STEPS:
+            raise errors.InvalidRequest(
+                'name', f"'{call.body['name']}' cannot stand in an address"
+            )
+        made = self._manager.flavor_create(call.body, context=call.context)
+        answer = reply(views.flavor(made, call.root), status=201)
+        answer.headers['Location'] = views.flavor_address(made['name'], call.root)
+        return answer
+
+    def show_flavor(self, call):
+        self._allow(call, 'flavors:show')
+        name = call.request.view_args['name']
+        for one in self._manager.flavor_list(context=call.context)['flavors']:
+            if one['name'] == name:
+                return reply(views.flavor(one, call.root))
+        raise errors.FlavorNotFound(name)
+
+    def delete_flavor(self, call):
+        self._allow(call, 'flavors:delete')
+        name = call.request.view_args['name']
+        try:
+            self._manager.flavor_delete(name, context=call.context)
+        except errors.InvalidRequest:  # an invalid name belongs to no flavor
+            raise errors.FlavorNotFound(name) from None
+        return reply(None, status=204)
+
+    def list_queues(self, call):
+        self._allow(call, 'queues:list')
+        marker = call.query.get('marker')
+        limit = min(call.query.get('limit', self._max_limit), self._max_limit)
+        try:
+            found = self._manager.facts(marker, limit + 1, context=call.context)
+        except errors.NotFound:
+            raise errors.InvalidRequest('marker', f'there is no queue {marker}') from None
+        links = [call.following(found[limit - 1]['queue'], limit)] if len(found) > limit else []
+        return reply({'queues': found[:limit], 'links': links})
+
+    def _allow(self, call, name):
+        """Raises Forbidden."""
+        self._policy.demand(call.context, name, call.context.project_id, call.context.user_id)

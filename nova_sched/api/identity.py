@@ -63,7 +63,7 @@ class NoAuth:
         return self._app(environ, start_response)
 
 
-class Keystone:
+class KeystoneAuth:
     """Validates each token with Keystone. A request that its middleware refuses gets an error
     response of this API."""
 

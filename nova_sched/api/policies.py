@@ -155,7 +155,7 @@ def enforcer(conf=None):
     return made
 
 
-class Policy:
+class AccessPolicy:
     """The rights of a caller. Rules are named by the end of their name, such as `groups:create`.
     Raises BadConfig."""
 

@@ -9,14 +9,280 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""`config`: all problems of a configuration, at once."""
+
+"""`config check`: all problems of a configuration, at once."""
 
 import dataclasses
+import difflib
+import importlib.metadata
+import os
+from pathlib import Path
 
-from nova_sched.cmd.manage import checks, tables
+from keystoneauth1 import loading
+from oslo_config import cfg
+
+from nova_sched import errors, rpc
+from nova_sched.cmd.manage import quota, store, tables
+from nova_sched.conf import plug_in_opts
+from nova_sched.conf.filter_scheduler import ALL_FILTERS
+from nova_sched.db import address, schema
+from nova_sched.db import engine as db_engine
+from nova_sched.db.limits import Limits
+from nova_sched.engine import catalog
 
 NOUN = 'config'
 HELP = 'check a configuration'
+
+ERROR, WARNING = 'error', 'warning'
+# Namespaces whose options a configuration may have; the sample is generated from the same.
+LIBRARIES = (
+    'nova_sched',
+    'keystonemiddleware.auth_token',
+    'oslo.db',
+    'oslo.limit',
+    'oslo.log',
+    'oslo.messaging',
+    'oslo.middleware.healthcheck',
+    'oslo.middleware.http_proxy_to_wsgi',
+    'oslo.policy',
+    'oslo.service.service',
+)
+# Authentication types for Keystone; each has additional options.
+ASKING_KEYSTONE = 'keystone_authtoken', 'oslo_limit'
+AUTH_TYPES = ('password', 'v3password', 'v3applicationcredential')
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ConfigFinding:
+    """One problem: where, what, and what to do about it."""
+
+    severity: str
+    where: str
+    problem: str
+    advice: str
+
+
+def everything(conf, paths):
+    """All findings of all checks, errors first."""
+    found = list(values(words(paths), known_options()))
+    for check in (filters, weighers, bus, database, patience, queues, quotas):
+        try:
+            found += check(conf)
+        except (cfg.Error, ValueError):
+            continue  # an invalid value that the check needs is among the findings already
+    return sorted(found, key=lambda one: one.severity != ERROR)
+
+
+# Contents of the files.
+
+
+def config_files(conf):
+    """The configuration files, in the order in which they are read."""
+    folders = [sorted(Path(folder).glob('*.conf')) for folder in conf.config_dir or ()]
+    return [
+        str(path)
+        for path in (*(conf.config_file or ()), *(path for found in folders for path in found))
+    ]
+
+
+def words(paths):
+    """Maps (group, option) to the texts of the files; a later file comes later."""
+    found = {}
+    for path in paths:
+        sections = {}
+        cfg.ConfigParser(path, sections).parse()
+        for group, options in sections.items():
+            for name, texts in options.items():
+                key = (group if group == 'DEFAULT' else group.lower(), name.replace('-', '_'))
+                found.setdefault(key, []).extend(texts)
+    return found
+
+
+def known_options():
+    """Maps (group, option) to the option, for this package, libraries and plug-ins; includes old
+    names of options."""
+    listed = [
+        (group, loading.get_auth_plugin_conf_options(kind))
+        for group in ASKING_KEYSTONE
+        for kind in AUTH_TYPES
+    ]
+    listed += plug_in_opts()
+    for entry_point in importlib.metadata.entry_points(group='oslo.config.opts'):
+        if entry_point.name in LIBRARIES:
+            listed += entry_point.load()()
+    found = {}
+    for group, options in listed:
+        group = str(group or 'DEFAULT')
+        for option in options:
+            found[group, option.dest] = option
+            for old in option.deprecated_opts:
+                found[old.group or group, (old.name or option.name).replace('-', '_')] = option
+    return found
+
+
+def values(given, known):
+    """Sections and options that this release does not read, and values that are not valid."""
+    groups = {group for group, _ in known}
+    for group in sorted({group for group, _ in given} - groups):
+        yield ConfigFinding(
+            WARNING, f'[{group}]', 'no part of this release reads this section', IGNORE
+        )
+    for (group, name), texts in given.items():
+        if group not in groups:
+            continue
+        option = known.get((group, name))
+        if option is None:
+            near = difflib.get_close_matches(name, [one for at, one in known if at == group], n=1)
+            advice = f'did you mean {near[0]}?' if near else IGNORE
+            yield ConfigFinding(
+                WARNING, f'[{group}] {name}', 'this release has no such option', advice
+            )
+            continue
+        for text in texts if option.multi else texts[-1:]:
+            yield from _value(f'[{group}] {name}', option, text)
+
+
+IGNORE = 'leave it out, or ignore this'
+
+
+def _value(where, option, text):
+    if '$' in text:  # it refers to another option, which is checked by itself
+        return
+    try:
+        option.type(text)
+    except (ValueError, TypeError) as error:
+        default = '' if option.default is None else f'; the default is {option.default}'
+        advice = f'give it a valid value{default}'
+        yield ConfigFinding(ERROR, where, f'{text!r} is not valid: {error}', advice)
+
+
+# Effects of the values.
+
+
+def filters(conf):
+    """Filters that no package provides."""
+    wanted = conf.filter_scheduler
+    try:
+        catalog.filters(wanted.enabled_filters, wanted.available_filters)
+    except errors.UnknownRule as error:
+        where = f'[filter_scheduler] {error.where.rpartition(".")[2]}'
+        advice = (
+            'correct it or take it out; a filter of another package is also named in '
+            f'available_filters, by its dotted path, in addition to {ALL_FILTERS}'
+        )
+        yield ConfigFinding(ERROR, where, error.why, advice)
+
+
+def weighers(conf):
+    """Weighers that no package provides."""
+    there = ', '.join(catalog.known('nova_sched.weighers'))
+    for path in conf.filter_scheduler.weight_classes:
+        try:
+            catalog.weighers([path])
+        except errors.UnknownRule:
+            problem = f'there is no weigher {path}'
+            advice = (
+                f'correct it or take it out; it is the dotted path of a class, or one of {there}'
+            )
+            yield ConfigFinding(ERROR, '[filter_scheduler] weight_classes', problem, advice)
+
+
+def bus(conf):
+    """An invalid address of the message bus."""
+    where, conductors = '[DEFAULT] transport_url', 'give the address that the conductors use'
+    try:
+        rpc.transport(conf).cleanup()
+    except errors.BadConfig as error:
+        yield ConfigFinding(ERROR, where, error.why, conductors)
+        return
+    if conf.transport_url == 'rabbit://':
+        problem = 'it is not set: the default is a RabbitMQ on this machine, with the user guest'
+        yield ConfigFinding(WARNING, where, problem, conductors)
+    elif conf.transport_url.startswith('fake:'):
+        problem = 'no other process can be reached over it'
+        yield ConfigFinding(WARNING, where, problem, f'for trials leave it; else {conductors}')
+
+
+def database(conf):
+    """A database that does not exist, does not answer, or has another schema."""
+    if conf.claims.store != 'sql':
+        problem = 'claims and node facts end with the process, and no other scheduler sees them'
+        yield ConfigFinding(
+            WARNING, '[claims] store', problem, 'for trials leave it; else make it sql'
+        )
+        return
+    where, url = '[database] connection', conf.database.connection
+    try:
+        file = address.sqlite_file(url)
+        if file is not None and not file.exists():
+            yield from _folder(where, file.absolute().parent)
+            return
+        engine = db_engine.create(url, Limits.of(conf.database_limits))
+        found, needed = schema.version(engine), schema.head()
+    except errors.BadConfig as error:
+        yield ConfigFinding(
+            ERROR, where, error.why, 'correct the address, or install the driver that it needs'
+        )
+    except errors.StoreUnavailable as error:
+        yield ConfigFinding(
+            ERROR, where, str(error), 'start the database, or correct address, user and password'
+        )
+    else:
+        # The daemon upgrades a SQLite file by itself.
+        if found != needed and file is None:
+            problem = f'the schema is {found or "empty"}, but this release needs {needed}'
+            yield ConfigFinding(ERROR, where, problem, store.UPGRADE)
+
+
+def _folder(where, folder):
+    """The scheduler makes the file of an embedded database, but not its directory."""
+    if not folder.is_dir():
+        advice = 'make it, for the user that runs the scheduler'
+        yield ConfigFinding(ERROR, where, f'there is no directory {folder}', advice)
+    elif not os.access(folder, os.W_OK):
+        problem = f'the directory {folder} cannot be written by the user that runs this check'
+        advice = 'give write access to the user that runs the scheduler'
+        yield ConfigFinding(WARNING, where, problem, advice)
+
+
+def patience(conf):
+    """Hosts that would count as down between two of their reports."""
+    each, after = conf.agent.report_interval, conf.service_down_time
+    if each >= after:
+        problem = f'agents report each {each} s, but a host counts as down after {after} s'
+        advice = 'make it several times [agent] report_interval'
+        yield ConfigFinding(ERROR, '[DEFAULT] service_down_time', problem, advice)
+
+
+def queues(conf):
+    """An invalid broker, special thing or driver of jobs."""
+    # Imported only here: these imports take as long as all the rest.
+    from nova_sched import queue_service
+    from nova_sched.cmd import agent_queues
+    from nova_sched.queues.catalogue import Catalogue
+
+    asked = [('specials', lambda: Catalogue.of(0, (), conf.queues.specials))]
+    if conf.queues.transport_url:  # else it is that of the bus
+        asked.append(
+            ('transport_url', lambda: queue_service.close_broker(queue_service.broker(conf)))
+        )
+    if conf.queues.enabled:
+        asked.append(('driver', lambda: agent_queues.driver(conf, conf.host)))
+    for name, judge in asked:
+        try:
+            judge()
+        except errors.BadConfig as error:
+            where = error.where if error.where.startswith('[') else f'[queues] {name}'
+            yield ConfigFinding(ERROR, where, error.why, 'correct it, or leave it out')
+
+
+def quotas(conf):
+    """Limits of unknown resources."""
+    for name in conf.quota.limits:
+        if not quota.RESOURCE.fullmatch(name):
+            problem = f'{name} is no resource, so this limits nothing'
+            advice = 'name `servers`, or `class:` and a resource class, such as class:VCPU'
+            yield ConfigFinding(WARNING, '[quota] limits', problem, advice)
 
 
 def check(args, conf):
@@ -30,9 +296,9 @@ def check(args, conf):
     Keys with --format json: ok, files, findings (severity: error or warning, where, problem,
     advice).
     """
-    files = checks.files(conf)
-    findings = checks.everything(conf, files)
-    wrong = [one for one in findings if one.severity == checks.ERROR]
+    files = config_files(conf)
+    findings = everything(conf, files)
+    wrong = [one for one in findings if one.severity == ERROR]
     if args.format == 'json':
         listed = [dataclasses.asdict(one) for one in findings]
         tables.show(tables.as_json({'ok': not wrong, 'files': files, 'findings': listed}))
@@ -51,7 +317,7 @@ def page(files, findings):
             tables.fill(one.problem, '  '),
             tables.fill(one.advice, '  -> '),
         ]
-    wrong = sum(one.severity == checks.ERROR for one in findings)
+    wrong = sum(one.severity == ERROR for one in findings)
     counts = tables.count(wrong, 'error'), tables.count(len(findings) - wrong, 'warning')
     return '\n'.join([*lines, '', f'{", ".join(counts)}.'])
 

@@ -15,7 +15,7 @@ import dataclasses
 import textwrap
 
 from nova_sched import errors
-from nova_sched.cmd.manage import claim, cloud, rows, store, tables
+from nova_sched.cmd.manage import claim, rows, store, tables
 from nova_sched.objects.claim import DISK_GB, MEMORY_MB, PENDING, PLANNED, VCPU
 
 NOUN = 'host'
@@ -37,7 +37,7 @@ def list_hosts(args, conf):
     last_seen, resources (by class: total, reserved, ratio, capacity, claimed, foreign, used,
     available), claims (number by state), foreign_instances.
     """
-    known = cloud.read(conf)
+    known = store.read_cloud(conf)
     found = rows.nodes(known, args.host, args.zone)
     tables.show(tables.listing(args.format, columns(known.now_s), found))
     return 0
@@ -54,7 +54,7 @@ def show(args, conf):
     generation, hypervisor_type, hypervisor_version, host_ip, running_vms, traits, units), claims
     (as in 'claim list').
     """
-    known = cloud.read(conf)
+    known = store.read_cloud(conf)
     _check(known, [args.host])
     found = rows.host(known, args.host)
     tables.show(tables.as_json(found) if args.format == 'json' else page(found, known.now_s))
@@ -84,7 +84,7 @@ def enable(args, conf):
 
 def _set_service(args, conf, **word):
     claims = store.opened(conf)
-    known = cloud.Cloud(claims.changes({}), claims.now_s())
+    known = store.CloudFacts(claims.changes({}), claims.now_s())
     _check(known, args.hosts)
     services = [
         dataclasses.replace(known.service(host), **word) for host in dict.fromkeys(args.hosts)

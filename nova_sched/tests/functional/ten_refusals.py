@@ -28,7 +28,7 @@ if __name__ == '__main__':
 from oslo_context.context import RequestContext
 
 from nova_sched import objects
-from nova_sched.cmd.manage import accounts, tables
+from nova_sched.cmd.manage import explain, tables
 from nova_sched.conf import CONF
 from nova_sched.hardware import numa
 from nova_sched.tests.builders import uuid_of
@@ -207,7 +207,7 @@ def main():
         for refusal in TEN:
             error, record = refuse(daemon, refusal)
             record['time'] = tables.moment(record['time'])
-            print(f'== {refusal.cause}\n\n{error}\n\n{accounts.decisions([record])}\n')
+            print(f'== {refusal.cause}\n\n{error}\n\n{explain.decisions_page([record])}\n')
 
 
 if __name__ == '__main__':

@@ -15,7 +15,7 @@ read."""
 import pytest
 
 from nova_sched import errors
-from nova_sched.cmd.manage import accounts, tables
+from nova_sched.cmd.manage import explain, tables
 from nova_sched.tests.functional import ten_refusals
 from nova_sched.tests.functional.harness import running
 from nova_sched.tests.options import settings
@@ -48,7 +48,7 @@ def test_the_true_cause_is_named(cloud, refusal):
     )
     assert set(record['filters'][-1]['removed']) <= set(hosts)
     record['time'] = tables.moment(record['time'])
-    assert ' '.join(error.reason.split()) in ' '.join(accounts.decisions([record]).split())
+    assert ' '.join(error.reason.split()) in ' '.join(explain.decisions_page([record]).split())
 
 
 def test_there_are_ten_causes():

@@ -14,7 +14,7 @@
 import jsonschema
 import pytest
 
-from nova_sched.api import document, handlers, queues
+from nova_sched.api import document, handlers
 from nova_sched.api.document import DOCUMENT, OPERATIONS
 from nova_sched.groups import template
 from nova_sched.objects import top_group
@@ -39,9 +39,9 @@ def test_the_schema_of_templates_is_served(http):
 @pytest.mark.parametrize(
     'kind, tag',
     [
-        pytest.param(handlers.Service, 'service', id='service'),
-        pytest.param(handlers.Groups, 'groups', id='groups'),
-        pytest.param(queues.Queues, 'queues', id='queues'),
+        pytest.param(handlers.VersionHandlers, 'service', id='service'),
+        pytest.param(handlers.GroupHandlers, 'groups', id='groups'),
+        pytest.param(handlers.QueueHandlers, 'queues', id='queues'),
     ],
 )
 def test_a_handler_for_each_operation_and_no_other(kind, tag):

@@ -21,7 +21,7 @@ import sqlalchemy as sa
 
 from nova_sched.claims import Placement
 from nova_sched.claims.sql import SqlClaimStore
-from nova_sched.cmd.manage.waiting import waits_for
+from nova_sched.cmd.manage.rows import waits_for
 from nova_sched.objects.claim import (
     CONFIRMED,
     DISK_GB,

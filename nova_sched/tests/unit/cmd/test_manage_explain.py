@@ -20,7 +20,7 @@ import sys
 import pytest
 
 from nova_sched import errors, objects
-from nova_sched.cmd.manage import accounts, commands, specs
+from nova_sched.cmd.manage import commands, explain, specs
 from nova_sched.db.decision_log import SqlDecisionLog
 from nova_sched.tests.builders import NOW, now
 from nova_sched.tests.reference import wire
@@ -171,7 +171,7 @@ def test_a_database_that_is_not_there(manage):
 
 
 def test_a_decision_that_placed():
-    text = accounts.decision(PLACED)
+    text = explain.decision_page(PLACED)
     assert text.splitlines()[0] == '2 instances, placed. 2 hosts in all.'
     assert cells(text)[2:] == [
         ['Instance', 'Host', 'Weight', 'Alternates'],
@@ -184,7 +184,7 @@ def test_a_decision_that_placed():
 
 
 def test_a_decision_without_weights():
-    text = accounts.decision({**PLACED, 'placed': PLACED['placed'][1:], 'filters': []})
+    text = explain.decision_page({**PLACED, 'placed': PLACED['placed'][1:], 'filters': []})
     assert cells(text)[-1] == ['bbbb', 'b / b2', '-', '-']
 
 
@@ -199,7 +199,7 @@ RULES = [
 
 def test_a_host_that_does_not_pass():
     node = {'node': 'a', 'passes': False, 'rules': RULES}
-    text = accounts.host({'host': 'a', 'service': SERVICE, 'nodes': [node]})
+    text = explain.host_page({'host': 'a', 'service': SERVICE, 'nodes': [node]})
     assert text.splitlines()[:3] == [
         'Host a, disabled, forced down (fan)',
         '',
@@ -225,14 +225,14 @@ def test_a_host_that_passes(rank, columns):
     node = {'node': 'a', 'passes': True, 'rules': RULES[:1], 'rank': rank, 'of': 7, 'weight': 1.0,
             'weights': [WEIGHT], 'best': best}  # fmt: skip
     usual = {'disabled': False, 'disabled_reason': None, 'forced_down': False, 'seen_s': 0.0}
-    text = accounts.host({'host': 'a', 'service': usual, 'nodes': [node]})
+    text = explain.host_page({'host': 'a', 'service': usual, 'nodes': [node]})
     assert text.splitlines()[0] == 'Host a, enabled'
     assert f'Node a passes: place {rank} of 7 nodes that pass' in text
     assert cells(text)[0] == ['Weigher (raw -> 0..1 x multiplier)', *columns]
 
 
 def test_room():
-    text = accounts.capacity(
+    text = explain.capacity_page(
         {
             'total': 7,
             'at_least': True,
@@ -253,7 +253,7 @@ def test_room():
 
 def test_no_room():
     none = {'total': 0, 'at_least': False, 'hosts': 0, 'zones': {}, 'aggregates': []}
-    assert accounts.capacity(none) == '0 more, on 0 hosts.'
+    assert explain.capacity_page(none) == '0 more, on 0 hosts.'
 
 
 # What is asked for.

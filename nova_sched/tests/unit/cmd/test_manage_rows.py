@@ -15,7 +15,7 @@ import pytest
 
 from nova_sched.claims import Changes, NodeFacts, ServiceFacts
 from nova_sched.cmd.manage import rows
-from nova_sched.cmd.manage.cloud import Cloud
+from nova_sched.cmd.manage.store import CloudFacts
 from nova_sched.hardware.machine import HardwareAllocation
 from nova_sched.hardware.providers import Allotted
 from nova_sched.objects.claim import CONFIRMED, PLANNED
@@ -35,7 +35,7 @@ OFF = frozenset(['COMPUTE_STATUS_DISABLED'])
 
 
 def cloud(*nodes, **changes):
-    return Cloud(
+    return CloudFacts(
         Changes(nodes=nodes or (facts(),), **changes), NOW, down_time_s=60, default_zone='nova'
     )
 

@@ -9,12 +9,12 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What a check of the configuration finds: a table for each kind of fault."""
+"""`config check`: each problem of a configuration."""
 
 import pytest
 from oslo_config import cfg
 
-from nova_sched.cmd.manage import checks
+from nova_sched.cmd.manage import config
 from nova_sched.conf import CONF
 from nova_sched.tests.packages import install
 
@@ -40,7 +40,7 @@ def read(tmp_path):
         file = tmp_path / 'one.conf'
         file.write_text(text)
         CONF(['--config-file', str(file)], project='nova_sched', default_config_dirs=[])
-        return CONF, checks.files(CONF)
+        return CONF, config.config_files(CONF)
 
     yield parse
     CONF.reset()
@@ -74,18 +74,18 @@ def found(findings):
     ],
 )  # fmt: skip
 def test_values(given, wrong):
-    assert found(checks.values(given, KNOWN)) == wrong
+    assert found(config.values(given, KNOWN)) == wrong
 
 
 @pytest.mark.parametrize(
     'name, advice',
     [
         pytest.param('cuont', 'did you mean count?', id='near'),
-        pytest.param('elephant', checks.IGNORE, id='far'),
+        pytest.param('elephant', config.IGNORE, id='far'),
     ],
 )
 def test_advice_for_an_unknown_option(name, advice):
-    (finding,) = checks.values({('DEFAULT', name): ['1']}, KNOWN)
+    (finding,) = config.values({('DEFAULT', name): ['1']}, KNOWN)
     assert finding.advice == advice
 
 
@@ -107,7 +107,7 @@ def test_advice_for_an_unknown_option(name, advice):
     ],
 )
 def test_options_of_the_libraries_are_known(group, name):
-    assert (group, name) in checks.known_options()
+    assert (group, name) in config.known_options()
 
 
 def test_options_of_a_package_with_rules_are_known(monkeypatch, tmp_path):
@@ -120,7 +120,7 @@ def test_options_of_a_package_with_rules_are_known(monkeypatch, tmp_path):
     install(
         tmp_path, 'checked_rules', source, nova_sched__weighers={'W': 'checked_rules:W'}, **listed
     )
-    assert ('DEFAULT', 'steps') in checks.known_options()
+    assert ('DEFAULT', 'steps') in config.known_options()
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_options_of_a_package_with_rules_are_known(monkeypatch, tmp_path):
 def test_rules_and_bus(read, option, wrong):
     where, _, value = option.partition(' ')
     group, _, name = where.partition('.')
-    findings = checks.everything(*read(f'{GOOD}[{group}]\n{name} {value}'))
+    findings = config.everything(*read(f'{GOOD}[{group}]\n{name} {value}'))
     assert found(one for one in findings if one.where != '[claims] store') == [
         f'{severity} [{group}] {name}' for severity in wrong
     ]
@@ -167,12 +167,12 @@ def test_rules_and_bus(read, option, wrong):
     ],
 )
 def test_who_takes_jobs_has_a_driver(read, lines, where):
-    findings = checks.everything(*read(f'{GOOD}[queues]\nenabled = true\n{lines}'))
+    findings = config.everything(*read(f'{GOOD}[queues]\nenabled = true\n{lines}'))
     assert found(findings) == [f'error {where}', 'warning [claims] store']
 
 
 def test_an_agent_must_report_more_often_than_it_may_be_silent(read):
-    findings = checks.everything(*read(f'{GOOD}[agent]\nreport_interval = 60'))
+    findings = config.everything(*read(f'{GOOD}[agent]\nreport_interval = 60'))
     assert found(findings) == ['error [DEFAULT] service_down_time', 'warning [claims] store']
 
 
@@ -201,7 +201,7 @@ def test_database(read, tmp_path, connection, wrong):
         f'[database]\nconnection = {connection.format(folder=tmp_path)}\n[DEFAULT]\n'
     )
     findings = [
-        one for one in checks.everything(conf, paths) if one.where == '[database] connection'
+        one for one in config.everything(conf, paths) if one.where == '[database] connection'
     ]
     assert len(findings) == len(wrong)
     for finding, words in zip(findings, wrong, strict=True):
@@ -219,7 +219,7 @@ store = disk
 enabled_filters = Foo
 weight_classes = Bar
 """
-    assert found(checks.everything(*read(GOOD + lines))) == [
+    assert found(config.everything(*read(GOOD + lines))) == [
         'error [claims] store',
         'error [scheduler] max_attempts',
         'error [filter_scheduler] enabled_filters',
@@ -236,7 +236,9 @@ def test_a_later_file_has_the_last_word(tmp_path):
     (folder / 'README').write_text('no configuration')
     try:
         CONF(['--config-file', str(files[0]), '--config-dir', str(folder)])
-        assert checks.files(CONF) == list(map(str, files))
-        assert checks.words(checks.files(CONF)) == {('scheduler', 'max_attempts'): ['0', '1', '2']}
+        assert config.config_files(CONF) == list(map(str, files))
+        assert config.words(config.config_files(CONF)) == {
+            ('scheduler', 'max_attempts'): ['0', '1', '2']
+        }
     finally:
         CONF.reset()
