@@ -208,16 +208,14 @@ def _spec(entry: Mapping[str, Any]) -> Spec:
         if not _ID.fullmatch(value):
             raise ValueError(f'{key} is not four hexadecimal digits')
     tags = {key: _word(value) for key, value in entry.items() if key not in _MATCHED}
-    address = _pattern(entry['address']) if 'address' in entry else None
-    return Spec(**ids, address=address, interface=entry.get('devname'), tags=tags)
+    address, pattern = entry.get('address'), None
+    if 'address' in entry:
+        pattern = _regex(address) if isinstance(address, Mapping) else _glob(address)
+    return Spec(**ids, address=pattern, interface=entry.get('devname'), tags=tags)
 
 
 def _word(value: Any) -> str | None:
     return str(value).lower() if isinstance(value, bool) else None if value is None else str(value)
-
-
-def _pattern(address: Mapping[str, str] | str) -> re.Pattern[str]:
-    return _regex(address) if isinstance(address, Mapping) else _glob(address)
 
 
 def _regex(parts: Mapping[str, str]) -> re.Pattern[str]:

@@ -222,17 +222,16 @@ def instance_uuids(given, where='instances'):
     items = [given] if isinstance(given, objects.Instance) else given
     if not isinstance(items, (list, tuple, set, frozenset, objects.InstanceList)):
         raise errors.InvalidRequest(where, f'{words.short(given)} is no list of UUIDs')
-    return frozenset(words.uuid(_uuid_of(item), where) for item in items)
-
-
-def _uuid_of(item):
-    return _set(item, 'uuid') if isinstance(item, objects.Instance) else item
+    uuids = (_set(one, 'uuid') if isinstance(one, objects.Instance) else one for one in items)
+    return frozenset(words.uuid(uuid, where) for uuid in uuids)
 
 
 def claim_info(claim, node):
     """A claim as the caller receives it; ``node`` is the (host, nodename) of the claim."""
     parts = claim.parts or HardwareAllocation()
     resources = json.dumps(dict(claim.resources))
+    cells = json.loads(parts.cells.to_json()) if parts.cells else None
+    pools = [objects.PciDevicePool(**dataclasses.asdict(some.pool)) for some in parts.devices]
     return objects.ClaimInfo(
         uuid=claim.uuid,
         instance_uuid=claim.consumer_uuid,
@@ -243,8 +242,8 @@ def claim_info(claim, node):
         move=claim.move,
         resize_uuid=claim.resizing and claim.resizing.uuid,
         resources=dict(claim.resources),
-        numa_topology=_cells(parts.cells) if parts.cells else None,
-        pci_device_pools=_devices(parts.devices) if parts.devices else None,
+        numa_topology=objects.from_primitive(cells),
+        pci_device_pools=objects.PciDevicePoolList(objects=pools) if pools else None,
         project_id=claim.project_id,
         user_id=claim.user_id,
         allocation_request=allocation_request(claim.node_uuid, resources, parts.providers),
@@ -265,15 +264,6 @@ def candidate(one):
         rank=one.rank,
         expires_at=moment(one.expires_s),
     )
-
-
-def _cells(fitted):
-    return objects.from_primitive(json.loads(fitted.to_json()))
-
-
-def _devices(taken):
-    found = (objects.PciDevicePool(**dataclasses.asdict(some.pool)) for some in taken)
-    return objects.PciDevicePoolList(objects=list(found))
 
 
 def moment(seconds):

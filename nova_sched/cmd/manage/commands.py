@@ -83,8 +83,9 @@ def parser():
     _add_config(top, 'config')
     nouns = top.add_subparsers(title='nouns', metavar='NOUN', required=True)
     for module in NOUNS:
+        sentence = f'{module.HELP[:1].upper()}{module.HELP[1:]}.'
         noun = nouns.add_parser(
-            module.NOUN, help=module.HELP, description=_sentence(module.HELP), allow_abbrev=False
+            module.NOUN, help=module.HELP, description=sentence, allow_abbrev=False
         )
         verbs = noun.add_subparsers(title='verbs', metavar='VERB', required=True)
         for verb in module.VERBS:
@@ -93,9 +94,9 @@ def parser():
 
 
 def _add_verb(verbs, verb):
-    """A verb is a function: its name without the underscore, its docstring, and how it adds
-    arguments."""
-    name, function, add_arguments = verb
+    """A verb is its name, a function whose docstring is the help, and a function that adds its
+    arguments, if it has any."""
+    name, function, *add_arguments = verb
     parser = verbs.add_parser(
         name,
         help=_first_line(function),
@@ -103,7 +104,8 @@ def _add_verb(verbs, verb):
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    add_arguments(parser)
+    for add in add_arguments:
+        add(parser)
     parser.add_argument(
         '--format',
         choices=('table', 'json'),
@@ -141,7 +143,3 @@ def _description(function):
     return (
         head + '\n' + '\n'.join(line.removeprefix('    ') for line in rest.splitlines()).rstrip()
     )
-
-
-def _sentence(text):
-    return f'{text[:1].upper()}{text[1:]}.'

@@ -322,8 +322,4 @@ def page(files, findings):
     return '\n'.join([*lines, '', f'{", ".join(counts)}.'])
 
 
-def _none(parser):
-    """The verb takes no additional arguments."""
-
-
-VERBS = (('check', check, _none),)
+VERBS = (('check', check),)

@@ -65,8 +65,4 @@ def version(args, conf):
     return 0
 
 
-def _none(parser):
-    """Neither verb takes additional arguments."""
-
-
-VERBS = (('upgrade', upgrade, _none), ('version', version, _none))
+VERBS = (('upgrade', upgrade), ('version', version))

@@ -126,7 +126,7 @@ def decision_page(found):
     """The actual or possible outcome of a request."""
     instances = tables.count(found['instances'], 'instance')
     if found['reason']:
-        lines = [_fill(f'{instances}, refused: {found["reason"]}')]
+        lines = [textwrap.fill(f'{instances}, refused: {found["reason"]}', WIDTH)]
     else:
         lines = [f'{instances}, placed. {tables.count(found["hosts"], "host")} in all.']
     removing = [one for one in found['filters'] if one['seen'] > one['left']]
@@ -180,17 +180,15 @@ def _weighed(candidates):
     multiplier."""
     columns = {'Weigher (raw -> 0..1 x multiplier)': lambda row: row[0]}
     for number, one in enumerate(candidates):
-        columns[_heading(_place(one), columns)] = lambda row, number=number: row[1 + number]
+        name = _place(one)
+        heading = f'{name} (again)' if name in columns else name
+        columns[heading] = lambda row, number=number: row[1 + number]
     rows = [
         (one['weigher'], *(_weight(candidate, place) for candidate in candidates))
         for place, one in enumerate(candidates[0]['weights'])
     ]
     sums = ('sum', *(_figure(candidate.get('weight')) for candidate in candidates))
     return tables.table(columns, [*rows, sums])
-
-
-def _heading(name, there):
-    return f'{name} (again)' if name in there else name
 
 
 def _weight(candidate, place):
@@ -210,8 +208,7 @@ def _figure(value):
 
 def host_page(found):
     """The verdict of each rule on a host."""
-    service = found['service']
-    lines = [f'Host {found["host"]}, {_service(service)}']
+    lines = [f'Host {found["host"]}, {tables.service(found["service"])}']
     for node in found['nodes']:
         if node['passes']:
             verdict = (
@@ -231,12 +228,6 @@ def host_page(found):
             me = {'host': found['host'], 'node': node['node'], **node}
             lines += ['', _weighed([me] if node['rank'] == 1 else [me, best])]
     return '\n'.join(lines)
-
-
-def _service(service):
-    word = 'disabled' if service['disabled'] else 'enabled'
-    word += ', forced down' if service['forced_down'] else ''
-    return word + (f' ({service["disabled_reason"]})' if service['disabled_reason'] else '')
 
 
 def capacity_page(found):
@@ -278,10 +269,6 @@ def _trail(one):
         else []
     )
     return '\n'.join([*lines, '', decision_page(one)])
-
-
-def _fill(text):
-    return textwrap.fill(text, WIDTH)
 
 
 # The command line.

@@ -182,13 +182,9 @@ def _create_arguments(parser):
     )
 
 
-def _none(parser):
-    """The verb takes no additional arguments."""
-
-
 VERBS = (
     ('create', create, _create_arguments),
-    ('list', list_flavors, _none),
+    ('list', list_flavors),
     ('show', show, _name_argument),
     ('delete', delete, _delete_arguments),
 )

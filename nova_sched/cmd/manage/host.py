@@ -151,7 +151,7 @@ def page(found, now_s):
     lines = [
         f'Host        {found["host"]}',
         f'State       {found["state"]}, last seen {tables.age(found["last_seen"], now_s)}',
-        f'Service     {_word(found["service"])}',
+        f'Service     {tables.service(found["service"])}',
         f'Zones       {", ".join(found["zones"])}',
         f'Aggregates  {"; ".join(map(_aggregate, found["aggregates"])) or "none"}',
         _words('Instances', found['instances'], 'none reported'),
@@ -166,12 +166,6 @@ def page(found, now_s):
 def _words(label, words, none):
     """A line for a list of words, or several."""
     return textwrap.fill(f'{label:12}{", ".join(words) or none}', 110, subsequent_indent=' ' * 12)
-
-
-def _word(service):
-    word = 'disabled' if service['disabled'] else 'enabled'
-    word += ', forced down' if service['forced_down'] else ''
-    return word + (f' ({service["disabled_reason"]})' if service['disabled_reason'] else '')
 
 
 def _aggregate(one):

@@ -167,12 +167,8 @@ def _set_arguments(parser):
     )
 
 
-def _none(parser):
-    """The verb takes no additional arguments."""
-
-
 VERBS = (
     ('show', show, _project_argument),
     ('set', set_limit, _set_arguments),
-    ('list', list_projects, _none),
+    ('list', list_projects),
 )

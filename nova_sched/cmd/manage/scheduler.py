@@ -72,25 +72,29 @@ def _rate(count, placed):
 
 
 def columns(now_s):
+    def state(row):
+        if row['state'] == 'alive':
+            return 'alive'
+        return f'silent, seen {tables.age(row["last_seen"], now_s)}'
+
+    def clock(row):
+        offset_s = row['clock_offset_s']
+        return '-' if offset_s is None else f'{offset_s:+.1f} s'
+
     return {
         'Host': lambda row: row['host'],
         'PID': lambda row: row['pid'],
-        'State': lambda row: _state(row, now_s),
+        'State': state,
         'Started': lambda row: tables.age(row['started_at'], now_s),
         'Lag': lambda row: _lag(row['lag_s']),
         'News': lambda row: _lag(row['news_lag_s']),
         'Stale': lambda row: row['stale_nodes'],
-        'Clock': lambda row: _offset(row['clock_offset_s']),
+        'Clock': clock,
         'Placed': lambda row: row['placed'],
         'Refused': lambda row: row['refused'],
         'Conflicts': lambda row: _share(row['conflicts'], row['conflict_rate']),
         'Retries': lambda row: _share(row['retries'], row['retry_rate']),
     }
-
-
-def _state(row, now_s):
-    since = tables.age(row['last_seen'], now_s)
-    return 'alive' if row['state'] == 'alive' else f'silent, seen {since}'
 
 
 def _lag(seconds):
@@ -99,16 +103,8 @@ def _lag(seconds):
     return f'{seconds:.1f} s' if seconds >= 1 else f'{seconds * 1000:.0f} ms'
 
 
-def _offset(seconds):
-    return '-' if seconds is None else f'{seconds:+.1f} s'
-
-
 def _share(count, rate):
     return str(count) if rate is None else f'{count} ({rate:.2%})'
 
 
-def _none(parser):
-    """The verb takes no additional arguments."""
-
-
-VERBS = (('list', list_schedulers, _none),)
+VERBS = (('list', list_schedulers),)

@@ -96,6 +96,13 @@ def count(value, word):
     return f'{value} {word}{"" if value == 1 else "s"}'
 
 
+def service(settings):
+    """An operator's settings of a host, as `disabled, forced down (why)`."""
+    word = 'disabled' if settings['disabled'] else 'enabled'
+    word += ', forced down' if settings['forced_down'] else ''
+    return word + (f' ({settings["disabled_reason"]})' if settings['disabled_reason'] else '')
+
+
 def amounts(resources):
     """Amounts by resource class, as `1 VCPU, 512 MEMORY_MB`."""
     return ', '.join(
