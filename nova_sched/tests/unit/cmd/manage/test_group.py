@@ -23,7 +23,7 @@ from nova_sched.cmd.manage import commands, group, group_pages
 from nova_sched.groups.topology import DomainTopology
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.test_layers import PACKAGE
-from nova_sched.tests.unit.cmd.test_manage import keys
+from nova_sched.tests.unit.cmd.manage.test_commands import keys
 
 MOMENT = datetime.datetime(2026, 11, 21, tzinfo=datetime.UTC)
 TEMPLATE = """\

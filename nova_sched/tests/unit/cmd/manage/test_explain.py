@@ -25,7 +25,7 @@ from nova_sched.db.decision_log import SqlDecisionLog
 from nova_sched.tests.builders import NOW, now
 from nova_sched.tests.reference import wire
 from nova_sched.tests.test_layers import PACKAGE
-from nova_sched.tests.unit.cmd.test_manage import keys
+from nova_sched.tests.unit.cmd.manage.test_commands import keys
 
 WEIGHT = {
     'weigher': 'RAMWeigher',

@@ -18,7 +18,7 @@ import pytest
 from nova_sched.db.jobs import FAILED, SqlJobTable
 from nova_sched.tests.builders import NOW, uuid_of
 from nova_sched.tests.keystone import Keystone, served
-from nova_sched.tests.unit.cmd.test_manage import ROOT, keys
+from nova_sched.tests.unit.cmd.manage.test_commands import ROOT, keys
 from nova_sched.tests.unit.db.jobs import entry, hold
 
 

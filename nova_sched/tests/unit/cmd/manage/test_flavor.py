@@ -16,7 +16,7 @@ import json
 import pytest
 
 from nova_sched.db.flavors import SqlFlavors
-from nova_sched.tests.unit.cmd.test_manage import ROOT, keys
+from nova_sched.tests.unit.cmd.manage.test_commands import ROOT, keys
 from nova_sched.tests.unit.db.flavors import flavor
 
 

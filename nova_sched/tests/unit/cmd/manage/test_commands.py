@@ -35,10 +35,10 @@ def store(database):
     made.set_aggregate(1, aggregate(1, ['host-0'], availability_zone='north'))
     reports = [report('host-0', vcpus_ratio=4.0), report('host-1', memory_mb_reserved=512)]
     made.report(reports, now())
-    for name, one in zip(('first', 'second'), reports, strict=True):
-        made.commit(
-            [Placement((claim(uuid_of(name), one.node_uuid, created_s=now(), project_id=name),))]
-        )
+    for number, (name, one) in enumerate(zip(('first', 'second'), reports, strict=True)):
+        # Claims of one moment are listed by UUID.
+        fields = {'project_id': name, 'uuid': f'{number}{uuid_of(name)[1:]}'}
+        made.commit([Placement((claim(uuid_of(name), one.node_uuid, created_s=now(), **fields),))])
     made.confirm([uuid_of('first')], [reports[0].node_uuid])
     return made
 
