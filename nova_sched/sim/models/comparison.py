@@ -207,9 +207,9 @@ class Pull:
         self.catalogue = catalogue(settings, run.flavors)
         self.broker.declare(of_flavor(queue.name) for queue in self.catalogue.queues)
         self._fit = Fit(with_devices(cloud.engine.rules), self.catalogue, settings.steps)
-        beside = fallback.FallbackSettings(settings.max_attempts, int(settings.fallback_after_s))
+        chosen = fallback.FallbackSettings(settings.max_attempts, int(settings.fallback_after_s))
         self._manager = QueueModelManager(
-            cloud, self.broker, self.claims, run.job_table, tally, beside
+            cloud, self.broker, self.claims, run.job_table, tally, chosen
         )
         self.conductor = QueueConductor(
             cloud, self.broker, self.claims, run.job_table, self.catalogue, tally
