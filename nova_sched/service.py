@@ -112,7 +112,7 @@ def database(conf):
     does that.
     """
     options = {name: conf.database[name] for name in PASSED_ON}
-    limits = db_limits.Limits.of(conf.database_limits)
+    limits = db_limits.DatabaseLimits.of(conf.database_limits)
     engine = db_engine.create(conf.database.connection, limits, **options)
     if engine.dialect.name == 'sqlite':
         schema.upgrade(engine)

@@ -25,16 +25,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from nova_sched.claims.values import (
     ANY,
     Changes,
+    ClosedDomain,
     Domain,
-    Fence,
+    DomainLocator,
     GroupGuard,
-    Locator,
     Meant,
     NodeFacts,
-    Outcome,
     Placement,
-    Policy,
+    PlacementOutcome,
     Record,
+    ServerGroupPolicy,
     ServiceFacts,
 )
 from nova_sched.objects.claim import Claim
@@ -47,18 +47,18 @@ __all__ = [
     'Changes',
     'ClaimStore',
     'ClaimTransactions',
+    'ClosedDomain',
     'Domain',
-    'Fence',
+    'DomainLocator',
     'GroupGuard',
     'GroupRecords',
-    'Locator',
     'Meant',
     'NodeFacts',
     'NodeReports',
-    'Outcome',
     'Placement',
-    'Policy',
+    'PlacementOutcome',
     'Record',
+    'ServerGroupPolicy',
     'ServiceFacts',
     'SmallTables',
 ]
@@ -93,7 +93,7 @@ class ClaimTransactions(StoreTransactions):
     """
 
     @abc.abstractmethod
-    def commit(self, placements: Sequence[Placement]) -> list[Outcome]:
+    def commit(self, placements: Sequence[Placement]) -> list[PlacementOutcome]:
         """Make the placements durable, each validated after those before it.
 
         A placement whose claims were made already (by their UUIDs) wins. A consumer has at most
@@ -155,7 +155,7 @@ class NodeReports(StoreTransactions):
     closes the domain, or that brings the node into it by a report or an aggregate.
     """
 
-    locator: Locator | None = None
+    locator: DomainLocator | None = None
 
     @abc.abstractmethod
     def report(self, reports: Sequence[Report], now_s: float | None = None) -> list[NodeFacts]:
@@ -248,12 +248,14 @@ class GroupRecords(StoreTransactions):
         """
 
     @abc.abstractmethod
-    def fence(self, token: str, nodes: Iterable[str], domain: Domain | None = None) -> list[str]:
+    def spread_domain(
+        self, token: str, nodes: Iterable[str], domain: Domain | None = None
+    ) -> list[str]:
         """Add the token to nodes that have joined its domain, whichever claims are on them.
 
-        With ``domain``, the nodes are found as for a Fence. A node that has left the domain loses
-        the token, unless a claim on it has the token. Returns the UUIDs of nodes whose tokens
-        changed. Nothing is done if no claim has the token.
+        With ``domain``, the nodes are found as for a ClosedDomain. A node that has left the
+        domain loses the token, unless a claim on it has the token. Returns the UUIDs of nodes
+        whose tokens changed. Nothing is done if no claim has the token.
         """
 
     @abc.abstractmethod

@@ -19,7 +19,7 @@ import collections
 from nova_sched.claims import findings as kind
 from nova_sched.claims.audit_groups import fences, strays
 from nova_sched.claims.audit_pieces import as_claimed, overdrawn, shared
-from nova_sched.claims.findings import ERROR, NOTE, Finding
+from nova_sched.claims.findings import ERROR, NOTE, AuditFinding
 from nova_sched.claims.reconcile import keeps_source
 from nova_sched.state.request import AFFINITY
 
@@ -59,7 +59,7 @@ def _drift(snapshot):
         comes_to = nonzero(claimed[node.uuid] + collections.Counter(node.foreign))
         booked = nonzero(node.used)
         if booked != comes_to:
-            yield Finding(
+            yield AuditFinding(
                 kind.DRIFT,
                 f'{amounts(booked)} recorded; claims and unclaimed usage are {amounts(comes_to)}',
                 booked,
@@ -77,7 +77,7 @@ def _over_capacity(snapshot):
             capacity = inventory.capacity if inventory else 0
             if amount > capacity:
                 parts = {'claimed': claimed[node.uuid][name], 'foreign': node.foreign.get(name, 0)}
-                yield Finding(
+                yield AuditFinding(
                     kind.CAPACITY,
                     f'{amount} {name} in use ({parts["claimed"]} by claims, {parts["foreign"]} '
                     f'unclaimed), and the capacity is {capacity}',
@@ -101,7 +101,7 @@ def _on_pieces(snapshot):
             severity = ERROR if certain else NOTE
             for what, taken, there in overdrawn(node.report, claims):
                 words = f'{taken} {what} claimed, and the node has {there} for them'
-                yield Finding(
+                yield AuditFinding(
                     kind.CAPACITY, words, {what: taken}, {what: there}, severity, **_at(node)
                 )
 
@@ -112,7 +112,7 @@ def _shared(node, cpu, claims, certain):
     if not certain:
         words += '; the node may have given one of them another CPU than the claimed one'
     severity = ERROR if certain else NOTE
-    return Finding(
+    return AuditFinding(
         kind.SHARED, words, {f'CPU {cpu}': len(claims)}, {f'CPU {cpu}': 1}, severity, **_at(node)
     )
 
@@ -132,7 +132,7 @@ def _orphans(snapshot):
     for claim in snapshot.claims:
         if claim.node_uuid not in snapshot.nodes:
             words = f'{amounts(claim.resources)} on node {claim.node_uuid}, which is gone'
-            yield Finding(kind.ORPHAN, words, dict(claim.resources), {}, **_of(claim))
+            yield AuditFinding(kind.ORPHAN, words, dict(claim.resources), {}, **_of(claim))
 
 
 def _twice_on_the_way(snapshot):
@@ -147,7 +147,7 @@ def _twice_on_the_way(snapshot):
                 f'{len(claims)} unconfirmed claims of one instance, on {hosts}; '
                 'only one is allowed'
             )
-            yield Finding(kind.DUPLICATE, words, len(claims), 1, consumer_uuid=consumer)
+            yield AuditFinding(kind.DUPLICATE, words, len(claims), 1, consumer_uuid=consumer)
 
 
 def _marks(snapshot):
@@ -158,7 +158,7 @@ def _marks(snapshot):
             words = f'it is {claim.state}, but marked as ' + (
                 f'unconfirmed for {mark}' if mark else 'confirmed'
             )
-            yield Finding(kind.MARK, words, mark, due, **_of(claim, snapshot))
+            yield AuditFinding(kind.MARK, words, mark, due, **_of(claim, snapshot))
 
 
 def _overdue(snapshot, now_s):
@@ -172,7 +172,7 @@ def _overdue(snapshot, now_s):
             words = (
                 f'it is {claim.state} and expired {late_s} s ago, but no scheduler has ended it'
             )
-            yield Finding(kind.OVERDUE, words, claim.expires_s, now_s, **_of(claim, snapshot))
+            yield AuditFinding(kind.OVERDUE, words, claim.expires_s, now_s, **_of(claim, snapshot))
 
 
 def _not_listed(snapshot, before):
@@ -184,7 +184,7 @@ def _not_listed(snapshot, before):
             f'it is confirmed, but the last report lists {len(node.report.instances)} instances '
             'without it'
         )
-        yield Finding(
+        yield AuditFinding(
             kind.UNLISTED,
             f'{words}, like the report before' if reported else words,
             claim.state,
@@ -223,13 +223,15 @@ def _open(snapshot, now_s):
         since_s = claim.created_s if claim.expires_s is None else claim.expires_s
         if claim.move and counts[claim.consumer_uuid] > 1 and claim.created_s + DAY_S <= now_s:
             words = f'the {claim.move} to it has been open for {_days(now_s - claim.created_s)}'
-            yield Finding(
+            yield AuditFinding(
                 kind.OPEN_MOVE, words, claim.created_s, None, NOTE, **_of(claim, snapshot)
             )
         elif claim.resizing and since_s + DAY_S <= now_s:
             old, new = amounts(claim.resizing.old), amounts(claim.resizing.new)
             words = f'its resize in place from {old} to {new} has not been settled'
-            yield Finding(kind.OPEN_RESIZE, words, since_s, None, NOTE, **_of(claim, snapshot))
+            yield AuditFinding(
+                kind.OPEN_RESIZE, words, since_s, None, NOTE, **_of(claim, snapshot)
+            )
 
 
 def _destinations(snapshot):
@@ -257,7 +259,7 @@ def _policies(snapshot):
     for policy in snapshot.policies:
         group = {'group_uuid': policy.group_uuid}
         if not members[policy.group_uuid]:
-            yield Finding(kind.EMPTY_GROUP, 'it has no members', 0, None, NOTE, **group)
+            yield AuditFinding(kind.EMPTY_GROUP, 'it has no members', 0, None, NOTE, **group)
             continue
         there = [
             claim for claim in members[policy.group_uuid] if claim.node_uuid in snapshot.nodes
@@ -273,7 +275,7 @@ def _apart(snapshot, policy, claims):
             words = (
                 f'anti-affinity: {count} members on {node.place}, and {policy.most} may be there'
             )
-            yield Finding(
+            yield AuditFinding(
                 kind.POLICY, words, count, policy.most, group_uuid=policy.group_uuid, **_at(node)
             )
 
@@ -287,7 +289,7 @@ def _together(snapshot, policy, claims):
     consumers = {claim.consumer_uuid for claim in claims}
     if len(hosts) > 1 and len(consumers) > 1:
         words = f'affinity: {len(consumers)} members on {len(hosts)} hosts: {", ".join(hosts)}'
-        yield Finding(kind.POLICY, words, hosts, hosts[:1], group_uuid=policy.group_uuid)
+        yield AuditFinding(kind.POLICY, words, hosts, hosts[:1], group_uuid=policy.group_uuid)
 
 
 # Texts.

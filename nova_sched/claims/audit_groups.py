@@ -13,7 +13,7 @@
 contradict the claims and instances on them."""
 
 from nova_sched.claims import findings as kind
-from nova_sched.claims.findings import NOTE, Finding
+from nova_sched.claims.findings import NOTE, AuditFinding
 from nova_sched.objects.claim import PLANNED
 
 
@@ -28,7 +28,7 @@ def strays(snapshot):
                 else 'no top group'
             )
             words = f'it is planned for member {claim.member} of {of}'
-            yield Finding(kind.STRAY, words, claim.top_group, None, **_of(claim, snapshot))
+            yield AuditFinding(kind.STRAY, words, claim.top_group, None, **_of(claim, snapshot))
 
 
 def fences(snapshot):
@@ -38,12 +38,12 @@ def fences(snapshot):
     for node in snapshot.nodes.values():
         for token in sorted(node.fences - borne):
             words = f'it carries the token {token} of an exclusive domain, but no claim has it'
-            yield Finding(kind.FENCE, words, token, None, NOTE, **_at(node))
+            yield AuditFinding(kind.FENCE, words, token, None, NOTE, **_at(node))
         if node.fences & borne and node.foreign_instances:
             words = (
                 f'{node.foreign_instances} instances without a claim are in its exclusive domains'
             )
-            yield Finding(kind.OUTSIDER, words, node.foreign_instances, 0, NOTE, **_at(node))
+            yield AuditFinding(kind.OUTSIDER, words, node.foreign_instances, 0, NOTE, **_at(node))
     for claim in snapshot.claims:
         if (node := snapshot.nodes.get(claim.node_uuid)) is not None:
             yield from _on_node(snapshot, claim, node, borne)
@@ -56,10 +56,12 @@ def _on_node(snapshot, claim, node, borne):
             f'{node.place} is in exclusive domains of other groups: '
             f'{", ".join(sorted(others - mine))}'
         )
-        yield Finding(kind.OUTSIDER, words, sorted(mine), sorted(others), **_of(claim, snapshot))
+        yield AuditFinding(
+            kind.OUTSIDER, words, sorted(mine), sorted(others), **_of(claim, snapshot)
+        )
     if mine - node.fences:
         words = f'{node.place} does not carry the tokens {", ".join(sorted(mine - node.fences))}'
-        yield Finding(
+        yield AuditFinding(
             kind.UNFENCED, words, sorted(node.fences), sorted(mine), **_of(claim, snapshot)
         )
 

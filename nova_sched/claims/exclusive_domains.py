@@ -20,14 +20,14 @@ from typing import NamedTuple
 
 
 class Change(NamedTuple):
-    """A change of exclusive domains: ``tenants`` (see Fences), and ``marks``: node UUID -> its
-    tokens."""
+    """A change of exclusive domains: ``tenants`` (see ExclusiveDomains), and ``marks``: node UUID
+    -> its tokens."""
 
     tenants: dict
     marks: dict
 
 
-class Fences:
+class ExclusiveDomains:
     """The exclusive domains on some nodes, as the placements of a batch change them.
 
     The nodes' ``usages`` have the tokens that each carries. ``ending`` are tokens that end when no
@@ -37,7 +37,7 @@ class Fences:
 
     def __init__(self, usages, tenants=None, ending=frozenset()):
         self.changed = set()  # nodes whose tokens have changed
-        self._closed: dict = {}  # token -> the Fence that was to be closed or spread
+        self._closed: dict = {}  # token -> the ClosedDomain that was to be closed or spread
         self._usages, self._ending = usages, ending
         self._tenants: dict = {} if tenants is None else tenants
 
@@ -194,7 +194,7 @@ def moved_hosts(before, after):
 
 def filled(placements, nodes_of):
     """The placements, with all nodes of the domains that they close; ``nodes_of`` returns those of
-    a Fence."""
+    a ClosedDomain."""
     return [_filled(one, nodes_of) if put(one) else one for one in placements]
 
 

@@ -15,7 +15,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from nova_sched.claims import Policy, Record
+from nova_sched.claims import Record, ServerGroupPolicy
 from nova_sched.objects.claim import Claim
 from nova_sched.state.report import Inventory, Report
 
@@ -29,7 +29,7 @@ STRAY, FENCE, OUTSIDER, UNFENCED = 'stray', 'fence', 'outsider', 'unfenced'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Kind:
+class Remedy:
     """``repair``: the audit's repair; ``advice``: a manual repair. Empty for none."""
 
     repair: str = ''
@@ -37,36 +37,36 @@ class Kind:
 
 
 KINDS = {
-    DRIFT: Kind('the recorded usage of the node is computed again'),
-    CAPACITY: Kind(
+    DRIFT: Remedy('the recorded usage of the node is computed again'),
+    CAPACITY: Remedy(
         advice='the node gets no more claims until its usage fits again: move instances away, '
         'or correct its inventories'
     ),
-    ORPHAN: Kind('the claim ends'),
-    DUPLICATE: Kind('the older claims end'),
-    MARK: Kind('the mark is set again'),
-    OVERDUE: Kind('the claim ends, as any running scheduler would end it'),
-    UNLISTED: Kind(
+    ORPHAN: Remedy('the claim ends'),
+    DUPLICATE: Remedy('the older claims end'),
+    MARK: Remedy('the mark is set again'),
+    OVERDUE: Remedy('the claim ends, as any running scheduler would end it'),
+    UNLISTED: Remedy(
         advice="the node's next report ends it; if it does not: "
         'nova-sched-manage claim release --force'
     ),
-    SHARED: Kind(
+    SHARED: Remedy(
         advice='move one of the instances away, or end a claim whose instance is not there:'
         ' nova-sched-manage claim release'
     ),
-    POLICY: Kind(advice='move members to other hosts'),
-    EMPTY_GROUP: Kind('the group is removed, as schedulers do from time to time'),
-    OPEN_MOVE: Kind(advice='confirm the move, or take it back'),
-    OPEN_RESIZE: Kind(advice='confirm the resize, or take it back'),
-    STRAY: Kind('the claim ends'),
-    FENCE: Kind('the exclusive domain ends, as any running scheduler would end it'),
-    OUTSIDER: Kind(advice='move the instance away, or the members of the group'),
-    UNFENCED: Kind(advice='plan the group again: nova-sched-manage group update'),
+    POLICY: Remedy(advice='move members to other hosts'),
+    EMPTY_GROUP: Remedy('the group is removed, as schedulers do from time to time'),
+    OPEN_MOVE: Remedy(advice='confirm the move, or take it back'),
+    OPEN_RESIZE: Remedy(advice='confirm the resize, or take it back'),
+    STRAY: Remedy('the claim ends'),
+    FENCE: Remedy('the exclusive domain ends, as any running scheduler would end it'),
+    OUTSIDER: Remedy(advice='move the instance away, or the members of the group'),
+    UNFENCED: Remedy(advice='plan the group again: nova-sched-manage group update'),
 }
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Node:
+class AuditedNode:
     """A node's row and report. ``used`` and ``foreign`` are amounts by resource class."""
 
     uuid: str
@@ -95,15 +95,15 @@ class Snapshot:
     database rejects a second claim with the same value.
     """
 
-    nodes: Mapping[str, Node]
+    nodes: Mapping[str, AuditedNode]
     claims: tuple[Claim, ...]
-    policies: tuple[Policy, ...] = ()
+    policies: tuple[ServerGroupPolicy, ...] = ()
     marks: Mapping[str, str | None] = dataclasses.field(default_factory=dict)
     records: tuple[Record, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Finding:
+class AuditFinding:
     """One contradiction: ``words`` is text for operators; the values of both sides are for
     scripts.
 

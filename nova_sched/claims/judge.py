@@ -14,8 +14,8 @@ store."""
 
 import dataclasses
 
-from nova_sched.claims import Outcome
-from nova_sched.claims.exclusive_domains import Fences, put
+from nova_sched.claims import PlacementOutcome
+from nova_sched.claims.exclusive_domains import ExclusiveDomains, put
 from nova_sched.objects.claim import PENDING, PLANNED, Claim
 
 
@@ -93,14 +93,14 @@ class Held:
 
 
 def judge(placements, usages, held, circles=None, records=None, fences=None, now_s=0.0):
-    """Validate placements one after the other; returns an Outcome for each.
+    """Validate placements one after the other; returns a PlacementOutcome for each.
 
     ``usages`` (node UUID to NodeUsage), ``held`` (Held), ``circles`` (group UUID to
     ServerGroupMembers) and ``records`` (UUID to Record, None where there is none) cover every
     node, consumer, policy and record that the placements name, and every node where such a
-    consumer holds a claim. ``fences`` (Fences) cover the exclusive domains that the placements
-    close. All of them are updated to the state after the batch; ``now_s`` is the time of that
-    state.
+    consumer holds a claim. ``fences`` (ExclusiveDomains) cover the domains that the placements
+    close or end. All of them are updated to the state after the batch; ``now_s`` is the time of
+    that state.
     """
     court = _BatchValidator(usages, held, circles, records, fences)
     won = [court.judge(placement) for placement in placements]
@@ -160,7 +160,7 @@ class _BatchValidator:
         self._usages, self._held = usages, held
         self._circles = {} if circles is None else circles
         self.records = {} if records is None else records
-        self.fences = Fences(usages) if fences is None else fences
+        self.fences = ExclusiveDomains(usages) if fences is None else fences
         self._kept = set[str]()
 
     def judge(self, placement):
@@ -336,9 +336,11 @@ def _outcome(placement, won, usages, held, records, fenced):
             if node not in fenced
         }
         there = (held.of(claim.consumer_uuid).get(claim.node_uuid) for claim in placement.claims)
-        return Outcome(True, tuple(one for one in there if one is not None), raised, fences=fenced)
+        return PlacementOutcome(
+            True, tuple(one for one in there if one is not None), raised, fences=fenced
+        )
     gone = tuple(sorted({claim.node_uuid for claim in placement.claims} - known.keys()))
-    outcome = Outcome(
+    outcome = PlacementOutcome(
         False, used={node: dict(one.used) for node, one in known.items()}, gone=gone, fences=fenced
     )
     uuid = placement.guarded_by

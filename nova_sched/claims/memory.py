@@ -18,8 +18,15 @@ import threading
 import time
 
 from nova_sched import errors
-from nova_sched.claims import ANY, Changes, ClaimStore, Fence, NodeFacts
-from nova_sched.claims.exclusive_domains import Fences, carried, dropped, filled, moved_hosts, put
+from nova_sched.claims import ANY, Changes, ClaimStore, ClosedDomain, NodeFacts
+from nova_sched.claims.exclusive_domains import (
+    ExclusiveDomains,
+    carried,
+    dropped,
+    filled,
+    moved_hosts,
+    put,
+)
 from nova_sched.claims.judge import Held, NodeUsage, judge, stale
 from nova_sched.claims.lifecycle import amend, finishing, leaving, reverting
 from nova_sched.claims.reconcile import absent, keeps_source, newest, settle
@@ -129,7 +136,7 @@ class MemoryClaimStore(ClaimStore):
                    for claim in self._claims[node].values()}
             for node in watched & usages.keys()
         }  # fmt: skip
-        return usages, Fences(usages, tenants, ending)
+        return usages, ExclusiveDomains(usages, tenants, ending)
 
     def _usages(self, nodes):
         return {uuid: self._usage(uuid) for uuid in nodes if uuid in self._nodes}
@@ -181,7 +188,7 @@ class MemoryClaimStore(ClaimStore):
         held = Held(claims)
         usages = self._usages({claim.node_uuid for claim in claims})
         changed = amend(claims, change, usages, held, self.now_s())
-        self._write(held, usages, Fences(usages))
+        self._write(held, usages, ExclusiveDomains(usages))
         return changed
 
     # Exclusive domains.
@@ -195,7 +202,7 @@ class MemoryClaimStore(ClaimStore):
         )
 
     def _nodes_of(self, fence):
-        """UUIDs of the nodes of a Fence."""
+        """UUIDs of the nodes of a ClosedDomain."""
         if self.locator is None or fence.domain is None:
             return fence.nodes
         level, name = fence.domain.level, fence.domain.name
@@ -305,9 +312,9 @@ class MemoryClaimStore(ClaimStore):
         with self._lock:
             return dict(self._domains)
 
-    def fence(self, token, nodes, domain=None):
+    def spread_domain(self, token, nodes, domain=None):
         with self._lock:
-            wanted = Fence(token, frozenset(nodes), domain)
+            wanted = ClosedDomain(token, frozenset(nodes), domain)
             fence = dataclasses.replace(wanted, nodes=self._nodes_of(wanted))
             usages, fences = self._fences((), fence.nodes, frozenset([token]))
             fences.adopt(fences.spread(fence))

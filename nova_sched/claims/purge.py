@@ -20,7 +20,7 @@ from nova_sched.db import bulk
 from nova_sched.db.tables import CLAIMS, SERVER_GROUPS, TOP_GROUPS
 
 
-class Kind(NamedTuple):
+class GroupStatements(NamedTuple):
     """A kind of groups: the statements that find groups without members, lock groups, find groups
     with members, and delete groups."""
 
@@ -32,7 +32,7 @@ class Kind(NamedTuple):
 
 def _kind(table, column, *condition):
     empty = sa.select(table.c.uuid).where(~sa.exists().where(column == table.c.uuid), *condition)
-    return Kind(
+    return GroupStatements(
         empty.order_by(table.c.uuid).limit(sql.CHUNK),
         bulk.Select(table, 'uuid', lock=True),
         sa.select(column).where(column.in_(sql.GIVEN)).distinct(),

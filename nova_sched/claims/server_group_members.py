@@ -13,14 +13,14 @@
 
 from collections.abc import Iterable, Sequence
 
-from nova_sched.claims import Policy
+from nova_sched.claims import ServerGroupPolicy
 from nova_sched.state.request import AFFINITY
 
 
 class ServerGroupMembers:
     """The members of a server group: the nodes of each member's claims, node UUID -> host."""
 
-    def __init__(self, policy: Policy, members: Iterable[Sequence[str]] = ()):
+    def __init__(self, policy: ServerGroupPolicy, members: Iterable[Sequence[str]] = ()):
         """``members``: (consumer, node UUID, host) of each claim."""
         self.policy = policy
         self._nodes: dict[str, dict[str, str]] = {}

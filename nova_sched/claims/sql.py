@@ -27,7 +27,7 @@ from nova_sched.claims import (
     ANY,
     Changes,
     ClaimStore,
-    Fence,
+    ClosedDomain,
     GroupGuard,
     Placement,
     ServiceFacts,
@@ -38,7 +38,7 @@ from nova_sched.claims import (
 )
 from nova_sched.claims import sql_groups as groups
 from nova_sched.claims import statements as sql
-from nova_sched.claims.exclusive_domains import Change, Fences, moved_hosts
+from nova_sched.claims.exclusive_domains import Change, ExclusiveDomains, moved_hosts
 from nova_sched.claims.judge import Held, judge, stale
 from nova_sched.claims.lifecycle import amend, finishing, leaving, reverting
 from nova_sched.claims.purge import forget_groups
@@ -113,7 +113,7 @@ class SqlClaimStore(ClaimStore):
             if ask:
                 self._end_orphans(connection, found, nodes - usages.keys())
             held = Held(claim for claim in found if claim.node_uuid in usages)
-            members, records, fences = {}, {}, Fences(usages)
+            members, records, fences = {}, {}, ExclusiveDomains(usages)
             if steps:
                 placements, members, records = (
                     steps.domains.placements,
@@ -250,14 +250,14 @@ class SqlClaimStore(ClaimStore):
         )
         return [claim for claim in self.group_claims(uuid) if claim.state == PLANNED]
 
-    def fence(self, token, nodes, domain=None):
-        guard = GroupGuard(fences=(Fence(token, frozenset(nodes), domain),))
+    def spread_domain(self, token, nodes, domain=None):
+        guard = GroupGuard(fences=(ClosedDomain(token, frozenset(nodes), domain),))
         wanted = Placement((), guard=guard)
         return sql_domains.repeated(lambda: self._fence(wanted, frozenset([token])))
 
     def _fence(self, wanted, token):
         with self._sessions.transaction() as connection:
-            read = sql_domains.Read(connection, self.locator, [wanted], token)
+            read = sql_domains.DomainReader(connection, self.locator, [wanted], token)
             usages = sql_nodes.lock(connection, read.nodes)
             fences = read.fences(connection, usages)
             (fence,) = read.placements[0].guard.fences
@@ -349,7 +349,7 @@ class SqlClaimStore(ClaimStore):
             come = sql_domains.entering(connection, self.locator, hosts)
             if not come.keys() <= usages.keys():
                 raise sql_domains.NodesChanged
-            fences = Fences(usages)
+            fences = ExclusiveDomains(usages)
             fences.adopt(Change({}, come))
             sql_nodes.write(connection, usages)
             sql_domains.write(connection, usages, fences)

@@ -28,7 +28,7 @@ from nova_sched import errors
 from nova_sched.claims import Domain, sql_nodes
 from nova_sched.claims import exclusive_domains as domains
 from nova_sched.claims import statements as sql
-from nova_sched.claims.exclusive_domains import Fences
+from nova_sched.claims.exclusive_domains import ExclusiveDomains
 from nova_sched.db import bulk
 from nova_sched.db.tables import CLAIMS, EXCLUSIVE_DOMAINS, NODES, REVISIONS
 
@@ -98,7 +98,7 @@ def told_text(locator, report):
 # Domains that are closed, and that end.
 
 
-class Read:
+class DomainReader:
     """The exclusive domains that placements (``put``) close, and that may end: the tokens
     ``ending``.
 
@@ -113,13 +113,13 @@ class Read:
         self.nodes = marked(connection, ending).union(*(fence.nodes for fence in self._closed))
 
     def fences(self, connection, usages):
-        """Returns the Fences on the locked nodes.
+        """Returns the ExclusiveDomains on the locked nodes.
 
         Holds the exclusive domains until the end of the transaction. Raises NodesChanged if other
         nodes than the locked ones are concerned by now.
         """
         if not self._closed and not self._ending:
-            return Fences(usages)
+            return ExclusiveDomains(usages)
         hold(connection)
         current = _filled(connection, self._locator, self.placements) == self.placements
         if not current or not marked(connection, self._ending) <= usages.keys():
@@ -128,7 +128,7 @@ class Read:
         tenants: dict = {node: {} for node in there}
         for consumer, node, text in TENANTS.run(connection, there) if there else ():
             tenants[node][consumer] = sql.tokens(text)
-        return Fences(usages, tenants, self._ending)
+        return ExclusiveDomains(usages, tenants, self._ending)
 
 
 def _filled(connection, locator, placements):
@@ -181,7 +181,7 @@ def _end_once(sessions):
     if not ending:
         return []
     with sessions.transaction() as connection:
-        read = Read(connection, None, (), ending)
+        read = DomainReader(connection, None, (), ending)
         usages = sql_nodes.lock(connection, read.nodes)
         # A claim may have entered since; after the lock, none can before this transaction ends.
         fences = read.fences(connection, usages)
@@ -192,8 +192,8 @@ def _end_once(sessions):
 
 
 def write(connection, usages, fences):
-    """Write the tokens that the nodes of the Fences carry now, the domains that are closed, and
-    the end of others."""
+    """Write the tokens that the nodes carry now, the domains that were closed, and the end of
+    others."""
     rows = [
         {'uuid': node, 'fences': sql.fences_text(usages[node].fences)}
         for node in sorted(fences.changed)
@@ -223,7 +223,7 @@ def write(connection, usages, fences):
 
 
 def enter(connection, locator, taken):
-    """Set the tokens of nodes whose reports (Taken) bring them to other domains."""
+    """Set the tokens of nodes whose reports (ReportChanges) bring them to other domains."""
     moved = [one for one in taken if one.moved]
     if locator is None or not moved:
         return

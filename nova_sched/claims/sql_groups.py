@@ -41,7 +41,7 @@ class Steps:
 
     What a placement is validated by is locked when this is made, before the nodes: the records of
     groups (``records``), and the ``members`` of server groups. ``claims`` are those of the
-    placements' consumers. ``domains`` (sql_domains.Read) has the nodes to lock next.
+    placements' consumers. ``domains`` (sql_domains.DomainReader) has the nodes to lock next.
     """
 
     def __init__(self, connection, locator, placements, claims):
@@ -49,7 +49,7 @@ class Steps:
         self.records = dict(self._before)
         self.members = _lock_members(connection, placements)
         ending = dropped(placements, claims)
-        self.domains = sql_domains.Read(connection, locator, placements, ending)
+        self.domains = sql_domains.DomainReader(connection, locator, placements, ending)
 
     def write(self, connection, held):
         """Write the records as they are now, and mark the server groups that have new members."""

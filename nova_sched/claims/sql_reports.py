@@ -21,7 +21,7 @@ from nova_sched.db.tables import NODES
 
 
 def take_all(connection, latest, now_s, locator=None):
-    """Apply reports (node UUID -> Report); returns a Taken for each.
+    """Apply reports (node UUID -> Report); returns a ReportChanges for each.
 
     ``now_s`` replaces the database's clock; ``locator``: see NodeReports.
     """

@@ -33,7 +33,7 @@ PIECES = (
 
 
 @dataclasses.dataclass(slots=True)
-class Taken:
+class ReportChanges:
     """The changes of one report: ``values`` of the node's row, its text, and claims."""
 
     facts: NodeFacts
@@ -124,7 +124,7 @@ def take(report, row, text_before, claims, moving, first, now_s, told=None):
         'told_s': order.told_s,
     }
     foreign = settled.foreign, settled.foreign_instances
-    return Taken(
+    return ReportChanges(
         facts=NodeFacts(
             report,
             generation,
@@ -163,7 +163,7 @@ def _not_taken(row, text, claims):
         fences=tokens(row.fences),
         stale=True,
     )
-    return Taken(
+    return ReportChanges(
         facts=facts,
         values={column.name: getattr(row, column.name) for column in NODES.columns},
         text=text,

@@ -23,7 +23,7 @@ from nova_sched.state.report import Report
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Policy:
+class ServerGroupPolicy:
     """A server group's hard policy: `affinity`; or `anti-affinity`, with ``most`` members on a
     node."""
 
@@ -66,7 +66,7 @@ class Domain:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Fence:
+class ClosedDomain:
     """Keeps all claims without its ``token`` off ``nodes``: the UUIDs of all nodes of one domain.
 
     A token belongs to one policy in one domain, so an exclusive domain ends with the last claim in
@@ -80,7 +80,7 @@ class Fence:
     domain: Domain | None = None
 
 
-class Locator(Protocol):
+class DomainLocator(Protocol):
     """Returns the domains of a node. A store calls it in its transactions and knows no topology
     itself."""
 
@@ -117,11 +117,11 @@ class GroupGuard:
     no generation.
     """
 
-    policies: tuple[Policy, ...] = ()
+    policies: tuple[ServerGroupPolicy, ...] = ()
     takes: tuple[tuple[str, str], ...] = ()
     record: Record | None = None
     serial: int | None = None
-    fences: tuple[Fence, ...] = ()
+    fences: tuple[ClosedDomain, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -183,7 +183,7 @@ class NodeFacts:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Outcome:
+class PlacementOutcome:
     """The result of a placement.
 
     For a placement that won: ``claims`` are its claims as the store has them now. ``generations``

@@ -25,7 +25,7 @@ PROBES = 5
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Limits:
+class DatabaseLimits:
     """Time limits in seconds, as whole numbers; 0 keeps the value of the server, the driver or the
     operating system."""
 
@@ -59,7 +59,7 @@ class Limits:
         return dataclasses.replace(self, statement_s=0, lock_s=0, idle_s=0)
 
 
-DEFAULT = Limits.of({option.name: option.default for option in conf.OPTS})
+DEFAULT = DatabaseLimits.of({option.name: option.default for option in conf.OPTS})
 
 
 def of_driver(limits, driver):

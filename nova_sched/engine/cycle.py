@@ -20,7 +20,7 @@ from concurrent.futures import Future
 from typing import Any, Protocol
 
 from nova_sched import errors
-from nova_sched.claims import Meant, Outcome
+from nova_sched.claims import Meant, PlacementOutcome
 from nova_sched.engine import slices
 from nova_sched.engine.answer import Answers, selections
 from nova_sched.engine.groups.member_resolver import ReplanRequired, is_member, member_of
@@ -66,7 +66,7 @@ class Attempt:
     message: Message
     decision: Decision | None = None
     refusal: errors.NoValidHost | None = None
-    outcome: Outcome | None = None
+    outcome: PlacementOutcome | None = None
     answer: list | None = None
 
 

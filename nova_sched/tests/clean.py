@@ -14,13 +14,13 @@
 import time
 
 from nova_sched.claims.audit import audit
-from nova_sched.claims.upkeep import Upkeep
+from nova_sched.claims.maintenance import ClaimMaintenance
 
 
 def faults(database, now_s=None, but=()):
     """Errors that an audit finds, in words; notes are none. ``but``: kinds that the test itself
     causes."""
-    found = audit(Upkeep(database).snapshot(), time.time() if now_s is None else now_s)
+    found = audit(ClaimMaintenance(database).snapshot(), time.time() if now_s is None else now_s)
     return [f'{one.kind}: {one.words}' for one in found if one.is_error and one.kind not in but]
 
 

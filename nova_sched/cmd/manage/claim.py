@@ -17,7 +17,7 @@ import time
 from nova_sched import errors
 from nova_sched.claims.audit import audit
 from nova_sched.claims.findings import UNLISTED
-from nova_sched.claims.upkeep import StillThere
+from nova_sched.claims.maintenance import StillThere
 from nova_sched.cmd.manage import rows, store, tables
 
 NOUN = 'claim'
@@ -59,7 +59,7 @@ def show(args, conf):
     Keys with --format json: for each claim those of 'claim list', and waits_for (null: for
     nothing), counted (the host reports its CPUs and devices as in use), image_properties.
     """
-    siblings = store.upkeep(conf).named(args.uuid)
+    siblings = store.maintenance(conf).named(args.uuid)
     if not siblings:
         raise errors.ClaimNotFound(args.uuid)
     known = store.read_cloud(conf)
@@ -85,7 +85,7 @@ def release(args, conf):
         nodes = [facts.report.node_uuid for facts in known.nodes_of(args.host)]
     where = f' on host {args.host}' if args.host is not None else ''
     try:
-        ended = store.upkeep(conf).release(args.consumer, nodes, args.force)
+        ended = store.maintenance(conf).release(args.consumer, nodes, args.force)
     except StillThere as error:
         hosts = ', '.join(sorted(known.node(uuid).report.host for uuid in error.nodes))
         why = (
@@ -123,17 +123,17 @@ def audit_claims(args, conf):
     (the effect of --fix, null for nothing), advice, fixed, host, node_uuid, consumer_uuid,
     claim_uuid, group_uuid).
     """
-    upkeep = store.upkeep(conf)
-    snapshot = upkeep.snapshot()
-    found = audit(snapshot, upkeep.now_s())
+    maintenance = store.maintenance(conf)
+    snapshot = maintenance.snapshot()
+    found = audit(snapshot, maintenance.now_s())
     if args.wait and any(one.kind == UNLISTED for one in found):
         time.sleep(args.wait)
-        before, snapshot = snapshot, upkeep.snapshot()
-        found = audit(snapshot, upkeep.now_s(), before)
+        before, snapshot = snapshot, maintenance.snapshot()
+        found = audit(snapshot, maintenance.now_s(), before)
     left = {one.about for one in found}
     if args.fix and any(one.repair for one in found):
-        upkeep.repair(found, upkeep.now_s())
-        again = audit(upkeep.snapshot(), upkeep.now_s())
+        maintenance.repair(found, maintenance.now_s())
+        again = audit(maintenance.snapshot(), maintenance.now_s())
         left = {one.about for one in again}
         known = {one.about for one in found}
         found += [one for one in again if one.about not in known]

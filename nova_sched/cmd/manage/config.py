@@ -27,7 +27,7 @@ from nova_sched.conf import plug_in_opts
 from nova_sched.conf.filter_scheduler import ALL_FILTERS
 from nova_sched.db import address, schema
 from nova_sched.db import engine as db_engine
-from nova_sched.db.limits import Limits
+from nova_sched.db.limits import DatabaseLimits
 from nova_sched.engine import catalog
 
 NOUN = 'config'
@@ -217,7 +217,7 @@ def database(conf):
         if file is not None and not file.exists():
             yield from _folder(where, file.absolute().parent)
             return
-        engine = db_engine.create(url, Limits.of(conf.database_limits))
+        engine = db_engine.create(url, DatabaseLimits.of(conf.database_limits))
         found, needed = schema.version(engine), schema.head()
     except errors.BadConfig as error:
         yield ConfigFinding(

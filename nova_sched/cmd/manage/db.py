@@ -14,7 +14,7 @@
 from nova_sched.cmd.manage import store, tables
 from nova_sched.db import address, schema
 from nova_sched.db import engine as db_engine
-from nova_sched.db.limits import Limits
+from nova_sched.db.limits import DatabaseLimits
 
 NOUN = 'db'
 HELP = 'upgrade the database to the schema of this release'
@@ -31,7 +31,7 @@ def upgrade(args, conf):
     """
     url = store.connection(conf)
     address.sqlite_file(url)  # a database in memory would be gone at once
-    engine = db_engine.create(url, Limits.of(conf.database_limits).for_upgrade())
+    engine = db_engine.create(url, DatabaseLimits.of(conf.database_limits).for_upgrade())
     before = schema.version(engine)
     schema.upgrade(engine)
     found = {'database': address.shown(url), 'before': before, 'version': schema.version(engine)}

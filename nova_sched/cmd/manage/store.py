@@ -15,11 +15,11 @@ facts about all hosts from it."""
 
 from nova_sched import errors
 from nova_sched.claims import ServiceFacts
+from nova_sched.claims.maintenance import ClaimMaintenance
 from nova_sched.claims.sql import SqlClaimStore
-from nova_sched.claims.upkeep import Upkeep
 from nova_sched.db import address, schema
 from nova_sched.db import engine as db_engine
-from nova_sched.db.limits import Limits
+from nova_sched.db.limits import DatabaseLimits
 from nova_sched.state.aggregates import zones
 from nova_sched.state.hosts import DISABLED_TRAIT
 
@@ -41,7 +41,7 @@ def existing(conf):
     if file is not None and not file.is_file():
         why = f'there is no file {file}; the scheduler makes it when it starts, or {UPGRADE}'
         raise errors.BadConfig('[database] connection', why)
-    return db_engine.create(url, Limits.of(conf.database_limits).for_audit())
+    return db_engine.create(url, DatabaseLimits.of(conf.database_limits).for_audit())
 
 
 def opened(conf):
@@ -49,9 +49,9 @@ def opened(conf):
     return SqlClaimStore(ready(conf))
 
 
-def upkeep(conf):
-    """The upkeep of the claim store. Raises BadConfig or StoreUnavailable."""
-    return Upkeep(ready(conf))
+def maintenance(conf):
+    """The maintenance of the claim store. Raises BadConfig or StoreUnavailable."""
+    return ClaimMaintenance(ready(conf))
 
 
 def ready(conf):

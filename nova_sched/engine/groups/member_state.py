@@ -19,7 +19,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from nova_sched import errors
-from nova_sched.claims import Domain, Fence, Record
+from nova_sched.claims import ClosedDomain, Domain, Record
 from nova_sched.groups.arrays.problem import Rule
 from nova_sched.groups.definition import EXCLUSIVE, Definition
 from nova_sched.groups.members import member_spec
@@ -142,8 +142,8 @@ class LoadedGroup:
         )
 
     def walls(self, path, row, levels, nodes):
-        """The Fence of each exclusive domain that a member has on a row, by token: all nodes
-        (UUIDs) of the domain, and its Domain."""
+        """Each ClosedDomain that a member has on a row, by token: all nodes (UUIDs) of the
+        domain, and its Domain."""
         found = {}
         for policy in self.exclusive:
             if path in policy.a and policy.level in levels:
@@ -152,7 +152,7 @@ class LoadedGroup:
                 inside = frozenset(nodes[one].uuid for one in rows.tolist())
                 name = _domain(level, row)
                 own = token(self.uuid, policy, name)
-                found[own] = Fence(own, inside, Domain(policy.level, name, self.uuid))
+                found[own] = ClosedDomain(own, inside, Domain(policy.level, name, self.uuid))
         return found
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from oslo_utils import uuidutils
 
 from nova_sched import errors
-from nova_sched.claims import Fence, GroupGuard
+from nova_sched.claims import ClosedDomain, GroupGuard
 from nova_sched.engine.groups.member_state import LoadedGroup, MemberState, member_states, rules
 from nova_sched.engine.groups.problem_builder import GroupProblem, build_problem, unsettled
 from nova_sched.objects.claim import PLANNED
@@ -171,7 +171,7 @@ class Plans:
             return PlanOutcome(False)
         levels, known = self.levels(), draft.known
         ended, kept, new = list(draft.left), [], []
-        walls: dict[str, Fence] = {}
+        walls: dict[str, ClosedDomain] = {}
         for state, node in zip(draft.member_states, targets, strict=True):
             tokens = known.tokens(state.member, node.row, levels)
             walls |= known.walls(state.member, node.row, levels, self._cluster.hosts.nodes)
@@ -346,7 +346,7 @@ class Plans:
         if not known.exclusive:
             return
         levels, hosts = self.levels(), self._cluster.hosts
-        walls: dict[str, Fence] = {}
+        walls: dict[str, ClosedDomain] = {}
         for claim in self.claims(known.uuid):
             row = self._cluster.node(claim.node_uuid).row
             found = known.walls(claim.member, row, levels, hosts.nodes)
@@ -354,7 +354,7 @@ class Plans:
         recorded = self._store.domains() if walls else {}
         for token, wall in walls.items():
             if (self._is_amiss(wall) or token not in recorded) and (
-                changed := self._store.fence(token, wall.nodes, wall.domain)
+                changed := self._store.spread_domain(token, wall.nodes, wall.domain)
             ):
                 LOG.info(
                     '%d nodes joined or left an exclusive domain of group %s',
@@ -364,8 +364,8 @@ class Plans:
                 self._state_sync.refence(changed)
 
     def _is_amiss(self, wall):
-        """Whether a node of a Fence lacks its token, or a node outside has the token without a
-        claim."""
+        """Whether a node of a ClosedDomain lacks its token, or a node outside has the token
+        without a claim."""
         token = wall.token
         carry = {node.uuid: node for node in self._cluster if token in node.fences}
         return not wall.nodes <= carry.keys() or any(

@@ -17,7 +17,7 @@ import logging
 import math
 
 from nova_sched import errors
-from nova_sched.claims import GroupGuard, Meant, Placement, Policy, ServiceFacts
+from nova_sched.claims import GroupGuard, Meant, Placement, ServerGroupPolicy, ServiceFacts
 from nova_sched.engine.groups import outsiders
 from nova_sched.engine.sync.replica_sync import ReplicaSync
 from nova_sched.objects.claim import PLANNED
@@ -107,7 +107,7 @@ class StateSync:
         """Apply the outcomes of this scheduler's commits to the host state, and announce them.
 
         ``won`` has for each placement that won its claims, the claims that ended with it, and its
-        Outcome. ``lost`` are the Outcomes of the others. Reads the nodes that have changed in
+        outcome. ``lost`` are the outcomes of the others. Reads the nodes that have changed in
         another way too; rows may change.
         """
         for _, _, outcome in won:
@@ -156,7 +156,8 @@ class StateSync:
         walls, serial = self._entered_domains(requests, claims)
         guard = GroupGuard(
             tuple(
-                Policy(one.uuid, one.policy, one.max_server_per_host) for one in policies.values()
+                ServerGroupPolicy(one.uuid, one.policy, one.max_server_per_host)
+                for one in policies.values()
             ),
             tuple(
                 claim.key for claim in replaced if claim.state == PLANNED and claim.key in ending
@@ -175,8 +176,8 @@ class StateSync:
         )
 
     def _entered_domains(self, requests, claims):
-        """For members of a group that are not on their planned hosts: the Fences of the exclusive
-        domains that they enter, by token, and the serial that the group must be at."""
+        """For members of a group that are not on their planned hosts: each ClosedDomain that
+        they enter, by token, and the serial that the group must be at."""
         walls: dict = {}
         serial = None
         for request, claim in zip(requests, claims, strict=False):

@@ -27,7 +27,7 @@ import pytest
 import sqlalchemy as sa
 
 from nova_sched import errors
-from nova_sched.claims import Fence, Placement, ServiceFacts
+from nova_sched.claims import ClosedDomain, Placement, ServiceFacts
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import engine as db_engine
 from nova_sched.db import schema
@@ -66,7 +66,7 @@ from nova_sched.tests.unit.db import jobs
 from nova_sched.tests.unit.db.jobs import entry, hold, limited
 
 POLL_S, MOMENT_S = 0.02, 1.0
-ALL = Fence(TOKEN, frozenset(map(node, (HOST, OTHER, THIRD))))
+ALL = ClosedDomain(TOKEN, frozenset(map(node, (HOST, OTHER, THIRD))))
 ANOTHER_JOB = entry('b', instance_uuid=uuid_of('i a'))
 
 
@@ -319,7 +319,7 @@ CLAIMS = [
     pytest.param(
         claims(plan(WEB_INSIDE, fences=(RACK,))),
         commits(plan(of=record(deleted=True), serial=1, releases=[WEB_INSIDE.key])),
-        on_store(lambda store: store.fence(TOKEN, [node(THIRD)])),
+        on_store(lambda store: store.spread_domain(TOKEN, [node(THIRD)])),
         id='a group goes, and a node joins its domain',
     ),
     pytest.param(

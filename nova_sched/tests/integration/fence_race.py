@@ -20,7 +20,7 @@ ROLE is one of report, aggregate, plan, enter, boot. Prints how many of its roun
 import random
 import sys
 
-from nova_sched.claims import Domain, Fence, Placement, Record
+from nova_sched.claims import ClosedDomain, Domain, Placement, Record
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import engine
 from nova_sched.objects.claim import PLANNED
@@ -53,7 +53,7 @@ def close(store, chance, name):
     do."""
     rack, host, group = chance.choice(RACKS), chance.choice(HOSTS), uuid_of(name)
     token = uuid_of(f'{name} {rack}')
-    fence = Fence(token, frozenset([node(host)]), Domain('rack', rack, group))
+    fence = ClosedDomain(token, frozenset([node(host)]), Domain('rack', rack, group))
     words = {'state': PLANNED, 'top_group': group, 'member': 'web', 'fences': (token,)}
     made = claim(uuid_of(f'web of {name}'), node(host), **words)
     planned = guarded((made,), record=Record(group), serial=0, fences=(fence,))

@@ -22,7 +22,7 @@ import pytest
 import sqlalchemy as sa
 
 from nova_sched import errors
-from nova_sched.claims import Fence, Placement, Record
+from nova_sched.claims import ClosedDomain, Placement, Record
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db.tables import NODES
 from nova_sched.objects.claim import CONFIRMED, PLANNED
@@ -135,7 +135,7 @@ def test_two_schedulers_end_one_claim_once(store, another, database, end):
 
 
 RACKS = [
-    Fence(
+    ClosedDomain(
         uuid_of(f'rack {number}'), frozenset(node(f'host-{one}') for one in (number, number + 1))
     )
     for number in range(3)
@@ -211,12 +211,12 @@ def test_a_node_comes_to_a_domain_while_its_fence_ends(store, another, database)
     ready(store, 'host-0', 'host-1', 'host-2')
     made = member('a', 1, RACKS[0])
     assert store.commit([plan(made, fences=(RACKS[0],))])[0].won
-    beside = lambda *_: another().fence(RACKS[0].token, [node('host-2')])  # noqa: E731
+    beside = lambda *_: another().spread_domain(RACKS[0].token, [node('host-2')])  # noqa: E731
     assert store.release([made.key]) == [made]
     with just_before('FOR UPDATE', beside):
         assert len(store.end_domains()) == 2
     assert marks(store) == set()
-    assert store.fence(RACKS[0].token, [node('host-2')]) == []
+    assert store.spread_domain(RACKS[0].token, [node('host-2')]) == []
 
 
 def test_whole_groups_come_and_go_and_no_transaction_waits_for_ever(store, another):

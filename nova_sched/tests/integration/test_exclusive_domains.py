@@ -20,11 +20,11 @@ from concurrent import futures
 import pytest
 import sqlalchemy as sa
 
-from nova_sched.claims import Fence, Placement
+from nova_sched.claims import ClosedDomain, Placement
 from nova_sched.claims import statements as sql
+from nova_sched.claims.maintenance import ALL_CLAIMS, ONE_MOMENT
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.claims.sql_domains import KNOWN, PLACES
-from nova_sched.claims.upkeep import ALL_CLAIMS, ONE_MOMENT
 from nova_sched.db.tables import REVISIONS
 from nova_sched.objects.claim import CONFIRMED
 from nova_sched.tests.builders import NOW, aggregate, report
@@ -67,7 +67,9 @@ def store(another):
 
 def closes(store):
     """By whom its planner knows to be in r1, which is HOST alone."""
-    assert commit(store, plan(WEB_INSIDE, fences=(Fence(TOKEN, frozenset([node()]), R1),))).won
+    assert commit(
+        store, plan(WEB_INSIDE, fences=(ClosedDomain(TOKEN, frozenset([node()]), R1),))
+    ).won
 
 
 def opens(store):
@@ -186,7 +188,10 @@ def test_reports_that_move_no_node_ask_nothing_of_domains(store):
     """Be there any or not, and whatever else they change."""
     for closed in (False, True):
         if closed:
-            commit(store, plan(inside(state=CONFIRMED), fences=(Fence(TOKEN, frozenset(), R1),)))
+            commit(
+                store,
+                plan(inside(state=CONFIRMED), fences=(ClosedDomain(TOKEN, frozenset(), R1),)),
+            )
         for words in ({}, {'num_instances': 1}):
             with counted() as messages:
                 store.report([report(HOST, stats={'rack': 'r1'}, **words)], NOW)

@@ -25,12 +25,12 @@ import sqlalchemy as sa
 
 from nova_sched import errors
 from nova_sched.db import engine
-from nova_sched.db.limits import DEFAULT, Limits
+from nova_sched.db.limits import DEFAULT, DatabaseLimits
 from nova_sched.tests.fixtures.proxy import TO_CLIENT, TO_SERVER, Proxy
 from nova_sched.tests.functional.harness import eventually
 
 SLACK_S = 10.0  # for a machine that has much to do
-QUICK = Limits(connect_s=2, silence_s=2, statement_s=1, lock_s=1, idle_s=1)
+QUICK = DatabaseLimits(connect_s=2, silence_s=2, statement_s=1, lock_s=1, idle_s=1)
 
 SHOWN = {
     'postgresql': (

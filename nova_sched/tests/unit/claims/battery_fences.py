@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Fences round the domains of top groups, as tests that each store runs.
+"""ExclusiveDomains round the domains of top groups, as tests that each store runs.
 
 Member web of a group is on HOST, in the domain of HOST and OTHER; THIRD is elsewhere.
 """
@@ -22,7 +22,7 @@ from concurrent import futures
 import pytest
 
 from nova_sched import errors
-from nova_sched.claims import Domain, Fence, Placement
+from nova_sched.claims import ClosedDomain, Domain, Placement
 from nova_sched.objects.claim import CONFIRMED, RESIZE
 from nova_sched.tests.builders import NOW, aggregate, claim, guarded, report, uuid_of
 from nova_sched.tests.unit.claims.battery import (
@@ -52,8 +52,8 @@ from nova_sched.tests.unit.claims.battery_top_groups import (
 )
 
 TOKEN, SECOND = uuid_of('fence'), uuid_of('another fence')
-RACK = Fence(TOKEN, frozenset([node(), node(OTHER)]))
-ROOM = Fence(SECOND, frozenset([node(), node(OTHER), node(THIRD)]))
+RACK = ClosedDomain(TOKEN, frozenset([node(), node(OTHER)]))
+ROOM = ClosedDomain(SECOND, frozenset([node(), node(OTHER), node(THIRD)]))
 WEB_INSIDE = planned(fences=(TOKEN,), expires_s=NOW + 60)
 
 
@@ -85,7 +85,7 @@ def until_done(work, *given):
 BOTH = {HOST: {TOKEN}, OTHER: {TOKEN}}
 
 
-class Fences:
+class ExclusiveDomains:
     def test_all_nodes_of_the_domain_carry_it(self, store, another):
         ready(store, HOST, OTHER, THIRD)
         before = store.heads()
@@ -112,7 +112,10 @@ class Fences:
         """It raises no generation where it is already."""
         fenced(store)
         before = store.heads()
-        more, wider = planned(DB, THIRD, fences=(TOKEN,)), Fence(TOKEN, RACK.nodes | {node(THIRD)})
+        more, wider = (
+            planned(DB, THIRD, fences=(TOKEN,)),
+            ClosedDomain(TOKEN, RACK.nodes | {node(THIRD)}),
+        )
         assert commit(store, guarded((more,), serial=1, fences=(wider,))).won
         assert behind(store) == {**BOTH, THIRD: {TOKEN}}
         after = store.heads()
@@ -394,7 +397,7 @@ class Fences:
     def test_a_move_to_another_domain(self, store):
         fenced(store)
         later = planned(host=THIRD, fences=(SECOND,))
-        there = Fence(SECOND, frozenset([node(THIRD)]))
+        there = ClosedDomain(SECOND, frozenset([node(THIRD)]))
         assert commit(store, guarded((later,), serial=1, fences=(there,))).won
         assert behind(store) == {THIRD: {SECOND}}
 
@@ -419,10 +422,10 @@ class Fences:
         fenced(store)
         place(store, confirmed(B, THIRD))
         before = generation(store, THIRD)
-        assert store.fence(TOKEN, [node(THIRD), node(), node('nowhere')]) == [node(THIRD)]
+        assert store.spread_domain(TOKEN, [node(THIRD), node(), node('nowhere')]) == [node(THIRD)]
         assert behind(another()) == {**BOTH, THIRD: {TOKEN}}
         assert generation(store, THIRD) == before + 1
-        assert store.fence(TOKEN, [node(THIRD)]) == []
+        assert store.spread_domain(TOKEN, [node(THIRD)]) == []
         assert generation(store, THIRD) == before + 1
         assert not place(store, claim(C, node(THIRD))).won
         assert place(
@@ -435,7 +438,7 @@ class Fences:
     def test_no_fence_without_a_claim(self, store):
         ready(store)
         place(store, claim(A, node()))
-        assert store.fence(TOKEN, [node()]) == []
+        assert store.spread_domain(TOKEN, [node()]) == []
         assert behind(store) == {}
 
     def test_a_node_that_comes_back_carries_nothing(self, store):
@@ -460,7 +463,7 @@ class Racks:
 
 R1 = Domain('rack', 'r1', record().uuid)
 R2 = Domain('rack', 'r2', record().uuid)
-IN_R1 = Fence(TOKEN, frozenset(), R1)
+IN_R1 = ClosedDomain(TOKEN, frozenset(), R1)
 
 
 def located(store):
@@ -503,7 +506,9 @@ class Domains:
     def test_and_an_outsider_on_one_that_the_planner_does_not_know(self, store):
         racks(located(store), host_0='r1', host_1='r1')
         place(store, claim(B, node(OTHER)))
-        outcome = commit(store, plan(WEB_INSIDE, fences=(Fence(TOKEN, frozenset([node()]), R1),)))
+        outcome = commit(
+            store, plan(WEB_INSIDE, fences=(ClosedDomain(TOKEN, frozenset([node()]), R1),))
+        )
         assert not outcome.won
         assert {one.report.host for one in outcome.fresh} == {HOST, OTHER}
         assert (behind(store), store.domains()) == ({}, {})
@@ -511,7 +516,9 @@ class Domains:
     def test_a_member_whose_node_has_left_the_domain(self, store):
         """Its planner saw it there."""
         racks(located(store), host_0='r2', host_1='r1')
-        assert not commit(store, plan(WEB_INSIDE, fences=(Fence(TOKEN, RACK.nodes, R1),))).won
+        assert not commit(
+            store, plan(WEB_INSIDE, fences=(ClosedDomain(TOKEN, RACK.nodes, R1),))
+        ).won
         assert behind(store) == {}
 
     @pytest.mark.parametrize(
@@ -567,13 +574,15 @@ class Domains:
         assert behind(another()) == BOTH
         store.release([WEB_INSIDE.key])
         assert behind(another()) == BOTH
-        assert store.fence(TOKEN, [], R1) == [node()]
+        assert store.spread_domain(TOKEN, [], R1) == [node()]
         assert behind(another()) == {OTHER: {TOKEN}}
 
     def test_from_one_exclusive_domain_to_another(self, store):
         web, db = WEB_INSIDE, planned(DB, THIRD, fences=(SECOND,))
         racks(located(store), host_0='r1', host_1='r1', host_2='r2')
-        assert commit(store, plan(web, db, fences=(IN_R1, Fence(SECOND, frozenset(), R2)))).won
+        assert commit(
+            store, plan(web, db, fences=(IN_R1, ClosedDomain(SECOND, frozenset(), R2)))
+        ).won
         assert store.domains() == {TOKEN: R1, SECOND: R2}
         racks(store, host_1='r2')
         assert behind(store) == {HOST: {TOKEN}, OTHER: {SECOND}, THIRD: {SECOND}}
@@ -652,7 +661,7 @@ class Domains:
         fenced(store)
         racks(located(store), host_0='r1', host_1='r1', host_2='r2', host_3='r1')
         assert behind(another()) == BOTH
-        assert store.fence(TOKEN, [node()], R1) == [node('host-3')]
+        assert store.spread_domain(TOKEN, [node()], R1) == [node('host-3')]
         assert another().domains() == {TOKEN: R1}
         racks(store, host_2='r1')
         assert behind(another()) == {**BOTH, 'host-3': {TOKEN}, THIRD: {TOKEN}}

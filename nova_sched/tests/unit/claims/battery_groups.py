@@ -13,16 +13,16 @@
 
 import pytest
 
-from nova_sched.claims import Placement, Policy
+from nova_sched.claims import Placement, ServerGroupPolicy
 from nova_sched.objects.claim import CONFIRMED
 from nova_sched.state.request import AFFINITY, ANTI_AFFINITY
 from nova_sched.tests.builders import claim, guarded, report, uuid_of
 from nova_sched.tests.unit.claims.battery import HOST, OTHER, A, B, C, generation, node, ready
 
 GROUP, ELSE = uuid_of('group'), uuid_of('another group')
-APART = Policy(GROUP, ANTI_AFFINITY)
-PAIRS = Policy(GROUP, ANTI_AFFINITY, 2)
-NEAR = Policy(GROUP, AFFINITY)
+APART = ServerGroupPolicy(GROUP, ANTI_AFFINITY)
+PAIRS = ServerGroupPolicy(GROUP, ANTI_AFFINITY, 2)
+NEAR = ServerGroupPolicy(GROUP, AFFINITY)
 
 
 def member(consumer, host=HOST, group=GROUP, **words):
@@ -174,7 +174,7 @@ class Groups:
 
     def test_two_groups_in_a_batch(self, store):
         ready(store)
-        other = Policy(ELSE, ANTI_AFFINITY)
+        other = ServerGroupPolicy(ELSE, ANTI_AFFINITY)
         comes = [
             join(APART, member(A)),
             join(other, member(B, group=ELSE)),

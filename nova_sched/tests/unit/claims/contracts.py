@@ -39,7 +39,7 @@ CONTRACTS = {
     claims.GroupRecords: (
         battery_groups.Groups,
         battery_top_groups.TopGroups,
-        battery_fences.Fences,
+        battery_fences.ExclusiveDomains,
         battery_fences.Domains,
     ),
     claims.ChangeFeed: (battery.News,),

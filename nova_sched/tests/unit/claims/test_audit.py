@@ -19,8 +19,8 @@ import sqlalchemy as sa
 
 from nova_sched.claims import Placement
 from nova_sched.claims.audit import audit
+from nova_sched.claims.maintenance import ClaimMaintenance
 from nova_sched.claims.sql import SqlClaimStore
-from nova_sched.claims.upkeep import Upkeep
 from nova_sched.db import engine, schema
 from nova_sched.hardware.machine import HardwareAllocation
 from nova_sched.hardware.providers import Allotted
@@ -75,7 +75,7 @@ def run(database, *statements):
 
 
 def found(database, now_s=NOW + 2):
-    return audit(Upkeep(database).snapshot(), now_s)
+    return audit(ClaimMaintenance(database).snapshot(), now_s)
 
 
 def copied(uuid, **changes):
@@ -211,7 +211,7 @@ def test_what_can_be_repaired(database, store, statements, kind, about, booked, 
     assert {name: value for name in named if (value := getattr(ours[0], name))} == about
     assert ours[0].words
     heads = store.heads()
-    Upkeep(database).repair(findings, NOW + 2)
+    ClaimMaintenance(database).repair(findings, NOW + 2)
     assert found(database) == []
     if kind == 'drift':  # a scheduler that knows the old node has to read it again
         assert store.heads()[about['node_uuid']][0] == heads[about['node_uuid']][0] + 1
@@ -311,7 +311,7 @@ def test_findings_that_are_not_repaired(
     assert one.words
     assert one.advice
     assert not one.repair
-    Upkeep(database).repair(findings, NOW + 2)
+    ClaimMaintenance(database).repair(findings, NOW + 2)
     assert found(database) == findings
 
 
@@ -378,16 +378,16 @@ def test_what_is_as_it_should_be(database, store, statements):
 
 def test_a_claim_that_a_second_report_did_not_settle(database, store):
     """To be an error it has to outlive a report; and a report ends it."""
-    before = Upkeep(database).snapshot()
+    before = ClaimMaintenance(database).snapshot()
     assert [one.severity for one in audit(before, NOW, before)] == []
     run(database, A_CONFIRMED)
-    before = Upkeep(database).snapshot()
+    before = ClaimMaintenance(database).snapshot()
     assert [one.severity for one in audit(before, NOW, before)] == ['note']
     run(database, f"UPDATE nodes SET seen_s = {NOW + 20} WHERE uuid = '{ZERO}'")
-    (one,) = audit(Upkeep(database).snapshot(), NOW, before)
+    (one,) = audit(ClaimMaintenance(database).snapshot(), NOW, before)
     assert (one.kind, one.severity) == ('unlisted', 'error')
     store.report([report('host-0', vcpus=4, instances=frozenset())], NOW + 30)
-    assert audit(Upkeep(database).snapshot(), NOW, before) == []
+    assert audit(ClaimMaintenance(database).snapshot(), NOW, before) == []
 
 
 @pytest.mark.parametrize('alone', [True, False])
@@ -396,7 +396,7 @@ def test_a_fence_whose_last_claim_ends_by_force(database, store, alone):
     if not alone:
         run(database, f"UPDATE claims SET top_group = '{GROUP}', fences = '[\"t\"]'",
             'UPDATE nodes SET fences = \'["t"]\'')  # fmt: skip
-    Upkeep(database).release(B, force=True)
+    ClaimMaintenance(database).release(B, force=True)
     assert {fence for one in store.changes({}).nodes for fence in one.fences} == (
         set() if alone else {'t'}
     )
@@ -412,7 +412,7 @@ def test_a_stray_whose_group_is_back_stays(database, store):
     assert [one.kind for one in stale] == ['stray']
     run(database, B_INSIDE[0], 'UPDATE top_groups SET deleted = 0')
     claims = store.claims()
-    Upkeep(database).repair(stale, NOW + 2)
+    ClaimMaintenance(database).repair(stale, NOW + 2)
     assert store.claims() == claims
 
 
@@ -431,7 +431,7 @@ def test_a_repair_made_in_the_meantime_stays(database, store):
     store.report([report('host-9', node_uuid='back', vcpus=4, instances=frozenset())], NOW + 2)
     run(database, f"UPDATE claims SET group_uuid = '{GROUP}' WHERE consumer_uuid = '{A}'")
     claims, heads = store.claims(), store.heads()
-    Upkeep(database).repair(stale, NOW + 2)
+    ClaimMaintenance(database).repair(stale, NOW + 2)
     assert (store.claims(), store.heads()) == (claims, heads)
     assert found(database) == []
 
@@ -441,7 +441,7 @@ def test_all_at_once(database, store):
     run(database, *(statement for case in REPAIRED for statement in case.values[0]))
     findings = found(database)
     assert {one.kind for one in findings} == {case.values[1] for case in REPAIRED}
-    Upkeep(database).repair(findings, NOW + 2)
+    ClaimMaintenance(database).repair(findings, NOW + 2)
     assert found(database) == []
 
 

@@ -18,13 +18,13 @@ import random
 import pytest
 
 from nova_sched.claims import (
-    Fence,
+    ClosedDomain,
     GroupGuard,
     NodeFacts,
-    Outcome,
     Placement,
-    Policy,
+    PlacementOutcome,
     Record,
+    ServerGroupPolicy,
 )
 from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.claims.sql import SqlClaimStore
@@ -40,7 +40,10 @@ from nova_sched.tests.unit.hardware.builders import request as device
 
 HOSTS = [f'host-{number}' for number in range(4)]
 HAS = machine(cell(0, [], range(4), memory_mb=4096), pools=[pool(2, x='1')])
-GROUPS = [Policy(uuid_of('together'), AFFINITY), Policy(uuid_of('apart'), ANTI_AFFINITY, 1)]
+GROUPS = [
+    ServerGroupPolicy(uuid_of('together'), AFFINITY),
+    ServerGroupPolicy(uuid_of('apart'), ANTI_AFFINITY, 1),
+]
 WISHES = [wanted(dedicated(1)), wanted(dedicated(2)), wanted(requests=[device(1)])]
 
 
@@ -149,11 +152,13 @@ class World:
 
     def plan(self):
         """A group of three, now and then with a pair of hosts for itself."""
+        if self.chance.random() < 0.8:  # schedulers do it before each plan
+            self.store.end_domains()
         group = uuid_of(f'top group {self.chance.random()}')
         hosts, fence = HOSTS, None
         if self.chance.random() < 0.5:
             hosts = self.chance.sample(HOSTS, 2)
-            fence = Fence(
+            fence = ClosedDomain(
                 f'fence of {group}', frozenset(uuid_of(f'node {host}') for host in hosts)
             )
         members = [self.member(group, path, self.chance.choice(hosts), fence) for path in 'abc']
@@ -259,7 +264,7 @@ def sqlite(tmp_path_factory):
 def test_nothing_is_found(sqlite, seed):
     database = cleared(sqlite)
     world = World(SqlClaimStore(database, still), random.Random(seed))
-    for _ in range(10):
+    for _ in range(20):
         for _ in range(20):
             world.step()
         world.expire()
@@ -300,9 +305,9 @@ def ordered(found):
     """The same with all claims and nodes in one order."""
     if isinstance(found, list | tuple):
         made = [ordered(one) for one in found]
-        return made if found and isinstance(found[0], Outcome) else sorted(made, key=repr)
+        return made if found and isinstance(found[0], PlacementOutcome) else sorted(made, key=repr)
     match found:
-        case Outcome():
+        case PlacementOutcome():
             used = {
                 node: {name: use for name, use in its.items() if use}
                 for node, its in found.used.items()

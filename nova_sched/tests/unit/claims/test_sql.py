@@ -96,7 +96,7 @@ CALLS = {
     'set_aggregate': lambda store: store.set_aggregate(1, None),
     'set_instances': lambda store: store.set_instances('host-0', frozenset()),
     'renew': lambda store: store.renew(A, NOW),
-    'fence': lambda store: store.fence(A, [NODE]),
+    'spread_domain': lambda store: store.spread_domain(A, [NODE]),
 }
 LOOKS = {
     'claims': lambda store: store.claims(),

@@ -17,13 +17,13 @@ import pytest
 
 from nova_sched.conf import CONF
 from nova_sched.db import limits
-from nova_sched.db.limits import DEFAULT, Limits
+from nova_sched.db.limits import DEFAULT, DatabaseLimits
 
-NONE = Limits(connect_s=4, silence_s=0, statement_s=0, lock_s=0, idle_s=0)
+NONE = DatabaseLimits(connect_s=4, silence_s=0, statement_s=0, lock_s=0, idle_s=0)
 
 
 def test_the_options_are_the_limits():
-    assert Limits.of(CONF.database_limits) == DEFAULT == Limits(4, 10, 8, 6, 5)
+    assert DatabaseLimits.of(CONF.database_limits) == DEFAULT == DatabaseLimits(4, 10, 8, 6, 5)
 
 
 def test_a_silent_server_is_noticed_within_15_seconds():

@@ -14,7 +14,7 @@
 import threading
 
 from nova_sched import errors
-from nova_sched.claims import ClaimStore, Outcome
+from nova_sched.claims import ClaimStore, PlacementOutcome
 from nova_sched.claims.memory import MemoryClaimStore
 
 
@@ -76,14 +76,14 @@ class Miser(Contested):
 
     def commit(self, placements):
         self.commits.append([claim.consumer_uuid for one in placements for claim in one.claims])
-        return [Outcome(False) for _ in placements]
+        return [PlacementOutcome(False) for _ in placements]
 
 
 class Generous(MemoryClaimStore):
     """A store in which every claim is won, whatever there is."""
 
     def commit(self, placements):
-        return [Outcome(True) for _ in placements]
+        return [PlacementOutcome(True) for _ in placements]
 
 
 class Squeamish(Contested):

@@ -21,10 +21,10 @@ import sqlalchemy as sa
 from oslo_db import exception as db_error
 
 from nova_sched import errors
-from nova_sched.claims import Policy, findings, sql_domains
+from nova_sched.claims import ServerGroupPolicy, findings, sql_domains
 from nova_sched.claims import sql_groups as groups
 from nova_sched.claims import statements as sql
-from nova_sched.claims.findings import Node, Snapshot
+from nova_sched.claims.findings import AuditedNode, Snapshot
 from nova_sched.claims.judge import NodeUsage
 from nova_sched.claims.purge import forget_groups
 from nova_sched.claims.sql import SqlClaimStore
@@ -63,7 +63,7 @@ class StillThere(errors.SchedError):
     message = 'Instance {consumer} has confirmed claims on nodes {nodes}'
 
 
-class Upkeep:
+class ClaimMaintenance:
     """Maintenance of the claims. Each method raises StoreUnavailable or StoreBusy, and may then be
     called again."""
 
@@ -96,7 +96,7 @@ class Upkeep:
         return Snapshot(
             nodes={row.uuid: _node(row, texts.get(row.uuid)) for row in nodes},
             claims=tuple(map(sql.claim, claims)),
-            policies=tuple(Policy(row.uuid, row.policy, row.most) for row in policies),
+            policies=tuple(ServerGroupPolicy(row.uuid, row.policy, row.most) for row in policies),
             marks={row.uuid: row.unconfirmed for row in claims},
             records=tuple(records),
         )
@@ -191,7 +191,7 @@ class Upkeep:
 
 
 def _node(row, text):
-    return Node(
+    return AuditedNode(
         uuid=row.uuid,
         host=row.host,
         nodename=row.nodename,

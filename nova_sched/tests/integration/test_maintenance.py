@@ -23,12 +23,12 @@ import pytest
 import sqlalchemy as sa
 
 from nova_sched import errors
-from nova_sched.claims import Placement, Policy
+from nova_sched.claims import Placement, ServerGroupPolicy
 from nova_sched.claims.audit import audit
-from nova_sched.claims.findings import DRIFT, EMPTY_GROUP, MARK, ORPHAN, Finding
+from nova_sched.claims.findings import DRIFT, EMPTY_GROUP, MARK, ORPHAN, AuditFinding
+from nova_sched.claims.maintenance import ClaimMaintenance, StillThere
 from nova_sched.claims.purge import forget_groups
 from nova_sched.claims.sql import SqlClaimStore
-from nova_sched.claims.upkeep import StillThere, Upkeep
 from nova_sched.db.engine import Sessions
 from nova_sched.objects.claim import CONFIRMED
 from nova_sched.state.request import AFFINITY, ANTI_AFFINITY
@@ -38,7 +38,10 @@ from nova_sched.tests.unit.claims.databases import cleared
 
 HOSTS = [f'host-{number}' for number in range(3)]
 NODES = [uuid_of(f'node {host}') for host in HOSTS]
-GROUPS = [Policy(uuid_of('together'), AFFINITY), Policy(uuid_of('apart'), ANTI_AFFINITY, 2)]
+GROUPS = [
+    ServerGroupPolicy(uuid_of('together'), AFFINITY),
+    ServerGroupPolicy(uuid_of('apart'), ANTI_AFFINITY, 2),
+]
 A, B = uuid_of('a'), uuid_of('b')
 
 
@@ -97,16 +100,16 @@ def test_repairs(database, statement, kind):
     store = SqlClaimStore(database, lambda: NOW + 1)
     for one in (claim(A, NODES[0]), claim(B, NODES[1], state=CONFIRMED)):
         assert store.commit([Placement((one,))])[0].won
-    assert audit(Upkeep(database).snapshot(), NOW) == []
+    assert audit(ClaimMaintenance(database).snapshot(), NOW) == []
     run(database, statement)
-    found = audit(Upkeep(database).snapshot(), NOW)
+    found = audit(ClaimMaintenance(database).snapshot(), NOW)
     assert [one.kind for one in found] == [kind]
-    Upkeep(database).repair(found, NOW)
-    assert audit(Upkeep(database).snapshot(), NOW) == []
+    ClaimMaintenance(database).repair(found, NOW)
+    assert audit(ClaimMaintenance(database).snapshot(), NOW) == []
 
 
 def test_release(database):
-    store, upkeep = SqlClaimStore(database, still), Upkeep(database)
+    store, upkeep = SqlClaimStore(database, still), ClaimMaintenance(database)
     for consumer, state in ((A, 'pending'), (B, CONFIRMED)):
         assert store.commit([Placement((claim(consumer, NODES[0], state=state),))])[0].won
     (first,) = upkeep.named(A)
@@ -168,7 +171,7 @@ def for_s(seconds):
 
 def test_an_audit_reads_one_moment(database):
     """Never a claim without the use that was booked with it."""
-    upkeep, looks, claims = Upkeep(database), 0, 0
+    upkeep, looks, claims = ClaimMaintenance(database), 0, 0
     with crowd(database, busy):
         for looks in for_s(2):  # noqa: B007
             books = upkeep.snapshot()
@@ -186,28 +189,28 @@ def test_a_repair_waits_for_the_lock_of_the_node(database):
         .won
     )
     run(database, f"UPDATE nodes SET used = '{{\"VCPU\": 5}}' WHERE uuid = '{NODES[0]}'")
-    found = audit(Upkeep(database).snapshot(), NOW)
+    found = audit(ClaimMaintenance(database).snapshot(), NOW)
     with futures.ThreadPoolExecutor(1) as pool:
         with database.begin() as scheduler:
             scheduler.execute(sa.text(f"UPDATE nodes SET used = '{{}}' WHERE uuid = '{NODES[0]}'"))
             scheduler.execute(sa.text(COPY.replace('nowhere', NODES[0])))
-            repair = pool.submit(Upkeep(database).repair, found, NOW)
+            repair = pool.submit(ClaimMaintenance(database).repair, found, NOW)
             assert futures.wait([repair], timeout=0.5).not_done
         repair.result()
-    assert audit(Upkeep(database).snapshot(), NOW) == []
+    assert audit(ClaimMaintenance(database).snapshot(), NOW) == []
 
 
 def test_repairs_during_claims_change_nothing_that_is_right(database):
     """As if everything that was read had been wrong a moment ago."""
-    upkeep = Upkeep(database)
+    upkeep = ClaimMaintenance(database)
     with crowd(database, busy):
         for _ in for_s(2):
             claims = upkeep.snapshot().claims[:3]
-            stale = [Finding(DRIFT, '', node_uuid=node) for node in NODES]
-            stale += [Finding(kind, '', claim_uuid=one.uuid, consumer_uuid=one.consumer_uuid)
+            stale = [AuditFinding(DRIFT, '', node_uuid=node) for node in NODES]
+            stale += [AuditFinding(kind, '', claim_uuid=one.uuid, consumer_uuid=one.consumer_uuid)
                       for one in claims for kind in (ORPHAN, MARK)]  # fmt: skip
             try:
-                upkeep.repair([*stale, Finding(EMPTY_GROUP, '')], NOW)
+                upkeep.repair([*stale, AuditFinding(EMPTY_GROUP, '')], NOW)
             except errors.StoreBusy:
                 continue
     assert faults(database, NOW, but=('capacity',)) == []
@@ -226,7 +229,7 @@ def test_groups_are_forgotten_during_claims(database):
             )
             store.commit([guarded((made,), policies=(policy,))])
 
-    forgotten, sessions, upkeep = 0, Sessions(database), Upkeep(database)
+    forgotten, sessions, upkeep = 0, Sessions(database), ClaimMaintenance(database)
     with crowd(database, work):
         for turn in for_s(60):
             if turn > 50 and forgotten > 3:
