@@ -17,10 +17,10 @@ All data is from one moment, so no finding is an effect of an unfinished transac
 import collections
 
 from nova_sched.claims import findings as kind
-from nova_sched.claims.audit_groups import fences, strays
 from nova_sched.claims.audit_pieces import as_claimed, overdrawn, shared
 from nova_sched.claims.findings import ERROR, NOTE, AuditFinding
 from nova_sched.claims.reconcile import keeps_source
+from nova_sched.objects.claim import PLANNED
 from nova_sched.state.request import AFFINITY
 
 LATE_S = 300.0  # a claim overdue for longer is an error: schedulers end them every 20 s
@@ -44,8 +44,8 @@ def audit(snapshot, now_s, before=None):
         *_not_listed(snapshot, before),
         *_policies(snapshot),
         *_open(snapshot, now_s),
-        *strays(snapshot),
-        *fences(snapshot),
+        *_strays(snapshot),
+        *_exclusive_domains(snapshot),
     ]
     return sorted(found, key=lambda one: not one.is_error)
 
@@ -290,6 +290,64 @@ def _together(snapshot, policy, claims):
     if len(hosts) > 1 and len(consumers) > 1:
         words = f'affinity: {len(consumers)} members on {len(hosts)} hosts: {", ".join(hosts)}'
         yield AuditFinding(kind.POLICY, words, hosts, hosts[:1], group_uuid=policy.group_uuid)
+
+
+# Top groups.
+
+
+def _strays(snapshot):
+    """Planned claims whose top group does not exist."""
+    there = {record.uuid for record in snapshot.records if not record.deleted}
+    for claim in snapshot.claims:
+        if claim.state == PLANNED and claim.top_group not in there:
+            of = (
+                f'top group {claim.top_group}, which is gone'
+                if claim.top_group
+                else 'no top group'
+            )
+            words = f'it is planned for member {claim.member} of {of}'
+            yield AuditFinding(
+                kind.STRAY, words, claim.top_group, None, **_of_group(claim, snapshot)
+            )
+
+
+def _exclusive_domains(snapshot):
+    """Finds tokens on nodes without a claim that has them, outsiders on nodes with tokens, and
+    members on nodes without their tokens."""
+    borne = {token for claim in snapshot.claims for token in claim.fences}
+    for node in snapshot.nodes.values():
+        for token in sorted(node.fences - borne):
+            words = f'it carries the token {token} of an exclusive domain, but no claim has it'
+            yield AuditFinding(kind.FENCE, words, token, None, NOTE, **_at(node))
+        if node.fences & borne and node.foreign_instances:
+            words = (
+                f'{node.foreign_instances} instances without a claim are in its exclusive domains'
+            )
+            yield AuditFinding(kind.OUTSIDER, words, node.foreign_instances, 0, NOTE, **_at(node))
+    for claim in snapshot.claims:
+        if (node := snapshot.nodes.get(claim.node_uuid)) is not None:
+            yield from _on_node(snapshot, claim, node, borne)
+
+
+def _on_node(snapshot, claim, node, borne):
+    mine, others = set(claim.fences), node.fences & borne
+    if others - mine:
+        words = (
+            f'{node.place} is in exclusive domains of other groups: '
+            f'{", ".join(sorted(others - mine))}'
+        )
+        yield AuditFinding(
+            kind.OUTSIDER, words, sorted(mine), sorted(others), **_of_group(claim, snapshot)
+        )
+    if mine - node.fences:
+        words = f'{node.place} does not carry the tokens {", ".join(sorted(mine - node.fences))}'
+        yield AuditFinding(
+            kind.UNFENCED, words, sorted(node.fences), sorted(mine), **_of_group(claim, snapshot)
+        )
+
+
+def _of_group(claim, snapshot):
+    return {**_of(claim, snapshot), 'group_uuid': claim.top_group}
 
 
 # Texts.

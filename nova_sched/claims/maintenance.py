@@ -26,7 +26,6 @@ from nova_sched.claims import sql_groups as groups
 from nova_sched.claims import statements as sql
 from nova_sched.claims.findings import AuditedNode, Snapshot
 from nova_sched.claims.judge import NodeUsage
-from nova_sched.claims.purge import forget_groups
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db.engine import Sessions
 from nova_sched.db.tables import CLAIMS, NODES, REPORTS, SERVER_GROUPS
@@ -142,7 +141,7 @@ class ClaimMaintenance:
             self._add_up(one.node_uuid)
         self._end_strays([one.claim_uuid for one in kinds[findings.STRAY]])
         if kinds[findings.EMPTY_GROUP]:
-            forget_groups(self._sessions)
+            groups.forget_groups(self._sessions)
         sql_domains.end(self._sessions)
 
     def _end_orphans(self, uuids):

@@ -27,10 +27,9 @@ from nova_sched.claims.exclusive_domains import (
     moved_hosts,
     put,
 )
-from nova_sched.claims.judge import Held, NodeUsage, judge, stale
+from nova_sched.claims.judge import Held, NodeUsage, ServerGroupMembers, judge, stale
 from nova_sched.claims.lifecycle import amend, finishing, leaving, reverting
 from nova_sched.claims.reconcile import absent, keeps_source, newest, settle
-from nova_sched.claims.server_group_members import ServerGroupMembers
 from nova_sched.objects.claim import PLANNED
 
 

@@ -41,9 +41,7 @@ from nova_sched.claims import statements as sql
 from nova_sched.claims.exclusive_domains import Change, ExclusiveDomains, moved_hosts
 from nova_sched.claims.judge import Held, judge, stale
 from nova_sched.claims.lifecycle import amend, finishing, leaving, reverting
-from nova_sched.claims.purge import forget_groups
 from nova_sched.claims.reconcile import newest
-from nova_sched.claims.taken import second_of_a_name
 from nova_sched.db import clock
 from nova_sched.db.engine import Sessions
 from nova_sched.db.tables import (
@@ -225,7 +223,7 @@ class SqlClaimStore(ClaimStore):
         return changed
 
     def forget_groups(self):
-        return forget_groups(self._sessions)
+        return groups.forget_groups(self._sessions)
 
     # Top groups.
 
@@ -292,7 +290,7 @@ class SqlClaimStore(ClaimStore):
 
     def report(self, reports, now_s=None):
         now_s = self._given(now_s)
-        if (place := second_of_a_name(reports)) is not None:
+        if (place := sql_reports.second_of_a_name(reports)) is not None:
             return self.report(reports[:place], now_s) + self.report(reports[place:], now_s)
         latest = newest(reports)
         try:

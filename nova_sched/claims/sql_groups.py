@@ -13,6 +13,7 @@
 placement of a group needs of both."""
 
 import dataclasses
+from typing import NamedTuple
 
 import sqlalchemy as sa
 
@@ -20,9 +21,9 @@ from nova_sched import errors
 from nova_sched.claims import Record, sql_domains
 from nova_sched.claims import statements as sql
 from nova_sched.claims.exclusive_domains import dropped
-from nova_sched.claims.server_group_members import ServerGroupMembers
+from nova_sched.claims.judge import ServerGroupMembers
 from nova_sched.db import bulk
-from nova_sched.db.tables import TOP_GROUPS
+from nova_sched.db.tables import CLAIMS, SERVER_GROUPS, TOP_GROUPS
 
 # A definition is long, so it is read only on request.
 SHORT = tuple(field.name for field in dataclasses.fields(Record) if field.name != 'definition')
@@ -129,3 +130,61 @@ def read_records(connection, project_id=None, name=None, marker=None, limit=None
         later = sa.and_(created == last.created_s, uuid > last.uuid)
         query = query.where(sa.or_(created > last.created_s, later))
     return [Record(**row) for row in connection.execute(query).mappings()]
+
+
+# Groups without claims. Any scheduler may remove them; none has to.
+
+
+class GroupStatements(NamedTuple):
+    """A kind of groups: the statements that find groups without members, lock groups, find groups
+    with members, and delete groups."""
+
+    empty: sa.Select
+    lock: bulk.Select
+    in_use: sa.Select
+    end: bulk.Delete
+
+
+def _kind(table, column, *condition):
+    empty = sa.select(table.c.uuid).where(~sa.exists().where(column == table.c.uuid), *condition)
+    return GroupStatements(
+        empty.order_by(table.c.uuid).limit(sql.CHUNK),
+        bulk.Select(table, 'uuid', lock=True),
+        sa.select(column).where(column.in_(sql.GIVEN)).distinct(),
+        bulk.Delete(table),
+    )
+
+
+SERVER = _kind(SERVER_GROUPS, CLAIMS.c.group_uuid)
+TOP = _kind(TOP_GROUPS, CLAIMS.c.top_group, TOP_GROUPS.c.deleted)
+
+
+def forget_groups(sessions):
+    """Delete the rows of groups without claims: server groups, and top groups that are deleted.
+
+    Returns the number of groups. A scheduler that places the first member of a server group again
+    finds no row, and makes one. ``sessions`` are those of nova_sched.db. Raises the errors of
+    their transactions.
+    """
+    return _forget(sessions, SERVER) + _forget(sessions, TOP)
+
+
+def _forget(sessions, kind):
+    forgotten, more = 0, True
+    while more:
+        with sessions.transaction(reads=True) as connection:
+            found = connection.scalars(kind.empty).all()
+        more = len(found) == sql.CHUNK
+        if found:
+            forgotten += _forget_some(sessions, kind, found)
+    return forgotten
+
+
+def _forget_some(sessions, kind, uuids):
+    with sessions.transaction() as connection:
+        # A transaction that locks a row may be about to place a member, so read again after the
+        # lock.
+        there = {uuid for (uuid,) in kind.lock.run(connection, uuids)}
+        used = {row[0] for row in sql.rows(connection, kind.in_use, there)}
+        kind.end.run(connection, sorted(there - used))
+    return len(there - used)

@@ -9,15 +9,177 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Nodes' reports in the database: applies their changes in one transaction of a connection."""
+"""Nodes' reports in the database: what a report changes of its node's row, text and claims, and
+the transaction that applies it."""
 
+import dataclasses
 import itertools
+import json
 
-from nova_sched.claims import sql_domains, sql_nodes
+from nova_sched.claims import NodeFacts, sql_domains, sql_nodes
 from nova_sched.claims import statements as sql
-from nova_sched.claims.reconcile import absent, keeps_source
-from nova_sched.claims.taken import take
+from nova_sched.claims.judge import NodeUsage
+from nova_sched.claims.reconcile import absent, keeps_source, settle
 from nova_sched.db.tables import NODES
+from nova_sched.state.report import Report, ReportOrder
+
+# The fields of a report's text that describe hardware.
+PIECES = 'numa_topology', 'pci_pools', 'providers', 'inventories'
+
+
+@dataclasses.dataclass(slots=True)
+class ReportChanges:
+    """The changes of one report: ``values`` of the node's row, its text, and claims."""
+
+    facts: NodeFacts
+    values: dict
+    text: str
+    ended: list  # claims that end or are replaced, as they were
+    put: list
+    new: bool
+    renamed: bool
+    changed: bool
+    text_is_new: bool
+    text_changed: bool
+    moved: bool  # the node is in other domains than before, by its own report
+
+    @property
+    def uuid(self):
+        return self.facts.report.node_uuid
+
+    def carry(self, fences):
+        """Set the tokens that the node carries from now on."""
+        if not self.changed:
+            self.changed = True
+            self.values['generation'] += 1
+        self.values['fences'] = sql.fences_text(fences)
+        generation = self.values['generation']
+        self.facts = dataclasses.replace(self.facts, fences=fences, generation=generation)
+
+
+def second_of_a_name(reports):
+    """The position of the first report with a name that an earlier report gives to another node.
+
+    None without such a report.
+    """
+    owners: dict[tuple[str, str], str] = {}
+    for place, report in enumerate(reports):
+        if owners.setdefault((report.host, report.nodename), report.node_uuid) != report.node_uuid:
+            return place
+    return None
+
+
+def take(report, row, text_before, claims, moving, first, now_s, told=None):
+    """Settle the node's claims with its report, and find out which changes that makes in its
+    ``row``.
+
+    ``moving``: see ``settle``. The generations of a new node start above ``first``. ``told`` is
+    the node's own report of its domains, as text; None: as before. A report that is older than the
+    last applied one changes nothing.
+    """
+    if row is not None and not report.order.is_after(_order(row), row.seen_s):
+        return _not_taken(row, text_before, claims)
+    mine = {claim.consumer_uuid: claim for claim in claims}
+    settled = settle(report, mine, moving, now_s)
+    put = settled.changed(mine)
+    usage = NodeUsage({}, dict(settled.foreign), 0)
+    for claim in settled.claims.values():
+        usage.take(claim.resources)
+    text = report.to_json()
+    values = {
+        'uuid': report.node_uuid,
+        'host': report.host,
+        'nodename': report.nodename,
+        'inventories': sql.inventories_text(report),
+        'used': sql.use_text(usage),
+        'foreign_use': json.dumps(settled.foreign, sort_keys=True),
+        'foreign_instances': settled.foreign_instances,
+        'fences': None if row is None else row.fences,
+        'told': row.told if told is None and row is not None else told,
+    }
+    new = row is None
+    renamed = new or (row.host, row.nodename) != (report.host, report.nodename)
+    same = (
+        not new
+        and text == text_before
+        and all(getattr(row, name) == values[name] for name in values)
+    )
+    changed = bool(not same or settled.ended or put)
+    generation = (first if new else row.generation) + changed
+    anew = new or any(claim.all_parts for claim in put)
+    anew = anew or (text != text_before and _pieces_differ(text, text_before))
+    order = report.order
+    values |= {
+        'generation': generation,
+        'pieces_at': generation if anew else row.pieces_at,
+        'made_s': now_s if new else row.made_s,
+        'seen_s': now_s,
+        'boot': order.boot,
+        'sequence': order.sequence,
+        'told_s': order.told_s,
+    }
+    foreign = settled.foreign, settled.foreign_instances
+    return ReportChanges(
+        facts=NodeFacts(
+            report,
+            generation,
+            tuple(settled.claims.values()),
+            *foreign,
+            now_s,
+            sql.tokens(values['fences']),
+        ),
+        values=values,
+        text=text,
+        ended=[*settled.ended, *(mine[claim.consumer_uuid] for claim in put)],
+        put=put,
+        new=new,
+        renamed=renamed,
+        changed=changed,
+        text_is_new=text_before is None,
+        text_changed=text_before is not None and text != text_before,
+        moved=renamed or row.told != values['told'],
+    )
+
+
+def _order(row):
+    """The ReportOrder of the last applied report."""
+    return ReportOrder(boot=row.boot, sequence=row.sequence, told_s=row.told_s)
+
+
+def _not_taken(row, text, claims):
+    """The changes of a report that is older than the last one: none."""
+    facts = NodeFacts(
+        report=dataclasses.replace(Report.from_json(text), order=_order(row)),
+        generation=row.generation,
+        claims=tuple(claims),
+        foreign=json.loads(row.foreign_use),
+        foreign_instances=row.foreign_instances,
+        seen_s=row.seen_s,
+        fences=sql.tokens(row.fences),
+        stale=True,
+    )
+    return ReportChanges(
+        facts=facts,
+        values={column.name: getattr(row, column.name) for column in NODES.columns},
+        text=text,
+        ended=[],
+        put=[],
+        new=False,
+        renamed=False,
+        changed=False,
+        text_is_new=False,
+        text_changed=False,
+        moved=False,
+    )
+
+
+def _pieces_differ(text, text_before):
+    """Whether two reports, as text, describe different pieces."""
+    now, before = json.loads(text), json.loads(text_before)
+    return any(now[name] != before[name] for name in PIECES)
+
+
+# The transaction.
 
 
 def take_all(connection, latest, now_s, locator=None):

@@ -27,8 +27,8 @@ from nova_sched.claims import Placement, ServerGroupPolicy
 from nova_sched.claims.audit import audit
 from nova_sched.claims.findings import DRIFT, EMPTY_GROUP, MARK, ORPHAN, AuditFinding
 from nova_sched.claims.maintenance import ClaimMaintenance, StillThere
-from nova_sched.claims.purge import forget_groups
 from nova_sched.claims.sql import SqlClaimStore
+from nova_sched.claims.sql_groups import forget_groups
 from nova_sched.db.engine import Sessions
 from nova_sched.objects.claim import CONFIRMED
 from nova_sched.state.request import AFFINITY, ANTI_AFFINITY
