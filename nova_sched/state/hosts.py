@@ -312,3 +312,8 @@ class WhatIf(Hosts):
 
     def count_images(self, name, text):
         return self.real.count_images(name, text)[self.picked]
+
+    def growing(self, request, resource_class):
+        found = self.real.growing(request, resource_class)
+        rows = np.arange(len(self.real))[self.picked].tolist() if found else ()
+        return {row: found[real] for row, real in enumerate(rows) if real in found}

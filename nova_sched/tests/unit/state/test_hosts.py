@@ -13,7 +13,8 @@
 
 import numpy as np
 
-from nova_sched.tests.builders import cluster, hosts, uuid_of
+from nova_sched.objects.claim import CONFIRMED
+from nova_sched.tests.builders import claim, cluster, hosts, request, uuid_of
 
 HERE, NEW = uuid_of('here'), uuid_of('new')
 METRICS = '[{"name": "cpu.percent", "value": 0.5}]'
@@ -60,3 +61,14 @@ def test_a_view_counts_images_of_its_rows():
     made.hosts.places.learn(HERE, {'os_distro': 'ubuntu'})
     view = made.hosts.what_if(np.array([1, 0]))
     assert view.count_images('os_distro', 'ubuntu').tolist() == [0, 1]
+
+
+def test_a_view_knows_instances_that_grow_by_its_rows():
+    made = cluster(2, vcpus=[4, 8])
+    made.add(claim(HERE, uuid_of('node host-1'), state=CONFIRMED))
+    asked = request(instance_uuid=HERE, vcpus=2)
+    seen = made.hosts
+    assert seen.growing(asked, 'VCPU') == {1: (2, True)}
+    assert seen.what_if().growing(asked, 'VCPU') == {1: (2, True)}
+    view = seen.what_if(np.array([1, 0, 1]))
+    assert view.growing(asked, 'VCPU') == {0: (2, True), 2: (2, True)}
