@@ -178,24 +178,7 @@ def check(report):
         if not getattr(report, field):
             refuse(field, 'it is empty')
     for name, one in report.inventories.items():
-        if not 0 <= one.total <= LARGEST:
-            refuse(f'{name} total', f'{one.total} is not between 0 and {LARGEST}')
-        if not 0 <= one.reserved <= one.total:
-            refuse(
-                f'{name} reserved', f'{one.reserved} is not between 0 and the total {one.total}'
-            )
-        if not (math.isfinite(one.ratio) and 0 < one.ratio <= 10_000):
-            refuse(f'{name} allocation ratio', f'{one.ratio} is no ratio above 0')
-        if one.capacity > LARGEST:
-            refuse(
-                f'{name} allocation ratio', f'{one.ratio} makes the capacity more than {LARGEST}'
-            )
-        units = (one.min_unit, one.step_size, 1 if one.max_unit is None else one.max_unit)
-        if min(units) < 1 or max(units) > LARGEST:
-            refuse(
-                f'{name} units',
-                f'min_unit, max_unit and step_size must be between 1 and {LARGEST}',
-            )
+        _check_inventory(name, one, refuse)
     for name, used in report.used.items():
         total = report.inventories[name].total if name in report.inventories else 0
         # Usage above the capacity occurs, for example after a lowered ratio. Usage of thousands of
@@ -210,3 +193,20 @@ def check(report):
     if not abs(report.disk_slack_gb) <= LARGEST:
         refuse('disk_slack_gb', f'{report.disk_slack_gb} is too large')
     return report
+
+
+def _check_inventory(name, one, refuse):
+    if not 0 <= one.total <= LARGEST:
+        refuse(f'{name} total', f'{one.total} is not between 0 and {LARGEST}')
+    if not 0 <= one.reserved <= one.total:
+        refuse(f'{name} reserved', f'{one.reserved} is not between 0 and the total {one.total}')
+    if not (math.isfinite(one.ratio) and 0 < one.ratio <= 10_000):
+        refuse(f'{name} allocation ratio', f'{one.ratio} is no ratio above 0')
+    if one.capacity > LARGEST:
+        refuse(f'{name} allocation ratio', f'{one.ratio} makes the capacity more than {LARGEST}')
+    units = (one.min_unit, one.step_size, 1 if one.max_unit is None else one.max_unit)
+    if min(units) < 1 or max(units) > LARGEST:
+        refuse(
+            f'{name} units',
+            f'min_unit, max_unit and step_size must be between 1 and {LARGEST}',
+        )
