@@ -194,7 +194,7 @@ class TopGroupResource(resource.Resource):
                 name: one for name, one in stack.resources.items() if one.resource_id is not None
             }
         reader = top_group_members.StackReader(self, existing, indices)
-        return Read(
+        return StackReading(
             {
                 'template': reader.template,
                 'flavors': top_group_client.flavors(self.client_plugin('nova'), reader.flavors),
@@ -219,7 +219,7 @@ class TopGroupResource(resource.Resource):
         self.data_set(PATHS, json.dumps(read.paths))
 
 
-class Read:
+class StackReading:
     """One reading of a stack: the ``body`` to send, the ``paths`` of the servers, a ``digest`` of
     both."""
 
