@@ -203,7 +203,7 @@ class SchedulerService(oslo_service.ServiceBase):
         self._conf = conf
         self._bus = bus
         self._own_bus = bus is None
-        self._server = self._ears = self.scheduler = self.store = None
+        self._server = self._change_listener = self.scheduler = self.store = None
         self._leaving = threading.Event()
         self._listening = threading.Event()
         self._ended = threading.Event()
@@ -220,11 +220,11 @@ class SchedulerService(oslo_service.ServiceBase):
         if self._leaving.is_set():
             return
         if made[-1] is not None:
-            self._ears = ChangeListener(self._bus, self._conf.host, self.scheduler)
-            self._ears.start()
+            self._change_listener = ChangeListener(self._bus, self._conf.host, self.scheduler)
+            self._change_listener.start()
         arrivals = Arrivals(self.scheduler.clock, self.scheduler.pauses)
-        doors = endpoints.all_of(self.scheduler)
-        self._server = rpc.server(self._bus, self._conf.host, doors, arrivals=arrivals)
+        served = endpoints.all_of(self.scheduler)
+        self._server = rpc.server(self._bus, self._conf.host, served, arrivals=arrivals)
         self._server.start()
         self._listening.set()
         LOG.info('Scheduling on host %s', self._conf.host)
@@ -234,14 +234,14 @@ class SchedulerService(oslo_service.ServiceBase):
         self._leaving.set()
         if self.scheduler is not None:
             self.scheduler.leave()
-        if self._ears is not None:
-            self._ears.leave()
+        if self._change_listener is not None:
+            self._change_listener.leave()
         # A server that is still connecting to its bus cannot be stopped, and has taken no message.
         if self._server is not None and self._listening.wait(START_PATIENCE_S):
             self._server.stop()
             self._server.finish()
-        if self._ears is not None:
-            self._ears.stop()
+        if self._change_listener is not None:
+            self._change_listener.stop()
         if self.scheduler is not None:
             self.scheduler.stop()
         if self._own_bus and self._bus is not None:

@@ -105,7 +105,7 @@ def _instances(ours: Mapping[str, Amounts], theirs: Mapping[str, Amounts]) -> It
             yield f'instance {uuid}: {_words(mine)} here, {_words(yours)} claimed'
 
 
-def beside(
+def comparison(
     asked: Collection[str], ours: Counted, theirs: Counted | None, instance_uuid: str
 ) -> str:
     """Returns a text that compares both counts of the resource classes that an instance asks for.
@@ -135,7 +135,7 @@ def _words(amounts: Amounts) -> str:
     return ' '.join(f'{name}={amounts[name]}' for name in sorted(amounts)) or 'nothing'
 
 
-class Dispute:
+class DifferenceLog:
     """The differences that last. One that ends within ``SETTLE_S`` is not logged.
 
     While a server is built, moves or is resized, one side knows of it a moment before the other.
@@ -147,7 +147,7 @@ class Dispute:
         self._told: frozenset[str] = frozenset()
         self._is_open = False  # a difference was logged, and its end was not
 
-    def hear(self, node: str, found: Set[str], now_s: float) -> bool:
+    def update(self, node: str, found: Set[str], now_s: float) -> bool:
         """Log the new ones among the differences that were found now.
 
         Returns whether some are too recent to be logged; call again in ``SETTLE_S`` seconds.

@@ -21,7 +21,7 @@ from typing import Any
 
 from nova_sched import errors
 from nova_sched.agent import difference
-from nova_sched.agent.difference import SETTLE_S, Dispute
+from nova_sched.agent.difference import SETTLE_S, DifferenceLog
 from nova_sched.agent.identity import ReportCount
 from nova_sched.agent.service import Agent, Facts
 from nova_sched.logs import Problems, first_line
@@ -68,7 +68,7 @@ class Reporter:
         self._due_s = -math.inf
         self._listening = False
         self._waits_since_s: float | None = None  # for the host's own server to listen
-        self._dispute = Dispute()
+        self._difference_log = DifferenceLog()
         self._problems = Problems(LOG)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name='nova-sched-reporter', daemon=True)
@@ -181,7 +181,7 @@ class Reporter:
         if there is None:
             return math.inf
         found = difference.differences(facts.counted, there, facts.instances)
-        again = self._dispute.hear(facts.node.hypervisor_hostname, found, self._clock())
+        again = self._difference_log.update(facts.node.hypervisor_hostname, found, self._clock())
         return SETTLE_S if again else math.inf
 
     def _send(self, facts: Facts) -> Any:

@@ -284,7 +284,7 @@ class Agent:
         """Log the shortages by the node's own record, and the differences from the scheduler's
         record."""
         ours = self._facts(tuple(self._instances)).counted
-        theirs = difference.beside(request.resources, ours, self._there, request.instance_uuid)
+        theirs = difference.comparison(request.resources, ours, self._there, request.instance_uuid)
         LOG.warning(
             'Instance %s is refused: %s. %s', request.instance_uuid, short.shortages, theirs
         )

@@ -42,12 +42,12 @@ def make(conf, backend, manager):
     Raises BadConfig.
     """
     policy = AccessPolicy(conf)
-    doors = {
+    handlers_by_tag = {
         'service': handlers.VersionHandlers(conf),
         'groups': handlers.GroupHandlers(backend, policy, conf.api.max_limit),
         'queues': handlers.QueueHandlers(manager, policy, conf.api.max_limit),
     }
-    app = _application(doors, conf.api.max_body_size)
+    app = _application(handlers_by_tag, conf.api.max_body_size)
     guard = (
         identity.NoAuth(app)
         if conf.api.auth_strategy == 'noauth'
@@ -61,14 +61,14 @@ def make(conf, backend, manager):
     return HTTPProxyToWSGI(RequestId(entrance), conf)
 
 
-def _application(doors, max_body_size):
-    """Routes, errors, and a log line for each request. ``doors`` are the handlers by tag of the
-    operation."""
+def _application(handlers_by_tag, max_body_size):
+    """Routes, errors, and a log line for each request. The tag of an operation selects its
+    handlers."""
     app = flask.Flask('nova_sched.api', static_folder=None)
     app.config.update(MAX_CONTENT_LENGTH=max_body_size, MAX_FORM_MEMORY_SIZE=None)
     app.url_map.converters['text'] = Text
     for name, operation in OPERATIONS.items():
-        handler = getattr(doors[operation.tag], name)
+        handler = getattr(handlers_by_tag[operation.tag], name)
         app.add_url_rule(
             operation.rule,
             name,

@@ -102,12 +102,12 @@ def _validator(name):
 def fault(schema, value):
     """Where and why a value does not match a schema of the document: two texts, or None if it
     matches."""
-    judge = (
+    validator = (
         _validator(schema['$ref'].rpartition('/')[2])
         if '$ref' in schema
         else jsonschema.Draft202012Validator(schema)
     )
-    found = jsonschema.exceptions.best_match(judge.iter_errors(value))
+    found = jsonschema.exceptions.best_match(validator.iter_errors(value))
     if found is None:
         return None
     return '.'.join(str(step) for step in found.absolute_path), shortened(found.message)

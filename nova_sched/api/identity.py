@@ -70,7 +70,7 @@ class KeystoneAuth:
     def __init__(self, app, conf):
         self._app = app
         try:
-            self._judge = auth_token.AuthProtocol(self._admit, {'oslo_config_config': conf})
+            self._middleware = auth_token.AuthProtocol(self._admit, {'oslo_config_config': conf})
         except ClientException as error:
             raise errors.BadConfig('[keystone_authtoken]', str(error)) from None
         section = conf.keystone_authtoken.auth_section or 'keystone_authtoken'
@@ -96,7 +96,7 @@ class KeystoneAuth:
             return None
 
         try:
-            body = self._judge(environ, start)
+            body = self._middleware(environ, start)
         except ClientException as error:
             LOG.error('Keystone cannot be asked: %s', error)
             answer[:] = [503, []]

@@ -60,7 +60,9 @@ def application(conf, bus):
 
     wait_s = conf.api.rpc_timeout
     queues = (
-        client.QueuesClient(bus, wait_s) if has_queues(conf) or not is_alone(conf) else Nobody()
+        client.QueuesClient(bus, wait_s)
+        if has_queues(conf) or not is_alone(conf)
+        else NoQueueManager()
     )
     return app.make(conf, client.GroupsClient(bus, wait_s), queues)
 
@@ -76,7 +78,7 @@ def has_queues(conf):
     return conf.claims.store == 'sql'
 
 
-class Nobody:
+class NoQueueManager:
     """Replaces the client of managers of queues if none can be reached: calls fail without a
     wait."""
 

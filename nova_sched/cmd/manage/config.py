@@ -268,9 +268,9 @@ def queues(conf):
         )
     if conf.queues.enabled:
         asked.append(('driver', lambda: agent_queues.driver(conf, conf.host)))
-    for name, judge in asked:
+    for name, check_value in asked:
         try:
-            judge()
+            check_value()
         except errors.BadConfig as error:
             where = error.where if error.where.startswith('[') else f'[queues] {name}'
             yield ConfigFinding(ERROR, where, error.why, 'correct it, or leave it out')

@@ -16,7 +16,7 @@ import logging
 import pytest
 
 from nova_sched.agent import difference
-from nova_sched.agent.difference import AT_MOST, Counted, Dispute
+from nova_sched.agent.difference import AT_MOST, Counted, DifferenceLog
 
 SMALL, LARGE = {'VCPU': 2, 'MEMORY_MB': 512}, {'VCPU': 4, 'MEMORY_MB': 512}
 
@@ -143,7 +143,7 @@ def test_the_counts_of_the_scheduler(answer, counted):
 )
 def test_the_text_after_a_refusal(theirs, text):
     ours = side(used={'VCPU': 7, 'MEMORY_MB': 512})
-    assert difference.beside({'VCPU': 2}, ours, theirs, 'x') == text
+    assert difference.comparison({'VCPU': 2}, ours, theirs, 'x') == text
 
 
 NONE, A, B = frozenset(), frozenset({'a'}), frozenset({'b'})
@@ -180,9 +180,9 @@ AGAIN = 'Node cmp1 and the scheduler count the same again'
 )
 def test_what_is_told(caplog, heard, lines):
     caplog.set_level(logging.INFO)
-    made = Dispute(settle_s=2)
+    made = DifferenceLog(settle_s=2)
     for now_s, found in heard:
-        made.hear('cmp1', found, now_s)
+        made.update('cmp1', found, now_s)
     assert [record.getMessage().removeprefix(HEAD) for record in caplog.records] == lines
     levels = ['INFO' if line == AGAIN else 'WARNING' for line in lines]
     assert [record.levelname for record in caplog.records] == levels
@@ -198,12 +198,12 @@ def test_what_is_told(caplog, heard, lines):
     ],
 )
 def test_when_to_look_again(heard, soon):
-    made = Dispute(settle_s=2)
-    assert [made.hear('cmp1', found, now_s) for now_s, found in heard][-1] == soon
+    made = DifferenceLog(settle_s=2)
+    assert [made.update('cmp1', found, now_s) for now_s, found in heard][-1] == soon
 
 
 def test_very_many_are_counted(caplog):
-    made = Dispute(settle_s=0)
-    made.hear('cmp1', frozenset(f'{number:03}' for number in range(AT_MOST + 5)), 0)
+    made = DifferenceLog(settle_s=0)
+    made.update('cmp1', frozenset(f'{number:03}' for number in range(AT_MOST + 5)), 0)
     (line,) = caplog.messages
     assert line.endswith(f'; {AT_MOST - 1:03}; and 5 more')
