@@ -15,9 +15,7 @@
 import collections
 import dataclasses
 from collections.abc import Iterable, Mapping
-from typing import Any
 
-from nova_sched import objects
 from nova_sched.hardware import numa
 from nova_sched.hardware.numa.guest import ISOLATE
 
@@ -93,31 +91,6 @@ class UsageTotals:
     devices: frozenset[str]
 
 
-def guest(instance: objects.Instance) -> InstanceUsage:
-    """Returns the relevant part of a versioned Instance; unset fields count as 0."""
-    flavor = _get(instance, 'flavor')
-    swap_mb = _get(flavor, 'swap') or 0
-    # A server without an image boots from a volume: its root disk uses no local disk.
-    root_gb = (_get(instance, 'root_gb') or 0) if _get(instance, 'image_ref') != '' else 0
-    topology = _get(instance, 'numa_topology')
-    devices = _get(instance, 'pci_devices')
-    return InstanceUsage(
-        uuid=instance.uuid,
-        vcpus=_get(instance, 'vcpus') or 0,
-        memory_mb=_get(instance, 'memory_mb') or 0,
-        disk_gb=root_gb + (_get(instance, 'ephemeral_gb') or 0) + -(-swap_mb // 1024),
-        dedicated=sum(len(cell.pcpuset) for cell in topology.cells) if topology else 0,
-        vm_state=_get(instance, 'vm_state'),
-        task_state=_get(instance, 'task_state'),
-        os_type=_get(instance, 'os_type'),
-        project_id=_get(instance, 'project_id'),
-        cells=cells(numa.Fitted.of(topology)) if topology else {},
-        devices=frozenset(device.address for device in devices.objects)
-        if devices
-        else frozenset(),
-    )
-
-
 def total(guests: Iterable[InstanceUsage], failed_builds: int = 0) -> UsageTotals:
     """Returns the sums over the guests on the node.
 
@@ -173,7 +146,3 @@ def _cell_use(placed: numa.PlacedCell) -> CellUse:
         pages={page_kb: memory_mb * 1024 // page_kb} if page_kb and page_kb > 0 else {},
         plain_mb=0 if page_kb else memory_mb,
     )
-
-
-def _get(thing: Any, field: str) -> Any:
-    return getattr(thing, field) if thing is not None and field in thing else None

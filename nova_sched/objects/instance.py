@@ -17,7 +17,7 @@ from nova_sched.objects import base, fields
 
 @base.register
 class Instance(base.PersistentMixin, base.NovaObject, base.DictCompat):
-    """One server. The scheduler needs uuid, and usually host, node and image_ref."""
+    """One server. Only its ``uuid`` is read here: callers pass it in lists of instances."""
 
     VERSION = '2.8'
     obj_extra_fields = ['name']

@@ -16,75 +16,8 @@ import pytest
 
 from nova_sched import objects
 from nova_sched.agent import usage
-from nova_sched.tests.unit.agent.builders import SERVER, guest
-
-
-def instance(swap_mb=0, **fields):
-    flavor = objects.Flavor(swap=swap_mb)
-    return objects.Instance(
-        **{'uuid': SERVER, 'vcpus': 2, 'memory_mb': 1024, 'flavor': flavor} | fields
-    )
-
-
-@pytest.mark.parametrize(
-    'disk, disk_gb',
-    [
-        pytest.param({'root_gb': 20, 'ephemeral_gb': 5}, 25, id='root and ephemeral'),
-        pytest.param(
-            {'root_gb': 20, 'ephemeral_gb': 0, 'swap_mb': 1}, 21, id='swap is rounded up'
-        ),
-        pytest.param(
-            {'root_gb': 20, 'ephemeral_gb': 0, 'swap_mb': 2048}, 22, id='swap of whole GiB'
-        ),
-        pytest.param(
-            {'root_gb': 20, 'ephemeral_gb': 5, 'image_ref': ''}, 5, id='boots from a volume'
-        ),
-        pytest.param({'root_gb': 20, 'image_ref': None}, 20, id='image not known'),
-        pytest.param({}, 0, id='nothing told'),
-    ],
-)
-def test_disk(disk, disk_gb):
-    assert usage.guest(instance(**disk)).disk_gb == disk_gb
-
-
-def test_guest_of_an_instance():
-    cell = objects.InstanceNUMACell(
-        id=1,
-        cpuset={0},
-        pcpuset={1, 2},
-        memory=512,
-        pagesize=2048,
-        cpu_pinning_raw={'1': 8, '2': 9},
-        cpuset_reserved={10},
-    )
-    made = usage.guest(
-        instance(
-            vcpus=3,
-            root_gb=1,
-            vm_state='active',
-            task_state='image_backup',
-            os_type='linux',
-            project_id='p',
-            numa_topology=objects.InstanceNUMATopology(cells=[cell]),
-            pci_devices=objects.PciDeviceList(objects=[objects.PciDevice(address='0000:81:00.0')]),
-        )
-    )
-    use = usage.CellUse(vcpus=1, memory_mb=512, pinned=frozenset({8, 9, 10}), pages={2048: 256})
-    assert made == guest(
-        vcpus=3,
-        disk_gb=1,
-        dedicated=2,
-        vm_state='active',
-        task_state='image_backup',
-        os_type='linux',
-        project_id='p',
-        cells={1: use},
-        devices=frozenset({'0000:81:00.0'}),
-    )
-
-
-def test_unset_fields_count_as_nothing():
-    assert usage.guest(objects.Instance(uuid=SERVER)) == guest(vcpus=0, memory_mb=0, disk_gb=0)
+from nova_sched.hardware import numa
+from nova_sched.tests.unit.agent.builders import guest
 
 
 @pytest.mark.parametrize(
@@ -107,8 +40,7 @@ def test_pages_and_isolation(pagesize, policy, pages, plain_mb, isolated):
         cpuset_reserved={9},
         cpu_thread_policy=policy,
     )
-    made = usage.guest(instance(numa_topology=objects.InstanceNUMATopology(cells=[cell])))
-    use = made.cells[0]
+    use = usage.cells(numa.Fitted.of(objects.InstanceNUMATopology(cells=[cell])))[0]
     assert (use.pages, use.plain_mb, use.pinned, use.isolated) == (
         pages,
         plain_mb,
