@@ -332,8 +332,13 @@ class Plans:
                 if any(claim.fences for claim in self._cluster.claims_of_group(uuid))]  # fmt: skip
 
     def end_domains(self):
-        """End the exclusive domains that no claim is in, of any group."""
-        if self._cluster.hosts.is_fenced:
+        """End the exclusive domains of all groups that no claim is in, if the host state has
+        any."""
+        if not self._cluster.hosts.is_fenced:
+            return
+        closed = [node for node in self._cluster if node.fences]
+        borne = {one for node in closed for claim in node.claims.values() for one in claim.fences}
+        if not all(node.fences <= borne for node in closed):
             self._state_sync.refence(self._store.end_domains())
 
     def mend_fences(self, known):

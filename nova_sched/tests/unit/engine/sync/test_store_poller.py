@@ -16,10 +16,10 @@ import logging
 
 import pytest
 
-from nova_sched import errors
+from nova_sched import engine, errors
 from nova_sched.claims import Placement, ServiceFacts
 from nova_sched.engine.sync.changes import ChangeEvent
-from nova_sched.engine.sync.store_poller import StorePoller
+from nova_sched.engine.sync.store_poller import EXPIRE_INTERVAL_S, StorePoller
 from nova_sched.tests.builders import NOW, claim, report, request, uuid_of
 from nova_sched.tests.unit.engine.stores import Unsteady
 from nova_sched.tests.unit.engine.test_scheduler import wait_for
@@ -95,6 +95,11 @@ def test_the_first_look_is_a_full_one_and_ends_what_is_overdue():
     other.look()
     assert made.told == [('catch_up', [], {})]
     assert beside == ['also']
+
+
+def test_exclusive_domains_without_claims_end_within_half_a_minute():
+    """The interval, the poll that finds its end, and the poll that reads the nodes."""
+    assert EXPIRE_INTERVAL_S + 2 * engine.Settings().refresh_interval_s < 30
 
 
 def test_nothing_new(watched):
