@@ -105,7 +105,7 @@ def _opened(cloud, host):
 
 def test_the_servers_and_quotas_of_queues_stand(cloud):
     assert cloud.used == {'servers': 3, 'class:VCPU': 18, 'class:MEMORY_MB': 48}
-    assert cloud.ledger.limits('p') == {'servers': 7}
+    assert cloud.job_table.limits('p') == {'servers': 7}
     cloud.agent('a')
     cloud.router.delete(uuid_of('first'))
     eventually(lambda: cloud.held('first') == [])
