@@ -23,7 +23,7 @@ import sys
 import tempfile
 
 from nova_sched.cmd import backend, sim_models
-from nova_sched.cmd.arguments import number, share
+from nova_sched.cmd.sim_models import number, share
 
 DESCRIPTION = """
 Simulated compute nodes report to a scheduler. Simulated conductors boot and delete servers from a

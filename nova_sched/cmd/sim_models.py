@@ -9,17 +9,46 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The part of nova-sched-sim that compares queues and the scheduler on the same servers, in
-simulated time."""
 
+"""The part of nova-sched-sim that compares queues and the scheduler on the same servers, in
+simulated time; and the types of numbers on its command line."""
+
+import argparse
+import contextlib
 import json
 import logging
+import math
 import os
 import pathlib
 import tempfile
 import time
 
-from nova_sched.cmd.arguments import amount, number, share
+
+def amount(text):
+    """A number above 0."""
+    with contextlib.suppress(ValueError):
+        if 0.0 < float(text) < math.inf:
+            return float(text)
+    raise argparse.ArgumentTypeError(f'{text} is no number above 0')
+
+
+def number(least):
+    """The type of whole numbers from ``least``."""
+
+    def read(text):
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f'{text} is no whole number from {least}')
+        return int(text)
+
+    return read
+
+
+def share(text):
+    """A number from 0 to 1."""
+    with contextlib.suppress(ValueError):
+        if 0.0 <= float(text) <= 1.0:
+            return float(text)
+    raise argparse.ArgumentTypeError(f'{text} is no number from 0 to 1')
 
 
 def add_options(models):
