@@ -33,6 +33,8 @@ class Problems:
 
     def end(self, kind: str, text: str) -> None:
         """Log the end of a kind of problem, if there was one."""
+        if not self._known:
+            return
         over = {one for one in self._known if one[0] == kind}
         if over:
             self._known -= over

@@ -27,10 +27,10 @@ from nova_sched.claims.values import (
     Changes,
     ClosedDomain,
     Domain,
-    DomainLocator,
     GroupGuard,
     Meant,
     NodeFacts,
+    NodeLocator,
     Placement,
     PlacementOutcome,
     Record,
@@ -49,11 +49,11 @@ __all__ = [
     'ClaimTransactions',
     'ClosedDomain',
     'Domain',
-    'DomainLocator',
     'GroupGuard',
     'GroupRecords',
     'Meant',
     'NodeFacts',
+    'NodeLocator',
     'NodeReports',
     'Placement',
     'PlacementOutcome',
@@ -155,7 +155,7 @@ class NodeReports(StoreTransactions):
     closes the domain, or that brings the node into it by a report or an aggregate.
     """
 
-    locator: DomainLocator | None = None
+    locator: NodeLocator | None = None
 
     @abc.abstractmethod
     def report(self, reports: Sequence[Report], now_s: float | None = None) -> list[NodeFacts]:

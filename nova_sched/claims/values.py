@@ -80,7 +80,7 @@ class ClosedDomain:
     domain: Domain | None = None
 
 
-class DomainLocator(Protocol):
+class NodeLocator(Protocol):
     """Returns the domains of a node. A store calls it in its transactions and knows no topology
     itself."""
 

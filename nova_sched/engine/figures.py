@@ -16,9 +16,10 @@ import dataclasses
 import logging
 import time
 
+from nova_sched.logs import MinuteCounts
+
 LOG = logging.getLogger(__name__)
 
-MINUTE_S = 60.0
 LATEST = 32768  # decisions whose times are kept
 
 
@@ -80,13 +81,13 @@ COUNTS = tuple(
 )
 
 
-class Minute:
+class MinuteLog:
     """Logs the figures of the last minute, if anything happened."""
 
     def __init__(self, figures, now_s=None):
         self._figures = figures
-        self._before = self._counts()
-        self._since_s = time.monotonic() if now_s is None else now_s
+        now_s = time.monotonic() if now_s is None else now_s
+        self._minute = MinuteCounts(self._counts, now_s)
 
     def _counts(self):
         return {name: getattr(self._figures, name) for name in COUNTS}
@@ -94,14 +95,10 @@ class Minute:
     def tell(self, standing, now_s=None):
         """Log the figures, if the minute is over. ``standing``: a scheduler's position, and the
         number of schedulers."""
-        now_s = time.monotonic() if now_s is None else now_s
-        if now_s - self._since_s < MINUTE_S:
+        new = self._minute.take(time.monotonic() if now_s is None else now_s)
+        if not new or not any(new.values()):
             return
-        now, before, figures = self._counts(), self._before, self._figures
-        self._before, self._since_s = now, now_s
-        if now == before:
-            return
-        new = {name: now[name] - before[name] for name in COUNTS}
+        figures = self._figures
         LOG.info(
             'Scheduler %d of %d, in the last minute: %d instances placed, %d requests refused; '
             '%d conflicts, %d retries; last poll %.1f s ago, %d nodes stale; '

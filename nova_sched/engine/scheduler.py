@@ -22,7 +22,7 @@ from nova_sched.engine.clock import STILL_S, Pauses, StoreClock
 from nova_sched.engine.cycle import PLACE, WRITTEN, Cycle, Order
 from nova_sched.engine.explain import capacity
 from nova_sched.engine.explain.questions import Questions
-from nova_sched.engine.figures import Minute
+from nova_sched.engine.figures import MinuteLog
 from nova_sched.engine.groups import outsiders
 from nova_sched.engine.groups.member_resolver import MemberResolver, ReplanRequired
 from nova_sched.engine.groups.member_state import Library
@@ -92,7 +92,7 @@ class Scheduler:
         self._store_poller = StorePoller(
             context, self._ask, self._forget, self._sign, self.replica_sync.wake
         )
-        self._minute = Minute(context.figures)
+        self._minute = MinuteLog(context.figures)
 
     def start(self):
         """Read the store, then take messages. Raises StoreUnavailable."""

@@ -227,7 +227,7 @@ class Library:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class MemberState:
+class LoadedMember:
     """Where a member is. ``planned`` is its planned claim. ``held`` has the claims of its
     instances, confirmed ones first, then the latest first.
 
@@ -289,7 +289,7 @@ class MemberState:
 
 
 def member_states(known, claims):
-    """A MemberState for each member, given the claims of the group."""
+    """A LoadedMember for each member, given the claims of the group."""
     by_path: dict[str, list[Claim]] = {}
     for claim in claims:
         by_path.setdefault(claim.member, []).append(claim)
@@ -303,7 +303,7 @@ def _spot(path, kind, request, claims):
     held = tuple(
         sorted(built, key=lambda claim: (claim.is_confirmed, claim.created_s), reverse=True)
     )
-    return MemberState(path, kind, request, planned, held)
+    return LoadedMember(path, kind, request, planned, held)
 
 
 def outsiders(cluster, known, policy, claims, levels):

@@ -21,7 +21,7 @@ from oslo_utils import uuidutils
 
 from nova_sched import errors
 from nova_sched.claims import ClosedDomain, GroupGuard
-from nova_sched.engine.groups.member_state import LoadedGroup, MemberState, member_states, rules
+from nova_sched.engine.groups.member_state import LoadedGroup, LoadedMember, member_states, rules
 from nova_sched.engine.groups.problem_builder import GroupProblem, build_problem, unsettled
 from nova_sched.objects.claim import PLANNED
 
@@ -38,7 +38,7 @@ class Draft:
     """
 
     known: LoadedGroup
-    member_states: list[MemberState]
+    member_states: list[LoadedMember]
     group_problem: GroupProblem
     left: tuple = ()
     changed: frozenset[str] = frozenset()

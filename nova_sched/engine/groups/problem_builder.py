@@ -57,7 +57,7 @@ def unsettled(rules, request):
 def build_problem(cluster, rules, levels, states, policies, settings, caps=None, own=()):
     """Build the GroupProblem of a group from the whole host state. Runs in the loop.
 
-    Planned claims of the group must not be in the host state. ``states``: a MemberState for each
+    Planned claims of the group must not be in the host state. ``states``: a LoadedMember for each
     member; ``levels``: Topology.look; ``policies``: the Rules to satisfy; ``caps``: (kind, node
     UUID) to the most members of the kind there, from earlier plans that failed; ``own``: the
     claims of the group.

@@ -14,12 +14,14 @@
 import logging
 
 from nova_sched import errors
+from nova_sched.logs import Problems
 
 LOG = logging.getLogger(__name__)
 
 # A transaction that another one stops is attempted this often. The n-th pause is up to n times
 # that long, in seconds.
 BUSY, BUSY_PAUSE_S = 20, 0.002
+AWAY = 'away'  # the kind of problem
 
 
 class StoreRetry:
@@ -29,7 +31,7 @@ class StoreRetry:
         self._loop = loop
         self._settings, self._random = context.settings, context.random
         self._figures = context.figures
-        self._away = False  # whether the database did not answer last time
+        self._problems = Problems(LOG)
 
     def until_done(self, work, *args):
         """Run work on the store. While the database is down: log it, wait, and run the work again.
@@ -42,7 +44,7 @@ class StoreRetry:
         while True:
             try:
                 found = work(*args)
-                self._tell(None)
+                self._problems.end(AWAY, 'The database answers again')
                 return found
             except errors.StoreBusy:
                 busy += 1
@@ -56,13 +58,5 @@ class StoreRetry:
                     continue  # a connection that had timed out
                 if self._loop.hurried:
                     raise
-                self._tell(error)
+                self._problems.begin(AWAY, '%s; requests wait until it does', error)
                 self._loop.pause(self._settings().retry_interval_s)
-
-    def _tell(self, error):
-        """Log that the database is down, and that it answers again: each once."""
-        if error is not None and not self._away:
-            LOG.error('%s; requests wait until it does', error)
-        elif error is None and self._away:
-            LOG.info('The database answers again')
-        self._away = error is not None

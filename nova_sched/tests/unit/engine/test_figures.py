@@ -13,7 +13,7 @@
 
 import json
 
-from nova_sched.engine.figures import COUNTS, Figures, Minute
+from nova_sched.engine.figures import COUNTS, Figures, MinuteLog
 
 START_S = 1000.0
 
@@ -31,7 +31,7 @@ def test_plain_values():
 def test_a_line_a_minute_if_anything_happened(caplog):
     caplog.set_level('INFO')
     figures = Figures(placed=100)
-    minute = Minute(figures, START_S)
+    minute = MinuteLog(figures, START_S)
     figures.placed, figures.retries, figures.news_lag_s = 107, 2, 0.0123
     minute.tell((1, 3), START_S + 59)
     assert caplog.messages == []
