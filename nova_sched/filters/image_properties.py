@@ -20,14 +20,14 @@ from nova_sched import errors
 from nova_sched.conf import CONF
 from nova_sched.filters import Filter, reasons
 from nova_sched.filters.compute_capabilities import walk
-from nova_sched.objects import enums
+from nova_sched.objects import fields
 from nova_sched.state.facts import LASTING
 
 WORDS = types.MappingProxyType(
     {
-        'hw_architecture': enums.Architecture(),
-        'img_hv_type': enums.HVType(),
-        'hw_vm_mode': enums.VMMode(),
+        'hw_architecture': fields.Architecture(),
+        'img_hv_type': fields.HVType(),
+        'hw_vm_mode': fields.VMMode(),
     }
 )
 READ = (*WORDS, 'img_hv_requested_version', 'hw_maxphysaddr_bits')

@@ -10,7 +10,8 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""A claim: the resources of one consumer on one node, and its state transitions."""
+"""A claim: the resources of one consumer on one node, its state transitions, and what callers
+get of it."""
 
 import dataclasses
 import json
@@ -19,6 +20,7 @@ import uuid
 from collections.abc import Mapping
 
 from nova_sched.hardware.machine import HardwareAllocation
+from nova_sched.objects import base, fields
 
 PLANNED = 'planned'  # a group member that is not created yet
 PENDING = 'pending'  # chosen and returned to the conductor
@@ -227,3 +229,54 @@ class Claim:
 _NAMES = [field.name for field in dataclasses.fields(Claim)]
 _VALUES = operator.attrgetter(*_NAMES)
 _CREATED, _CHANGED, _EXPIRES = map(_NAMES.index, ('created_s', 'changed_s', 'expires_s'))
+
+
+class ClaimState(fields.Words):
+    ALL = f'{PLANNED} {PENDING} {CONFIRMED}'
+
+
+class ClaimStateField(fields.BaseEnumField):
+    AUTO_TYPE = ClaimState()
+
+
+class Move(fields.Words):
+    ALL = ' '.join(MOVES)
+
+
+class MoveField(fields.BaseEnumField):
+    AUTO_TYPE = Move()
+
+
+@base.register
+class ClaimInfo(base.NovaSchedObject):
+    """One instance's claim on one compute node, in Placement's resource classes.
+
+    ``allocation_request`` is JSON text in Placement's form; ``expires_at`` null never expires.
+    ``move`` is the reason why the instance comes from another node. ``resize_uuid`` identifies the
+    open resize; null if there is none. ``numa_topology`` has the instance's cells with the CPUs
+    and pages of the host that it holds. ``pci_device_pools`` has its devices; null if it holds
+    none.
+    """
+
+    VERSION = '1.2'
+    ADDED_IN = {'move': '1.1', 'resize_uuid': '1.2'}
+
+    fields = {
+        'uuid': fields.UUIDField(),
+        'instance_uuid': fields.UUIDField(),
+        'compute_node_uuid': fields.UUIDField(),
+        'host': fields.StringField(),
+        'nodename': fields.StringField(),
+        'state': ClaimStateField(),
+        'move': MoveField(nullable=True),
+        'resize_uuid': fields.UUIDField(nullable=True),
+        'resources': fields.DictOfIntegersField(),
+        'numa_topology': fields.ObjectField('InstanceNUMATopology', nullable=True),
+        'pci_device_pools': fields.ObjectField('PciDevicePoolList', nullable=True),
+        'project_id': fields.StringField(nullable=True),
+        'user_id': fields.StringField(nullable=True),
+        'allocation_request': fields.StringField(nullable=True),
+        'created_at': fields.DateTimeField(nullable=True),
+        'updated_at': fields.DateTimeField(nullable=True),
+        'expires_at': fields.DateTimeField(nullable=True),
+    }

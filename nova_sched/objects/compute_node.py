@@ -10,10 +10,108 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Compute nodes: their resources, their usage, and claims on them."""
+"""Compute nodes: their resources and usage, services, measurements, aggregates and cells."""
 
-from nova_sched.objects import base, fields
-from nova_sched.objects.node_usage import ComputeNodeUsage
+import math
+
+from nova_sched import errors
+from nova_sched.objects import base, fields, object_io
+from nova_sched.objects.claiming import ComputeNodeUsage
+
+
+@base.register
+class HVSpec(base.NovaObject):
+    """One supported triple of architecture, hypervisor type and guest mode."""
+
+    VERSION = '1.2'
+
+    fields = {
+        'arch': fields.ArchitectureField(),
+        'hv_type': fields.HVTypeField(),
+        'vm_mode': fields.VMModeField(),
+    }
+
+    @classmethod
+    def from_list(cls, triple):
+        """Returns the object for ``[arch, hv_type, vm_mode]``."""
+        arch, hv_type, vm_mode = triple
+        return cls(arch=arch, hv_type=hv_type, vm_mode=vm_mode)
+
+    def to_list(self):
+        return [self.arch, self.hv_type, self.vm_mode]
+
+
+# These are reported as whole numbers up to 100, and stored as fractions of 1.
+PERCENTAGES = frozenset(
+    {
+        'cpu.user.percent',
+        'cpu.kernel.percent',
+        'cpu.idle.percent',
+        'cpu.iowait.percent',
+        'cpu.percent',
+    }
+)
+
+
+@base.register
+class MonitorMetric(base.NovaObject):
+    """One measurement; percentages are whole numbers up to 100."""
+
+    VERSION = '1.1'
+    ADDED_IN = {'numa_membw_values': '1.1'}
+
+    fields = {
+        'name': fields.MonitorMetricTypeField(),
+        'value': fields.IntegerField(),
+        'numa_membw_values': fields.DictOfIntegersField(nullable=True),
+        'timestamp': fields.DateTimeField(),
+        'source': fields.StringField(),
+    }
+
+    @classmethod
+    def from_dict(cls, metric):
+        """Returns the metric as a ComputeNode stores it: percentages as fractions of 1. Raises
+        MalformedObject."""
+        if not isinstance(metric, dict):
+            raise errors.MalformedObject('MonitorMetric', 'a dict is required')
+        data = dict(metric)
+        value = data.get('value')
+        if data.get('name') in PERCENTAGES and isinstance(value, float | int):
+            # The stored fraction came from a whole number; rounding restores it.
+            data['value'] = round(value * 100) if math.isfinite(value) else value
+        return object_io.read(object_io.primitive('MonitorMetric', data))
+
+    def to_dict(self):
+        """Returns the form in which a ComputeNode stores it."""
+        data = self.obj_to_primitive()[object_io.DATA]
+        if data.get('name') in PERCENTAGES:
+            data['value'] /= 100
+        return data
+
+
+@base.register
+class MonitorMetricList(base.NovaList):
+    """Measurements of one node."""
+
+    VERSION = '1.1'
+
+    fields = {
+        'objects': fields.ListOfObjectsField('MonitorMetric'),
+    }
+
+    @classmethod
+    def from_json(cls, text):
+        """Returns the metrics that a ComputeNode carries as text; none for null. Raises
+        MalformedObject."""
+        metrics = object_io.load_json(text, 'MonitorMetricList') if text else []
+        if not isinstance(metrics, list):
+            raise errors.MalformedObject('MonitorMetricList', 'a list is required')
+        return cls(objects=[MonitorMetric.from_dict(metric) for metric in metrics])
+
+    def to_list(self):
+        """Returns the form in which a ComputeNode stores it, before it is converted to JSON
+        text."""
+        return [metric.to_dict() for metric in self]
 
 
 @base.register
@@ -76,4 +174,140 @@ class ComputeNodeList(base.NovaList):
 
     fields = {
         'objects': fields.ListOfObjectsField('ComputeNode'),
+    }
+
+
+@base.register
+class Service(base.PersistentMixin, base.NovaObject, base.DictCompat):
+    """One daemon on one host."""
+
+    VERSION = '1.22'
+    ADDED_IN = {
+        'compute_node': '1.1',
+        'last_seen_up': '1.13',
+        'forced_down': '1.14',
+        'version': '1.16',
+        'uuid': '1.21',
+    }
+
+    fields = {
+        'id': fields.IntegerField(read_only=True),
+        'uuid': fields.UUIDField(),
+        'host': fields.StringField(nullable=True),
+        'binary': fields.StringField(nullable=True),
+        'topic': fields.StringField(nullable=True),
+        'report_count': fields.IntegerField(),
+        'disabled': fields.BooleanField(),
+        'disabled_reason': fields.StringField(nullable=True),
+        'availability_zone': fields.StringField(nullable=True),
+        'compute_node': fields.ObjectField('ComputeNode'),
+        'last_seen_up': fields.DateTimeField(nullable=True),
+        'forced_down': fields.BooleanField(),
+        'version': fields.IntegerField(),
+    }
+
+
+@base.register
+class ServiceList(base.NovaList):
+    """Services."""
+
+    VERSION = '1.19'
+
+    fields = {
+        'objects': fields.ListOfObjectsField('Service'),
+    }
+
+
+@base.register
+class Aggregate(base.PersistentMixin, base.NovaObject):
+    """A named set of hosts; its metadata steers filters and weighers."""
+
+    VERSION = '1.3'
+    obj_extra_fields = ['availability_zone']
+
+    fields = {
+        'id': fields.IntegerField(),
+        'uuid': fields.UUIDField(),
+        'name': fields.StringField(),
+        'hosts': fields.ListOfStringsField(nullable=True),
+        'metadata': fields.DictOfStringsField(nullable=True),
+    }
+
+    @property
+    def availability_zone(self):
+        """Returns the zone that this aggregate defines, or None."""
+        return (
+            self.metadata.get('availability_zone')
+            if 'metadata' in self and self.metadata
+            else None
+        )
+
+
+@base.register
+class AggregateList(base.NovaList):
+    """Aggregates."""
+
+    VERSION = '1.3'
+
+    fields = {
+        'objects': fields.ListOfObjectsField('Aggregate'),
+    }
+
+
+@base.register
+class CellMapping(base.TimestampedMixin, base.NovaObject):
+    """One cell; the URLs carry passwords, so they are never printed."""
+
+    VERSION = '1.1'
+
+    fields = {
+        'id': fields.IntegerField(read_only=True),
+        'uuid': fields.UUIDField(),
+        'name': fields.StringField(nullable=True),
+        'transport_url': fields.StringField(),
+        'database_connection': fields.StringField(),
+        'disabled': fields.BooleanField(default=False),
+    }
+
+    def __repr__(self):
+        return f'CellMapping(uuid={self.uuid if "uuid" in self else "<?>"})'
+
+
+@base.register
+class HostMapping(base.TimestampedMixin, base.NovaObject):
+    """One host and its cell."""
+
+    VERSION = '1.0'
+
+    fields = {
+        'id': fields.IntegerField(read_only=True),
+        'host': fields.StringField(),
+        'cell_mapping': fields.ObjectField('CellMapping'),
+    }
+
+
+@base.register
+class HostMappingList(base.NovaList):
+    """Host mappings."""
+
+    VERSION = '1.1'
+
+    fields = {
+        'objects': fields.ListOfObjectsField('HostMapping'),
+    }
+
+
+@base.register
+class InstanceMapping(base.TimestampedMixin, base.NovaObject):
+    """One instance and its cell."""
+
+    VERSION = '1.2'
+
+    fields = {
+        'id': fields.IntegerField(read_only=True),
+        'instance_uuid': fields.UUIDField(),
+        'cell_mapping': fields.ObjectField('CellMapping', nullable=True),
+        'project_id': fields.StringField(),
+        'user_id': fields.StringField(),
+        'queued_for_delete': fields.BooleanField(default=False),
     }

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 from oslo_utils import strutils
 from oslo_versionedobjects import fields as ovo
 
-from nova_sched.objects import enums, fields
+from nova_sched.objects import fields
 
 # Placeholder for a value to leave out: an object whose name is not known here.
 UNKNOWN = object()
@@ -234,7 +234,7 @@ def reading(field, read_object, newer=False) -> Reading:
 def _reader(kind, read_object, newer):
     if isinstance(kind, ovo.Object):
         return lambda value: read_object(value, kind)
-    if isinstance(kind, enums.Words):
+    if isinstance(kind, fields.Words):
         return _any_word(kind) if newer else _word(kind)
     if not isinstance(kind, ovo.CompoundFieldType):
         return _text(kind)

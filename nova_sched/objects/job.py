@@ -11,7 +11,7 @@
 # under the License.
 """The messages of the queues: a job for a compute node, and its outcome."""
 
-from nova_sched.objects import base, enums, fields
+from nova_sched.objects import base, fields
 
 CREATE, DELETE, RESIZE, MIGRATE = 'create', 'delete', 'resize', 'migrate'
 KINDS = (CREATE, DELETE, RESIZE, MIGRATE)
@@ -19,7 +19,7 @@ DONE, FAILED = 'done', 'failed'
 OUTCOMES = (DONE, FAILED)
 
 
-class JobKind(enums.Words):
+class JobKind(fields.Words):
     ALL = ' '.join(KINDS)
 
 
@@ -27,7 +27,7 @@ class JobKindField(fields.BaseEnumField):
     AUTO_TYPE = JobKind()
 
 
-class JobOutcome(enums.Words):
+class JobOutcome(fields.Words):
     ALL = ' '.join(OUTCOMES)
 
 

@@ -13,7 +13,7 @@
 """The request of RPC 4.0: two plain dicts, ``request_spec`` and ``filter_properties``."""
 
 from nova_sched import errors
-from nova_sched.objects import image_meta, object_io, plain
+from nova_sched.objects import fields, image_meta, object_io
 
 # Keys of instance_properties and the fields of RequestSpec that they become.
 _OF_INSTANCE = {
@@ -42,13 +42,11 @@ def spec_data(request_spec, filter_properties):
         'limits': _limits(properties.get('limits')),
         'instance_group': _group(properties),
         'scheduler_hints': _hints(properties.get('scheduler_hints', {})),
-        'requested_destination': plain.lift(
-            'Destination', properties.get('requested_destination')
-        ),
+        'requested_destination': lift('Destination', properties.get('requested_destination')),
     }
     data |= {name: properties.get(name) for name in _HOST_LISTS}
     if request_spec.get('instance_type') is not None:
-        data['flavor'] = plain.lift('Flavor', request_spec['instance_type'])
+        data['flavor'] = lift('Flavor', request_spec['instance_type'])
     if request_spec.get('num_instances') is not None:
         data['num_instances'] = request_spec['num_instances']
     return data
@@ -66,8 +64,8 @@ def _of_instance(properties):
     data = {field: properties[key] for key, field in _OF_INSTANCE.items() if key in properties}
     if data.get('instance_uuid') is None:
         data.pop('instance_uuid', None)
-    data['numa_topology'] = plain.lift('InstanceNUMATopology', properties.get('numa_topology'))
-    data['pci_requests'] = plain.lift('InstancePCIRequests', properties.get('pci_requests'))
+    data['numa_topology'] = lift('InstanceNUMATopology', properties.get('numa_topology'))
+    data['pci_requests'] = lift('InstancePCIRequests', properties.get('pci_requests'))
     return data
 
 
@@ -116,7 +114,7 @@ def _limits(limits):
 def _group(properties):
     """Returns the server group, from an object or from the ``group_*`` keys of old conductors."""
     if properties.get('instance_group') is not None:
-        return plain.lift('InstanceGroup', properties['instance_group'])
+        return lift('InstanceGroup', properties['instance_group'])
     if not properties.get('group_updated'):
         return None
     policies = properties.get('group_policies')
@@ -135,3 +133,24 @@ def _hints(hints):
     if not isinstance(hints, dict):
         return hints
     return {name: value if isinstance(value, list) else [value] for name, value in hints.items()}
+
+
+def lift(name, value):
+    """Returns the primitive of object ``name``; an object or a primitive is returned unchanged.
+
+    Unknown keys are left out.
+    """
+    if not isinstance(value, dict) or object_io.is_primitive(value):
+        return value
+    known = object_io.CLASSES[name].fields
+    return object_io.primitive(
+        name, {key: _lift_field(known[key], item) for key, item in value.items() if key in known}
+    )
+
+
+def _lift_field(field, value):
+    if isinstance(field, fields.ObjectField):
+        return lift(field.objname, value)
+    if isinstance(field, fields.ListOfObjectsField) and isinstance(value, list):
+        return [lift(field.objname, item) for item in value]
+    return value

@@ -10,9 +10,9 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""NUMA topologies of compute nodes."""
+"""NUMA topologies and virtual CPUs, of hosts and of guests."""
 
-from nova_sched.objects import base, fields, json_text
+from nova_sched.objects import base, fields, object_io
 
 
 @base.register
@@ -75,10 +75,10 @@ class NUMATopology(base.NovaObject):
     @classmethod
     def from_json(cls, text):
         """Returns the topology that a ComputeNode carries as text. Raises MalformedObject."""
-        return json_text.read(text, cls)
+        return object_io.read_json(text, cls)
 
     def to_json(self):
-        return json_text.write(self)
+        return object_io.write_json(self)
 
 
 @base.register
@@ -93,3 +93,104 @@ class NUMATopologyLimits(base.NovaObject):
         'ram_allocation_ratio': fields.FloatField(),
         'network_metadata': fields.ObjectField('NetworkMetadata'),
     }
+
+
+@base.register
+class VirtCPUFeature(base.NovaObject):
+    """One CPU feature and what to do with it."""
+
+    VERSION = '1.0'
+
+    fields = {
+        'policy': fields.CPUFeaturePolicyField(nullable=True),
+        'name': fields.StringField(),
+    }
+
+
+@base.register
+class VirtCPUTopology(base.NovaObject):
+    """Sockets, cores and threads of a guest."""
+
+    VERSION = '1.0'
+
+    fields = {
+        'sockets': fields.IntegerField(nullable=True, default=1),
+        'cores': fields.IntegerField(nullable=True, default=1),
+        'threads': fields.IntegerField(nullable=True, default=1),
+    }
+
+
+@base.register
+class VirtCPUModel(base.NovaObject):
+    """The CPU model of a guest."""
+
+    VERSION = '1.0'
+
+    fields = {
+        'arch': fields.ArchitectureField(nullable=True),
+        'vendor': fields.StringField(nullable=True),
+        'topology': fields.ObjectField('VirtCPUTopology', nullable=True),
+        'features': fields.ListOfObjectsField('VirtCPUFeature', default=[]),
+        'mode': fields.CPUModeField(nullable=True),
+        'model': fields.StringField(nullable=True),
+        'match': fields.CPUMatchField(nullable=True),
+    }
+
+
+@base.register
+class InstanceNUMACell(base.EphemeralObject, base.DictCompat):
+    """One guest cell: memory in MiB, page size in KiB."""
+
+    VERSION = '1.6'
+    ADDED_IN = {
+        'pagesize': '1.1',
+        'cpu_topology': '1.2',
+        'cpu_pinning_raw': '1.2',
+        'cpu_policy': '1.3',
+        'cpu_thread_policy': '1.3',
+        'cpuset_reserved': '1.4',
+        'pcpuset': '1.5',
+    }
+
+    # CPU ids are integers here, and strings on the wire.
+    cpu_pinning = fields.DictProxyField('cpu_pinning_raw')
+
+    fields = {
+        'id': fields.IntegerField(),
+        'cpuset': fields.SetOfIntegersField(),
+        'pcpuset': fields.SetOfIntegersField(),
+        'cpuset_reserved': fields.SetOfIntegersField(nullable=True, default=None),
+        'memory': fields.IntegerField(),
+        'pagesize': fields.IntegerField(nullable=True, default=None),
+        'cpu_topology': fields.ObjectField('VirtCPUTopology', nullable=True),
+        'cpu_pinning_raw': fields.DictOfIntegersField(nullable=True, default=None),
+        'cpu_policy': fields.CPUAllocationPolicyField(nullable=True, default=None),
+        'cpu_thread_policy': fields.CPUThreadAllocationPolicyField(nullable=True, default=None),
+    }
+
+    def obj_complete_older(self):
+        """Converts versions before 1.5, in which ``cpuset`` held the pinned CPUs of a dedicated
+        cell."""
+        if 'pcpuset' in self or 'cpuset' not in self:
+            return
+        pinned = self.cpu_policy == 'dedicated'
+        self.pcpuset = self.cpuset if pinned else set()
+        if pinned:
+            self.cpuset = set()
+
+
+@base.register
+class InstanceNUMATopology(base.NovaObject, base.DictCompat):
+    """The guest cells of an instance."""
+
+    VERSION = '1.3'
+
+    fields = {
+        'id': fields.IntegerField(),
+        'instance_uuid': fields.UUIDField(),
+        'cells': fields.ListOfObjectsField('InstanceNUMACell'),
+        'emulator_threads_policy': fields.CPUEmulatorThreadsPolicyField(nullable=True),
+    }
+
+    def __len__(self):
+        return len(self.cells)

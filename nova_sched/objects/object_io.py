@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Reads objects from their primitives.
+"""Reads objects from their primitives, messages and JSON texts, and writes them.
 
 Tolerant of other versions: any minor version of the known major one is read as far as it is known.
 Unknown keys and nested objects of unknown names are ignored. Strict about malformed data: an
@@ -18,6 +18,7 @@ invalid value is refused, with its path.
 """
 
 import functools
+import json
 import logging
 
 from oslo_versionedobjects import base as ovo_base
@@ -165,3 +166,67 @@ def _what_is_wrong(value):
     if missing:
         return f'{", ".join(missing)} missing'
     return f'{DATA} is not an object' if isinstance(value[NAME], str) else f'{NAME} is not a name'
+
+
+def from_primitive(primitive):
+    """Returns the value with every object primitive in it converted to its object.
+
+    Dicts, lists and tuples are searched; a set becomes a list. Primitives of an unknown object
+    name stay unchanged. Raises MalformedObject or IncompatibleObject.
+    """
+    try:
+        return _read_value(primitive)
+    except RecursionError:
+        raise errors.MalformedObject('message', 'nested too deeply') from None
+
+
+def _read_value(primitive):
+    if isinstance(primitive, dict):
+        if is_primitive(primitive):
+            return read(primitive)
+        return {key: _read_value(value) for key, value in primitive.items()}
+    if isinstance(primitive, (list, set, frozenset)):
+        return [_read_value(value) for value in primitive]
+    if isinstance(primitive, tuple):
+        return tuple(_read_value(value) for value in primitive)
+    return primitive
+
+
+def to_primitive(value, version=None):
+    """Returns the value with every object in it converted to its primitive, in ``version`` if
+    given.
+
+    Raises IncompatibleObject for an unknown version.
+    """
+    if isinstance(value, ovo_base.VersionedObject):
+        return value.obj_to_primitive(target_version=version)
+    if isinstance(value, dict):
+        return {key: to_primitive(item, version) for key, item in value.items()}
+    if isinstance(value, (list, set, frozenset)):
+        return [to_primitive(item, version) for item in value]
+    if isinstance(value, tuple):
+        return tuple(to_primitive(item, version) for item in value)
+    return value
+
+
+def load_json(text, where):
+    """Returns the plain value of a JSON text. Raises MalformedObject with the path ``where``."""
+    try:
+        return json.loads(text)
+    except (TypeError, ValueError, RecursionError):
+        raise errors.MalformedObject(where, 'it is not JSON text') from None
+
+
+def read_json(text, cls):
+    """Returns the object of class ``cls`` in a JSON text. Raises MalformedObject or
+    IncompatibleObject."""
+    name = cls.obj_name()
+    found = read(load_json(text, name), root=name)
+    if not isinstance(found, cls):
+        raise errors.MalformedObject(name, 'the text holds another object')
+    return found
+
+
+def write_json(value):
+    """Returns the JSON text of an object."""
+    return json.dumps(value.obj_to_primitive())

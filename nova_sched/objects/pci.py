@@ -10,9 +10,9 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""PCI devices of compute nodes."""
+"""PCI devices of hosts, and the devices that instances ask for."""
 
-from nova_sched.objects import base, enums, fields
+from nova_sched.objects import base, fields
 
 
 @base.register
@@ -28,8 +28,8 @@ class PciDevice(base.PersistentMixin, base.NovaObject):
         'address': fields.StringField(),
         'vendor_id': fields.StringField(),
         'product_id': fields.StringField(),
-        'dev_type': enums.PciDeviceTypeField(),
-        'status': enums.PciDeviceStatusField(),
+        'dev_type': fields.PciDeviceTypeField(),
+        'status': fields.PciDeviceStatusField(),
         'dev_id': fields.StringField(nullable=True),
         'label': fields.StringField(nullable=True),
         'instance_uuid': fields.StringField(nullable=True),
@@ -74,4 +74,34 @@ class PciDevicePoolList(base.NovaList):
 
     fields = {
         'objects': fields.ListOfObjectsField('PciDevicePool'),
+    }
+
+
+@base.register
+class InstancePCIRequest(base.NovaObject):
+    """A count of devices that match one of the specs."""
+
+    VERSION = '1.4'
+    ADDED_IN = {'request_id': '1.1', 'numa_policy': '1.2', 'requester_id': '1.3'}
+
+    fields = {
+        'count': fields.IntegerField(),
+        'spec': fields.ListOfDictOfNullableStringsField(),
+        'alias_name': fields.StringField(nullable=True),
+        'is_new': fields.BooleanField(default=False),
+        'request_id': fields.UUIDField(nullable=True),
+        'requester_id': fields.StringField(nullable=True),
+        'numa_policy': fields.PCINUMAAffinityPolicyField(nullable=True),
+    }
+
+
+@base.register
+class InstancePCIRequests(base.NovaObject):
+    """The PCI requests of one instance."""
+
+    VERSION = '1.1'
+
+    fields = {
+        'instance_uuid': fields.UUIDField(),
+        'requests': fields.ListOfObjectsField('InstancePCIRequest'),
     }

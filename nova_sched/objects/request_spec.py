@@ -10,17 +10,225 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""A request to the scheduler."""
+"""A request to the scheduler, and the objects that it consists of."""
 
-from nova_sched.objects import (
-    base,
-    fields,
-    legacy_request,
-    network,
-    object_io,
-    request_group,
-    security_group,
-)
+from nova_sched.objects import base, fields, legacy_request, object_io
+
+
+@base.register
+class Flavor(base.PersistentMixin, base.NovaObject, base.DictCompat):
+    """The resources of an instance: memory and swap in MiB, disks in GiB, whole vCPUs."""
+
+    VERSION = '1.2'
+    ADDED_IN = {'description': '1.2'}
+
+    fields = {
+        'id': fields.IntegerField(),
+        'name': fields.StringField(nullable=True),
+        'memory_mb': fields.IntegerField(),
+        'vcpus': fields.IntegerField(),
+        'root_gb': fields.IntegerField(),
+        'ephemeral_gb': fields.IntegerField(),
+        'flavorid': fields.StringField(),
+        'swap': fields.IntegerField(),
+        'rxtx_factor': fields.FloatField(nullable=True, default=1.0),
+        'vcpu_weight': fields.IntegerField(nullable=True),
+        'disabled': fields.BooleanField(),
+        'is_public': fields.BooleanField(),
+        'extra_specs': fields.DictOfStringsField(),
+        'projects': fields.ListOfStringsField(),
+        'description': fields.StringField(nullable=True),
+    }
+
+
+@base.register
+class InstanceGroup(base.PersistentMixin, base.NovaObject, base.DictCompat):
+    """Instances that are placed together or apart."""
+
+    VERSION = '1.11'
+    ADDED_IN = {'hosts': '1.10', 'policy': '1.11', '_rules': '1.11'}
+
+    fields = {
+        'id': fields.IntegerField(),
+        'user_id': fields.StringField(nullable=True),
+        'project_id': fields.StringField(nullable=True),
+        'uuid': fields.UUIDField(),
+        'name': fields.StringField(nullable=True),
+        'policies': fields.ListOfStringsField(nullable=True, read_only=True),
+        'members': fields.ListOfStringsField(nullable=True),
+        'hosts': fields.ListOfStringsField(nullable=True),
+        'policy': fields.StringField(nullable=True),
+        '_rules': fields.DictOfStringsField(),
+    }
+
+    def __init__(self, *args, rules=None, **kwargs):
+        if rules is not None:
+            kwargs['_rules'] = rules
+        super().__init__(*args, **kwargs)
+
+    @property
+    def rules(self):
+        """Returns the rules of the policy, by name; values that are whole numbers are integers."""
+        if '_rules' not in self:
+            return {}
+        return {
+            name: int(value) if value.isdecimal() else value for name, value in self._rules.items()
+        }
+
+    def obj_load_attr(self, attrname):
+        """Derives ``policy`` from ``policies`` or the reverse: version 1.11 replaced the list with
+        ``policy``."""
+        if attrname == 'policies' and 'policy' in self:
+            return [self.policy] if self.policy is not None else []
+        if attrname == 'policy' and 'policies' in self:
+            return self.policies[0] if self.policies else None
+        return super().obj_load_attr(attrname)
+
+    def obj_make_compatible(self, primitive, target_version):
+        policy = primitive.get('policy')
+        super().obj_make_compatible(primitive, target_version)
+        if 'policy' not in primitive and policy is not None:
+            primitive['policies'] = [policy]
+
+
+@base.register
+class InstanceGroupList(base.NovaList):
+    """Server groups."""
+
+    VERSION = '1.8'
+
+    fields = {
+        'objects': fields.ListOfObjectsField('InstanceGroup'),
+    }
+
+
+@base.register
+class Destination(base.NovaObject):
+    """A host, node, cell or aggregates that the request is limited to."""
+
+    VERSION = '1.4'
+    ADDED_IN = {
+        'cell': '1.1',
+        'aggregates': '1.2',
+        'allow_cross_cell_move': '1.3',
+        'forbidden_aggregates': '1.4',
+    }
+
+    fields = {
+        'host': fields.StringField(),
+        'node': fields.StringField(nullable=True),
+        'cell': fields.ObjectField('CellMapping', nullable=True),
+        'aggregates': fields.ListOfStringsField(nullable=True, default=None),
+        'allow_cross_cell_move': fields.BooleanField(default=False),
+        'forbidden_aggregates': fields.SetOfStringsField(nullable=True, default=None),
+    }
+
+
+@base.register
+class RequestGroup(base.EphemeralObject):
+    """Resources and traits that one provider must give."""
+
+    VERSION = '1.3'
+    ADDED_IN = {
+        'requester_id': '1.1',
+        'provider_uuids': '1.1',
+        'in_tree': '1.2',
+        'forbidden_aggregates': '1.3',
+    }
+
+    fields = {
+        'use_same_provider': fields.BooleanField(default=True),
+        'resources': fields.DictOfIntegersField(default={}),
+        'required_traits': fields.SetOfStringsField(default=set()),
+        'forbidden_traits': fields.SetOfStringsField(default=set()),
+        'aggregates': fields.ListOfListsOfStringsField(default=[]),
+        'forbidden_aggregates': fields.SetOfStringsField(default=set()),
+        'requester_id': fields.StringField(nullable=True, default=None),
+        'provider_uuids': fields.ListOfUUIDField(default=[]),
+        'in_tree': fields.UUIDField(nullable=True, default=None),
+    }
+
+
+@base.register
+class RequestLevelParams(base.NovaObject):
+    """Demands on the request as a whole."""
+
+    VERSION = '1.1'
+    ADDED_IN = {'same_subtree': '1.1'}
+
+    fields = {
+        'root_required': fields.SetOfStringsField(default=set()),
+        'root_forbidden': fields.SetOfStringsField(default=set()),
+        'same_subtree': fields.ListOfListsOfStringsField(default=[]),
+    }
+
+
+@base.register
+class NetworkMetadata(base.NovaObject):
+    """Physical networks, and whether tunnels are used."""
+
+    VERSION = '1.0'
+
+    fields = {
+        'physnets': fields.SetOfStringsField(),
+        'tunneled': fields.BooleanField(),
+    }
+
+
+@base.register
+class NetworkRequest(base.NovaObject):
+    """One requested network or port of a server."""
+
+    VERSION = '1.3'
+    ADDED_IN = {'pci_request_id': '1.1', 'tag': '1.2', 'arq_uuid': '1.3', 'device_profile': '1.3'}
+
+    fields = {
+        'network_id': fields.StringField(nullable=True),
+        'address': fields.IPAddressField(nullable=True),
+        'port_id': fields.UUIDField(nullable=True),
+        'pci_request_id': fields.UUIDField(nullable=True),
+        'tag': fields.StringField(nullable=True),
+        'arq_uuid': fields.UUIDField(nullable=True),
+        'device_profile': fields.StringField(nullable=True),
+    }
+
+
+@base.register
+class NetworkRequestList(base.NovaList):
+    """Network requests."""
+
+    VERSION = '1.1'
+
+    fields = {
+        'objects': fields.ListOfObjectsField('NetworkRequest'),
+    }
+
+
+@base.register
+class SecurityGroup(base.PersistentMixin, base.NovaObject):
+    """One security group."""
+
+    VERSION = '1.2'
+
+    fields = {
+        'id': fields.IntegerField(),
+        'name': fields.StringField(),
+        'description': fields.StringField(),
+        'user_id': fields.StringField(),
+        'project_id': fields.StringField(),
+        'uuid': fields.UUIDField(),
+    }
+
+
+@base.register
+class SecurityGroupList(base.NovaList):
+    """Security groups."""
+
+    VERSION = '1.1'
+
+    fields = {
+        'objects': fields.ListOfObjectsField('SecurityGroup'),
+    }
 
 
 @base.register
@@ -118,8 +326,8 @@ class RequestSpec(base.NovaObject):
 NOTHING_ASKED = {
     'requested_destination': lambda: None,
     'requested_resources': lambda: None,
-    'security_groups': security_group.SecurityGroupList,
-    'network_metadata': lambda: network.NetworkMetadata(physnets=set(), tunneled=False),
-    'request_level_params': request_group.RequestLevelParams,
-    'requested_networks': network.NetworkRequestList,
+    'security_groups': SecurityGroupList,
+    'network_metadata': lambda: NetworkMetadata(physnets=set(), tunneled=False),
+    'request_level_params': RequestLevelParams,
+    'requested_networks': NetworkRequestList,
 }

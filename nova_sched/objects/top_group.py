@@ -12,7 +12,7 @@
 
 """A top group for callers: its members with their places, and the moves that it needs."""
 
-from nova_sched.objects import base, enums, fields
+from nova_sched.objects import base, fields
 from nova_sched.objects.claim import CONFIRMED, PENDING, PLANNED
 
 # Of a group: planned: all members have claims; building: some are pending or built; built: all are
@@ -21,7 +21,7 @@ BUILDING, BUILT, INCOMPLETE, DELETING = 'building', 'built', 'incomplete', 'dele
 UNPLACED = 'unplaced'  # of a member: it has no claim
 
 
-class GroupStatus(enums.Words):
+class GroupStatus(fields.Words):
     ALL = f'{PLANNED} {BUILDING} {BUILT} {INCOMPLETE} {DELETING}'
 
 
@@ -29,7 +29,7 @@ class GroupStatusField(fields.BaseEnumField):
     AUTO_TYPE = GroupStatus()
 
 
-class MemberState(enums.Words):
+class MemberState(fields.Words):
     ALL = f'{PLANNED} {PENDING} {CONFIRMED} {UNPLACED}'
 
 

@@ -15,7 +15,7 @@ import json
 import math
 import types
 
-from nova_sched.objects.monitor_metric import PERCENTAGES
+from nova_sched.objects.compute_node import PERCENTAGES
 from nova_sched.state.fields import read as attribute
 
 # A metric that is reported, but not as one number: by NUMA cell, or an invalid value.

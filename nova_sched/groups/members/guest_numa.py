@@ -34,7 +34,7 @@ from nova_sched.hardware.numa.guest import (
     SHARED,
     SMALL,
 )
-from nova_sched.objects.image_names import MOST_CPUS, MOST_IDS
+from nova_sched.objects.image_meta import MOST_CPUS, MOST_IDS
 
 MOST_CELLS = 128  # the limit of QEMU, and of Nova for hw:numa_cpus.N and hw:numa_mem.N
 PAGE_WORDS = {'small': SMALL, 'large': LARGE, 'any': ANY}

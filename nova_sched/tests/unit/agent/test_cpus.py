@@ -19,7 +19,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.agent import cpus
-from nova_sched.objects import enums
+from nova_sched.objects import fields
 from nova_sched.tests.unit.agent.fake_machine import FakeMachine, two_cells
 
 
@@ -190,6 +190,6 @@ def test_each_says_when_and_where_from():
 
 def test_this_machine_tells_names_that_nova_knows():
     before, after = read(cpus.metrics(NOW)), read(cpus.metrics(NOW))
-    field = enums.MonitorMetricTypeField()
+    field = fields.MonitorMetricTypeField()
     assert [field.coerce(None, 'name', name) for name in after] == list(after)
     assert after['cpu.idle.time'] >= before['cpu.idle.time'] > 0

@@ -19,7 +19,7 @@ import pytest
 from nova_sched import errors, objects
 from nova_sched.hardware import pci
 from nova_sched.hardware.machine import HardwareAllocation, HardwareRequest, Machine
-from nova_sched.objects import json_text
+from nova_sched.objects import object_io
 from nova_sched.tests.unit.hardware.builders import (
     cell,
     dedicated,
@@ -77,7 +77,7 @@ def test_parts_are_read_as_they_were_written(parts):
 
 def test_the_objects_can_read_the_parts():
     plain = json.loads(TWO.fit(wanted(dedicated(2), requests=[request(1)])).to_json())
-    cells = json_text.read(plain['cells'], objects.InstanceNUMATopology).cells
+    cells = object_io.read_json(plain['cells'], objects.InstanceNUMATopology).cells
     assert [(one.id, one.cpu_pinning) for one in cells] == [(0, {0: 10, 1: 11})]
     ((request_id, given_pool),) = plain['devices']
     assert request_id == 'r1'

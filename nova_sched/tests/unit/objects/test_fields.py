@@ -9,8 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-
-"""The field types that are our own."""
+"""Field types and the words of enumerated fields."""
 
 import uuid
 
@@ -18,6 +17,7 @@ import pytest
 
 from nova_sched import objects
 from nova_sched.objects import fields
+from nova_sched.tests.unit.objects import reference
 
 SOME = '7a9f961e-91b7-5eec-ba67-426d5c717816'
 
@@ -69,3 +69,38 @@ def test_pinned_cpus_are_integers_here_and_strings_on_the_wire():
     assert cell.cpu_pinning == {0: 4, 1: 5}
     cell.cpu_pinning = None
     assert cell.cpu_pinning is None
+
+
+FACTS = reference.facts()
+TABLES = {'Architecture': FACTS['architecture_aliases'], **FACTS['hvtype_aliases']}
+ROWS = [
+    pytest.param(kind, word, known, id=f'{kind} {word}')
+    for kind, table in TABLES.items()
+    for word, known in table.items()
+    if word != 'None'
+]
+
+
+@pytest.mark.parametrize(
+    'kind, word, known', [row for row in ROWS if 'raises' not in row.values[2]]
+)
+def test_a_spelling_is_understood_as_in_nova(kind, word, known):
+    assert getattr(fields, kind)().coerce(None, 'x', word) == known
+
+
+@pytest.mark.parametrize('kind, word, known', [row for row in ROWS if 'raises' in row.values[2]])
+def test_a_word_is_refused_as_in_nova(kind, word, known):
+    with pytest.raises(ValueError, match='none of'):
+        getattr(fields, kind)().coerce(None, 'x', word)
+
+
+@pytest.mark.parametrize(
+    'kind, word',
+    [
+        pytest.param(fields.Architecture, None, id='null'),
+        pytest.param(fields.Architecture, 'riscv64', id='unknown'),
+        pytest.param(fields.DiskBus, 'SCSI', id='capitals matter elsewhere'),
+    ],
+)
+def test_what_has_no_other_spelling_stays(kind, word):
+    assert kind.canonical(word) == word

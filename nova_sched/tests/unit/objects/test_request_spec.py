@@ -9,8 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-
-"""What callers ask a RequestSpec."""
+"""The parts of a request, and what they read from older senders."""
 
 import pytest
 
@@ -61,3 +60,42 @@ def test_what_an_older_sender_could_not_tell_reads_as_nothing_asked(field, nothi
     found = objects.to_primitive(getattr(spec, field))
     assert (found['nova_object.data'] if found else found) == nothing
     assert field not in spec
+
+
+@pytest.mark.parametrize(
+    'rules, found',
+    [
+        pytest.param(
+            {'max_server_per_host': '2'}, {'max_server_per_host': 2}, id='number as text'
+        ),
+        pytest.param({'max_server_per_host': 3}, {'max_server_per_host': 3}, id='number'),
+        pytest.param({'a': 'b', 'c': '-1'}, {'a': 'b', 'c': '-1'}, id='words'),
+        pytest.param({}, {}, id='empty'),
+        pytest.param(None, {}, id='unset'),
+    ],
+)
+def test_rules(rules, found):
+    assert objects.InstanceGroup(rules=rules).rules == found
+
+
+@pytest.mark.parametrize(
+    'fields, policy, policies',
+    [
+        pytest.param({'policy': 'affinity'}, 'affinity', ['affinity'], id='policy only'),
+        pytest.param({'policies': ['affinity']}, 'affinity', ['affinity'], id='policies only'),
+        pytest.param({'policy': None}, None, [], id='null policy'),
+        pytest.param({'policies': []}, None, [], id='no policies'),
+        pytest.param({'policies': ['a'], 'policy': 'b'}, 'b', ['a'], id='both'),
+    ],
+)
+def test_policy_and_policies_tell_each_other(fields, policy, policies):
+    group = objects.InstanceGroup(**fields)
+    assert (group.policy, group.policies) == (policy, policies)
+    assert [name for name in ('policies', 'policy') if name in group] == [
+        name for name in ('policies', 'policy') if name in fields
+    ]
+
+
+def test_a_group_without_any_policy():
+    with pytest.raises(NotImplementedError):
+        objects.InstanceGroup().policies  # noqa: B018

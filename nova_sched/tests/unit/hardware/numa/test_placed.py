@@ -15,7 +15,7 @@ import pytest
 
 from nova_sched import errors, objects
 from nova_sched.hardware import Overdrawn, numa
-from nova_sched.objects import json_text
+from nova_sched.objects import object_io
 from nova_sched.tests.unit.hardware.builders import (
     cell,
     dedicated,
@@ -42,7 +42,7 @@ def test_host_cpus_and_cells():
 
 def test_the_text_is_the_object():
     """What we write, the versioned object reads; what it holds is what we wrote."""
-    theirs = json_text.read(PLACED.to_json(), objects.InstanceNUMATopology)
+    theirs = object_io.read_json(PLACED.to_json(), objects.InstanceNUMATopology)
     first = theirs.cells[0]
     assert (first.id, first.pagesize, first.cpuset_reserved) == (3, 2048, {9})
     assert first.cpu_pinning == {1: 8, 2: 12}

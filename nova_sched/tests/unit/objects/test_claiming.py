@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Claims on a ComputeNode object: its own fields are what is taken from, and what shows it."""
+"""Claims on a ComputeNode object."""
 
 import pytest
 
