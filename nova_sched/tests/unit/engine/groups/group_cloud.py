@@ -14,7 +14,13 @@
 import contextlib
 import dataclasses
 
-from nova_sched.groups.definition import Definition, Member, MemberFlavor
+from nova_sched.groups.definition import (
+    ANTI_AFFINITY,
+    Definition,
+    GroupPolicy,
+    Member,
+    MemberFlavor,
+)
 from nova_sched.groups.members import member_spec
 from nova_sched.rpc import translate
 from nova_sched.tests.builders import report, uuid_of
@@ -22,6 +28,8 @@ from nova_sched.tests.unit.engine.world import World
 
 SMALL, BIG = MemberFlavor(2, 1024, 10, name='small'), MemberFlavor(8, 4096, 10, name='big')
 SOURCE = {'template': 'text'}
+WEBS = tuple(f'web/{number}' for number in range(4))
+RACKS_APART = GroupPolicy('webs apart', ANTI_AFFINITY, 'rack', WEBS)
 
 
 @dataclasses.dataclass
@@ -37,6 +45,10 @@ def members(*paths, flavor=SMALL, **more):
 
 def definition(found, *policies):
     return Definition(members=found, policies=policies)
+
+
+def webs(*policies, **more):
+    return definition(members(*WEBS) | more, RACKS_APART, *policies)
 
 
 class Cloud:

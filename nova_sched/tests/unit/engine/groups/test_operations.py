@@ -13,18 +13,14 @@
 
 import collections
 import dataclasses
-import threading
 
 import pytest
 
 from nova_sched import errors
-from nova_sched.engine.cycle import PLACE, Order
-from nova_sched.engine.scheduler import CALL
 from nova_sched.groups.definition import (
     AFFINITY,
     ANTI_AFFINITY,
     APART,
-    EXCLUSIVE,
     NEAR,
     Definition,
     GroupPolicy,
@@ -34,29 +30,18 @@ from nova_sched.groups.definition import (
 from nova_sched.groups.topology import DomainTopology
 from nova_sched.objects import InstanceGroup
 from nova_sched.objects.claim import PENDING, PLANNED
-from nova_sched.tests.builders import aggregate, guarded, uuid_of
+from nova_sched.tests.builders import guarded, uuid_of
 from nova_sched.tests.unit.engine.groups.group_cloud import (
     BIG,
+    RACKS_APART,
     SMALL,
     SOURCE,
+    WEBS,
     cloud,
     definition,
     members,
+    webs,
 )
-from nova_sched.tests.unit.engine.world import fresh, picture
-
-WEBS = tuple(f'web/{number}' for number in range(4))
-RACKS_APART = GroupPolicy('webs apart', ANTI_AFFINITY, 'rack', WEBS)
-
-
-@pytest.fixture
-def eight():
-    with cloud(8) as made:
-        yield made
-
-
-def webs(*policies, **more):
-    return definition(members(*WEBS) | more, RACKS_APART, *policies)
 
 
 class TestCreate:
@@ -124,151 +109,6 @@ class TestCreate:
             for path in WEBS:
                 assert other.build(group, path)[0] == eight.places(group)[path]
             assert set(eight.states(group).values()) == {PENDING}
-
-
-class TestBuild:
-    def test_each_member_goes_where_it_was_planned(self, eight):
-        group = eight.create(webs())
-        planned = eight.places(group)
-        built = {path: eight.build(group, path) for path in WEBS}
-        assert {path: hosts[0] for path, hosts in built.items()} == planned
-        # Alternates keep the policy: of a rack with two hosts only the other one is left.
-        assert all({eight.rack(host) for host in hosts} == {eight.rack(planned[path])}
-                   for path, hosts in built.items())  # fmt: skip
-        assert eight.groups.show(group.uuid).status == 'building'
-        assert len(eight.store.claims()) == 4
-        for path, host in planned.items():
-            eight.confirm(host, path)
-        assert eight.groups.show(group.uuid).status == 'built'
-
-    def test_on_a_host_that_is_full_with_its_plan(self, eight):
-        group = eight.create(definition(members('db', flavor=BIG)))
-        assert eight.build(group, 'db', flavor=BIG)[0] == eight.places(group)['db']
-
-    def test_twice_is_once(self, eight):
-        group = eight.create(webs())
-        first = eight.build(group, 'web/0', request_id='req-1')
-        assert eight.build(group, 'web/0', request_id='req-1')[0] == first[0]
-        assert len(eight.store.claims()) == 4
-
-    @pytest.mark.parametrize(
-        'path, changes, why',
-        [
-            pytest.param('web/9', {}, 'has no such member', id='no such member'),
-            pytest.param('', {}, 'has no such member', id='no name'),
-            pytest.param(
-                'web/0',
-                {'flavor': MemberFlavor(4, 1024, 10, name='small')},
-                'flavor.vcpus was planned to be 2, but 4 is asked for',
-                id='another flavor',
-            ),
-            pytest.param(
-                'web/0', {'project_id': 'q'}, 'There is no top group', id='another project'
-            ),
-        ],
-    )
-    def test_what_was_not_planned(self, eight, path, changes, why):
-        group = eight.create(webs())
-        with pytest.raises(errors.MemberRefused, match=why):
-            eight.build(group, path, 'server', **changes)
-        assert eight.states(group) == dict.fromkeys(WEBS, PLANNED)
-
-    def test_a_group_of_no_project_is_for_all(self, eight):
-        group = eight.create(webs(), context=None)
-        assert eight.build(group, 'web/0', project_id='q')[0] == eight.places(group)['web/0']
-
-    def test_no_such_group(self, eight):
-        group = dataclasses.replace(eight.create(webs(), dry_run=True))
-        with pytest.raises(errors.MemberRefused, match='There is no top group'):
-            eight.build(group, 'web/0')
-
-    def test_a_member_is_one_server(self, eight):
-        group = eight.create(webs())
-        host = eight.build(group, 'web/0')[0]
-        eight.confirm(host, 'web/0')
-        with pytest.raises(
-            errors.MemberRefused, match=f'it is instance {uuid_of("web/0")} already'
-        ):
-            eight.build(group, 'web/0', 'another')
-
-    def test_a_server_that_replaces_one_that_is_there(self, eight):
-        """Both are there for a while; the policies count the new one."""
-        group = eight.create(webs())
-        for path in WEBS:
-            eight.confirm(eight.build(group, path)[0], path)
-        eight.world.now_s += 1
-        new = eight.build(group, 'web/0', 'next', hints={'replace': ['true']})[0]
-        assert len(eight.store.claims()) == 5
-        eight.confirm(new, 'next')
-        assert eight.places(group)['web/0'] == new
-        eight.scheduler.call(eight.scheduler.claim_service.abort_claim, uuid_of('web/0'))
-        assert len({eight.rack(host) for host in eight.places(group).values()}) == 4
-
-    def test_a_second_server_does_not_take_the_room_of_one_that_is_being_built(self, eight):
-        group = eight.create(webs())
-        first = eight.build(group, 'web/0', 'first')[0]
-        with pytest.raises(
-            errors.MemberRefused, match=f'it is instance {uuid_of("first")} already'
-        ):
-            eight.build(group, 'web/0', 'second')
-        assert eight.store.claims(uuid_of('second')) == []
-        assert [claim.state for claim in eight.store.claims(uuid_of('first'))] == [PENDING]
-        eight.confirm(first, 'first')
-        assert eight.places(group)['web/0'] == first
-
-    def test_a_server_that_replaces_one_that_is_being_built(self, eight):
-        """Either may still come to be: both hold their room until one of them goes."""
-        group = eight.create(webs())
-        eight.build(group, 'web/0', 'first')
-        second = eight.build(group, 'web/0', 'second', hints={'replace': ['true']})[0]
-        assert [claim.state for claim in eight.store.claims(uuid_of('first'))] == [PENDING]
-        eight.scheduler.call(eight.scheduler.claim_service.abort_claim, uuid_of('first'))
-        assert (len(eight.store.claims()), eight.places(group)['web/0']) == (4, second)
-
-    def test_a_member_whose_server_is_gone_is_built_again(self, eight):
-        group = eight.create(webs())
-        eight.build(group, 'web/0', 'failed')
-        eight.scheduler.call(eight.scheduler.claim_service.abort_claim, uuid_of('failed'))
-        assert eight.build(group, 'web/0', 'next')
-        assert len(eight.store.claims()) == 4
-
-    def test_another_flavor_if_the_caller_says_so(self, eight):
-        group = eight.create(webs())
-        eight.build(
-            group,
-            'web/0',
-            flavor=MemberFlavor(4, 1024, 10, name='small'),
-            hints={'replan': ['true']},
-        )
-        (claim,) = eight.store.claims(uuid_of('web/0'))
-        assert (claim.resources['VCPU'], claim.member) == (4, 'web/0')
-        assert len({eight.rack(host) for host in eight.places(group).values()}) == 4
-
-    def test_members_that_are_built_in_one_batch(self, eight):
-        group = eight.create(webs())
-        begin = threading.Event()
-        waiting = eight.scheduler.loop.send(CALL, (begin.wait, ()))
-        asked = [
-            eight.scheduler.loop.send(PLACE, Order([eight.request(group, path)])) for path in WEBS
-        ]
-        begin.set()
-        assert waiting.result()
-        assert all(future.result() for future in asked)
-        assert picture(eight.cluster) == picture(fresh(eight.store))
-
-    def test_several_servers_cannot_be_one_member(self, eight):
-        group = eight.create(webs())
-        two = [eight.request(group, 'web/0', name) for name in ('one', 'two')]
-        with pytest.raises(errors.MemberRefused, match='cannot be one member'):
-            eight.scheduler.place(two)
-        assert set(eight.states(group).values()) == {PLANNED}
-
-    def test_a_question_replans_no_member(self, eight):
-        group = eight.create(webs())
-        eight.disable(eight.places(group)['web/0'])
-        with pytest.raises(errors.MemberRefused, match='replanned'):
-            eight.scheduler.place([eight.request(group, 'web/0')], claim=False)
-        assert eight.groups.show(group.uuid).serial == group.serial
 
 
 class TestSurprises:
@@ -485,149 +325,6 @@ class TestDelete:
         assert eight.groups.show(group.uuid).status == 'planned'
 
 
-class TestExclusive:
-    ALONE = GroupPolicy('alone', EXCLUSIVE, 'rack', ('db',))
-
-    def test_outsiders_are_kept_out_until_it_ends(self, eight):
-        group = eight.create(definition(members('db'), self.ALONE))
-        rack = eight.rack(eight.places(group)['db'])
-        closed = [f'h{2 * rack}', f'h{2 * rack + 1}']
-        for host in closed:
-            with pytest.raises(errors.NoValidHost, match='kept for another group'):
-                eight.place('outsider', force_hosts=[host])
-        eight.build(group, 'db')
-        with pytest.raises(errors.NoValidHost, match='kept for another group'):
-            eight.place('outsider', force_hosts=closed[:1])
-        eight.groups.delete(group.uuid)
-        eight.scheduler.call(eight.scheduler.claim_service.abort_claim, uuid_of('db'))
-        with pytest.raises(errors.NoValidHost, match='kept for another group'):
-            eight.place('outsider', force_hosts=closed[:1])
-        eight.groups.mend_fences()
-        assert eight.place('outsider', force_hosts=closed[:1]) == closed[0]
-
-    def test_a_plan_may_use_domains_that_have_just_lost_their_members(self, eight):
-        """Without a wait for the next search."""
-        every = GroupPolicy('alone', EXCLUSIVE, 'rack', ('db',))
-        groups = [eight.create(definition(members('db'), every)) for _ in range(4)]
-        with pytest.raises(errors.GroupRefused):
-            eight.create(definition(members('db'), every))
-        eight.build(groups[0], 'db')
-        eight.scheduler.call(eight.scheduler.claim_service.abort_claim, uuid_of('db'))
-        eight.create(definition(members('db'), every))
-
-    def test_a_domain_with_outsiders_is_not_for_it(self, eight):
-        for number in range(0, 6, 2):
-            eight.place(f'outsider {number}', force_hosts=[f'h{number}'])
-        group = eight.create(definition(members('db'), self.ALONE))
-        assert eight.rack(eight.places(group)['db']) == 3
-
-    @pytest.mark.parametrize(
-        'built', [pytest.param(True, id='built'), pytest.param(False, id='planned')]
-    )
-    def test_an_update_opens_and_closes_it(self, eight, built):
-        group = eight.create(definition(members('db')))
-        if built:
-            eight.build(group, 'db')
-        rack = eight.rack(eight.places(group)['db'])
-        other = next(
-            f'h{number}'
-            for number in (2 * rack, 2 * rack + 1)
-            if f'h{number}' != eight.places(group)['db']
-        )
-        eight.groups.update(group.uuid, definition(members('db'), self.ALONE), SOURCE)
-        with pytest.raises(errors.NoValidHost, match='kept for another group'):
-            eight.place('outsider', force_hosts=[other])
-        eight.groups.update(group.uuid, definition(members('db')), SOURCE)
-        assert eight.place('outsider', force_hosts=[other]) == other
-
-    def test_a_host_that_joins_the_domain_is_closed_too(self, eight):
-        group = eight.create(definition(members('db'), self.ALONE))
-        rack = eight.rack(eight.places(group)['db'])
-        eight.join(20, stats={'rack': f'r{rack}'})
-        with pytest.raises(errors.NoValidHost, match='kept for another group'):
-            eight.place('outsider', force_hosts=['h20'])
-
-    def test_a_host_that_an_aggregate_brings_is_closed_too(self, eight):
-        """Until another one takes it out again."""
-        group = eight.create(definition(members('db'), self.ALONE))
-        rack = eight.rack(eight.places(group)['db'])
-        eight.join(20)
-        state_sync, call = eight.scheduler.state_sync, eight.scheduler.call
-        call(state_sync.set_aggregates, [aggregate(1, ['h20'], rack=f'r{rack}')])
-        with pytest.raises(errors.NoValidHost, match='kept for another group'):
-            eight.place('outsider', force_hosts=['h20'])
-        call(state_sync.delete_aggregate, 1)
-        assert eight.place('outsider', force_hosts=['h20']) == 'h20'
-
-    @pytest.mark.parametrize('by', ['report', 'aggregate'])
-    def test_instances_that_were_there_are_named(self, eight, caplog, by):
-        """Once by the scheduler, and to the owner of the group as long as they are there."""
-        group = eight.create(definition(members('db'), self.ALONE))
-        rack = f'r{eight.rack(eight.places(group)["db"])}'
-        eight.join(20)
-        eight.place('outsider', force_hosts=['h20'])
-        assert eight.groups.show(group.uuid).warnings == ()
-        for _ in range(2):
-            if by == 'report':
-                eight.join(20, stats={'rack': rack})
-            else:
-                call, state_sync = eight.scheduler.call, eight.scheduler.state_sync
-                call(state_sync.set_aggregates, [aggregate(1, ['h20'], rack=rack)])
-        (told,) = [
-            one.getMessage()
-            for one in caplog.records
-            if 'instances outside the group' in one.getMessage()
-        ]
-        assert 'h20' in told
-        assert f'rack {rack}' in told
-        assert group.uuid in told
-        assert uuid_of('outsider') in told
-        (warning,) = eight.groups.show(group.uuid).warnings
-        assert warning == (
-            'Host h20 joined an exclusive domain of the group; '
-            'instances outside the group there: 1'
-        )
-
-    def test_a_sweep_finds_what_was_missed(self, eight):
-        """As with another configuration of the topology, of which no report tells."""
-        group = eight.create(definition(members('db'), self.ALONE))
-        rack = eight.rack(eight.places(group)['db'])
-        locator, eight.store.locator = eight.store.locator, None
-        eight.join(20, stats={'rack': f'r{rack}'})
-        eight.store.locator = locator
-        assert eight.place('outsider', force_hosts=['h20']) == 'h20'
-        eight.groups.mend_fences()
-        with pytest.raises(errors.NoValidHost, match='kept for another group'):
-            eight.place('another', force_hosts=['h20'])
-
-    def test_who_was_a_member_is_no_outsider(self, eight):
-        both = dataclasses.replace(self.ALONE, a=('db', 'old'))
-        group = eight.create(
-            definition(members('db', 'old'), both, GroupPolicy('t', AFFINITY, 'rack', both.a))
-        )
-        for path in both.a:
-            eight.confirm(eight.build(group, path)[0], path)
-        assert (
-            eight.groups.update(group.uuid, definition(members('db'), self.ALONE), SOURCE).moves
-            == ()
-        )
-
-    def test_a_domain_that_is_renamed(self, eight):
-        group = eight.create(definition(members('db'), self.ALONE))
-        planned = eight.places(group)['db']
-        for number in range(8):
-            if eight.rack(f'h{number}') == eight.rack(planned):
-                eight.join(number, stats={'rack': 'renamed'})
-        assert eight.build(group, 'db')[0] == planned
-
-    def test_another_scheduler_keeps_out_too(self, eight):
-        with cloud(0, eight.store) as other:
-            group = eight.create(definition(members('db'), self.ALONE))
-            host = eight.places(group)['db']
-            with pytest.raises(errors.NoValidHost):
-                other.place('outsider', force_hosts=[host])
-
-
 def test_server_groups_count_planned_members(eight):
     """A server that is no member of the top group, but of the server group that a member will be
     in."""
@@ -640,48 +337,6 @@ def test_server_groups_count_planned_members(eight):
     with pytest.raises(errors.NoValidHost, match='ServerGroupAntiAffinityFilter'):
         eight.place('other', force_hosts=[taken], instance_group=apart)
     assert eight.place('other', instance_group=apart) != taken
-
-
-class TestLooks:
-    def test_projects_see_their_own(self, eight):
-        group = eight.create(webs())
-        assert [one.uuid for one in eight.groups.list('p')] == [group.uuid]
-        assert eight.groups.list('q') == []
-        with pytest.raises(errors.GroupNotFound):
-            eight.groups.show(group.uuid, 'q')
-
-    def test_the_source_is_kept(self, eight):
-        assert eight.groups.show(eight.create(webs()).uuid).source == SOURCE
-
-    def test_topology(self, eight):
-        assert eight.groups.topology() == {
-            'warnings': [],
-            'domains': {'host': 8, 'rack': 4, 'room': 2, 'zone': 1},
-        }
-
-    def test_a_group_that_was_just_placed_contradicts_nothing(self, eight):
-        """Room m0 spans two zones, so that its hosts can keep both policies."""
-        zone = aggregate(1, ['h0', 'h1'], availability_zone='z')
-        eight.scheduler.call(eight.scheduler.state_sync.set_aggregates, [zone])
-        both = (
-            GroupPolicy('room', AFFINITY, 'room', WEBS[:2]),
-            GroupPolicy('zones', ANTI_AFFINITY, 'zone', WEBS[:2]),
-        )
-        found = definition(members(*WEBS[:2]), *both)
-        assert len(eight.places(eight.create(found))) == 2
-        assert eight.groups.contradiction(found) is None
-
-    def test_policies_that_collide_in_rooms_of_one_zone(self, eight):
-        both = (
-            GroupPolicy('room', AFFINITY, 'room', WEBS[:2]),
-            GroupPolicy('zones', ANTI_AFFINITY, 'zone', WEBS[:2]),
-        )
-        assert 'room, zones' in eight.groups.contradiction(definition(members(*WEBS[:2]), *both))
-
-    def test_a_node_that_tells_no_rack(self):
-        with cloud(0) as made:
-            made.join(0, stats={})
-            assert '1 node reports no rack: h0' in made.groups.topology()['warnings']
 
 
 def test_definitions_survive_as_text():

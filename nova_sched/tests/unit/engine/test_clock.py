@@ -1,0 +1,108 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The store's clock, pauses of the process, and what both say of a message."""
+
+import pytest
+
+from nova_sched import errors
+from nova_sched.engine.clock import SETTLE_S, STILL_S, Pauses
+from nova_sched.tests.unit.engine.machine import HOUR_S, Machine
+
+
+class TestClock:
+    @pytest.mark.parametrize('wrong_s', [0.0, HOUR_S, -HOUR_S])
+    def test_it_is_the_stores_whatever_the_machine_says(self, wrong_s):
+        machine = Machine(wrong_s)
+        clock = machine.clock()
+        clock.look()
+        machine.passes(7.5)
+        assert clock() == pytest.approx(machine.store_s)
+        assert clock.offset_s == pytest.approx(wrong_s)
+
+    def test_it_is_ahead_by_at_most_an_answer(self):
+        machine = Machine(answer_s=0.2)
+        clock = machine.clock()
+        clock.look()
+        assert machine.store_s <= clock() <= machine.store_s + 0.2
+
+    def test_a_wrong_clock_is_told_once(self, caplog):
+        machine = Machine(HOUR_S)
+        clock = machine.clock()
+        clock.look()
+        clock.look()
+        assert caplog.text.count('+3600.0 s off') == 1
+
+    def test_by_itself(self):
+        machine = Machine(HOUR_S)
+        clock = machine.clock(every_s=10.0)
+        assert clock() == pytest.approx(machine.store_s)
+        machine.store_s += 5.0  # the store's clock was set
+        assert clock() == pytest.approx(machine.store_s - 5.0)
+        machine.passes(10.0)
+        assert clock() == pytest.approx(machine.store_s)
+
+    def test_a_store_that_is_away(self):
+        machine = Machine()
+        clock = machine.clock(every_s=10.0)
+        clock()
+        machine.away = True
+        machine.passes(20.0)
+        assert clock() == pytest.approx(machine.store_s)
+        with pytest.raises(errors.StoreUnavailable):
+            clock.look()
+
+
+class TestPauses:
+    def test_a_process_that_runs(self, machine, pauses):
+        for _ in range(10):
+            machine.passes(STILL_S / 2)
+            pauses.tick()
+        assert pauses.count == 0
+        assert pauses.sent_after() == machine.moment
+
+    def test_a_process_that_stood_still(self, machine, pauses):
+        begin = machine.moment
+        machine.passes(30.0)
+        assert pauses.sent_after() == begin
+        assert (pauses.count, pauses.stood_still(begin)) == (1, 30.0)
+        machine.passes(SETTLE_S - 3.0)
+        assert pauses.sent_after() == begin
+        machine.passes(3.0)
+        assert pauses.sent_after() == machine.moment
+        assert pauses.stood_still(machine.moment) == 0.0
+
+    def test_two_pauses_with_a_moment_between_are_one(self, machine, pauses):
+        begin = machine.moment
+        machine.passes(30.0)
+        pauses.tick()
+        machine.passes(1.0)
+        pauses.tick()
+        machine.passes(20.0)
+        assert pauses.sent_after() == begin
+        assert (pauses.count, pauses.stood_still(begin)) == (2, 51.0)
+
+    def test_a_pause_that_no_clock_here_has_seen(self, machine, pauses):
+        pauses.found(60.0)
+        assert pauses.count == 1
+        assert pauses.sent_after() == machine.moment - 60.0
+
+    def test_before_the_start_there_are_none(self, machine):
+        pauses = Pauses(lambda: machine.moment)
+        machine.passes(60.0)
+        pauses.tick()
+        assert pauses.count == 0
+
+    def test_a_thread_watches(self):
+        pauses = Pauses()
+        pauses.start()
+        pauses.stop()
+        assert pauses.count == 0
