@@ -101,7 +101,12 @@ def _checked(claim):
     for name in ('counted', 'unseen'):
         if not isinstance(getattr(claim, name), bool):
             raise errors.InvalidRequest(name, f'{words.short(getattr(claim, name))} is no boolean')
-    amounts, properties = claim.resources, claim.image_properties
+    _check_mappings(claim.resources, claim.image_properties)
+    return claim
+
+
+def _check_mappings(amounts, properties):
+    """Checks the amounts by resource class, and the image's properties. Raises InvalidRequest."""
     if not isinstance(amounts, dict) or not all(words.is_symbol(name) for name in amounts):
         raise errors.InvalidRequest(
             'resources', f'{words.short(amounts)} is no mapping of resource classes'
@@ -115,7 +120,6 @@ def _checked(claim):
         raise errors.InvalidRequest(
             'image_properties', f'{words.short(properties)} is no mapping of texts'
         )
-    return claim
 
 
 def _is_time(value):
