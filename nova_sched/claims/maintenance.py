@@ -47,7 +47,6 @@ NAMED = ALL_CLAIMS.where(
         )
     )
 )
-BY_UUID = sa.select(CLAIMS).where(CLAIMS.c.uuid.in_(sql.GIVEN))
 SET_MARK = (
     sa.update(CLAIMS)
     .where(CLAIMS.c.uuid == sa.bindparam('claim'))
@@ -147,7 +146,7 @@ class ClaimMaintenance:
     def _end_orphans(self, uuids):
         for chunk in sql.chunks(sorted(uuids)):
             with self._sessions.transaction() as connection:
-                claims = sql.read_claims(connection, BY_UUID, chunk)
+                claims = sql.read_claims(connection, sql.CLAIMS_BY_UUID, chunk)
                 nodes = {claim.node_uuid for claim in claims}
                 there = {row.uuid for row in sql.LOCK_USAGES.run(connection, nodes)}
                 _end(connection, [claim for claim in claims if claim.node_uuid not in there])
@@ -158,14 +157,17 @@ class ClaimMaintenance:
     def _end_strays(self, uuids):
         for chunk in sql.chunks(sorted(uuids)):
             with self._sessions.transaction() as connection:
-                of = {claim.top_group for claim in sql.read_claims(connection, BY_UUID, chunk)} - {
-                    None
-                }
+                of = {
+                    claim.top_group
+                    for claim in sql.read_claims(connection, sql.CLAIMS_BY_UUID, chunk)
+                } - {None}
                 records = groups.lock_records(connection, of)
                 there = {uuid for uuid, record in records.items() if record and not record.deleted}
-                _end(connection, [claim for claim in _lock_claims(connection, BY_UUID, chunk)
-                                  if claim.state == PLANNED
-                                  and claim.top_group not in there])  # fmt: skip
+                claims = _lock_claims(connection, sql.CLAIMS_BY_UUID, chunk)
+                _end(
+                    connection,
+                    [one for one in claims if one.state == PLANNED and one.top_group not in there],
+                )
 
     def _end_older(self, consumer):
         with self._sessions.transaction() as connection:
@@ -179,7 +181,7 @@ class ClaimMaintenance:
     def _mark(self, uuid):
         try:
             with self._sessions.transaction() as connection:
-                for claim in _lock_claims(connection, BY_UUID, [uuid]):
+                for claim in _lock_claims(connection, sql.CLAIMS_BY_UUID, [uuid]):
                     _set_mark(connection, claim)
         except db_error.DBDuplicateEntry as error:
             raise errors.StoreBusy('a scheduler claims for the same instance now') from error
@@ -222,7 +224,7 @@ def _end(connection, claims):
 def _add_up(connection, nodes, changed=False):
     """Set the usage that claims are validated against to the sum of the nodes' claims and
     unclaimed usage."""
-    rows = sql.rows(connection, sql.LOCK_NODES, nodes)
+    rows = sql.read_nodes(connection, nodes, lock=True).values()
     claims = sql.by_node(sql.read_claims(connection, sql.CLAIMS_ON, nodes))
     wrong = []
     for row in rows:

@@ -53,23 +53,15 @@ def replace_claims(connection, gone, come):
     sql.PUT_CLAIMS.run(connection, [sql.claim_row(claim) for claim in come])
 
 
-def rows(connection, uuids, lock=False):
-    """UUID -> the node's row."""
-    return {
-        row.uuid: row
-        for row in sql.rows(connection, sql.LOCK_NODES if lock else sql.READ_NODES, uuids)
-    }
-
-
 def texts(connection, uuids):
     """UUID -> the node's last report, as text."""
-    return {row.node_uuid: row.report for row in sql.rows(connection, sql.READ_TEXTS, uuids)}
+    return dict(sql.READ_TEXTS.run(connection, uuids))
 
 
 def facts(connection, uuids):
     """All stored data of nodes; only of those that exist."""
     # The nodes first: a generation that is older than the claims is found stale by the next read.
-    found = rows(connection, uuids).values()
+    found = sql.read_nodes(connection, uuids).values()
     reports = texts(connection, uuids)
     claims = sql.by_node(sql.read_claims(connection, sql.CLAIMS_ON, uuids))
     return tuple(

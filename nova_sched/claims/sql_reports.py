@@ -187,7 +187,7 @@ def take_all(connection, latest, now_s, locator=None):
 
     ``now_s`` replaces the database's clock; ``locator``: see NodeReports.
     """
-    rows = sql_nodes.rows(connection, latest, lock=True)
+    rows = sql.read_nodes(connection, latest, lock=True)
     texts = sql_nodes.texts(connection, latest)
     claims = sql.by_node(sql.read_claims(connection, sql.CLAIMS_ON, latest))
     moving = _moving(connection, latest, claims)

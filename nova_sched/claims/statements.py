@@ -11,6 +11,7 @@
 # under the License.
 """The statements of the SQL store, built once, and the conversion of its rows to values."""
 
+import collections
 import dataclasses
 import functools
 import json
@@ -82,11 +83,15 @@ OVERDUE = (
     .order_by(CLAIMS.c.expires_s, CLAIMS.c.uuid)
     .limit(CHUNK)
 )
-CLAIMS_OF = sa.select(CLAIMS).where(CLAIMS.c.consumer_uuid.in_(GIVEN))
-CLAIMS_ON = sa.select(CLAIMS).where(CLAIMS.c.node_uuid.in_(GIVEN))
-READ_NODES = sa.select(NODES).where(NODES.c.uuid.in_(GIVEN)).order_by(NODES.c.uuid)
-LOCK_NODES = READ_NODES.add_columns(clock.NOW.label('now_s')).with_for_update()
-READ_TEXTS = sa.select(REPORTS).where(REPORTS.c.node_uuid.in_(GIVEN))
+CLAIMS_OF = bulk.Select(CLAIMS, *CLAIMS.columns.keys(), key='consumer_uuid')
+CLAIMS_ON = bulk.Select(CLAIMS, *CLAIMS.columns.keys(), key='node_uuid')
+CLAIMS_BY_UUID = bulk.Select(CLAIMS, *CLAIMS.columns.keys())
+READ_NODES = bulk.Select(NODES, *NODES.columns.keys())
+LOCK_NODES = bulk.Select(NODES, *NODES.columns.keys(), lock=True, clock=True)
+READ_TEXTS = bulk.Select(REPORTS, 'node_uuid', 'report')
+
+# A row of NODES; ``now_s`` is the database's time at which it was locked, or None.
+NodeRow = collections.namedtuple('NodeRow', [*NODES.columns.keys(), 'now_s'], defaults=[None])
 DIGEST = sa.select(sa.func.count(), sa.func.sum(NODES.c.generation)).select_from(NODES)
 # A node that returns must have a higher generation: no generation is used twice.
 LAST_GENERATION = sa.select(REVISIONS.c.value, clock.NOW).where(REVISIONS.c.name == 'nodes')
@@ -113,8 +118,15 @@ def rows(connection, statement, given):
     ]
 
 
-def read_claims(connection, statement, given):
-    return [claim(row) for row in rows(connection, statement, given)]
+def read_claims(connection, select, given):
+    """The claims whose key is given: ``select`` is CLAIMS_OF, CLAIMS_ON or CLAIMS_BY_UUID."""
+    return [claim(row) for row in select.run(connection, given)]
+
+
+def read_nodes(connection, uuids, lock=False):
+    """UUID -> the NodeRow, in the order of the UUIDs."""
+    found = (LOCK_NODES if lock else READ_NODES).run(connection, uuids)
+    return {row[0]: NodeRow(*row) for row in sorted(found, key=lambda row: row[0])}
 
 
 def claim(row):
@@ -186,7 +198,7 @@ def group_row(policy):
 
 def inventories_text(report):
     return json.dumps(
-        {name: dataclasses.astuple(one) for name, one in report.inventories.items()},
+        {name: one.plain for name, one in report.inventories.items()},
         sort_keys=True,
     )
 

@@ -50,6 +50,18 @@ class Inventory:
     step_size: int = 1
 
     @property
+    def plain(self):
+        """The fields in their order, as they are stored."""
+        return (
+            self.total,
+            self.reserved,
+            self.ratio,
+            self.min_unit,
+            self.max_unit,
+            self.step_size,
+        )
+
+    @property
     def capacity(self):
         """Total units that may be allocated."""
         return int((self.total - self.reserved) * self.ratio)
@@ -149,9 +161,7 @@ class Report:
         """Returns the data as text, for the database."""
         plain = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)
                  if field.name != 'order'}  # fmt: skip
-        plain['inventories'] = {
-            name: dataclasses.astuple(one) for name, one in self.inventories.items()
-        }
+        plain['inventories'] = {name: one.plain for name, one in self.inventories.items()}
         plain['traits'] = sorted(self.traits)
         plain['instances'] = None if self.instances is None else sorted(self.instances)
         return json.dumps(plain, sort_keys=True)
