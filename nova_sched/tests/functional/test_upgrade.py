@@ -15,6 +15,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.db import engine, schema
+from nova_sched.engine.sync import store_poller
 from nova_sched.rpc import client
 from nova_sched.tests import releases
 from nova_sched.tests.builders import uuid_of
@@ -53,7 +54,8 @@ def connection(conf):
 
 
 @pytest.fixture
-def cloud(conf, connection, tmp_path, request):
+def cloud(conf, connection, tmp_path, request, monkeypatch):
+    monkeypatch.setattr(store_poller, 'EXPIRE_INTERVAL_S', 0.5)
     recording = releases.recorded('0006')
     conf.set_override('connection', connection, group='database')
     database = engine.create(connection)
