@@ -17,6 +17,8 @@ is fastest with a plain statement for each row. Rows are mappings by column. The
 table's primary key, of one column.
 """
 
+import operator
+
 from nova_sched.db import clock
 
 # A server searches for a row's case from the first on, so more of them cost more than another
@@ -173,7 +175,9 @@ def _is_mysql(connection):
 
 
 def _values(rows, *names):
-    return [tuple(row[name] for name in names) for row in rows]
+    if len(names) == 1:
+        return [(row[names[0]],) for row in rows]
+    return list(map(operator.itemgetter(*names), rows))  # at the speed of C: batches are large
 
 
 def _marks(mark, values):
