@@ -91,7 +91,7 @@ class ExclusiveDomains:
                 self.changed.add(node)
 
     @property
-    def standing(self):
+    def closed(self):
         """The exclusive domains that were to be closed and are, by token, if their domain is
         known."""
         alive = self._alive() if self._closed else ()

@@ -136,37 +136,37 @@ class ServerGroupMembers:
         return sum(node in nodes for nodes in others) < self.policy.most
 
 
-def judge(placements, usages, held, circles=None, records=None, fences=None, now_s=0.0):
+def judge(placements, usages, held, members=None, records=None, fences=None, now_s=0.0):
     """Validate placements one after the other; returns a PlacementOutcome for each.
 
-    ``usages`` (node UUID to NodeUsage), ``held`` (Held), ``circles`` (group UUID to
+    ``usages`` (node UUID to NodeUsage), ``held`` (Held), ``members`` (group UUID to
     ServerGroupMembers) and ``records`` (UUID to Record, None where there is none) cover every
     node, consumer, policy and record that the placements name, and every node where such a
     consumer holds a claim. ``fences`` (ExclusiveDomains) cover the domains that the placements
     close or end. All of them are updated to the state after the batch; ``now_s`` is the time of
     that state.
     """
-    court = _BatchValidator(usages, held, circles, records, fences)
-    won = [court.judge(placement) for placement in placements]
+    validator = _BatchValidator(usages, held, members, records, fences)
+    won = [validator.judge(placement) for placement in placements]
     held.stamp(now_s)
     for _, node in (*held.added, *held.removed):
         usages[node].changed = True
-    fenced = {node: usages[node].fences for node in court.fences.changed}
+    fenced = {node: usages[node].fences for node in validator.fences.changed}
     return [
-        _outcome(placement, one, usages, held, court.records, fenced)
+        _outcome(placement, one, usages, held, validator.records, fenced)
         for placement, one in zip(placements, won, strict=True)
     ]
 
 
-def stale(placement, circles, held):
+def stale(placement, members, held):
     """Nodes whose data may have been outdated for a placement that lost."""
     nodes = {claim.node_uuid for claim in (*placement.claims, *unknown(placement, held))}
     nodes |= {old.node_uuid for old in elsewhere(placement, held)}
     if (guard := placement.guard) is None:
         return nodes
     nodes |= {node for _, node in guard.takes}
-    members = (circles[policy.group_uuid].nodes for policy in guard.policies)
-    return nodes.union(*members, *(fence.nodes for fence in guard.fences))
+    of_groups = (members[policy.group_uuid].nodes for policy in guard.policies)
+    return nodes.union(*of_groups, *(fence.nodes for fence in guard.fences))
 
 
 def unknown(placement, held):
@@ -200,12 +200,12 @@ def elsewhere(placement, held):
 class _BatchValidator:
     """The state that one batch is validated against; each placement that wins updates it."""
 
-    def __init__(self, usages, held, circles, records, fences):
+    def __init__(self, usages, held, members, records, fences):
         self._usages, self._held = usages, held
-        self._circles = {} if circles is None else circles
+        self._members = {} if members is None else members
         self.records = {} if records is None else records
         self.fences = ExclusiveDomains(usages) if fences is None else fences
-        self._kept = set[str]()
+        self._not_freed = set[str]()
 
     def judge(self, placement):
         """Returns whether the placement wins, and applies it if so."""
@@ -216,14 +216,14 @@ class _BatchValidator:
             if self._is_as_seen(placement) and self._settle(placement, changes):
                 return True
         # Placements after this one may have picked the CPUs or devices that it would have freed.
-        self._kept |= {
+        self._not_freed |= {
             node for (_, node), (old, _) in changes.items() if old is not None and old.all_parts
         }
         return False
 
     def _was_done(self, placement, changes):
         """Whether there is nothing left to do: its claims exist, or it changed only a record."""
-        uuid = placement.guarded_by
+        uuid = placement.record_uuid
         if uuid is None or changes:
             return not changes
         stored = self.records[uuid]
@@ -244,7 +244,7 @@ class _BatchValidator:
     def _admits(self, placement):
         """Whether the group is at the serial, and the planned claims exist, that the guard
         names."""
-        guard, uuid = placement.guard, placement.guarded_by
+        guard, uuid = placement.guard, placement.record_uuid
         if uuid is not None and _serial(self.records[uuid]) != guard.serial:
             return False
         return all(self._is_planned(*key) for key in guard.takes)
@@ -256,15 +256,15 @@ class _BatchValidator:
     def _settle(self, placement, changes):
         """Apply the placement if it keeps policies, exclusive domains and capacity; return whether
         it does."""
-        circles = self._regrouped(changes)
-        if circles is None:
+        members = self._regrouped(changes)
+        if members is None:
             return False
         fenced = self.fences.after(changes, put(placement))
         if fenced is None or not self._book(changes):
             return False
-        self._circles.update(circles)
+        self._members.update(members)
         self.fences.adopt(fenced)
-        if (uuid := placement.guarded_by) is not None:
+        if (uuid := placement.record_uuid) is not None:
             self.records[uuid] = _next(placement, self.records[uuid])
         return True
 
@@ -291,14 +291,14 @@ class _BatchValidator:
         moves: dict[str, list] = {}
         for (consumer, node), (old, new) in changes.items():
             left, entered = (one and one.group_uuid for one in (old, new))
-            if left in self._circles and left != entered:
+            if left in self._members and left != entered:
                 moves.setdefault(left, []).append((consumer, node, None))
-            if entered in self._circles and left != entered and node in self._usages:
+            if entered in self._members and left != entered and node in self._usages:
                 moves.setdefault(entered, []).append((consumer, node, self._usages[node].host))
-        after = {group: self._circles[group].after(some) for group, some in moves.items()}
+        after = {group: self._members[group].after(some) for group, some in moves.items()}
         for group, some in moves.items():
             for consumer, node, host in some:
-                there = host is None or self._circles[group].holds(consumer, node)
+                there = host is None or self._members[group].holds(consumer, node)
                 if not there and not after[group].admits(consumer, node, host):
                     return None
         return after
@@ -307,12 +307,12 @@ class _BatchValidator:
         """Whether no other claim has taken CPUs or devices on the nodes since they were picked.
 
         Changes by the batch itself do not count: its placements were made one after the other. The
-        exceptions are the nodes in ``_kept``: there a lost placement has not freed what later
+        exceptions are the nodes in ``_not_freed``: there a lost placement has not freed what later
         placements count on. A removed node is left to the check of the amounts.
         """
         return all(
             node not in self._usages
-            or (self._usages[node].pieces_at <= generation and node not in self._kept)
+            or (self._usages[node].pieces_at <= generation and node not in self._not_freed)
             for node, generation in placement.generations.items()
         )
 
@@ -387,7 +387,7 @@ def _outcome(placement, won, usages, held, records, fenced):
     outcome = PlacementOutcome(
         False, used={node: dict(one.used) for node, one in known.items()}, gone=gone, fences=fenced
     )
-    uuid = placement.guarded_by
+    uuid = placement.record_uuid
     if uuid is None or _serial(records[uuid]) == placement.guard.serial:
         return outcome
     return dataclasses.replace(outcome, record=records[uuid], record_gone=records[uuid] is None)

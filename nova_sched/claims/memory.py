@@ -105,15 +105,15 @@ class MemoryClaimStore(ClaimStore):
             nodes |= {node for consumer in consumers for node in held.of(consumer)}
             fenced = {node for one in placements for fence in put(one) for node in fence.nodes}
             usages, fences = self._fences(nodes, fenced, dropped(placements, found))
-            circles = {
-                policy.group_uuid: self._circle(policy)
+            members = {
+                policy.group_uuid: self._members_of_group(policy)
                 for one in placements
                 if one.guard
                 for policy in one.guard.policies
             }
-            guards = {one.guarded_by for one in placements} - {None}
+            guards = {one.record_uuid for one in placements} - {None}
             records = {uuid: self._records.get(uuid) for uuid in guards}
-            outcomes = judge(placements, usages, held, circles, records, fences, self.now_s())
+            outcomes = judge(placements, usages, held, members, records, fences, self.now_s())
             self._write(held, usages, fences)
             self._records |= {
                 uuid: record for uuid, record in records.items() if record is not None
@@ -121,7 +121,7 @@ class MemoryClaimStore(ClaimStore):
             return [
                 outcome
                 if outcome.won
-                else dataclasses.replace(outcome, fresh=self._fresh(one, circles, held))
+                else dataclasses.replace(outcome, fresh=self._fresh(one, members, held))
                 for one, outcome in zip(placements, outcomes, strict=True)
             ]
 
@@ -149,16 +149,16 @@ class MemoryClaimStore(ClaimStore):
             usage.take(claim.resources)
         return usage
 
-    def _circle(self, policy):
+    def _members_of_group(self, policy):
         members = (claim for claims in self._claims.values() for claim in claims.values()
                    if claim.group_uuid == policy.group_uuid)  # fmt: skip
         return ServerGroupMembers(
             policy, [(*one.key, self._nodes[one.node_uuid].report.host) for one in members]
         )
 
-    def _fresh(self, placement, circles, held):
+    def _fresh(self, placement, members, held):
         return tuple(
-            self._facts(uuid) for uuid in stale(placement, circles, held) if uuid in self._nodes
+            self._facts(uuid) for uuid in stale(placement, members, held) if uuid in self._nodes
         )
 
     def _write(self, held, usages, fences):
@@ -169,7 +169,7 @@ class MemoryClaimStore(ClaimStore):
             if claim.all_parts:
                 self._pieces_at[claim.node_uuid] = self._nodes[claim.node_uuid].generation + 1
         self._mark({node: usages[node].fences for node in fences.changed})
-        self._domains |= {token: one.domain for token, one in fences.standing.items()}
+        self._domains |= {token: one.domain for token, one in fences.closed.items()}
         for token in fences.ended & self._domains.keys():
             del self._domains[token]
         self._touch({node for node, usage in usages.items() if usage.changed})

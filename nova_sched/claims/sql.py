@@ -123,7 +123,7 @@ class SqlClaimStore(ClaimStore):
             lost = [
                 one for one, outcome in zip(placements, outcomes, strict=True) if not outcome.won
             ]
-            if lost and not ask and self._hold_claims(connection, lost):
+            if lost and not ask and self._have_claims(connection, lost):
                 raise _Lost
             sql_nodes.write(connection, usages, held)
             sql_new.refuse_confirmed(connection, placements, held)
@@ -148,16 +148,16 @@ class SqlClaimStore(ClaimStore):
         orphans = [claim.uuid for claim in claims if claim.node_uuid in gone]
         sql.END_CLAIMS.run(connection, sorted(orphans))
 
-    def _hold_claims(self, connection, placements):
+    def _have_claims(self, connection, placements):
         consumers = {claim.consumer_uuid for one in placements for claim in one.claims}
         return bool(sql.CONSUMERS_WITH_CLAIMS.run(connection, consumers))
 
-    def _refreshed(self, placements, outcomes, circles, held):
+    def _refreshed(self, placements, outcomes, members, held):
         """The outcomes; those of lost placements with all data that may have been outdated."""
-        wanted = [set() if outcome.won else stale(one, circles, held)
+        wanted = [set() if outcome.won else stale(one, members, held)
                   for one, outcome in zip(placements, outcomes, strict=True)]  # fmt: skip
         nodes = set().union(*wanted)
-        changed = {one.guarded_by for one, outcome in zip(placements, outcomes, strict=True)
+        changed = {one.record_uuid for one, outcome in zip(placements, outcomes, strict=True)
                    if outcome.record is not None}  # fmt: skip
         if not (nodes or changed):
             return outcomes
@@ -167,7 +167,7 @@ class SqlClaimStore(ClaimStore):
         told = []
         for one, outcome, some in zip(placements, outcomes, wanted, strict=True):
             fresh = tuple(facts[uuid] for uuid in sorted(some & facts.keys()))
-            record = outcome.record and records[one.guarded_by]
+            record = outcome.record and records[one.record_uuid]
             gone = outcome.record_gone or (outcome.record is not None and record is None)
             told.append(dataclasses.replace(outcome, fresh=fresh, record=record, record_gone=gone))
         return told
@@ -251,9 +251,9 @@ class SqlClaimStore(ClaimStore):
     def spread_domain(self, token, nodes, domain=None):
         guard = GroupGuard(fences=(ClosedDomain(token, frozenset(nodes), domain),))
         wanted = Placement((), guard=guard)
-        return sql_domains.repeated(lambda: self._fence(wanted, frozenset([token])))
+        return sql_domains.repeated(lambda: self._spread(wanted, frozenset([token])))
 
-    def _fence(self, wanted, token):
+    def _spread(self, wanted, token):
         with self._sessions.transaction() as connection:
             read = sql_domains.DomainReader(connection, self.locator, [wanted], token)
             usages = sql_nodes.lock(connection, read.nodes)

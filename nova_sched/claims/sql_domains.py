@@ -199,8 +199,8 @@ def write(connection, usages, fences):
         for node in sorted(fences.changed)
     ]
     sql.WRITE_FENCES.run(connection, rows)
-    standing, ended = fences.standing, fences.ended
-    if not standing and not ended:
+    closed, ended = fences.closed, fences.ended
+    if not closed and not ended:
         return
     there = known(connection)
     END_DOMAINS.run(connection, sorted(ended & there.keys()))
@@ -213,7 +213,7 @@ def write(connection, usages, fences):
                 'name': one.domain.name,
                 'top_group': one.domain.top_group,
             }
-            for token, one in sorted(standing.items())
+            for token, one in sorted(closed.items())
             if token not in there
         ],
     )

@@ -46,7 +46,7 @@ class Steps:
     """
 
     def __init__(self, connection, locator, placements, claims):
-        self._before = lock_records(connection, {one.guarded_by for one in placements} - {None})
+        self._before = lock_records(connection, {one.record_uuid for one in placements} - {None})
         self.records = dict(self._before)
         self.members = _lock_members(connection, placements)
         ending = dropped(placements, claims)

@@ -149,7 +149,7 @@ class Placement:
     unplaced: bool = False
 
     @property
-    def guarded_by(self):
+    def record_uuid(self):
         """UUID of the record whose serial the placement names; None without a serial.
 
         Raises ValueError if the record cannot be determined.

@@ -9,8 +9,10 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A request from the queue to its answer: decided, committed, answered. Requests that wait at the
-same time share a batch."""
+"""The way of an order from the loop to its answer: decided, committed, answered.
+
+Orders that wait at the same time share a batch.
+"""
 
 import dataclasses
 import itertools
@@ -39,7 +41,7 @@ class Order:
 
     ``claim`` False: no claim is kept. ``context`` is the oslo.context of the call, for the log.
     ``ranked``: the number of best hosts that each instance gets as answer, in place of alternates.
-    ``settled``: the group of its members was replanned for it.
+    ``replanned``: the group of its members was replanned for it.
     """
 
     requests: list
@@ -47,7 +49,7 @@ class Order:
     claim: bool = True
     context: Any = None
     ranked: int = 0
-    settled: bool = False
+    replanned: bool = False
 
     @property
     def request_id(self):
@@ -59,8 +61,8 @@ class Attempt:
     """One attempt to place a message's order.
 
     It ends without a ``decision`` if the message was answered, or with a ``refusal`` (NoValidHost)
-    that stands only if the host state is current. ``outcome`` is what the store made of the
-    decision's claims, ``answer`` has a list of Selected for each instance.
+    that stands only if the host state is current. ``outcome`` is the store's
+    result for the decision's claims, ``answer`` has a list of Selected for each instance.
     """
 
     message: Message
@@ -102,7 +104,7 @@ class Cycle:
         settings, figures = self._context.settings(), self._context.figures
         self._cluster.hosts.now_s = self._context.clock()
         figures.batches += 1
-        now, later = self._next(messages)
+        now, later = self._select(messages)
         attempts = [
             self._decide(message, requests, settings) for message, requests in self._resolve(now)
         ]
@@ -113,16 +115,16 @@ class Cycle:
             self._answer(one, settings)
         # After the answers: this may remove nodes, and change the rows that answers are made of.
         self._state_sync.committed(
-            [(one.decision.claims, one.decision.lifted, one.outcome) for one in won],
+            [(one.decision.claims, one.decision.replaced, one.outcome) for one in won],
             [one.outcome for one in lost],
         )
-        again = [one.message for one in lost if self._may_try_again(one, settings)]
+        again = [one.message for one in lost if self._retry_or_refuse(one, settings)]
         refused = [one for one in attempts if one.refusal]
-        return again + self._doubt(refused, settings, bool(lost)) + later
+        return again + self._confirm_refusals(refused, settings, bool(lost)) + later
 
     # Before the decision.
 
-    def _next(self, messages):
+    def _select(self, messages):
         """The messages to decide now, and those that wait for the next batch.
 
         A request that has lost LOSSES times is decided alone, right after a read of the store. In
@@ -131,7 +133,7 @@ class Cycle:
         """
         unlucky = next((message for message in messages if message.attempts >= LOSSES), None)
         if unlucky is None:
-            return _apart(messages)
+            return _split_by_instance(messages)
         self._until_done(self._state_sync.look_again)
         return [unlucky], [message for message in messages if message is not unlucky]
 
@@ -146,7 +148,10 @@ class Cycle:
     # The decision.
 
     def _decide(self, message, requests, settings):
-        """The Attempt, decided on the host state: its claims are there, and not in the store."""
+        """Decide a message's order on the host state. Returns the Attempt.
+
+        Its claims are in the host state then, but not in the store.
+        """
         order, begin_s = message.work, time.perf_counter()
         attempt = Attempt(message)
         standing = self._context.membership.standing
@@ -154,19 +159,19 @@ class Cycle:
             decision = self._placer.decide(
                 requests,
                 slices.settings_for(settings, standing, message.attempts),
-                order.alternates,
-                order.request_id,
-                self._context.decision_log.sampled(settings.explain_sample),
-                order.ranked,
-                message.received,
-                order.claim,
+                want_alternates=order.alternates,
+                request_id=order.request_id,
+                noted=self._context.decision_log.sampled(settings.explain_sample),
+                ranked=order.ranked,
+                received=message.received,
+                claiming=order.claim,
             )
             if order.claim and decision.claims:
                 attempt.decision = decision
             else:
                 self._answer_unclaimed(message, decision, settings)
         except errors.NoValidHost as error:
-            if message.looked:
+            if message.is_store_read:
                 self._answers.refused(message, error, settings)
             else:
                 attempt.refusal = error
@@ -215,7 +220,7 @@ class Cycle:
             decision.claims,
             decision.requests,
             decision.releases,
-            decision.lifted,
+            decision.replaced,
             unplaced=unplaced,
         )
 
@@ -231,14 +236,14 @@ class Cycle:
                 self._answers.placed(message, decision, answer, settings)
             else:
                 attempt.answer = answer
-                writing.add_done_callback(lambda done: self._come_back(attempt, done))
+                writing.add_done_callback(lambda done: self._send_written(attempt, done))
         except Exception as error:
             LOG.exception(
                 'Request %s was placed, but its answer cannot be built', message.work.request_id
             )
             message.fail(error)
 
-    def _come_back(self, attempt, done):
+    def _send_written(self, attempt, done):
         """Send the loop a message: the writer has written the attempt's decision, or has failed.
         Runs in a thread of the writer."""
 
@@ -263,7 +268,7 @@ class Cycle:
                     )
                 else:
                     self._end_claims(attempt.decision)
-                    if self._may_try_again(attempt, settings):
+                    if self._retry_or_refuse(attempt, settings):
                         again.append(attempt.message)
             except errors.SchedError as error:
                 attempt.message.fail(error)
@@ -277,19 +282,22 @@ class Cycle:
             ended = self._until_done(release, [claim.key], False, Meant(name=claim.uuid))
             self._state_sync.dropped(ended, 'could not be written elsewhere')
 
-    def _may_try_again(self, attempt, settings):
-        """Whether a lost attempt is repeated; else its message is refused."""
+    def _retry_or_refuse(self, attempt, settings):
+        """Prepare a lost attempt for the next batch, or answer its caller.
+
+        Returns whether it is decided again.
+        """
         message, figures = attempt.message, self._context.figures
         figures.conflicts += 1
         if message.attempts + 1 >= settings.max_claim_attempts:
             self._answers.lost(message, attempt.decision, settings)
             return False
         message.attempts += 1
-        message.looked = False
+        message.is_store_read = False
         figures.retries += 1
         return True
 
-    def _doubt(self, refused, settings, freed):
+    def _confirm_refusals(self, refused, settings, freed):
         """Read the store before requests are refused. Returns the messages to decide again.
 
         The host state may be older than the store. If the store has no changes, the refusals
@@ -301,7 +309,7 @@ class Cycle:
         changed = self._until_done(self._state_sync.look_again) or freed
         self._context.figures.retries += len(refused) if changed else 0
         for one in refused:
-            one.message.looked = not freed
+            one.message.is_store_read = not freed
             if not changed:
                 self._answers.refused(one.message, one.refusal, settings)
         return [one.message for one in refused] if changed else []
@@ -316,7 +324,7 @@ def _is_written(done):
         return False
 
 
-def _apart(messages):
+def _split_by_instance(messages):
     """Messages that share no instance and no group member, and those that must wait for an earlier
     message about the same one."""
     seen, now, later = set[object](), list[Message](), list[Message]()

@@ -30,11 +30,11 @@ class Message:
     """Work for the loop. ``kind`` selects the handler, which gets adjacent messages of one kind
     together.
 
-    ``attempts`` counts failed attempts. ``looked``: a refusal may stand, because the store was
-    read before. ``received`` is the bus message that asks for the work.
+    ``attempts`` counts failed attempts. ``is_store_read``: the store was read after the
+    last attempt, so a refusal may stand. ``received`` is the bus message that asks for the work.
     """
 
-    __slots__ = ('attempts', 'future', 'kind', 'looked', 'received', 'since_s', 'work')
+    __slots__ = ('attempts', 'future', 'is_store_read', 'kind', 'received', 'since_s', 'work')
 
     def __init__(self, kind, work, received=NOW):
         self.kind = kind
@@ -42,7 +42,7 @@ class Message:
         self.received = received
         self.future: Future = Future()
         self.attempts = 0
-        self.looked = False
+        self.is_store_read = False
         self.since_s = time.monotonic()
 
     def answer(self, result):

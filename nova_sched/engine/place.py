@@ -49,7 +49,7 @@ class Decision:
     rows: list = dataclasses.field(default_factory=list)
     requests: list = dataclasses.field(default_factory=list)
     bookings: list = dataclasses.field(default_factory=list)
-    lifted: list = dataclasses.field(default_factory=list)
+    replaced: list = dataclasses.field(default_factory=list)
     first: tuple = ()  # steps of the first instance, where all rules ran
     steps: tuple = ()
     # The alternates or ranked rows of each instance, if they were requested up front.
@@ -71,7 +71,7 @@ class Decision:
         """Keys of the removed claims of other consumers than the instances: claims of group
         members."""
         own = {request.instance_uuid for request in self.requests}
-        return tuple(claim.key for claim in self.lifted if claim.consumer_uuid not in own)
+        return tuple(claim.key for claim in self.replaced if claim.consumer_uuid not in own)
 
 
 def _is_free(placement, candidates):
@@ -138,7 +138,7 @@ class Placer:
             before = None
             if claiming:
                 self._check_moves(requests, received)
-            self._lift(decision, requests)
+            self._remove_unconfirmed(decision, requests)
             spare = (
                 settings.alternates
                 if want_alternates and len(requests) == 1
@@ -154,12 +154,12 @@ class Placer:
     @contextlib.contextmanager
     def asking(self, requests):
         """Remove the instances' unconfirmed claims for the duration of the context."""
-        lifted = Decision()
-        self._lift(lifted, requests)
+        replaced = Decision()
+        self._remove_unconfirmed(replaced, requests)
         try:
             yield
         finally:
-            self.undo(lifted)
+            self.undo(replaced)
 
     def grouped(self, request, earlier=()):
         """The request with the current state of its server group. The ``earlier`` instances
@@ -168,7 +168,7 @@ class Placer:
             return request
         return dataclasses.replace(request, group=group_now(self.cluster, request, earlier))
 
-    def _lift(self, decision, requests):
+    def _remove_unconfirmed(self, decision, requests):
         """Remove unconfirmed claims of earlier attempts: they must not take capacity from this
         one."""
         for request in requests:
@@ -180,7 +180,7 @@ class Placer:
             for claim in itertools.chain(*map(self.cluster.claims_of, before)):
                 if not claim.is_confirmed:
                     self.cluster.drop(claim)
-                    decision.lifted.append(claim)
+                    decision.replaced.append(claim)
 
     def _check_moves(self, requests, received):
         """Raise AlreadyRunning or Superseded for an instance with a confirmed claim, unless it
@@ -220,7 +220,7 @@ class Placer:
             rows = self._with_room_for_all(rows, request, decision)
         notes: list | None = [] if decision.noted and index < NOTED else None
         weights = weigh(self.rules.weighers, hosts, rows, request, notes)
-        pick = self._standing(decision, request, rows)
+        pick = self._pending_position(decision, request, rows)
         if request.member_placement is not None and request.member_placement.row is not None:
             pick = int(np.searchsorted(rows, request.member_placement.row))
         if pick is None:
@@ -259,14 +259,14 @@ class Placer:
         order = best(weights, settings.subset_size, self._random if settings.shuffle else None)
         return order[self._random.randrange(len(order))] if len(order) > 1 else order[0]
 
-    def _standing(self, decision, request, rows):
+    def _pending_position(self, decision, request, rows):
         """The position of the instance's pending claim among the rows; None if it has none there.
 
         A caller has received this claim, or will receive it. Several requests for one instance
         therefore get the same answer, as long as it satisfies them. Raises Superseded for a
         request that the claim does not satisfy and that may be older than the claim.
         """
-        for claim in decision.lifted if decision.claiming else ():
+        for claim in decision.replaced if decision.claiming else ():
             node = self.cluster.node(claim.node_uuid)
             if (
                 claim.consumer_uuid != request.instance_uuid
@@ -325,6 +325,6 @@ class Placer:
         removed."""
         for booking in reversed(decision.bookings):
             self.cluster.unbook(booking)
-        for claim in decision.lifted:
+        for claim in decision.replaced:
             if self.cluster.node(claim.node_uuid) is not None:
                 self.cluster.add(claim)

@@ -149,8 +149,8 @@ class Scheduler:
         order = Order(requests, alternates, claim, context, ranked)
         try:
             return self.loop.send(PLACE, order).result()
-        except ReplanRequired as member:
-            request = member.request
+        except ReplanRequired as error:
+            request = error.request
         return self._place_replanned(order, request)
 
     def _place_replanned(self, order, request):
@@ -160,12 +160,12 @@ class Scheduler:
             if not order.claim:
                 path = request.member_placement.member
                 raise errors.MemberRefused(path, 'its group would be replanned for it')
-            self.groups.settle(request)
-            order = dataclasses.replace(order, settled=True)
+            self.groups.replan_for(request)
+            order = dataclasses.replace(order, replanned=True)
             try:
                 return self.loop.send(PLACE, order).result()
-            except ReplanRequired as member:
-                request = member.request
+            except ReplanRequired as error:
+                request = error.request
         raise errors.TooManyConflicts(attempts)
 
     def report(self, report):
@@ -209,7 +209,7 @@ class Scheduler:
         self.candidates.forget()
         self._context.membership.forget()
         self._store.forget_groups()
-        self.groups.mend_fences()
+        self.groups.mend_domains()
 
     def _sign(self):
         """Write a sign of life, for the store poller. Once a minute, log the figures if anything

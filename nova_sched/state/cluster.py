@@ -125,7 +125,7 @@ class Cluster:
         node.reported = node.reported if same else machine_of(report)
         self._set_facts(node)
         self._set_use(node, claims, foreign or {}, foreign_instances)
-        self.fence(node, fences)
+        self.set_tokens(node, fences)
         if report.instances is not None:
             self._tell(node, report.instances)
         self.see(node.host, seen_s)
@@ -218,7 +218,7 @@ class Cluster:
             self._take(claim)
         node.recount()
 
-    def fence(self, node, fences):
+    def set_tokens(self, node, fences):
         """Keep claims without these tokens off the node."""
         node.fences = fences
         self.hosts.intern('fences', node.row, fences or None)

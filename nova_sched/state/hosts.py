@@ -111,13 +111,13 @@ class Hosts(Columns):
         return self.everywhere(False) if found is None else found.total > 0
 
     @property
-    def is_fenced(self):
+    def has_exclusive_domains(self):
         """Whether any host was ever in an exclusive domain."""
         return len(self.interned['fences'].values) > 1
 
     def open_to(self, tokens):
         """Rows that are in no exclusive domains except those with these tokens; True: all rows."""
-        if not self.is_fenced:
+        if not self.has_exclusive_domains:
             return True
         return self.map('fences', lambda fences: fences is None or fences <= tokens)
 

@@ -118,6 +118,8 @@ def _judged(step, hosts, rows, why):
 def narrowed(name, hosts, request):
     """The reason for a step of ``narrow``: how the hosts differ from the hosts that the caller
     allows."""
+    if name == 'top_group':
+        return 'the policies of its group do not allow the member there'
     if name == 'ignore_hosts':
         return 'the request leaves them out'
     if name == 'requested_cell':

@@ -76,17 +76,17 @@ class MemberResolver:
         All groups are read before anything is claimed: reading one may update nodes from the
         store, and change rows.
         """
-        looks: dict = {}
-        for work in (self._look_at_groups, self._resolved):
+        loaded_groups: dict = {}
+        for work in (self._load_groups, self._resolved):
             found = [(message, done) for message in messages
-                     if (done := self._try(message, work, looks)) is not None]  # fmt: skip
+                     if (done := self._try(message, work, loaded_groups)) is not None]  # fmt: skip
             messages = [message for message, _ in found]
         return found
 
-    def _try(self, message, work, looks):
+    def _try(self, message, work, loaded_groups):
         """The result of the work on the message's order; None if the message has failed."""
         try:
-            return work(message.work, looks)
+            return work(message.work, loaded_groups)
         except (ReplanRequired, errors.SchedError) as error:
             message.fail(error)
         except Exception as error:
@@ -94,28 +94,28 @@ class MemberResolver:
             message.fail(error)
         return None
 
-    def _look_at_groups(self, order, looks):
-        """Read the groups of the order's members, in ``looks`` by group."""
+    def _load_groups(self, order, loaded_groups):
+        """Read the groups of the order's members, in ``loaded_groups`` by group."""
         members = [request for request in order.requests if is_member(request)]
         if members and len(order.requests) > 1:
             raise errors.MemberRefused(
                 str(members[0].hint(MEMBER)), 'several servers cannot be one member'
             )
         for request in members:
-            if group_of(request) not in looks:
-                looks[group_of(request)] = self._until_done(self.look, request)
+            if group_of(request) not in loaded_groups:
+                loaded_groups[group_of(request)] = self._until_done(self.load, request)
         return True
 
-    def _resolved(self, order, looks):
+    def _resolved(self, order, loaded_groups):
         """The order's requests; those for members have their placement."""
         return [
-            self.resolved(request, order.settled, looks[group_of(request)])
+            self.resolved(request, order.replanned, loaded_groups[group_of(request)])
             if is_member(request)
             else request
             for request in order.requests
         ]
 
-    def look(self, request):
+    def load(self, request):
         """The LoadedGroup of a request's group, and its claims. Updates the host state of their
         nodes.
 
@@ -125,14 +125,14 @@ class MemberResolver:
         known = self._find(request)
         return known, self._plans.claims(known.uuid)
 
-    def resolved(self, request, settled=False, looked=None):
+    def resolved(self, request, replanned=False, loaded=None):
         """The request with its placement, and with the tokens of its exclusive domains.
 
-        ``settled``: its group was replanned for this request. ``looked``: the result of ``look``
+        ``replanned``: its group was replanned for this request. ``loaded``: the result of ``load``
         in this turn. Raises MemberRefused if the request differs from the plan, and ReplanRequired
         if its group must be replanned.
         """
-        known, claims = looked or self.look(request)
+        known, claims = loaded or self.load(request)
         path = str(request.hint(MEMBER) or '')
         self._check_group(known, path)
         here = member_states(known, claims)
@@ -151,14 +151,14 @@ class MemberResolver:
             consumer=known.requests[path].instance_uuid,
             serial=known.record.serial,
             allowed=self._allowed(known, claims, here, path),
-            fences=functools.partial(self._walls, known, path),
+            fences=functools.partial(self._closed_domains, known, path),
             row=node.row if node else None,
             is_built=any(claim.is_confirmed for claim in own),
         )
         tokens = self._tokens(known, claims, path)
         request = dataclasses.replace(request, member_placement=placement, fences=tokens)
         if not own and (
-            node is None or (not settled and self._is_outdated(known, state, node, request))
+            node is None or (not replanned and self._is_outdated(known, state, node, request))
         ):
             raise ReplanRequired(request)
         return request
@@ -206,8 +206,8 @@ class MemberResolver:
             token for claim in claims if claim.member in mine for token in claim.fences
         )
 
-    def _walls(self, known, path, row):
-        return known.walls(path, row, self._plans.levels(), self._cluster.hosts.nodes)
+    def _closed_domains(self, known, path, row):
+        return known.closed_domains(path, row, self._plans.levels(), self._cluster.hosts.nodes)
 
     def _allowed(self, known, claims, here, path):
         """Rows, bool [H], where the member satisfies all required policies, with the other members

@@ -129,7 +129,7 @@ class LoadedGroup:
                   for policy in self.exclusive}  # fmt: skip
         return {one: owners.get(one, ()) for one in fences}
 
-    def kept_fences(self, claim, row, levels, put=()):
+    def kept_tokens(self, claim, row, levels, put=()):
         """The tokens that a server's claim keeps on a host where the plan does not place it, until
         it leaves. These are current exclusive domains that the claim is in, or that are ``put``
         there for other members."""
@@ -141,7 +141,7 @@ class LoadedGroup:
             if one in claim.fences or one in put
         )
 
-    def walls(self, path, row, levels, nodes):
+    def closed_domains(self, path, row, levels, nodes):
         """Each ClosedDomain that a member has on a row, by token: all nodes (UUIDs) of the
         domain, and its Domain."""
         found = {}

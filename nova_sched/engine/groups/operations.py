@@ -233,21 +233,21 @@ class GroupOperations:
             definition, self._topology.levels, nests, solver=self._solver
         )
 
-    def mend_fences(self):
+    def mend_domains(self):
         """End exclusive domains without claims, and close nodes that joined others to servers
         outside the owning groups."""
-        if not self._cluster.hosts.is_fenced:
+        if not self._cluster.hosts.has_exclusive_domains:
             return
         self._call(self._plans.end_domains)
         for uuid in self._call(self._plans.fenced):
             try:
-                self._call(self._plans.mend_fences, self._look(uuid))
+                self._call(self._plans.mend_domains, self._look(uuid))
             except (errors.GroupNotFound, errors.IncompatibleObject) as error:
                 LOG.debug('Exclusive domains of group %s are not updated: %s', uuid, error)
 
     # Second phase.
 
-    def settle(self, request):
+    def replan_for(self, request):
         """Replan the group of this request, so that its member can be built."""
         placement = request.member_placement
         for _ in range(self._settings().plan_attempts):

@@ -106,7 +106,7 @@ class Plans:
                 _asking(state, asked) if state.member == asked.member_placement.member else state
                 for state in found
             ]
-        found = self._behind_fences(known, found, claims, levels)
+        found = self._within_domains(known, found, claims, levels)
         left = tuple(
             claim
             for claim in claims
@@ -130,7 +130,7 @@ class Plans:
             )
         return Draft(known, found, seen, left, changed)
 
-    def _behind_fences(self, known, found, claims, levels):
+    def _within_domains(self, known, found, claims, levels):
         """The states with requests that may enter the group's exclusive domains. Domains that
         servers of other members keep until they leave are excluded."""
         fences = frozenset(one for claim in claims for one in claim.fences)
@@ -138,7 +138,7 @@ class Plans:
         for claim in claims:
             if claim.state != PLANNED:
                 row = self._cluster.node(claim.node_uuid).row
-                lasting |= known.insiders(known.kept_fences(claim, row, levels), row, levels)
+                lasting |= known.insiders(known.kept_tokens(claim, row, levels), row, levels)
         made = []
         for state in found:
             closed = {one for one, members in lasting.items() if state.member not in members}
@@ -171,10 +171,12 @@ class Plans:
             return PlanOutcome(False)
         levels, known = self.levels(), draft.known
         ended, kept, new = list(draft.left), [], []
-        walls: dict[str, ClosedDomain] = {}
+        closed_domains: dict[str, ClosedDomain] = {}
         for state, node in zip(draft.member_states, targets, strict=True):
             tokens = known.tokens(state.member, node.row, levels)
-            walls |= known.walls(state.member, node.row, levels, self._cluster.hosts.nodes)
+            closed_domains |= known.closed_domains(
+                state.member, node.row, levels, self._cluster.hosts.nodes
+            )
             here = state.on(node.uuid)
             if (
                 here is not None
@@ -189,11 +191,11 @@ class Plans:
             else:
                 ended += [state.planned] if state.planned else []
                 new.append((state, node, tokens))
-        kept += self._lingering(draft, targets, levels, walls)
+        kept += self._lingering(draft, targets, levels, closed_domains)
         kept += _on_their_way(draft, kept)
-        return self._commit(draft, (ended, kept, new, walls), record, lifetime_s)
+        return self._commit(draft, (ended, kept, new, closed_domains), record, lifetime_s)
 
-    def _lingering(self, draft, targets, levels, walls):
+    def _lingering(self, draft, targets, levels, closed_domains):
         """Claims of servers on hosts where the plan does not place them, if their exclusive
         domains change. The servers keep these claims until they leave."""
         found = []
@@ -201,13 +203,13 @@ class Plans:
             for claim in state.held:
                 if claim is not state.on(node.uuid):
                     row = self._cluster.node(claim.node_uuid).row
-                    fences = draft.known.kept_fences(claim, row, levels, walls)
+                    fences = draft.known.kept_tokens(claim, row, levels, closed_domains)
                     if set(fences) != set(claim.fences):
                         found.append(dataclasses.replace(claim, fences=fences))
         return found
 
     def _commit(self, draft, changes, record, lifetime_s):
-        ended, kept, new, walls = changes
+        ended, kept, new, closed_domains = changes
         for claim in ended:
             self._cluster.drop(claim)
         bookings: list = []
@@ -216,7 +218,7 @@ class Plans:
             claims = [booking.claim for booking in bookings] + kept
             keys = tuple(claim.key for claim in ended)
             placement = self._state_sync.placement(claims, [], keys, [*ended, *kept])
-            fences = tuple(wall for _, wall in sorted(walls.items()))
+            fences = tuple(closed for _, closed in sorted(closed_domains.items()))
             (outcome,) = self._store.commit([_guarded(placement, record, fences)])
         except _Short as short:
             self._undo(bookings, ended)
@@ -227,7 +229,7 @@ class Plans:
         if not outcome.won:
             self._undo(bookings, ended)
             self._state_sync.committed([], [outcome])
-            if walls:
+            if closed_domains:
                 # Aggregates may define which hosts are in a domain.
                 self._state_sync.catch_up([], {})
             return PlanOutcome(False, {}, outcome.record, outcome.record_gone)
@@ -334,14 +336,14 @@ class Plans:
     def end_domains(self):
         """End the exclusive domains of all groups that no claim is in, if the host state has
         any."""
-        if not self._cluster.hosts.is_fenced:
+        if not self._cluster.hosts.has_exclusive_domains:
             return
         closed = [node for node in self._cluster if node.fences]
         borne = {one for node in closed for claim in node.claims.values() for one in claim.fences}
         if not all(node.fences <= borne for node in closed):
-            self._state_sync.refence(self._store.end_domains())
+            self._state_sync.reread_nodes(self._store.end_domains())
 
-    def mend_fences(self, known):
+    def mend_domains(self, known):
         """Add nodes to the exclusive domains that they joined, and remove nodes that have left.
 
         Reports and aggregate updates do this when they arrive. This method covers the other cases:
@@ -351,31 +353,33 @@ class Plans:
         if not known.exclusive:
             return
         levels, hosts = self.levels(), self._cluster.hosts
-        walls: dict[str, ClosedDomain] = {}
+        closed_domains: dict[str, ClosedDomain] = {}
         for claim in self.claims(known.uuid):
             row = self._cluster.node(claim.node_uuid).row
-            found = known.walls(claim.member, row, levels, hosts.nodes)
-            walls |= {token: wall for token, wall in found.items() if token in claim.fences}
-        recorded = self._store.domains() if walls else {}
-        for token, wall in walls.items():
-            if (self._is_amiss(wall) or token not in recorded) and (
-                changed := self._store.spread_domain(token, wall.nodes, wall.domain)
+            found = known.closed_domains(claim.member, row, levels, hosts.nodes)
+            closed_domains |= {
+                token: closed for token, closed in found.items() if token in claim.fences
+            }
+        recorded = self._store.domains() if closed_domains else {}
+        for token, closed in closed_domains.items():
+            if (self._is_amiss(closed) or token not in recorded) and (
+                changed := self._store.spread_domain(token, closed.nodes, closed.domain)
             ):
                 LOG.info(
                     '%d nodes joined or left an exclusive domain of group %s',
                     len(changed),
                     known.uuid,
                 )
-                self._state_sync.refence(changed)
+                self._state_sync.reread_nodes(changed)
 
-    def _is_amiss(self, wall):
+    def _is_amiss(self, closed):
         """Whether a node of a ClosedDomain lacks its token, or a node outside has the token
         without a claim."""
-        token = wall.token
+        token = closed.token
         carry = {node.uuid: node for node in self._cluster if token in node.fences}
-        return not wall.nodes <= carry.keys() or any(
+        return not closed.nodes <= carry.keys() or any(
             all(token not in claim.fences for claim in carry[uuid].claims.values())
-            for uuid in carry.keys() - wall.nodes
+            for uuid in carry.keys() - closed.nodes
         )
 
 

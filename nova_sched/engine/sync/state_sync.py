@@ -153,7 +153,7 @@ class StateSync:
         groups = (request.group for request in requests)
         policies = {group.uuid: group for group in groups if group is not None and group.is_hard}
         ending = set(releases)
-        walls, serial = self._entered_domains(requests, claims)
+        closed_domains, serial = self._entered_domains(requests, claims)
         guard = GroupGuard(
             tuple(
                 ServerGroupPolicy(one.uuid, one.policy, one.max_server_per_host)
@@ -163,7 +163,7 @@ class StateSync:
                 claim.key for claim in replaced if claim.state == PLANNED and claim.key in ending
             ),
             serial=serial,
-            fences=tuple(walls.values()),
+            fences=tuple(closed_domains.values()),
         )
         return Placement(
             tuple(claims),
@@ -178,14 +178,14 @@ class StateSync:
     def _entered_domains(self, requests, claims):
         """For members of a group that are not on their planned hosts: each ClosedDomain that
         they enter, by token, and the serial that the group must be at."""
-        walls: dict = {}
+        closed_domains: dict = {}
         serial = None
         for request, claim in zip(requests, claims, strict=False):
             placement, row = request.member_placement, self._cluster.node(claim.node_uuid).row
             if placement is not None and row != placement.row:
                 serial = placement.serial
-                walls |= placement.fences(row)
-        return walls, serial
+                closed_domains |= placement.fences(row)
+        return closed_domains, serial
 
     def look_again(self):
         """Apply changes in the store, if it differs from the host state. Returns whether it
@@ -276,9 +276,9 @@ class StateSync:
     def _set_aggregate(self, aggregate_id, aggregate):
         moved = self._store.set_aggregate(aggregate_id, aggregate)
         self._cluster.set_aggregate(aggregate_id, aggregate)
-        self.refence(moved)
+        self.reread_nodes(moved)
 
-    def refence(self, nodes):
+    def reread_nodes(self, nodes):
         """Read nodes whose exclusive domains this scheduler has changed, and warn of outside
         instances."""
         if nodes:

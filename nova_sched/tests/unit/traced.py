@@ -22,7 +22,7 @@ OF_HOSTS = {
     HostFacts.REPORTED: 'now_s seen_s disabled forced_down failed_builds metric_columns',
     HostFacts.AMOUNTS: 'resources resource disk_slack_mb',
     HostFacts.COUNTS: 'num_instances num_io_ops',
-    HostFacts.MEMBERS: 'places fences is_fenced',
+    HostFacts.MEMBERS: 'places fences has_exclusive_domains',
     HostFacts.PROVIDERS: 'shape child_classes',
     MACHINE: 'machine free_pci_devices',
 }

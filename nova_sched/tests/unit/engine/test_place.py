@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Tests of placing a request: several instances, groups, lifted claims, alternates, and undoing
+"""Tests of placing a request: several instances, groups, replaced claims, alternates, and undoing
 all of it."""
 
 import json
@@ -254,7 +254,7 @@ class TestLiftedClaims:
         chosen, decision = place(made, requests(1, vcpus=3))
         assert chosen == ['host-0']
         assert made.hosts.resource(VCPU).used.tolist() == [3, 0]
-        assert [one.resources[VCPU] for one in decision.lifted] == [4]
+        assert [one.resources[VCPU] for one in decision.replaced] == [4]
 
     def test_it_moves_with_the_decision(self):
         made = self.held()
@@ -266,7 +266,7 @@ class TestLiftedClaims:
     def test_a_confirmed_claim_stays(self):
         made = self.held(state=CONFIRMED)
         chosen, decision = place(made, requests(1, vcpus=2))
-        assert (chosen, decision.lifted) == (['host-1'], [])
+        assert (chosen, decision.replaced) == (['host-1'], [])
         assert made.hosts.resource(VCPU).used.tolist() == [4, 2]
 
     def test_a_confirmed_claim_grows_on_its_own_node(self):

@@ -22,7 +22,7 @@ def fenced(*fences):
     """Hosts with these tokens, each as a string of letters."""
     made = cluster(len(fences))
     for node, tokens in zip(list(made), fences, strict=True):
-        made.fence(node, frozenset(tokens))
+        made.set_tokens(node, frozenset(tokens))
     return made.hosts
 
 
@@ -47,8 +47,8 @@ def test_without_fences_there_is_no_opinion():
 def test_what_was_a_fence_is_none_any_more():
     made = cluster(1)
     (node,) = made
-    made.fence(node, frozenset('a'))
-    made.fence(node, frozenset())
+    made.set_tokens(node, frozenset('a'))
+    made.set_tokens(node, frozenset())
     assert np.all(ExclusiveDomain().mask(made.hosts, request()))
 
 

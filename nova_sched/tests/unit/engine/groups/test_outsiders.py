@@ -47,7 +47,7 @@ class TestExclusive:
         eight.scheduler.call(eight.scheduler.claim_service.abort_claim, uuid_of('db'))
         with pytest.raises(errors.NoValidHost, match='kept for another group'):
             eight.place('outsider', force_hosts=closed[:1])
-        eight.groups.mend_fences()
+        eight.groups.mend_domains()
         assert eight.place('outsider', force_hosts=closed[:1]) == closed[0]
 
     def test_a_plan_may_use_domains_that_have_just_lost_their_members(self, eight):
@@ -141,7 +141,7 @@ class TestExclusive:
         eight.join(20, stats={'rack': f'r{rack}'})
         eight.store.locator = locator
         assert eight.place('outsider', force_hosts=['h20']) == 'h20'
-        eight.groups.mend_fences()
+        eight.groups.mend_domains()
         with pytest.raises(errors.NoValidHost, match='kept for another group'):
             eight.place('another', force_hosts=['h20'])
 
