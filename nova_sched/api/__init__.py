@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The REST API: top groups over HTTP, for clients that are not OpenStack services.
+"""The REST API: groups over HTTP, for clients that are not OpenStack services.
 
 ``app.make(conf, backend)`` returns a WSGI application. Its routes, parameters and bodies are
 defined only in ``openapi.yaml``. The same document is served to clients.

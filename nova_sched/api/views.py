@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The JSON of a top group and of a flavor, and the entity tag of a group."""
+"""The JSON of a group and of a flavor, and the entity tag of a group."""
 
 import datetime
 import hashlib

@@ -11,9 +11,9 @@
 # under the License.
 """Durable claims: the contracts of every claim store.
 
-A claim store validates placements: it makes their claims durable or reports that they lost. It
-never retries; the engine decides again. This package is all that the engine knows of claims and of
-other data that outlives the process. A user of the store names the smallest contract that it
+A claim store validates placements: it makes their claims durable or reports that they lost. The
+store never decides again; the engine does. This package is all that the engine knows of claims and
+of other data that outlives the process. A user of the store names the smallest contract that it
 needs. ``values`` has what passes through them.
 """
 
@@ -65,7 +65,9 @@ __all__ = [
 
 
 class StoreTransactions(abc.ABC):
-    """What all contracts have in common: each method is one transaction.
+    """What all contracts have in common: each change is made in one transaction.
+
+    A method may read before or after it in another one.
 
     Times are seconds since the epoch by the store's clock, which all processes that share the
     store have in common. It is the clock of the database, or the function ``clock``, if that is
@@ -217,7 +219,7 @@ class GroupRecords(StoreTransactions):
 
     @abc.abstractmethod
     def top_group(self, uuid: str, whole: bool = True) -> Record | None:
-        """Returns the record of a top group, deleted or not; without its definition unless
+        """Returns the record of a group, deleted or not; without its definition unless
         ``whole``."""
 
     @abc.abstractmethod
@@ -238,11 +240,11 @@ class GroupRecords(StoreTransactions):
 
     @abc.abstractmethod
     def group_claims(self, uuid: str) -> list[Claim]:
-        """Returns the claims of a top group's members, oldest first."""
+        """Returns the claims of a group's members, oldest first."""
 
     @abc.abstractmethod
     def renew(self, uuid: str, expires_s: float | None) -> list[Claim]:
-        """Set the expiry of a top group's planned claims and of its record (None: never).
+        """Set the expiry of a group's planned claims and of its record (None: never).
 
         Returns these claims as they are now. The record keeps its serial.
         """
@@ -290,7 +292,7 @@ class ChangeFeed(StoreTransactions):
     def digest(self) -> tuple[int, int]:
         """Returns the number of nodes and the sum of their generations; a write changes them.
 
-        Cheap. Like ``heads``, it may be called from another thread.
+        The method is cheap. Like ``heads``, it may be called from another thread.
         """
 
     @abc.abstractmethod

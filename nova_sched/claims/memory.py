@@ -53,7 +53,7 @@ class MemoryClaimStore(ClaimStore):
         self._last_generation = 0
         self._services, self._aggregates, self._instances = {}, {}, {}
         self._records = {}  # UUID -> Record
-        self._members = {}  # UUID of a top group -> keys of its members' claims
+        self._members = {}  # UUID of a group -> keys of its members' claims
         self._fenced = set()  # UUIDs of nodes with tokens of exclusive domains
         self._domains = {}  # token -> Domain
 
@@ -270,7 +270,7 @@ class MemoryClaimStore(ClaimStore):
             found = [claim for consumer in consumers for claim in self._of(consumer)]
             return sorted(found, key=_age)
 
-    # Top groups.
+    # Groups.
 
     def top_group(self, uuid, whole=True):
         with self._lock:

@@ -225,7 +225,7 @@ class SqlClaimStore(ClaimStore):
     def forget_groups(self):
         return groups.forget_groups(self._sessions)
 
-    # Top groups.
+    # Groups.
 
     def top_group(self, uuid, whole=True):
         with self._sessions.transaction(reads=True) as connection:
@@ -373,15 +373,15 @@ class SqlClaimStore(ClaimStore):
     def _replace(self, table, name, condition, change):
         """Replace a row with the result of ``change``, unless that is the same.
 
-        Every worker receives the same casts.
+        Every scheduler receives the same casts.
         """
         with self._sessions.transaction() as connection:
             self._put_row(connection, table, name, condition, change)
 
     def _put_row(self, connection, table, name, condition, change):
         """The same in a transaction; returns the row that was there, or None."""
-        # The revision's row is the lock: two workers that receive one cast write one after the
-        # other.
+        # The revision's row is the lock: two schedulers that receive one cast write one after
+        # the other.
         connection.execute(sa.select(REVISIONS).where(REVISIONS.c.name == name).with_for_update())
         found = connection.execute(sa.select(table).where(condition)).mappings().first()
         there = dict(found) if found else None

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Groups in the database: the records of top groups, the members of server groups, and what a
+"""Groups in the database: the records of groups, the members of server groups, and what a
 placement of a group needs of both."""
 
 import dataclasses
@@ -107,7 +107,7 @@ def write_records(connection, before, after):
 
 
 def read_record(connection, uuid, whole=True):
-    """The record of a top group, or None; without its definition unless ``whole``."""
+    """The record of a group, or None; without its definition unless ``whole``."""
     query = sa.select(TOP_GROUPS) if whole else ALL_BUT_DEFINITIONS
     row = connection.execute(query.where(TOP_GROUPS.c.uuid == uuid)).mappings().first()
     return row and Record(**row)
@@ -160,7 +160,7 @@ TOP = _kind(TOP_GROUPS, CLAIMS.c.top_group, TOP_GROUPS.c.deleted)
 
 
 def forget_groups(sessions):
-    """Delete the rows of groups without claims: server groups, and top groups that are deleted.
+    """Delete the rows of groups without claims: server groups, and groups that are deleted.
 
     Returns the number of groups. A scheduler that places the first member of a server group again
     finds no row, and makes one. ``sessions`` are those of nova_sched.db. Raises the errors of

@@ -34,7 +34,7 @@ class ServerGroupPolicy:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Record:
-    """A top group: its owner and its definition.
+    """A group: its owner and its definition.
 
     ``generation`` is the generation of its definition. ``serial`` rises with each change of its
     definition or of its members' placement. ``definition`` is text that no store parses. It is
@@ -58,7 +58,7 @@ class Record:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Domain:
-    """A failure domain that is exclusive to top group ``top_group``: its level and its name."""
+    """A failure domain that is exclusive to group ``top_group``: its level and its name."""
 
     level: str
     name: str
@@ -107,10 +107,10 @@ class GroupGuard:
     ``policies`` are the policies of the server groups of the claims' consumers. They are validated
     against the nodes of all claims of the members.
 
-    For top groups: ``takes`` are those of the placement's releases that must still exist and be
+    For groups: ``takes`` are those of the placement's releases that must still exist and be
     planned, or it loses. With ``serial``, a record changes together with the claims. The stored
     record must be at this serial (0: no record yet) and moves to the next one. It becomes
-    ``record``. Without ``record``, it is the record of the claims' top group, and only its serial
+    ``record``. Without ``record``, it is the record of the claims' group, and only its serial
     changes. ``fences`` are the exclusive domains that the placement closes. It loses if one of
     these would then contain an outsider: a claim without its token, or an instance without a
     claim. CPUs and devices that come from a claim in ``takes`` are still there: their node needs
@@ -131,7 +131,7 @@ class Placement:
     Amounts are validated against the node's free capacity. CPUs, pages and devices were picked one
     by one, so they are valid only while no other claim takes any on the node. ``generations`` are
     the generations at which they were picked, for each node of a claim with a hardware allocation.
-    ``replaces`` are the UUIDs of the pending claims that the consumers are known to have. The
+    ``replaces`` are the UUIDs of the unconfirmed claims that the scheduler knows of. The
     placement loses if there is another one. It also loses if one of its claims enters a node and
     does not have exactly the tokens of exclusive domains that the node carries.
 
@@ -161,9 +161,7 @@ class Placement:
             return guard.record.uuid
         groups = {claim.top_group for claim in self.claims if claim.top_group}
         if len(groups) != 1 or guard.serial == 0:
-            raise ValueError(
-                'a serial without a record is for claims of one top group that has one'
-            )
+            raise ValueError('a serial without a record is for claims of one group that has one')
         return groups.pop()
 
 
@@ -178,7 +176,7 @@ class NodeFacts:
     foreign_instances: int = 0
     seen_s: float = 0.0
     fences: frozenset[str] = frozenset()  # tokens
-    # the report that these are the answer to was older, and has changed nothing
+    # the report was older than the stored one and changed nothing
     stale: bool = False
 
 
@@ -190,8 +188,9 @@ class PlacementOutcome:
     gives each node's generation before and after, except for nodes whose tokens the batch changed.
     ``fences`` has the current tokens of those nodes; their other data must be read again.
 
-    For a placement that lost, everything is as after the whole batch. ``used`` is the usage by
-    resource class that its nodes were validated against. ``gone`` are the nodes that were removed.
+    For a placement that lost, the data are from after the batch: ``used`` and ``gone`` from its
+    transaction, ``fresh`` and ``record`` from a later read. ``used`` is the usage by resource
+    class that its nodes were validated against. ``gone`` are the nodes that were removed.
     ``fresh`` has the NodeFacts of its nodes, of the nodes of its takes and fences, of the nodes
     with members of its server groups, and of the nodes where a consumer of a ``new`` placement is
     confirmed. If the serial differed, ``record`` is the whole stored record, and ``record_gone``
@@ -231,7 +230,10 @@ class ServiceFacts:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Changes:
-    """The changes in a store: None where nothing changed, or the whole list."""
+    """The differences that a store has found. A small table is None if it has not changed.
+
+    ``seen`` has the time of each node's last sign of life.
+    """
 
     nodes: tuple[NodeFacts, ...] = ()
     gone: tuple[str, ...] = ()

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Options of the [api] group: the REST API of top groups."""
+"""Options of the [api] group: the REST API of groups."""
 
 from oslo_config import cfg
 

@@ -76,7 +76,7 @@ REPORTS = _table(
 # `move` is the kind of move that brings the consumer here from another node; `resizing` has both
 # sizes of a claim that is resized in place. `unconfirmed` is the consumer again while the claim is
 # not confirmed, and null after that. It is unique, so no consumer ever has unconfirmed claims on
-# two nodes. For a member of a top group: the group's UUID, the member's path in it, and the tokens
+# two nodes. For a member of a group: the group's UUID, the member's path in it, and the tokens
 # of the exclusive domains that it is in.
 CLAIMS = _table(
     'claims',
@@ -120,7 +120,7 @@ SERVER_GROUPS = _table(
     sa.Column('generation', sa.BigInteger, nullable=False),
 )
 
-# A top group: its owner, and its definition as text. A transaction that changes the group locks
+# A group: its owner, and its definition as text. A transaction that changes the group locks
 # this row and raises its `serial`; `generation` is that of the definition. `deleted`: members
 # still have claims.
 TOP_GROUPS = _table(
@@ -138,7 +138,7 @@ TOP_GROUPS = _table(
     sa.Column('deleted', sa.Boolean(create_constraint=False), nullable=False),
 )
 
-# A failure domain that is exclusive to a top group: the nodes in it carry the token, and no other
+# A failure domain that is exclusive to a group: the nodes in it carry the token, and no other
 # node does, unless a claim there has it. A transaction that changes this table, or tokens, locks
 # the revision of `domains`.
 EXCLUSIVE_DOMAINS = _table(

@@ -18,7 +18,8 @@ from nova_sched.groups.arrays.problem import PlanLimits
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Settings:
-    """The configuration of the engine; times in seconds. It is read again for each batch."""
+    """The engine's options, read again for each batch, and this scheduler's position among those
+    that share the store. Times are in seconds."""
 
     alternates: int = 2
     subset_size: int = 1

@@ -56,7 +56,7 @@ class CandidateSet:
         return np.arange(self.size) if self.alive is None else np.flatnonzero(self.alive)
 
     def keep_rows(self, name, rows, verdict):
-        """The same for a verdict on some rows only; all other rows are removed."""
+        """Remove the rows whose verdict is false, and all rows that are not in ``rows``."""
         if verdict is not True:
             mask = np.zeros(self.size, dtype=bool)
             mask[rows[verdict]] = True

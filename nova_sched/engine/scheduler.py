@@ -242,8 +242,8 @@ class Scheduler:
     # The loop.
 
     def _wake_up(self):
-        """Before each batch: after a pause, drop the queued change events and read the whole
-        store.
+        """After a pause, before the next batch: drop the queued change events, and read the
+        changes in the store.
 
         The store validates decisions from before the pause like any other.
         """

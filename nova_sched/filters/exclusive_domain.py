@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""ExclusiveDomain, always on: only members of a top group may use its exclusive hosts."""
+"""ExclusiveDomain, always on: only members of a group may use its exclusive hosts."""
 
 from nova_sched.filters import Filter, reasons
 from nova_sched.state.facts import HostFacts

@@ -92,7 +92,7 @@ class Claim:
     since. ``image_properties`` are those of the consumer's image, as text. ``move`` is the reason
     why the consumer comes from another node (one of MOVES). During a resize on this node,
     ``resizing`` has both sizes: ``resources`` is their combined need, ``parts`` are the old ones.
-    For a member of a top group, ``top_group`` is the group's UUID, and ``member`` its path there.
+    For a member of a group, ``top_group`` is the group's UUID, and ``member`` its path there.
     ``fences`` are the tokens of the exclusive domains that the claim belongs to. An exclusive
     domain lasts as long as any claim has its token.
     """
@@ -167,7 +167,7 @@ class Claim:
         """Returns this claim merged with a later claim of the same consumer on the same node.
 
         A pending claim is replaced. A confirmed claim is resized. The same claim again can change
-        only its position in a top group.
+        only its position in a group.
         """
         mine = self.in_group_of(later)
         if self.uuid == later.uuid:
@@ -186,7 +186,7 @@ class Claim:
         )
 
     def in_group_of(self, other):
-        """Returns the claim with the other claim's position in a top group, if that has one."""
+        """Returns the claim with the other claim's position in a group, if that has one."""
         names = 'top_group', 'member', 'fences'
         if other.top_group is None or all(
             getattr(self, name) == getattr(other, name) for name in names

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""A top group for callers: its members with their places, and the moves that it needs."""
+"""A group for callers: its members with their places, and the moves that it needs."""
 
 from nova_sched.objects import base, fields
 from nova_sched.objects.claim import CONFIRMED, PENDING, PLANNED
@@ -77,7 +77,7 @@ class GroupMove(base.NovaSchedObject):
 
 @base.register
 class TopGroup(base.NovaSchedObject):
-    """A top group.
+    """A group.
 
     ``generation`` counts its definitions, ``serial`` every change of a definition or of a place.
     ``template`` is the text as it was given (JSON, if it was given as a mapping), ``parameters`` a

@@ -83,14 +83,14 @@ class Cluster:
         return self._membership.of(group_uuid)
 
     def claims_of_group(self, top_group):
-        """Returns all claims of a top group's members: planned ones, and those of their
+        """Returns all claims of a group's members: planned ones, and those of their
         instances."""
         return [claim for consumer in self._planned.of(top_group)
                 for claim in self.claims_of(consumer)
                 if claim.top_group == top_group]  # fmt: skip
 
     def top_groups(self):
-        """Returns the UUIDs of the top groups that have claims."""
+        """Returns the UUIDs of the groups that have claims."""
         return self._planned.groups()
 
     # Nodes.

@@ -12,8 +12,8 @@
 """The facts that rules declare to read, and the cache of verdicts on facts that last.
 
 A filter declares what it reads of the hosts (``HostFacts``) and of the request (names of facts).
-The scheduler derives from it which verdicts it keeps, which filters it asks again while hosts
-fill, and which queues it need not tell apart.
+From this the scheduler derives which verdicts it caches, which filters it runs again as hosts
+fill up, and which queues have the same hosts.
 """
 
 import collections
@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-MOST = 256  # answers, each with a byte for each host
+MOST = 256  # answers; most are masks, with a byte for each host
 RESOURCES, CLASSES, HARDWARE = 'resources', 'resource_classes', 'pieces'
 
 

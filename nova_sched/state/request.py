@@ -64,14 +64,14 @@ class RequestedDestination:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class MemberPlacement:
-    """The member of a top group that a request is for, and where it may be placed.
+    """The member of a group that a request is for, and where it may be placed.
 
     Rows are valid during the current iteration of the loop. ``consumer`` is the consumer of its
     planned claim, ``row`` is the row of that claim. None: it has no planned claim, and may be
     placed on any row that the group's policies allow while all other members stay in place
     (``allowed``, a bool for each row). ``serial`` is that of the group. It must not change before
-    the member is placed on another row than the planned one. ``fences``: for a row, the tokens of
-    the member's exclusive domains there, each with the UUIDs of all nodes of the domain.
+    the member is placed on another row than the planned one. ``fences``: a function from a row
+    to the member's exclusive domains there: a ClosedDomain by token.
     ``is_built``: the member is built, and moves.
     """
 
@@ -80,7 +80,7 @@ class MemberPlacement:
     consumer: str
     serial: int
     allowed: Any
-    fences: Callable[[int], Mapping[str, frozenset[str]]]
+    fences: Callable[[int], Mapping[str, Any]]
     row: int | None = None
     is_built: bool = False
 

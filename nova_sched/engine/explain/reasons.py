@@ -74,8 +74,10 @@ def replay(rules, hosts, request):
     Judged."""
     candidates = Watched(len(hosts))
     narrow(candidates, hosts, request)
-    told = [_judged(step, hosts, rows, narrowed(step.name, hosts, request))
-            for step, rows in zip(candidates.steps, candidates.gone, strict=True)]  # fmt: skip
+    told = [
+        _judged(step, hosts, rows, narrowed(step.name, hosts, request) if len(rows) else '')
+        for step, rows in zip(candidates.steps, candidates.gone, strict=True)
+    ]
     for rule in chain(rules, request):
         if not candidates.left:
             break

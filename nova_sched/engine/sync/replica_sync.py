@@ -178,7 +178,7 @@ class ReplicaSync:
             self.wake.set()
 
     def forget(self):
-        """Drop all change events: the whole store was read."""
+        """Drop all change events: all changes in the store were read."""
         self._waiting.clear()
         self._stale.clear()
         self._tables = False

@@ -12,6 +12,7 @@
 """Tests of explanations: what each rule did, the reason for users, the line in the log, the
 winners."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -20,7 +21,7 @@ import pytest
 from nova_sched import errors
 from nova_sched.engine.decide import CandidateSet, Note, survivors
 from nova_sched.engine.explain import reasons
-from nova_sched.state.request import RequestedDestination
+from nova_sched.state.request import MemberPlacement, RequestedDestination
 from nova_sched.tests.builders import cluster, request
 from nova_sched.tests.unit.engine.world import Named, rules
 
@@ -97,6 +98,17 @@ class TestReplay:
     def test_a_rule_that_removed_no_host_says_nothing(self):
         (told,) = reasons.replay(talkers(['host-0']), cluster(1).hosts, request())
         assert (told.seen, told.left, told.why, told.removed, told.nearest) == (1, 1, '', (), None)
+
+    def test_the_hosts_that_the_policies_of_a_group_leave_out(self):
+        made = cluster(2)
+        placement = MemberPlacement(
+            'group', 'web', 'consumer', 1, np.array([True, False]), lambda row: {}, is_built=True
+        )
+        asked = dataclasses.replace(request(), member_placement=placement)
+        left, last = reasons.replay(talkers([]), made.hosts, asked)
+        assert (left.name, left.removed) == ('top_group', ('host-1',))
+        assert left.why == 'the policies of its group do not allow the member there'
+        assert (last.seen, last.left) == (1, 0)
 
     def test_only_some_hosts_are_named(self):
         (told,) = reasons.replay(talkers([]), cluster(50).hosts, request())
