@@ -91,7 +91,8 @@ LOCK_NODES = bulk.Select(NODES, *NODES.columns.keys(), lock=True, clock=True)
 READ_TEXTS = bulk.Select(REPORTS, 'node_uuid', 'report')
 
 # A row of NODES; ``now_s`` is the database's time at which it was locked, or None.
-NodeRow = collections.namedtuple('NodeRow', [*NODES.columns.keys(), 'now_s'], defaults=[None])
+_COLUMNS = [*NODES.columns.keys(), 'now_s']
+NodeRow = collections.namedtuple('NodeRow', _COLUMNS, defaults=[None])  # type: ignore[misc]
 DIGEST = sa.select(sa.func.count(), sa.func.sum(NODES.c.generation)).select_from(NODES)
 # A node that returns must have a higher generation: no generation is used twice.
 LAST_GENERATION = sa.select(REVISIONS.c.value, clock.NOW).where(REVISIONS.c.name == 'nodes')
