@@ -117,6 +117,8 @@ def main():
         __doc__.splitlines()[0], schedulers=4, callers=64, boots=10_000, groups=1000
     )
     chosen = parser.parse_args()
+    if chosen.groups < 1 or chosen.boots % chosen.groups:
+        parser.error('--boots must be a multiple of --groups: each group has as many members')
     stage.prepare()
     try:
         with (
