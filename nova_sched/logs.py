@@ -12,6 +12,7 @@
 """Log lines that would repeat: problems that last, and counters by minute."""
 
 import logging
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -24,20 +25,24 @@ class Problems:
     def __init__(self, log: logging.Logger):
         self._log = log
         self._known = set[tuple[str, str]]()  # kind and reason
+        self._lock = threading.Lock()
 
     def begin(self, kind: str, text: str, *args: Any, reason: str = '') -> None:
         """Log a problem, unless one of this kind and reason is known. Its kind ends as a whole."""
-        if (kind, reason) not in self._known:
+        with self._lock:
+            is_new = (kind, reason) not in self._known
             self._known.add((kind, reason))
+        if is_new:
             self._log.error(text, *args)
 
     def end(self, kind: str, text: str) -> None:
         """Log the end of a kind of problem, if there was one."""
         if not self._known:
             return
-        over = {one for one in self._known if one[0] == kind}
-        if over:
+        with self._lock:
+            over = {one for one in self._known if one[0] == kind}
             self._known -= over
+        if over:
             self._log.info(text)
 
 

@@ -192,8 +192,8 @@ def _end_once(sessions):
 
 
 def write(connection, usages, fences):
-    """Write the tokens that the nodes carry now, the domains that were closed, and the end of
-    others."""
+    """Write the tokens that the nodes carry now and the domains that were closed, and delete the
+    domains that ended."""
     rows = [
         {'uuid': node, 'fences': sql.fences_text(usages[node].fences)}
         for node in sorted(fences.changed)

@@ -17,6 +17,7 @@ Orders that wait at the same time share a batch.
 import dataclasses
 import itertools
 import logging
+import math
 import time
 from concurrent.futures import Future
 from typing import Any, Protocol
@@ -256,6 +257,8 @@ class Cycle:
     def written(self, messages):
         """Answer the decisions that the writer has written, and end the claims of the other ones.
 
+        A decision that came back late, after its claims were replaced, is refused.
+
         Returns the messages to decide again.
         """
         settings, again = self._context.settings(), []
@@ -263,6 +266,7 @@ class Cycle:
             attempt, is_written = message.work
             try:
                 if is_written:
+                    self._check_claims(attempt.decision)
                     self._answers.placed(
                         attempt.message, attempt.decision, attempt.answer, settings
                     )
@@ -275,11 +279,25 @@ class Cycle:
             message.answer(None)
         return again
 
+    def _check_claims(self, decision):
+        """Raise Superseded if a claim of the decision is not in the store any more.
+
+        While the writer wrote, a later call may have replaced the claim, or the claim may have
+        expired: the store decides which answer is the last one.
+        """
+        for claim in decision.claims:
+            there = self._until_done(self._context.store.claims, claim.consumer_uuid)
+            if not any(one.is_named(claim.uuid) for one in there):
+                raise errors.Superseded(claim.consumer_uuid)
+
     def _end_claims(self, decision):
-        """End the claims of a decision in the store. Raises StoreUnavailable."""
+        """End the claims of a decision in the store, unless they were confirmed in the meantime.
+
+        Raises StoreUnavailable.
+        """
         release = self._context.store.release
         for claim in decision.claims:
-            ended = self._until_done(release, [claim.key], False, Meant(name=claim.uuid))
+            ended = self._until_done(release, [claim.key], False, Meant(claim.uuid, -math.inf))
             self._state_sync.dropped(ended, 'could not be written elsewhere')
 
     def _retry_or_refuse(self, attempt, settings):

@@ -234,8 +234,10 @@ class GroupOperations:
         )
 
     def mend_domains(self):
-        """End exclusive domains without claims, and close nodes that joined others to servers
-        outside the owning groups."""
+        """End exclusive domains without claims, and add nodes to the domains that they joined.
+
+        These nodes take no servers from outside the owning group from then on.
+        """
         if not self._cluster.hosts.has_exclusive_domains:
             return
         self._call(self._plans.end_domains)

@@ -94,7 +94,7 @@ def test_what_is_never_written_is_refused(world):
     assert (held(world), world.cluster.claims_of(A)) == ([], [])
 
 
-def test_a_claim_that_was_confirmed_meanwhile_stays(world):
+def test_a_later_claim_of_the_instance_stays(world):
     """Only the claims of this decision end, and a later claim of the instance has another UUID."""
     found = world.send_place(request(instance_uuid=A))
     world.loop.turn()
@@ -111,6 +111,40 @@ def test_a_claim_that_was_confirmed_meanwhile_stays(world):
     world.loop.turn()
     assert again.done()
     assert not found.done()
+
+
+def test_a_server_that_runs_by_now_keeps_its_claim(world):
+    """The writer fails late: the compute node has confirmed the claim before."""
+    found = world.send_place(request(instance_uuid=A))
+    world.loop.turn()
+    (claim,) = world.store.claims()
+    world.store.confirm([A], [claim.node_uuid])
+    world.writer.end(False)
+    world.loop.turn()
+    world.state_sync.refresh()
+    world.loop.turn()
+    assert [one.uuid for one in world.store.claims()] == [claim.uuid]
+    with pytest.raises(errors.AlreadyRunning):
+        found.result(timeout=0)
+
+
+def test_a_claim_that_was_replaced_meanwhile_is_told_to_no_caller(world):
+    """The writer comes back late: the claim has ended, and a later call has another one."""
+    found = world.send_place(request(instance_uuid=A))
+    world.loop.turn()
+    (claim,) = world.store.claims()
+    world.store.release([claim.key])
+    world.state_sync.refresh()
+    again = world.send_place(request(instance_uuid=A))
+    world.loop.turn()
+    world.writer.end(True)
+    world.loop.turn()
+    with pytest.raises(errors.Superseded):
+        found.result(timeout=0)
+    world.writer.end(True)
+    world.loop.turn()
+    (later,) = world.store.claims()
+    assert again.result()[0][0].node_uuid == later.node_uuid
 
 
 def test_the_store_is_away_when_the_writer_fails(world):
