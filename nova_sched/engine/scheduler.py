@@ -196,9 +196,9 @@ class Scheduler:
         """Use these rules from the next batch on. Does not wait: returns a Future."""
         return self.loop.send(RULES, rules)
 
-    def hear(self, news):
+    def receive(self, event):
         """Queue a ChangeEvent of another scheduler. Does not wait."""
-        self.replica_sync.hear(news)
+        self.replica_sync.receive(event)
 
     def _ask(self, method, *args):
         """Call a method of ``state_sync`` by name, for the store poller."""

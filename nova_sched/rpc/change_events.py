@@ -166,7 +166,7 @@ class ChangeEventEndpoint:
             known = origin if words.is_name(origin) else words.short(origin)
             LOG.warning('Change event of scheduler %s cannot be read: %.300r', known, error)
         else:
-            self._scheduler.hear(heard)
+            self._scheduler.receive(heard)
 
 
 class ChangeListener:

@@ -241,7 +241,7 @@ class GroupOperations:
         if not self._cluster.hosts.has_exclusive_domains:
             return
         self._call(self._plans.end_domains)
-        for uuid in self._call(self._plans.fenced):
+        for uuid in self._call(self._plans.groups_with_domains):
             try:
                 self._call(self._plans.mend_domains, self._look(uuid))
             except (errors.GroupNotFound, errors.IncompatibleObject) as error:

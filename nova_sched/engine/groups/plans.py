@@ -328,7 +328,7 @@ class Plans:
 
     # Later.
 
-    def fenced(self):
+    def groups_with_domains(self):
         """UUIDs of the groups that have an exclusive domain."""
         return [uuid for uuid in self._cluster.top_groups()
                 if any(claim.fences for claim in self._cluster.claims_of_group(uuid))]  # fmt: skip

@@ -35,7 +35,8 @@ class ReplicaSync:
     """Announces the loop's changes, and applies those of other schedulers. ``turn()`` schedules a
     call of ``take``.
 
-    All methods but ``hear`` run in the loop. ``wake`` is set while ``look`` has something to read.
+    All methods but ``receive`` run in the loop. ``wake`` is set while ``look`` has something to
+    read.
     """
 
     def __init__(self, context, turn=lambda: None, at_once_s=AT_ONCE_S):
@@ -96,13 +97,13 @@ class ReplicaSync:
 
     # Changes of other schedulers.
 
-    def hear(self, news):
+    def receive(self, event):
         """Queue a ChangeEvent of another scheduler, from any thread. Does not wait. Events beyond
         WAITING are dropped."""
         if len(self._waiting) >= WAITING:
             self.figures.news_dropped += 1
             return
-        self._waiting.append(news)
+        self._waiting.append(event)
         if not self._has_turn:
             self._call()
 
@@ -122,8 +123,8 @@ class ReplicaSync:
         for message in messages:
             message.answer(None)
 
-    def _apply(self, news):
-        for commit in news.commits:
+    def _apply(self, event):
+        for commit in event.commits:
             try:
                 self._follow(commit)
             except Exception:
@@ -131,13 +132,13 @@ class ReplicaSync:
                     'A commit of another scheduler cannot be applied; its nodes are read'
                 )
                 self.must_look(dict.fromkeys(commit.nodes))
-        self.must_look({uuid: generation for uuid, generation in news.looks.items()
+        self.must_look({uuid: generation for uuid, generation in event.looks.items()
                          if not self._has_reached(uuid, generation)})  # fmt: skip
-        if news.tables:
+        if event.tables:
             self._tables = True
             self.wake.set()
         self.figures.news_heard += 1
-        self.figures.news_lag_s = max(0.0, self._clock() - news.made_s)
+        self.figures.news_lag_s = max(0.0, self._clock() - event.made_s)
 
     def _follow(self, commit):
         """Apply a commit to the nodes that are as they were before it.

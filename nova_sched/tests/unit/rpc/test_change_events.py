@@ -45,7 +45,7 @@ class Listener:
         self.uuid = 'mine'
         self.heard = []
 
-    def hear(self, news):
+    def receive(self, news):
         self.heard.append(news)
 
 

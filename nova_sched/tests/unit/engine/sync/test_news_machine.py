@@ -64,7 +64,7 @@ class Gossips(Engines):
 
     def hear(self, place, text):
         engine = self.engines[place]
-        engine.scheduler.hear(from_plain(**json.loads(text)))
+        engine.scheduler.receive(from_plain(**json.loads(text)))
         engine.loop.turn()
 
     @rule(data=st.data(), again=st.sampled_from([False, False, False, True]))

@@ -77,7 +77,7 @@ class Pair:
     def arrive(self, *news):
         """These news, or all, reach the second over the wire."""
         for one in news or self.told():
-            self.two.scheduler.hear(from_plain(**to_plain(one)))
+            self.two.scheduler.receive(from_plain(**to_plain(one)))
         self.two.loop.turn()
 
     def heal(self, world=None):
@@ -299,7 +299,7 @@ def test_a_commit_that_breaks_is_read(pair, caplog):
     generation = pair.two.cluster.node(HOST_0).generation
     bad = dataclasses.replace(claim(A, HOST_0), resources={'VCPU': 'many'})
     news = ChangeEvent(NOW, (Commit({HOST_0: (generation, generation + 1)}, (A,), (bad,)),))
-    pair.two.scheduler.hear(news)
+    pair.two.scheduler.receive(news)
     pair.two.loop.turn()
     assert 'cannot be applied' in caplog.text
     assert pair.heal() == [[HOST_0]]
@@ -420,7 +420,7 @@ def test_small_tables(pair, work, seen):
 def test_what_is_too_much_is_dropped_and_counted():
     heard = ReplicaSync(World().context)
     for _ in range(WAITING + 5):
-        heard.hear(ChangeEvent(NOW))
+        heard.receive(ChangeEvent(NOW))
     assert heard.figures.news_dropped == 5
     heard.take([])
     assert heard.figures.news_heard >= 1
@@ -430,13 +430,13 @@ def test_requests_have_their_turn_between_news():
     turns = []
     heard = ReplicaSync(World().context, turn=lambda: turns.append('news'), at_once_s=0.0)
     for _ in range(3):
-        heard.hear(ChangeEvent(NOW))
+        heard.receive(ChangeEvent(NOW))
     assert turns == ['news'], 'one message to the loop stands for all'
     for left in (2, 1, 0):
         heard.take([])
         assert len(turns) == 1 + 3 - max(left, 1)
     assert heard.figures.news_heard == 3
-    heard.hear(ChangeEvent(NOW))
+    heard.receive(ChangeEvent(NOW))
     assert len(turns) == 4
 
 

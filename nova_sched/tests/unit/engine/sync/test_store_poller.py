@@ -208,7 +208,7 @@ class TestThread:
         world.report(report())
         world.scheduler.start()
         world.store.commit([Placement((claim(A, node('host-0')),))])
-        world.scheduler.hear(ChangeEvent(NOW, looks={node('host-0'): None}))
+        world.scheduler.receive(ChangeEvent(NOW, looks={node('host-0'): None}))
         wait_for(
             lambda: world.scheduler.call(world.cluster.hosts.count_instances, [A]).tolist() == [1]
         )
