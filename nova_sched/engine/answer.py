@@ -12,6 +12,7 @@
 """Answers to decided orders: the Selections, the log line, the figures and the decision record."""
 
 import dataclasses
+import functools
 import itertools
 import json
 import logging
@@ -114,17 +115,7 @@ def selections(placer, decision, settings, want_alternates):
     """
     beside = decision.ranked or [()] * len(decision.rows)
     if want_alternates and len(decision.rows) > 1:
-        ranked, taken = _rank_again(placer, decision), set(decision.rows)
-        cells = placer.cluster.hosts.cell
-        beside = [
-            list(
-                itertools.islice(
-                    (row for row in ranked if row not in taken and cells[row] == cells[chosen]),
-                    settings.alternates,
-                )
-            )
-            for chosen in decision.rows
-        ]
+        beside = _rank_again(placer, decision, settings.alternates)
     bookings = decision.bookings or [None] * len(decision.rows)
     return [
         _describe(placer, row, rest, request, booking, settings)
@@ -134,12 +125,37 @@ def selections(placer, decision, settings, want_alternates):
     ]
 
 
-def _rank_again(placer, decision):
-    """All rows that can take one more instance of the last request, best first."""
+def _rank_again(placer, decision, count):
+    """For each chosen row the ``count`` best rows of its cell that can take one more instance of
+    the last request, and were not chosen."""
+    cells, taken = placer.cluster.hosts.cell, set(decision.rows)
+    rank = functools.cache(functools.partial(_ranking, placer, decision, count + len(taken)))
+    return [
+        list(
+            itertools.islice(
+                (
+                    row
+                    for row in rank(cells[chosen])
+                    if row not in taken and cells[row] == cells[chosen]
+                ),
+                count,
+            )
+        )
+        for chosen in decision.rows
+    ]
+
+
+def _ranking(placer, decision, count, cell):
+    """Rows for one more instance, best first, of which at least ``count`` are in the cell, if
+    there are so many."""
     hosts = placer.cluster.hosts
-    request = placer.grouped(decision.requests[-1], decision.instances)
-    rows = survivors(placer.rules, hosts, request).rows()
-    weights = weigh(placer.rules.weighers, hosts, rows, request)
+    kind = decision.kind and decision.kind.kind
+    if kind and kind.catch_up():
+        rows, weights = kind.top(count, hosts.cell == cell)
+    else:
+        request = placer.grouped(decision.requests[-1], decision.instances)
+        rows = survivors(placer.rules, hosts, request).rows()
+        weights = weigh(placer.rules.weighers, hosts, rows, request)
     return [int(rows[place]) for place in best(weights, len(rows))]
 
 

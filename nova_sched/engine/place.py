@@ -23,6 +23,7 @@ from nova_sched.engine import slices
 from nova_sched.engine.decide import best, survivors, weigh
 from nova_sched.engine.explain import reasons
 from nova_sched.engine.groups.member_resolver import ReplanRequired
+from nova_sched.engine.kinds import KindState, RequestKinds
 from nova_sched.engine.received import NOW, Received
 from nova_sched.objects.claim import PENDING
 from nova_sched.state.membership import group_now
@@ -38,13 +39,16 @@ class Decision:
     A request that only checks makes no claims. ``marks`` are fields of the claims, ``received`` is
     the message that made the request. With ``noted``, ``winners`` has the weights of the chosen
     hosts and their alternates (see ``reasons.winners``). ``claiming``: the request asks to keep
-    its claims.
+    its claims. ``kept``: it may be decided by a kind of request; ``kind`` is the state of that
+    kind, if it was.
     """
 
     asked: int = 1
     received: Received = NOW
     claiming: bool = True
     noted: bool = False
+    kept: bool = False
+    kind: KindState | None = None
     marks: dict = dataclasses.field(default_factory=dict)
     rows: list = dataclasses.field(default_factory=list)
     requests: list = dataclasses.field(default_factory=list)
@@ -105,14 +109,23 @@ def _is_move(request, claim, host):
     return host.lower() in avoided or bool(wanted and host not in wanted) or is_other
 
 
+class NotKept(Exception):
+    """A request that no kind of request can serve to its end: a full pass decides it."""
+
+
 class Placer:
     """Decides requests on the host state and claims there. The store validates these claims
     later."""
 
     def __init__(self, cluster, rules, random):
         self.cluster = cluster
-        self.rules = rules
         self._random = random
+        self.follow(rules)
+
+    def follow(self, rules):
+        """Use these rules, with the present options."""
+        self.rules = rules
+        self.kinds = RequestKinds(rules, self.cluster.hosts)
 
     def decide(
         self,
@@ -133,19 +146,34 @@ class Placer:
         NoValidHost; the host state is unchanged then.
         """
         marks = {'request_id': request_id, 'created_s': self.cluster.hosts.now_s}
-        decision = Decision(len(requests), received, claiming, noted, marks)
+        spare = (
+            settings.alternates if want_alternates and len(requests) == 1 else max(ranked - 1, 0)
+        )
+        made = functools.partial(Decision, len(requests), received, claiming, noted, marks=marks)
+        if not noted:
+            with contextlib.suppress(NotKept):
+                return self._attempt(made(kept=True), requests, spare, settings)
+        return self._attempt(made(), requests, spare, settings)
+
+    def _attempt(self, decision, requests, spare, settings):
+        """Add a host for each request to the decision; returns it. If that fails, the host state
+        is unchanged."""
+        before = None
         try:
-            before = None
-            if claiming:
-                self._check_moves(requests, received)
+            if decision.claiming:
+                self._check_moves(requests, decision.received)
             self._remove_unconfirmed(decision, requests)
-            spare = (
-                settings.alternates
-                if want_alternates and len(requests) == 1
-                else max(ranked - 1, 0)
-            )
             for index, request in enumerate(requests):
-                before = self._choose(decision, request, index, before, spare, settings)
+                request = self.grouped(request, decision.instances)
+                if self._is_kept(decision, request, index):
+                    row, beside = self._choose_kept(decision, request, spare, settings)
+                else:
+                    row, beside, before = self._choose(
+                        decision, request, index, before, spare, settings
+                    )
+                if spare:
+                    decision.ranked.append(beside)
+                self._claim(decision, request, row, settings)
         except Exception:
             self.undo(decision)
             raise
@@ -203,9 +231,45 @@ class Placer:
             if any(claim.changed_s > received.since_s for claim in there):
                 raise errors.Superseded(request.instance_uuid)
 
+    def _is_kept(self, decision, request, index):
+        """Whether the decision is made by a kind of request.
+
+        Raises NotKept for a later instance of another kind than the first, and where no host is
+        left.
+        """
+        if not decision.kept or decision.replaced or (index and decision.kind is None):
+            return False
+        kind = self.kinds.find(request)
+        if index and (kind is None or kind is not decision.kind.kind):
+            raise NotKept
+        if kind is not None:
+            steps = kind.steps_after(decision.kind) if index else kind.steps
+            if not kind.left or (steps and steps[-1].left != kind.left):
+                raise NotKept
+            decision.steps = steps or decision.steps
+            decision.first = decision.first or kind.steps
+            decision.kind = kind.state
+        return kind is not None
+
+    def _choose_kept(self, decision, request, spare, settings):
+        """The row, and the rows to rank after it, from the kept weights of the decision's
+        kind."""
+        kind, hosts = decision.kind.kind, self.cluster.hosts
+        of_slice = slices.mine(hosts, settings)
+        most = (
+            settings.subset_size if of_slice is not None else max(settings.subset_size, 1 + spare)
+        )
+        rows, weights = kind.top(most, of_slice, settings.shuffle)
+        pick = self._pick(rows, weights, request, settings, kind.left)
+        row = int(rows[pick])
+        if spare and (of_slice is not None or len(hosts.cells) > 1):
+            in_cell = hosts.cell == hosts.cell[row] if len(hosts.cells) > 1 else None
+            rows, weights = kind.top(1 + spare, in_cell)
+        return row, self._ranked(rows, weights, row, spare) if spare else []
+
     def _choose(self, decision, request, index, before, spare, settings):
+        """The row, the rows to rank after it, and the candidate set, from a full pass."""
         hosts = self.cluster.hosts
-        request = self.grouped(request, decision.instances)
         candidates = survivors(self.rules, hosts, request, index, before)
         decision.steps = candidates.steps or decision.steps
         decision.first = decision.first or candidates.steps
@@ -224,30 +288,34 @@ class Placer:
         if request.member_placement is not None and request.member_placement.row is not None:
             pick = int(np.searchsorted(rows, request.member_placement.row))
         if pick is None:
-            pick = self._pick(rows, weights, request, settings)
+            pick = self._pick(rows, weights, request, settings, len(rows))
         row = int(rows[pick])
-        beside = self._ranked(rows, weights, pick, spare) if spare else []
-        if spare:
-            decision.ranked.append(beside)
+        beside = self._ranked(rows, weights, row, spare) if spare else []
         if notes is not None:
             places = [pick, *np.searchsorted(rows, beside).tolist()]
             decision.winners.append(reasons.winners(weights, notes, places))
+        return row, beside, candidates
+
+    def _claim(self, decision, request, row, settings):
+        """Claim on the chosen row, unless the request only checks; add both to the decision."""
         if not request.is_rebuild:
             marks = (
                 decision.marks
                 if request.member_placement is None
                 else decision.marks | request.member_placement.marks(row)
             )
-            booking = self.book(hosts.nodes[row], request, settings.pending_ttl_s, marks)
+            node = self.cluster.hosts.nodes[row]
+            booking = self.book(node, request, settings.pending_ttl_s, marks)
             decision.bookings.append(booking)
         decision.rows.append(row)
         decision.requests.append(request)
-        return candidates
 
-    def _pick(self, rows, weights, request, settings):
+    def _pick(self, rows, weights, request, settings, left):
         """The position of the host to take: one in this scheduler's own slice, if there are
-        any."""
-        own = slices.own(self.rules.weighers, self.cluster.hosts, rows, weights, request, settings)
+        any. ``rows`` are the best of ``left``."""
+        own = slices.own(
+            self.rules.weighers, self.cluster.hosts, rows, weights, request, settings, left
+        )
         return (
             self._best(weights, settings)
             if own is None
@@ -295,13 +363,13 @@ class Placer:
             wanted = dataclasses.replace(request, pieces=NO_HARDWARE)
         return self.cluster.book(node, wanted, lifetime_s, **marks)
 
-    def _ranked(self, rows, weights, pick, count):
-        """The best rows after the chosen one, in the same cell."""
+    def _ranked(self, rows, weights, row, count):
+        """The best of the rows after the chosen one, in the same cell."""
         hosts = self.cluster.hosts
         rest = weights.copy()
         if len(hosts.cells) > 1:
-            rest[hosts.cell[rows] != hosts.cell[rows[pick]]] = -np.inf
-        rest[pick] = -np.inf
+            rest[hosts.cell[rows] != hosts.cell[row]] = -np.inf
+        rest[rows == row] = -np.inf
         return [int(rows[position]) for position in best(rest, count) if rest[position] > -np.inf]
 
     def _with_room_for_all(self, rows, request, decision):

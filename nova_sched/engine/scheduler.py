@@ -292,6 +292,6 @@ class Scheduler:
                 message.fail(error)
 
     def _follow(self, messages):
-        self._placer.rules = messages[-1].work
+        self._placer.follow(messages[-1].work)
         for message in messages:
             message.answer(None)

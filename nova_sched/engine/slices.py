@@ -47,22 +47,32 @@ def settings_for(settings, standing, losses):
     )
 
 
-def own(weighers, hosts, rows, weights, request, settings):
+def mine(hosts, settings):
+    """A bool for each row: whether it is in this scheduler's slice. None: all rows are."""
+    if settings.schedulers < 2:
+        return None
+    return _slots(hosts, settings.schedulers) == settings.place
+
+
+def own(weighers, hosts, rows, weights, request, settings, left):
     """Positions of the rows that this scheduler chooses among; None: all of them.
 
-    Only a better load is given up for the own slice. A host that is preferred for any other
-    reason, such as members of the same soft-affinity group, is taken from any slice.
+    ``rows`` are the best of ``left`` rows that pass: at least the best one of the own slice, if
+    the slice has any, and all that are better. Only a better load is given up for the own slice.
+    A host that is preferred for any other reason, such as members of the same soft-affinity
+    group, is taken from any slice.
     """
-    if settings.schedulers < 2 or len(rows) < 2:
+    of_slice = mine(hosts, settings)
+    if of_slice is None or left < 2:
         return None
-    slots = _slots(hosts, settings.schedulers)[rows]
-    mine, top = np.flatnonzero(slots == settings.place), int(weights.argmax())
-    if not len(mine) or slots[top] == settings.place:
-        return mine if len(mine) else None
-    best = int(mine[weights[mine].argmax()])
-    if np.count_nonzero(weights > weights[best]) > BETTER_MOST * len(rows):
+    is_own = of_slice[rows]
+    own, top = np.flatnonzero(is_own), int(weights.argmax())
+    if not len(own) or is_own[top]:
+        return own if len(own) else None
+    best = int(own[weights[own].argmax()])
+    if np.count_nonzero(weights > weights[best]) > BETTER_MOST * left:
         return None
-    return mine if _alike(weighers, hosts, rows[[best, top]], request) else None
+    return own if _alike(weighers, hosts, rows[[best, top]], request) else None
 
 
 def _slots(hosts, schedulers):

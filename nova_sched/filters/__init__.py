@@ -13,9 +13,12 @@
 
 The contract: ``mask(hosts, request)`` returns a bool for each row, or True for no opinion. It
 reads only the columns, the request and options, and of these only the facts that the rule
-declares. The methods that Nova calls on its filters are derived from it, so every rule can also
-judge a single host state.
+declares. The verdict on a row depends on other rows by lasting facts at most: the hosts may be a
+view of some rows. The methods that Nova calls on its filters are derived from it, so every rule
+can also judge a single host state.
 """
+
+import math
 
 import numpy as np
 
@@ -38,6 +41,7 @@ class Filter:
     ``request_facts``: what it reads of the request (``state.facts.fact_of``). None: everything,
     the message too.
     ``by_class``: it judges each resource class by itself, with ``gives``.
+    ``follows_time``: its verdict changes with time alone; ``until_s`` says when.
     """
 
     run_filter_once_per_request = False
@@ -46,6 +50,7 @@ class Filter:
     host_facts = EVERYTHING
     request_facts: tuple[str, ...] | None = None
     by_class = False
+    follows_time = False
     judges_rows = False  # set here for a rule that has its own ``judge``
 
     def __init_subclass__(cls, **words):
@@ -78,6 +83,11 @@ class Filter:
         ``units`` is a number, or for a single row an array of them.
         """
         raise NotImplementedError
+
+    def until_s(self, hosts):
+        """Returns the time from which on the verdict on each row may be another one, if no fact
+        of the row changes before; for ``follows_time``. In seconds since the epoch; inf: never."""
+        return np.full(hosts.rows, math.inf)
 
     def host_facts_for(self, request):
         """Returns the facts of hosts that the verdict on this request depends on."""

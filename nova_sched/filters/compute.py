@@ -17,6 +17,8 @@ from nova_sched.conf import CONF
 from nova_sched.filters import Filter, reasons
 from nova_sched.state.facts import HostFacts
 
+ROUNDED_S = 0.001  # more than a sum of times is rounded
+
 
 class ComputeFilter(Filter):
     """The compute service is enabled, not forced down, and reported within service_down_time
@@ -25,6 +27,7 @@ class ComputeFilter(Filter):
     run_filter_once_per_request = True
     host_facts = HostFacts.REPORTED
     request_facts = ()
+    follows_time = True
 
     def mask(self, hosts, request):
         patience_s = CONF.service_down_time
@@ -34,6 +37,13 @@ class ComputeFilter(Filter):
         )  # a clock that is ahead is as wrong as a late report
         up &= ~(hosts.disabled | hosts.forced_down)
         return up
+
+    def until_s(self, hosts):
+        """A host that is alive falls silent; one whose clock is ahead will be alive."""
+        patience_s, seen_s = CONF.service_down_time, hosts.seen_s
+        ahead = seen_s > hosts.now_s + patience_s
+        next_s = np.where(ahead, seen_s - patience_s, seen_s + patience_s) - ROUNDED_S
+        return np.where(seen_s < hosts.now_s - patience_s, np.inf, next_s)
 
     def why(self, hosts, request, rows):
         disabled, down, seen_s = hosts.disabled[rows], hosts.forced_down[rows], hosts.seen_s[rows]

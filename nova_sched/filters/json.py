@@ -23,6 +23,7 @@ import numpy as np
 from nova_sched import errors
 from nova_sched.filters import Filter
 from nova_sched.filters.reasons import listed
+from nova_sched.state.facts import EVERYTHING, NOTHING
 from nova_sched.state.host_state import ATTRIBUTES, NUMBERS
 
 MOST_TERMS = 250  # of one query: each term may need the values of every host
@@ -203,6 +204,10 @@ class JsonFilter(Filter):
     def mask(self, hosts, request):
         query = read(request.hint('query'))
         return Judgement(hosts).holds(query) if query else True
+
+    def host_facts_for(self, request):
+        """Without a query it reads no host."""
+        return EVERYTHING if 'query' in request.hints else NOTHING
 
     def why(self, hosts, request, rows):
         query, judgement = read(request.hint('query')), Judgement(hosts)

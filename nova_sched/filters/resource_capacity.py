@@ -14,7 +14,7 @@
 from nova_sched.conf import CONF
 from nova_sched.filters import Filter, reasons
 from nova_sched.objects.claim import PCPU, VCPU
-from nova_sched.state.facts import HostFacts
+from nova_sched.state.facts import OWN_HOSTS, HostFacts
 
 
 class ResourceCapacity(Filter):
@@ -29,7 +29,7 @@ class ResourceCapacity(Filter):
     """
 
     host_facts = HostFacts.AMOUNTS | HostFacts.MEMBERS | HostFacts.PROVIDERS
-    request_facts = ('resources', 'fallback_vcpus', 'instance_uuid')
+    request_facts = ('resources', 'fallback_vcpus', OWN_HOSTS)
 
     by_class = True
 

@@ -12,7 +12,7 @@
 """ServerGroupAntiAffinityFilter."""
 
 from nova_sched.filters import Filter, reasons
-from nova_sched.state.facts import HostFacts
+from nova_sched.state.facts import OWN_HOSTS, HostFacts
 from nova_sched.state.request import ANTI_AFFINITY
 
 
@@ -22,7 +22,7 @@ class ServerGroupAntiAffinityFilter(Filter):
 
     KEPT_WHEN_FORCED = True
     host_facts = HostFacts.MEMBERS
-    request_facts = ('group', 'instance_uuid')
+    request_facts = ('group', OWN_HOSTS)
 
     def mask(self, hosts, request):
         group = request.group

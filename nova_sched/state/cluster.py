@@ -17,9 +17,13 @@ import dataclasses
 from nova_sched import errors
 from nova_sched.objects.claim import PENDING, Claim
 from nova_sched.state import metrics
+from nova_sched.state.facts import CLAIMED, LASTING, HostFacts
 from nova_sched.state.hosts import DISABLED_TRAIT, Hosts
 from nova_sched.state.membership import Membership
 from nova_sched.state.node import Node, ServiceState, machine_of, tree_of
+
+REPORT = (~LASTING).value  # what a report may change while the row's lasting facts stay
+REPORTED, MEMBERS, CLAIM = HostFacts.REPORTED.value, HostFacts.MEMBERS.value, CLAIMED.value
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -116,13 +120,14 @@ class Cluster:
         if node.report.lasting != report.lasting or node.report.told(lasting) != report.told(
             lasting
         ):
-            self.hosts.kept.forget()
+            self.hosts.forget()
         if node.report.providers != report.providers or node.reported_providers is None:
             node.reported_providers = tree_of(report)
         same = node.report.pieces == report.pieces and node.reported is not None
         node.report = report
         node.generation = generation
         node.reported = node.reported if same else machine_of(report)
+        self.hosts.changed.mark(node.row, REPORT)
         self._set_facts(node)
         self._set_use(node, claims, foreign or {}, foreign_instances)
         self.set_tokens(node, fences)
@@ -133,7 +138,7 @@ class Cluster:
 
     def _add(self, report):
         hosts = self.hosts
-        hosts.kept.forget()
+        hosts.forget()
         node = Node(hosts, hosts.add(), report)
         hosts.nodes.append(node)
         self._nodes[node.uuid] = node
@@ -153,7 +158,7 @@ class Cluster:
         if node is None:
             return
         hosts = self.hosts
-        hosts.kept.forget()
+        hosts.forget()
         for instance in node.instances:
             hosts.places.leave(instance, node.row)
         for claim in node.claims.values():
@@ -221,6 +226,7 @@ class Cluster:
     def set_tokens(self, node, fences):
         """Keep claims without these tokens off the node."""
         node.fences = fences
+        self.hosts.changed.mark(node.row, MEMBERS)
         self.hosts.intern('fences', node.row, fences or None)
 
     # Claims.
@@ -295,6 +301,7 @@ class Cluster:
         node = self._nodes[claim.node_uuid]
         hosts = self.hosts
         node.claims[claim.consumer_uuid] = claim
+        hosts.changed.mark(node.row, CLAIM)
         hosts.num_instances[node.row] += 1
         hosts.num_io_ops[node.row] += claim.state == PENDING
         hosts.places.put(claim.consumer_uuid, node.row)
@@ -302,6 +309,8 @@ class Cluster:
         self._planned.enter(claim)
         if claim.image_properties:
             hosts.places.learn(claim.consumer_uuid, claim.image_properties)
+            for row in hosts.places[claim.consumer_uuid]:
+                hosts.changed.mark(row, MEMBERS)
 
     def drop(self, claim):
         """Remove a claim, if the node still has it."""
@@ -315,6 +324,7 @@ class Cluster:
     def _give_back(self, node, consumer):
         """Remove a node's claim of a consumer, except for its parts."""
         held = node.claims.pop(consumer)
+        self.hosts.changed.mark(node.row, CLAIM)
         for name, amount in held.resources.items():
             node.take(name, -amount)
         self.hosts.num_instances[node.row] -= 1
@@ -333,6 +343,7 @@ class Cluster:
         service.seen_s = max(service.seen_s, seen_s)
         for node in self.nodes_of(host):
             self.hosts.seen_s[node.row] = service.seen_s
+            self.hosts.changed.mark(node.row, REPORTED)
 
     def set_service(self, host, disabled, disabled_reason, forced_down, seen_s=0.0):
         service = self.service(host)
@@ -345,6 +356,7 @@ class Cluster:
 
     def _show_service(self, node):
         node.service = service = self.service(node.host)
+        self.hosts.changed.mark(node.row, REPORTED)
         self.hosts.disabled[node.row] = service.disabled or DISABLED_TRAIT in node.report.traits
         self.hosts.forced_down[node.row] = service.forced_down
         self.hosts.seen_s[node.row] = service.seen_s
@@ -352,7 +364,7 @@ class Cluster:
     def set_aggregate(self, aggregate_id, aggregate):
         """Replace the aggregate with that id; None removes it."""
         hosts = self.hosts
-        hosts.kept.forget()
+        hosts.forget()
         for host in hosts.aggregates.replace(aggregate_id, aggregate):
             for node in self.nodes_of(host):
                 old = hosts.aggregate_set[node.row]
@@ -374,6 +386,7 @@ class Cluster:
         return frozenset().union(*(node.told for node in nodes))
 
     def _tell(self, node, instances):
+        self.hosts.changed.mark(node.row, MEMBERS)
         for gone in node.told - instances - node.claims.keys():
             self.hosts.places.leave(gone, node.row)
         for come in instances - node.told:

@@ -30,17 +30,33 @@ INTERNED = (
 )
 
 
+class Column:
+    """The declaration of a column. The instance has the array; a view of some rows makes it by
+    ``some`` at the first use."""
+
+    def __init__(self, kind):
+        self.kind = np.dtype(kind)
+
+    def __set_name__(self, owner, name):
+        self._name = name
+
+    def __get__(self, instance, owner):
+        if instance is None:
+            return self
+        found = vars(instance)[self._name] = instance.some(self._name)
+        return found
+
+
 def column(kind: Any) -> Any:
-    """Declares an array of that NumPy type: the class has the declaration, the instance has the
-    array."""
-    return np.dtype(kind)
+    """Declares an array of that NumPy type."""
+    return Column(kind)
 
 
 def declared(cls):
     """Returns the columns that a class declares: name -> type."""
     # In a copy: the first copy of an instance makes Python add an entry to its class at the same
     # time.
-    return {name: kind for name, kind in vars(cls).copy().items() if isinstance(kind, np.dtype)}
+    return {name: one.kind for name, one in vars(cls).copy().items() if isinstance(one, Column)}
 
 
 def resized(array, size):
@@ -121,6 +137,10 @@ class ResourceColumns:
             setattr(made, name, column.copy() if name in TAKEN else column)
         return made
 
+    def view(self, rows):
+        """Returns these rows (an array) of the columns; each is copied at its first use."""
+        return SomeResource(self, rows)
+
     def move(self, source, target):
         for array in self._arrays.values():
             array[target] = array[source]
@@ -136,6 +156,17 @@ class ResourceColumns:
             whole = amount % np.maximum(self.step_size, 1) == 0
             mask &= ((self.min_unit <= amount) & whole) | (amount == 0)
         return mask
+
+
+class SomeResource(ResourceColumns):
+    """Some rows of a resource class."""
+
+    def __init__(self, real, rows):
+        self._real, self._rows = real, rows
+        self.stepped, self.always_allowed = real.stepped, real.always_allowed
+
+    def some(self, name):
+        return getattr(self._real, name)[self._rows]
 
 
 class MetricColumns:

@@ -18,13 +18,17 @@ fill up, and which queues have the same hosts.
 
 import collections
 import enum
+import functools
+import operator
 from collections.abc import Hashable, Mapping
 from typing import Any
 
 import numpy as np
 
 MOST = 256  # answers; most are masks, with a byte for each host
+MOST_CHANGES = 4096  # changes of rows that are remembered
 RESOURCES, CLASSES, HARDWARE = 'resources', 'resource_classes', 'pieces'
+OWN_HOSTS = 'own_hosts'  # a fact of a request: the hosts that have its instance already
 
 
 class HostFacts(enum.Flag):
@@ -43,6 +47,7 @@ class HostFacts(enum.Flag):
 NOTHING, EVERYTHING = HostFacts(0), ~HostFacts(0)
 LASTING = HostFacts.LASTING
 CLAIMED = HostFacts.AMOUNTS | HostFacts.COUNTS | HostFacts.MEMBERS  # each claim changes these
+HELD = HostFacts.CELLS | HostFacts.DEVICES | HostFacts.PROVIDERS  # claims with hardware these too
 
 
 def amount_of(resource_class: str) -> str:
@@ -53,11 +58,13 @@ def amount_of(resource_class: str) -> str:
 def fact_of(request: Any, name: str) -> Hashable:
     """Returns a fact of a request as a value that can be compared: equal values are equal facts.
 
-    Facts are the fields of ``state.request.Request``, ``resource_classes``, and ``amount_of`` a
-    class.
+    Facts are the fields of ``state.request.Request``, ``resource_classes``, ``amount_of`` a
+    class, and OWN_HOSTS, which the instance stands for.
     """
     if name.startswith(f'{RESOURCES}:'):
         return request.resources.get(name.partition(':')[2], 0)
+    if name == OWN_HOSTS:
+        return request.instance_uuid
     value = getattr(request, name)
     if name == HARDWARE:
         return value.key
@@ -92,3 +99,42 @@ class Kept:
         else:
             self._answers.move_to_end(question)
         return answer
+
+
+class ChangedRows:
+    """The rows whose facts changed, in order, with the facts.
+
+    A reader remembers ``end`` and asks for the changes since. When rows are added or removed, or
+    lasting facts change, nothing that a reader has kept is valid any more (``forget``).
+    """
+
+    def __init__(self, most=MOST_CHANGES):
+        self._rows: list[int] = []
+        self._facts: list[int] = []
+        self._first, self._most = 0, most
+
+    @property
+    def end(self):
+        """The position after the latest change."""
+        return self._first + len(self._rows)
+
+    def mark(self, row, facts):
+        """Record that these facts of a row may have changed; ``facts`` is a HostFacts' value."""
+        self._rows.append(row)
+        self._facts.append(facts)
+        if len(self._rows) > self._most:
+            half = self._most // 2
+            del self._rows[:half], self._facts[:half]
+            self._first += half
+
+    def forget(self):
+        self._first = self.end + 1
+        self._rows, self._facts = [], []
+
+    def since(self, position):
+        """Returns the changed rows (a set) and the value of all changed facts; None: nothing that
+        was kept then is valid any more."""
+        if position < self._first:
+            return None
+        skipped = position - self._first
+        return set(self._rows[skipped:]), functools.reduce(operator.or_, self._facts[skipped:], 0)

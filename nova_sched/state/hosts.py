@@ -19,8 +19,8 @@ import numpy as np
 from nova_sched.objects.claim import DISK_GB, MEMORY_MB, VCPU
 from nova_sched.state.aggregates import Aggregates, zones
 from nova_sched.state.attributes import map_attribute, rows_with, values
-from nova_sched.state.columns import Columns, declared
-from nova_sched.state.facts import Kept
+from nova_sched.state.columns import Columns
+from nova_sched.state.facts import ChangedRows, Kept
 from nova_sched.state.host_state import HostState
 from nova_sched.state.places import Places
 
@@ -47,6 +47,13 @@ class Hosts(Columns):
         )  # names of stats that describe a rack or the like
         self.aggregates = Aggregates()
         self.kept = Kept()  # results of rules that depend only on lasting data
+        self.changed = ChangedRows()
+
+    def forget(self):
+        """Drop what was kept of the hosts: rows were added or removed, or lasting facts
+        changed."""
+        self.kept.forget()
+        self.changed.forget()
 
     # Nova's names for the resource columns.
 
@@ -268,15 +275,17 @@ class Hosts(Columns):
     def what_if(self, rows=None):
         """Returns a view of these hosts in which columns can be replaced: they stay as they are.
 
-        ``rows`` are the rows of the view, of which one may occur several times; their columns are
-        copies. None: all rows, whose columns are shared until they are replaced.
+        ``rows`` (an array) are the rows of the view, of which one may occur several times; their
+        columns are copies, each made at its first use. None: all rows, whose columns are shared
+        until they are replaced.
         """
         view = WhatIf.__new__(WhatIf)
-        vars(view).update(vars(self))
+        if rows is None:
+            vars(view).update(vars(self))
+        else:
+            view.rows, view.kept = len(rows), Kept()
         view.real, view.members = self, {}
         view.picked = slice(None) if rows is None else rows
-        if rows is not None:
-            view.pick(rows)
         return view
 
 
@@ -288,17 +297,33 @@ class WhatIf(Hosts):
     """
 
     real: Hosts
-    picked: slice | np.ndarray
+    picked: Any  # an array of rows, or a slice of all
     members: dict[str, np.ndarray]
     resources: Any
 
-    def pick(self, rows):
-        for name in declared(Columns):
-            setattr(self, name, getattr(self.real, name)[rows])
-        self.nodes = [self.real.nodes[row] for row in rows.tolist()]
-        self.rows, self.kept, self.rows_of_host = len(rows), Kept(), {}
-        for row, node in enumerate(self.nodes):
-            self.rows_of_host.setdefault(node.host, []).append(row)
+    def __getattr__(self, name):
+        """What is not there yet in a view of some rows: made from the real hosts."""
+        if name == 'nodes':
+            self.nodes = [self.real.nodes[row] for row in self.picked.tolist()]
+        elif name == 'resources':
+            self.resources = SomeResources(self.real.resources, self.picked)
+        elif name == 'rows_of_host':
+            self.rows_of_host = {}
+            for row, node in enumerate(self.nodes):
+                self.rows_of_host.setdefault(node.host, []).append(row)
+        else:
+            return getattr(self.real, name)
+        return vars(self)[name]
+
+    def some(self, name):
+        """The rows of a column."""
+        return getattr(self.real, name)[self.picked]
+
+    def aggregate_number(self, key, default, convert):
+        if isinstance(default, np.ndarray):
+            return super().aggregate_number(key, default, convert)
+        found = self.real.aggregate_number(key, default, convert)
+        return found[self.picked] if isinstance(found, np.ndarray) else found
 
     def metric(self, name):
         return self.real.metric(name)[self.picked]
@@ -317,3 +342,21 @@ class WhatIf(Hosts):
         found = self.real.growing(request, resource_class)
         rows = np.arange(len(self.real))[self.picked].tolist() if found else ()
         return {row: found[real] for row, real in enumerate(rows) if real in found}
+
+
+class SomeResources(dict):
+    """Some rows of the resource classes, each class made at its first use."""
+
+    def __init__(self, real, rows):
+        super().__init__()
+        self._real, self._rows = real, rows
+
+    def __missing__(self, name):
+        found = self[name] = self._real[name].view(self._rows)
+        return found
+
+    def __contains__(self, name):
+        return name in self._real
+
+    def get(self, name, default=None):
+        return self[name] if name in self._real else default

@@ -22,8 +22,10 @@ from nova_sched.hardware.machine import Machine
 from nova_sched.objects.claim import Resizing
 from nova_sched.objects.claiming import ClaimableMixin, Usage
 from nova_sched.state import demand
+from nova_sched.state.facts import CLAIMED, HELD
 
 LOG = logging.getLogger(__name__)
+CLAIM, HARDWARE = CLAIMED.value, HELD.value
 
 
 class ServiceState:
@@ -95,6 +97,7 @@ class Node(ClaimableMixin):
         return Usage(inventory.total, inventory.reserved, inventory.ratio, used, inventory.largest)
 
     def take(self, resource_class, amount):
+        self._hosts.changed.mark(self.row, CLAIM)
         self._hosts.resource(resource_class).take(self.row, amount)
 
     def growth(self, request, resource_class):
@@ -159,6 +162,7 @@ class Node(ClaimableMixin):
     def show_providers(self, tree):
         """Set the node's current tree."""
         self.providers = tree
+        self._hosts.changed.mark(self.row, HARDWARE)
         self._hosts.intern('shape', self.row, tree and tree.shape)
 
     # Hardware.
@@ -201,6 +205,7 @@ class Node(ClaimableMixin):
         self.show_providers(tree)
 
     def _show(self, machine):
+        self._hosts.changed.mark(self.row, HARDWARE)
         self._hosts.intern('machine', self.row, machine)
         self._hosts.free_pci_devices[self.row] = machine.free_devices if machine else 0
 

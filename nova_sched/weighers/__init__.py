@@ -51,7 +51,11 @@ class Weigher:
         return type(self).__name__
 
     def raw(self, hosts, rows, request):
-        """Returns the raw weight of each of the rows; None: all are equal."""
+        """Returns the raw weight of each of the rows; None: all are equal.
+
+        Whether it is None depends on the request and options only, and the weight of a row on no
+        other row.
+        """
         raise NotImplementedError
 
     def multiplier(self, hosts, rows):

@@ -11,7 +11,7 @@
 # under the License.
 """Hosts and requests that record which facts a rule reads of them."""
 
-from nova_sched.state.facts import RESOURCES, HostFacts, amount_of
+from nova_sched.state.facts import OWN_HOSTS, RESOURCES, HostFacts, amount_of
 from nova_sched.state.hosts import Hosts
 from nova_sched.state.report import LASTING_FIELDS
 
@@ -33,7 +33,13 @@ OF_NODE = {
     HostFacts.PROVIDERS: 'below',
     HostFacts.MEMBERS: 'claims instances',
 }
-DERIVED = {'hint': 'hints', 'check_type': 'hints', 'is_rebuild': 'hints', 'group_uuid': 'group'}
+DERIVED = {
+    'instance_uuid': OWN_HOSTS,
+    'hint': 'hints',
+    'check_type': 'hints',
+    'is_rebuild': 'hints',
+    'group_uuid': 'group',
+}
 
 
 def by_name(table):

@@ -39,7 +39,9 @@ def of(place, schedulers, **words):
 
 def own(seen, weights, settings, weighers=(), rows=None):
     rows = np.arange(len(seen)) if rows is None else np.array(rows)
-    found = slices.own(weighers, seen, rows, np.array(weights, dtype=float), request(), settings)
+    found = slices.own(
+        weighers, seen, rows, np.array(weights, dtype=float), request(), settings, len(rows)
+    )
     return None if found is None else found.tolist()
 
 

@@ -26,7 +26,7 @@ from nova_sched.filters.core import CoreFilter
 from nova_sched.filters.foreign import ForeignFilter
 from nova_sched.filters.required_traits import RequiredTraits
 from nova_sched.objects.claim import VCPU
-from nova_sched.state.facts import EVERYTHING, LASTING, HostFacts, amount_of
+from nova_sched.state.facts import EVERYTHING, LASTING, OWN_HOSTS, HostFacts, amount_of
 from nova_sched.tests import options
 from nova_sched.tests.builders import aggregate, cluster, hosts, put, request, uuid_of
 from nova_sched.tests.rules import FILTERS
@@ -128,7 +128,7 @@ def test_a_rule_reads_what_it_declares_of_any_node(node, wanted, data):
         pytest.param(lambda hosts, request: hosts.state(0).stats, HostFacts.REPORTED, id='stats'),
         pytest.param(
             lambda hosts, request: hosts.nodes[0].growth(request, VCPU),
-            'instance_uuid',
+            OWN_HOSTS,
             id='what a helper reads',
         ),
     ],

@@ -18,7 +18,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from nova_sched.state.columns import INTERNED, Columns, ResourceColumns, declared
+from nova_sched.state.columns import INTERNED, Columns, ResourceColumns, column, declared
 from nova_sched.state.report import Inventory
 
 CLASSES = ['VCPU', 'MEMORY_MB', 'CUSTOM_GOLD']
@@ -189,7 +189,7 @@ def test_every_column_has_a_type():
 
 def test_columns_are_listed_while_their_class_changes():
     class Owner:
-        size = np.dtype(np.int64)
+        size = column(np.int64)
 
     class Change:
         """Asked what it is, it adds to its owner's class, as another thread may."""

@@ -1,0 +1,343 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Kinds of requests: which requests have one, what is judged again, and the same answers as a full
+pass."""
+
+import dataclasses
+import random
+
+import numpy as np
+import pytest
+
+from nova_sched import errors
+from nova_sched.engine import kinds
+from nova_sched.engine.catalog import Rules
+from nova_sched.engine.decide import best, survivors, weigh
+from nova_sched.engine.kinds import RequestKinds
+from nova_sched.engine.place import Placer
+from nova_sched.filters import Filter
+from nova_sched.filters.compute import ComputeFilter
+from nova_sched.filters.ram import RamFilter
+from nova_sched.filters.resource_capacity import ResourceCapacity
+from nova_sched.objects.claim import MEMORY_MB
+from nova_sched.state.facts import HostFacts
+from nova_sched.state.request import RequestedDestination, ServerGroup
+from nova_sched.tests.builders import NOW, aggregate, claim, cluster, put, report, request, uuid_of
+from nova_sched.tests.unit.engine.twins import Twins
+from nova_sched.weighers import Weigher
+from nova_sched.weighers.cpu import CPUWeigher
+from nova_sched.weighers.ram import RAMWeigher
+
+
+class Counted(Filter):
+    """It counts the rows that it judged."""
+
+    host_facts = HostFacts.AMOUNTS
+    request_facts = ('memory_mb',)
+
+    def __init__(self):
+        self.judged = 0
+
+    def mask(self, hosts, request):
+        self.judged += len(hosts)
+        return hosts.fits(MEMORY_MB, request.memory_mb)
+
+
+WEIGHERS = RAMWeigher(), CPUWeigher()
+
+
+def rules(*filters, weighers=WEIGHERS):
+    return Rules((ResourceCapacity(),), filters, tuple(weighers))
+
+
+def asked(**words):
+    return request(**{'instance_uuid': uuid_of('new'), 'vcpus': 1, 'memory_mb': 512, **words})
+
+
+def kinds_of(made, *filters, **words):
+    return RequestKinds(rules(*filters, **words), made.hosts)
+
+
+def found(known, wanted):
+    """The kind of a request that is asked for a second time."""
+    known.find(wanted)
+    return known.find(wanted)
+
+
+def full(known, made, wanted):
+    """What a full pass gives: steps, and rows, best first."""
+    chain = Rules((), known._filters, known._weighers)
+    candidates = survivors(chain, made.hosts, wanted)
+    rows = candidates.rows()
+    weights = weigh(chain.weighers, made.hosts, rows, wanted)
+    return candidates.steps, rows[best(weights, len(rows))].tolist(), sorted(weights.tolist())
+
+
+def kept(kind):
+    rows, weights = kind.top(len(kind._hosts))
+    return kind.steps, rows[best(weights, len(rows))].tolist(), sorted(weights.tolist())
+
+
+@pytest.mark.parametrize('seed', range(12))
+def test_kinds_and_full_passes_decide_alike(seed):
+    twins = Twins(seed)
+    twins.run(60)
+    assert twins.decisions == 60
+
+
+def test_many_decisions_are_made_by_kinds():
+    twins = [Twins(seed) for seed in range(20, 24)]
+    for one in twins:
+        one.run(50)
+    assert sum(one.kept for one in twins) > 50
+
+
+def test_a_kind_is_made_when_it_is_asked_for_again():
+    made = cluster(3)
+    known = kinds_of(made)
+    assert known.find(asked()) is None
+    assert not len(known)
+    assert known.find(asked(instance_uuid=uuid_of('another'))) is not None
+    assert len(known) == 1
+
+
+def test_requests_of_other_sizes_are_of_other_kinds():
+    known = kinds_of(cluster(3))
+    assert found(known, asked()) is not found(known, asked(memory_mb=1024))
+
+
+@pytest.mark.parametrize(
+    'words',
+    [
+        pytest.param({'group': ServerGroup(uuid_of('g'), 'affinity')}, id='a server group'),
+        pytest.param({'destination': RequestedDestination('host-0')}, id='a destination'),
+        pytest.param({'ignore_hosts': frozenset(['host-0'])}, id='hosts to ignore'),
+        pytest.param({'force_hosts': frozenset(['host-0'])}, id='a forced host'),
+        pytest.param({'force_nodes': frozenset(['host-0'])}, id='a forced node'),
+        pytest.param({'hints': {'_nova_check_type': ['rebuild']}}, id='a rebuild check'),
+    ],
+)
+def test_a_request_for_certain_hosts_has_no_kind(words):
+    wanted = dataclasses.replace(asked(), **words)
+    assert found(kinds_of(cluster(3)), wanted) is None
+
+
+def test_an_instance_that_is_somewhere_has_no_kind():
+    made = cluster(3)
+    made.add(claim(uuid_of('new'), uuid_of('node host-1')))
+    assert found(kinds_of(made), asked()) is None
+
+
+def test_a_rule_that_does_not_say_what_it_reads_has_full_passes():
+    class ReadsHosts(Filter):
+        request_facts = ()
+
+        def mask(self, hosts, request):
+            return True
+
+    class ReadsRequest(Weigher):
+        def raw(self, hosts, rows, request):
+            return None
+
+    made = cluster(3)
+    assert found(kinds_of(made, ReadsHosts()), asked()) is None
+    assert found(kinds_of(made, weighers=[ReadsRequest()]), asked()) is None
+
+
+def test_more_filters_than_bits_have_full_passes():
+    assert found(kinds_of(cluster(3), *[RamFilter()] * 63), asked()) is None
+
+
+def test_only_changed_rows_are_judged_again():
+    made, rule = cluster(200), Counted()
+    known = kinds_of(made, rule)
+    found(known, asked())
+    before = rule.judged
+    made.add(claim(uuid_of('a'), uuid_of('node host-7')))
+    made.add(claim(uuid_of('b'), uuid_of('node host-7')))
+    made.add(claim(uuid_of('c'), uuid_of('node host-9')))
+    known.find(asked())
+    assert rule.judged == before + 2
+    known.find(asked())
+    assert rule.judged == before + 2
+
+
+def test_only_rules_that_read_the_changed_facts_judge_again():
+    made, rule = cluster(200), Counted()
+    known = kinds_of(made, rule)
+    found(known, asked())
+    before = rule.judged
+    made.set_service('host-3', True, None, False)
+    known.find(asked())
+    assert rule.judged == before
+
+
+@pytest.mark.parametrize(
+    'change',
+    [
+        pytest.param(lambda made: made.add(claim('x', uuid_of('node host-3'), 8)), id='a claim'),
+        pytest.param(lambda made: put(made, report('host-3', vcpus_used=16)), id='a report'),
+        pytest.param(lambda made: put(made, report('host-new')), id='a new node'),
+        pytest.param(lambda made: made.remove(uuid_of('node host-3')), id='a node that left'),
+        pytest.param(lambda made: made.set_service('host-3', True, None, False), id='disabled'),
+        pytest.param(lambda made: made.see('host-3', NOW - 100), id='a sign of life'),
+        pytest.param(
+            lambda made: made.set_aggregate(
+                1, aggregate(1, ['host-3'], cpu_weight_multiplier='9')
+            ),
+            id='an aggregate',
+        ),
+    ],
+)
+def test_the_answer_follows_each_change(change):
+    made = cluster(100, vcpus_used=[row % 7 for row in range(100)])
+    known = kinds_of(made, ComputeFilter(), RamFilter())
+    found(known, asked())
+    change(made)
+    assert kept(known.find(asked())) == full(known, made, asked())
+
+
+def test_a_host_falls_silent_when_its_time_has_come():
+    made = cluster(3, seen_s=[NOW, NOW - 30, NOW - 59])
+    known = kinds_of(made, ComputeFilter())
+    assert found(known, asked()).left == 3
+    for step_s, left in ((0.5, 3), (1, 2), (28, 2), (1, 1), (29.4, 1), (0.2, 0)):
+        made.hosts.now_s += step_s
+        assert known.find(asked()).left == left
+        assert kept(known.find(asked())) == full(known, made, asked())
+
+
+def test_a_host_whose_clock_is_ahead_will_be_alive():
+    made = cluster(2, seen_s=[NOW, NOW + 100])
+    known = kinds_of(made, ComputeFilter())
+    assert found(known, asked()).left == 1
+    made.hosts.now_s += 41
+    assert known.find(asked()).left == 2
+
+
+def test_a_clock_that_steps_back_is_followed():
+    made = cluster(2, seen_s=[NOW, NOW - 59])
+    known = kinds_of(made, ComputeFilter())
+    found(known, asked())
+    made.hosts.now_s += 10
+    assert known.find(asked()).left == 1
+    made.hosts.now_s -= 10
+    assert known.find(asked()).left == 2
+
+
+def test_new_rules_have_kinds_of_their_own():
+    placer = Placer(cluster(3), rules(), random.Random(0))
+    found(placer.kinds, asked())
+    before = placer.kinds
+    placer.follow(placer.rules)
+    assert placer.kinds is not before
+    assert not len(placer.kinds)
+
+
+def test_a_rule_that_fails_leaves_it_to_a_full_pass():
+    class Fails(Filter):
+        host_facts, request_facts = HostFacts.AMOUNTS, ()
+        failing = True
+
+        def mask(self, hosts, request):
+            if self.failing:
+                raise errors.BadConfig('option', 'wrong')
+            return True
+
+    made, rule = cluster(3), Fails()
+    known = kinds_of(made, rule)
+    assert found(known, asked()) is None
+    rule.failing = False
+    assert known.find(asked()) is None  # asked for once again
+    assert known.find(asked()) is not None
+    rule.failing = True
+    made.add(claim('x', uuid_of('node host-1')))
+    assert known.find(asked()) is None
+    assert not len(known)
+
+
+def test_the_kind_used_last_is_dropped_last():
+    made = cluster(100)
+    small = found(kinds_of(made), asked()).bytes
+    known = RequestKinds(rules(), made.hosts, memory=2 * small)
+    first, second = asked(), asked(memory_mb=1024)
+    found(known, first), found(known, second)
+    known.find(first)
+    found(known, asked(memory_mb=2048))
+    assert len(known) == 2
+    assert known.find(first) is not None
+    assert known.find(second) is None
+
+
+def test_kinds_asked_for_once_are_forgotten(monkeypatch):
+    monkeypatch.setattr(kinds, 'WAITING', 2)
+    known = kinds_of(cluster(3))
+    for size in (1, 2, 3, 1):
+        assert known.find(asked(memory_mb=size)) is None
+
+
+class TestTop:
+    """Which rows are weighed."""
+
+    def kind(self, made, **words):
+        return found(kinds_of(made, **words), asked())
+
+    @pytest.mark.parametrize('count', [1, 3, 50, 1000])
+    @pytest.mark.parametrize('step', [0, 1, 7919])
+    def test_it_has_the_best_in_the_order_of_a_full_pass(self, count, step):
+        made = cluster(500, vcpus_used=[row * step % 16 for row in range(500)])
+        known = kinds_of(made)
+        rows, weights = found(known, asked()).top(count)
+        _, wanted, _ = full(known, made, asked())
+        assert rows[best(weights, count)].tolist()[:count] == wanted[:count]
+
+    def test_it_weighs_few_rows_of_many(self):
+        made = cluster(2000, vcpus_used=[row * 7919 % 16 for row in range(2000)])
+        assert len(self.kind(made).top(3)[0]) <= 4 * kinds.BLOCK
+
+    def test_it_has_the_best_of_the_eligible_rows(self):
+        made = cluster(500, vcpus_used=[row // 40 for row in range(500)])
+        eligible = np.arange(500) >= 450
+        rows, weights = self.kind(made).top(2, eligible)
+        own = eligible[rows]
+        assert rows[own][best(weights[own], 2)].tolist() == [450, 451]
+        assert set(range(440)) <= set(rows.tolist())  # the better ones of all
+
+    def test_all_equal_rows_are_there_if_they_are_wanted(self):
+        made = cluster(500)
+        assert self.kind(made).top(1, all_equal=True)[0].tolist() == list(range(500))
+
+    def test_fewer_eligible_rows_than_wanted_are_all_there(self):
+        made = cluster(200)
+        assert len(self.kind(made).top(5, np.arange(200) == 7)[0]) == 200
+
+    def test_the_multipliers_of_aggregates_count(self):
+        names = [f'host-{row}' for row in range(100, 140)]
+        groups = [
+            aggregate(1, names, cpu_weight_multiplier='-3'),
+            aggregate(2, names[:5], ram_weight_multiplier='4'),
+        ]
+        used = [row % 5 for row in range(300)]
+        made = cluster(300, groups, vcpus_used=used, memory_mb_used=[9 * one for one in used])
+        known = kinds_of(made)
+        assert kept(found(known, asked())) == full(known, made, asked())
+        rows, weights = known.find(asked()).top(3)
+        assert rows[best(weights, 3)].tolist() == full(known, made, asked())[1][:3]
+
+    def test_one_row_has_no_weight(self):
+        made = cluster(2, vcpus_used=[16, 0])
+        rows, weights = self.kind(made).top(1)
+        assert (rows.tolist(), weights.tolist()) == ([1], [0.0])
+
+    def test_no_row_is_left(self):
+        made = cluster(2, vcpus_used=16)
+        assert self.kind(made).top(3)[0].tolist() == []
