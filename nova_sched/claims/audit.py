@@ -57,12 +57,12 @@ def _drift(snapshot):
     claimed = _claimed(snapshot)
     for node in snapshot.nodes.values():
         comes_to = nonzero(claimed[node.uuid] + collections.Counter(node.foreign))
-        booked = nonzero(node.used)
-        if booked != comes_to:
+        used = nonzero(node.used)
+        if used != comes_to:
             yield AuditFinding(
                 kind.DRIFT,
-                f'{amounts(booked)} recorded; claims and unclaimed usage are {amounts(comes_to)}',
-                booked,
+                f'{amounts(used)} recorded; claims and unclaimed usage are {amounts(comes_to)}',
+                used,
                 comes_to,
                 **_at(node),
             )

@@ -260,7 +260,7 @@ class _BatchValidator:
         if members is None:
             return False
         fenced = self.fences.after(changes, put(placement))
-        if fenced is None or not self._book(changes):
+        if fenced is None or not self._consume(changes):
             return False
         self._members.update(members)
         self.fences.adopt(fenced)
@@ -316,22 +316,22 @@ class _BatchValidator:
             for node, generation in placement.generations.items()
         )
 
-    def _book(self, changes):
+    def _consume(self, changes):
         """Apply the changes if they fit; return whether they did."""
-        usages, booked = self._usages, []
+        usages, consumed = self._usages, []
         for (_, node), (old, _) in changes.items():
             if old is not None:
                 usages[node].take(old.resources, -1)
-                booked.append((node, old.resources, 1))
+                consumed.append((node, old.resources, 1))
         for (_, node), (_, new) in changes.items():
             if new is None:
                 continue
             if node not in usages or not usages[node].fits(new.resources):
-                for undone, resources, sign in booked:
+                for undone, resources, sign in consumed:
                     usages[undone].take(resources, sign)
                 return False
             usages[node].take(new.resources)
-            booked.append((node, new.resources, -1))
+            consumed.append((node, new.resources, -1))
         for key, (_, new) in changes.items():
             self._held.put(key, new)
         return True

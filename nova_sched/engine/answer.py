@@ -116,11 +116,11 @@ def selections(placer, decision, settings, want_alternates):
     beside = decision.ranked or [()] * len(decision.rows)
     if want_alternates and len(decision.rows) > 1:
         beside = _rank_again(placer, decision, settings.alternates)
-    bookings = decision.bookings or [None] * len(decision.rows)
+    consumptions = decision.consumptions or [None] * len(decision.rows)
     return [
-        _describe(placer, row, rest, request, booking, settings)
-        for row, rest, request, booking in zip(
-            decision.rows, beside, decision.requests, bookings, strict=True
+        _describe(placer, row, rest, request, consumption, settings)
+        for row, rest, request, consumption in zip(
+            decision.rows, beside, decision.requests, consumptions, strict=True
         )
     ]
 
@@ -159,13 +159,15 @@ def _ranking(placer, decision, count, cell):
     return [int(rows[place]) for place in best(weights, len(rows))]
 
 
-def _describe(placer, chosen, alternates, request, booking, settings):
-    """The chosen row and its alternates as a list of Selected. ``booking`` None: the request only
-    checks."""
+def _describe(placer, chosen, alternates, request, consumption, settings):
+    """The chosen row and its alternates as a list of Selected.
+
+    ``consumption`` is what the request added to the chosen row; None: the request only checks.
+    """
     hosts = placer.cluster.hosts
-    plain = None if booking is None else json.dumps(request.resources)
+    plain = None if consumption is None else json.dumps(request.resources)
     # Whether the amounts that a claim takes depend on the node, and not on the request alone.
-    varies = booking is not None and (
+    varies = consumption is not None and (
         bool(request.groups or request.fallback_vcpus)
         or not hosts.child_classes.isdisjoint(request.resources)
     )
@@ -175,7 +177,7 @@ def _describe(placer, chosen, alternates, request, booking, settings):
         if varies:
             try:
                 resources, allotted = _taken(
-                    hosts, row, request, booking if row == chosen else None
+                    hosts, row, request, consumption if row == chosen else None
                 )
             except Overdrawn:
                 continue  # another request has taken this alternate
@@ -193,14 +195,14 @@ def _describe(placer, chosen, alternates, request, booking, settings):
     return found
 
 
-def _taken(hosts, row, request, booking):
+def _taken(hosts, row, request, consumption):
     """The amounts of the node (JSON text) and the allocations of its providers: those of the
-    booking, or those of a claim on an alternate."""
-    if booking is None:
+    consumption, or those of a claim on an alternate."""
+    if consumption is None:
         resources, allotted = hosts.nodes[row].demand(request)
     else:
-        parts = booking.claim.parts
-        resources, allotted = booking.claim.resources, parts.providers if parts else ()
+        parts = consumption.claim.parts
+        resources, allotted = consumption.claim.resources, parts.providers if parts else ()
     return json.dumps(dict(resources)), allotted
 
 

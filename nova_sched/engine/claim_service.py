@@ -141,7 +141,7 @@ class ClaimService:
             self._cluster.drop(claim)
             if claim.resizing:
                 self._cluster.add(claim.reverted())
-        booking = None
+        consumption = None
         try:
             self._check_policy(node, request)
             lifetime_s = self._settings().pending_ttl_s
@@ -149,23 +149,23 @@ class ClaimService:
                 'request_id': request_id,
                 **(request.member_placement.marks(node.row) if request.member_placement else {}),
             }
-            booking = self._cluster.book(node, request, lifetime_s, move, **marks)
-            known = ended if booking.before is None else [*ended, booking.before]
+            consumption = self._cluster.consume(node, request, lifetime_s, move, **marks)
+            known = ended if consumption.before is None else [*ended, consumption.before]
             placement = self._state_sync.placement(
-                [booking.claim], [request], releases, known, new
+                [consumption.claim], [request], releases, known, new
             )
             (outcome,) = self._store.commit([placement])
         except Exception:
-            self._undo(booking, ended)
+            self._undo(consumption, ended)
             raise
         if outcome.won and new and _was_there(outcome):
-            self._undo(booking, ended)
+            self._undo(consumption, ended)
             self._state_sync.catch_up([node.uuid], {})
             return None, True
         if outcome.won:
             self._state_sync.committed([(placement.claims, ended, outcome)])
             return self._cluster.node(node.uuid).claims[request.instance_uuid], False
-        self._undo(booking, ended)
+        self._undo(consumption, ended)
         self._state_sync.committed([], [outcome])
         return None, bool(outcome.fresh or outcome.gone)
 
@@ -217,9 +217,9 @@ class ClaimService:
                 why = rule.why(hosts, asked, np.array([node.row]))
                 raise errors.ComputeResourcesUnavailable(node.uuid, why)
 
-    def _undo(self, booking, ended):
-        if booking is not None:
-            self._cluster.unbook(booking)
+    def _undo(self, consumption, ended):
+        if consumption is not None:
+            self._cluster.release(consumption)
         for claim in ended:
             self._cluster.drop(claim)
             self._cluster.add(claim)

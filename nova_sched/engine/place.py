@@ -52,7 +52,7 @@ class Decision:
     marks: dict = dataclasses.field(default_factory=dict)
     rows: list = dataclasses.field(default_factory=list)
     requests: list = dataclasses.field(default_factory=list)
-    bookings: list = dataclasses.field(default_factory=list)
+    consumptions: list = dataclasses.field(default_factory=list)
     replaced: list = dataclasses.field(default_factory=list)
     first: tuple = ()  # steps of the first instance, where all rules ran
     steps: tuple = ()
@@ -68,7 +68,7 @@ class Decision:
     @property
     def claims(self):
         """The claims that the store has to commit."""
-        return tuple(booking.claim for booking in self.bookings)
+        return tuple(consumption.claim for consumption in self.consumptions)
 
     @property
     def releases(self):
@@ -305,8 +305,8 @@ class Placer:
                 else decision.marks | request.member_placement.marks(row)
             )
             node = self.cluster.hosts.nodes[row]
-            booking = self.book(node, request, settings.pending_ttl_s, marks)
-            decision.bookings.append(booking)
+            consumption = self.consume(node, request, settings.pending_ttl_s, marks)
+            decision.consumptions.append(consumption)
         decision.rows.append(row)
         decision.requests.append(request)
 
@@ -349,7 +349,7 @@ class Placer:
                 raise errors.Superseded(request.instance_uuid)
         return None
 
-    def book(self, node, request, lifetime_s, marks):
+    def consume(self, node, request, lifetime_s, marks):
         """Claim on a node. NUMA cells and devices that do not fit are left to the compute node.
 
         Nova does the same where no filter checks them, or where a forced host skips the filters.
@@ -359,9 +359,9 @@ class Placer:
             for pieces in (request.pieces, dataclasses.replace(request.pieces, guest=None)):
                 with contextlib.suppress(errors.ComputeResourcesUnavailable):
                     judged = dataclasses.replace(request, pieces=pieces)
-                    return self.cluster.book(node, judged, lifetime_s, **marks)
+                    return self.cluster.consume(node, judged, lifetime_s, **marks)
             wanted = dataclasses.replace(request, pieces=NO_HARDWARE)
-        return self.cluster.book(node, wanted, lifetime_s, **marks)
+        return self.cluster.consume(node, wanted, lifetime_s, **marks)
 
     def _ranked(self, rows, weights, row, count):
         """The best of the rows after the chosen one, in the same cell."""
@@ -391,8 +391,8 @@ class Placer:
     def undo(self, decision):
         """Remove the claims of the decision from the host state, and restore the claims that it
         removed."""
-        for booking in reversed(decision.bookings):
-            self.cluster.unbook(booking)
+        for consumption in reversed(decision.consumptions):
+            self.cluster.release(consumption)
         for claim in decision.replaced:
             if self.cluster.node(claim.node_uuid) is not None:
                 self.cluster.add(claim)

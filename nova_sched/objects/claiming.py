@@ -102,25 +102,22 @@ class ClaimableMixin:
             raise Overdrawn('groups of resources', 'the node reports no child providers')
         return request.resources, ()
 
-    def shortages(self, resources, limits=None) -> list[Shortage]:
-        """Returns each resource class that the node cannot provide, with the available amount.
-
-        ``limits`` (optional) maps resource classes to a capacity that replaces the node's.
-        """
+    def shortages(self, resources) -> list[Shortage]:
+        """Returns each resource class that the node cannot provide, with the available amount."""
         return [short for name, amount in resources.items()
-                if (short := self._shortage(name, amount, limits or {})) is not None]  # fmt: skip
+                if (short := self._shortage(name, amount)) is not None]  # fmt: skip
 
-    def _shortage(self, name, amount, limits):
+    def _shortage(self, name, amount):
         usage = self.usage(name)
         if usage is None:
             return Shortage(name, amount, 0, 0)
-        available = usage.available if name not in limits else int(limits[name]) - usage.used
+        available = usage.available
         largest = usage.total if usage.largest is None else usage.largest
         if amount > available or amount > largest:
             return Shortage(name, amount, available, largest)
         return None
 
-    def instance_claim(self, request, limits=None, lifetime_s=None, request_id=None) -> Claim:
+    def instance_claim(self, request, lifetime_s=None) -> Claim:
         """Checks that the node can take the request, allocates it, and returns the claim.
 
         ``request`` has ``instance_uuid``, ``project_id``, ``user_id``, ``resources``, ``groups``,
@@ -129,7 +126,7 @@ class ClaimableMixin:
         """
         try:
             resources, allotted = self.demand(request)
-            short = list(map(str, self.shortages(resources, limits)))
+            short = list(map(str, self.shortages(resources)))
         except Overdrawn as error:
             short = [str(error)]
         parts = self._fit(request.pieces, short) if request.pieces else None
@@ -137,7 +134,7 @@ class ClaimableMixin:
             raise errors.ComputeResourcesUnavailable(self.uuid, '; '.join(short))
         if allotted:
             parts = dataclasses.replace(parts or HardwareAllocation(), providers=allotted)
-        return self.book(request, resources, parts, lifetime_s, request_id)
+        return self.consume(request, resources, parts, lifetime_s)
 
     def resize_claim(self, request, held=None, move=None, **words) -> Claim:
         """Returns the claim of an instance that is resized or moved.
@@ -178,7 +175,7 @@ class ClaimableMixin:
             short.append(machine.why_not(pieces, packing=self.packing))
         return parts
 
-    def book(self, request, resources, parts=None, lifetime_s=None, request_id=None) -> Claim:
+    def consume(self, request, resources, parts=None, lifetime_s=None) -> Claim:
         """Allocates a request that is known to fit, and returns the claim."""
         for name, amount in resources.items():
             self.take(name, amount)
@@ -192,7 +189,6 @@ class ClaimableMixin:
             project_id=request.project_id,
             user_id=request.user_id,
             group_uuid=request.group_uuid,
-            request_id=request_id,
             created_s=now,
             expires_s=None if lifetime_s is None else now + lifetime_s,
             parts=parts or None,

@@ -27,9 +27,9 @@ REPORTED, MEMBERS, CLAIM = HostFacts.REPORTED.value, HostFacts.MEMBERS.value, CL
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Booking:
-    """A claim as it was applied: ``claim`` is for the store, ``held`` is the claim on the row, and
-    ``before`` is the consumer's earlier claim there."""
+class Consumption:
+    """What ``Cluster.consume`` added to a node: ``claim`` is for the store, ``held`` is the claim
+    on the row, and ``before`` is the consumer's earlier claim there."""
 
     claim: Claim
     held: Claim
@@ -247,8 +247,9 @@ class Cluster:
             node.take(name, amount)
         self._note(claim)
 
-    def book(self, node, request, lifetime_s=None, move=None, **marks):
-        """Make a claim on a node for a request.
+    def consume(self, node, request, lifetime_s=None, move=None, **marks):
+        """Make a claim on a node for a request, before the store commits it. Returns a
+        Consumption.
 
         Raises ComputeResourcesUnavailable, and then changes nothing. ``move`` is set for an
         instance that has a claim on another node; ``marks`` are more fields of the Claim.
@@ -272,13 +273,13 @@ class Cluster:
         self._note(held)
         if held is not claim and held.all_parts:
             node.recount()
-        return Booking(claim, held, before)
+        return Consumption(claim, held, before)
 
-    def unbook(self, booking):
-        """Revert a booking."""
-        self.drop(booking.held)
-        if booking.before is not None and booking.before.node_uuid in self._nodes:
-            self.add(booking.before)
+    def release(self, consumption):
+        """Take the usage of a Consumption off its node, and restore the earlier claim."""
+        self.drop(consumption.held)
+        if consumption.before is not None and consumption.before.node_uuid in self._nodes:
+            self.add(consumption.before)
 
     def restamp(self, claim):
         """Set the times of an applied claim to those that the store gave it."""

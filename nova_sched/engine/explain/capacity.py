@@ -206,20 +206,20 @@ def try_some(room, cluster, until_s=SLICE_S, clock=time.monotonic):
 
 def _claims(room, cluster, node, most, end, clock):
     """How many claims the node takes, at most ``most``. All of them are undone."""
-    booked: list = []
+    consumed: list = []
     try:
-        while len(booked) < most:
+        while len(consumed) < most:
             guest = dataclasses.replace(room.request, instance_uuid=str(uuid.uuid4()))
-            booked.append(cluster.book(node, guest))
+            consumed.append(cluster.consume(node, guest))
             if clock() > end + SLICE_S:
                 room.cut = True
                 break
     except errors.ComputeResourcesUnavailable:
         pass
     finally:
-        for booking in reversed(booked):
-            cluster.unbook(booking)
-    return max(len(booked), 1)
+        for consumption in reversed(consumed):
+            cluster.release(consumption)
+    return max(len(consumed), 1)
 
 
 # Outside of the loop.

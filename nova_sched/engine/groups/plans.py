@@ -212,22 +212,22 @@ class Plans:
         ended, kept, new, closed_domains = changes
         for claim in ended:
             self._cluster.drop(claim)
-        bookings: list = []
+        consumptions: list = []
         try:
-            self._book(draft, new, bookings, lifetime_s, record)
-            claims = [booking.claim for booking in bookings] + kept
+            self._consume(draft, new, consumptions, lifetime_s, record)
+            claims = [consumption.claim for consumption in consumptions] + kept
             keys = tuple(claim.key for claim in ended)
             placement = self._state_sync.placement(claims, [], keys, [*ended, *kept])
             fences = tuple(closed for _, closed in sorted(closed_domains.items()))
             (outcome,) = self._store.commit([_guarded(placement, record, fences)])
         except _Short as short:
-            self._undo(bookings, ended)
+            self._undo(consumptions, ended)
             return PlanOutcome(False, short.args[0])
         except Exception:
-            self._undo(bookings, ended)
+            self._undo(consumptions, ended)
             raise
         if not outcome.won:
-            self._undo(bookings, ended)
+            self._undo(consumptions, ended)
             self._state_sync.committed([], [outcome])
             if closed_domains:
                 # Aggregates may define which hosts are in a domain.
@@ -239,7 +239,7 @@ class Plans:
         self._state_sync.committed([(claims, ended, outcome)])
         return PlanOutcome(True)
 
-    def _book(self, draft, new, bookings, lifetime_s, record):
+    def _consume(self, draft, new, consumptions, lifetime_s, record):
         """Claim all, on each host the largest first. Raises _Short with all hosts that do not take
         their members."""
         short: dict = {}
@@ -258,39 +258,39 @@ class Plans:
                     'fences': tokens,
                     'group_uuid': _server_group(request),
                 }
-                booking = self._placer.book(node, request, lifetime_s, marks | own)
+                consumption = self._placer.consume(node, request, lifetime_s, marks | own)
             except errors.ComputeResourcesUnavailable:
                 short[key] = taken.get(key, 0)
             else:
                 taken[key] = taken.get(key, 0) + 1
-                bookings.append(booking)
+                consumptions.append(consumption)
         if not short:
-            short = self._refused(new, bookings, taken)
+            short = self._refused(new, consumptions, taken)
         if short:
             raise _Short(short)
 
-    def _refused(self, new, bookings, taken):
-        """Nodes that a rule refuses after all members are claimed, as ``short`` of _book."""
+    def _refused(self, new, consumptions, taken):
+        """Nodes that a rule refuses after all members are claimed, as ``short`` of _consume."""
         found = {}
-        by_member = {booking.claim.member: booking for booking in bookings}
+        by_member = {consumption.claim.member: consumption for consumption in consumptions}
         hosts = self._cluster.hosts
         for state, node, _ in new:
             rules = unsettled(self._placer.rules, state.request)
             key = state.kind, node.uuid
             if not rules or key in found:
                 continue
-            booking = by_member[state.member]
-            self._cluster.drop(booking.held)
+            consumption = by_member[state.member]
+            self._cluster.drop(consumption.held)
             rows = np.array([node.row])
             verdicts = (rule.judge(hosts, state.request, rows) for rule in rules)
             if not all(verdict is True or bool(verdict[0]) for verdict in verdicts):
                 found[key] = taken[key] - 1
-            self._cluster.add(booking.held)
+            self._cluster.add(consumption.held)
         return found
 
-    def _undo(self, bookings, ended):
-        for booking in reversed(bookings):
-            self._cluster.unbook(booking)
+    def _undo(self, consumptions, ended):
+        for consumption in reversed(consumptions):
+            self._cluster.release(consumption)
         for claim in ended:
             if self._cluster.node(claim.node_uuid) is not None:
                 self._cluster.add(claim)

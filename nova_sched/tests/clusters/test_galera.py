@@ -362,7 +362,7 @@ def test_one_of_two_is_undone_and_done_again(pair, prepare, first, second):
     assert states.count(PENDING) <= 1
     assert len(states) <= 2
     assert len({one.node_uuid for one in store.claims() if one.group_uuid == GROUP}) <= 1
-    battery.check_books(store)
+    battery.check_usage(store)
 
 
 def test_a_new_consumer_that_was_built_stays_where_it_is(pair):
@@ -404,7 +404,7 @@ def test_the_last_two_in_an_exclusive_domain_go_at_once(pair):
     store = SqlClaimStore(pair.engines[1])
     assert store.end_domains() == sorted(RACK.nodes)
     assert (store.claims(), store.domains()) == ([], {})
-    battery.check_books(store)
+    battery.check_usage(store)
 
 
 JOBS = [
@@ -457,4 +457,4 @@ def test_quotas_and_jobs(pair, prepare, first, second, used):
     job_table = SqlJobTable(pair.engines[0])
     assert job_table.usage('p') == used
     assert CANCELLED not in {job.state for job in job_table.list()}
-    jobs.check_books(pair.engines[0])
+    jobs.check_usage(pair.engines[0])

@@ -60,7 +60,7 @@ def run(cloud, schedulers, boots, groups, callers=64, limit_s=3600.0, tell=stage
     claims, nodes = audit.rows(cloud.database, 'claims', 'nodes')
     refused = [one for one in answers if one['error'] == audit_answers.REFUSED]
     faults = {
-        'books': audit.faults(cloud.database),
+        'audit': audit.faults(cloud.database),
         'answers': list(audit_answers.wrong(asked, answers, claims)),
         'policies': list(audit_answers.broken(answers, claims, nodes)),
         'refusals': [

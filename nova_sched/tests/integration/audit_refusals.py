@@ -140,7 +140,7 @@ class Room:
         self._cells = sorted({*self._cell_of.values()})
 
     def take(self, claim, group_of, sign=1):
-        """Book a claim; with the sign -1 take that back."""
+        """Add a claim; with the sign -1 remove it."""
         for name, amount in json.loads(claim['resources']).items():
             self.free[name] -= sign * amount
         for thing, count in audit_parts.parts(claim).items():

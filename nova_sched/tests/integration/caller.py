@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Makes the calls of orders (see ``orders``), as a conductor that keeps a book of what it asked
-and got.
+"""Makes the calls of orders (see ``orders``), as a conductor that records its requests
+and their answers.
 
 An order is a call of ``select_destinations``; ``{"abort": UUID}`` ends an instance's claims
 instead. Its answer is the order itself with ``sent_s`` (of each try) and ``answered_s``, seconds

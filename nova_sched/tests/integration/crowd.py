@@ -158,7 +158,7 @@ def _judged(database, plan, asked, answers, storm):
     if not plan.triggers:
         lies = [lie for lie in lies if not audit_refusals.doubtful(answers, *lie)]
     faults = {
-        'books': audit.faults(database),
+        'audit': audit.faults(database),
         'answers': list(audit_answers.wrong(asked, answers, claims)),
         'policies': list(audit_answers.broken(answers, claims, nodes)),
         'false refusals': [audit_refusals.told(*lie) for lie in lies],

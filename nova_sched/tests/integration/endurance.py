@@ -76,7 +76,7 @@ def run(home, url, chosen, tell=stage.tell):
     options = {**OPTIONS, 'explain.retention': RETENTION_S, 'explain.sample': 1.0}
     engine = Engine(url, home / 'engine.log', events, **options)
     fleet = Fleet([engine], events, HOSTS, chosen.seed, full=1.0)
-    found, faults = [], {'answers': fleet.faults, 'books': [], 'growth': []}
+    found, faults = [], {'answers': fleet.faults, 'audit': [], 'growth': []}
     engine.start()
     try:
         fleet.report_all()
@@ -90,7 +90,7 @@ def run(home, url, chosen, tell=stage.tell):
                 f'{number + 1}: {fleet.told:,} placed, {fleet.refused:,} refused, '
                 f'{memory:.1f} MiB, {+rows}'
             )
-            faults['books'] += audit.faults(url)
+            faults['audit'] += audit.faults(url)
             faults['answers'] += fleet.compare(url)
     finally:
         engine.kill()

@@ -398,7 +398,7 @@ def run(home, server, url, link, chosen, tell=stage.tell):
         for number in range(chosen.engines)
     ]
     fleet = Fleet(engines, events, chosen.hosts, chosen.seed)
-    faults = {'answers': fleet.faults, 'books': [], 'told and shown': [], 'storm': []}
+    faults = {'answers': fleet.faults, 'audit': [], 'told and shown': [], 'storm': []}
     begin = time.monotonic()
     happened = collections.Counter()
     try:
@@ -422,7 +422,7 @@ def run(home, server, url, link, chosen, tell=stage.tell):
             happened['database killed'] += storm.is_over
             if storm.failure:
                 faults['storm'].append(str(storm.failure))
-            faults['books'] += audit.faults(url)
+            faults['audit'] += audit.faults(url)
             faults['told and shown'] += fleet.compare(url)
             tell(f'{fleet.told:,} claims, {time.monotonic() - begin:.0f} s, {dict(happened)}')
     finally:

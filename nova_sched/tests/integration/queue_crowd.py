@@ -282,7 +282,7 @@ def run(plan, home, broker, database, tell=stage.tell):
         'broker restarts': weather.restarts,
         **counts,
         **queue_figures.of_logs(home),
-        'books audited': f'{looks} times meanwhile, and at the end',
+        'audits': f'{looks} times meanwhile, and at the end',
         'seconds until quiet': f'{quiet_s:.0f}',
     }
     return figures, wrong

@@ -16,7 +16,7 @@ and delete?
 
 RabbitMQ is private, and is asked itself who consumes from what; scheduler, manager, router and the
 workers of three nodes are in this process. What a node is to hold follows from its size and its
-servers by arithmetic alone, see ``Books``. Ends with an AssertionError where RabbitMQ says
+servers by arithmetic alone, see ``HostUsage``. Ends with an AssertionError where RabbitMQ says
 something else.
 """
 
@@ -76,7 +76,7 @@ START_CPUS = 8
 
 
 @dataclasses.dataclass
-class Books:
+class HostUsage:
     """What is on a node, and what follows from that."""
 
     place: Place
@@ -101,7 +101,7 @@ class Books:
 
 
 def size(queue):
-    """What a server of a queue takes, as Books.free counts it."""
+    """What a server of a queue takes, as HostUsage.free counts it."""
     (row,) = (row for row in ROWS if row['name'] == queue.removesuffix(GPU))
     return row['vcpus'], row['memory_mb'], row['root_gb'], int(queue.endswith(GPU))
 
@@ -113,7 +113,7 @@ class Tale:
         self._rabbit, self._say, self._end = broker, say, contextlib.ExitStack()
         self._url = broker.fresh()
         self._home = home
-        self._state_sync = {place.host: Books(place) for place in PLACES}
+        self._usages = {place.host: HostUsage(place) for place in PLACES}
         self._uuids = {}
         self._over = threading.Event()
 
@@ -181,18 +181,18 @@ class Tale:
         return self._broker.facts(of_flavor(queue)).ready
 
     def check(self, what):
-        """Tell who holds what, once that follows from ``Books``. Raises AssertionError."""
+        """Tell who holds what, once that follows from ``HostUsage``. Raises AssertionError."""
         wanted = {
-            host: {of_host(host), *map(of_flavor, books.queues())}
-            for host, books in self._state_sync.items()
+            host: {of_host(host), *map(of_flavor, usage.queues())}
+            for host, usage in self._usages.items()
         }
         until_s = time.monotonic() + PATIENCE_S
         while (found := self.held()) != wanted and time.monotonic() < until_s:
             time.sleep(0.1)
         self._say(what)
-        for host, books in self._state_sync.items():
+        for host, usage in self._usages.items():
             flavors = [queue for queue in QUEUES if of_flavor(queue) in found[host]]
-            free = dict(zip(('CPUs', 'MiB', 'GiB', 'GPUs'), books.free(), strict=True))
+            free = dict(zip(('CPUs', 'MiB', 'GiB', 'GPUs'), usage.free(), strict=True))
             left = ', '.join(f'{count} {name}' for name, count in free.items())
             self._say(f'    {host:9} {" ".join(flavors) or "none":50} (own queue; free: {left})')
         assert found == wanted, (what, found, wanted)
@@ -200,13 +200,13 @@ class Tale:
     # What happens.
 
     def create(self, name, queue):
-        """A new server; ``Books`` knows then where it is."""
+        """A new server; ``HostUsage`` knows then where it is."""
         self._uuids[name] = str(uuid.uuid4())
         spec = self._catalogue.spec(
             self._catalogue.find(queue), self._uuids[name], 'project', 'user'
         )
         ((chosen, *_),) = self._router.place(spec, [self._uuids[name]])
-        self._state_sync[chosen.service_host].servers[name] = queue
+        self._usages[chosen.service_host].servers[name] = queue
         self.check(f'create {name}, a {queue}: {chosen.service_host} has taken it')
 
     def refused(self, name, queue, words):
@@ -232,13 +232,13 @@ class Tale:
         self.check(f'create {name} was refused: all is as it was')
 
     def delete(self, name):
-        (host,) = (host for host, books in self._state_sync.items() if name in books.servers)
+        (host,) = (host for host, usage in self._usages.items() if name in usage.servers)
         self._router.delete(self._uuids[name])
-        queue = self._state_sync[host].servers.pop(name)
+        queue = self._usages[host].servers.pop(name)
         self.check(f'delete {name}, the {queue} on {host}: its room is there again')
 
     def servers(self):
-        return [name for books in self._state_sync.values() for name in books.servers]
+        return [name for usage in self._usages.values() for name in usage.servers]
 
     def used(self):
         """The project's quota that is taken."""

@@ -42,7 +42,7 @@ def another(database):
 def store(another):
     made = another()
     yield made
-    battery.check_books(made)
+    battery.check_usage(made)
 
 
 globals().update(contracts.tests(__name__))

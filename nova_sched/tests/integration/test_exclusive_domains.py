@@ -62,7 +62,7 @@ def store(another):
     made = another()
     racks(made, host_0='r1', host_2='r2')
     yield made
-    battery.check_books(made)
+    battery.check_usage(made)
 
 
 def closes(store):

@@ -108,9 +108,9 @@ def test_a_full_disk(small_disk):
     refused = [one, *(claimed(-1, host) for host in HOSTS[1:])]
     for count in (1, 3):
         stopped(store, refused[:count], errors.StoreFull)
-    battery.check_books(store)
+    battery.check_usage(store)
     filler.unlink()
     assert all(outcome.won for outcome in store.commit(refused))
     assert done(store) == uuids(made_claims + refused)
-    battery.check_books(store)
+    battery.check_usage(store)
     made.dispose()

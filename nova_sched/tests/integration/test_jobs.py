@@ -84,7 +84,7 @@ def test_a_hold_changes_while_it_is_given_back(database):
         assert first.result(60).state == DONE
         assert last.result(60).state == FAILED
     assert job_table.usage('p') == {}
-    battery.check_books(database)
+    battery.check_usage(database)
 
 
 def test_a_hold_that_stays_the_same_is_written(database):
@@ -96,7 +96,7 @@ def test_a_hold_that_stays_the_same_is_written(database):
         job_table.open([entry('b', instance_uuid=uuid_of('i a'))], [hold()])
     assert any('INSERT INTO quota_holds' in message for message in messages)
     assert job_table.usage('p') == {'servers': 1}
-    battery.check_books(database)
+    battery.check_usage(database)
 
 
 def test_projects_do_not_wait_for_each_other(database):

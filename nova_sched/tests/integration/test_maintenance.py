@@ -170,13 +170,13 @@ def for_s(seconds):
 
 
 def test_an_audit_reads_one_moment(database):
-    """Never a claim without the use that was booked with it."""
+    """No claim without its usage on the node."""
     upkeep, looks, claims = ClaimMaintenance(database), 0, 0
     with crowd(database, busy):
         for looks in for_s(2):  # noqa: B007
-            books = upkeep.snapshot()
-            claims = max(claims, len(books.claims))
-            assert [one.words for one in audit(books, NOW) if one.kind == DRIFT] == []
+            snapshot = upkeep.snapshot()
+            claims = max(claims, len(snapshot.claims))
+            assert [one.words for one in audit(snapshot, NOW) if one.kind == DRIFT] == []
     assert looks > 10
     assert claims > 0
 
@@ -238,11 +238,11 @@ def test_groups_are_forgotten_during_claims(database):
                 forgotten += forget_groups(sessions)
             except errors.StoreBusy:
                 continue
-            books = upkeep.snapshot()
-            assert {one.group_uuid for one in books.claims} <= {
-                one.group_uuid for one in books.policies
+            snapshot = upkeep.snapshot()
+            assert {one.group_uuid for one in snapshot.claims} <= {
+                one.group_uuid for one in snapshot.policies
             }
-            assert [one.words for one in audit(books, NOW) if one.is_error] == []
+            assert [one.words for one in audit(snapshot, NOW) if one.is_error] == []
     assert forgotten > 3
     store = SqlClaimStore(database, still)
     store.release([one.key for one in store.claims()])

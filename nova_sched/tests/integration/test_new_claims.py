@@ -41,7 +41,7 @@ def store(another):
     made = another()
     ready(made, HERE, THERE, vcpus=1000)
     yield made
-    battery.check_books(made)
+    battery.check_usage(made)
 
 
 def built(store, consumer=A, host=HERE):

@@ -39,7 +39,7 @@ def store(database):
     made = SqlClaimStore(database, still)
     ready(made, *HOSTS)
     yield made
-    battery.check_books(made)
+    battery.check_usage(made)
 
 
 def wanted(count):

@@ -65,11 +65,11 @@ class FilterFaces:
         """Nova's verdict on one host state."""
         return ask(self.theirs._filter_one, state, spec)
 
-    def booked(self, state, spec):
+    def claimed(self, state, spec):
         """True for a host that Nova lets pass, or what it raises when it claims for the
         request there."""
-        book = listed.NEXT.get(type(self.theirs).__name__)
-        found = ask(book, state, spec) if book else None
+        claim = listed.NEXT.get(type(self.theirs).__name__)
+        found = ask(claim, state, spec) if claim else None
         return found if isinstance(found, Raised) else True
 
     def scalar(self, world, spec):

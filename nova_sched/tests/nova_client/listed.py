@@ -86,8 +86,8 @@ class ContradictsItself(Exception):
     """What Nova says of a whole is not what it says of the parts."""
 
 
-def book_cells(state, spec):
-    """Fit the guest into the cells of the host that took it and book it, as Nova's compute node
+def claim_cells(state, spec):
+    """Fit the guest into the cells of the host that took it and claim it, as Nova's compute node
     does.
 
     Raises what Nova raises then, and ContradictsItself if no order of the host's cells fits cell
@@ -95,7 +95,7 @@ def book_cells(state, spec):
     """
     host = objects.NUMATopology.obj_from_primitive(state.numa_topology.obj_to_primitive())
     for cell in host.cells:
-        if not cell.mempages:  # every real host has pages, and Nova cannot book without
+        if not cell.mempages:  # every real host has pages, and Nova cannot claim without
             total, used = cell.memory * 256, cell.memory_usage * 256
             cell.mempages = [
                 objects.NUMAPagesTopology(size_kb=4, total=total, used=used, reserved=0)
@@ -129,7 +129,7 @@ def _fit(cells, guest, limits):
 
 
 # What Nova does next with a host that passed, where that may fail.
-NEXT = {'NUMATopologyFilter': book_cells}
+NEXT = {'NUMATopologyFilter': claim_cells}
 
 # Extra specs are held against hosts and against the metadata of aggregates by the same operators.
 NO_NUMBER = Case(
@@ -188,7 +188,7 @@ FILTERS: dict[str, list[Case]] = {
             'CPUPinningInvalid',
             '',
             (False,),
-            'Nova picks a core that it then cannot book, since a thread of it is taken',
+            'Nova picks a core that it then cannot claim, since a thread of it is taken',
         ),
         Case(
             'three guest cells, and one of them is too large',

@@ -106,9 +106,9 @@ class Differences:
 
     def _meant(self, sides, state, spec, theirs, ours):
         """Nova's answer, or what it comes to: of an input that is mended, or when the host is
-        booked."""
+        claimed."""
         if theirs is True and ours is False:
-            theirs = sides.booked(state, spec)
+            theirs = sides.claimed(state, spec)
         if isinstance(theirs, Raised):
             case = self._case_of(theirs)
             if case is not None and case.mend is not None:

@@ -128,7 +128,7 @@ def test_the_double_check(made, words, short):
         assert error.value.node == NODE
 
 
-def test_a_claim_is_booked_and_released():
+def test_a_claim_is_consumed_and_released():
     made = node()
     claim = made.instance_claim(request(vcpus=6))
     with pytest.raises(errors.ComputeResourcesUnavailable, match='6 asked, 4 available'):
@@ -227,7 +227,7 @@ def test_the_double_check_of_pieces(has, pieces, short):
         assert made.machine == has
 
 
-def test_pieces_are_booked_and_released():
+def test_pieces_are_consumed_and_released():
     made = ClaimableNode(NODE, dict.fromkeys(('VCPU', 'MEMORY_MB'), TEN), [], HAS)
     whole = asks(wanted(dedicated(6), requests=[device(1)]), memory_mb=1)
     claim = made.instance_claim(whole)

@@ -85,7 +85,7 @@ def confirmed(consumer, host=HOST, **words):
     return claim(consumer, node(host), state=CONFIRMED, **words)
 
 
-def check_books(store):
+def check_usage(store):
     """The use that claims are judged by is, on every node, that of its claims and the unclaimed
     usage."""
     changes = store.changes({})

@@ -198,14 +198,14 @@ REPAIRED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize('statements, kind, about, booked, expected', REPAIRED)
-def test_what_can_be_repaired(database, store, statements, kind, about, booked, expected):
+@pytest.mark.parametrize('statements, kind, about, recorded, expected', REPAIRED)
+def test_what_can_be_repaired(database, store, statements, kind, about, recorded, expected):
     assert found(database) == []
     run(database, *statements)
     findings = found(database)
     ours = [one for one in findings if one.kind == kind]
     assert [(one.found, one.expected, bool(one.repair)) for one in ours] == [
-        (booked, expected, True)
+        (recorded, expected, True)
     ]
     named = ('node_uuid', 'host', 'consumer_uuid', 'claim_uuid', 'group_uuid')
     assert {name: value for name in named if (value := getattr(ours[0], name))} == about
@@ -230,7 +230,7 @@ NODE_ZERO, NODE_ONE = {'node_uuid': ZERO, 'host': 'host-0'}, {'node_uuid': ONE, 
 
 
 @pytest.mark.parametrize(
-    'statements, kind, severity, about, booked, expected',
+    'statements, kind, severity, about, recorded, expected',
     [
         pytest.param(
             [f"UPDATE claims SET resources = '{{\"VCPU\": 9}}' WHERE consumer_uuid = '{A}'",
@@ -301,11 +301,16 @@ NODE_ZERO, NODE_ONE = {'node_uuid': ZERO, 'host': 'host-0'}, {'node_uuid': ONE, 
     ],
 )  # fmt: skip
 def test_findings_that_are_not_repaired(
-    database, store, statements, kind, severity, about, booked, expected
+    database, store, statements, kind, severity, about, recorded, expected
 ):
     run(database, *statements)
     (one,) = findings = found(database)
-    assert (one.kind, one.severity, one.found, one.expected) == (kind, severity, booked, expected)
+    assert (one.kind, one.severity, one.found, one.expected) == (
+        kind,
+        severity,
+        recorded,
+        expected,
+    )
     named = ('node_uuid', 'host', 'consumer_uuid', 'claim_uuid', 'group_uuid')
     assert {name: value for name in named if (value := getattr(one, name))} == about
     assert one.words

@@ -82,7 +82,7 @@ def limited(**most):
     return lambda _project: named
 
 
-def check_books(database):
+def check_usage(database):
     """The use of each project is the sum of its holds."""
     sums = collections.defaultdict(collections.Counter)
     with database.connect() as connection:
@@ -99,7 +99,7 @@ class Battery:
     @pytest.fixture
     def job_table(self, database):
         yield SqlJobTable(database)
-        check_books(database)
+        check_usage(database)
 
 
 class Jobs(Battery):

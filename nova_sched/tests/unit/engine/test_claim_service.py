@@ -123,7 +123,7 @@ class TestClaim:
         assert picture(world.cluster) == before
         assert states(world) == {(A, 'host-0'): PENDING}
 
-    def test_when_the_store_is_away_nothing_stays_booked(self):
+    def test_when_the_store_is_away_nothing_stays_consumed(self):
         world = World(Unsteady())
         world.report(report(vcpus=4), report('host-1'))
         world.place(asks(A, force_hosts=['host-0']))

@@ -25,7 +25,7 @@ from nova_sched import errors, objects
 from nova_sched.engine import catalog
 from nova_sched.objects.claim import Claim
 from nova_sched.rpc import translate
-from nova_sched.state.cluster import Booking, Cluster
+from nova_sched.state.cluster import Cluster, Consumption
 from nova_sched.tests.reference import golden, nine_nodes, wire
 from nova_sched.tests.unit.engine.stores import Generous
 from nova_sched.tests.unit.engine.world import World
@@ -44,10 +44,10 @@ COUNTS = {'default': 28, 'many': 28}
 class Granting(Cluster):
     """A cluster that claims whatever is asked for."""
 
-    def book(self, node, request, lifetime_s=None, **marks):
+    def consume(self, node, request, lifetime_s=None, **marks):
         made = Claim(request.instance_uuid, node.uuid, request.resources)
         self.add(made)
-        return Booking(made, made, None)
+        return Consumption(made, made, None)
 
 
 def chain(run):

@@ -37,7 +37,7 @@ from nova_sched.engine.received import Received, handling
 from nova_sched.engine.scheduler import REPORT
 from nova_sched.state.report import ReportOrder
 from nova_sched.tests.builders import NOW, report, request, uuid_of
-from nova_sched.tests.unit.claims.battery import check_books
+from nova_sched.tests.unit.claims.battery import check_usage
 from nova_sched.tests.unit.engine.test_machine import search
 from nova_sched.tests.unit.engine.world import World
 
@@ -217,8 +217,8 @@ class Late(RuleBasedStateMachine):
     # What holds at any time.
 
     @invariant()
-    def the_books_hold(self):
-        check_books(self.store)
+    def the_usage_agrees(self):
+        check_usage(self.store)
         waiting = [one.consumer_uuid for one in self.store.claims() if not one.is_confirmed]
         assert len(set(waiting)) == len(waiting)
 

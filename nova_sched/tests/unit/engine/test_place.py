@@ -71,7 +71,7 @@ class TestSeveralInstances:
         # Free memory, in GiB, before each: 431, 331, 231 (equal ones in order), 221, 121, 111.
         assert chosen == ['host-0', 'host-0', 'host-1', 'host-0', 'host-1', 'host-0']
 
-    def test_all_are_booked(self):
+    def test_all_are_consumed(self):
         made = cluster(2, memory_mb=1024)
         _, decision = place(made, requests(2, memory_mb=1024, vcpus=3), pending_ttl_s=60.0)
         assert made.hosts.resource(MEMORY_MB).free.tolist() == [0, 0]
@@ -415,7 +415,7 @@ class TestAlternates:
             ['host-0'],
         ]
 
-    def test_are_not_booked(self):
+    def test_are_not_consumed(self):
         made = cluster(3)
         answered(made, requests(1))
         assert made.hosts.resource(VCPU).used.tolist() == [1, 0, 0]

@@ -41,16 +41,16 @@ def world():
 
 
 def states(world):
-    """(consumer, host) -> state of every claim, the same in the cluster and the store."""
-    booked = {
+    """(consumer, host) -> state of every claim. The cluster and the store agree."""
+    held = {
         (one.consumer_uuid, node.host): one.state
         for node in world.cluster
         for one in node.claims.values()
     }
     hosts = {one.uuid: one.host for one in world.cluster}
     stored = {(one.consumer_uuid, hosts[one.node_uuid]): one.state for one in world.store.claims()}
-    assert booked == stored
-    return booked
+    assert held == stored
+    return held
 
 
 def used(world):

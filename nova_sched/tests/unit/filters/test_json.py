@@ -230,7 +230,7 @@ def test_what_a_claim_takes_is_seen_at_once():
     made = cluster(2, vcpus=4)
     query = asked(['>=', '$vcpus_used', 3])
     assert mask_of(JsonFilter, made.hosts, query) == '00'
-    made.book(made.hosts.nodes[1], request(vcpus=3))
+    made.consume(made.hosts.nodes[1], request(vcpus=3))
     assert mask_of(JsonFilter, made.hosts, query) == '01'
 
 

@@ -64,7 +64,7 @@ from nova_sched.tests.options import settings
         pytest.param({'vcpus': [None, 1]}, {'VCPU': 1}, '01', id='a node that has none of it'),
         pytest.param({}, {'CUSTOM_GOLD': 1}, '00', id='a class that nobody has'),
         pytest.param(
-            {'disk_gb': 10, 'disk_slack_gb': 9}, {'DISK_GB': 10}, '11', id='the books count'
+            {'disk_gb': 10, 'disk_slack_gb': 9}, {'DISK_GB': 10}, '11', id='recorded usage counts'
         ),
         pytest.param(
             {'vcpus': 4, 'vcpus_used': [4, 99]},
@@ -115,7 +115,7 @@ def test_an_instance_that_is_there_needs_what_both_sizes_take(facts, old, new, f
     made.add(Claim(uuid_of('one'), node.uuid, old, CONFIRMED))
     assert (ResourceCapacity().mask(made.hosts, asked) & True).tolist() == [fits]
     with contextlib.nullcontext() if fits else pytest.raises(errors.ComputeResourcesUnavailable):
-        made.book(node, asked)
+        made.consume(node, asked)
 
 
 @pytest.mark.parametrize(

@@ -245,7 +245,7 @@ def test_a_ratio_that_is_not_set():
 @pytest.mark.parametrize(
     'free, least, slack_gb',
     [
-        pytest.param(50, 30, 20, id='less than the books say'),
+        pytest.param(50, 30, 20, id='less than recorded'),
         pytest.param(50, 70, 0, id='more'),
         pytest.param(50, None, 0, id='not known'),
         pytest.param(None, 30, 70, id='free is total less used'),

@@ -21,7 +21,7 @@ from nova_sched.tests.builders import claim, cluster, hosts, put, report, reques
 A, B = map(uuid_of, ['a', 'b'])
 
 
-def books(made, row=0):
+def usage(made, row=0):
     """vCPUs used, free; instances, I/O operations of a row."""
     seen, cpus = made.hosts, made.hosts.resources[VCPU]
     return cpus.used[row], cpus.free[row], seen.num_instances[row], seen.num_io_ops[row]
@@ -98,7 +98,7 @@ def test_a_claim_that_is_not_held_is_dropped_without_effect():
     made = cluster(1)
     made.drop(claim(A, made.hosts.nodes[0].uuid))
     made.drop(claim(A, uuid_of('node gone')))
-    assert books(made) == (0, 16, 0, 0)
+    assert usage(made) == (0, 16, 0, 0)
 
 
 def test_a_sign_of_life_never_goes_back():
@@ -118,18 +118,20 @@ def test_a_service_is_known_before_its_node():
     assert made.service('host-0').disabled_reason == 'broken'
 
 
-# Bookings.
+# Consumptions.
 
 
-def test_what_is_booked_is_taken_until_it_is_taken_back():
+def test_a_consumption_counts_until_its_release():
     made = cluster(1, vcpus=4)
     node = made.hosts.nodes[0]
-    booking = made.book(node, request(instance_uuid=A, vcpus=3), lifetime_s=60, request_id='req')
-    assert booking.claim is booking.held is node.claims[A]
-    assert (booking.claim.request_id, booking.before) == ('req', None)
-    assert books(made) == (3, 1, 1, 1)
-    made.unbook(booking)
-    assert books(made) == (0, 4, 0, 0)
+    consumption = made.consume(
+        node, request(instance_uuid=A, vcpus=3), lifetime_s=60, request_id='req'
+    )
+    assert consumption.claim is consumption.held is node.claims[A]
+    assert (consumption.claim.request_id, consumption.before) == ('req', None)
+    assert usage(made) == (3, 1, 1, 1)
+    made.release(consumption)
+    assert usage(made) == (0, 4, 0, 0)
     assert node.claims == {}
 
 
@@ -139,42 +141,42 @@ def test_what_does_not_fit_changes_nothing():
     with pytest.raises(
         errors.ComputeResourcesUnavailable, match=r'VCPU: 5 asked.*; MEMORY_MB: 2000 asked'
     ):
-        made.book(node, request(instance_uuid=A, vcpus=5, memory_mb=2000))
-    assert books(made) == (0, 4, 0, 0)
+        made.consume(node, request(instance_uuid=A, vcpus=5, memory_mb=2000))
+    assert usage(made) == (0, 4, 0, 0)
     assert made.hosts.resources[MEMORY_MB].used[0] == 0
 
 
 def test_the_same_instance_again_replaces_what_is_on_its_way():
     made = cluster(1, vcpus=4)
     node = made.hosts.nodes[0]
-    first = made.book(node, request(instance_uuid=A, vcpus=3))
-    second = made.book(node, request(instance_uuid=A, vcpus=4))
-    assert books(made) == (4, 0, 1, 1)
+    first = made.consume(node, request(instance_uuid=A, vcpus=3))
+    second = made.consume(node, request(instance_uuid=A, vcpus=4))
+    assert usage(made) == (4, 0, 1, 1)
     assert (second.before, node.claims[A].resources[VCPU]) == (first.held, 4)
-    made.unbook(second)
-    assert books(made) == (3, 1, 1, 1)
+    made.release(second)
+    assert usage(made) == (3, 1, 1, 1)
 
 
 def test_a_resize_in_place_holds_the_larger_of_both():
     made = cluster(1, vcpus=8, memory_mb=4096)
     node = made.hosts.nodes[0]
     made.add(claim(A, node.uuid, vcpus=4, memory_mb=1024, state=CONFIRMED))
-    booking = made.book(node, request(instance_uuid=A, vcpus=2, memory_mb=2048))
+    consumption = made.consume(node, request(instance_uuid=A, vcpus=2, memory_mb=2048))
     assert (node.claims[A].resources[VCPU], node.claims[A].resources[MEMORY_MB]) == (4, 2048)
-    assert books(made) == (4, 4, 1, 0)
-    made.unbook(booking)
+    assert usage(made) == (4, 4, 1, 0)
+    made.release(consumption)
     assert node.claims[A].resources == {VCPU: 4, MEMORY_MB: 1024}
-    assert books(made) == (4, 4, 1, 0)
+    assert usage(made) == (4, 4, 1, 0)
 
 
-def test_a_booking_that_fails_leaves_the_earlier_claim():
+def test_a_consumption_that_fails_leaves_the_earlier_claim():
     made = cluster(1, vcpus=4)
     node = made.hosts.nodes[0]
-    first = made.book(node, request(instance_uuid=A, vcpus=3))
+    first = made.consume(node, request(instance_uuid=A, vcpus=3))
     with pytest.raises(errors.ComputeResourcesUnavailable):
-        made.book(node, request(instance_uuid=A, vcpus=5))
+        made.consume(node, request(instance_uuid=A, vcpus=5))
     assert node.claims[A] is first.held
-    assert books(made) == (3, 1, 1, 1)
+    assert usage(made) == (3, 1, 1, 1)
 
 
 def test_a_report_keeps_no_claim_that_it_was_not_given():
@@ -184,7 +186,7 @@ def test_a_report_keeps_no_claim_that_it_was_not_given():
     made.add(kept)
     made.add(gone)
     made.put(report(vcpus=8), [kept], {VCPU: 1}, 1, generation=3)
-    assert books(made) == (3, 5, 2, 1)
+    assert usage(made) == (3, 5, 2, 1)
     assert (node.claims, node.generation) == ({A: kept}, 3)
     assert made.hosts.count_instances([A, B]).tolist() == [1]
 

@@ -251,7 +251,7 @@ class ClusterMachine(RuleBasedStateMachine):
             assert mask.tolist() == [one.report.node_uuid == node for one in self.rows()]
 
     @invariant()
-    def the_books_balance(self):
+    def the_usage_agrees(self):
         hosts = self.cluster.hosts
         for name in CLASSES:
             for amount in (0, 1, 4, 9):

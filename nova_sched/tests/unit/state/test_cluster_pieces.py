@@ -136,21 +136,21 @@ def test_what_cannot_be_read_is_not_counted(made, node, caplog, name):
 
 
 def test_a_claim_holds_its_parts(made, node):
-    booking = made.book(node, asked())
-    assert booking.claim.parts == HAS.fit(PAIR)
+    consumption = made.consume(node, asked())
+    assert consumption.claim.parts == HAS.fit(PAIR)
     assert pinned(node) == [0, 1]
     assert devices(made) == ([1, 1], 2)
-    made.unbook(booking)
+    made.release(consumption)
     assert node.machine == HAS
     assert devices(made) == ([2, 1], 3)
 
 
 def test_a_second_request_sees_them_gone(made, node):
     first = wanted(dedicated(3))
-    assert made.book(node, asked(first)).claim.parts.cells.host_cells == (1,)
-    assert made.book(node, asked(first, instance_uuid=B)).claim.parts.cells.host_cells == (0,)
+    assert made.consume(node, asked(first)).claim.parts.cells.host_cells == (1,)
+    assert made.consume(node, asked(first, instance_uuid=B)).claim.parts.cells.host_cells == (0,)
     with pytest.raises(errors.ComputeResourcesUnavailable) as short:
-        made.book(node, asked(first, instance_uuid=uuid_of('c')))
+        made.consume(node, asked(first, instance_uuid=uuid_of('c')))
     assert (
         short.value.shortages
         == 'guest cell 0 needs 3 free dedicated CPUs, the best host cell has 1'
@@ -197,14 +197,14 @@ def test_what_is_short_is_said(has, pieces, words, shortages):
     node = made.hosts.nodes[0]
     before = node.machine
     with pytest.raises(errors.ComputeResourcesUnavailable) as short:
-        made.book(node, asked(pieces, **words))
+        made.consume(node, asked(pieces, **words))
     assert short.value.shortages == shortages
     assert node.machine == before
     assert made.hosts.resources['VCPU'].used[0] == 0
 
 
 def test_a_request_without_pieces_holds_none(made, node):
-    assert made.book(node, asked(wanted())).claim.parts is None
+    assert made.consume(node, asked(wanted())).claim.parts is None
     assert node.machine is node.reported
 
 
@@ -236,17 +236,17 @@ def test_what_two_claims_hold_stays_held_when_one_ends(made, node):
 
 def test_the_same_instance_again_may_have_the_same_parts(made, node):
     all_of_it = wanted(dedicated(4), dedicated(4), requests=[device(3)])
-    first = made.book(node, asked(all_of_it))
-    again = made.book(node, asked(all_of_it))
+    first = made.consume(node, asked(all_of_it))
+    again = made.consume(node, asked(all_of_it))
     assert again.held.parts == first.held.parts
-    made.unbook(again)
+    made.release(again)
     assert node.machine == HAS.hold(first.held.parts)
 
 
-def test_a_booking_that_fails_leaves_the_parts_of_the_earlier_claim(made, node):
-    first = made.book(node, asked())
+def test_a_consumption_that_fails_leaves_the_parts_of_the_earlier_claim(made, node):
+    first = made.consume(node, asked())
     with pytest.raises(errors.ComputeResourcesUnavailable):
-        made.book(node, asked(wanted(dedicated(5))))
+        made.consume(node, asked(wanted(dedicated(5))))
     assert node.machine == HAS.hold(first.held.parts)
 
 
@@ -263,12 +263,12 @@ def test_a_resize_in_place_holds_the_old_and_the_new_ones(made, node, pieces, co
     old = HAS.fit(wanted(dedicated(1)))
     before = HAS.hold(old) if counted else HAS
     made.put(report(**told(before)), [held(A, old, state=CONFIRMED, counted=counted)], {}, 0)
-    booking = made.book(node, asked(pieces))
-    new = booking.claim.parts
-    assert (booking.held.parts, booking.held.counted) == (old, counted)
-    assert booking.held.resizing.parts == new
+    consumption = made.consume(node, asked(pieces))
+    new = consumption.claim.parts
+    assert (consumption.held.parts, consumption.held.counted) == (old, counted)
+    assert consumption.held.resizing.parts == new
     assert node.machine == (HAS.hold(old).hold(new) if new else HAS.hold(old))
-    made.unbook(booking)
+    made.release(consumption)
     assert node.machine == HAS.hold(old)
 
 
@@ -277,7 +277,7 @@ def test_a_row_that_moves_takes_its_machine_along():
     texts = {name: [told(HAS)[name], told(other)[name]] for name in told(HAS)}
     made = cluster(2, **texts)
     left = made.hosts.nodes[1]
-    made.book(left, asked(wanted(dedicated(1))))
+    made.consume(left, asked(wanted(dedicated(1))))
     made.remove(uuid_of('node host-0'))
     assert (left.row, pinned(left)) == (0, [1])
     assert made.hosts.machines([0]) == [left.machine]
@@ -301,11 +301,11 @@ def test_machines_that_are_alike_are_judged_once_until_they_change():
     for _ in range(2):
         assert made.hosts.map_machines(rows, 'three', judge).tolist() == [True] * 3
     assert len(asked_about) == 1
-    booking = made.book(made.hosts.nodes[1], asked(wanted(dedicated(2), dedicated(2))))
+    consumption = made.consume(made.hosts.nodes[1], asked(wanted(dedicated(2), dedicated(2))))
     assert made.hosts.map_machines(rows, 'three', judge).tolist() == [True, False, True]
     assert len(asked_about) == 2
     assert made.hosts.machines(rows) == [made.hosts.nodes[0].machine, made.hosts.nodes[1].machine]
-    made.unbook(booking)
+    made.release(consumption)
     assert made.hosts.map_machines(rows, 'three', judge).tolist() == [True] * 3
 
 
@@ -313,7 +313,7 @@ def test_a_plug_in_reads_what_is_left(made, node):
     state = made.hosts.state(0)
     assert state.numa_topology == node.report.numa_topology
     assert [one['count'] for one in state.pci_stats.pools] == [2, 1]
-    made.book(node, asked(wanted(dedicated(2), requests=[device(2)])))
+    made.consume(node, asked(wanted(dedicated(2), requests=[device(2)])))
     state = made.hosts.state(0)
     assert HostTopology.from_json(state.numa_topology) == node.machine.topology
     assert [one['count'] for one in state.pci_stats.pools] == [1], 'empty pools are left out'

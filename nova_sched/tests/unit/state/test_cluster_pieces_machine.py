@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Bookings of NUMA cells and PCI devices in any order, and reports between them: nothing is given
-twice."""
+"""Consumption of NUMA cells and PCI devices in any order, and reports between them: nothing is
+allocated twice."""
 
 import collections
 import dataclasses
@@ -85,7 +85,7 @@ class HardwareMachine(RuleBasedStateMachine):
         super().__init__()
         self.cluster = Cluster()
         self.pinned = {host: {} for host in HAS}
-        self.latest = {}  # (host, consumer) -> the last booking on the host
+        self.latest = {}  # (host, consumer) -> the last consumption on the host
 
     def node(self, host):
         return self.cluster.find(host, host)
@@ -101,23 +101,25 @@ class HardwareMachine(RuleBasedStateMachine):
         for parts in pinned.values():
             true = true.hold(parts)
         self.cluster.put(report(host, **told(true)), claims, {}, 0)
-        self.latest = {key: booking for key, booking in self.latest.items() if key[0] != host}
+        self.latest = {
+            key: consumption for key, consumption in self.latest.items() if key[0] != host
+        }
 
     @rule(host=hosts, consumer=consumers, asked=pieces)
-    def book(self, host, consumer, asked):
+    def consume(self, host, consumer, asked):
         node, before = self.node(host), self.node(host).machine
         try:
-            booking = self.cluster.book(
+            consumption = self.cluster.consume(
                 node, request(instance_uuid=consumer, vcpus=1, pieces=asked)
             )
         except errors.ComputeResourcesUnavailable:
             assert node.machine == before
         else:
-            assert bool(booking.claim.parts) == bool(asked)
-            # A later booking may use what this one frees. Only the last one can be reverted alone;
-            # a scheduler reverts all that came after, too.
+            assert bool(consumption.claim.parts) == bool(asked)
+            # A later consumption may use what this one frees. Only the last one can be released
+            # alone; a scheduler releases all later ones, too.
             self.latest = {key: some for key, some in self.latest.items() if key[0] != host}
-            self.latest[host, consumer] = booking
+            self.latest[host, consumer] = consumption
 
     @rule(host=hosts, consumer=consumers)
     def drop(self, host, consumer):
@@ -126,9 +128,9 @@ class HardwareMachine(RuleBasedStateMachine):
             self.latest.pop((host, consumer), None)
 
     @rule(host=hosts, consumer=consumers)
-    def unbook(self, host, consumer):
-        if booking := self.latest.pop((host, consumer), None):
-            self.cluster.unbook(booking)
+    def release(self, host, consumer):
+        if consumption := self.latest.pop((host, consumer), None):
+            self.cluster.release(consumption)
 
     @rule(host=hosts, listed=st.frozensets(consumers))
     def report(self, host, listed):

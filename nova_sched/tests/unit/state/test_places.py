@@ -108,16 +108,18 @@ def test_a_claim_tells_the_image_at_once_and_for_as_long_as_the_instance_is_ther
     made = cluster(2)
     seen, node = made.hosts, made.hosts.nodes[1]
     asked = request(instance_uuid=A, image_properties={'os_distro': 'ubuntu'})
-    booking = made.book(node, asked)
+    consumption = made.consume(node, asked)
 
     def counts():
         return seen.count_images('os_distro', 'ubuntu').tolist()
 
     assert counts() == [0, 1]
-    made.put(node.report, [booking.held])  # a report takes all claims back and makes them again
+    made.put(
+        node.report, [consumption.held]
+    )  # a report takes all claims back and makes them again
     assert counts() == [0, 1]
     made.tell('host-1', [A, B])
-    made.drop(booking.held)
+    made.drop(consumption.held)
     assert counts() == [0, 1]
     made.tell('host-1', [B])
     assert counts() == [0, 0]

@@ -77,7 +77,7 @@ def test_less_known(known, left):
     assert used(providers.less_known(NODE, known)) == {'a': left, 'b': 0}
 
 
-def test_what_the_node_gives_is_booked_elsewhere():
+def test_what_the_node_gives_is_consumed_elsewhere():
     own = [Allotted('1', ROOT, {'VCPU': 2}), Allotted('2', ROOT, {'VCPU': 1}), gpu(1)]
     assert providers.on_root(NODE, own) == {'VCPU': 3}
     assert used(providers.take(NODE, own)) == {'a': 201, 'b': 0}
