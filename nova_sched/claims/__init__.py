@@ -25,15 +25,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from nova_sched.claims.values import (
     ANY,
     Changes,
+    ClaimSelector,
     ClosedDomain,
     Domain,
     GroupGuard,
-    Meant,
+    GroupRecord,
     NodeFacts,
     NodeLocator,
     Placement,
     PlacementOutcome,
-    Record,
     ServerGroupPolicy,
     ServiceFacts,
 )
@@ -45,19 +45,19 @@ __all__ = [
     'ANY',
     'ChangeFeed',
     'Changes',
+    'ClaimSelector',
     'ClaimStore',
     'ClaimTransactions',
     'ClosedDomain',
     'Domain',
     'GroupGuard',
+    'GroupRecord',
     'GroupRecords',
-    'Meant',
     'NodeFacts',
     'NodeLocator',
     'NodeReports',
     'Placement',
     'PlacementOutcome',
-    'Record',
     'ServerGroupPolicy',
     'ServiceFacts',
     'SmallTables',
@@ -111,25 +111,27 @@ class ClaimTransactions(StoreTransactions):
         """
 
     @abc.abstractmethod
-    def finish(self, consumer: str, node_uuids: Sequence[str], meant: Meant = ANY) -> list[Claim]:
+    def finish(
+        self, consumer: str, node_uuids: Sequence[str], selector: ClaimSelector = ANY
+    ) -> list[Claim]:
         """Settle the consumer's move to these nodes or resize on them: it stays there.
 
         The claim on the source of a move ends. Returns the claims that this changed, as they were
-        before. Nothing changes unless the claims on the nodes are ``meant``.
+        before. Nothing changes unless ``selector`` covers the claims on the nodes.
         """
 
     @abc.abstractmethod
-    def revert(self, consumer: str, meant: Meant = ANY) -> list[Claim]:
-        """Take back the consumer's move or resize, if it is ``meant``.
+    def revert(self, consumer: str, selector: ClaimSelector = ANY) -> list[Claim]:
+        """Take back the consumer's move or resize, if ``selector`` covers it.
 
         Returns the claims that this changed, as they were.
         """
 
     @abc.abstractmethod
     def release(
-        self, keys: Sequence[tuple[str, str]], absent: bool = False, meant: Meant = ANY
+        self, keys: Sequence[tuple[str, str]], absent: bool = False, selector: ClaimSelector = ANY
     ) -> list[Claim]:
-        """End claims by (consumer, node), as far as they are ``meant``. Returns the ended claims.
+        """End claims by (consumer, node), that ``selector`` covers. Returns the ended claims.
 
         ``absent``: the nodes no longer list the consumers. Then claims stay that are not
         confirmed, or that an open move keeps.
@@ -218,7 +220,7 @@ class GroupRecords(StoreTransactions):
     """
 
     @abc.abstractmethod
-    def top_group(self, uuid: str, whole: bool = True) -> Record | None:
+    def top_group(self, uuid: str, whole: bool = True) -> GroupRecord | None:
         """Returns the record of a group, deleted or not; without its definition unless
         ``whole``."""
 
@@ -230,7 +232,7 @@ class GroupRecords(StoreTransactions):
         marker: str | None = None,
         limit: int | None = None,
         deleted: bool = False,
-    ) -> list[Record]:
+    ) -> list[GroupRecord]:
         """Returns records without their definitions, oldest first.
 
         The arguments select the records of a project, of a name, after the record with UUID

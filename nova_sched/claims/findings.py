@@ -15,7 +15,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from nova_sched.claims import Record, ServerGroupPolicy
+from nova_sched.claims import GroupRecord, ServerGroupPolicy
 from nova_sched.objects.claim import Claim
 from nova_sched.state.report import Inventory, Report
 
@@ -99,7 +99,7 @@ class Snapshot:
     claims: tuple[Claim, ...]
     policies: tuple[ServerGroupPolicy, ...] = ()
     marks: Mapping[str, str | None] = dataclasses.field(default_factory=dict)
-    records: tuple[Record, ...] = ()
+    records: tuple[GroupRecord, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

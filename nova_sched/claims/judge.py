@@ -140,7 +140,7 @@ def judge(placements, usages, held, members=None, records=None, fences=None, now
     """Validate placements one after the other; returns a PlacementOutcome for each.
 
     ``usages`` (node UUID to NodeUsage), ``held`` (Held), ``members`` (group UUID to
-    ServerGroupMembers) and ``records`` (UUID to Record, None where there is none) cover every
+    ServerGroupMembers) and ``records`` (UUID to GroupRecord, None where there is none) cover every
     node, consumer, policy and record that the placements name, and every node where such a
     consumer holds a claim. ``fences`` (ExclusiveDomains) cover the domains that the placements
     close or end. All of them are updated to the state after the batch; ``now_s`` is the time of

@@ -35,15 +35,15 @@ def amend(claims, change, usages, held, now_s):
     return [before for before, _ in changed]
 
 
-def leaving(claims, keys, absent=False, meant=ANY):
-    """The change that ends the claims of these keys that are ``meant``, given all claims of their
-    consumers.
+def leaving(claims, keys, absent=False, selector=ANY):
+    """The change that ends the claims of these keys that ``selector`` covers, given all claims of
+    their consumers.
 
     ``absent``: claims stay that are not confirmed, or that a move keeps.
     """
 
     def change(claim):
-        if claim.key not in keys or not meant.may_end(claim):
+        if claim.key not in keys or not selector.may_end(claim):
             return claim
         stays = not claim.is_confirmed or any(keeps_source(one, *claim.key) for one in claims)
         return claim if absent and stays else None
@@ -51,15 +51,15 @@ def leaving(claims, keys, absent=False, meant=ANY):
     return change
 
 
-def finishing(claims, node_uuids, meant=ANY):
+def finishing(claims, node_uuids, selector=ANY):
     """The change that settles a consumer's move or resize, given all its claims: it stays on these
     nodes.
 
     Claims made since then continue: this may be a late message about a move that reports have
-    settled. Nothing changes if the claims on the nodes are not ``meant``.
+    settled. Nothing changes unless ``selector`` covers the claims on the nodes.
     """
     node_uuids = {
-        one.node_uuid for one in claims if one.node_uuid in node_uuids and meant.covers(one)
+        one.node_uuid for one in claims if one.node_uuid in node_uuids and selector.covers(one)
     }
     arrived = (_age(claim) for claim in claims if claim.move and claim.node_uuid in node_uuids)
     moved_s = max(arrived, default=None)
@@ -72,9 +72,9 @@ def finishing(claims, node_uuids, meant=ANY):
     return change
 
 
-def reverting(claims, meant=ANY):
-    """The change that takes a consumer's last move or resize back, if it is ``meant``, given all
-    of its claims.
+def reverting(claims, selector=ANY):
+    """The change that takes a consumer's last move or resize back, if ``selector`` covers it,
+    given all of its claims.
 
     A consumer that has a confirmed claim on the node of its move, and no other claim, stays there.
     On the node that it returns to, an earlier report may still arrive, as after
@@ -83,7 +83,7 @@ def reverting(claims, meant=ANY):
     last = max((claim for claim in claims if claim.move or claim.resizing), key=_age, default=None)
 
     def change(claim):
-        if last is None or not meant.may_end(last):
+        if last is None or not selector.may_end(last):
             return claim
         if claim == last:
             return _taken_back(claim, len(claims) == 1)

@@ -52,7 +52,7 @@ class MemoryClaimStore(ClaimStore):
         # of all removed nodes: a node that returns must have a higher one
         self._last_generation = 0
         self._services, self._aggregates, self._instances = {}, {}, {}
-        self._records = {}  # UUID -> Record
+        self._records = {}  # UUID -> GroupRecord
         self._members = {}  # UUID of a group -> keys of its members' claims
         self._fenced = set()  # UUIDs of nodes with tokens of exclusive domains
         self._domains = {}  # token -> Domain
@@ -240,22 +240,22 @@ class MemoryClaimStore(ClaimStore):
                 found, lambda claim: claim.confirmed() if claim.node_uuid in node_uuids else claim
             )
 
-    def finish(self, consumer, node_uuids, meant=ANY):
+    def finish(self, consumer, node_uuids, selector=ANY):
         with self._lock:
             claims = self._of(consumer)
-            return self._amend(claims, finishing(claims, node_uuids, meant))
+            return self._amend(claims, finishing(claims, node_uuids, selector))
 
-    def revert(self, consumer, meant=ANY):
+    def revert(self, consumer, selector=ANY):
         with self._lock:
             claims = self._of(consumer)
-            return self._amend(claims, reverting(claims, meant))
+            return self._amend(claims, reverting(claims, selector))
 
-    def release(self, keys, absent=False, meant=ANY):
+    def release(self, keys, absent=False, selector=ANY):
         with self._lock:
             found = [
                 claim for consumer in {one for one, _ in keys} for claim in self._of(consumer)
             ]
-            return self._amend(found, leaving(found, set(keys), absent, meant))
+            return self._amend(found, leaving(found, set(keys), absent, selector))
 
     def expire(self, now_s=None):
         now_s = self.now_s() if now_s is None else now_s

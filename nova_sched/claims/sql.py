@@ -180,20 +180,20 @@ class SqlClaimStore(ClaimStore):
             lambda connection: sql.read_claims(connection, sql.CLAIMS_OF, consumers), change
         )
 
-    def finish(self, consumer, node_uuids, meant=ANY):
+    def finish(self, consumer, node_uuids, selector=ANY):
         return self._amend(
-            _claims_of(consumer), lambda claims: finishing(claims, node_uuids, meant)
+            _claims_of(consumer), lambda claims: finishing(claims, node_uuids, selector)
         )
 
-    def revert(self, consumer, meant=ANY):
-        return self._amend(_claims_of(consumer), lambda claims: reverting(claims, meant))
+    def revert(self, consumer, selector=ANY):
+        return self._amend(_claims_of(consumer), lambda claims: reverting(claims, selector))
 
-    def release(self, keys, absent=False, meant=ANY):
+    def release(self, keys, absent=False, selector=ANY):
         keys = set(keys)
         consumers = {consumer for consumer, _ in keys}
         return self._amend(
             lambda connection: sql.read_claims(connection, sql.CLAIMS_OF, consumers),
-            lambda claims: leaving(claims, keys, absent, meant),
+            lambda claims: leaving(claims, keys, absent, selector),
         )
 
     def expire(self, now_s=None):
@@ -304,12 +304,12 @@ class SqlClaimStore(ClaimStore):
         return [facts[report.node_uuid] for report in reports]
 
     def remove_node(self, uuid, since_s=math.inf):
-        meant = (
+        conditions = (
             NODES.c.uuid == uuid,
             *([] if since_s == math.inf else [NODES.c.made_s <= since_s]),
         )
         with self._sessions.transaction() as connection:
-            return bool(sql_nodes.forget(connection, *meant))
+            return bool(sql_nodes.forget(connection, *conditions))
 
     # Services, aggregates, instance lists.
 

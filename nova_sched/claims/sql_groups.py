@@ -18,7 +18,7 @@ from typing import NamedTuple
 import sqlalchemy as sa
 
 from nova_sched import errors
-from nova_sched.claims import Record, sql_domains
+from nova_sched.claims import GroupRecord, sql_domains
 from nova_sched.claims import statements as sql
 from nova_sched.claims.exclusive_domains import dropped
 from nova_sched.claims.judge import ServerGroupMembers
@@ -26,7 +26,9 @@ from nova_sched.db import bulk
 from nova_sched.db.tables import CLAIMS, SERVER_GROUPS, TOP_GROUPS
 
 # A definition is long, so it is read only on request.
-SHORT = tuple(field.name for field in dataclasses.fields(Record) if field.name != 'definition')
+SHORT = tuple(
+    field.name for field in dataclasses.fields(GroupRecord) if field.name != 'definition'
+)
 CHANGING = tuple(name for name in SHORT if name != 'uuid')
 
 LOCK_RECORDS = bulk.Select(TOP_GROUPS, *SHORT, lock=True)
@@ -92,7 +94,7 @@ def lock_records(connection, uuids):
 
 
 def _short(row):
-    record = Record(**dict(zip(SHORT, row, strict=True)))
+    record = GroupRecord(**dict(zip(SHORT, row, strict=True)))
     return dataclasses.replace(record, deleted=bool(record.deleted))
 
 
@@ -110,7 +112,7 @@ def read_record(connection, uuid, whole=True):
     """The record of a group, or None; without its definition unless ``whole``."""
     query = sa.select(TOP_GROUPS) if whole else ALL_BUT_DEFINITIONS
     row = connection.execute(query.where(TOP_GROUPS.c.uuid == uuid)).mappings().first()
-    return row and Record(**row)
+    return row and GroupRecord(**row)
 
 
 def read_records(connection, project_id=None, name=None, marker=None, limit=None, deleted=False):
@@ -129,7 +131,7 @@ def read_records(connection, project_id=None, name=None, marker=None, limit=None
         created, uuid = IN_ORDER
         later = sa.and_(created == last.created_s, uuid > last.uuid)
         query = query.where(sa.or_(created > last.created_s, later))
-    return [Record(**row) for row in connection.execute(query).mappings()]
+    return [GroupRecord(**row) for row in connection.execute(query).mappings()]
 
 
 # Groups without claims. Any scheduler may remove them; none has to.

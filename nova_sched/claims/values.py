@@ -33,7 +33,7 @@ class ServerGroupPolicy:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Record:
+class GroupRecord:
     """A group: its owner and its definition.
 
     ``generation`` is the generation of its definition. ``serial`` rises with each change of its
@@ -119,7 +119,7 @@ class GroupGuard:
 
     policies: tuple[ServerGroupPolicy, ...] = ()
     takes: tuple[tuple[str, str], ...] = ()
-    record: Record | None = None
+    record: GroupRecord | None = None
     serial: int | None = None
     fences: tuple[ClosedDomain, ...] = ()
 
@@ -204,7 +204,7 @@ class PlacementOutcome:
     gone: tuple[str, ...] = ()
     fresh: tuple[NodeFacts, ...] = ()
     fences: Mapping[str, frozenset[str]] = dataclasses.field(default_factory=dict)
-    record: Record | None = None
+    record: GroupRecord | None = None
     record_gone: bool = False
 
 
@@ -243,31 +243,31 @@ class Changes:
     instances: Mapping[str, frozenset[str]] | None = None
 
 
-class Meant(NamedTuple):
-    """The claims that a message is about: the claim with UUID ``name``; without ``name``, the
-    claims that its sender knew.
+class ClaimSelector(NamedTuple):
+    """The claims that a message is about: the claim ``claim_uuid``; without that, the claims that
+    its sender knew.
 
     A message may arrive late or twice. ``since_s`` is the time, by the store's clock, after which
     it was certainly sent (see engine.received). The sender may not know of changes after that
     time.
     """
 
-    name: str | None = None
+    claim_uuid: str | None = None
     since_s: float = math.inf
 
     def covers(self, claim):
         """Whether the message is about this claim, or about its open resize."""
-        if self.name is not None:
-            return claim.is_named(self.name)
+        if self.claim_uuid is not None:
+            return claim.has_uuid(self.claim_uuid)
         return (claim.changed_s if claim.resizing else claim.created_s) <= self.since_s
 
     def may_end(self, claim):
         """Whether the message ends this claim: a confirmed one, only if the message is newer than
         its confirmation."""
-        if self.name is not None and not claim.is_named(self.name):
+        if self.claim_uuid is not None and not claim.has_uuid(self.claim_uuid):
             return False
-        is_safe = self.name is not None and not claim.is_confirmed
+        is_safe = self.claim_uuid is not None and not claim.is_confirmed
         return is_safe or claim.changed_s <= self.since_s
 
 
-ANY = Meant()
+ANY = ClaimSelector()

@@ -43,23 +43,25 @@ class ClaimService:
         leaving=None,
         move=None,
         new=False,
-        meant=ANY,
+        selector=ANY,
     ):
         """Claim on one node for a request. Claims of the instance on the host ``leaving`` end with
         it.
 
-        ``meant`` (Meant) has the UUID of the claim there, if the caller knows it, and the time
-        when the caller sent the call. Claims made since then are not replaced; Outdated is raised.
-        ``move``, one of MOVES: the kind of move that brings a placed instance to this node. An
-        alternate continues the move of the claim that ends, or the resize that failed in place. If
-        the node has changed, its hardware is picked again. A claim that was made by a call whose
-        answer was lost is replaced. ``new``: the instance does not run yet. If it runs on that
-        node, its claim there is returned unchanged.
+        ``selector`` (ClaimSelector) has the UUID of the claim there, if the caller knows it, and
+        the time when the caller sent the call. Claims made since then are not replaced; Outdated
+        is raised. ``move``, one of MOVES: the kind of move that brings a placed instance to this
+        node. An alternate continues the move of the claim that ends, or the resize that failed in
+        place. If the node has changed, its hardware is picked again. A claim that was made by a
+        call whose answer was lost is replaced. ``new``: the instance does not run yet. If it runs
+        on that node, its claim there is returned unchanged.
 
         Returns the claim. Raises NodeNotFound; AlreadyPlaced for a new instance that runs on
         another node; ComputeResourcesUnavailable with the shortages. Nothing has changed then.
         """
-        if meant.name is not None and (done := self._was_left(request, host, nodename, meant)):
+        if selector.claim_uuid is not None and (
+            done := self._was_left(request, host, nodename, selector)
+        ):
             return done
         for _ in range(self._settings().max_claim_attempts):
             node = self._state_sync.node(host, nodename)
@@ -69,7 +71,7 @@ class ClaimService:
                 return there
             try:
                 held, learnt = self._try_claim(
-                    node, request, request_id, leaving, move, new, meant
+                    node, request, request_id, leaving, move, new, selector
                 )
             except errors.ComputeResourcesUnavailable:
                 # The instance may have this capacity itself: another scheduler may have placed it.
@@ -86,21 +88,23 @@ class ClaimService:
             node.uuid, 'it was taken by another request meanwhile'
         )
 
-    def _was_left(self, request, host, nodename, meant):
+    def _was_left(self, request, host, nodename, selector):
         """The claim that an earlier attempt of this call has made, if the claim that it replaces
         has ended.
 
         None if that claim still exists. Raises ClaimNotFound if it has ended in another way.
         """
         claims = self._store.claims(request.instance_uuid)
-        if any(meant.covers(claim) for claim in claims):
+        if any(selector.covers(claim) for claim in claims):
             return None
         node = self._state_sync.node(host, nodename)
         there = [
             claim for claim in claims if claim.node_uuid == node.uuid and not claim.is_confirmed
         ]
         if not there:
-            raise errors.ClaimNotFound(f'{meant.name} of instance {request.instance_uuid}')
+            raise errors.ClaimNotFound(
+                f'{selector.claim_uuid} of instance {request.instance_uuid}'
+            )
         return there[0]
 
     def _running(self, node, claims):
@@ -120,11 +124,11 @@ class ClaimService:
                 )
         return now[0] if now else None
 
-    def _try_claim(self, node, request, request_id, leaving, move, new, meant):
+    def _try_claim(self, node, request, request_id, leaving, move, new, selector):
         """The claim, None if the commit was lost; and whether the loss has updated the host
         state."""
         if not new:
-            self._check_age(request.instance_uuid, meant)
+            self._check_age(request.instance_uuid, selector)
         request = self._resolved(node, request)
         releases, ended = [], []
         for claim in self._of_member(request):
@@ -169,10 +173,12 @@ class ClaimService:
         self._state_sync.committed([], [outcome])
         return None, bool(outcome.fresh or outcome.gone)
 
-    def _check_age(self, consumer, meant):
+    def _check_age(self, consumer, selector):
         """Raise Outdated if claims of the instance have changed since the caller sent the call."""
         for claim in self._cluster.claims_of(consumer):
-            if claim.changed_s > meant.since_s and not (meant.name and claim.is_named(meant.name)):
+            if claim.changed_s > selector.since_s and not (
+                selector.claim_uuid and claim.has_uuid(selector.claim_uuid)
+            ):
                 raise errors.Outdated(
                     f'A claim for instance {consumer}', 'another one was made since'
                 )
@@ -224,9 +230,10 @@ class ClaimService:
             self._cluster.drop(claim)
             self._cluster.add(claim)
 
-    # Changes of existing claims. ``meant`` (Meant) identifies the claims that the caller knew.
+    # Changes of existing claims. ``selector`` (ClaimSelector) identifies the claims that the
+    # caller knew.
 
-    def confirm_claim(self, consumer_uuid, host, meant=ANY):
+    def confirm_claim(self, consumer_uuid, host, selector=ANY):
         """The instance runs on the host permanently: its move to it, or its resize on it, is
         finished.
 
@@ -235,40 +242,42 @@ class ClaimService:
         claims = self._store.claims(consumer_uuid)
         nodes = self._state_sync.nodes_of(host, claims)
         there = [claim for claim in claims if claim.node_uuid in nodes]
-        if not any(map(meant.covers, there)):
-            raise _not_meant(there, meant, f'instance {consumer_uuid} on host {host}')
-        self._state_sync.caught_up_with(self._store.finish(consumer_uuid, sorted(nodes), meant))
+        if not any(map(selector.covers, there)):
+            raise _not_selected(there, selector, f'instance {consumer_uuid} on host {host}')
+        self._state_sync.caught_up_with(self._store.finish(consumer_uuid, sorted(nodes), selector))
         found = [claim for claim in self._store.claims(consumer_uuid) if claim.node_uuid in nodes]
         if not found:
             raise errors.ClaimNotFound(f'instance {consumer_uuid} on host {host}')
         return found
 
-    def revert_claim(self, consumer_uuid, meant=ANY):
+    def revert_claim(self, consumer_uuid, selector=ANY):
         """The instance stays on its host with its old size: its move or its resize is reverted.
 
         Returns its claims then. Raises ClaimNotFound if there is no move or resize, and Outdated.
         """
-        changed = self._store.revert(consumer_uuid, meant)
+        changed = self._store.revert(consumer_uuid, selector)
         if not changed:
             open_ones = [
                 one for one in self._store.claims(consumer_uuid) if one.move or one.resizing
             ]
-            raise _not_meant(open_ones, meant, f'a move or resize of instance {consumer_uuid}')
+            raise _not_selected(
+                open_ones, selector, f'a move or resize of instance {consumer_uuid}'
+            )
         found = self._store.claims(consumer_uuid)
         self._state_sync.caught_up_with([*changed, *found])
         return found
 
-    def abort_claim(self, consumer_uuid, host=None, meant=ANY):
+    def abort_claim(self, consumer_uuid, host=None, selector=ANY):
         """End the instance's claims: on one host, or everywhere. Returns them. Raises
         ClaimNotFound and Outdated."""
         claims = self._store.claims(consumer_uuid)
         nodes = None if host is None else self._state_sync.nodes_of(host, claims)
         keys = [claim.key for claim in claims if nodes is None or claim.node_uuid in nodes]
-        ended = self._store.release(keys, meant=meant) if keys else []
+        ended = self._store.release(keys, selector=selector) if keys else []
         if not ended:
             there = [claim for claim in claims if claim.key in keys]
             what = f'instance {consumer_uuid}' + (f' on host {host}' if host else '')
-            raise _not_meant(there, meant, what)
+            raise _not_selected(there, selector, what)
         self._state_sync.dropped(ended, 'were aborted')
         self._state_sync.caught_up_with(
             [claim for claim in claims if claim.key not in {one.key for one in ended}]
@@ -276,11 +285,15 @@ class ClaimService:
         return ended
 
 
-def _not_meant(claims, meant, what):
+def _not_selected(claims, selector, what):
     """The error for a call that changes none of these claims: its claim is gone, or they have
     changed since it was sent."""
-    about = (claim for claim in claims if meant.name is None or claim.is_named(meant.name))
-    if any(claim.changed_s > meant.since_s for claim in about):
+    about = (
+        claim
+        for claim in claims
+        if selector.claim_uuid is None or claim.has_uuid(selector.claim_uuid)
+    )
+    if any(claim.changed_s > selector.since_s for claim in about):
         return errors.Outdated(
             f'The call about {what}', 'its claims have changed since it was sent'
         )

@@ -23,7 +23,7 @@ from concurrent.futures import Future
 from typing import Any, Protocol
 
 from nova_sched import errors
-from nova_sched.claims import Meant, PlacementOutcome
+from nova_sched.claims import ClaimSelector, PlacementOutcome
 from nova_sched.engine import slices
 from nova_sched.engine.answer import Answers, selections
 from nova_sched.engine.groups.member_resolver import ReplanRequired, is_member, member_of
@@ -287,7 +287,7 @@ class Cycle:
         """
         for claim in decision.claims:
             there = self._until_done(self._context.store.claims, claim.consumer_uuid)
-            if not any(one.is_named(claim.uuid) for one in there):
+            if not any(one.has_uuid(claim.uuid) for one in there):
                 raise errors.Superseded(claim.consumer_uuid)
 
     def _end_claims(self, decision):
@@ -297,7 +297,9 @@ class Cycle:
         """
         release = self._context.store.release
         for claim in decision.claims:
-            ended = self._until_done(release, [claim.key], False, Meant(claim.uuid, -math.inf))
+            ended = self._until_done(
+                release, [claim.key], False, ClaimSelector(claim.uuid, -math.inf)
+            )
             self._state_sync.dropped(ended, 'could not be written elsewhere')
 
     def _retry_or_refuse(self, attempt, settings):

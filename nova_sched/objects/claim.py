@@ -128,9 +128,9 @@ class Claim:
     def is_confirmed(self):
         return self.state == CONFIRMED
 
-    def is_named(self, name):
+    def has_uuid(self, uuid):
         """Returns whether a UUID identifies this claim or its open resize."""
-        return name == self.uuid or (self.resizing is not None and name == self.resizing.uuid)
+        return uuid == self.uuid or (self.resizing is not None and uuid == self.resizing.uuid)
 
     @property
     def keeps_source(self):

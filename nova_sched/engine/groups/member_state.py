@@ -19,7 +19,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from nova_sched import errors
-from nova_sched.claims import ClosedDomain, Domain, Record
+from nova_sched.claims import ClosedDomain, Domain, GroupRecord
 from nova_sched.groups.arrays.problem import Rule
 from nova_sched.groups.definition import EXCLUSIVE, Definition
 from nova_sched.groups.members import member_spec
@@ -49,7 +49,7 @@ class LoadedGroup:
     ``kinds`` has the kind of each member by path. Members of one kind are interchangeable.
     """
 
-    record: Record
+    record: GroupRecord
     definition: Definition
     source: Mapping
     requests: Mapping[str, Request]
@@ -77,7 +77,7 @@ class LoadedGroup:
         return self.record.uuid
 
     def text(self):
-        """For ``Record.definition``."""
+        """For ``GroupRecord.definition``."""
         return json.dumps({'definition': self.definition.to_plain(), 'source': dict(self.source)})
 
     @property
@@ -172,7 +172,7 @@ def _request(path, member, record):
 
 
 def read(record):
-    """The LoadedGroup of a Record. Raises IncompatibleObject."""
+    """The LoadedGroup of a GroupRecord. Raises IncompatibleObject."""
     try:
         plain = json.loads(record.definition)
         definition, source = Definition.from_plain(plain['definition']), plain['source']
@@ -197,14 +197,14 @@ class Library:
         Raises GroupNotFound, and IncompatibleObject for one that another release has written.
         """
         found = self.look(uuid, project_id)
-        if isinstance(found, Record):
+        if isinstance(found, GroupRecord):
             found = read(found)
             self.keep(found)
         return found
 
     def look(self, uuid, project_id=None):
-        """The LoadedGroup; if its definition is not cached, the Record, because parsing may take
-        long.
+        """The LoadedGroup; if its definition is not cached, the GroupRecord, because parsing may
+        take long.
 
         Raises GroupNotFound.
         """

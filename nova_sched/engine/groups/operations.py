@@ -20,7 +20,7 @@ import time
 from oslo_utils import uuidutils
 
 from nova_sched import errors
-from nova_sched.claims import Record
+from nova_sched.claims import GroupRecord
 from nova_sched.engine.groups.member_state import LoadedGroup, read
 from nova_sched.engine.groups.views import GroupViews, status_of, view_of
 from nova_sched.groups import joint, moves, why
@@ -90,7 +90,7 @@ class GroupOperations:
         TemplateError after it, and GroupRefused.
         """
         now_s = self._clock()
-        record = Record(
+        record = GroupRecord(
             uuid=uuidutils.generate_uuid(),
             project_id=getattr(context, 'project_id', None),
             user_id=getattr(context, 'user_id', None),
@@ -227,7 +227,7 @@ class GroupOperations:
 
         Returns None if one could. Raises InvalidRequest for a member that is not a valid request.
         """
-        LoadedGroup.of(Record(uuid=uuidutils.generate_uuid()), definition, {}, allowance)
+        LoadedGroup.of(GroupRecord(uuid=uuidutils.generate_uuid()), definition, {}, allowance)
         nests = self._topology.nests(self._call(self._plans.levels))
         return why.contradiction_anywhere(
             definition, self._topology.levels, nests, solver=self._solver
@@ -276,7 +276,7 @@ class GroupOperations:
     def _look(self, uuid, project_id=None):
         """The LoadedGroup. A definition that is not cached is parsed outside of the loop."""
         found = self._call(self._library.look, uuid, project_id)
-        if isinstance(found, Record):
+        if isinstance(found, GroupRecord):
             found = read(found)
             self._call(self._library.keep, found)
         return found

@@ -17,7 +17,7 @@ import logging
 import math
 
 from nova_sched import errors
-from nova_sched.claims import GroupGuard, Meant, Placement, ServerGroupPolicy, ServiceFacts
+from nova_sched.claims import ClaimSelector, GroupGuard, Placement, ServerGroupPolicy, ServiceFacts
 from nova_sched.engine.groups import outsiders
 from nova_sched.engine.sync.replica_sync import ReplicaSync
 from nova_sched.objects.claim import PLANNED
@@ -354,5 +354,5 @@ class StateSync:
             if claim.is_confirmed and gone(claim.consumer_uuid)
         ]
         if keys:
-            ended = self._store.release(keys, absent=True, meant=Meant(since_s=since_s))
+            ended = self._store.release(keys, absent=True, selector=ClaimSelector(since_s=since_s))
             self.dropped(ended, 'their node does not report any more')

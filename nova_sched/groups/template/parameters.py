@@ -23,7 +23,7 @@ import regex
 
 from nova_sched import errors
 from nova_sched.groups.template import values
-from nova_sched.groups.template.scope import meant
+from nova_sched.groups.template.scope import suggestion
 from nova_sched.groups.template.values import to_plain
 
 PATIENCE_S = 0.2  # for all patterns of one template, because a pattern can take very long to match
@@ -173,7 +173,7 @@ class Parameters:
         given = _given(given)
         for name in given:
             if name not in self._declared:
-                why = f'the template has no such parameter{meant(name, self._declared)}'
+                why = f'the template has no such parameter{suggestion(name, self._declared)}'
                 raise errors.TemplateError(f'parameters.{name}', None, None, why)
         patience = MatchBudget()
         for name, value in self._declared.items():
@@ -209,7 +209,7 @@ class Parameters:
         if name in OF_HEAT:
             raise at.wrong(f'{name} is known to Heat alone')
         if name not in self._declared:
-            raise at.wrong(f'there is no parameter {name}{meant(name, self._declared)}')
+            raise at.wrong(f'there is no parameter {name}{suggestion(name, self._declared)}')
         if name not in self._values:
             raise at.wrong(f'the parameter {name} has no value and no default')
         return self._values[name]

@@ -16,7 +16,7 @@ from collections.abc import Collection
 
 from nova_sched.groups.template import types
 from nova_sched.groups.template.functions import condition
-from nova_sched.groups.template.scope import Scope, meant
+from nova_sched.groups.template.scope import Scope, suggestion
 from nova_sched.groups.template.values import Value
 
 FIELDS = (
@@ -90,7 +90,7 @@ class Resources:
         Raises TemplateError.
         """
         if name not in self._items:
-            raise at.wrong(f'there is no resource {name}{meant(name, self._items)}')
+            raise at.wrong(f'there is no resource {name}{suggestion(name, self._items)}')
         if name not in self._present:
             held = self._declared[name].data.get('condition')
             self._present[name] = held is None or condition(self._scope, held)

@@ -146,7 +146,7 @@ class Scope:
         self.work.spend(1 + len(value.data), value)
         for key in value.data:
             if keys is not None and key not in keys:
-                raise value.wrong_key(key, f'{key} is not known here{meant(key, keys)}')
+                raise value.wrong_key(key, f'{key} is not known here{suggestion(key, keys)}')
         return value
 
     def items(self, value: Value) -> list[Value]:
@@ -183,7 +183,7 @@ class Scope:
         text = self.text(value)
         if text not in words:
             raise self.head(value).wrong(
-                f'{text} is none of {", ".join(words)}{meant(text, words)}'
+                f'{text} is none of {", ".join(words)}{suggestion(text, words)}'
             )
         return text
 
@@ -226,7 +226,7 @@ class Literal(Scope):
         return value
 
 
-def meant(word, words):
+def suggestion(word, words):
     """Returns `; did you mean ...?` if a word is close enough, else ''."""
     close = difflib.get_close_matches(word, words, n=1, cutoff=0.7)
     return f'; did you mean {close[0]}?' if close else ''

@@ -19,7 +19,7 @@ import yaml
 
 from nova_sched import errors
 from nova_sched.groups.definition import Image, Member, MemberFlavor
-from nova_sched.groups.template.scope import Scope, meant
+from nova_sched.groups.template.scope import Scope, suggestion
 from nova_sched.groups.template.types import SERVER_GROUP
 from nova_sched.groups.template.values import Reference, Value, from_plain
 
@@ -57,7 +57,7 @@ class Flavors:
         if name not in self._known:
             if name not in self._catalogue:
                 raise value.wrong(
-                    f'there is no flavor {name} here{meant(name, [*self._catalogue])}'
+                    f'there is no flavor {name} here{suggestion(name, [*self._catalogue])}'
                 )
             described = from_plain(self._catalogue[name], f'flavors.{name}', literal=True)
             self._known[name] = _read_flavor(self._scope, described, name)
@@ -253,7 +253,7 @@ class Servers:
     def _unknown(self, properties):
         for key in properties.data:
             if key not in READ and key not in OF_HEAT:
-                if hint := meant(key, READ):
+                if hint := suggestion(key, READ):
                     raise properties.wrong_key(key, f'{key} is no property of a server{hint}')
                 self._warnings.append(
                     f'{properties.where}.{key}: no known property of a server; not read'

@@ -13,7 +13,7 @@
 
 import re
 
-from nova_sched.groups.template.scope import Scope, meant
+from nova_sched.groups.template.scope import Scope, suggestion
 from nova_sched.groups.template.values import Value
 
 SERVER = 'OS::Nova::Server'
@@ -66,10 +66,10 @@ def known(scope: Scope, value: Value) -> str:
             f'{name} is another template; its resources cannot be placed together with this'
         )
     if not _TYPE.fullmatch(name):
-        raise value.wrong(f'{name} is no type of a resource{meant(name, READ)}')
+        raise value.wrong(f'{name} is no type of a resource{suggestion(name, READ)}')
     for space, names in _CLOSED.items():
         if name.lower().startswith(space.lower()) and name not in [space + one for one in names]:
-            raise value.wrong(f'there is no type {name}{meant(name, READ)}')
+            raise value.wrong(f'there is no type {name}{suggestion(name, READ)}')
     if name.lower() in [one.lower() for one in READ]:
-        raise value.wrong(f'there is no type {name}{meant(name, READ)}')
+        raise value.wrong(f'there is no type {name}{suggestion(name, READ)}')
     return name

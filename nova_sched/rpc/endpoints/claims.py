@@ -20,7 +20,7 @@ certain: the caller may call again.
 import oslo_messaging as messaging
 
 from nova_sched import errors
-from nova_sched.claims import Meant
+from nova_sched.claims import ClaimSelector
 from nova_sched.engine import received
 from nova_sched.objects.claim import MOVES
 from nova_sched.rpc import translate, words
@@ -94,7 +94,7 @@ class ClaimsEndpoint:
     ):
         (request,) = translate.requests(translate.spec(spec_obj), [instance_uuid])
         node = words.name(host, 'host'), words.name(nodename, 'nodename')
-        how = context.request_id, leaving, move, new, _meant(claim)
+        how = context.request_id, leaving, move, new, _selector(claim)
         return self._infos(
             [self._scheduler.call(self._scheduler.claim_service.claim, request, *node, *how)]
         )[0]
@@ -108,7 +108,7 @@ class ClaimsEndpoint:
         """
         uuid, host = words.uuid(instance_uuid, 'instance_uuid'), words.name(host, 'host')
         confirm = self._scheduler.claim_service.confirm_claim
-        return self._infos(self._scheduler.call(confirm, uuid, host, _meant(claim)))
+        return self._infos(self._scheduler.call(confirm, uuid, host, _selector(claim)))
 
     @expected
     def revert_claim(self, context, instance_uuid, claim=None):
@@ -118,7 +118,9 @@ class ClaimsEndpoint:
         """
         uuid = words.uuid(instance_uuid, 'instance_uuid')
         return self._infos(
-            self._scheduler.call(self._scheduler.claim_service.revert_claim, uuid, _meant(claim))
+            self._scheduler.call(
+                self._scheduler.claim_service.revert_claim, uuid, _selector(claim)
+            )
         )
 
     @expected
@@ -128,7 +130,7 @@ class ClaimsEndpoint:
         uuid = words.uuid(instance_uuid, 'instance_uuid')
         only = None if host is None else words.name(host, 'host')
         abort = self._scheduler.claim_service.abort_claim
-        return self._infos(self._scheduler.call(abort, uuid, only, _meant(claim)))
+        return self._infos(self._scheduler.call(abort, uuid, only, _selector(claim)))
 
     @expected
     def show(self, context, instance_uuid):
@@ -137,8 +139,8 @@ class ClaimsEndpoint:
         return self._infos(self._scheduler.call(self._scheduler.claim_service.claims_of, uuid))
 
 
-def _meant(claim):
-    """The claims that the call means: those that its caller names, or those that existed when it
-    was sent."""
-    name = None if claim is None else words.uuid(claim, 'claim')
-    return Meant(name, received.current().since_s)
+def _selector(claim):
+    """The claims that the call is about: the one with the UUID ``claim``, or those that existed
+    when it was sent."""
+    claim_uuid = None if claim is None else words.uuid(claim, 'claim')
+    return ClaimSelector(claim_uuid, received.current().since_s)

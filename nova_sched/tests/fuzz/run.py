@@ -146,7 +146,7 @@ def message(sound, bits, known):
         return _message(sound, bits + 1, known)
 
 
-def meant(text, known):
+def with_real_ids(text, known):
     """The message of a text, about the things that are ``known`` to a world instead of their
     stand-ins."""
     for stand_in, real in known.items():
@@ -155,7 +155,7 @@ def meant(text, known):
 
 
 def _message(sound, bits, known):
-    rng, given = random.Random(bits), meant(sound.text, known)
+    rng, given = random.Random(bits), with_real_ids(sound.text, known)
     if rng.random() < 1 / 16:
         return given
     if sound.door == seeds.REST:

@@ -44,7 +44,7 @@ def judge(world):
 
 
 def _judged(world, heard, door, given):
-    tally, given = run.Tally(), run.meant(json.dumps(given), world.known)
+    tally, given = run.Tally(), run.with_real_ids(json.dumps(given), world.known)
     found = run.Judge(world, tally, heard).send(door, given, 'case')
     assert tally.faults == {}
     return found

@@ -28,7 +28,7 @@ import subprocess
 import sys
 import threading
 
-from nova_sched.claims import Meant
+from nova_sched.claims import ClaimSelector
 from nova_sched.conf import CONF
 from nova_sched.engine.cycle import PLACE, Order
 from nova_sched.engine.received import Arrivals, handling
@@ -143,12 +143,15 @@ def _place(scheduler, _received, uuid, vcpus, group):
 
 
 def _confirm(scheduler, received, uuid, host):
-    work = scheduler.claim_service.confirm_claim, (uuid, host, Meant(None, received.since_s))
+    work = (
+        scheduler.claim_service.confirm_claim,
+        (uuid, host, ClaimSelector(None, received.since_s)),
+    )
     return scheduler.loop.send(CALL, work), lambda claims: None
 
 
 def _abort(scheduler, received, uuid):
-    work = scheduler.claim_service.abort_claim, (uuid, None, Meant(None, received.since_s))
+    work = scheduler.claim_service.abort_claim, (uuid, None, ClaimSelector(None, received.since_s))
     return scheduler.loop.send(CALL, work), lambda claims: None
 
 

@@ -20,7 +20,7 @@ ROLE is one of report, aggregate, plan, enter, boot. Prints how many of its roun
 import random
 import sys
 
-from nova_sched.claims import ClosedDomain, Domain, Placement, Record
+from nova_sched.claims import ClosedDomain, Domain, GroupRecord, Placement
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import engine
 from nova_sched.objects.claim import PLANNED
@@ -56,11 +56,11 @@ def close(store, chance, name):
     fence = ClosedDomain(token, frozenset([node(host)]), Domain('rack', rack, group))
     words = {'state': PLANNED, 'top_group': group, 'member': 'web', 'fences': (token,)}
     made = claim(uuid_of(f'web of {name}'), node(host), **words)
-    planned = guarded((made,), record=Record(group), serial=0, fences=(fence,))
+    planned = guarded((made,), record=GroupRecord(group), serial=0, fences=(fence,))
     if not store.commit([planned])[0].won:
         return False
     if chance.random() < 0.5:
-        store.commit([guarded((), (made.key,), record=Record(group, deleted=True), serial=1)])
+        store.commit([guarded((), (made.key,), record=GroupRecord(group, deleted=True), serial=1)])
     else:
         store.release([made.key])
     return True

@@ -22,7 +22,7 @@ import pytest
 import sqlalchemy as sa
 
 from nova_sched import errors
-from nova_sched.claims import ClosedDomain, Placement, Record
+from nova_sched.claims import ClosedDomain, GroupRecord, Placement
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db.tables import NODES
 from nova_sched.objects.claim import CONFIRMED, PLANNED
@@ -157,7 +157,7 @@ def member(name, number=0, fence=None, **words):
 
 def plan(*claims, serial=0, **words):
     of = {claim.top_group for claim in claims} or {uuid_of('group')}
-    return guarded(claims, record=Record(*of, generation=serial), serial=serial, **words)
+    return guarded(claims, record=GroupRecord(*of, generation=serial), serial=serial, **words)
 
 
 def marks(store):
@@ -250,7 +250,10 @@ def test_whole_groups_come_and_go_and_no_transaction_waits_for_ever(store, anoth
                 assert mine.commit([guarded((made,), (one.key,), takes=(one.key,))])[0].won
                 away.append(made.key)
             ends = guarded(
-                (), tuple(one.key for one in claims), record=Record(group, deleted=True), serial=1
+                (),
+                tuple(one.key for one in claims),
+                record=GroupRecord(group, deleted=True),
+                serial=1,
             )
             assert mine.commit([ends])[0].won
             mine.release(away)

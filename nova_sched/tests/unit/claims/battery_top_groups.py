@@ -16,7 +16,7 @@ import dataclasses
 import pytest
 
 from nova_sched import errors
-from nova_sched.claims import Placement, Record
+from nova_sched.claims import GroupRecord, Placement
 from nova_sched.objects.claim import CONFIRMED, PENDING, PLANNED, RESIZE, VCPU
 from nova_sched.tests.builders import NOW, claim, guarded, uuid_of
 from nova_sched.tests.unit.claims.battery import (
@@ -50,7 +50,7 @@ def record(uuid=GROUP, **words):
         'created_s': NOW,
         'updated_s': NOW,
     }
-    return Record(uuid, **{**fields, 'definition': '{"members": []}', **words})
+    return GroupRecord(uuid, **{**fields, 'definition': '{"members": []}', **words})
 
 
 def planned(consumer=WEB, host=HOST, group=GROUP, **words):

@@ -20,10 +20,10 @@ import pytest
 from nova_sched.claims import (
     ClosedDomain,
     GroupGuard,
+    GroupRecord,
     NodeFacts,
     Placement,
     PlacementOutcome,
-    Record,
     ServerGroupPolicy,
 )
 from nova_sched.claims.memory import MemoryClaimStore
@@ -162,7 +162,7 @@ class World:
                 f'fence of {group}', frozenset(uuid_of(f'node {host}') for host in hosts)
             )
         members = [self.member(group, path, self.chance.choice(hosts), fence) for path in 'abc']
-        record = Record(group, created_s=self.now_s, updated_s=self.now_s)
+        record = GroupRecord(group, created_s=self.now_s, updated_s=self.now_s)
         placement = guarded(
             tuple(members), record=record, serial=0, fences=(fence,) if fence else ()
         )

@@ -18,7 +18,7 @@ import pytest
 import sqlalchemy as sa
 
 from nova_sched import errors
-from nova_sched.claims import Placement, Record, ServiceFacts
+from nova_sched.claims import GroupRecord, Placement, ServiceFacts
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db.tables import NODES
 from nova_sched.objects.claim import PLANNED
@@ -176,7 +176,7 @@ def test_a_definition_is_read_only_on_request(store, database):
     store.report([report(), report('host-1')], NOW)
     text, other = 'a long definition', uuid_of('node host-1')
     made = [claim(A, NODE, state=PLANNED, top_group=GROUP), claim(A, other, top_group=GROUP)]
-    store.commit([guarded((made[0],), record=Record(GROUP, definition=text), serial=0)])
+    store.commit([guarded((made[0],), record=GroupRecord(GROUP, definition=text), serial=0)])
     seen = []
 
     @sa.event.listens_for(database, 'before_cursor_execute')
@@ -184,7 +184,7 @@ def test_a_definition_is_read_only_on_request(store, database):
         seen.append(statement)
 
     store.commit([guarded((made[1],), ((A, NODE),), takes=((A, NODE),), serial=1)])
-    store.commit([guarded((), record=Record(GROUP), serial=2)])
+    store.commit([guarded((), record=GroupRecord(GROUP), serial=2)])
     store.renew(GROUP, NOW)
     assert (
         store.top_groups()[0].definition is store.top_group(GROUP, whole=False).definition is None

@@ -29,7 +29,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from nova_sched import errors
-from nova_sched.claims import Meant
+from nova_sched.claims import ClaimSelector
 from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.engine.clock import StoreClock
 from nova_sched.engine.cycle import PLACE, Order
@@ -162,10 +162,10 @@ class Late(RuleBasedStateMachine):
         if server.told is None:
             return
         server.runs, host = True, server.told
-        meant = self.named(server, named)
+        selector = self.named(server, named)
 
         def confirm(engine, since_s):
-            known = meant._replace(since_s=since_s)
+            known = selector._replace(since_s=since_s)
             return engine.call(engine.claim_service.confirm_claim, server.uuid, host, known)
 
         self.send(confirm)
@@ -177,10 +177,10 @@ class Late(RuleBasedStateMachine):
         server = self.servers[name]
         if server.told is None:
             return
-        meant = self.named(server, named)
+        selector = self.named(server, named)
 
         def abort(engine, since_s):
-            known = meant._replace(since_s=since_s)
+            known = selector._replace(since_s=since_s)
             return engine.call(engine.claim_service.abort_claim, server.uuid, None, known)
 
         message = self.send(abort)
@@ -190,7 +190,7 @@ class Late(RuleBasedStateMachine):
 
     def named(self, server, named):
         there = self.store.claims(server.uuid)
-        return Meant(there[0].uuid if named and there else None)
+        return ClaimSelector(there[0].uuid if named and there else None)
 
     # Hosts.
 

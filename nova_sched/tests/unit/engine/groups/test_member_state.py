@@ -11,7 +11,7 @@
 # under the License.
 """What is kept of top groups that were read."""
 
-from nova_sched.claims import Record
+from nova_sched.claims import GroupRecord
 from nova_sched.engine.groups.member_state import Library, LoadedGroup, read
 from nova_sched.groups.definition import Member, MemberFlavor
 from nova_sched.tests.unit.engine.groups.group_cloud import cloud, definition
@@ -23,7 +23,7 @@ def test_a_look_reads_nothing():
         group = made.create(definition({'a': Member('a', MemberFlavor(1, 64))}))
         uuid, library = getattr(group, 'uuid', group), Library(made.store)
         found = library.look(uuid)
-        assert isinstance(found, Record)
+        assert isinstance(found, GroupRecord)
         assert list(read(found).requests) == ['a']
         library.keep(read(found))
         assert isinstance(library.look(uuid), LoadedGroup)

@@ -17,7 +17,7 @@ import time
 import pytest
 
 from nova_sched import errors
-from nova_sched.claims import Record
+from nova_sched.claims import GroupRecord
 from nova_sched.engine.groups.member_state import LoadedGroup
 from nova_sched.groups import template
 from nova_sched.groups.definition import Definition, Member, MemberFlavor
@@ -62,7 +62,9 @@ def test_requests_that_take_too_long():
         for path in [f'm{number}']
     }
     with pytest.raises(errors.TemplateError) as refused:
-        LoadedGroup.of(Record(uuid=uuid_of('group')), Definition(members), {}, Allowance(0.05))
+        LoadedGroup.of(
+            GroupRecord(uuid=uuid_of('group')), Definition(members), {}, Allowance(0.05)
+        )
     assert refused.value.where != 'm0'
 
 
