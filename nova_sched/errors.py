@@ -249,7 +249,7 @@ class JobNotFound(NotFound):
 
 
 class GroupNotFound(NotFound):
-    message = 'There is no top group {what}'
+    message = 'There is no placement group {what}'
 
 
 class CandidateNotFound(NotFound):

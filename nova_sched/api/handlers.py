@@ -66,7 +66,8 @@ def _version(call):
 
 
 class GroupHandlers:
-    """Top groups: each method checks the policy, calls the backend and returns its answer as JSON.
+    """Placement groups: each method checks the policy, calls the backend and returns its answer as
+    JSON.
 
     ``max_limit``: groups in a page.
     """

@@ -292,18 +292,18 @@ def _together(snapshot, policy, claims):
         yield AuditFinding(kind.POLICY, words, hosts, hosts[:1], group_uuid=policy.group_uuid)
 
 
-# Top groups.
+# Placement groups.
 
 
 def _strays(snapshot):
-    """Planned claims whose top group does not exist."""
+    """Planned claims whose placement group does not exist."""
     there = {record.uuid for record in snapshot.records if not record.deleted}
     for claim in snapshot.claims:
         if claim.state == PLANNED and claim.top_group not in there:
             of = (
-                f'top group {claim.top_group}, which is gone'
+                f'placement group {claim.top_group}, which is gone'
                 if claim.top_group
-                else 'no top group'
+                else 'no placement group'
             )
             words = f'it is planned for member {claim.member} of {of}'
             yield AuditFinding(

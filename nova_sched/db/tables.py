@@ -106,7 +106,7 @@ CLAIMS = _table(
     sa.UniqueConstraint('unconfirmed'),
 )
 
-# Most claims belong to no top group: where an index can, it leaves them out.
+# Most claims belong to no placement group: where an index can, it leaves them out.
 _IS_MEMBER = CLAIMS.c.top_group.is_not(None)
 sa.Index(None, CLAIMS.c.top_group, postgresql_where=_IS_MEMBER, sqlite_where=_IS_MEMBER)
 

@@ -93,7 +93,7 @@ class TopGroupResource(resource.Resource):
 
     def handle_create(self):
         if not self.stack.convergence:
-            raise exception.NotSupported(feature='A top group without convergence_engine')
+            raise exception.NotSupported(feature='A placement group without convergence_engine')
         return self._read()
 
     def check_create_complete(self, read):

@@ -233,7 +233,7 @@ class Contents:
         if self._outer is None and not self._reader.takes_hints(self._definitions[name]):
             return False
         if kind == DEAF or (kind == SCALING_GROUP and self._outer is not None):
-            where = '' if self._outer is None else ' of the stack that the top group is in'
+            where = '' if self._outer is None else ' of the stack that the placement group is in'
             raise wrong(
                 f'{self._path(name)} cannot be scaled with its group; '
                 f'use an {SCALING_GROUP}{where}.'

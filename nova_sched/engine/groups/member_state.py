@@ -177,7 +177,7 @@ def read(record):
         plain = json.loads(record.definition)
         definition, source = Definition.from_plain(plain['definition']), plain['source']
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        what = f'definition of top group {record.uuid}'
+        what = f'definition of placement group {record.uuid}'
         raise errors.IncompatibleObject(
             what, f'another release ({error})', 'that of this one'
         ) from None

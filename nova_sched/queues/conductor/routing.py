@@ -130,7 +130,7 @@ def _to_queue(request: Request, catalogue: Catalogue, thing: Special | str | Non
 def _of_others(request: Request) -> Iterator[str]:
     """Yields reasons that concern other servers, or hosts by their names."""
     if request.member_placement is not None or request.fences or 'top_group' in request.hints:
-        yield 'it is a member of a top group'
+        yield 'it is a member of a placement group'
     if request.group is not None or 'group' in request.hints:
         yield 'it is in a server group'
     if hints := sorted(request.hints.keys() - {'top_group', 'member', 'group'}):

@@ -122,7 +122,7 @@ def test_show(cloud, manage, shop):
     assert re.search(r'app/web/1 +\| planned +\| r\d-a', out)
     status, out, err = manage('show', uuid_of('nothing'))
     assert (status, out) == (1, '')
-    assert 'There is no top group' in err
+    assert 'There is no placement group' in err
     assert manage('show', shop, '--project', 'q')[0] == 1
 
 

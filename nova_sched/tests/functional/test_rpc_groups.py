@@ -183,7 +183,7 @@ def test_members_are_built_one_by_one_where_they_were_planned(cloud):
             id='another flavor',
         ),
         pytest.param({'availability_zone': 'nova'}, 'availability_zone', id='another zone'),
-        pytest.param({'project_id': THEIRS}, 'There is no top group', id='not theirs'),
+        pytest.param({'project_id': THEIRS}, 'There is no placement group', id='not theirs'),
     ],
 )
 def test_a_server_that_is_not_what_was_planned(cloud, words, why):

@@ -52,8 +52,8 @@ COMPUTE, IMAGES, SCHEDULING = 'compute', 'image', 'server-scheduling'
 class Cloud:
     """What there is, what was asked, and what is to go wrong.
 
-    ``servers``: bodies of the servers that were asked for, by id. ``groups``: top groups as the
-    scheduler tells them, by UUID; ``calls``: all that it was asked, as (method, path, headers,
+    ``servers``: bodies of the servers that were asked for, by id. ``groups``: placement groups as
+    the scheduler tells them, by UUID; ``calls``: all that it was asked, as (method, path, headers,
     body). ``story``: what was done to groups and servers, in order. ``answers``: (status, error)
     that the scheduler gives to the next definitions. ``ours``: the Process whose scheduler is
     asked instead; ``racks``: where it has put servers, by their names.

@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What is wrong with the top groups in a database: read by plain SQL, judged by the tests' own
-checker."""
+"""What is wrong with the placement groups in a database: read by plain SQL, judged by the tests'
+own checker."""
 
 import json
 

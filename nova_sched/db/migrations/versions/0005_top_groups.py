@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Top groups: their records, the claims of their members, and the tokens of their exclusive
+"""Placement groups: their records, the claims of their members, and the tokens of their exclusive
 domains on nodes."""
 
 import sqlalchemy as sa

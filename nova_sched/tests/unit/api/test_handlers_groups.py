@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Top groups over HTTP: what is asked of the backend, and what the caller gets."""
+"""Placement groups over HTTP: what is asked of the backend, and what the caller gets."""
 
 import json
 

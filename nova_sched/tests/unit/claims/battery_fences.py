@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""ExclusiveDomains round the domains of top groups, as tests that each store runs.
+"""ExclusiveDomains round the domains of placement groups, as tests that each store runs.
 
 Member web of a group is on HOST, in the domain of HOST and OTHER; THIRD is elsewhere.
 """

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Top groups, their planned claims and their records, as tests that each store runs."""
+"""Placement groups, their planned claims and their records, as tests that each store runs."""
 
 import dataclasses
 
@@ -37,7 +37,7 @@ from nova_sched.tests.unit.claims.battery import (
 )
 from nova_sched.tests.unit.claims.battery_parts import PAIR, REST
 
-GROUP, ELSE = uuid_of('top group'), uuid_of('another top group')
+GROUP, ELSE = uuid_of('placement group'), uuid_of('another placement group')
 WEB, DB, LB = (uuid_of(f'member {path}') for path in ('web', 'db', 'lb'))
 PATHS = {WEB: 'web', DB: 'db', LB: 'lb'}
 

@@ -148,13 +148,13 @@ class World:
     def expire(self):
         self.store.expire(self.now_s)
 
-    # What top groups ask for.
+    # What placement groups ask for.
 
     def plan(self):
         """A group of three, now and then with a pair of hosts for itself."""
         if self.chance.random() < 0.8:  # schedulers do it before each plan
             self.store.end_domains()
-        group = uuid_of(f'top group {self.chance.random()}')
+        group = uuid_of(f'placement group {self.chance.random()}')
         hosts, fence = HOSTS, None
         if self.chance.random() < 0.5:
             hosts = self.chance.sample(HOSTS, 2)

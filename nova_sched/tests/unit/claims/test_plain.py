@@ -44,7 +44,7 @@ ALL = {
     'image_properties': {'os_type': 'linux', 'hw_cpu_policy': 'dedicated'},
     'move': RESIZE,
     'resizing': RESIZING,
-    'top_group': uuid_of('top group'),
+    'top_group': uuid_of('placement group'),
     'member': 'app/web/3',
     'fences': ('fence', 'another'),
 }

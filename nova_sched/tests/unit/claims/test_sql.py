@@ -25,7 +25,7 @@ from nova_sched.objects.claim import PLANNED
 from nova_sched.tests.builders import NOW, aggregate, claim, guarded, report, still, uuid_of
 from nova_sched.tests.unit.claims import battery_order
 
-A, NODE, GROUP = uuid_of('instance A'), uuid_of('node host-0'), uuid_of('top group')
+A, NODE, GROUP = uuid_of('instance A'), uuid_of('node host-0'), uuid_of('placement group')
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What is told of a top group, its members and its moves."""
+"""What is told of a placement group, its members and its moves."""
 
 import datetime
 import json

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A scheduler that runs, and top groups on it."""
+"""A scheduler that runs, and placement groups on it."""
 
 import contextlib
 import dataclasses

@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Top groups whose members take NUMA cells, dedicated CPUs and devices, or whose number a filter
-limits."""
+"""Placement groups whose members take NUMA cells, dedicated CPUs and devices, or whose number a
+filter limits."""
 
 import pytest
 

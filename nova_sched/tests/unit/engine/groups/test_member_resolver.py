@@ -71,7 +71,7 @@ class TestBuild:
                 id='another flavor',
             ),
             pytest.param(
-                'web/0', {'project_id': 'q'}, 'There is no top group', id='another project'
+                'web/0', {'project_id': 'q'}, 'There is no placement group', id='another project'
             ),
         ],
     )
@@ -87,7 +87,7 @@ class TestBuild:
 
     def test_no_such_group(self, eight):
         group = dataclasses.replace(eight.create(webs(), dry_run=True))
-        with pytest.raises(errors.MemberRefused, match='There is no top group'):
+        with pytest.raises(errors.MemberRefused, match='There is no placement group'):
             eight.build(group, 'web/0')
 
     def test_a_member_is_one_server(self, eight):

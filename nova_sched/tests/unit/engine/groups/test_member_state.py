@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What is kept of top groups that were read."""
+"""What is kept of placement groups that were read."""
 
 from nova_sched.claims import GroupRecord
 from nova_sched.engine.groups.member_state import Library, LoadedGroup, read

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Top groups from the engine's doors: planned as one, built one by one, changed, and gone."""
+"""Placement groups from the engine's doors: planned as one, built one by one, changed, and
+gone."""
 
 import collections
 import dataclasses
@@ -326,8 +327,8 @@ class TestDelete:
 
 
 def test_server_groups_count_planned_members(eight):
-    """A server that is no member of the top group, but of the server group that a member will be
-    in."""
+    """A server that is no member of the placement group, but of the server group that a member
+    will be in."""
     server_group = uuid_of('server group')
     group = eight.create(definition(members('web/0', hints={'group': server_group})))
     taken = eight.places(group)['web/0']

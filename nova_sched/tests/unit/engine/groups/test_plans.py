@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Updates of top groups whose members are built: who stays, who moves, and what room that
+"""Updates of placement groups whose members are built: who stays, who moves, and what room that
 takes."""
 
 import pytest

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Top groups and a store that is away, forgets its answers, or has other clients who are
+"""Placement groups and a store that is away, forgets its answers, or has other clients who are
 quicker."""
 
 import threading

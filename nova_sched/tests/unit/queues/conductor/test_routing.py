@@ -166,8 +166,8 @@ PORT = objects.RequestGroup(
         pytest.param(asked(hints={'group': ME}), 'it is in a server group', id='hint group'),
         pytest.param(
             asked(hints={'top_group': ME, 'member': 'a'}),
-            'it is a member of a top group',
-            id='top group',
+            'it is a member of a placement group',
+            id='placement group',
         ),
         pytest.param(
             asked(hints={'same_host': ME, 'cidr': '/24'}),
@@ -328,7 +328,7 @@ def test_what_goes_to_the_scheduler_and_why(spec, reason):
     ],
 )
 def test_members_of_top_groups_go_to_the_scheduler(facts):
-    assert way(asked(), **facts).reason == 'it is a member of a top group'
+    assert way(asked(), **facts).reason == 'it is a member of a placement group'
 
 
 def test_all_rules_that_a_request_falls_under_are_told():
