@@ -46,7 +46,7 @@ CALL_S = 20  # seconds that a manager waits for a scheduler before it asks again
 LOST_AFTER = 4  # times fallback_after: by then a message that still exists was taken or fell back
 LOOKS = 4  # checks for lost messages within that time
 UPKEEP = 'upkeep'  # the kind of problem that is logged once
-PATIENCE_S = 1.0  # seconds to wait for a starting server to listen, before it is abandoned
+TIMEOUT_S = 1.0  # seconds to wait for a starting server to listen, before it is abandoned
 
 
 @functools.cache
@@ -199,7 +199,7 @@ class QueueService(oslo_service.ServiceBase):
         self._ended = threading.Event()
 
     def start(self):
-        self._engine = service.patiently(
+        self._engine = service.once_available(
             lambda: service.database(self._conf), self._conf, self._leaving
         )
         if self._engine is None:
@@ -219,7 +219,7 @@ class QueueService(oslo_service.ServiceBase):
         if self.manager is not None:
             self.manager.leave()
         # A server that still connects to its bus cannot be stopped, and has taken no message.
-        if self._server is not None and self._listening.wait(PATIENCE_S):
+        if self._server is not None and self._listening.wait(TIMEOUT_S):
             self._server.stop()
             self._server.finish()
         if self.manager is not None:
@@ -293,7 +293,7 @@ class Routing:
         )
 
     def stop(self):
-        if self._listening.wait(PATIENCE_S):
+        if self._listening.wait(TIMEOUT_S):
             self._server.stop()
             self._server.finish()
         self.router.stop()

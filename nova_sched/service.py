@@ -52,7 +52,7 @@ PASSED_ON = (
 
 # Seconds that a starting server may take until it listens. After that it is given up, because the
 # bus does not answer.
-START_PATIENCE_S = 1.0
+START_TIMEOUT_S = 1.0
 
 
 def settings(conf):
@@ -174,7 +174,7 @@ def workers(conf):
     return conf.scheduler.workers or os.cpu_count() or 1
 
 
-def patiently(work, conf, leaving):
+def once_available(work, conf, leaving):
     """Run a step that needs the database. While the database does not answer, log that once and
     retry until the process stops.
 
@@ -209,14 +209,14 @@ class SchedulerService(oslo_service.ServiceBase):
         self._ended = threading.Event()
 
     def start(self):
-        made = patiently(lambda: stores(self._conf), self._conf, self._leaving)
+        made = once_available(lambda: stores(self._conf), self._conf, self._leaving)
         if made is None:
             return
         self.store = made[0]
         if self._bus is None:
             self._bus = rpc.transport(self._conf)
         self.scheduler = scheduler(self._conf, *made, bus=self._bus)
-        patiently(self.scheduler.start, self._conf, self._leaving)
+        once_available(self.scheduler.start, self._conf, self._leaving)
         if self._leaving.is_set():
             return
         if made[-1] is not None:
@@ -237,7 +237,7 @@ class SchedulerService(oslo_service.ServiceBase):
         if self._change_listener is not None:
             self._change_listener.leave()
         # A server that is still connecting to its bus cannot be stopped, and has taken no message.
-        if self._server is not None and self._listening.wait(START_PATIENCE_S):
+        if self._server is not None and self._listening.wait(START_TIMEOUT_S):
             self._server.stop()
             self._server.finish()
         if self._change_listener is not None:

@@ -40,7 +40,7 @@ class Reporter:
 
     ``count`` numbers the reports, so that a late report changes nothing. ``interval_s`` is a
     function that returns the seconds between two reports; ``clock`` returns monotonic seconds. A
-    report that takes longer than ``patience_s`` seconds is logged while it waits, because a bus
+    report that takes longer than ``timeout_s`` seconds is logged while it waits, because a bus
     that never connected blocks its callers. ``step`` does all work that is due and can be called
     directly; ``start`` runs it in a thread. Nothing is reported before ``listens`` is called,
     because the scheduler sends servers to every node that it knows.
@@ -52,7 +52,7 @@ class Reporter:
         client: Any,
         interval_s: Callable[[], float],
         cell_uuid: str | None = None,
-        patience_s: float = 60.0,
+        timeout_s: float = 60.0,
         clock: Callable[[], float] = time.monotonic,
         count: ReportCount | None = None,
     ):
@@ -61,7 +61,7 @@ class Reporter:
         self._client = client
         self._interval_s = interval_s
         self._cell_uuid = cell_uuid
-        self._patience_s = patience_s
+        self._timeout_s = timeout_s
         self._clock = clock
         self._last: Facts | None = None  # content of the last report
         self._told_pause: float | None = None
@@ -81,15 +81,15 @@ class Reporter:
         self._listening = True
         self._agent.news.set()
 
-    def stop(self, patience_s: float = 2.0) -> bool:
+    def stop(self, timeout_s: float = 2.0) -> bool:
         """Stop reporting.
 
-        Returns False if a report still waits for its answer after ``patience_s`` seconds.
+        Returns False if a report still waits for its answer after ``timeout_s`` seconds.
         """
         self._stopping.set()
         self._agent.news.set()
         if self._thread.is_alive():
-            self._thread.join(patience_s)
+            self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
     def _run(self) -> None:
@@ -127,15 +127,15 @@ class Reporter:
         return facts
 
     def _wait_for_server(self, facts: Facts) -> None:
-        """Log once if the server does not listen after ``patience_s``.
+        """Log once if the server does not listen after ``timeout_s``.
 
         Only an unreachable bus keeps a server from listening.
         """
         now_s = self._clock()
         if self._waits_since_s is None:
             self._waits_since_s = now_s
-        elif now_s - self._waits_since_s >= self._patience_s:
-            why = f'The bus has not answered for {self._patience_s:g} s'
+        elif now_s - self._waits_since_s >= self._timeout_s:
+            why = f'The bus has not answered for {self._timeout_s:g} s'
             self._problems.begin(AWAY, CANNOT, facts.node.hypervisor_hostname, why)
         self._due_s = math.inf  # it is due as soon as the server listens
 
@@ -190,11 +190,11 @@ class Reporter:
             AWAY,
             CANNOT,
             node.hypervisor_hostname,
-            f'No answer for {self._patience_s:g} s',
+            f'No answer for {self._timeout_s:g} s',
         )
-        impatience = threading.Timer(self._patience_s, self._problems.begin, complaint)
-        impatience.daemon = True
-        impatience.start()
+        timer = threading.Timer(self._timeout_s, self._problems.begin, complaint)
+        timer.daemon = True
+        timer.start()
         which = {} if self._count is None else self._count.next()
         try:
             return self._client.update_resource_stats(
@@ -206,4 +206,4 @@ class Reporter:
                 **which,
             )
         finally:
-            impatience.cancel()
+            timer.cancel()

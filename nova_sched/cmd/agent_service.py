@@ -105,12 +105,12 @@ class AgentService(oslo_service.ServiceBase):
         if self._bus is None:
             self._bus = rpc.transport(self._conf)
         client = ReportClient(self._bus, self._timeout_s)
-        patience_s = (
+        timeout_s = (
             1.5 * self._timeout_s
         )  # by then only a bus that does not answer can cause a wait
         count = ReportCount(self._settings.uuid_file.with_name('starts'))
         self.reporter = Reporter(
-            made, client, self._interval, self._cell_uuid, patience_s, count=count
+            made, client, self._interval, self._cell_uuid, timeout_s, count=count
         )
         # Waits until the server listens, and logs it if that takes long.
         self.reporter.start()

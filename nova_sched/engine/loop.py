@@ -108,10 +108,10 @@ class Loop:
             self._refuse_rest()
         return message.future
 
-    def turn(self, patience_s=0.0):
-        """Handle one batch. Waits ``patience_s`` seconds for its first message (None: without a
+    def turn(self, timeout_s=0.0):
+        """Handle one batch. Waits ``timeout_s`` seconds for its first message (None: without a
         limit)."""
-        batch = self._take(patience_s)
+        batch = self._take(timeout_s)
         if batch:
             self._before()
         self._again = self._handle([message for message in batch if self._is_awaited(message)])
@@ -121,12 +121,12 @@ class Loop:
             self.turn(None)
         self._end()
 
-    def _take(self, patience_s):
+    def _take(self, timeout_s):
         """Messages to handle again, and messages that arrived in the meantime."""
         batch = list(self._again)
         try:
             if not batch:
-                batch.append(self._queue.get(timeout=patience_s))
+                batch.append(self._queue.get(timeout=timeout_s))
             while len(batch) < self._max_batch:
                 batch.append(self._queue.get_nowait())
         except queue.Empty:

@@ -40,13 +40,13 @@ class Outbox:
     def start(self):
         self._thread.start()
 
-    def stop(self, patience_s=None):
-        """Pass on the queued items, and take no more. Waits ``patience_s`` seconds at most; None:
+    def stop(self, timeout_s=None):
+        """Pass on the queued items, and take no more. Waits ``timeout_s`` seconds at most; None:
         without a limit."""
         self._leaving.set()
         self._queue.put(None)
         if self._thread.is_alive():
-            self._thread.join(patience_s)
+            self._thread.join(timeout_s)
 
     def put(self, item):
         """Queue an item. Returns False if the queue is full; the item is dropped then."""

@@ -72,10 +72,10 @@ class Arrivals:
     def __init__(self, clock, pauses):
         self._clock, self._pauses = clock, pauses
 
-    def take(self, patience_s=None, silence_s=None, is_again=False):
+    def take(self, timeout_s=None, silence_s=None, is_again=False):
         """The Received of a message that was just taken off the bus.
 
-        Its caller waits for ``patience_s`` seconds in total, and for ``silence_s`` seconds after
+        Its caller waits for ``timeout_s`` seconds in total, and for ``silence_s`` seconds after
         the last sign of life of this process; None: without a limit. ``is_again``: the bus has
         delivered it before, to a process that did not handle it.
         """
@@ -84,7 +84,7 @@ class Arrivals:
 
         def is_over():
             waited_s = self._pauses.tick() - taken
-            if patience_s is not None and waited_s > patience_s:
+            if timeout_s is not None and waited_s > timeout_s:
                 return True
             return silence_s is not None and self._pauses.stood_still(taken) > silence_s
 

@@ -30,10 +30,10 @@ class ComputeFilter(Filter):
     follows_time = True
 
     def mask(self, hosts, request):
-        patience_s = CONF.service_down_time
-        up = hosts.seen_s >= hosts.now_s - patience_s
+        down_time_s = CONF.service_down_time
+        up = hosts.seen_s >= hosts.now_s - down_time_s
         up &= (
-            hosts.seen_s <= hosts.now_s + patience_s
+            hosts.seen_s <= hosts.now_s + down_time_s
         )  # a clock that is ahead is as wrong as a late report
         up &= ~(hosts.disabled | hosts.forced_down)
         return up

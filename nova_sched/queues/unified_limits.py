@@ -22,7 +22,7 @@ from oslo_limit import exception, limit
 from nova_sched import errors
 from nova_sched.logs import first_line
 
-PATIENCE_S = 10  # seconds for one answer, unless [oslo_limit] timeout is set
+TIMEOUT_S = 10  # seconds for one answer, unless [oslo_limit] timeout is set
 
 # Keystone is unavailable, refuses the service, or returns an invalid answer: oslo.limit takes
 # some errors for answers.
@@ -37,7 +37,7 @@ class KeystoneLimits:
     """
 
     def __init__(self, conf: Any) -> None:
-        conf.set_default('timeout', PATIENCE_S, 'oslo_limit')
+        conf.set_default('timeout', TIMEOUT_S, 'oslo_limit')
         self._enforcer: limit.Enforcer | None = None
 
     def __call__(self, project_id: str) -> 'Registered':

@@ -34,7 +34,7 @@ LOG = logging.getLogger(__name__)
 
 TOPIC = 'nova_sched_news'
 UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-PATIENCE_S = 1.0  # seconds that a starting server may take, before it is left alone
+TIMEOUT_S = 1.0  # seconds that a starting server may take, before it is left alone
 RETRY_S = 10.0  # seconds after which a refused topic is tried again
 
 # The servers of one process need different names. Processes on one host may use the same names.
@@ -192,7 +192,7 @@ class ChangeListener:
         and is left alone."""
         self.leave()
         if self._thread.is_alive():
-            self._thread.join(None if self._listening.is_set() else PATIENCE_S)
+            self._thread.join(None if self._listening.is_set() else TIMEOUT_S)
 
     def _run(self):
         server = self._listen()

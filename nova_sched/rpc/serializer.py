@@ -19,22 +19,22 @@ from nova_sched.rpc import words
 from nova_sched.rpc.failures import answered
 
 # The key of a context of this package for the seconds that its caller waits for an answer.
-PATIENCE = 'nova_sched_patience_s'
+TIMEOUT_KEY = 'nova_sched_patience_s'
 # Keys that a context of this package sends; Nova's sends more, and all of them are accepted.
-IGNORED = frozenset(['user_identity', 'service_catalog', PATIENCE])
+IGNORED = frozenset(['user_identity', 'service_catalog', TIMEOUT_KEY])
 
 
 class Serializer(messaging.Serializer):
     """Versioned objects in any nest of plain values, and the request context.
 
     A context is made once for each message and stays with its thread, so that oslo.log shows the
-    request id on every line. Its token is never logged. ``patience_s`` is how many seconds a
+    request id on every line. Its token is never logged. ``timeout_s`` is how many seconds a
     client waits.
     """
 
-    def __init__(self, patience_s=None):
+    def __init__(self, timeout_s=None):
         super().__init__()
-        self._more = {} if patience_s is None else {PATIENCE: patience_s}
+        self._more = {} if timeout_s is None else {TIMEOUT_KEY: timeout_s}
 
     def serialize_entity(self, ctxt, entity):
         return objects.to_primitive(entity)

@@ -21,7 +21,7 @@ from nova_sched import errors
 from nova_sched.engine.received import NOW, handling
 from nova_sched.rpc import words
 from nova_sched.rpc.failures import answered
-from nova_sched.rpc.serializer import PATIENCE
+from nova_sched.rpc.serializer import TIMEOUT_KEY
 
 VERSION = re.compile(r'[0-9]{1,9}(\.[0-9]{1,9}){1,2}')
 LONGEST_S = 10**6  # seconds that a caller may wait at most: a thread cannot sleep for any time
@@ -62,11 +62,11 @@ class Dispatcher(messaging.RPCDispatcher):
             getattr(getattr(incoming.message, '_raw_message', None), 'delivery_info', None) or {}
         )
         silence_s = _seconds(incoming.client_timeout)
-        patience_s = _seconds(incoming.ctxt.get(PATIENCE))
+        timeout_s = _seconds(incoming.ctxt.get(TIMEOUT_KEY))
         is_call = getattr(incoming, 'reply_q', None) or getattr(incoming, '_reply_q', None)
-        if is_call and silence_s is None and patience_s is None:
-            patience_s = self._timeout_s
-        return self._arrivals.take(patience_s, silence_s, bool(delivery.get('redelivered')))
+        if is_call and silence_s is None and timeout_s is None:
+            timeout_s = self._timeout_s
+        return self._arrivals.take(timeout_s, silence_s, bool(delivery.get('redelivered')))
 
     def _is_served(self, message):
         method, version = message.get('method'), message.get('version', '1.0')

@@ -17,7 +17,7 @@ import threading
 
 from nova_sched import errors, rpc
 
-PATIENCE_S = 60
+TIMEOUT_S = 60
 SLACK_S = 2  # seconds of grace for an answer that is late by the bus's clock
 
 
@@ -51,6 +51,6 @@ def add_timeout(parser):
         '--timeout',
         metavar='SECONDS',
         type=int,
-        default=PATIENCE_S,
-        help=f'how long to wait for an answer ({PATIENCE_S})',
+        default=TIMEOUT_S,
+        help=f'how long to wait for an answer ({TIMEOUT_S})',
     )

@@ -65,7 +65,7 @@ class ConfigFinding:
 def everything(conf, paths):
     """All findings of all checks, errors first."""
     found = list(values(words(paths), known_options()))
-    for check in (filters, weighers, bus, database, patience, queues, quotas):
+    for check in (filters, weighers, bus, database, report_interval, queues, quotas):
         try:
             found += check(conf)
         except (cfg.Error, ValueError):
@@ -245,7 +245,7 @@ def _folder(where, folder):
         yield ConfigFinding(WARNING, where, problem, advice)
 
 
-def patience(conf):
+def report_interval(conf):
     """Hosts that would count as down between two of their reports."""
     each, after = conf.agent.report_interval, conf.service_down_time
     if each >= after:

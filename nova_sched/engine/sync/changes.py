@@ -94,10 +94,10 @@ class ChangePublisher(Outbox):
         if self._send is not None:
             super().start()
 
-    def stop(self, patience_s=5.0):
-        """Send the queued changes, and take no more. Waits ``patience_s`` seconds at most for the
+    def stop(self, timeout_s=5.0):
+        """Send the queued changes, and take no more. Waits ``timeout_s`` seconds at most for the
         bus."""
-        super().stop(patience_s)
+        super().stop(timeout_s)
 
     @property
     def is_heard(self):

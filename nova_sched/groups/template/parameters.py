@@ -26,7 +26,7 @@ from nova_sched.groups.template import values
 from nova_sched.groups.template.scope import suggestion
 from nova_sched.groups.template.values import to_plain
 
-PATIENCE_S = 0.2  # for all patterns of one template, because a pattern can take very long to match
+MATCHES_S = 0.2  # for all patterns of one template, because a pattern can take very long to match
 LONGEST_PATTERN = 255
 KINDS = {
     'length': ('string', 'comma_delimited_list', 'json'),
@@ -42,7 +42,7 @@ class MatchBudget:
     """The time left for matching patterns, in seconds."""
 
     def __init__(self):
-        self._left_s = PATIENCE_S
+        self._left_s = MATCHES_S
 
     def matches(self, pattern, text):
         """Returns whether the whole text matches; raises TimeoutError."""
@@ -58,7 +58,7 @@ class MatchBudget:
 class Constraint:
     """One constraint of a parameter of type ``type``. Raises TemplateError for an invalid one."""
 
-    def __init__(self, scope, value, type_, patience):
+    def __init__(self, scope, value, type_, budget):
         value = scope.mapping(value, (*KINDS, 'description'))
         kinds = [key for key in value.data if key != 'description']
         if len(kinds) != 1:
@@ -70,7 +70,7 @@ class Constraint:
             )
         described = scope.get(value, 'description')
         self._words = described and scope.text(described, 0, 10_000)
-        self._patience = patience
+        self._budget = budget
         make = getattr(self, f'_{self.kind}', None)
         self._check = make(scope, value.data[self.kind], type_) if make else lambda _plain: None
 
@@ -127,7 +127,7 @@ class Constraint:
             pattern = regex.compile(text)
         except (regex.error, ValueError, OverflowError, RecursionError) as error:
             raise value.wrong(f'no pattern: {error}') from None
-        return _each(functools.partial(self._patience.matches, pattern), f'does not match {text}')
+        return _each(functools.partial(self._budget.matches, pattern), f'does not match {text}')
 
 
 def _outside(number, bounds, words):
@@ -175,16 +175,16 @@ class Parameters:
             if name not in self._declared:
                 why = f'the template has no such parameter{suggestion(name, self._declared)}'
                 raise errors.TemplateError(f'parameters.{name}', None, None, why)
-        patience = MatchBudget()
+        budget = MatchBudget()
         for name, value in self._declared.items():
-            self._declare(scope, name, value, given, patience, warnings)
+            self._declare(scope, name, value, given, budget, warnings)
 
-    def _declare(self, scope, name, value, given, patience, warnings):
+    def _declare(self, scope, name, value, given, budget, warnings):
         fields = scope.mapping(value, FIELDS)
         type_ = scope.word(scope.require(fields, 'type'), TYPES)
         listed = scope.get(fields, 'constraints')
         constraints = (
-            [Constraint(scope, one, type_, patience) for one in scope.items(listed)]
+            [Constraint(scope, one, type_, budget) for one in scope.items(listed)]
             if listed
             else []
         )

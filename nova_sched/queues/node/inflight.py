@@ -149,10 +149,10 @@ class InflightJobs:
                 while len(chain) > 1:
                     chain.pop()
 
-    def wait(self, patience_s: float) -> bool:
+    def wait(self, timeout_s: float) -> bool:
         """Wait until no task is left. Returns whether that is so."""
         with self._idle:
-            return self._idle.wait_for(lambda: not self._chains, patience_s)
+            return self._idle.wait_for(lambda: not self._chains, timeout_s)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

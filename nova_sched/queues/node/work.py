@@ -39,7 +39,7 @@ from nova_sched.state.request import Request
 
 LOG = logging.getLogger(__name__)
 
-PATIENCE_S = 60.0  # for an answer of the claims before the build; then another worker may try
+TIMEOUT_S = 60.0  # for an answer of the claims before the build; then another worker may try
 
 
 JobCourse = Generator[Step, Any, Ending]
@@ -142,7 +142,7 @@ class JobSteps:
         else:
             claim = lambda: self._claims.resize_claim(job.spec, task.uuid, *node, move)  # noqa: E731
         # A new node is unknown before its first report was accepted.
-        yield from self._ask.claims(claim, PATIENCE_S, (*NO_ANSWER, errors.NodeNotFound))
+        yield from self._ask.claims(claim, TIMEOUT_S, (*NO_ANSWER, errors.NodeNotFound))
         if move is not None:
             yield from self._check_source(task)
 
@@ -152,7 +152,7 @@ class JobSteps:
         This is checked late: that worker's claim has ended with this one, unless it was confirmed
         before.
         """
-        claims = yield from self._ask.claims(lambda: self._claims.show(task.uuid), PATIENCE_S)
+        claims = yield from self._ask.claims(lambda: self._claims.show(task.uuid), TIMEOUT_S)
         for one in claims:
             if one.state == CONFIRMED and one.host not in (task.job.source, self._node_api.host):
                 yield from self._ask.abort(task)
@@ -322,12 +322,12 @@ class JobCalls:
     def claims(
         self,
         call: Callable[[], Any],
-        patience_s: float = math.inf,
+        timeout_s: float = math.inf,
         passing: tuple[type[errors.SchedError], ...] = NO_ANSWER,
     ) -> Generator[Step, Any, Any]:
         """Returns the answer of the claims; repeats the call until they answer.
 
-        Raises their refusal, unless that is ``passing``; NoAnswer after ``patience_s`` seconds.
+        Raises their refusal, unless that is ``passing``; NoAnswer after ``timeout_s`` seconds.
         """
         waited_s = 0.0
         while True:
@@ -336,7 +336,7 @@ class JobCalls:
             except Exception as error:
                 if isinstance(error, errors.SchedError) and not isinstance(error, passing):
                     raise
-                if waited_s >= patience_s:
+                if waited_s >= timeout_s:
                     raise errors.NoAnswer('claims', str(error)) from error
                 if not waited_s:
                     LOG.warning('The claims are asked again until they answer: %s', error)

@@ -66,10 +66,10 @@ def daemon(folder, url, workers=1):
             yield running
 
 
-def until_it_says(words, path, running, patience_s=60.0):
+def until_it_says(words, path, running, timeout_s=60.0):
     """A message that is sent before its queue exists is lost without a word: wait for the
     daemon's."""
-    end = time.monotonic() + patience_s
+    end = time.monotonic() + timeout_s
     while words not in path.read_text():
         if running.poll() is not None or time.monotonic() > end:
             raise RuntimeError(f'the daemon did not start:\n{path.read_text()[-2000:]}')

@@ -47,7 +47,7 @@ THOROUGH = dataclasses.replace(IMPROVE, improve_s=5.0)
 IMPROVED_SHARE, THOROUGH_HOSTS = (
     0.25,
     2_000,
-)  # which groups are improved, and up to which size with patience
+)  # which groups are improved, and up to which size with more time
 
 
 @dataclasses.dataclass(frozen=True)

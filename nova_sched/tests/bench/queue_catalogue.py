@@ -47,7 +47,7 @@ QUORUM_SIZES = (
 CONSUMERS = 20
 MOST = 50_000  # subscriptions of all consumers
 PHASES = 1, 2, None  # priorities
-START_S, PHASE_S = 300.0, 900.0  # patience with consumers
+START_S, PHASE_S = 300.0, 900.0  # timeouts of consumers
 SETTLE_S = 6.0  # between looks at the broker's memory, which it looks at every now and then itself
 
 

@@ -26,20 +26,20 @@ from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.options import settings
 from nova_sched.tests.reference import golden, recorded, scenario
 
-PATIENCE_S = 20.0
+TIMEOUT_S = 20.0
 HOST = 'scheduler-under-test'
 DATA, VERSION = 'nova_object.data', 'nova_object.version'
 # Quick enough that no test waits for it.
 SETTINGS = {'claims.refresh_interval': 0.2, 'claims.retry_interval': 0.05, 'default.host': HOST}
 
 
-def eventually(is_so, patience_s=PATIENCE_S):
+def eventually(is_so, timeout_s=TIMEOUT_S):
     """What ``is_so`` returns as soon as that is true; a cast, or what others do, takes its
     time."""
-    until = time.monotonic() + patience_s
+    until = time.monotonic() + timeout_s
     while not (found := is_so()):
         if time.monotonic() > until:
-            pytest.fail(f'not so after {patience_s} s: {getattr(is_so, "__name__", is_so)}')
+            pytest.fail(f'not so after {timeout_s} s: {getattr(is_so, "__name__", is_so)}')
         time.sleep(0.02)
     return found
 
@@ -52,12 +52,12 @@ class Daemon:
         self.bus = rpc.transport(CONF, url)
         self.database = folder / 'claims.sqlite'
         self.service = service.SchedulerService(CONF, self.bus)
-        self.scheduler = client.SchedulerClient(self.bus, timeout_s=PATIENCE_S)
-        self.stats = client.StatsClient(self.bus, timeout_s=PATIENCE_S)
-        self.claims = client.ClaimsClient(self.bus, timeout_s=PATIENCE_S)
-        self.candidates = client.CandidatesClient(self.bus, timeout_s=PATIENCE_S)
-        self.explain = client.ExplainClient(self.bus, timeout_s=PATIENCE_S)
-        self.groups = client.GroupsClient(self.bus, timeout_s=PATIENCE_S)
+        self.scheduler = client.SchedulerClient(self.bus, timeout_s=TIMEOUT_S)
+        self.stats = client.StatsClient(self.bus, timeout_s=TIMEOUT_S)
+        self.claims = client.ClaimsClient(self.bus, timeout_s=TIMEOUT_S)
+        self.candidates = client.CandidatesClient(self.bus, timeout_s=TIMEOUT_S)
+        self.explain = client.ExplainClient(self.bus, timeout_s=TIMEOUT_S)
+        self.groups = client.GroupsClient(self.bus, timeout_s=TIMEOUT_S)
         self.conductor = conductor.Conductor(self.bus)
 
     @property
@@ -140,7 +140,7 @@ class Daemon:
             exchange=rpc.EXCHANGE, topic=rpc.TOPIC, version=version, namespace=namespace
         )
         caller = messaging.get_rpc_client(
-            self.bus, target, timeout=PATIENCE_S, call_monitor_timeout=monitor_s
+            self.bus, target, timeout=TIMEOUT_S, call_monitor_timeout=monitor_s
         )
         if fanout:
             return caller.prepare(fanout=True).cast(context or {}, method, **args)

@@ -30,7 +30,7 @@ from nova_sched.tests.unit.agent.builders import settings
 from nova_sched.tests.unit.agent.fake_machine import two_cells
 from nova_sched.tests.unit.hardware.builders import dedicated, wanted
 
-PATIENCE_S = 60
+TIMEOUT_S = 60
 DEDICATED = {'hw__cpu_policy': 'dedicated'}
 
 
@@ -154,7 +154,7 @@ def asked(vcpus=2, **extra_specs):
 
 def until(true):
     """Wait until a condition holds."""
-    end = time.monotonic() + PATIENCE_S
+    end = time.monotonic() + TIMEOUT_S
     while not (found := true()):
         assert time.monotonic() < end
         time.sleep(0.02)

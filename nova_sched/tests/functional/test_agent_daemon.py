@@ -19,7 +19,7 @@ import time
 
 import pytest
 
-PATIENCE_S = 30
+TIMEOUT_S = 30
 
 
 class Daemon:
@@ -53,7 +53,7 @@ class Daemon:
 
     def says(self, text):
         """Wait until the log has this."""
-        end = time.monotonic() + PATIENCE_S
+        end = time.monotonic() + TIMEOUT_S
         while text not in self.log:
             assert time.monotonic() < end, self.log
             time.sleep(0.05)
@@ -63,7 +63,7 @@ class Daemon:
 
     def status(self):
         """Wait for the end."""
-        return self._child.wait(PATIENCE_S)
+        return self._child.wait(TIMEOUT_S)
 
     def kill(self):
         if self._child is not None and self._child.poll() is None:

@@ -25,7 +25,7 @@ from nova_sched.cmd import api
 from nova_sched.conf import CONF
 from nova_sched.rpc import client
 from nova_sched.tests.builders import uuid_of
-from nova_sched.tests.functional.harness import PATIENCE_S
+from nova_sched.tests.functional.harness import TIMEOUT_S
 from nova_sched.tests.options import settings
 from nova_sched.tests.unit.api.callers import ADMIN, BLUE, RED, configuration
 
@@ -69,7 +69,7 @@ class Caller:
         """Status, headers and document; names of headers are written with _ for -."""
         words = {name.replace('_', '-'): value for name, value in headers.items()}
         data = None if body is None else json.dumps(body)
-        connection = http.client.HTTPConnection('127.0.0.1', self._port, timeout=PATIENCE_S)
+        connection = http.client.HTTPConnection('127.0.0.1', self._port, timeout=TIMEOUT_S)
         with contextlib.closing(connection):
             connection.request(
                 method, path, data, {**who, 'Content-Type': 'application/json', **words}
@@ -83,8 +83,8 @@ class Caller:
 def call(started, tmp_path_factory):
     """The API on a port of its own, over the daemon's bus, with a manager of queues."""
     conf = configuration(port=0, shutdown_timeout=5)
-    groups = client.GroupsClient(started.bus, timeout_s=PATIENCE_S)
-    made = app.make(conf, groups, client.QueuesClient(started.bus, timeout_s=PATIENCE_S))
+    groups = client.GroupsClient(started.bus, timeout_s=TIMEOUT_S)
+    made = app.make(conf, groups, client.QueuesClient(started.bus, timeout_s=TIMEOUT_S))
     served = api.server(conf, made)
     thread = threading.Thread(target=served.serve, daemon=True)
     thread.start()
@@ -93,7 +93,7 @@ def call(started, tmp_path_factory):
             yield Caller(served.bind_addr[1])
     finally:
         served.stop()
-        thread.join(PATIENCE_S)
+        thread.join(TIMEOUT_S)
 
 
 @contextlib.contextmanager

@@ -31,7 +31,7 @@ from nova_sched.tests.options import settings
 __all__ = ['conf']
 
 # Seconds after which jobs fall back, where something else is to come before that.
-PATIENT, SLOW = (pytest.mark.parametrize('cloud', [seconds], indirect=True) for seconds in (8, 60))
+AFTER_8_S, AFTER_60_S = (pytest.mark.parametrize('cloud', [seconds], indirect=True) for seconds in (8, 60))
 USED = {'servers': 1, 'class:VCPU': 2, 'class:MEMORY_MB': 16}
 
 
@@ -158,7 +158,7 @@ def test_a_migration(cloud):
     assert (cloud.held('server'), cloud.used) == ([('b', 'confirmed', 2)], USED)
 
 
-@PATIENT
+@AFTER_8_S
 def test_a_server_that_is_deleted_before_any_worker_has_it(cloud):
     with concurrent.futures.ThreadPoolExecutor() as callers:
         met = callers.submit(refused, cloud.place, 'server')
@@ -183,7 +183,7 @@ def test_a_server_that_is_deleted_while_it_is_built(cloud):
     assert cloud.jobs('server') == [('create', 'cancelled'), ('delete', 'done')]
 
 
-@SLOW
+@AFTER_60_S
 def test_a_flavor_that_is_dropped_while_its_jobs_wait_and_no_node_has_capacity(cloud):
     names = [f'server {number}' for number in range(3)]
     with concurrent.futures.ThreadPoolExecutor() as callers:

@@ -26,7 +26,7 @@ from nova_sched.tests.options import settings
 
 __all__ = ['conf']
 
-PATIENCE_S = 60
+TIMEOUT_S = 60
 
 
 class Upgraded(QueueCloud):
@@ -39,9 +39,9 @@ class Upgraded(QueueCloud):
                 (root / host / name).write_text(text)
         self.recording = recording
         super().__init__(conf, root)
-        self.stats = client.StatsClient(self.bus, timeout_s=PATIENCE_S)
-        self.groups = client.GroupsClient(self.bus, timeout_s=PATIENCE_S)
-        self.conductors = client.SchedulerClient(self.bus, timeout_s=PATIENCE_S)
+        self.stats = client.StatsClient(self.bus, timeout_s=TIMEOUT_S)
+        self.groups = client.GroupsClient(self.bus, timeout_s=TIMEOUT_S)
+        self.conductors = client.SchedulerClient(self.bus, timeout_s=TIMEOUT_S)
 
     def boot(self, name, **words):
         return self.conductors.select_destinations(spec(**words), [uuid_of(name)])[0][0]
@@ -95,7 +95,7 @@ def test_the_group_stands_and_is_built_on(cloud):
     cloud.groups.delete(group)
     for name in 'web', 'db':
         cloud.claims.abort_claim(uuid_of(name))
-    eventually(lambda: _opened(cloud, rest), PATIENCE_S)
+    eventually(lambda: _opened(cloud, rest), TIMEOUT_S)
 
 
 def _opened(cloud, host):
@@ -121,5 +121,5 @@ def test_a_job_that_waited_is_done(cloud):
     for host in 'ab':
         cloud.agent(host)
     cloud.router.delete(uuid_of('first'))
-    eventually(lambda: cloud.jobs('waiting') == [('create', 'done')], PATIENCE_S)
+    eventually(lambda: cloud.jobs('waiting') == [('create', 'done')], TIMEOUT_S)
     assert [state for _, state, _ in cloud.held('waiting')] == ['confirmed']

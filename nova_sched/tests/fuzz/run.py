@@ -35,7 +35,7 @@ from nova_sched.tests.fuzz.world import World
 
 SLOW_S = 1.0
 MOST_GROWTH_MB = 64.0
-PATIENCE_S = 60.0  # after which a process that watches itself ends
+TIMEOUT_S = 60.0  # after which a process that watches itself ends
 MOST_MEMORY = 4 * 2**30  # bytes of it: a message that asks for all of the machine's fails instead
 CASES = 500  # in one world; then a new one begins
 OTHERS = {
@@ -240,15 +240,15 @@ def _pool():
 class Judge:
     """Sends messages to a world and keeps the tally.
 
-    With ``patience_s`` the process ends, and shows where, if one is not answered within these
+    With ``timeout_s`` the process ends, and shows where, if one is not answered within these
     seconds.
     """
 
-    def __init__(self, world, tally, listener, patience_s=None):
+    def __init__(self, world, tally, listener, timeout_s=None):
         self._world = world
         self._tally = tally
         self._listener = listener
-        self._patience_s = patience_s
+        self._timeout_s = timeout_s
         self._mark = self._kept = None
         self._look()
 
@@ -258,8 +258,8 @@ class Judge:
     def send(self, door, given, case):
         """Returns the answer, or the error."""
         self._tally.messages += 1
-        if self._patience_s is not None:
-            faulthandler.dump_traceback_later(self._patience_s, exit=True)
+        if self._timeout_s is not None:
+            faulthandler.dump_traceback_later(self._timeout_s, exit=True)
         begin_s = time.perf_counter()
         found = self._sent(door, given)
         took_s = time.perf_counter() - begin_s
@@ -269,7 +269,7 @@ class Judge:
             self._tally.slowest_s, self._tally.slowest = took_s, case
         if took_s > SLOW_S:
             self._tally.fault(f'slow: {case.partition(" #")[0]}', case)
-        if self._patience_s is not None:
+        if self._timeout_s is not None:
             faulthandler.cancel_dump_traceback_later()
         self._judge(found, case)
         return found
@@ -345,13 +345,13 @@ def refusal_of(found):
     return None
 
 
-def run(count, seed, patience_s=None, told=lambda tally: None):
+def run(count, seed, timeout_s=None, told=lambda tally: None):
     """Send so many messages. Returns the Tally; ``told`` is called with it after each world."""
     tally = Tally()
     todo, more = cases(seed, count), True
     with listening() as listener:
         while more:
-            more = _one_world(todo, seed, tally, listener, patience_s)
+            more = _one_world(todo, seed, tally, listener, timeout_s)
             tally.memory_mb.append(memory_mb())
             told(tally)
     return tally
@@ -370,7 +370,7 @@ def watched(count, seed):
             flush=True,
         )
 
-    return run(count, seed, PATIENCE_S, told)
+    return run(count, seed, TIMEOUT_S, told)
 
 
 @contextlib.contextmanager
@@ -392,11 +392,11 @@ def listening():
         logger.removeHandler(listener)
 
 
-def _one_world(todo, seed, tally, listener, patience_s):
+def _one_world(todo, seed, tally, listener, timeout_s):
     """Send what one world bears. Returns whether there may be more to send."""
     world = World()
     try:
-        judge = Judge(world, tally, listener, patience_s)
+        judge = Judge(world, tally, listener, timeout_s)
         for done, (number, sound, bits) in enumerate(todo, start=1):
             case = f'{sound.name} #{seed}:{number}'
             judge.send(sound.door, message(sound, bits, world.known), case)

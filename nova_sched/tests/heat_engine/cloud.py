@@ -45,7 +45,7 @@ IMAGE = {
 }
 TOKEN = 'demo:demo-project'  # as our API takes it without Keystone
 BY_ID = {flavor['id']: name for name, flavor in FLAVORS.items()}
-PATIENCE_S = 60
+TIMEOUT_S = 60
 COMPUTE, IMAGES, SCHEDULING = 'compute', 'image', 'server-scheduling'
 
 
@@ -248,7 +248,7 @@ class Cloud:
                 method=method,
             )
             try:
-                answer = urllib.request.urlopen(asked, timeout=PATIENCE_S)
+                answer = urllib.request.urlopen(asked, timeout=TIMEOUT_S)
             except urllib.error.HTTPError as error:
                 answer = error
             with answer:

@@ -36,7 +36,7 @@ from nova_sched.tests.heat_engine.cloud import TOKEN  # noqa: E402
 
 PLUGINS = Path(__file__).resolve().parents[2] / 'heat'
 FAKE_KEYSTONE = 'heat.engine.clients.os.keystone.fake_keystoneclient.FakeKeystoneClient'
-PATIENCE_S = 60
+TIMEOUT_S = 60
 TICK_S = 0.01  # where Heat waits a second before it looks again, and the bus in memory a twentieth
 
 
@@ -128,7 +128,7 @@ class Engine:
 
     def delete(self, identity):
         self._client.delete_stack(self.context(), identity, cast=False)
-        until = time.monotonic() + PATIENCE_S
+        until = time.monotonic() + TIMEOUT_S
         while time.monotonic() < until:
             try:
                 stack = self.show(identity)
@@ -143,7 +143,7 @@ class Engine:
         raise AssertionError('the stack is not gone')
 
     def wait(self, identity):
-        until = time.monotonic() + PATIENCE_S
+        until = time.monotonic() + TIMEOUT_S
         while (stack := self.show(identity))['stack_status'] == 'IN_PROGRESS':
             assert time.monotonic() < until, stack
             time.sleep(0.05)
@@ -168,7 +168,7 @@ class Engine:
     def check(self, identity):
         """Have each resource look whether it still is what it was."""
         self._client.stack_check(self.context(), identity)
-        until = time.monotonic() + PATIENCE_S
+        until = time.monotonic() + TIMEOUT_S
         while (stack := self.show(identity))['stack_action'] != 'CHECK':
             assert time.monotonic() < until, stack
             time.sleep(TICK_S)

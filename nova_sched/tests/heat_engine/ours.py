@@ -28,7 +28,7 @@ from nova_sched.conf import CONF
 from nova_sched.groups import template
 from nova_sched.groups.definition import Image, Member, MemberFlavor
 from nova_sched.groups.members import member_spec
-from nova_sched.tests.functional.harness import PATIENCE_S, running
+from nova_sched.tests.functional.harness import TIMEOUT_S, running
 from nova_sched.tests.options import settings
 from nova_sched.tests.unit.api.callers import configuration
 
@@ -102,9 +102,9 @@ class Scheduler:
 def serving():
     """The scheduler, and the address of its API."""
     with tempfile.TemporaryDirectory() as folder, running('fake://', Path(folder)) as daemon:
-        groups = rpc.client.GroupsClient(daemon.bus, timeout_s=PATIENCE_S)
+        groups = rpc.client.GroupsClient(daemon.bus, timeout_s=TIMEOUT_S)
         made = app.make(
-            configuration(), groups, rpc.client.QueuesClient(daemon.bus, timeout_s=PATIENCE_S)
+            configuration(), groups, rpc.client.QueuesClient(daemon.bus, timeout_s=TIMEOUT_S)
         )
         served = api.server(configuration(port=0, shutdown_timeout=5), made)
         thread = threading.Thread(target=served.serve, daemon=True)
@@ -113,7 +113,7 @@ def serving():
             yield Scheduler(daemon), f'http://127.0.0.1:{served.bind_addr[1]}'
         finally:
             served.stop()
-            thread.join(PATIENCE_S)
+            thread.join(TIMEOUT_S)
 
 
 def main():

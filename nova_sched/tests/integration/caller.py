@@ -36,11 +36,11 @@ NO_ANSWER = 'NoAnswer'
 
 
 class Caller:
-    """Asks again for the same instances after ``patience_s`` without an answer; 0 waits."""
+    """Asks again for the same instances after ``timeout_s`` without an answer; 0 waits."""
 
-    def __init__(self, bus, patience_s):
-        self._scheduler = client.SchedulerClient(bus, LONGEST_S, patience_s or None)
-        self._claims = client.ClaimsClient(bus, LONGEST_S, patience_s or None)
+    def __init__(self, bus, timeout_s):
+        self._scheduler = client.SchedulerClient(bus, LONGEST_S, timeout_s or None)
+        self._claims = client.ClaimsClient(bus, LONGEST_S, timeout_s or None)
 
     def greet(self):
         """Come back when a scheduler has answered."""

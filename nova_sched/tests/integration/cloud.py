@@ -103,14 +103,14 @@ class Crowd:
     meanwhile.
 
     ``log`` is the file for their other output. Each process calls ``at_once`` times at
-    the same time. ``patience_s``: seconds of silence after which a caller asks again; 0 waits for
+    the same time. ``timeout_s``: seconds of silence after which a caller asks again; 0 waits for
     the answer.
     """
 
-    def __init__(self, settings, log, processes=4, at_once=16, patience_s=0):
+    def __init__(self, settings, log, processes=4, at_once=16, timeout_s=0):
         module = 'nova_sched.tests.integration.crowd_callers'
         command = [sys.executable, '-W', 'ignore', '-m', module, '--config-file', str(settings)]
-        command += ['--', str(at_once), str(patience_s)]
+        command += ['--', str(at_once), str(timeout_s)]
         pipes = {'stdin': subprocess.PIPE, 'stdout': subprocess.PIPE, 'text': True}
         self.answers = []
         self._log = log.open('ab')
@@ -229,7 +229,7 @@ class Cloud:
         for daemon in made:
             daemon.start(wait=False)
         for daemon in made:
-            daemon.until_it_says(LISTENS, patience_s=CROWD_STARTS_S)
+            daemon.until_it_says(LISTENS, timeout_s=CROWD_STARTS_S)
         return made
 
     def add(self, count, **fields):

@@ -119,9 +119,9 @@ def _gather(cloud, plan, asked):
     rough = {} if plan.link is None else {'wrong': WRONG_S, 'links': (None, plan.link)}
     daemons = cloud.daemons(plan.schedulers, **rough, **stage.DAEMONS, **durable)
     cloud.report(list(orders.hosts_for(asked, plan.hosts)))
-    each, patience_s = plan.callers // plan.processes, plan.silence_s if plan.outages else 0
+    each, timeout_s = plan.callers // plan.processes, plan.silence_s if plan.outages else 0
     return daemons, cloud.crowd(
-        daemons[0], processes=plan.processes, at_once=each, patience_s=patience_s
+        daemons[0], processes=plan.processes, at_once=each, timeout_s=timeout_s
     )
 
 

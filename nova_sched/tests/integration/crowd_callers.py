@@ -12,9 +12,9 @@
 """A process of callers: takes orders as lines of JSON, and prints each with its answer as a line
 of JSON.
 
-    python -m nova_sched.tests.integration.crowd_callers --config-file FILE -- AT_ONCE PATIENCE_S
+    python -m nova_sched.tests.integration.crowd_callers --config-file FILE -- AT_ONCE TIMEOUT_S
 
-See `caller` for what it takes and tells. Who hears nothing of the scheduler for PATIENCE_S seconds
+See `caller` for what it takes and tells. Who hears nothing of the scheduler for TIMEOUT_S seconds
 asks again; 0 waits. It says `ready` when it has been answered once, and ends when there is nothing
 more to read.
 """
@@ -35,8 +35,8 @@ def main(argv):
     from nova_sched.tests.integration.caller import Caller
 
     CONF(argv[:2], project='nova_sched')
-    at_once, patience_s = int(argv[3]), float(argv[4])
-    caller, orders, lock = Caller(rpc.transport(CONF), patience_s), queue.Queue(), threading.Lock()
+    at_once, timeout_s = int(argv[3]), float(argv[4])
+    caller, orders, lock = Caller(rpc.transport(CONF), timeout_s), queue.Queue(), threading.Lock()
 
     def work():
         while (order := orders.get()) is not None:

@@ -38,7 +38,7 @@ from nova_sched.state.report import ReportOrder
 from nova_sched.tests.builders import report, request
 from nova_sched.tests.options import settings
 
-PATIENCE_S = 10.0  # how long a caller waits for an answer
+TIMEOUT_S = 10.0  # how long a caller waits for an answer
 MODULE = 'nova_sched.tests.integration.engine_process'
 BOOT = 1
 
@@ -194,7 +194,7 @@ class _Door:
                 self._take(*self._pipe.recv())
 
     def _take(self, number, work, given):
-        received = self._arrivals.take(PATIENCE_S)
+        received = self._arrivals.take(TIMEOUT_S)
         with handling(received):
             future, plain = WORK[work](self._scheduler, received, *given)
         future.add_done_callback(lambda done: self._answer(number, done, plain))
@@ -216,9 +216,9 @@ def main(fd, url, *options):
         settings({'database.connection': url, **chosen}),
         multiprocessing.connection.Connection(int(fd)) as pipe,
     ):
-        stores = service.patiently(lambda: service.stores(CONF), CONF, threading.Event())
+        stores = service.once_available(lambda: service.stores(CONF), CONF, threading.Event())
         scheduler = service.scheduler(CONF, *stores)
-        service.patiently(scheduler.start, CONF, threading.Event())
+        service.once_available(scheduler.start, CONF, threading.Event())
         _Door(scheduler, pipe).serve()
     os._exit(0)  # the parent is gone: no answer is due
 

@@ -45,7 +45,7 @@ from nova_sched.tests.fixtures.proxy import Proxy
 from nova_sched.tests.integration import audit, orders, stage
 from nova_sched.tests.integration.cloud import through
 from nova_sched.tests.integration.crowd import WRONG_S
-from nova_sched.tests.integration.engine_process import PATIENCE_S, Engine
+from nova_sched.tests.integration.engine_process import TIMEOUT_S, Engine
 from nova_sched.tests.integration.storm import Storm
 
 VCPUS = 64  # of a host
@@ -54,7 +54,7 @@ FULL = 0.7  # of all vCPUs: then instances go, and leave a moment later
 AT_ONCE = 64  # calls that one engine owes at most
 MEMBERS = 4  # of an anti-affinity group
 REPORT_S = 4.0  # between two reports of a host
-REPORT_PATIENCE_S = 6.0  # then it reports again
+REPORT_TIMEOUT_S = 6.0  # then it reports again
 AGAIN_S = 0.2  # after an error that is to be tried again
 TWICE = 0.02  # of the calls go to two engines
 OPTIONS = {
@@ -124,9 +124,9 @@ class Fleet:
         engine.send(number, work, *words)
         return number
 
-    def _turn(self, patience_s):
+    def _turn(self, timeout_s):
         try:
-            number, answer, error = self._events.get(timeout=patience_s)
+            number, answer, error = self._events.get(timeout=timeout_s)
         except queue.Empty:
             return False
         then, given = self._calls.pop(number)
@@ -233,9 +233,9 @@ class Fleet:
         server.open.add(server.call)
         if self._dice.random() < TWICE and (second := self._engine(engine)) is not None:
             server.open.add(self._send(self._placed, (server,), second, *words))
-        self._later(PATIENCE_S, self._out_of_patience, server, server.call)
+        self._later(TIMEOUT_S, self._timed_out, server, server.call)
 
-    def _out_of_patience(self, server, call):
+    def _timed_out(self, server, call):
         if server.call == call and server.host is None and server.uuid in self.live:
             self.errors['NoAnswer'] += 1
             self._ask(server)
@@ -343,7 +343,7 @@ class Fleet:
         if engine is None:
             return
         host.sequence += 1
-        host.waits = time.monotonic() + REPORT_PATIENCE_S
+        host.waits = time.monotonic() + REPORT_TIMEOUT_S
         listed = dict(host.servers)
         used = sum(one.vcpus for one in listed.values())
         words = 'report', host.name, VCPUS, used, tuple(listed), host.sequence

@@ -56,7 +56,7 @@ from nova_sched.tests.options import settings
 
 VCPUS, GPUS_ON = 16, 4  # of each node; every fourth has a device
 FULL = 0.8  # share of all CPUs that servers may take
-PATIENCE_S, STARTS_S = 300.0, 120.0
+TIMEOUT_S, STARTS_S = 300.0, 120.0
 STEP_S = 10.0
 NUMBERS = {'workers': 200, 'jobs': 20_000, 'processes': 8, 'callers': 60, 'seed': 0}
 NODES = 'nodes'  # the folder of their disks
@@ -324,7 +324,7 @@ def _until_quiet(crowd, rabbit, tell):
     A worker whose call was lost with the broker asks again after a minute. Until then its node
     holds, hidden, what another one may have built long since.
     """
-    until_s = time.monotonic() + PATIENCE_S
+    until_s = time.monotonic() + TIMEOUT_S
     since_s = time.monotonic()
     while time.monotonic() - since_s < crowd.plan.quiet_s:
         time.sleep(1.0)

@@ -47,7 +47,7 @@ from nova_sched.tests.integration import stage
 from nova_sched.tests.integration.queue_workers import ALIAS, Crew, Place
 from nova_sched.tests.options import settings
 
-FALLBACK_AFTER_S, PATIENCE_S = 6, 60.0
+FALLBACK_AFTER_S, TIMEOUT_S = 6, 60.0
 ROWS = (
     {'name': 'tiny', 'vcpus': 1, 'memory_mb': 1024, 'root_gb': 5},
     {'name': 'medium', 'vcpus': 2, 'memory_mb': 4096, 'root_gb': 100},
@@ -186,7 +186,7 @@ class Tale:
             host: {of_host(host), *map(of_flavor, usage.queues())}
             for host, usage in self._usages.items()
         }
-        until_s = time.monotonic() + PATIENCE_S
+        until_s = time.monotonic() + TIMEOUT_S
         while (found := self.held()) != wanted and time.monotonic() < until_s:
             time.sleep(0.1)
         self._say(what)
@@ -214,7 +214,7 @@ class Tale:
         not."""
         with concurrent.futures.ThreadPoolExecutor() as caller:
             asked = caller.submit(self.create, name, queue)
-            until_s = time.monotonic() + PATIENCE_S
+            until_s = time.monotonic() + TIMEOUT_S
             while (
                 not (waits := self.waiting(queue))
                 and not asked.done()

@@ -75,13 +75,13 @@ def test_round_trips(filled, statement, one, count, messages):
 def test_rows_that_others_hold_are_nobodys_business(filled, statement, one, numbers):
     """A database that would rather read the whole table, and wait for locks on its way, must
     not."""
-    impatient = {
+    hasty_statements = {
         'postgresql': "SET lock_timeout = '1s'",
         'mysql': 'SET innodb_lock_wait_timeout = 1',
     }
     with filled.begin() as other, filled.begin() as connection:
         other.execute(sa.delete(TABLE).where(TABLE.c.uuid == key(ROWS)))
-        connection.execute(sa.text(impatient[filled.dialect.name]))
+        connection.execute(sa.text(hasty_statements[filled.dialect.name]))
         statement.run(connection, [one(number) for number in numbers])
         connection.rollback()
         other.rollback()

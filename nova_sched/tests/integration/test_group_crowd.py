@@ -28,7 +28,7 @@ from nova_sched.tests.integration.stage import upgraded
 
 GROUPS, AT_ONCE = 200, 8
 RACKS, IN_RACK = 20, 4
-PATIENCE_S = 120
+TIMEOUT_S = 120
 
 
 def template(number):
@@ -72,7 +72,7 @@ def cloud(request, rabbitmq, tmp_path):
 def create(cloud, number):
     """Create a group, or hear why not; who gets no answer asks again."""
     groups = client.GroupsClient(cloud.bus, timeout_s=20, monitor_s=3)
-    end = time.monotonic() + PATIENCE_S
+    end = time.monotonic() + TIMEOUT_S
     while time.monotonic() < end:
         try:
             return groups.create(template(number), name=f'group {number}').uuid
@@ -95,7 +95,7 @@ def test_two_schedulers_that_die_in_between(cloud):
         asked = [pool.submit(create, cloud, number) for number in range(GROUPS)]
         for turn in range(4):
             least = 30 * (turn + 1)
-            eventually(lambda: sum(one.done() for one in asked) >= least, PATIENCE_S)  # noqa: B023
+            eventually(lambda: sum(one.done() for one in asked) >= least, TIMEOUT_S)  # noqa: B023
             daemon = daemons[turn % 2]
             daemon.kill()
             assert audit_groups.faults(cloud.database) == []

@@ -170,8 +170,8 @@ def test_an_audit_may_take_long(database, made):
 
 def test_a_transaction_that_stands_idle_is_ended(made, table):
     """Another one waits for its lock no longer than that; what it did is undone."""
-    patient = dataclasses.replace(QUICK, statement_s=60, lock_s=60)
-    idle, other = engine.Sessions(made(QUICK)), engine.Sessions(made(patient))
+    relaxed = dataclasses.replace(QUICK, statement_s=60, lock_s=60)
+    idle, other = engine.Sessions(made(QUICK)), engine.Sessions(made(relaxed))
 
     def work(sessions, count, meanwhile=lambda: None):
         with sessions.transaction() as connection:

@@ -28,7 +28,7 @@ from nova_sched.tests.unit.claims import battery
 from nova_sched.tests.unit.claims.battery import A, node, place, ready
 
 HERE, THERE = 'host-0', 'host-1'
-ROUNDS, PATIENCE_S = 60, 60
+ROUNDS, TIMEOUT_S = 60, 60
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_it_is_being_confirmed_while_it_is_claimed_for(store, another, database,
         waiting(database, 1)
         assert not running.done()
         getattr(begun, ends)()
-        won = running.result(PATIENCE_S)
+        won = running.result(TIMEOUT_S)
     assert won == (ends == 'rollback')
     assert where(store) == ({node(THERE): PENDING} if won else {node(HERE): CONFIRMED})
 
@@ -118,7 +118,7 @@ def test_the_word_that_it_is_built_comes_at_the_same_time(store, another):
             pool.submit(again, mine.finish, consumer, [node(HERE)]),
             pool.submit(asked, yours, wanted(consumer, replaces=[waits.uuid])),
         )
-        confirmed, won = (one.result(PATIENCE_S) for one in done)
+        confirmed, won = (one.result(TIMEOUT_S) for one in done)
         assert bool(confirmed) != won
         return where(store, consumer) == (
             {node(THERE): PENDING} if won else {node(HERE): CONFIRMED}
@@ -148,7 +148,7 @@ def test_two_workers_have_one_job(store, another):
             running = {
                 host: pool.submit(work, one, consumer, host) for host, one in stores.items()
             }
-            stays = [host for host, one in running.items() if one.result(PATIENCE_S)]
+            stays = [host for host, one in running.items() if one.result(TIMEOUT_S)]
             assert where(store, consumer) == {node(host): CONFIRMED for host in stays}
             assert len(stays) == 1
 

@@ -25,7 +25,7 @@ from nova_sched.tests.fixtures.process import LOOPBACK
 from nova_sched.tests.fixtures.proxy import TO_CLIENT, TO_SERVER, Proxy
 from nova_sched.tests.functional.harness import eventually
 
-PATIENCE_S = 20.0
+TIMEOUT_S = 20.0
 SILENT_S = 0.3  # in which nothing must come
 
 
@@ -60,7 +60,7 @@ def proxy(server):
 
 @contextlib.contextmanager
 def client(port):
-    with socket.create_connection((LOOPBACK, port), PATIENCE_S) as made:
+    with socket.create_connection((LOOPBACK, port), TIMEOUT_S) as made:
         yield made
 
 
@@ -76,7 +76,7 @@ def is_silent(made):
     except TimeoutError:
         return True
     finally:
-        made.settimeout(PATIENCE_S)
+        made.settimeout(TIMEOUT_S)
     return False
 
 
@@ -209,4 +209,4 @@ def test_it_takes_orders_as_a_process(server):
             with pytest.raises(ConnectionResetError):
                 one.recv(1)
         child.stdin.close()
-        assert child.wait(PATIENCE_S) == 0
+        assert child.wait(TIMEOUT_S) == 0

@@ -30,7 +30,7 @@ from nova_sched.tests.unit.queues.node.doubles import NAMES, Claims, Driver, Nod
 
 HOSTS = [f'host-{number}' for number in range(5)]
 JOBS, VCPUS, SLOTS = 60, 16, 3
-BUILD_S, PATIENCE_S = 0.4, 60.0
+BUILD_S, TIMEOUT_S = 0.4, 60.0
 
 
 class OneAtATime:
@@ -65,7 +65,7 @@ class Fleet:
         self.claims, self.done = OneAtATime(Claims()), []
         self.sites = {host: OneAtATime(Node(host, VCPUS)) for host in HOSTS}
         self.claims.vcpus.update(dict.fromkeys(HOSTS, VCPUS))
-        self.broker = AmqpBroker(url, fallback_after_s=PATIENCE_S)
+        self.broker = AmqpBroker(url, fallback_after_s=TIMEOUT_S)
         self.broker.declare(NAMES)
         self.workers, self._brokers, self.over = {}, [], []
         self.told = collections.defaultdict(list)  # job: hosts
@@ -80,7 +80,7 @@ class Fleet:
         self.over += [host for host, site in self.sites.items() if site.used > VCPUS]
 
     def start(self, host):
-        broker, view = AmqpBroker(self.url, fallback_after_s=PATIENCE_S), View()
+        broker, view = AmqpBroker(self.url, fallback_after_s=TIMEOUT_S), View()
         around = worker.WorkerDependencies(
             self.sites[host], self.claims, broker, SlowDriver(host, self.done), lambda: view, read
         )
@@ -97,7 +97,7 @@ class Fleet:
             broker.close()
 
     def until(self, is_so):
-        end = time.monotonic() + PATIENCE_S
+        end = time.monotonic() + TIMEOUT_S
         while not is_so():
             assert time.monotonic() < end, (len(self.told), self.over)
             time.sleep(0.02)

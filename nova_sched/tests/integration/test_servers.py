@@ -153,7 +153,7 @@ def test_a_silent_program_is_killed_with_its_children(tmp_path):
         ['sh', '-c', 'sleep 1000 & wait'],
         answers=lambda: False,
         log=tmp_path / 'log',
-        patience_s=0.3,
+        timeout_s=0.3,
     )
     begin = time.monotonic()
     with pytest.raises(process.ServerFailed, match=r'did not answer in 0\.3 s'):

@@ -172,7 +172,7 @@ def test_a_deadlock_of_one_claim(database, store):
     assert done_once(store, placements)
 
 
-IMPATIENT = {
+SHORT_LIMITS = {
     'postgresql': '?options=-c%20lock_timeout%3D300',
     'mysql': '&init_command=SET%20SESSION%20innodb_lock_wait_timeout%3D1',
 }
@@ -180,13 +180,13 @@ IMPATIENT = {
 
 @COUNTS
 def test_a_lock_that_takes_too_long(url, database, store, count):
-    made = engine.create(url + IMPATIENT[database.dialect.name])
-    impatient, placements = SqlClaimStore(made, still), wanted(count)
+    made = engine.create(url + SHORT_LIMITS[database.dialect.name])
+    short, placements = SqlClaimStore(made, still), wanted(count)
     with database.begin() as connection:
         lock(connection, placements[-1].claims[0].node_uuid)
-        stopped(impatient, placements, errors.StoreBusy)
+        stopped(short, placements, errors.StoreBusy)
     assert done(store) == []
-    assert done_once(impatient, placements)
+    assert done_once(short, placements)
     made.dispose()
 
 

@@ -62,9 +62,9 @@ class Pair:
             version=version,
             server=server,
         )
-        patience_s = None if 'call_monitor_timeout' in options else options['timeout']
+        timeout_s = None if 'call_monitor_timeout' in options else options['timeout']
         caller = messaging.get_rpc_client(
-            self.cloud.bus, target, serializer=Serializer(patience_s), **options
+            self.cloud.bus, target, serializer=Serializer(timeout_s), **options
         )
         return (caller.cast if cast else caller.call)({}, method, **words)
 
@@ -389,7 +389,7 @@ def pair(upgraded, url, rabbitmq, tmp_path_factory):
 @pytest.mark.parametrize('kind', CASES)
 def test_what_was_told_last_stands(pair, kind):
     case = pair.cases[kind]
-    eventually(lambda: case.true(pair), patience_s=5.0)
+    eventually(lambda: case.true(pair), timeout_s=5.0)
     time.sleep(0.1)
     assert case.true(pair)
 

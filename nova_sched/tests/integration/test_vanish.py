@@ -46,7 +46,7 @@ NOTICED_S = (
 SLACK_S = 30.0  # for a machine that has much to do
 CALL_S = 120.0
 # Of a scheduler that waits for a lock until the test is ready to stop it.
-PATIENT = {'database_limits__lock_timeout': 60, 'database_limits__statement_timeout': 60}
+LONG_LIMITS = {'database_limits__lock_timeout': 60, 'database_limits__statement_timeout': 60}
 BACK_S = 20.0  # after which a broker that is back has answered all who waited
 
 BOTH_SERVERS = pytest.mark.parametrize('name', ['postgresql', 'mariadb'])
@@ -117,7 +117,7 @@ def test_a_database_that_vanishes_for_half_a_minute(cloud, database, proxy, forg
     proxy.blackhole(forget=forget)
     begin_s = time.monotonic()
     calls = Waiting(boot(cloud), [f'server-{number}' for number in range(10)])
-    daemon.until_it_says(WAITING, patience_s=NOTICED_S + SLACK_S)
+    daemon.until_it_says(WAITING, timeout_s=NOTICED_S + SLACK_S)
     sleep_until(begin_s + AWAY_S)
     assert calls.found == {}
     proxy.restore()
@@ -146,7 +146,7 @@ def is_locked(database, node):
 def test_a_scheduler_that_is_stopped_in_a_transaction(cloud, others, database, proxy, room):
     """Its locks are gone after a few seconds; when it goes on it finds that out, and asks
     again."""
-    stopped = cloud.daemon('stopped', **PATIENT)
+    stopped = cloud.daemon('stopped', **LONG_LIMITS)
     cloud.add(1, vcpus=room)
     others.daemon('other')
     node = compute_node('host-0').uuid
@@ -195,7 +195,7 @@ def test_a_broker_that_vanishes_for_half_a_minute(rabbitmq, tmp_path):
         proxy.blackhole(forget=True)
         begin_s = time.monotonic()
         calls = Waiting(boot(cloud), [f'server-{number}' for number in range(10)])
-        daemon.until_it_says(UNREACHABLE, patience_s=2 * silence.HEARTBEAT_S + 1 + SLACK_S)
+        daemon.until_it_says(UNREACHABLE, timeout_s=2 * silence.HEARTBEAT_S + 1 + SLACK_S)
         sleep_until(begin_s + AWAY_S)
         assert calls.found == {}
         proxy.restore()

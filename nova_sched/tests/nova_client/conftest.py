@@ -180,8 +180,8 @@ def eventually():
     """Ask until a function returns what is expected: a cast is done some time after it was
     sent."""
 
-    def eventually(expected, ask, patience_s=10.0):
-        until = time.monotonic() + patience_s
+    def eventually(expected, ask, timeout_s=10.0):
+        until = time.monotonic() + timeout_s
         while (found := ask()) != expected and time.monotonic() < until:
             time.sleep(0.05)
         assert found == expected

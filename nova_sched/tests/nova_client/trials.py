@@ -122,7 +122,7 @@ def _packing(dice):
     return {'compute.packing_host_numa_cells_allocation_strategy': dice.maybe(0.4)}
 
 
-def _patience(dice):
+def _down_time(dice):
     return {'default.service_down_time': dice.choice((60, 120, 1000))}
 
 
@@ -139,7 +139,7 @@ FILTERS = {
     'AggregateTypeAffinityFilter': Trial(wishes.flavor, wishes.flavors),
     'AllHostsFilter': Trial(),
     'ComputeCapabilitiesFilter': Trial(wishes.capabilities, requests=MANY),
-    'ComputeFilter': Trial(options=_patience),
+    'ComputeFilter': Trial(options=_down_time),
     'DifferentHostFilter': Trial(wishes.different_host),
     'ImagePropertiesFilter': Trial(
         wishes.hypervisor_image,

@@ -326,9 +326,9 @@ def test_a_report_without_an_answer_does_not_hold_up_the_end():
     stage.client.update_resource_stats = wait_for_answer
     stage.reporter.start()
     assert asked.wait(10)
-    assert not stage.reporter.stop(patience_s=0.01)
+    assert not stage.reporter.stop(timeout_s=0.01)
     answer.set()
-    assert stage.reporter.stop(patience_s=10)
+    assert stage.reporter.stop(timeout_s=10)
 
 
 def test_a_report_that_waits_too_long_is_told_while_it_waits(said):
@@ -341,7 +341,7 @@ def test_a_report_that_waits_too_long_is_told_while_it_waits(said):
             time.sleep(0.005)
 
     stage.client.update_resource_stats = wait_for_complaint
-    stage.reporter = stage.made(patience_s=0.02)
+    stage.reporter = stage.made(timeout_s=0.02)
     stage.reporter.listens()
     stage.reporter.step()
     assert told[1:] == [('ERROR', f'{AWAY.partition(". ")[0]}. No answer for 0.02 s')]
@@ -357,7 +357,7 @@ def test_a_reporter_that_never_started_can_be_stopped():
 
 def test_nothing_is_reported_before_the_server_listens(said):
     stage = Stage()
-    stage.reporter = stage.made(patience_s=60)
+    stage.reporter = stage.made(timeout_s=60)
     assert stage.run(59) == []
     assert said() == []
     stage.reporter.listens()
@@ -367,7 +367,7 @@ def test_nothing_is_reported_before_the_server_listens(said):
 
 def test_a_bus_that_is_away_from_the_start_is_told_once_until_a_report_is_answered(said):
     stage = Stage()
-    stage.reporter = stage.made(patience_s=5)
+    stage.reporter = stage.made(timeout_s=5)
     stage.run(20)
     away = f'{AWAY.partition(". ")[0]}. The bus has not answered for 5 s'
     assert said() == [('ERROR', away)]

@@ -113,7 +113,7 @@ OF_NODES = 'heads', 'look', 'changes'
 
 
 @pytest.fixture
-def impatient(database):
+def brief(database):
     """The same database; a connection that finds it locked gives up at once."""
 
     @sa.event.listens_for(database, 'connect')
@@ -125,36 +125,36 @@ def impatient(database):
 
 
 @pytest.mark.parametrize('name', CALLS)
-def test_every_call_says_that_the_database_is_away(path, impatient, name):
-    impatient.report([report()], NOW)
+def test_every_call_says_that_the_database_is_away(path, brief, name):
+    brief.report([report()], NOW)
     rival = sqlite3.connect(path, isolation_level=None)
     rival.execute('BEGIN IMMEDIATE')
     with pytest.raises(errors.StoreUnavailable, match='database is locked'):
-        CALLS[name](impatient)
+        CALLS[name](brief)
     rival.execute('COMMIT')
     rival.close()
-    CALLS[name](impatient)
+    CALLS[name](brief)
 
 
 @pytest.mark.parametrize('name', OF_NODES)
-def test_a_look_waits_for_no_lock(path, impatient, name):
+def test_a_look_waits_for_no_lock(path, brief, name):
     """It shows the state that was committed before another transaction began to write."""
-    impatient.report([report()], NOW)
-    before = LOOKS[name](impatient)
+    brief.report([report()], NOW)
+    before = LOOKS[name](brief)
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as rival:
         rival.execute('BEGIN IMMEDIATE')
         rival.execute('UPDATE nodes SET generation = 99')
-        assert nodes_of(LOOKS[name](impatient)) == nodes_of(before)
+        assert nodes_of(LOOKS[name](brief)) == nodes_of(before)
         rival.execute('COMMIT')
-        assert nodes_of(LOOKS[name](impatient)) != nodes_of(before)
+        assert nodes_of(LOOKS[name](brief)) != nodes_of(before)
 
 
 @pytest.mark.parametrize('name', sorted(LOOKS.keys() - OF_NODES))
-def test_a_look_at_claims_and_groups_waits_for_no_lock(path, impatient, name):
-    before = LOOKS[name](impatient)
+def test_a_look_at_claims_and_groups_waits_for_no_lock(path, brief, name):
+    before = LOOKS[name](brief)
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as rival:
         rival.execute('BEGIN IMMEDIATE')
-        assert LOOKS[name](impatient) == before
+        assert LOOKS[name](brief) == before
 
 
 def nodes_of(found):

@@ -52,7 +52,7 @@ def entry(name='a', **facts):
     return JobEntry(**{**known, 'project_id': 'p', 'created_s': NOW, 'updated_s': NOW, **facts})
 
 
-class Patient:
+class Retrying:
     """A job table that does again what others were in the way of, as those do who use it."""
 
     def __init__(self, job_table):
@@ -436,7 +436,7 @@ class AtOnce(Battery):
 
     def test_a_life_of_many_servers_of_three_projects(self, job_table):
         """Creates of several projects, resizes, repeats and deletes in any order."""
-        job_table = Patient(job_table)
+        job_table = Retrying(job_table)
 
         def live(worker):
             chance, made = random.Random(worker), []

@@ -228,7 +228,7 @@ def test_a_thread_goes_on_with_a_connection_that_is_sound(database, fail, _error
 
 
 @pytest.fixture
-def impatient(database):
+def brief(database):
     """Threads' connections to the same file; who finds it locked gives up at once."""
     sessions = engine.Sessions(database)
     with sessions.transaction() as connection:
@@ -236,15 +236,15 @@ def impatient(database):
     return sessions
 
 
-def test_a_file_that_another_one_writes(impatient, rival):
+def test_a_file_that_another_one_writes(brief, rival):
     """To begin is refused; then the same connection goes on."""
     rival.execute('BEGIN IMMEDIATE')
-    with impatient.transaction(reads=True) as before:
+    with brief.transaction(reads=True) as before:
         assert count(before) == 0
-    with pytest.raises(errors.StoreBusy, match='locked'), impatient.transaction():
+    with pytest.raises(errors.StoreBusy, match='locked'), brief.transaction():
         raise AssertionError('this transaction must not begin')
     rival.execute('COMMIT')
-    with impatient.transaction() as after:
+    with brief.transaction() as after:
         insert(after)
     assert after is before
     assert rival.execute('SELECT count(*) FROM t').fetchone() == (1,)

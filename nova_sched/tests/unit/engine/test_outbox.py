@@ -76,7 +76,7 @@ def test_the_end_waits_for_no_gathering_and_loses_nothing():
     made.put(1)
     time.sleep(0.02)
     made.put(2)
-    made.stop(patience_s=20)
+    made.stop(timeout_s=20)
     assert [item for batch in made.batches for item in batch] == [1, 2]
     assert 'sizes' not in [thread.name for thread in threading.enumerate()]
 

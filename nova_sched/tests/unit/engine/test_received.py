@@ -39,12 +39,12 @@ class TestArrivals:
         'words, passes_s, is_over',
         [
             pytest.param({}, HOUR_S, False, id='a cast'),
-            pytest.param({'patience_s': 60.0}, 2.9, False, id='soon'),
-            pytest.param({'patience_s': 60.0}, 61.0, True, id='too late'),
+            pytest.param({'timeout_s': 60.0}, 2.9, False, id='soon'),
+            pytest.param({'timeout_s': 60.0}, 61.0, True, id='too late'),
             pytest.param(
-                {'patience_s': HOUR_S, 'silence_s': 60.0}, 59.0, False, id='a short pause'
+                {'timeout_s': HOUR_S, 'silence_s': 60.0}, 59.0, False, id='a short pause'
             ),
-            pytest.param({'patience_s': HOUR_S, 'silence_s': 60.0}, 61.0, True, id='a long pause'),
+            pytest.param({'timeout_s': HOUR_S, 'silence_s': 60.0}, 61.0, True, id='a long pause'),
             pytest.param(
                 {'silence_s': 60.0},
                 61.0,

@@ -139,7 +139,7 @@ def test_options_of_a_package_with_rules_are_known(monkeypatch, tmp_path):
         pytest.param('DEFAULT.transport_url =', ['error'], id='empty address'),
         pytest.param('DEFAULT.transport_url = rabbit://', ['warning'], id='address not set'),
         pytest.param('DEFAULT.transport_url = fake://', ['warning'], id='no bus at all'),
-        pytest.param('DEFAULT.service_down_time = 10', ['error'], id='impatient'),
+        pytest.param('DEFAULT.service_down_time = 10', ['error'], id='hosts look down too soon'),
         pytest.param('queues.specials = pci:gpu,foo:bar', ['error'], id='special'),
         pytest.param('queues.transport_url = rabit://h/', ['error'], id='broker'),
         pytest.param(

@@ -167,6 +167,6 @@ class TestThread:
         made = ChangePublisher(lambda news: released.wait(10))
         made.start()
         made.tell(tables=True)
-        made.stop(patience_s=0.05)
+        made.stop(timeout_s=0.05)
         released.set()
         wait_for(lambda: 'nova-sched-news' not in self.names())

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Tests of the patience with the store."""
+"""Tests of the store_retry with the store."""
 
 import random
 import types
@@ -23,7 +23,7 @@ from nova_sched.engine.sync.store_retry import BUSY, StoreRetry
 AWAY, TAKEN = errors.StoreUnavailable('away'), errors.StoreBusy('a deadlock')
 
 
-def patience():
+def store_retry():
     loop = types.SimpleNamespace(hurried=False, pause=lambda seconds: None)
     context = types.SimpleNamespace(
         settings=Settings, random=random.Random(1), figures=types.SimpleNamespace(busy=0)
@@ -56,9 +56,9 @@ def working(*troubles):
     ],
 )
 def test_it_is_done_in_the_end(troubles):
-    assert patience().until_done(working(*troubles)) == 'done'
+    assert store_retry().until_done(working(*troubles)) == 'done'
 
 
 def test_it_gives_up_where_others_are_always_in_the_way():
     with pytest.raises(errors.StoreBusy):
-        patience().until_done(working(*[TAKEN] * BUSY))
+        store_retry().until_done(working(*[TAKEN] * BUSY))

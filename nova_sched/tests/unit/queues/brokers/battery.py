@@ -38,7 +38,7 @@ TINY, LARGE, HERE = of_flavor('tiny'), of_flavor('large'), of_host('node-1')
 class Stage:
     """A broker in real time, whose jobs fall back after ``fallback_after_s``."""
 
-    patience_s = 90.0
+    timeout_s = 90.0
     quiet_s = 0.3  # what is to come has come by then
 
     def __init__(self, broker: Broker, fallback_after_s: float):
@@ -46,7 +46,7 @@ class Stage:
         self.fallback_after_s = fallback_after_s
 
     def until(self, holds: Callable[[], object]) -> None:
-        end_s = time.monotonic() + self.patience_s
+        end_s = time.monotonic() + self.timeout_s
         while not holds():
             assert time.monotonic() < end_s, 'it does not become true'
             time.sleep(0.005)

@@ -25,7 +25,7 @@ from nova_sched.queues.brokers.amqp_consumer import AmqpConsumer
 from nova_sched.tests.unit.queues.brokers.rabbit import WHOLE_NOT_QUORUM, Rabbit
 
 A, B = 'flavor.a', 'host.b'
-PATIENCE_S = 90.0
+TIMEOUT_S = 90.0
 
 
 class World:
@@ -67,7 +67,7 @@ class World:
         return self.found[-1]
 
     def until(self, holds):
-        end_s = time.monotonic() + PATIENCE_S
+        end_s = time.monotonic() + TIMEOUT_S
         while not holds():
             assert time.monotonic() < end_s, 'it does not become true'
             time.sleep(0.002)

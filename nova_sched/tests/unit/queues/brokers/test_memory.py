@@ -102,14 +102,14 @@ def test_follow_waits_for_a_call_that_goes_on(stage):
 
     def deliver(_):
         began.set()
-        go_on.wait(stage.patience_s)
+        go_on.wait(stage.timeout_s)
         ended.append(True)
 
     stage.broker.declare([HERE])
     stage.broker.publish(HERE, b'')
     consumer = stage.broker.consumer(deliver, 'slow')
     consumer.follow({HERE: 0})
-    assert began.wait(stage.patience_s)
+    assert began.wait(stage.timeout_s)
     threading.Timer(0.05, go_on.set).start()
     consumer.follow({HERE: None})
     assert ended == [True]

@@ -66,7 +66,7 @@ class Desk(Office):
         self.now_s += 1
         return self.now_s
 
-    def patience(self, timeout_s):
+    def set_timeout(self, timeout_s):
         self.settings = router.RouterSettings(
             cell_uuid=CELL, timeout_s=timeout_s, look_s=0.05, joined_look_s=0.05
         )
@@ -211,10 +211,10 @@ def test_all_or_none_of_those_that_wait_still(open_desk):
 
 def test_a_caller_that_waited_long_enough_joins_when_it_asks_again(open_desk):
     desk = open_desk()
-    desk.patience(0.2)
+    desk.set_timeout(0.2)
     assert type(refusal(desk.router.place, spec(), [SERVER])) is errors.NoAnswer
     (waiting,) = desk.queues.jobs('flavor.tiny')
-    desk.patience(5.0)
+    desk.set_timeout(5.0)
     desk.claims.put('a')
     timer = threading.Timer(0.2, lambda: desk.tell(result(waiting)))
     timer.start()

@@ -26,7 +26,7 @@ from nova_sched.queues.drivers.exec import Exec
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.queues.node.doubles import job
 
-PATIENCE_S = 10.0
+TIMEOUT_S = 10.0
 
 
 def driver(command, timeout_s=30.0):
@@ -136,7 +136,7 @@ def is_running(pid_file):
 
 
 def eventually(is_so):
-    until = time.monotonic() + PATIENCE_S
+    until = time.monotonic() + TIMEOUT_S
     while not is_so():
         assert time.monotonic() < until
         time.sleep(0.01)
@@ -157,7 +157,7 @@ def test_a_child_that_is_left_behind_is_not_waited_for(tmp_path):
     child = tmp_path / 'child'
     begin = time.monotonic()
     driver(script(tmp_path, f'sleep 30 & echo $! > {child}')).create(job(), job().spec)
-    assert time.monotonic() - begin < PATIENCE_S
+    assert time.monotonic() - begin < TIMEOUT_S
 
 
 def test_the_end_of_the_agent_ends_commands(tmp_path):
@@ -174,7 +174,7 @@ def test_the_end_of_the_agent_ends_commands(tmp_path):
     thread.start()
     eventually(lambda: written(own))
     made.close()
-    thread.join(PATIENCE_S)
+    thread.join(TIMEOUT_S)
     assert failed == ['create was ended by signal 9']
     assert not is_running(own)
     with pytest.raises(errors.BuildFailed, match='the agent ends'):
@@ -184,7 +184,7 @@ def test_the_end_of_the_agent_ends_commands(tmp_path):
 def test_several_commands_run_at_the_same_time(tmp_path):
     # Each waits for the other's file.
     text = f'touch {tmp_path}/$2; while [ $(ls {tmp_path} | wc -l) -lt 3 ]; do sleep 0.01; done'
-    made = driver(script(tmp_path, text), timeout_s=PATIENCE_S)
+    made = driver(script(tmp_path, text), timeout_s=TIMEOUT_S)
     threads = [
         threading.Thread(target=made.create, args=(job(name), job().spec))
         for name in ('one', 'two')
@@ -192,7 +192,7 @@ def test_several_commands_run_at_the_same_time(tmp_path):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(PATIENCE_S)
+        thread.join(TIMEOUT_S)
     assert len(list(tmp_path.iterdir())) == 3
 
 
