@@ -153,11 +153,11 @@ class DifferenceLog:
         Returns whether some are too recent to be logged; call again in ``SETTLE_S`` seconds.
         """
         self._since_s = {one: self._since_s.get(one, now_s) for one in found}
-        standing = {
+        settled = {
             one for one, since_s in self._since_s.items() if now_s - since_s >= self._settle_s
         }
-        new = sorted(standing - self._told)
-        self._told = (self._told & found) | standing
+        new = sorted(settled - self._told)
+        self._told = (self._told & found) | settled
         if new:
             self._is_open = True
             more = f'; and {len(new) - AT_MOST} more' if len(new) > AT_MOST else ''

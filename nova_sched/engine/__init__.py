@@ -24,7 +24,7 @@ class Settings:
     alternates: int = 2
     subset_size: int = 1
     shuffle: bool = False
-    place: int = 0  # position of this scheduler among those that share the store
+    position: int = 0  # position of this scheduler among those that share the store
     schedulers: int = 1  # number of schedulers
     default_zone: str = 'nova'
     pending_ttl_s: float | None = 3600.0

@@ -155,11 +155,11 @@ class Cycle:
         """
         order, begin_s = message.work, time.perf_counter()
         attempt = Attempt(message)
-        standing = self._context.membership.standing
+        position_and_count = self._context.membership.position_and_count
         try:
             decision = self._placer.decide(
                 requests,
-                slices.settings_for(settings, standing, message.attempts),
+                slices.settings_for(settings, position_and_count, message.attempts),
                 want_alternates=order.alternates,
                 request_id=order.request_id,
                 noted=self._context.decision_log.sampled(settings.explain_sample),

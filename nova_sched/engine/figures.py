@@ -92,9 +92,9 @@ class MinuteLog:
     def _counts(self):
         return {name: getattr(self._figures, name) for name in COUNTS}
 
-    def tell(self, standing, now_s=None):
-        """Log the figures, if the minute is over. ``standing``: a scheduler's position, and the
-        number of schedulers."""
+    def tell(self, position_and_count, now_s=None):
+        """Log the figures, if the minute is over. ``position_and_count``: a scheduler's position,
+        and the number of schedulers."""
         new = self._minute.take(time.monotonic() if now_s is None else now_s)
         if not new or not any(new.values()):
             return
@@ -103,8 +103,8 @@ class MinuteLog:
             'Scheduler %d of %d, in the last minute: %d instances placed, %d requests refused; '
             '%d conflicts, %d retries; last poll %.1f s ago, %d nodes stale; '
             '%d change events sent, %d received, %d dropped, the latest %s',
-            standing[0] + 1,
-            standing[1],
+            position_and_count[0] + 1,
+            position_and_count[1],
             new['placed'],
             new['refused'],
             new['conflicts'],

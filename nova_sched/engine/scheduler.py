@@ -133,10 +133,10 @@ class Scheduler:
         return self._context.membership.uuid
 
     @property
-    def standing(self):
+    def position_and_count(self):
         """(position, count): the position of this scheduler, from 0, among the live schedulers
         that share the store, and their number."""
-        return self._context.membership.standing
+        return self._context.membership.position_and_count
 
     # The API.
 
@@ -216,7 +216,7 @@ class Scheduler:
         happened."""
         self._look_at_clock()
         self._context.membership.sign(self._figures())
-        self._minute.tell(self.standing)
+        self._minute.tell(self.position_and_count)
 
     def _look_at_clock(self):
         """Read the store's clock. Time that passed there and not here is a suspension of the

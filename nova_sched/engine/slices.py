@@ -27,23 +27,23 @@ import numpy as np
 BETTER_MOST = 0.75
 
 
-def settings_for(settings, standing, losses):
+def settings_for(settings, position_and_count, losses):
     """Settings for a request that has lost ``losses`` times already.
 
-    ``standing`` is the position of the scheduler, from 0, and the number of schedulers. After a
-    loss, a request takes one of the best hosts at random, among more each time: the very best host
-    would be lost again.
+    ``position_and_count`` is the position of the scheduler, from 0, and the number of schedulers.
+    After a loss, a request takes one of the best hosts at random, among more each time: the very
+    best host would be lost again.
     """
-    place, schedulers = standing
+    position, schedulers = position_and_count
     subset_size = max(settings.subset_size, 4**losses) if losses else settings.subset_size
-    if (place, schedulers, subset_size) == (
-        settings.place,
+    if (position, schedulers, subset_size) == (
+        settings.position,
         settings.schedulers,
         settings.subset_size,
     ):
         return settings
     return dataclasses.replace(
-        settings, place=place, schedulers=schedulers, subset_size=subset_size
+        settings, position=position, schedulers=schedulers, subset_size=subset_size
     )
 
 
@@ -51,7 +51,7 @@ def mine(hosts, settings):
     """A bool for each row: whether it is in this scheduler's slice. None: all rows are."""
     if settings.schedulers < 2:
         return None
-    return _slots(hosts, settings.schedulers) == settings.place
+    return _slots(hosts, settings.schedulers) == settings.position
 
 
 def own(weighers, hosts, rows, weights, request, settings, left):

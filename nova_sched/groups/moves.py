@@ -202,17 +202,17 @@ def _free(problem: Problem, sites: Sites, movers: np.ndarray) -> Problem:
     """
     loose = np.flatnonzero(movers)
     own = np.column_stack([problem.kind[loose], sites.built[loose], sites.bound[loose]])
-    seats, which, counts = np.unique(own, axis=0, return_inverse=True, return_counts=True)
-    kinds = seats[:, 0]
-    number, row = (np.tile(np.arange(len(seats)), 2), seats[:, 1:].T.ravel())
+    slots, which, counts = np.unique(own, axis=0, return_inverse=True, return_counts=True)
+    kinds = slots[:, 0]
+    number, row = (np.tile(np.arange(len(slots)), 2), slots[:, 1:].T.ravel())
     number, row = number[row >= 0], row[row >= 0]
     fixed, home, kind = problem.fixed.copy(), problem.home.copy(), problem.kind.copy()
     fixed[loose] = -1
     home[loose] = np.where(sites.bound < 0, sites.built, sites.bound)[loose]
     kind[loose] = len(problem.demand) + which.ravel()
-    demand, free = _seated(problem, kinds, number, row, counts)
+    demand, free = _with_slots(problem, kinds, number, row, counts)
     mask, score = (np.vstack([each, each[kinds]]) for each in (problem.mask, problem.score))
-    mask[len(problem.demand) + np.flatnonzero(seats[:, 2] >= 0)] = False
+    mask[len(problem.demand) + np.flatnonzero(slots[:, 2] >= 0)] = False
     mask[len(problem.demand) + number, row] = True
     cap = None
     if problem.cap is not None:
@@ -228,25 +228,25 @@ def _free(problem: Problem, sites: Sites, movers: np.ndarray) -> Problem:
         mask=mask,
         score=score,
         cap=cap,
-        resources=[*problem.resources, *(f'seat {each}' for each in range(len(seats)))],
+        resources=[*problem.resources, *(f'slot {each}' for each in range(len(slots)))],
         kind_names=[*problem.kind_names, *(problem.kind_names[one] for one in kinds.tolist())],
     )
 
 
-def _seated(
+def _with_slots(
     problem: Problem, kinds: np.ndarray, number: np.ndarray, row: np.ndarray, counts: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns demand and free amounts with extra kinds, whose last way is to take a private slot.
 
     ``number`` and ``row`` are the positions of the slots, ``counts`` the number of each.
     """
-    (old_kinds, ways, resources), seats = problem.demand.shape, len(kinds)
-    demand = np.zeros((old_kinds + seats, ways + 1, resources + seats), dtype=np.int64)
+    (old_kinds, ways, resources), slots = problem.demand.shape, len(kinds)
+    demand = np.zeros((old_kinds + slots, ways + 1, resources + slots), dtype=np.int64)
     demand[:old_kinds, :ways, :resources] = problem.demand
     demand[:old_kinds, ways, :resources] = problem.demand[:, 0]
     demand[old_kinds:, :ways, :resources] = problem.demand[kinds]
-    demand[old_kinds + np.arange(seats), ways, resources + np.arange(seats)] = 1
-    free = np.zeros((problem.host_count, resources + seats), dtype=np.int64)
+    demand[old_kinds + np.arange(slots), ways, resources + np.arange(slots)] = 1
+    free = np.zeros((problem.host_count, resources + slots), dtype=np.int64)
     free[:, :resources] = problem.free
     free[row, resources + number] = counts[number]
     return demand, free

@@ -93,9 +93,9 @@ class Questions:
         ]
         passes = all(one['verdict'] in (PASSES, SKIPPED) for one in verdicts)
         found = {'node': hosts.nodes[row].nodename, 'passes': passes, 'rules': verdicts}
-        return found | (self._standing(hosts, request, row) if passes else {})
+        return found | (self._rank(hosts, request, row) if passes else {})
 
-    def _standing(self, hosts, request, row):
+    def _rank(self, hosts, request, row):
         """The rank and the weights of a row among all rows that pass."""
         rules = self._placer.rules
         rows, notes = survivors(rules, hosts, request).rows(), list[Note]()

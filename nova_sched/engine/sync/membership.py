@@ -30,8 +30,8 @@ class SchedulerMembership:
     """The membership of this process; without a ``store`` (SqlSchedulers) it is the only
     scheduler.
 
-    ``clock`` is the store's. ``standing`` is its position among the live schedulers, in order of
-    their UUIDs, and their number.
+    ``clock`` is the store's. ``position_and_count`` is its position among the live schedulers, in
+    order of their UUIDs, and their number.
     """
 
     def __init__(self, store=None, host='', pid=0, clock=time.time, monotonic=time.monotonic):
@@ -42,11 +42,11 @@ class SchedulerMembership:
         self._started_s = clock()
         # The latest sign of each process, and the local time when it was new.
         self._signs: dict[str, tuple[float | None, float]] = {}
-        self.standing = (0, 1)
+        self.position_and_count = (0, 1)
 
     @property
     def is_alone(self):
-        return self.standing[1] == 1
+        return self.position_and_count[1] == 1
 
     def sign(self, figures):
         """Write a sign of life, with figures (a mapping of plain values), and read those of all
@@ -69,7 +69,9 @@ class SchedulerMembership:
         alive = sorted(
             name for name, (_, new_s) in self._signs.items() if moment_s - new_s < SILENT_S
         )
-        self.standing = (alive.index(self.uuid), len(alive)) if self.uuid in alive else (0, 1)
+        self.position_and_count = (
+            (alive.index(self.uuid), len(alive)) if self.uuid in alive else (0, 1)
+        )
 
     def forget(self):
         """Drop the rows of processes that ended long ago. Raises StoreUnavailable."""

@@ -172,16 +172,16 @@ def _rules(
     together."""
     layout = tally.compiled.layout
     for position in sorted({p for c in classes for p in tally.wiring.concerns[c]}):
-        standing = tally.rules[position]
-        one = standing.active
+        applied = tally.rules[position]
+        one = applied.active
         each = one.a[classes]
         members = int((each * left).sum())
         if members and one.is_required and one.kind == definition.ANTI_AFFINITY:
-            most, asked = np.maximum(one.rule.most - standing.a, 0), members
+            most, asked = np.maximum(one.rule.most - applied.a, 0), members
             fine = layout.levels[one.level].sum((each[:, None] * room).sum(axis=0))
             held = _lift(layout, np.minimum(most, fine), most, one.level, number)
-        elif members == standing.left_a and one.is_required and one.kind == definition.SPREAD:
-            used = standing.a > 0
+        elif members == applied.left_a and one.is_required and one.kind == definition.SPREAD:
+            used = applied.a > 0
             fresh = ~used & layout.levels[one.level].any(room[each > 0].any(axis=0))
             asked = one.rule.min_domains - int(used.sum())
             held = _lift(layout, fresh.astype(np.int64), ~used, one.level, number)

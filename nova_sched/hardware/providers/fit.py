@@ -115,7 +115,7 @@ class _ProviderSearch:
         place = self._order[depth]
         seen = set()
         for provider in sorted(self._choices[place], key=lambda one: self._left(one, place)):
-            alike = self._standing(provider)
+            alike = self._signature(provider)
             if alike in seen or not self._has_room(provider, place):
                 continue
             seen.add(alike)
@@ -156,7 +156,7 @@ class _ProviderSearch:
         if piece.suffix and self._asked.isolate:
             (self._isolated.add if sign < 0 else self._isolated.discard)(provider.uuid)
 
-    def _standing(self, provider: Provider) -> object:
+    def _signature(self, provider: Provider) -> object:
         """Returns a key that is equal for providers that are equivalent from here on."""
         uuid = provider.uuid
         most = self._most[uuid]
@@ -165,10 +165,10 @@ class _ProviderSearch:
 
     def _state(self, depth: int) -> object:
         """Returns a key that is equal for states from which the same pieces can be met."""
-        standing = frozenset(_counted(map(self._standing, self._tree.providers)))
+        signature = frozenset(_counted(map(self._signature, self._tree.providers)))
         near = tuple(sorted((place, one.uuid) for place, one in self._chosen.items()
                             if self._asked.subtrees))  # fmt: skip
-        return depth, standing, self._traits() & self._asked.required, near
+        return depth, signature, self._traits() & self._asked.required, near
 
     def _traits(self) -> frozenset[str]:
         """Returns the traits of the providers of the loose amounts."""

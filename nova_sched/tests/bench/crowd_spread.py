@@ -120,8 +120,8 @@ class Tally:
 class Member:
     """One of the schedulers."""
 
-    def __init__(self, store, settings, standing, seed):
-        self._store, self._settings, self._standing = store, settings, standing
+    def __init__(self, store, settings, position_and_count, seed):
+        self._store, self._settings, self._position_and_count = store, settings, position_and_count
         self.cluster = Cluster()
         context = Context(self.cluster, store, lambda: settings, time.time)
         self.state_sync = StateSync(context)
@@ -149,7 +149,7 @@ class Member:
 
     def _decide(self, request, losses, tally):
         """A decision; before a refusal, one more with what the others did."""
-        settings = slices.settings_for(self._settings, self._standing, losses)
+        settings = slices.settings_for(self._settings, self._position_and_count, losses)
         with contextlib.suppress(errors.NoValidHost):
             return self._placer.decide([request], settings)
         self.state_sync.refresh()

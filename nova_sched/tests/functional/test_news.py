@@ -64,7 +64,7 @@ class Two:
             eventually(lambda engine=engine: engine.call(is_so, engine._cluster))
 
     def crowd(self):
-        return sorted(daemon.service.scheduler.standing for daemon in self.both)
+        return sorted(daemon.service.scheduler.position_and_count for daemon in self.both)
 
 
 @contextlib.contextmanager

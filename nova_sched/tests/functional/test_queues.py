@@ -31,7 +31,9 @@ from nova_sched.tests.options import settings
 __all__ = ['conf']
 
 # Seconds after which jobs fall back, where something else is to come before that.
-AFTER_8_S, AFTER_60_S = (pytest.mark.parametrize('cloud', [seconds], indirect=True) for seconds in (8, 60))
+AFTER_8_S, AFTER_60_S = (
+    pytest.mark.parametrize('cloud', [seconds], indirect=True) for seconds in (8, 60)
+)
 USED = {'servers': 1, 'class:VCPU': 2, 'class:MEMORY_MB': 16}
 
 

@@ -33,8 +33,8 @@ class Load(Score):
     load = True
 
 
-def of(place, schedulers, **words):
-    return Settings(place=place, schedulers=schedulers, **words)
+def of(position, schedulers, **words):
+    return Settings(position=position, schedulers=schedulers, **words)
 
 
 def own(seen, weights, settings, weighers=(), rows=None):
@@ -46,24 +46,30 @@ def own(seen, weights, settings, weighers=(), rows=None):
 
 
 def owners(seen, schedulers):
-    """The place of each row's scheduler, found by asking each of them."""
+    """The position of each row's scheduler, found by asking each of them."""
     held = {
-        place: own(seen, [0] * len(seen), of(place, schedulers)) for place in range(schedulers)
+        position: own(seen, [0] * len(seen), of(position, schedulers))
+        for position in range(schedulers)
     }
-    return [next(place for place, rows in held.items() if row in rows) for row in range(len(seen))]
+    return [
+        next(position for position, rows in held.items() if row in rows)
+        for row in range(len(seen))
+    ]
 
 
 @pytest.mark.parametrize(
-    'standing, losses, words',
+    'position_and_count, losses, words',
     [
         pytest.param((0, 1), 0, {}, id='alone'),
-        pytest.param((2, 4), 0, {'place': 2, 'schedulers': 4}, id='one of four'),
+        pytest.param((2, 4), 0, {'position': 2, 'schedulers': 4}, id='one of four'),
         pytest.param((0, 1), 1, {'subset_size': 4}, id='alone, but lost'),
-        pytest.param((2, 4), 2, {'place': 2, 'schedulers': 4, 'subset_size': 16}, id='lost twice'),
+        pytest.param(
+            (2, 4), 2, {'position': 2, 'schedulers': 4, 'subset_size': 16}, id='lost twice'
+        ),
     ],
 )
-def test_settings(standing, losses, words):
-    assert slices.settings_for(Settings(), standing, losses) == Settings(**words)
+def test_settings(position_and_count, losses, words):
+    assert slices.settings_for(Settings(), position_and_count, losses) == Settings(**words)
 
 
 @pytest.mark.parametrize('losses, size', [(0, 10), (1, 10), (2, 16)])
@@ -75,7 +81,7 @@ class TestWhoseHost:
     @pytest.mark.parametrize('schedulers', range(2, 9))
     def test_each_host_is_in_one_slice(self, schedulers):
         seen = hosts(200)
-        found = [own(seen, [0] * 200, of(place, schedulers)) for place in range(schedulers)]
+        found = [own(seen, [0] * 200, of(position, schedulers)) for position in range(schedulers)]
         assert sorted(itertools.chain(*found)) == list(range(200))
         assert min(map(len, found)) > 200 / schedulers / 3
 
@@ -96,7 +102,7 @@ class TestWhoseHost:
             zip([node.uuid for node in held.hosts.nodes], owners(held.hosts, 4), strict=True)
         )
         assert {
-            uuid: place for uuid, place in after.items() if uuid in before
+            uuid: position for uuid, position in after.items() if uuid in before
         }.items() <= before.items()
         assert len(after.keys() - before.keys()) == 1
 
@@ -104,8 +110,8 @@ class TestWhoseHost:
 # Four hosts of scheduler 0 of two, then four of the other.
 NAMES = [f'host-{number}' for number in range(40)]
 BY_OWNER = collections.defaultdict(list)
-for name, place in zip(NAMES, owners(hosts(host=NAMES), 2), strict=True):
-    BY_OWNER[place].append(name)
+for name, position in zip(NAMES, owners(hosts(host=NAMES), 2), strict=True):
+    BY_OWNER[position].append(name)
 EIGHT = BY_OWNER[0][:4] + BY_OWNER[1][:4]
 MINE = [0, 1, 2, 3]
 
@@ -217,9 +223,9 @@ def test_the_best_of_the_slice_is_chosen():
 
 def test_two_schedulers_that_do_not_see_each_other_choose_different_hosts():
     worlds = []
-    for place in range(2):
+    for position in range(2):
         membership = SchedulerMembership()
-        membership.standing = (place, 2)
+        membership.position_and_count = (position, 2)
         worlds.append(
             World(worlds[0].store if worlds else None, spreading(), membership=membership)
         )

@@ -67,15 +67,17 @@ def test_without_a_table_it_is_alone():
     alone.sign({})
     alone.forget()
     alone.leave()
-    assert (alone.standing, alone.is_alone) == ((0, 1), True)
+    assert (alone.position_and_count, alone.is_alone) == ((0, 1), True)
 
 
 def test_each_has_its_place_by_uuid(time):
     members = [time.member() for _ in range(5)]
-    assert {member.standing for member in members} == {(0, 1)}
+    assert {member.position_and_count for member in members} == {(0, 1)}
     sign(*members)
     in_order = sorted(members, key=lambda member: member.uuid)
-    assert [member.standing for member in in_order] == [(place, 5) for place in range(5)]
+    assert [member.position_and_count for member in in_order] == [
+        (position, 5) for position in range(5)
+    ]
     assert not any(member.is_alone for member in members)
 
 
@@ -93,13 +95,13 @@ def test_one_that_is_silent_counts_no_more_until_it_is_back(time):
     sign(one, two)
     time.now_s += SILENT_S - 0.1
     one.sign({})
-    assert one.standing[1] == 2
+    assert one.position_and_count[1] == 2
     time.now_s += 0.2
     one.sign({})
-    assert one.standing == (0, 1)
+    assert one.position_and_count == (0, 1)
     two.sign({})
     one.sign({})
-    assert one.standing[1] == 2
+    assert one.position_and_count[1] == 2
 
 
 def test_one_that_leaves_counts_no_more(time):
@@ -107,7 +109,7 @@ def test_one_that_leaves_counts_no_more(time):
     sign(one, two)
     two.leave()
     one.sign({})
-    assert one.standing == (0, 1)
+    assert one.position_and_count == (0, 1)
 
 
 @pytest.mark.parametrize('wrong_s', [-100.0, 100.0])
@@ -116,7 +118,7 @@ def test_clocks_that_differ(time, wrong_s):
     for _ in range(10):
         time.now_s += 3.0
         sign(one, two)
-        assert {one.standing, two.standing} == {(0, 2), (1, 2)}
+        assert {one.position_and_count, two.position_and_count} == {(0, 2), (1, 2)}
 
 
 def test_rows_of_long_ago_are_dropped(time):
@@ -131,7 +133,7 @@ def test_rows_of_long_ago_are_dropped(time):
 def test_a_scheduler_is_in_the_list_while_it_runs():
     members = Table()
     world = World(membership=SchedulerMembership(members, 'host', 7))
-    assert (members.rows, world.scheduler.standing) == ({}, (0, 1))
+    assert (members.rows, world.scheduler.position_and_count) == ({}, (0, 1))
     world.scheduler.start()
     assert list(members.rows) == [world.scheduler.uuid]
     world.scheduler.stop()
