@@ -164,7 +164,7 @@ def stale(placement, members, held):
     nodes |= {old.node_uuid for old in elsewhere(placement, held)}
     if (guard := placement.guard) is None:
         return nodes
-    nodes |= {node for _, node in guard.takes}
+    nodes |= {node for _, node in guard.planned_releases}
     of_groups = (members[policy.group_uuid].nodes for policy in guard.policies)
     return nodes.union(*of_groups, *(fence.nodes for fence in guard.fences))
 
@@ -247,7 +247,7 @@ class _BatchValidator:
         guard, uuid = placement.guard, placement.record_uuid
         if uuid is not None and _serial(self.records[uuid]) != guard.serial:
             return False
-        return all(self._is_planned(*key) for key in guard.takes)
+        return all(self._is_planned(*key) for key in guard.planned_releases)
 
     def _is_planned(self, consumer, node):
         claim = self._held.of(consumer).get(node)

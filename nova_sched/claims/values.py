@@ -107,18 +107,18 @@ class GroupGuard:
     ``policies`` are the policies of the server groups of the claims' consumers. They are validated
     against the nodes of all claims of the members.
 
-    For groups: ``takes`` are those of the placement's releases that must still exist and be
-    planned, or it loses. With ``serial``, a record changes together with the claims. The stored
-    record must be at this serial (0: no record yet) and moves to the next one. It becomes
+    For groups: ``planned_releases`` are those of the placement's releases that must still exist
+    and be planned, or it loses. With ``serial``, a record changes together with the claims. The
+    stored record must be at this serial (0: no record yet) and moves to the next one. It becomes
     ``record``. Without ``record``, it is the record of the claims' group, and only its serial
     changes. ``fences`` are the exclusive domains that the placement closes. It loses if one of
     these would then contain an outsider: a claim without its token, or an instance without a
-    claim. CPUs and devices that come from a claim in ``takes`` are still there: their node needs
-    no generation.
+    claim. CPUs and devices that come from a claim in ``planned_releases`` are still there: their
+    node needs no generation.
     """
 
     policies: tuple[ServerGroupPolicy, ...] = ()
-    takes: tuple[tuple[str, str], ...] = ()
+    planned_releases: tuple[tuple[str, str], ...] = ()
     record: GroupRecord | None = None
     serial: int | None = None
     fences: tuple[ClosedDomain, ...] = ()
@@ -191,10 +191,10 @@ class PlacementOutcome:
     For a placement that lost, the data are from after the batch: ``used`` and ``gone`` from its
     transaction, ``fresh`` and ``record`` from a later read. ``used`` is the usage by resource
     class that its nodes were validated against. ``gone`` are the nodes that were removed.
-    ``fresh`` has the NodeFacts of its nodes, of the nodes of its takes and fences, of the nodes
-    with members of its server groups, and of the nodes where a consumer of a ``new`` placement is
-    confirmed. If the serial differed, ``record`` is the whole stored record, and ``record_gone``
-    is true if there is none.
+    ``fresh`` has the NodeFacts of its nodes, of the nodes of its planned releases and closed
+    domains, of the nodes with members of its server groups, and of the nodes where a consumer of a
+    ``new`` placement is confirmed. If the serial differed, ``record`` is the whole stored record,
+    and ``record_gone`` is true if there is none.
     """
 
     won: bool

@@ -129,7 +129,7 @@ class ClaimService:
         state."""
         if not new:
             self._check_age(request.instance_uuid, selector)
-        request = self._resolved(node, request)
+        request = self._resolve_member(node, request)
         releases, ended = [], []
         for claim in self._of_member(request):
             releases.append(claim.key)
@@ -183,12 +183,12 @@ class ClaimService:
                     f'A claim for instance {consumer}', 'another one was made since'
                 )
 
-    def _resolved(self, node, request):
+    def _resolve_member(self, node, request):
         """The request, with its placement if it is for a group member that may be on the node."""
         if not is_member(request):
             return request
         try:
-            request = self._member_resolver.resolved(request)
+            request = self._member_resolver.resolve_request(request)
         except ReplanRequired:
             raise errors.ComputeResourcesUnavailable(
                 node.uuid, 'its group has to be replanned'

@@ -107,7 +107,8 @@ class Cycle:
         figures.batches += 1
         now, later = self._select(messages)
         attempts = [
-            self._decide(message, requests, settings) for message, requests in self._resolve(now)
+            self._decide(message, requests, settings)
+            for message, requests in self._resolve_members(now)
         ]
         won, lost = self._commit([one for one in attempts if one.decision])
         for one in lost:
@@ -138,12 +139,12 @@ class Cycle:
         self._until_done(self._state_sync.look_again)
         return [unlucky], [message for message in messages if message is not unlucky]
 
-    def _resolve(self, messages):
+    def _resolve_members(self, messages):
         """(message, requests) of the messages that can be decided; requests of group members have
         their placement."""
         orders = [(message, message.work.requests) for message in messages]
         if any(is_member(request) for _, requests in orders for request in requests):
-            return self._members.resolve(messages)
+            return self._members.resolve_batch(messages)
         return orders
 
     # The decision.

@@ -122,7 +122,7 @@ def ask(rule, candidates, hosts, request):
             candidates.keep(rule.name, rule.mask(hosts, request))
         else:
             candidates.keep(
-                rule.name, hosts.kept.get((rule, value), lambda: rule.mask(hosts, request))
+                rule.name, hosts.cache.get((rule, value), lambda: rule.mask(hosts, request))
             )
     else:
         rows = candidates.rows()

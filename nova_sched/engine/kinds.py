@@ -198,7 +198,7 @@ class RequestKind:
         value = rule.depends_on(self._request) if hosts is self._hosts else None
         if value is None:
             return rule.mask(hosts, self._request)
-        return hosts.kept.get((rule, value), lambda: rule.mask(hosts, self._request))
+        return hosts.cache.get((rule, value), lambda: rule.mask(hosts, self._request))
 
     def catch_up(self):
         """Judge and weigh again what has changed. Returns False if that is not possible.

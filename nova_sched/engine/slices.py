@@ -77,7 +77,7 @@ def own(weighers, hosts, rows, weights, request, settings, left):
 
 def _slots(hosts, schedulers):
     """The slice of each row: the same for every scheduler, independent of the order of rows."""
-    return hosts.kept.get(
+    return hosts.cache.get(
         ('slices', schedulers),
         lambda: np.array(
             [zlib.crc32(node.uuid.encode()) * schedulers >> 32 for node in hosts.nodes], np.int32

@@ -70,8 +70,8 @@ class Filter:
         None: there are more inputs.
 
         While lasting facts stay, an equal value means an equal mask, which is then cached
-        (``state.facts.Kept``). A rule overrides this if its verdict also depends on options, or on
-        less than its facts of the request.
+        (``state.facts.AnswerCache``). A rule overrides this if its verdict also depends on
+        options, or on less than its facts of the request.
         """
         if self.host_facts is not LASTING or self.request_facts is None:
             return None

@@ -119,7 +119,7 @@ class DomainTopology:
     def look(self, hosts: Hosts, default_zone: str) -> dict[str, Level]:
         """Returns every level by name, over all rows of the hosts; kept until a lasting fact
         changes."""
-        return hosts.kept.get(
+        return hosts.cache.get(
             ('topology', self.levels, default_zone), lambda: self._look(hosts, default_zone)
         )
 

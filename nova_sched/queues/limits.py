@@ -40,26 +40,28 @@ def limits(conf: Any, job_table: OwnLimits, clock: Callable[[], float] = time.mo
     if driver == quota.NONE:
         return lambda project_id: {}
     if driver == quota.TABLE:
-        return _Kept(lambda project_id: {**defaults, **job_table.limits(project_id)}, clock)
+        return _CachedLimits(
+            lambda project_id: {**defaults, **job_table.limits(project_id)}, clock
+        )
     # Not at the top: its imports take as long as all the others together.
     from nova_sched.queues import unified_limits
 
-    return _Kept(unified_limits.KeystoneLimits(conf), clock)
+    return _CachedLimits(unified_limits.KeystoneLimits(conf), clock)
 
 
-class _Kept:
+class _CachedLimits:
     """A cache of answers. May be used from any thread."""
 
     def __init__(self, ask: Limits, clock: Callable[[], float]) -> None:
         self._ask, self._clock = ask, clock
-        self._kept: dict[str, tuple[float, Mapping[str, int]]] = {}
+        self._cache: dict[str, tuple[float, Mapping[str, int]]] = {}
 
     def __call__(self, project_id: str) -> Mapping[str, int]:
-        now_s, known = self._clock(), self._kept.get(project_id)
+        now_s, known = self._clock(), self._cache.get(project_id)
         if known is not None and now_s - known[0] < KEPT_S:
             return known[1]
         found = self._ask(project_id)
-        if len(self._kept) >= MOST:
-            self._kept = {}
-        self._kept[project_id] = now_s, found
+        if len(self._cache) >= MOST:
+            self._cache = {}
+        self._cache[project_id] = now_s, found
         return found

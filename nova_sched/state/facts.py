@@ -71,8 +71,8 @@ def fact_of(request: Any, name: str) -> Hashable:
     return repr(sorted(value.items())) if isinstance(value, Mapping) else value
 
 
-class Kept:
-    """Answers by question; all are dropped when lasting facts change, which is rare.
+class AnswerCache:
+    """A cache of answers by question; all are dropped when lasting facts change, which is rare.
 
     No claim or ordinary report changes a lasting fact of a host.
     """

@@ -20,7 +20,7 @@ from nova_sched.objects.claim import DISK_GB, MEMORY_MB, VCPU
 from nova_sched.state.aggregates import Aggregates, zones
 from nova_sched.state.attributes import map_attribute, rows_with, values
 from nova_sched.state.columns import Columns
-from nova_sched.state.facts import ChangedRows, Kept
+from nova_sched.state.facts import AnswerCache, ChangedRows
 from nova_sched.state.host_state import HostState
 from nova_sched.state.places import Places
 
@@ -46,13 +46,13 @@ class Hosts(Columns):
             frozenset()
         )  # names of stats that describe a rack or the like
         self.aggregates = Aggregates()
-        self.kept = Kept()  # results of rules that depend only on lasting data
+        self.cache = AnswerCache()  # results of rules that depend only on lasting data
         self.changed = ChangedRows()
 
     def forget(self):
         """Drop what was kept of the hosts: rows were added or removed, or lasting facts
         changed."""
-        self.kept.forget()
+        self.cache.forget()
         self.changed.forget()
 
     # Nova's names for the resource columns.
@@ -196,7 +196,7 @@ class Hosts(Columns):
         )
         if key not in self.aggregates.keys or isinstance(default, np.ndarray):
             return numbers()
-        return self.kept.get((key, default, convert), numbers)
+        return self.cache.get((key, default, convert), numbers)
 
     def map(self, name, judge, dtype=bool):
         """Returns ``judge(value)`` of an interned column, for each row; called once for each
@@ -283,7 +283,7 @@ class Hosts(Columns):
         if rows is None:
             vars(view).update(vars(self))
         else:
-            view.rows, view.kept = len(rows), Kept()
+            view.rows, view.cache = len(rows), AnswerCache()
         view.real, view.members = self, {}
         view.picked = slice(None) if rows is None else rows
         return view

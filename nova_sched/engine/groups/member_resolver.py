@@ -69,7 +69,7 @@ class MemberResolver:
         self._cluster, self._plans, self._library = cluster, plans, library
         self._until_done = until_done
 
-    def resolve(self, messages):
+    def resolve_batch(self, messages):
         """(message, requests) of the messages that can be decided; requests for members have their
         placement. Fails the other messages.
 
@@ -77,7 +77,7 @@ class MemberResolver:
         store, and change rows.
         """
         loaded_groups: dict = {}
-        for work in (self._load_groups, self._resolved):
+        for work in (self._load_groups, self._resolve_order):
             found = [(message, done) for message in messages
                      if (done := self._try(message, work, loaded_groups)) is not None]  # fmt: skip
             messages = [message for message, _ in found]
@@ -106,10 +106,10 @@ class MemberResolver:
                 loaded_groups[group_of(request)] = self._until_done(self.load, request)
         return True
 
-    def _resolved(self, order, loaded_groups):
+    def _resolve_order(self, order, loaded_groups):
         """The order's requests; those for members have their placement."""
         return [
-            self.resolved(request, order.replanned, loaded_groups[group_of(request)])
+            self.resolve_request(request, order.replanned, loaded_groups[group_of(request)])
             if is_member(request)
             else request
             for request in order.requests
@@ -125,7 +125,7 @@ class MemberResolver:
         known = self._find(request)
         return known, self._plans.claims(known.uuid)
 
-    def resolved(self, request, replanned=False, loaded=None):
+    def resolve_request(self, request, replanned=False, loaded=None):
         """The request with its placement, and with the tokens of its exclusive domains.
 
         ``replanned``: its group was replanned for this request. ``loaded``: the result of ``load``

@@ -81,7 +81,7 @@ class Fit:
     def judge(self, cluster: Cluster) -> np.ndarray:
         """Returns bool for each queue of the catalogue: whether the node satisfies it."""
         hosts = cluster.hosts
-        bits = hosts.kept.get(('queues', self._serial), lambda: self._last(hosts))
+        bits = hosts.cache.get(('queues', self._serial), lambda: self._last(hosts))
         left = np.unpackbits(bits, count=len(self.names)).view(bool)
         for room in self._rooms:
             left &= room.fits(hosts)

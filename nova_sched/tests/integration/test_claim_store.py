@@ -247,7 +247,9 @@ def test_whole_groups_come_and_go_and_no_transaction_waits_for_ever(store, anoth
                     one, consumer_uuid=uuid_of(f'i {one.member}'), state=CONFIRMED
                 )
                 made = dataclasses.replace(made, uuid=uuid_of(f'claim {one.member}'))
-                assert mine.commit([guarded((made,), (one.key,), takes=(one.key,))])[0].won
+                assert mine.commit([guarded((made,), (one.key,), planned_releases=(one.key,))])[
+                    0
+                ].won
                 away.append(made.key)
             ends = guarded(
                 (),
@@ -299,7 +301,9 @@ def test_an_instance_takes_the_place_of_its_plan_while_others_are_at_work(
     made = dataclasses.replace(old, consumer_uuid=A, state='pending', uuid=uuid_of('claim'))
     with futures.ThreadPoolExecutor(1) as pool, database.begin() as connection:
         lock(connection, node('host-1'))
-        running = pool.submit(another().commit, [guarded((made,), (old.key,), takes=(old.key,))])
+        running = pool.submit(
+            another().commit, [guarded((made,), (old.key,), planned_releases=(old.key,))]
+        )
         assert running.result(30)[0].won
 
 

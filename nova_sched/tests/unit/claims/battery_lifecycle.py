@@ -58,7 +58,7 @@ def is_created(store):
     ways."""
     old = (A, node())
     made = Claim(C, node(), SMALL, created_s=store.clock(), top_group=GROUP, member='web')
-    assert store.commit([guarded((made,), (old,), takes=(old,))])[0].won
+    assert store.commit([guarded((made,), (old,), planned_releases=(old,))])[0].won
     store.release([made.key])
 
 

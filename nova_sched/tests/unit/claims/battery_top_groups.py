@@ -72,7 +72,7 @@ def plan(*claims, of=None, serial=0, releases=(), **words):
 
 def create(made, old, **words):
     """A placement of an instance in place of its planned claim."""
-    return guarded((made,), (old.key,), takes=(old.key,), **words)
+    return guarded((made,), (old.key,), planned_releases=(old.key,), **words)
 
 
 def commit(store, placement):

@@ -192,7 +192,7 @@ class World:
                 uuid=uuid_of(str(self.chance.random())),
             )
             known = frozenset(one.uuid for one in self.store.claims(consumer))
-            placement = guarded((made,), (old.key,), replaces=known, takes=(old.key,))
+            placement = guarded((made,), (old.key,), replaces=known, planned_releases=(old.key,))
             self.created += self.store.commit([placement])[0].won
 
     def replan(self):
@@ -204,7 +204,9 @@ class World:
             fresh = uuid_of(str(self.chance.random()))
             node = uuid_of(f'node {self.chance.choice(HOSTS)}')
             later = dataclasses.replace(old, node_uuid=node, uuid=fresh)
-            self.store.commit([guarded((later,), (old.key,), takes=(old.key,), serial=serial)])
+            self.store.commit(
+                [guarded((later,), (old.key,), planned_releases=(old.key,), serial=serial)]
+            )
 
     def drop_group(self):
         records = self.store.top_groups()

@@ -183,7 +183,7 @@ def test_a_definition_is_read_only_on_request(store, database):
     def _note(_connection, _cursor, statement, *_):
         seen.append(statement)
 
-    store.commit([guarded((made[1],), ((A, NODE),), takes=((A, NODE),), serial=1)])
+    store.commit([guarded((made[1],), ((A, NODE),), planned_releases=((A, NODE),), serial=1)])
     store.commit([guarded((), record=GroupRecord(GROUP), serial=2)])
     store.renew(GROUP, NOW)
     assert (

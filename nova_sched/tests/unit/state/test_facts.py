@@ -9,12 +9,12 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Facts of a request as values, and answers that are kept."""
+"""Facts of a request as values, and the cache of answers."""
 
 import numpy as np
 import pytest
 
-from nova_sched.state.facts import CLAIMED, EVERYTHING, NOTHING, HostFacts, Kept, fact_of
+from nova_sched.state.facts import CLAIMED, EVERYTHING, NOTHING, AnswerCache, HostFacts, fact_of
 from nova_sched.tests.builders import request
 
 
@@ -50,20 +50,20 @@ def test_everything_is_all_that_there_is():
     assert EVERYTHING & CLAIMED == CLAIMED
 
 
-def test_answers_are_kept_until_facts_change():
-    kept, asked = Kept(most=2), []
+def test_answers_are_cached_until_facts_change():
+    cache, asked = AnswerCache(most=2), []
 
     def ask():
         asked.append(1)
         return np.zeros(2)
 
-    first = kept.get('a', ask)
-    assert kept.get('a', ask) is first
+    first = cache.get('a', ask)
+    assert cache.get('a', ask) is first
     assert not first.flags.writeable
-    kept.get('b', ask)
-    kept.get('a', ask)
-    kept.get('c', ask)  # in place of b, which was used least recently
-    assert (len(kept), len(asked)) == (2, 3)
-    assert kept.get('a', ask) is first
-    kept.forget()
-    assert kept.get('a', ask) is not first
+    cache.get('b', ask)
+    cache.get('a', ask)
+    cache.get('c', ask)  # in place of b, which was used least recently
+    assert (len(cache), len(asked)) == (2, 3)
+    assert cache.get('a', ask) is first
+    cache.forget()
+    assert cache.get('a', ask) is not first

@@ -234,7 +234,7 @@ def test_nodes_of_one_fit_share_what_they_have_in_common():
     assert [names(wanted, fit.judge(one)) for one in many] == [
         ['tiny', 'tiny+trait:HW_A', 'tiny+zone:a']
     ] * 3
-    kept = [one.hosts.kept.get(('queues', fit._serial), None) for one in many]
+    kept = [one.hosts.cache.get(('queues', fit._serial), None) for one in many]
     assert kept[0] is kept[1] is kept[2]
 
 
