@@ -19,7 +19,7 @@ from nova_sched.db.jobs import CANCELLED, DONE, FAILED, QUEUED
 from nova_sched.queues import jobs
 from nova_sched.state.report import LARGEST
 from nova_sched.tests.builders import NOW, uuid_of
-from nova_sched.tests.unit.queues.office import CATALOGUE, TINY, job, spec
+from nova_sched.tests.unit.queues.managed_queues import CATALOGUE, TINY, job, spec
 
 
 def entry(kind='create', state=QUEUED, after_s=0, **fields):

@@ -15,7 +15,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.rpc.queues import KEPT_S, RETRY_S, CatalogueCopy
-from nova_sched.tests.unit.queues.office import CATALOGUE
+from nova_sched.tests.unit.queues.managed_queues import CATALOGUE
 
 
 class Managers:

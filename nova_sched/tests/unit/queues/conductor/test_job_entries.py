@@ -19,7 +19,7 @@ from nova_sched.db.jobs import CANCELLED, DONE, FAILED, QUEUED, SqlJobTable
 from nova_sched.queues import jobs
 from nova_sched.queues.conductor.job_entries import JobEntries
 from nova_sched.tests.builders import NOW, uuid_of
-from nova_sched.tests.unit.queues.office import TINY, Claims, job
+from nova_sched.tests.unit.queues.managed_queues import TINY, Claims, job
 
 A, B = uuid_of('a'), uuid_of('b')
 

@@ -21,12 +21,12 @@ from nova_sched.objects.claim import CONFIRMED, PENDING
 from nova_sched.queues import jobs, messages
 from nova_sched.queues.conductor import router
 from nova_sched.tests.builders import uuid_of
-from nova_sched.tests.unit.queues.office import (
+from nova_sched.tests.unit.queues.managed_queues import (
     CATALOGUE,
     CELL,
     LARGE,
     TINY,
-    Office,
+    ManagedQueues,
     job,
     result,
     spec,
@@ -40,8 +40,8 @@ class Source:
     catalogue = CATALOGUE
 
 
-class Desk(Office):
-    """An office with a router before it."""
+class RoutedQueues(ManagedQueues):
+    """Managed queues, and a router that sends jobs to them."""
 
     def __init__(self, folder, *hosts, script=(), limits=None, job_table=SqlJobTable, **settings):
         super().__init__(folder, *hosts, script=script)
@@ -73,11 +73,11 @@ class Desk(Office):
 
 
 @pytest.fixture
-def open_desk(tmp_path):
+def make_routed(tmp_path):
     made = []
 
     def make(*hosts, **words):
-        made.append(Desk(tmp_path, *hosts, **words))
+        made.append(RoutedQueues(tmp_path, *hosts, **words))
         return made[-1]
 
     yield make
@@ -107,243 +107,243 @@ def refusal(work, *args):
 # Create.
 
 
-def test_by_the_queue_of_its_flavor(open_desk):
-    desk = open_desk()
-    desk.staff('a', 'flavor.tiny')
-    ((found,),) = desk.router.place(spec(), [SERVER])
+def test_by_the_queue_of_its_flavor(make_routed):
+    routed = make_routed()
+    routed.add_worker('a', 'flavor.tiny')
+    ((found,),) = routed.router.place(spec(), [SERVER])
     assert (found.service_host, found.nodename, found.cell_uuid) == ('a', 'a', CELL)
     assert (found.availability_zone, found.compute_node_uuid) == (None, uuid_of('node a'))
     assert found.limits.vcpu is None
-    assert (desk.used, desk.scheduler.asked) == (TINY, [])
-    (entry,) = desk.job_table.of_instance(SERVER)
+    assert (routed.used, routed.scheduler.asked) == (TINY, [])
+    (entry,) = routed.job_table.of_instance(SERVER)
     assert (entry.queue, entry.host, entry.state) == ('tiny', 'a', 'done')
 
 
-def test_by_the_scheduler(open_desk):
-    desk = open_desk(script=[('b', 'c')])
-    desk.staff('b')
-    assert hosts(desk.router.place(grouped(), [SERVER])) == [['b', 'c']]
-    (entry,) = desk.job_table.of_instance(SERVER)
-    assert (entry.queue, entry.host, desk.used) == (None, 'b', TINY)
+def test_by_the_scheduler(make_routed):
+    routed = make_routed(script=[('b', 'c')])
+    routed.add_worker('b')
+    assert hosts(routed.router.place(grouped(), [SERVER])) == [['b', 'c']]
+    (entry,) = routed.job_table.of_instance(SERVER)
+    assert (entry.queue, entry.host, routed.used) == (None, 'b', TINY)
 
 
 @pytest.mark.parametrize('alternates, found', [(True, [['c', 'd']]), (False, [['c']])])
-def test_by_the_scheduler_and_on_an_alternate(open_desk, alternates, found):
-    desk = open_desk(script=[('b', 'c', 'd')])
-    desk.staff('c')
-    assert hosts(desk.router.place(grouped(), [SERVER], alternates)) == found
+def test_by_the_scheduler_and_on_an_alternate(make_routed, alternates, found):
+    routed = make_routed(script=[('b', 'c', 'd')])
+    routed.add_worker('c')
+    assert hosts(routed.router.place(grouped(), [SERVER], alternates)) == found
 
 
-def test_without_queues_the_scheduler_is_asked_and_nothing_else_is_done(open_desk):
-    desk = open_desk(script=[('b', 'c')], enabled=False)
-    assert hosts(desk.router.place(spec(), [SERVER])) == [['b', 'c']]
-    assert (desk.job_table.list(), desk.used, desk.queues.all_jobs()) == ([], NOTHING, {})
+def test_without_queues_the_scheduler_is_asked_and_nothing_else_is_done(make_routed):
+    routed = make_routed(script=[('b', 'c')], enabled=False)
+    assert hosts(routed.router.place(spec(), [SERVER])) == [['b', 'c']]
+    assert (routed.job_table.list(), routed.used, routed.queues.all_jobs()) == ([], NOTHING, {})
 
 
-def test_beyond_the_quota_nothing_is_sent(open_desk):
-    desk = open_desk(limits={'servers': 1, 'class:VCPU': 20})
-    desk.staff('a', 'flavor.tiny')
-    desk.router.place(spec(), [SERVER])
-    error = refusal(desk.router.place, spec(), [OTHER])
+def test_beyond_the_quota_nothing_is_sent(make_routed):
+    routed = make_routed(limits={'servers': 1, 'class:VCPU': 20})
+    routed.add_worker('a', 'flavor.tiny')
+    routed.router.place(spec(), [SERVER])
+    error = refusal(routed.router.place, spec(), [OTHER])
     assert error.args == ('p', 'servers', 1, 1, 1)
-    assert (desk.used, desk.job_table.of_instance(OTHER)) == (TINY, [])
+    assert (routed.used, routed.job_table.of_instance(OTHER)) == (TINY, [])
 
 
-def test_the_quota_of_several_is_that_of_all(open_desk):
-    desk = open_desk(limits={'servers': 1})
-    desk.staff('a', 'flavor.tiny')
-    assert refusal(desk.router.place, spec(), [SERVER, OTHER]).args[2] == 2
-    assert (desk.used, desk.job_table.list()) == (NOTHING, [])
+def test_the_quota_of_several_is_that_of_all(make_routed):
+    routed = make_routed(limits={'servers': 1})
+    routed.add_worker('a', 'flavor.tiny')
+    assert refusal(routed.router.place, spec(), [SERVER, OTHER]).args[2] == 2
+    assert (routed.used, routed.job_table.list()) == (NOTHING, [])
 
 
-def test_a_refusal_of_the_scheduler(open_desk):
-    desk = open_desk(script=[errors.NoValidHost('Filter X removed all.')])
-    assert refusal(desk.router.place, grouped(), [SERVER]).reason == 'Filter X removed all.'
-    (entry,) = desk.job_table.of_instance(SERVER)
-    assert (entry.state, entry.why, desk.used) == ('failed', 'Filter X removed all.', NOTHING)
+def test_a_refusal_of_the_scheduler(make_routed):
+    routed = make_routed(script=[errors.NoValidHost('Filter X removed all.')])
+    assert refusal(routed.router.place, grouped(), [SERVER]).reason == 'Filter X removed all.'
+    (entry,) = routed.job_table.of_instance(SERVER)
+    assert (entry.state, entry.why, routed.used) == ('failed', 'Filter X removed all.', NOTHING)
 
 
-def test_a_refusal_after_the_queue(open_desk):
+def test_a_refusal_after_the_queue(make_routed):
     """No node has taken it, and the scheduler has no host for it either."""
-    desk = open_desk(script=[errors.NoValidHost('Filter X removed all.')])
-    desk.queues.consumer(desk.fallback.take, 'manager').follow({'flavor.tiny': 0})
-    assert refusal(desk.router.place, spec(), [SERVER]).reason == 'Filter X removed all.'
-    assert desk.used == NOTHING
+    routed = make_routed(script=[errors.NoValidHost('Filter X removed all.')])
+    routed.queues.consumer(routed.fallback.take, 'manager').follow({'flavor.tiny': 0})
+    assert refusal(routed.router.place, spec(), [SERVER]).reason == 'Filter X removed all.'
+    assert routed.used == NOTHING
 
 
-def test_every_host_has_failed(open_desk):
-    desk = open_desk()
+def test_every_host_has_failed(make_routed):
+    routed = make_routed()
 
     def fail(delivery):
-        desk.fall(job(tried=['a', 'b', 'c']))
+        routed.fall_back(job(tried=['a', 'b', 'c']))
 
-    desk.queues.consumer(fail, 'workers').follow({'flavor.tiny': 0})
-    error = refusal(desk.router.place, spec(), [SERVER])
+    routed.queues.consumer(fail, 'workers').follow({'flavor.tiny': 0})
+    error = refusal(routed.router.place, spec(), [SERVER])
     assert (type(error), error.args) == (errors.MaxRetriesExceeded, (SERVER, 'a, b, c'))
 
 
-def test_all_or_none(open_desk):
-    desk = open_desk('a', script=[('a',), ('b',)])
-    desk.staff('a')
-    desk.staff('b', outcome='failed', why='no')
-    assert refusal(desk.router.place, grouped(), [SERVER, OTHER]).reason == 'no'
-    assert (desk.used, desk.claims.there) == (NOTHING, {})
+def test_all_or_none(make_routed):
+    routed = make_routed('a', script=[('a',), ('b',)])
+    routed.add_worker('a')
+    routed.add_worker('b', outcome='failed', why='no')
+    assert refusal(routed.router.place, grouped(), [SERVER, OTHER]).reason == 'no'
+    assert (routed.used, routed.claims.there) == (NOTHING, {})
 
 
-def test_all_or_none_of_those_that_wait_still(open_desk):
-    desk = open_desk()
+def test_all_or_none_of_those_that_wait_still(make_routed):
+    routed = make_routed()
     sent = []
 
     def second_fails(delivery):
         sent.append(delivery)
         if len(sent) == 2:
             one = job(name='other')
-            desk.tell(result(one, outcome='failed', why='no'))
+            routed.report_result(result(one, outcome='failed', why='no'))
 
-    desk.queues.consumer(second_fails, 'workers').follow({'flavor.tiny': 0})
-    assert refusal(desk.router.place, spec(), [SERVER, OTHER]).reason == 'no'
-    (entry,) = desk.job_table.of_instance(SERVER)
+    routed.queues.consumer(second_fails, 'workers').follow({'flavor.tiny': 0})
+    assert refusal(routed.router.place, spec(), [SERVER, OTHER]).reason == 'no'
+    (entry,) = routed.job_table.of_instance(SERVER)
     assert entry.state == 'cancelled'
 
 
 # Again.
 
 
-def test_a_caller_that_waited_long_enough_joins_when_it_asks_again(open_desk):
-    desk = open_desk()
-    desk.set_timeout(0.2)
-    assert type(refusal(desk.router.place, spec(), [SERVER])) is errors.NoAnswer
-    (waiting,) = desk.queues.jobs('flavor.tiny')
-    desk.set_timeout(5.0)
-    desk.claims.put('a')
-    timer = threading.Timer(0.2, lambda: desk.tell(result(waiting)))
+def test_a_caller_that_waited_long_enough_joins_when_it_asks_again(make_routed):
+    routed = make_routed()
+    routed.set_timeout(0.2)
+    assert type(refusal(routed.router.place, spec(), [SERVER])) is errors.NoAnswer
+    (waiting,) = routed.queues.jobs('flavor.tiny')
+    routed.set_timeout(5.0)
+    routed.claims.put('a')
+    timer = threading.Timer(0.2, lambda: routed.report_result(result(waiting)))
     timer.start()
-    assert hosts(desk.router.place(spec(), [SERVER])) == [['a']]
+    assert hosts(routed.router.place(spec(), [SERVER])) == [['a']]
     timer.join()
-    assert len(desk.queues.jobs('flavor.tiny')) == 1
-    assert desk.used == TINY
+    assert len(routed.queues.jobs('flavor.tiny')) == 1
+    assert routed.used == TINY
 
 
-def test_who_asks_for_what_is_there_gets_it(open_desk):
-    desk = open_desk()
-    desk.staff('a', 'flavor.tiny')
-    first = desk.router.place(spec(), [SERVER])
-    desk.queues.consumers.clear()
-    assert hosts(desk.router.place(spec(), [SERVER])) == hosts(first)
-    assert (desk.queues.all_jobs(), desk.used) == ({}, TINY)
+def test_who_asks_for_what_is_there_gets_it(make_routed):
+    routed = make_routed()
+    routed.add_worker('a', 'flavor.tiny')
+    first = routed.router.place(spec(), [SERVER])
+    routed.queues.consumers.clear()
+    assert hosts(routed.router.place(spec(), [SERVER])) == hosts(first)
+    assert (routed.queues.all_jobs(), routed.used) == ({}, TINY)
 
 
-def test_what_has_failed_is_tried_again(open_desk):
-    desk = open_desk(script=[errors.NoValidHost('full'), errors.NoValidHost('full'), ('b',)])
+def test_what_has_failed_is_tried_again(make_routed):
+    routed = make_routed(script=[errors.NoValidHost('full'), errors.NoValidHost('full'), ('b',)])
     for _ in range(2):
-        refusal(desk.router.place, grouped(), [SERVER])
-    desk.staff('b')
-    assert hosts(desk.router.place(grouped(), [SERVER])) == [['b']]
-    assert [one.state for one in desk.job_table.of_instance(SERVER)] == [
+        refusal(routed.router.place, grouped(), [SERVER])
+    routed.add_worker('b')
+    assert hosts(routed.router.place(grouped(), [SERVER])) == [['b']]
+    assert [one.state for one in routed.job_table.of_instance(SERVER)] == [
         'failed',
         'failed',
         'done',
     ]
-    assert desk.used == TINY
+    assert routed.used == TINY
 
 
-def test_what_is_gone_is_made_again(open_desk):
+def test_what_is_gone_is_made_again(make_routed):
     """As when a server is unshelved."""
-    desk = open_desk()
-    desk.staff('a', 'flavor.tiny')
-    desk.router.place(spec(), [SERVER])
-    desk.router.delete(SERVER)
-    assert hosts(desk.router.place(spec(), [SERVER])) == [['a']]
-    assert desk.used == TINY
+    routed = make_routed()
+    routed.add_worker('a', 'flavor.tiny')
+    routed.router.place(spec(), [SERVER])
+    routed.router.delete(SERVER)
+    assert hosts(routed.router.place(spec(), [SERVER])) == [['a']]
+    assert routed.used == TINY
 
 
-def test_what_is_beyond_the_quota_the_second_time_leaves_nothing(open_desk):
+def test_what_is_beyond_the_quota_the_second_time_leaves_nothing(make_routed):
     """One of two has failed before: the other is not entered alone."""
-    desk = open_desk(limits={'servers': 1})
-    desk.tell(result(desk.enter(job()), outcome='failed', why='no'))
-    assert type(refusal(desk.router.place, spec(), [SERVER, OTHER])) is errors.QuotaExceeded
-    assert (desk.used, desk.queues.all_jobs()) == (NOTHING, {})
+    routed = make_routed(limits={'servers': 1})
+    routed.report_result(result(routed.add_job(job()), outcome='failed', why='no'))
+    assert type(refusal(routed.router.place, spec(), [SERVER, OTHER])) is errors.QuotaExceeded
+    assert (routed.used, routed.queues.all_jobs()) == (NOTHING, {})
 
 
-def test_what_was_deleted_before_it_was_built_is_not_built_any_more(open_desk):
-    desk = open_desk()
-    desk.enter(job())
-    desk.router.delete(SERVER)
-    assert 'deleted before it was built' in refusal(desk.router.place, spec(), [SERVER]).reason
+def test_what_was_deleted_before_it_was_built_is_not_built_any_more(make_routed):
+    routed = make_routed()
+    routed.add_job(job())
+    routed.router.delete(SERVER)
+    assert 'deleted before it was built' in refusal(routed.router.place, spec(), [SERVER]).reason
 
 
 # Lost on the way.
 
 
-def test_a_broker_that_is_away_gets_the_job_later(open_desk):
-    desk = open_desk()
-    desk.staff('a', 'flavor.tiny')
-    desk.queues.away = 2
-    assert hosts(desk.router.place(spec(), [SERVER])) == [['a']]
+def test_a_broker_that_is_away_gets_the_job_later(make_routed):
+    routed = make_routed()
+    routed.add_worker('a', 'flavor.tiny')
+    routed.queues.away = 2
+    assert hosts(routed.router.place(spec(), [SERVER])) == [['a']]
 
 
-def test_a_chosen_host_that_could_not_be_told_is_chosen_again(open_desk):
-    desk = open_desk(script=[('b',), ('b',)])
-    desk.staff('b')
-    desk.manage()
-    desk.queues.away = 1
-    assert hosts(desk.router.place(grouped(), [SERVER])) == [['b']]
+def test_a_chosen_host_that_could_not_be_told_is_chosen_again(make_routed):
+    routed = make_routed(script=[('b',), ('b',)])
+    routed.add_worker('b')
+    routed.read_fallback()
+    routed.queues.away = 1
+    assert hosts(routed.router.place(grouped(), [SERVER])) == [['b']]
 
 
-def test_an_answer_that_is_lost_is_found_in_the_job_table(open_desk):
-    desk = open_desk()
-    desk.staff('a', 'flavor.tiny')
-    del desk.queues.consumers['reply.me']
-    assert hosts(desk.router.place(spec(), [SERVER])) == [['a']]
+def test_an_answer_that_is_lost_is_found_in_the_job_table(make_routed):
+    routed = make_routed()
+    routed.add_worker('a', 'flavor.tiny')
+    del routed.queues.consumers['reply.me']
+    assert hosts(routed.router.place(spec(), [SERVER])) == [['a']]
 
 
-def test_a_scheduler_that_does_not_answer_leaves_the_job(open_desk):
+def test_a_scheduler_that_does_not_answer_leaves_the_job(make_routed):
     """It is unknown whether it has chosen; upkeep finds out."""
-    desk = open_desk(script=[errors.NoAnswer('select_destinations', 'x')])
-    assert type(refusal(desk.router.place, grouped(), [SERVER])) is errors.NoAnswer
-    (entry,) = desk.job_table.of_instance(SERVER)
-    assert (entry.state, desk.used) == ('queued', TINY)
+    routed = make_routed(script=[errors.NoAnswer('select_destinations', 'x')])
+    assert type(refusal(routed.router.place, grouped(), [SERVER])) is errors.NoAnswer
+    (entry,) = routed.job_table.of_instance(SERVER)
+    assert (entry.state, routed.used) == ('queued', TINY)
 
 
 # Delete.
 
 
-def test_delete(open_desk):
-    desk = open_desk()
-    desk.staff('a', 'flavor.tiny')
-    desk.router.place(spec(), [SERVER])
-    desk.router.delete(SERVER)
-    assert (desk.used, desk.claims.there) == (NOTHING, {})
+def test_delete(make_routed):
+    routed = make_routed()
+    routed.add_worker('a', 'flavor.tiny')
+    routed.router.place(spec(), [SERVER])
+    routed.router.delete(SERVER)
+    assert (routed.used, routed.claims.there) == (NOTHING, {})
 
 
-def test_delete_twice_is_once(open_desk):
-    desk = open_desk()
-    desk.staff('a', 'flavor.tiny')
-    desk.router.place(spec(), [SERVER])
-    del desk.queues.consumers['host.a']
-    desk.router.delete(SERVER, wait=False)
-    desk.router.delete(SERVER, wait=False)
-    (waiting,) = desk.queues.jobs('host.a')
-    timer = threading.Timer(0.2, lambda: desk.tell(result(waiting)))
+def test_delete_twice_is_once(make_routed):
+    routed = make_routed()
+    routed.add_worker('a', 'flavor.tiny')
+    routed.router.place(spec(), [SERVER])
+    del routed.queues.consumers['host.a']
+    routed.router.delete(SERVER, wait=False)
+    routed.router.delete(SERVER, wait=False)
+    (waiting,) = routed.queues.jobs('host.a')
+    timer = threading.Timer(0.2, lambda: routed.report_result(result(waiting)))
     timer.start()
-    desk.router.delete(SERVER)
+    routed.router.delete(SERVER)
     timer.join()
-    desk.claims.there.clear()
-    desk.router.delete(SERVER)
-    assert desk.used == NOTHING
-    assert len(desk.queues.jobs('host.a')) == 1
+    routed.claims.there.clear()
+    routed.router.delete(SERVER)
+    assert routed.used == NOTHING
+    assert len(routed.queues.jobs('host.a')) == 1
 
 
-def test_delete_of_an_unknown_instance(open_desk):
-    assert isinstance(refusal(open_desk().router.delete, SERVER), errors.NotFound)
+def test_delete_of_an_unknown_instance(make_routed):
+    assert isinstance(refusal(make_routed().router.delete, SERVER), errors.NotFound)
 
 
-def test_delete_before_it_is_built(open_desk):
-    desk = open_desk()
-    one = desk.enter(job())
-    desk.router.delete(SERVER)
-    desk.router.delete(SERVER)
-    assert (desk.state(one), desk.used, desk.queues.all_jobs()) == ('cancelled', TINY, {})
+def test_delete_before_it_is_built(make_routed):
+    routed = make_routed()
+    one = routed.add_job(job())
+    routed.router.delete(SERVER)
+    routed.router.delete(SERVER)
+    assert (routed.state(one), routed.used, routed.queues.all_jobs()) == ('cancelled', TINY, {})
 
 
 class Between(SqlJobTable):
@@ -358,156 +358,164 @@ class Between(SqlJobTable):
         return super().of_instance(instance_uuid)
 
 
-def test_delete_while_it_is_asked_for(open_desk):
+def test_delete_while_it_is_asked_for(make_routed):
     """The create comes after the look for one that is queued, and before the look for all."""
-    desk = open_desk(job_table=Between)
+    routed = make_routed(job_table=Between)
     one = job()
-    desk.job_table.then = lambda: desk.enter(one)
-    desk.router.delete(SERVER)
-    assert (desk.state(one), desk.used) == ('cancelled', TINY)
+    routed.job_table.then = lambda: routed.add_job(one)
+    routed.router.delete(SERVER)
+    assert (routed.state(one), routed.used) == ('cancelled', TINY)
 
 
-def test_delete_before_it_is_asked_for(open_desk):
+def test_delete_before_it_is_asked_for(make_routed):
     """The create comes after both reads: there was no instance to delete."""
-    desk = open_desk()
+    routed = make_routed()
     one = job()
-    desk.claims.meanwhile = [lambda: desk.enter(one)]
-    assert isinstance(refusal(desk.router.delete, SERVER), errors.NotFound)
-    assert (desk.state(one), desk.used) == ('queued', TINY)
+    routed.claims.meanwhile = [lambda: routed.add_job(one)]
+    assert isinstance(refusal(routed.router.delete, SERVER), errors.NotFound)
+    assert (routed.state(one), routed.used) == ('queued', TINY)
 
 
-def test_delete_while_it_is_built(open_desk):
+def test_delete_while_it_is_built(make_routed):
     """It is asked for and built between the same looks."""
 
     def build():
-        desk.claims.put('a')
-        desk.tell(result(desk.enter(job())))
+        routed.claims.put('a')
+        routed.report_result(result(routed.add_job(job())))
 
-    desk = open_desk('a', job_table=Between)
-    desk.job_table.then = build
-    desk.router.delete(SERVER, wait=False)
-    assert desk.queues.all_jobs() == {'host.a': ['delete']}
+    routed = make_routed('a', job_table=Between)
+    routed.job_table.then = build
+    routed.router.delete(SERVER, wait=False)
+    assert routed.queues.all_jobs() == {'host.a': ['delete']}
 
 
-def test_delete_of_what_comes_back_meanwhile(open_desk):
+def test_delete_of_what_comes_back_meanwhile(make_routed):
     """The quota that the next one holds is not given back with that of the last one."""
-    desk = open_desk()
-    desk.tell(result(desk.enter(job()), outcome='failed', why='no'))
+    routed = make_routed()
+    routed.report_result(result(routed.add_job(job()), outcome='failed', why='no'))
     again = job(number=1)
-    desk.claims.meanwhile = [lambda: desk.enter(again)]
-    desk.router.delete(SERVER)
-    assert (desk.state(again), desk.used) == ('queued', TINY)
+    routed.claims.meanwhile = [lambda: routed.add_job(again)]
+    routed.router.delete(SERVER)
+    assert (routed.state(again), routed.used) == ('queued', TINY)
 
 
-def test_delete_of_what_has_failed(open_desk):
-    desk = open_desk()
-    desk.tell(result(desk.enter(job()), outcome='failed', why='no'))
-    desk.router.delete(SERVER)
-    assert desk.used == NOTHING
+def test_delete_of_what_has_failed(make_routed):
+    routed = make_routed()
+    routed.report_result(result(routed.add_job(job()), outcome='failed', why='no'))
+    routed.router.delete(SERVER)
+    assert routed.used == NOTHING
 
 
-def test_delete_of_what_its_node_took_along(open_desk):
+def test_delete_of_what_its_node_took_along(make_routed):
     """The node was removed, and all its claims with it."""
-    desk = open_desk()
-    desk.tell(result(desk.enter(job())))
-    desk.router.delete(SERVER)
-    assert desk.used == NOTHING
+    routed = make_routed()
+    routed.report_result(result(routed.add_job(job())))
+    routed.router.delete(SERVER)
+    assert routed.used == NOTHING
 
 
-def test_delete_that_fails_may_be_tried_again(open_desk):
-    desk = open_desk()
-    desk.tell(result(desk.enter(job())))
-    desk.claims.put('a')
+def test_delete_that_fails_may_be_tried_again(make_routed):
+    routed = make_routed()
+    routed.report_result(result(routed.add_job(job())))
+    routed.claims.put('a')
     answers = iter(['failed', 'done'])
 
     def work(delivery):
-        desk.tell(result(messages.read_job(delivery.body), outcome=next(answers), why='busy'))
+        routed.report_result(
+            result(messages.read_job(delivery.body), outcome=next(answers), why='busy')
+        )
 
-    desk.queues.declare(['host.a'])
-    desk.queues.consumer(work, 'a').follow({'host.a': 0})
-    error = refusal(desk.router.delete, SERVER)
+    routed.queues.declare(['host.a'])
+    routed.queues.consumer(work, 'a').follow({'host.a': 0})
+    error = refusal(routed.router.delete, SERVER)
     assert (type(error), error.args) == (errors.BuildFailed, ('a', 'busy'))
-    assert desk.used == TINY
-    desk.router.delete(SERVER)
-    assert desk.used == NOTHING
+    assert routed.used == TINY
+    routed.router.delete(SERVER)
+    assert routed.used == NOTHING
 
 
-def test_delete_where_it_is_while_it_moves(open_desk):
-    desk = open_desk('a', 'b')
-    desk.tell(result(desk.enter(job())))
-    desk.claims.put('a')
-    desk.claims.put('b', PENDING, move='migration')
-    desk.router.delete(SERVER, wait=False)
-    assert desk.queues.all_jobs() == {'host.a': ['delete']}
+def test_delete_where_it_is_while_it_moves(make_routed):
+    routed = make_routed('a', 'b')
+    routed.report_result(result(routed.add_job(job())))
+    routed.claims.put('a')
+    routed.claims.put('b', PENDING, move='migration')
+    routed.router.delete(SERVER, wait=False)
+    assert routed.queues.all_jobs() == {'host.a': ['delete']}
 
 
-def test_a_node_that_has_never_had_a_worker_is_waited_for(open_desk):
-    desk = open_desk()
-    desk.claims.put('z', CONFIRMED)
-    desk.router.delete(SERVER, wait=False)
-    assert desk.queues.all_jobs() == {'host.z': ['delete']}
+def test_a_node_that_has_never_had_a_worker_is_waited_for(make_routed):
+    routed = make_routed()
+    routed.claims.put('z', CONFIRMED)
+    routed.router.delete(SERVER, wait=False)
+    assert routed.queues.all_jobs() == {'host.z': ['delete']}
 
 
 # Move.
 
 
-def running(desk):
-    desk.staff('a', 'flavor.tiny')
-    desk.router.place(spec(), [SERVER])
-    desk.manage()
+def running(routed):
+    routed.add_worker('a', 'flavor.tiny')
+    routed.router.place(spec(), [SERVER])
+    routed.read_fallback()
 
 
-def test_resize_in_place(open_desk):
-    desk = open_desk(script=[('a',)])
-    running(desk)
-    assert [one.service_host for one in desk.router.resize(spec('large'), SERVER)] == ['a']
-    assert desk.used == LARGE
+def test_resize_in_place(make_routed):
+    routed = make_routed(script=[('a',)])
+    running(routed)
+    assert [one.service_host for one in routed.router.resize(spec('large'), SERVER)] == ['a']
+    assert routed.used == LARGE
 
 
-def test_resize_elsewhere(open_desk):
-    desk = open_desk(script=[errors.NoValidHost('full'), ('b',)])
-    running(desk)
-    desk.staff('b')
-    assert [one.service_host for one in desk.router.resize(spec('large'), SERVER)] == ['b']
-    assert desk.used == LARGE
+def test_resize_elsewhere(make_routed):
+    routed = make_routed(script=[errors.NoValidHost('full'), ('b',)])
+    running(routed)
+    routed.add_worker('b')
+    assert [one.service_host for one in routed.router.resize(spec('large'), SERVER)] == ['b']
+    assert routed.used == LARGE
     deletes = [
-        jobs.of_entry(one) for one in desk.job_table.of_instance(SERVER) if one.kind == 'delete'
+        jobs.of_entry(one) for one in routed.job_table.of_instance(SERVER) if one.kind == 'delete'
     ]
-    assert [(one.source, desk.state(one)) for one in deletes] == [('a', 'done')]
+    assert [(one.source, routed.state(one)) for one in deletes] == [('a', 'done')]
 
 
-def test_resize_to_nowhere(open_desk):
-    desk = open_desk(script=[errors.NoValidHost('full'), errors.NoValidHost('All full.')])
-    running(desk)
-    assert refusal(desk.router.resize, spec('large'), SERVER).reason == 'All full.'
-    assert desk.used == TINY
+def test_resize_to_nowhere(make_routed):
+    routed = make_routed(script=[errors.NoValidHost('full'), errors.NoValidHost('All full.')])
+    running(routed)
+    assert refusal(routed.router.resize, spec('large'), SERVER).reason == 'All full.'
+    assert routed.used == TINY
 
 
-def test_resize_beyond_the_quota(open_desk):
-    desk = open_desk(limits={'class:VCPU': 4})
-    running(desk)
-    assert refusal(desk.router.resize, spec('large'), SERVER).args == ('p', 'class:VCPU', 7, 1, 4)
-    assert desk.used == TINY
+def test_resize_beyond_the_quota(make_routed):
+    routed = make_routed(limits={'class:VCPU': 4})
+    running(routed)
+    assert refusal(routed.router.resize, spec('large'), SERVER).args == (
+        'p',
+        'class:VCPU',
+        7,
+        1,
+        4,
+    )
+    assert routed.used == TINY
 
 
-def test_resize_up_and_down_again(open_desk):
-    desk = open_desk(script=[('a',), ('a',)])
-    running(desk)
-    desk.router.resize(spec('large'), SERVER)
-    desk.router.resize(spec('tiny'), SERVER)
-    assert desk.used == TINY
+def test_resize_up_and_down_again(make_routed):
+    routed = make_routed(script=[('a',), ('a',)])
+    running(routed)
+    routed.router.resize(spec('large'), SERVER)
+    routed.router.resize(spec('tiny'), SERVER)
+    assert routed.used == TINY
 
 
-def test_migrate(open_desk):
-    desk = open_desk(script=[('b',)])
-    running(desk)
-    desk.staff('b')
-    assert [one.service_host for one in desk.router.migrate(spec(), SERVER)] == ['b']
-    assert desk.used == TINY
+def test_migrate(make_routed):
+    routed = make_routed(script=[('b',)])
+    running(routed)
+    routed.add_worker('b')
+    assert [one.service_host for one in routed.router.migrate(spec(), SERVER)] == ['b']
+    assert routed.used == TINY
 
 
 @pytest.mark.parametrize('method', ['resize', 'migrate'])
-def test_a_move_of_an_unknown_instance(open_desk, method):
+def test_a_move_of_an_unknown_instance(make_routed, method):
     assert isinstance(
-        refusal(getattr(open_desk().router, method), spec(), SERVER), errors.NotFound
+        refusal(getattr(make_routed().router, method), spec(), SERVER), errors.NotFound
     )

@@ -19,7 +19,7 @@ from nova_sched.queues import jobs, messages
 from nova_sched.queues.brokers.memory import MemoryBroker
 from nova_sched.queues.conductor.waiting import Replies, Waiting
 from nova_sched.tests.builders import NOW
-from nova_sched.tests.unit.queues.office import job, result
+from nova_sched.tests.unit.queues.managed_queues import job, result
 
 JOB = job()
 LONG_S, SHORT_S = 30.0, 0.01

@@ -20,7 +20,7 @@ from nova_sched.db.flavors import SqlFlavors
 from nova_sched.queues.catalogue import Catalogue
 from nova_sched.queues.manager.register import Register
 from nova_sched.tests.builders import aggregate
-from nova_sched.tests.unit.queues.office import ROWS, Queues
+from nova_sched.tests.unit.queues.managed_queues import ROWS, Queues
 
 TINY, LARGE = ROWS
 

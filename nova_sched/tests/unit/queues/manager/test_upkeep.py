@@ -18,21 +18,28 @@ from nova_sched import errors
 from nova_sched.db.tables import JOBS
 from nova_sched.objects.claim import PENDING
 from nova_sched.queues import messages
-from nova_sched.tests.unit.queues.office import LARGE, TINY, Office, job, result, spec
+from nova_sched.tests.unit.queues.managed_queues import (
+    LARGE,
+    TINY,
+    ManagedQueues,
+    job,
+    result,
+    spec,
+)
 
 LATER_S, MUCH_LATER_S = 121, 3601
 
 
 @pytest.fixture
-def office(tmp_path):
-    made = Office(tmp_path, 'a', 'b')
+def managed(tmp_path):
+    made = ManagedQueues(tmp_path, 'a', 'b')
     yield made
     made.engine.dispose()
 
 
-def look(office, after_s):
-    office.now_s += after_s
-    office.upkeep.look()
+def look(managed, after_s):
+    managed.now_s += after_s
+    managed.upkeep.look()
 
 
 @pytest.mark.parametrize(
@@ -45,47 +52,47 @@ def look(office, after_s):
         pytest.param(LATER_S, None, 'results', None, id='its result may wait'),
     ],
 )
-def test_a_create(office, after_s, claim, waits, found):
-    one = office.enter(job())
+def test_a_create(managed, after_s, claim, waits, found):
+    one = managed.add_job(job())
     if claim:
-        office.claims.put('a', claim)
+        managed.claims.put('a', claim)
     if waits:
-        office.queues.publish(waits, messages.to_bytes(job(name='other')))
-    look(office, after_s)
+        managed.queues.publish(waits, messages.to_bytes(job(name='other')))
+    look(managed, after_s)
     if found is not None:
-        assert office.queues.all_jobs() == found
+        assert managed.queues.all_jobs() == found
     else:
         assert [
-            sent.uuid for sent in office.queues.jobs('fallback') if sent.uuid == one.uuid
+            sent.uuid for sent in managed.queues.jobs('fallback') if sent.uuid == one.uuid
         ] == []
-    assert office.state(one) == 'queued'
+    assert managed.state(one) == 'queued'
 
 
-def test_what_was_seen_to_is_not_overdue(office):
-    office.enter(job())
-    look(office, LATER_S)
-    office.queues.there['fallback'].clear()
-    look(office, 100)
-    assert office.queues.all_jobs() == {}
-    look(office, LATER_S)
-    assert office.queues.all_jobs() == {'fallback': ['create']}
+def test_what_was_seen_to_is_not_overdue(managed):
+    managed.add_job(job())
+    look(managed, LATER_S)
+    managed.queues.there['fallback'].clear()
+    look(managed, 100)
+    assert managed.queues.all_jobs() == {}
+    look(managed, LATER_S)
+    assert managed.queues.all_jobs() == {'fallback': ['create']}
 
 
-def test_a_create_whose_result_was_lost_is_done(office):
-    one = office.enter(job())
-    office.claims.put('a')
-    look(office, LATER_S)
-    assert (office.state(one), office.answer()) == ('done', ('done', 'a', None))
+def test_a_create_whose_result_was_lost_is_done(managed):
+    one = managed.add_job(job())
+    managed.claims.put('a')
+    look(managed, LATER_S)
+    assert (managed.state(one), managed.answer()) == ('done', ('done', 'a', None))
 
 
 @pytest.mark.parametrize('waits', [False, True])
-def test_a_delete_is_sent_again_unless_it_waits_for_its_node(office, waits):
-    delete = office.enter(job('delete'), amounts=None, host='a')
+def test_a_delete_is_sent_again_unless_it_waits_for_its_node(managed, waits):
+    delete = managed.add_job(job('delete'), amounts=None, host='a')
     if waits:
-        office.queues.publish('host.a', messages.to_bytes(delete))
-    look(office, LATER_S)
-    assert office.queues.all_jobs() == {'host.a': ['delete']}
-    assert office.state(delete) == 'queued'
+        managed.queues.publish('host.a', messages.to_bytes(delete))
+    look(managed, LATER_S)
+    assert managed.queues.all_jobs() == {'host.a': ['delete']}
+    assert managed.state(delete) == 'queued'
 
 
 @pytest.mark.parametrize(
@@ -96,78 +103,78 @@ def test_a_delete_is_sent_again_unless_it_waits_for_its_node(office, waits):
         pytest.param(MUCH_LATER_S, 8, 'done', LARGE, id='it was done'),
     ],
 )
-def test_a_resize(office, after_s, vcpus, state, held):
-    office.tell(result(office.enter(job())))
+def test_a_resize(managed, after_s, vcpus, state, held):
+    managed.report_result(result(managed.add_job(job())))
     amounts = {1: TINY, 8: LARGE}[vcpus]
     resources = {
         name.removeprefix('class:'): units for name, units in amounts.items() if name != 'servers'
     }
-    office.claims.put('a', **resources)
-    asked = office.enter(job('resize', asked=spec('large'), source='a'), LARGE, host='a')
-    look(office, after_s)
-    assert (office.state(asked), office.used) == (state, held)
+    managed.claims.put('a', **resources)
+    asked = managed.add_job(job('resize', asked=spec('large'), source='a'), LARGE, host='a')
+    look(managed, after_s)
+    assert (managed.state(asked), managed.used) == (state, held)
 
 
-def test_a_create_that_was_cancelled_and_came_nowhere(office):
-    one = office.enter(job())
-    office.job_table.cancel(one.instance_uuid, office.now_s)
-    look(office, 100)
-    assert office.used == TINY
-    look(office, 100)
-    assert office.used == {}
+def test_a_create_that_was_cancelled_and_came_nowhere(managed):
+    one = managed.add_job(job())
+    managed.job_table.cancel(one.instance_uuid, managed.now_s)
+    look(managed, 100)
+    assert managed.used == TINY
+    look(managed, 100)
+    assert managed.used == {}
 
 
-def test_a_create_that_was_cancelled_and_built_is_deleted(office):
-    one = office.enter(job())
-    office.job_table.cancel(one.instance_uuid, office.now_s)
-    office.claims.put('a')
+def test_a_create_that_was_cancelled_and_built_is_deleted(managed):
+    one = managed.add_job(job())
+    managed.job_table.cancel(one.instance_uuid, managed.now_s)
+    managed.claims.put('a')
     for _ in range(3):
-        look(office, LATER_S)
-    assert office.queues.all_jobs() == {'host.a': ['delete']}
-    assert office.used == TINY
+        look(managed, LATER_S)
+    assert managed.queues.all_jobs() == {'host.a': ['delete']}
+    assert managed.used == TINY
 
 
 @pytest.mark.parametrize('cancelled', [False, True], ids=['queued', 'cancelled'])
-def test_one_that_cannot_be_read_keeps_no_other_waiting(office, caplog, cancelled):
-    spoilt = office.enter(job(name='u'))
-    office.now_s += 1
-    other = office.enter(job(name='v'))
-    with office.engine.begin() as connection:
+def test_one_that_cannot_be_read_keeps_no_other_waiting(managed, caplog, cancelled):
+    spoilt = managed.add_job(job(name='u'))
+    managed.now_s += 1
+    other = managed.add_job(job(name='v'))
+    with managed.engine.begin() as connection:
         connection.execute(sa.update(JOBS).where(JOBS.c.uuid == spoilt.uuid).values(message='{}'))
     if cancelled:
         for one in (spoilt, other):
-            office.job_table.cancel(one.instance_uuid, office.now_s)
-    look(office, LATER_S)
+            managed.job_table.cancel(one.instance_uuid, managed.now_s)
+    look(managed, LATER_S)
     if cancelled:
-        assert office.used == TINY  # that of the one that cannot be read
+        assert managed.used == TINY  # that of the one that cannot be read
     else:
-        assert [sent.uuid for sent in office.queues.jobs('fallback')] == [other.uuid]
+        assert [sent.uuid for sent in managed.queues.jobs('fallback')] == [other.uuid]
     assert f'Job {spoilt.uuid} cannot be read' in caplog.text
 
 
-def test_cancelled_creates_are_looked_at_once(office):
+def test_cancelled_creates_are_looked_at_once(managed):
     for name in 'uvw':
-        one = office.enter(job(name=name))
-        office.job_table.cancel(one.instance_uuid, office.now_s)
+        one = managed.add_job(job(name=name))
+        managed.job_table.cancel(one.instance_uuid, managed.now_s)
     for after_s in (LATER_S, LATER_S, MUCH_LATER_S, LATER_S):
-        look(office, after_s)
-    assert len(office.claims.shown) == 3
-    assert office.used == {}
+        look(managed, after_s)
+    assert len(managed.claims.shown) == 3
+    assert managed.used == {}
 
 
-def test_ended_jobs_are_forgotten_in_the_end(office):
-    one = office.enter(job())
-    office.tell(result(one))
-    look(office, 86_399)
-    assert office.state(one) == 'done'
-    look(office, 2)
-    assert office.job_table.find(one.uuid) is None
+def test_ended_jobs_are_forgotten_in_the_end(managed):
+    one = managed.add_job(job())
+    managed.report_result(result(one))
+    look(managed, 86_399)
+    assert managed.state(one) == 'done'
+    look(managed, 2)
+    assert managed.job_table.find(one.uuid) is None
 
 
-def test_a_database_or_broker_that_is_away_leaves_the_rest_for_the_next_time(office):
-    office.enter(job())
-    office.queues.away = 1
+def test_a_database_or_broker_that_is_away_leaves_the_rest_for_the_next_time(managed):
+    managed.add_job(job())
+    managed.queues.away = 1
     with pytest.raises(errors.BrokerUnavailable):
-        look(office, LATER_S)
-    look(office, 0)
-    assert office.queues.all_jobs() == {'fallback': ['create']}
+        look(managed, LATER_S)
+    look(managed, 0)
+    assert managed.queues.all_jobs() == {'fallback': ['create']}

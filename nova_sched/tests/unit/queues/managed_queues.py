@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What a router and a manager of queues meet: a job table, queues in memory, a scheduler,
-claims."""
+"""Queues in memory with a manager, a job table, claims and a scheduler: doubles for the tests of
+the router and of the manager."""
 
 import collections
 
@@ -247,8 +247,8 @@ def selection(host):
     )
 
 
-class Office:
-    """A manager's parts over all this. ``hosts`` have workers."""
+class ManagedQueues:
+    """The parts of a manager, on doubles of all that it uses. ``hosts`` have workers."""
 
     def __init__(self, folder, *hosts, script=()):
         self.engine = engine.create(f'sqlite:///{folder}/db.sqlite')
@@ -280,22 +280,23 @@ class Office:
             lambda: self.now_s,
         )
 
-    def enter(self, one, amounts=TINY, host=None):
-        """Have a job in the job table, with what its instance holds."""
+    def add_job(self, one, amounts=TINY, host=None):
+        """Add a job to the job table, with the quota that its instance holds."""
         holds = [] if amounts is None else [QuotaHold(one.instance_uuid, 'p', amounts)]
         self.job_table.open([jobs.entry(one, self.now_s, host)], holds)
         return one
 
-    def fall(self, one, **fields):
-        """A job comes out of the fallback queue."""
+    def fall_back(self, one, **fields):
+        """Hand a job of the fallback queue to the manager."""
         self.fallback.take(Delivery(FALLBACK, messages.to_bytes(one), **fields))
 
-    def tell(self, told):
-        """A worker tells of a job."""
+    def report_result(self, told):
+        """Hand the result of a worker to the manager."""
         self.endings.take(Delivery('results', messages.to_bytes(told)))
 
-    def staff(self, host, *queues, outcome='done', why=None):
-        """A worker on that host, which does at once what comes to these queues and to its own."""
+    def add_worker(self, host, *queues, outcome='done', why=None):
+        """Add a worker on that host, which does the jobs of these queues and of its own at
+        once."""
 
         def do(delivery):
             one = messages.read_job(delivery.body)
@@ -306,13 +307,15 @@ class Office:
                     k: v for k, v in self.claims.there.items() if k[0] != one.instance_uuid
                 }
                 self.claims.put(host, CONFIRMED, one.instance_uuid)
-            self.tell(result(one, host, 'done' if one.kind == 'delete' else outcome, why=why))
+            self.report_result(
+                result(one, host, 'done' if one.kind == 'delete' else outcome, why=why)
+            )
 
         self.queues.declare([of_host(host)])
         self.queues.consumer(do, host).follow(dict.fromkeys([of_host(host), *queues], 0))
 
-    def manage(self):
-        """Have the fallback queue read."""
+    def read_fallback(self):
+        """Let the manager read the fallback queue."""
         self.queues.consumer(self.fallback.take, 'manager').follow({FALLBACK: 0})
 
     def state(self, of):
