@@ -52,28 +52,28 @@ class ExclusiveDomains:
             tenants = self._follow(changes)
             borne = _tokens(tenants)
             marks = self._without(self._ending - borne)
-            for fence in put:
-                self._closed[fence.token] = fence
-                for node in fence.nodes & self._usages.keys() if fence.token in borne else ():
-                    if self._has_outsiders(tenants, node, fence.token):
+            for closed in put:
+                self._closed[closed.token] = closed
+                for node in closed.nodes & self._usages.keys() if closed.token in borne else ():
+                    if self._has_outsiders(tenants, node, closed.token):
                         return None
-                    marks[node] = marks.get(node, self._usages[node].fences) | {fence.token}
+                    marks[node] = marks.get(node, self._usages[node].fences) | {closed.token}
         return Change(tenants, marks) if self._enters(changes, marks) else None
 
-    def spread(self, fence):
+    def spread(self, closed):
         """Returns the Change if all nodes of an exclusive domain carry its token, whichever claims
         are on them.
 
         The token must be one of ``ending``. If the domain is known, nodes outside of it lose the
         token unless a claim there has it.
         """
-        token, marks = fence.token, {}
+        token, marks = closed.token, {}
         if token in _tokens(self._tenants):
-            self._closed[token] = fence
+            self._closed[token] = closed
             for node, usage in sorted(self._usages.items()):
-                if node in fence.nodes:
+                if node in closed.nodes:
                     marks[node] = usage.fences | {token}
-                elif fence.domain is not None and token not in _tokens_on(self._tenants, node):
+                elif closed.domain is not None and token not in _tokens_on(self._tenants, node):
                     marks[node] = usage.fences - {token}
         return Change(self._tenants, marks)
 
@@ -173,15 +173,15 @@ def dropped(placements, claims):
 # The nodes of a domain.
 
 
-def carried(fences, domains, known, borne):
-    """The tokens that a node carries now; it carried ``fences`` before.
+def carried(tokens, domains, known, borne):
+    """The tokens that a node carries now; it carried ``tokens`` before.
 
     ``domains`` has the name of its domain by level, ``known`` the exclusive Domains by token.
     ``borne`` are the tokens of the claims on the node. A token of an unknown domain stays, and so
     does a token of a claim.
     """
     here = {token for token, one in known.items() if domains.get(one.level) == one.name}
-    return frozenset((fences - (known.keys() - borne)) | here)
+    return frozenset((tokens - (known.keys() - borne)) | here)
 
 
 def moved_hosts(before, after):
@@ -199,11 +199,11 @@ def filled(placements, nodes_of):
 
 
 def _filled(placement, nodes_of):
-    fences = tuple(dataclasses.replace(one, nodes=nodes_of(one)) for one in put(placement))
-    guard = dataclasses.replace(placement.guard, fences=fences)
+    closed = tuple(dataclasses.replace(one, nodes=nodes_of(one)) for one in put(placement))
+    guard = dataclasses.replace(placement.guard, closed_domains=closed)
     return dataclasses.replace(placement, guard=guard)
 
 
 def put(placement):
     """The exclusive domains that a placement closes."""
-    return placement.guard.fences if placement.guard else ()
+    return placement.guard.closed_domains if placement.guard else ()

@@ -16,7 +16,7 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 
 from nova_sched.claims import PlacementOutcome, ServerGroupPolicy
-from nova_sched.claims.exclusive_domains import ExclusiveDomains, put
+from nova_sched.claims.exclusive_domains import put
 from nova_sched.objects.claim import PENDING, PLANNED, Claim
 from nova_sched.state.request import AFFINITY
 
@@ -136,24 +136,24 @@ class ServerGroupMembers:
         return sum(node in nodes for nodes in others) < self.policy.most
 
 
-def judge(placements, usages, held, members=None, records=None, fences=None, now_s=0.0):
+def judge(placements, usages, held, members, records, exclusive_domains, now_s):
     """Validate placements one after the other; returns a PlacementOutcome for each.
 
     ``usages`` (node UUID to NodeUsage), ``held`` (Held), ``members`` (group UUID to
     ServerGroupMembers) and ``records`` (UUID to GroupRecord, None where there is none) cover every
     node, consumer, policy and record that the placements name, and every node where such a
-    consumer holds a claim. ``fences`` (ExclusiveDomains) cover the domains that the placements
-    close or end. All of them are updated to the state after the batch; ``now_s`` is the time of
-    that state.
+    consumer holds a claim. ``exclusive_domains`` (ExclusiveDomains) cover the domains that the
+    placements close or end. All of them are updated to the state after the batch; ``now_s`` is the
+    time of that state.
     """
-    validator = _BatchValidator(usages, held, members, records, fences)
+    validator = _BatchValidator(usages, held, members, records, exclusive_domains)
     won = [validator.judge(placement) for placement in placements]
     held.stamp(now_s)
     for _, node in (*held.added, *held.removed):
         usages[node].changed = True
-    fenced = {node: usages[node].fences for node in validator.fences.changed}
+    tokens = {node: usages[node].fences for node in exclusive_domains.changed}
     return [
-        _outcome(placement, one, usages, held, validator.records, fenced)
+        _outcome(placement, one, usages, held, validator.records, tokens)
         for placement, one in zip(placements, won, strict=True)
     ]
 
@@ -166,7 +166,7 @@ def stale(placement, members, held):
         return nodes
     nodes |= {node for _, node in guard.planned_releases}
     of_groups = (members[policy.group_uuid].nodes for policy in guard.policies)
-    return nodes.union(*of_groups, *(fence.nodes for fence in guard.fences))
+    return nodes.union(*of_groups, *(closed.nodes for closed in guard.closed_domains))
 
 
 def unknown(placement, held):
@@ -200,11 +200,11 @@ def elsewhere(placement, held):
 class _BatchValidator:
     """The state that one batch is validated against; each placement that wins updates it."""
 
-    def __init__(self, usages, held, members, records, fences):
+    def __init__(self, usages, held, members, records, exclusive_domains):
         self._usages, self._held = usages, held
-        self._members = {} if members is None else members
-        self.records = {} if records is None else records
-        self.fences = ExclusiveDomains(usages) if fences is None else fences
+        self._members = members
+        self.records = records
+        self._exclusive_domains = exclusive_domains
         self._not_freed = set[str]()
 
     def judge(self, placement):
@@ -259,11 +259,11 @@ class _BatchValidator:
         members = self._regrouped(changes)
         if members is None:
             return False
-        fenced = self.fences.after(changes, put(placement))
-        if fenced is None or not self._consume(changes):
+        domains = self._exclusive_domains.after(changes, put(placement))
+        if domains is None or not self._consume(changes):
             return False
         self._members.update(members)
-        self.fences.adopt(fenced)
+        self._exclusive_domains.adopt(domains)
         if (uuid := placement.record_uuid) is not None:
             self.records[uuid] = _next(placement, self.records[uuid])
         return True
@@ -368,7 +368,7 @@ def _same(one, other):
     return dataclasses.replace(one, definition=None) == dataclasses.replace(other, definition=None)
 
 
-def _outcome(placement, won, usages, held, records, fenced):
+def _outcome(placement, won, usages, held, records, tokens):
     nodes = {claim.node_uuid for claim in placement.claims} | {
         node for _, node in placement.releases
     }
@@ -377,15 +377,15 @@ def _outcome(placement, won, usages, held, records, fenced):
         raised = {
             node: (one.generation, one.generation + one.changed)
             for node, one in known.items()
-            if node not in fenced
+            if node not in tokens
         }
         there = (held.of(claim.consumer_uuid).get(claim.node_uuid) for claim in placement.claims)
         return PlacementOutcome(
-            True, tuple(one for one in there if one is not None), raised, fences=fenced
+            True, tuple(one for one in there if one is not None), raised, tokens=tokens
         )
     gone = tuple(sorted({claim.node_uuid for claim in placement.claims} - known.keys()))
     outcome = PlacementOutcome(
-        False, used={node: dict(one.used) for node, one in known.items()}, gone=gone, fences=fenced
+        False, used={node: dict(one.used) for node, one in known.items()}, gone=gone, tokens=tokens
     )
     uuid = placement.record_uuid
     if uuid is None or _serial(records[uuid]) == placement.guard.serial:

@@ -54,7 +54,7 @@ class MemoryClaimStore(ClaimStore):
         self._services, self._aggregates, self._instances = {}, {}, {}
         self._records = {}  # UUID -> GroupRecord
         self._members = {}  # UUID of a group -> keys of its members' claims
-        self._fenced = set()  # UUIDs of nodes with tokens of exclusive domains
+        self._with_tokens = set()  # UUIDs of nodes with tokens of exclusive domains
         self._domains = {}  # token -> Domain
 
     def now_s(self):
@@ -103,8 +103,12 @@ class MemoryClaimStore(ClaimStore):
             held = Held(found)
             nodes = {claim.node_uuid for one in placements for claim in one.claims}
             nodes |= {node for consumer in consumers for node in held.of(consumer)}
-            fenced = {node for one in placements for fence in put(one) for node in fence.nodes}
-            usages, fences = self._fences(nodes, fenced, dropped(placements, found))
+            in_closed = {
+                node for one in placements for closed in put(one) for node in closed.nodes
+            }
+            usages, exclusive_domains = self._exclusive_domains(
+                nodes, in_closed, dropped(placements, found)
+            )
             members = {
                 policy.group_uuid: self._members_of_group(policy)
                 for one in placements
@@ -113,8 +117,10 @@ class MemoryClaimStore(ClaimStore):
             }
             guards = {one.record_uuid for one in placements} - {None}
             records = {uuid: self._records.get(uuid) for uuid in guards}
-            outcomes = judge(placements, usages, held, members, records, fences, self.now_s())
-            self._write(held, usages, fences)
+            outcomes = judge(
+                placements, usages, held, members, records, exclusive_domains, self.now_s()
+            )
+            self._write(held, usages, exclusive_domains)
             self._records |= {
                 uuid: record for uuid, record in records.items() if record is not None
             }
@@ -125,10 +131,10 @@ class MemoryClaimStore(ClaimStore):
                 for one, outcome in zip(placements, outcomes, strict=True)
             ]
 
-    def _fences(self, nodes, closed=(), ending=frozenset()):
+    def _exclusive_domains(self, nodes, closed=(), ending=frozenset()):
         """The usages of nodes, and their exclusive domains: those that are closed on the nodes
         ``closed``, and those that may end."""
-        watched = self._fenced.union(closed) if ending else set(closed)
+        watched = self._with_tokens.union(closed) if ending else set(closed)
         usages = self._usages(watched.union(nodes))
         tenants = {
             node: {claim.consumer_uuid: frozenset(claim.fences)
@@ -143,8 +149,8 @@ class MemoryClaimStore(ClaimStore):
     def _usage(self, uuid):
         facts = self._nodes[uuid]
         known = facts.report.inventories, dict(facts.foreign), facts.generation, facts.report.host
-        fenced = {'fences': facts.fences, 'foreign_instances': facts.foreign_instances}
-        usage = NodeUsage(*known, self._pieces_at[uuid], **fenced)
+        marks = {'fences': facts.fences, 'foreign_instances': facts.foreign_instances}
+        usage = NodeUsage(*known, self._pieces_at[uuid], **marks)
         for claim in self._claims[uuid].values():
             usage.take(claim.resources)
         return usage
@@ -161,26 +167,26 @@ class MemoryClaimStore(ClaimStore):
             self._facts(uuid) for uuid in stale(placement, members, held) if uuid in self._nodes
         )
 
-    def _write(self, held, usages, fences):
+    def _write(self, held, usages, exclusive_domains):
         for key in held.removed:
             self._drop(key)
         for claim in held.added.values():
             self._put(claim)
             if claim.all_parts:
                 self._pieces_at[claim.node_uuid] = self._nodes[claim.node_uuid].generation + 1
-        self._mark({node: usages[node].fences for node in fences.changed})
-        self._domains |= {token: one.domain for token, one in fences.closed.items()}
-        for token in fences.ended & self._domains.keys():
+        self._mark({node: usages[node].fences for node in exclusive_domains.changed})
+        self._domains |= {token: one.domain for token, one in exclusive_domains.closed.items()}
+        for token in exclusive_domains.ended & self._domains.keys():
             del self._domains[token]
         self._touch({node for node, usage in usages.items() if usage.changed})
 
-    def _mark(self, fences):
+    def _mark(self, marks):
         """Set the tokens of nodes."""
-        for node, tokens in fences.items():
+        for node, tokens in marks.items():
             self._nodes[node] = dataclasses.replace(self._nodes[node], fences=tokens)
-            self._fenced.discard(node)
+            self._with_tokens.discard(node)
             if tokens:
-                self._fenced.add(node)
+                self._with_tokens.add(node)
 
     def _amend(self, claims, change):
         """Change claims, see ``amend``; returns those that were changed, as they were."""
@@ -200,11 +206,11 @@ class MemoryClaimStore(ClaimStore):
             report.host, report.nodename, self.locator.told(report), aggregates
         )
 
-    def _nodes_of(self, fence):
+    def _nodes_of(self, closed):
         """UUIDs of the nodes of a ClosedDomain."""
-        if self.locator is None or fence.domain is None:
-            return fence.nodes
-        level, name = fence.domain.level, fence.domain.name
+        if self.locator is None or closed.domain is None:
+            return closed.nodes
+        level, name = closed.domain.level, closed.domain.name
         return frozenset(
             uuid
             for uuid, one in self._nodes.items()
@@ -314,19 +320,21 @@ class MemoryClaimStore(ClaimStore):
     def spread_domain(self, token, nodes, domain=None):
         with self._lock:
             wanted = ClosedDomain(token, frozenset(nodes), domain)
-            fence = dataclasses.replace(wanted, nodes=self._nodes_of(wanted))
-            usages, fences = self._fences((), fence.nodes, frozenset([token]))
-            fences.adopt(fences.spread(fence))
-            self._write(Held(()), usages, fences)
-            return sorted(fences.changed)
+            closed = dataclasses.replace(wanted, nodes=self._nodes_of(wanted))
+            usages, exclusive_domains = self._exclusive_domains(
+                (), closed.nodes, frozenset([token])
+            )
+            exclusive_domains.adopt(exclusive_domains.spread(closed))
+            self._write(Held(()), usages, exclusive_domains)
+            return sorted(exclusive_domains.changed)
 
     def end_domains(self):
         with self._lock:
-            every = (self._nodes[node].fences for node in self._fenced)
-            usages, fences = self._fences((), (), frozenset().union(*every))
-            fences.adopt(fences.swept())
-            self._write(Held(()), usages, fences)
-            return sorted(fences.changed)
+            every = (self._nodes[node].fences for node in self._with_tokens)
+            usages, exclusive_domains = self._exclusive_domains((), (), frozenset().union(*every))
+            exclusive_domains.adopt(exclusive_domains.swept())
+            self._write(Held(()), usages, exclusive_domains)
+            return sorted(exclusive_domains.changed)
 
     def forget_groups(self):
         with self._lock:
@@ -423,7 +431,7 @@ class MemoryClaimStore(ClaimStore):
         for consumer in list(self._claims[uuid]):
             self._drop((consumer, uuid))
         del self._claims[uuid], self._pieces_at[uuid], self._made_s[uuid]
-        self._fenced.discard(uuid)
+        self._with_tokens.discard(uuid)
 
     # Services, aggregates, instance lists.
 

@@ -96,7 +96,7 @@ class SqlClaimStore(ClaimStore):
         consumers = {claim.consumer_uuid for one in placements for claim in one.claims}
         consumers |= {consumer for one in placements for consumer, _ in one.releases}
         brief = not ask and not any(
-            one.guard and (one.guard.policies or one.guard.fences) for one in placements
+            one.guard and (one.guard.policies or one.guard.closed_domains) for one in placements
         )
         with self._sessions.brief() if brief else self._sessions.transaction() as connection:
             known = sql.read_claims(connection, sql.CLAIMS_OF, consumers) if ask else ()
@@ -111,15 +111,15 @@ class SqlClaimStore(ClaimStore):
             if ask:
                 self._end_orphans(connection, found, nodes - usages.keys())
             held = Held(claim for claim in found if claim.node_uuid in usages)
-            members, records, fences = {}, {}, ExclusiveDomains(usages)
+            members, records, exclusive_domains = {}, {}, ExclusiveDomains(usages)
             if steps:
                 placements, members, records = (
                     steps.domains.placements,
                     steps.members,
                     steps.records,
                 )
-                fences = steps.domains.fences(connection, usages)
-            outcomes = judge(placements, usages, held, members, records, fences, now_s)
+                exclusive_domains = steps.domains.exclusive_domains(connection, usages)
+            outcomes = judge(placements, usages, held, members, records, exclusive_domains, now_s)
             lost = [
                 one for one, outcome in zip(placements, outcomes, strict=True) if not outcome.won
             ]
@@ -128,7 +128,7 @@ class SqlClaimStore(ClaimStore):
             sql_nodes.write(connection, usages, held)
             sql_new.refuse_confirmed(connection, placements, held)
             if steps:
-                sql_domains.write(connection, usages, fences)
+                sql_domains.write(connection, usages, exclusive_domains)
                 steps.write(connection, held)
         return self._refreshed(placements, outcomes, members, held)
 
@@ -249,7 +249,7 @@ class SqlClaimStore(ClaimStore):
         return [claim for claim in self.group_claims(uuid) if claim.state == PLANNED]
 
     def spread_domain(self, token, nodes, domain=None):
-        guard = GroupGuard(fences=(ClosedDomain(token, frozenset(nodes), domain),))
+        guard = GroupGuard(closed_domains=(ClosedDomain(token, frozenset(nodes), domain),))
         wanted = Placement((), guard=guard)
         return sql_domains.repeated(lambda: self._spread(wanted, frozenset([token])))
 
@@ -257,12 +257,12 @@ class SqlClaimStore(ClaimStore):
         with self._sessions.transaction() as connection:
             read = sql_domains.DomainReader(connection, self.locator, [wanted], token)
             usages = sql_nodes.lock(connection, read.nodes)
-            fences = read.fences(connection, usages)
-            (fence,) = read.placements[0].guard.fences
-            fences.adopt(fences.spread(fence))
+            exclusive_domains = read.exclusive_domains(connection, usages)
+            (closed,) = read.placements[0].guard.closed_domains
+            exclusive_domains.adopt(exclusive_domains.spread(closed))
             sql_nodes.write(connection, usages)
-            sql_domains.write(connection, usages, fences)
-        return sorted(fences.changed)
+            sql_domains.write(connection, usages, exclusive_domains)
+        return sorted(exclusive_domains.changed)
 
     def end_domains(self):
         return sql_domains.end(self._sessions)
@@ -347,11 +347,11 @@ class SqlClaimStore(ClaimStore):
             come = sql_domains.entering(connection, self.locator, hosts)
             if not come.keys() <= usages.keys():
                 raise sql_domains.NodesChanged
-            fences = ExclusiveDomains(usages)
-            fences.adopt(Change({}, come))
+            exclusive_domains = ExclusiveDomains(usages)
+            exclusive_domains.adopt(Change({}, come))
             sql_nodes.write(connection, usages)
-            sql_domains.write(connection, usages, fences)
-        return sorted(fences.changed)
+            sql_domains.write(connection, usages, exclusive_domains)
+        return sorted(exclusive_domains.changed)
 
     def set_instances(self, host, instances, since_s=math.inf):
         text, is_kept = json.dumps(sorted(instances)), True

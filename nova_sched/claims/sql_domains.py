@@ -103,16 +103,17 @@ class DomainReader:
     ``ending``.
 
     ``placements`` close the domains with all of their nodes, as committed by now. ``nodes`` are
-    the UUIDs of all nodes concerned. They are locked next, and then ``fences`` reads the rest.
+    the UUIDs of all nodes concerned. They are locked next, and then ``exclusive_domains`` reads
+    the rest.
     """
 
     def __init__(self, connection, locator, put, ending=frozenset()):
         self._locator, self._ending = locator, ending
         self.placements = _filled(connection, locator, put)
-        self._closed = [fence for one in self.placements for fence in domains.put(one)]
-        self.nodes = marked(connection, ending).union(*(fence.nodes for fence in self._closed))
+        self._closed = [closed for one in self.placements for closed in domains.put(one)]
+        self.nodes = marked(connection, ending).union(*(closed.nodes for closed in self._closed))
 
-    def fences(self, connection, usages):
+    def exclusive_domains(self, connection, usages):
         """Returns the ExclusiveDomains on the locked nodes.
 
         Holds the exclusive domains until the end of the transaction. Raises NodesChanged if other
@@ -133,25 +134,25 @@ class DomainReader:
 
 def _filled(connection, locator, placements):
     """The placements with all nodes in the domains they close, as committed by now."""
-    closed = (fence for one in placements for fence in domains.put(one))
-    if locator is None or not any(fence.domain for fence in closed):
+    all_closed = (closed for one in placements for closed in domains.put(one))
+    if locator is None or not any(closed.domain for closed in all_closed):
         return placements
     where = _Where(connection, locator)
     places = [_place(row) for row in connection.execute(PLACES)]
-    return domains.filled(placements, lambda fence: _nodes_of(fence, places, where))
+    return domains.filled(placements, lambda closed: _nodes_of(closed, places, where))
 
 
-def _nodes_of(fence, places, where):
-    if fence.domain is None:
-        return fence.nodes
-    level, name = fence.domain.level, fence.domain.name
+def _nodes_of(closed, places, where):
+    if closed.domain is None:
+        return closed.nodes
+    level, name = closed.domain.level, closed.domain.name
     return frozenset(
         place.uuid
         for place in places
         if (
             where.domains(place).get(level) == name
             if place.told is not None
-            else place.uuid in fence.nodes or fence.token in place.fences
+            else place.uuid in closed.nodes or closed.token in place.fences
         )
     )
 
@@ -184,22 +185,22 @@ def _end_once(sessions):
         read = DomainReader(connection, None, (), ending)
         usages = sql_nodes.lock(connection, read.nodes)
         # A claim may have entered since; after the lock, none can before this transaction ends.
-        fences = read.fences(connection, usages)
-        fences.adopt(fences.swept())
+        exclusive_domains = read.exclusive_domains(connection, usages)
+        exclusive_domains.adopt(exclusive_domains.swept())
         sql_nodes.write(connection, usages)
-        write(connection, usages, fences)
-    return sorted(fences.changed)
+        write(connection, usages, exclusive_domains)
+    return sorted(exclusive_domains.changed)
 
 
-def write(connection, usages, fences):
+def write(connection, usages, exclusive_domains):
     """Write the tokens that the nodes carry now and the domains that were closed, and delete the
     domains that ended."""
     rows = [
         {'uuid': node, 'fences': sql.fences_text(usages[node].fences)}
-        for node in sorted(fences.changed)
+        for node in sorted(exclusive_domains.changed)
     ]
     sql.WRITE_FENCES.run(connection, rows)
-    closed, ended = fences.closed, fences.ended
+    closed, ended = exclusive_domains.closed, exclusive_domains.ended
     if not closed and not ended:
         return
     there = known(connection)

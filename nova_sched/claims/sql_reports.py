@@ -47,14 +47,14 @@ class ReportChanges:
     def uuid(self):
         return self.facts.report.node_uuid
 
-    def carry(self, fences):
+    def carry(self, tokens):
         """Set the tokens that the node carries from now on."""
         if not self.changed:
             self.changed = True
             self.values['generation'] += 1
-        self.values['fences'] = sql.fences_text(fences)
+        self.values['fences'] = sql.fences_text(tokens)
         generation = self.values['generation']
-        self.facts = dataclasses.replace(self.facts, fences=fences, generation=generation)
+        self.facts = dataclasses.replace(self.facts, fences=tokens, generation=generation)
 
 
 def second_of_a_name(reports):

@@ -111,9 +111,9 @@ class GroupGuard:
     and be planned, or it loses. With ``serial``, a record changes together with the claims. The
     stored record must be at this serial (0: no record yet) and moves to the next one. It becomes
     ``record``. Without ``record``, it is the record of the claims' group, and only its serial
-    changes. ``fences`` are the exclusive domains that the placement closes. It loses if one of
-    these would then contain an outsider: a claim without its token, or an instance without a
-    claim. CPUs and devices that come from a claim in ``planned_releases`` are still there: their
+    changes. ``closed_domains`` are the exclusive domains that the placement closes. It loses if
+    one of these would then contain an outsider: a claim without its token, or an instance without
+    a claim. CPUs and devices that come from a claim in ``planned_releases`` are still there: their
     node needs no generation.
     """
 
@@ -121,7 +121,7 @@ class GroupGuard:
     planned_releases: tuple[tuple[str, str], ...] = ()
     record: GroupRecord | None = None
     serial: int | None = None
-    fences: tuple[ClosedDomain, ...] = ()
+    closed_domains: tuple[ClosedDomain, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -186,7 +186,7 @@ class PlacementOutcome:
 
     For a placement that won: ``claims`` are its claims as the store has them now. ``generations``
     gives each node's generation before and after, except for nodes whose tokens the batch changed.
-    ``fences`` has the current tokens of those nodes; their other data must be read again.
+    ``tokens`` has the current tokens of those nodes; their other data must be read again.
 
     For a placement that lost, the data are from after the batch: ``used`` and ``gone`` from its
     transaction, ``fresh`` and ``record`` from a later read. ``used`` is the usage by resource
@@ -203,7 +203,7 @@ class PlacementOutcome:
     used: Mapping[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
     gone: tuple[str, ...] = ()
     fresh: tuple[NodeFacts, ...] = ()
-    fences: Mapping[str, frozenset[str]] = dataclasses.field(default_factory=dict)
+    tokens: Mapping[str, frozenset[str]] = dataclasses.field(default_factory=dict)
     record: GroupRecord | None = None
     record_gone: bool = False
 

@@ -70,9 +70,9 @@ class MemberPlacement:
     planned claim, ``row`` is the row of that claim. None: it has no planned claim, and may be
     placed on any row that the group's policies allow while all other members stay in place
     (``allowed``, a bool for each row). ``serial`` is that of the group. It must not change before
-    the member is placed on another row than the planned one. ``fences``: a function from a row
-    to the member's exclusive domains there: a ClosedDomain by token.
-    ``is_built``: the member is built, and moves.
+    the member is placed on another row than the planned one. ``closed_domains``: a function from a
+    row to the member's exclusive domains there: a ClosedDomain by token. ``is_built``: the member
+    is built, and moves.
     """
 
     top_group: str
@@ -80,7 +80,7 @@ class MemberPlacement:
     consumer: str
     serial: int
     allowed: Any
-    fences: Callable[[int], Mapping[str, Any]]
+    closed_domains: Callable[[int], Mapping[str, Any]]
     row: int | None = None
     is_built: bool = False
 
@@ -89,7 +89,7 @@ class MemberPlacement:
         return {
             'top_group': self.top_group,
             'member': self.member,
-            'fences': tuple(self.fences(row)),
+            'fences': tuple(self.closed_domains(row)),
         }
 
 

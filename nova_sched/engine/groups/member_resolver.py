@@ -151,7 +151,7 @@ class MemberResolver:
             consumer=known.requests[path].instance_uuid,
             serial=known.record.serial,
             allowed=self._allowed(known, claims, here, path),
-            fences=functools.partial(self._closed_domains, known, path),
+            closed_domains=functools.partial(self._closed_domains, known, path),
             row=node.row if node else None,
             is_built=any(claim.is_confirmed for claim in own),
         )

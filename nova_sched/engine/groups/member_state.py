@@ -122,12 +122,12 @@ class LoadedGroup:
         """Whether two members (paths) are in one exclusive policy."""
         return any(member in policy.a and other in policy.a for policy in self.exclusive)
 
-    def insiders(self, fences, row, levels):
+    def insiders(self, tokens, row, levels):
         """Paths of the members that may be in each of these exclusive domains (tokens) of the
         row."""
         owners = {token(self.uuid, policy, _domain(levels[policy.level], row)): policy.a
                   for policy in self.exclusive}  # fmt: skip
-        return {one: owners.get(one, ()) for one in fences}
+        return {one: owners.get(one, ()) for one in tokens}
 
     def kept_tokens(self, claim, row, levels, put=()):
         """The tokens that a server's claim keeps on a host where the plan does not place it, until

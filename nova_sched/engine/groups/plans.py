@@ -133,7 +133,7 @@ class Plans:
     def _within_domains(self, known, found, claims, levels):
         """The states with requests that may enter the group's exclusive domains. Domains that
         servers of other members keep until they leave are excluded."""
-        fences = frozenset(one for claim in claims for one in claim.fences)
+        tokens = frozenset(one for claim in claims for one in claim.fences)
         lasting: dict = {}
         for claim in claims:
             if claim.state != PLANNED:
@@ -143,7 +143,7 @@ class Plans:
         for state in found:
             closed = {one for one, members in lasting.items() if state.member not in members}
             kind = f'{state.kind} outside of {",".join(sorted(closed))}' if closed else state.kind
-            request = dataclasses.replace(state.request, fences=fences - closed)
+            request = dataclasses.replace(state.request, fences=tokens - closed)
             made.append(dataclasses.replace(state, kind=kind, request=request))
         return made
 
@@ -203,9 +203,9 @@ class Plans:
             for claim in state.held:
                 if claim is not state.on(node.uuid):
                     row = self._cluster.node(claim.node_uuid).row
-                    fences = draft.known.kept_tokens(claim, row, levels, closed_domains)
-                    if set(fences) != set(claim.fences):
-                        found.append(dataclasses.replace(claim, fences=fences))
+                    kept_tokens = draft.known.kept_tokens(claim, row, levels, closed_domains)
+                    if set(kept_tokens) != set(claim.fences):
+                        found.append(dataclasses.replace(claim, fences=kept_tokens))
         return found
 
     def _commit(self, draft, changes, record, lifetime_s):
@@ -218,8 +218,8 @@ class Plans:
             claims = [consumption.claim for consumption in consumptions] + kept
             keys = tuple(claim.key for claim in ended)
             placement = self._state_sync.placement(claims, [], keys, [*ended, *kept])
-            fences = tuple(closed for _, closed in sorted(closed_domains.items()))
-            (outcome,) = self._store.commit([_guarded(placement, record, fences)])
+            to_close = tuple(closed for _, closed in sorted(closed_domains.items()))
+            (outcome,) = self._store.commit([_guarded(placement, record, to_close)])
         except _Short as short:
             self._undo(consumptions, ended)
             return PlanOutcome(False, short.args[0])
@@ -383,10 +383,12 @@ class Plans:
         )
 
 
-def _guarded(placement, record, fences=()):
+def _guarded(placement, record, closed_domains=()):
     """The placement that also replaces the record of a group, and closes these domains."""
     guard = placement.guard or GroupGuard()
-    guard = dataclasses.replace(guard, record=record, serial=record.serial, fences=fences)
+    guard = dataclasses.replace(
+        guard, record=record, serial=record.serial, closed_domains=closed_domains
+    )
     return dataclasses.replace(placement, guard=guard)
 
 

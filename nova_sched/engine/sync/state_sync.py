@@ -117,7 +117,7 @@ class StateSync:
                 [(made, ended, outcome.generations) for made, ended, outcome in won]
             )
         outcomes = [*(outcome for _, _, outcome in won), *lost]
-        if closed := sorted({uuid for outcome in outcomes for uuid in outcome.fences}):
+        if closed := sorted({uuid for outcome in outcomes for uuid in outcome.tokens}):
             self._replica_sync.changed(closed)
             self.catch_up(closed, {})
         for uuid in {uuid for outcome in lost for uuid in outcome.gone}:
@@ -163,7 +163,7 @@ class StateSync:
                 claim.key for claim in replaced if claim.state == PLANNED and claim.key in ending
             ),
             serial=serial,
-            fences=tuple(closed_domains.values()),
+            closed_domains=tuple(closed_domains.values()),
         )
         return Placement(
             tuple(claims),
@@ -184,7 +184,7 @@ class StateSync:
             placement, row = request.member_placement, self._cluster.node(claim.node_uuid).row
             if placement is not None and row != placement.row:
                 serial = placement.serial
-                closed_domains |= placement.fences(row)
+                closed_domains |= placement.closed_domains(row)
         return closed_domains, serial
 
     def look_again(self):

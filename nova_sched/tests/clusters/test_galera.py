@@ -50,7 +50,7 @@ from nova_sched.tests.unit.claims.battery import (
     place,
     ready,
 )
-from nova_sched.tests.unit.claims.battery_fences import RACK, TOKEN, WEB_INSIDE, inside
+from nova_sched.tests.unit.claims.battery_exclusive_domains import RACK, TOKEN, WEB_INSIDE, inside
 from nova_sched.tests.unit.claims.battery_groups import GROUP, NEAR, join, member
 from nova_sched.tests.unit.claims.battery_top_groups import (
     DB,
@@ -204,8 +204,8 @@ def empty_group(store):
     assert store.release([(C, node())])
 
 
-def loose_fence(engine):
-    """A fence that no claim is behind any more, and that is still to be taken down."""
+def empty_domain(engine):
+    """An exclusive domain that has no claim any more, and is still to end."""
     ready(SqlClaimStore(engine), HOST, OTHER, THIRD)
     with engine.begin() as connection:
         on = NODES.c.uuid.in_(RACK.nodes)
@@ -306,26 +306,26 @@ CLAIMS = [
     ),
     pytest.param(
         claims(),
-        commits(plan(WEB_INSIDE, fences=(RACK,))),
+        commits(plan(WEB_INSIDE, closed_domains=(RACK,))),
         commits(Placement((claim(B, node(OTHER)),))),
         id='a domain becomes exclusive, and an outsider comes',
     ),
     pytest.param(
-        loose_fence,
+        empty_domain,
         on_store(lambda store: store.end_domains()),
         commits(Placement((inside(host=OTHER),))),
         id='an exclusive domain without members is swept, and a member comes',
     ),
     pytest.param(
-        claims(plan(WEB_INSIDE, fences=(RACK,))),
+        claims(plan(WEB_INSIDE, closed_domains=(RACK,))),
         commits(plan(of=record(deleted=True), serial=1, releases=[WEB_INSIDE.key])),
         on_store(lambda store: store.spread_domain(TOKEN, [node(THIRD)])),
         id='a group goes, and a node joins its domain',
     ),
     pytest.param(
-        loose_fence,
+        empty_domain,
         on_store(lambda store: store.end_domains()),
-        commits(plan(NEWER_WEB, fences=(ALL,))),
+        commits(plan(NEWER_WEB, closed_domains=(ALL,))),
         id='an exclusive domain without members is swept and closed again',
     ),
     pytest.param(
@@ -398,7 +398,7 @@ def test_a_transaction_waits_for_what_other_servers_have_committed(galera, optio
 def test_the_last_two_in_an_exclusive_domain_go_at_once(pair):
     """They write different nodes, and the domain stays until it is swept."""
     web, db = WEB_INSIDE, planned(DB, OTHER, fences=(TOKEN,))
-    pair.ready(claims(plan(web, db, fences=(RACK,))))
+    pair.ready(claims(plan(web, db, closed_domains=(RACK,))))
     pair.at_once(*(on_store(lambda store, key=one.key: store.release([key])) for one in (web, db)))
     pair.settle()
     store = SqlClaimStore(pair.engines[1])

@@ -142,14 +142,14 @@ RACKS = [
 ]
 
 
-def member(name, number=0, fence=None, **words):
+def member(name, number=0, rack=None, **words):
     """The planned claim of a member on host-(number)."""
-    fences = (fence.token,) if fence else ()
+    tokens = (rack.token,) if rack else ()
     words = {
         'state': PLANNED,
         'top_group': uuid_of('group'),
         'member': name,
-        'fences': fences,
+        'fences': tokens,
         **words,
     }
     return claim(uuid_of(name), node(f'host-{number}'), **words)
@@ -194,10 +194,15 @@ def test_two_changes_of_one_group(store, another, database):
     assert len(store.claims()) == 2
 
 
-@pytest.mark.parametrize('order', [(0, 1), (1, 0)], ids=['the fence first', 'the outsider first'])
-def test_an_outsider_comes_while_a_fence_goes_up(store, another, database, order):
+@pytest.mark.parametrize(
+    'order', [(0, 1), (1, 0)], ids=['the exclusive domain first', 'the outsider first']
+)
+def test_an_outsider_comes_while_a_domain_is_closed(store, another, database, order):
     ready(store, 'host-0', 'host-1')
-    wants = [plan(member('a', 1, RACKS[0]), fences=(RACKS[0],)), Placement((claim(A, node()),))]
+    wants = [
+        plan(member('a', 1, RACKS[0]), closed_domains=(RACKS[0],)),
+        Placement((claim(A, node()),)),
+    ]
     outcomes = held_up(
         database, *(lambda one=wants[one]: another().commit([one])[0] for one in order)
     )
@@ -206,11 +211,11 @@ def test_an_outsider_comes_while_a_fence_goes_up(store, another, database, order
     assert marks(store) == ({RACKS[0].token} if order[0] == 0 else set())
 
 
-def test_a_node_comes_to_a_domain_while_its_fence_ends(store, another, database):
-    """It does not keep a fence that no release would end any more."""
+def test_a_node_comes_to_a_domain_while_it_ends(store, another, database):
+    """It does not keep an exclusive domain that no release would end any more."""
     ready(store, 'host-0', 'host-1', 'host-2')
     made = member('a', 1, RACKS[0])
-    assert store.commit([plan(made, fences=(RACKS[0],))])[0].won
+    assert store.commit([plan(made, closed_domains=(RACKS[0],))])[0].won
     beside = lambda *_: another().spread_domain(RACKS[0].token, [node('host-2')])  # noqa: E731
     assert store.release([made.key]) == [made]
     with just_before('FOR UPDATE', beside):
@@ -220,23 +225,23 @@ def test_a_node_comes_to_a_domain_while_its_fence_ends(store, another, database)
 
 
 def test_whole_groups_come_and_go_and_no_transaction_waits_for_ever(store, another):
-    """Plans with fences in overlapping racks, updates, ends, outsiders: no deadlock, no half
-    plan."""
+    """Plans with exclusive domains in overlapping racks, updates, ends, outsiders: no deadlock, no
+    half plan."""
     ready(store, *(f'host-{number}' for number in range(4)), vcpus=8)
 
     def scheduler(name):
         mine, chance, won = another(), random.Random(name), 0
         for number in range(12):
-            group, fence, away = uuid_of(f'{name} {number}'), chance.choice([*RACKS, None]), []
+            group, rack, away = uuid_of(f'{name} {number}'), chance.choice([*RACKS, None]), []
             hosts = (
                 chance.choices(range(4), k=3)
-                if fence is None
-                else chance.choices(inside(fence), k=3)
+                if rack is None
+                else chance.choices(inside(rack), k=3)
             )
-            claims = [member(f'{name} {number} {place}', host, fence, top_group=group)
+            claims = [member(f'{name} {number} {place}', host, rack, top_group=group)
                       for place, host in enumerate(hosts)]  # fmt: skip
-            fences = (fence,) if fence else ()
-            if not mine.commit([plan(*claims, fences=fences)])[0].won:
+            closed = (rack,) if rack else ()
+            if not mine.commit([plan(*claims, closed_domains=closed)])[0].won:
                 assert mine.top_group(group) is None
                 assert mine.group_claims(group) == []
                 continue
@@ -270,8 +275,8 @@ def test_whole_groups_come_and_go_and_no_transaction_waits_for_ever(store, anoth
     assert store.forget_groups() > 4
 
 
-def inside(fence):
-    return [number for number in range(4) if node(f'host-{number}') in fence.nodes]
+def inside(rack):
+    return [number for number in range(4) if node(f'host-{number}') in rack.nodes]
 
 
 @pytest.mark.parametrize('count', [2, 40])
@@ -287,7 +292,7 @@ def test_how_many_messages_a_plan_takes(store, database, count, rack, takes):
     ready(store, 'host-0', 'host-1', vcpus=40)
     members = [member(str(number), number % 2, rack) for number in range(count)]
     with counted() as messages:
-        assert store.commit([plan(*members, fences=(rack,) if rack else ())])[0].won
+        assert store.commit([plan(*members, closed_domains=(rack,) if rack else ())])[0].won
     assert len(messages) == takes[database.dialect.name]
 
 
@@ -297,7 +302,7 @@ def test_an_instance_takes_the_place_of_its_plan_while_others_are_at_work(
     """It locks only its own node, though the whole rack is for its group alone."""
     ready(store, 'host-0', 'host-1')
     old = member('a', 0, RACKS[0])
-    store.commit([plan(old, fences=(RACKS[0],))])
+    store.commit([plan(old, closed_domains=(RACKS[0],))])
     made = dataclasses.replace(old, consumer_uuid=A, state='pending', uuid=uuid_of('claim'))
     with futures.ThreadPoolExecutor(1) as pool, database.begin() as connection:
         lock(connection, node('host-1'))

@@ -14,5 +14,14 @@
 import pytest
 
 # Their asserts tell as much as those of a test module.
-for name in ('', '_fences', '_groups', '_lifecycle', '_new', '_order', '_parts', '_top_groups'):
+for name in (
+    '',
+    '_exclusive_domains',
+    '_groups',
+    '_lifecycle',
+    '_new',
+    '_order',
+    '_parts',
+    '_top_groups',
+):
     pytest.register_assert_rewrite(f'nova_sched.tests.unit.claims.battery{name}')

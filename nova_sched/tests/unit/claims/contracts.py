@@ -14,7 +14,7 @@
 from nova_sched import claims
 from nova_sched.tests.unit.claims import (
     battery,
-    battery_fences,
+    battery_exclusive_domains,
     battery_groups,
     battery_lifecycle,
     battery_new,
@@ -39,8 +39,8 @@ CONTRACTS = {
     claims.GroupRecords: (
         battery_groups.Groups,
         battery_top_groups.TopGroups,
-        battery_fences.ExclusiveDomains,
-        battery_fences.Domains,
+        battery_exclusive_domains.ExclusiveDomains,
+        battery_exclusive_domains.Domains,
     ),
     claims.ChangeFeed: (battery.News,),
 }

@@ -193,7 +193,7 @@ REPAIRED = [
         {'node_uuid': ONE, 'host': 'host-1'},
         't',
         None,
-        id='a fence for nobody',
+        id='an exclusive domain without claims',
     ),
 ]  # fmt: skip
 
@@ -217,7 +217,7 @@ def test_what_can_be_repaired(database, store, statements, kind, about, recorded
         assert store.heads()[about['node_uuid']][0] == heads[about['node_uuid']][0] + 1
 
 
-# B is a member of a group with a fence round its node.
+# B is a member of a group with an exclusive domain.
 B_INSIDE = [
     f"INSERT INTO top_groups VALUES ('{GROUP}', NULL, NULL, NULL, 1, 1, NULL, 0, 0, NULL, 1)",
     (f"UPDATE claims SET top_group = '{GROUP}', member = 'db', fences = '[\"t\"]' "
@@ -287,16 +287,16 @@ NODE_ZERO, NODE_ONE = {'node_uuid': ZERO, 'host': 'host-0'}, {'node_uuid': ONE, 
         ),
         pytest.param(
             [*B_INSIDE, f"UPDATE nodes SET fences = '[\"t\"]' WHERE uuid = '{ZERO}'"],
-            'outsider', 'error', OF_A, [], ['t'], id='an outsider behind a fence',
+            'outsider', 'error', OF_A, [], ['t'], id='an outsider in an exclusive domain',
         ),
         pytest.param(
             [*B_INSIDE, f"UPDATE nodes SET foreign_instances = 2 WHERE uuid = '{ONE}'"],
-            'outsider', 'note', NODE_ONE, 2, 0, id='instances that nobody claimed behind a fence',
+            'outsider', 'note', NODE_ONE, 2, 0, id='instances without claims in a closed domain',
         ),
         pytest.param(
             [*B_INSIDE, 'UPDATE nodes SET fences = NULL'],
             'unfenced', 'error', {**OF_B, 'group_uuid': GROUP}, [], ['t'],
-            id='a fence that is not there',
+            id='a missing exclusive domain',
         ),
     ],
 )  # fmt: skip
@@ -363,7 +363,7 @@ def test_findings_that_are_not_repaired(
               f"WHERE consumer_uuid = '{B}'")],
             id='a move whose source is gone',
         ),
-        pytest.param(B_INSIDE, id='a member of a group that is being deleted, behind its fence'),
+        pytest.param(B_INSIDE, id='a member of a group that is being deleted, in its domain'),
         pytest.param(
             [*B_INSIDE, 'UPDATE top_groups SET deleted = 0',
              (f"UPDATE claims SET state = 'planned', top_group = '{GROUP}' "
@@ -396,7 +396,7 @@ def test_a_claim_that_a_second_report_did_not_settle(database, store):
 
 
 @pytest.mark.parametrize('alone', [True, False])
-def test_a_fence_whose_last_claim_ends_by_force(database, store, alone):
+def test_a_domain_whose_last_claim_ends_by_force(database, store, alone):
     run(database, *B_INSIDE)
     if not alone:
         run(database, f"UPDATE claims SET top_group = '{GROUP}', fences = '[\"t\"]'",

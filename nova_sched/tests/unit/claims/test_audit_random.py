@@ -155,27 +155,28 @@ class World:
         if self.chance.random() < 0.8:  # schedulers do it before each plan
             self.store.end_domains()
         group = uuid_of(f'placement group {self.chance.random()}')
-        hosts, fence = HOSTS, None
+        hosts, domain = HOSTS, None
         if self.chance.random() < 0.5:
             hosts = self.chance.sample(HOSTS, 2)
-            fence = ClosedDomain(
-                f'fence of {group}', frozenset(uuid_of(f'node {host}') for host in hosts)
+            domain = ClosedDomain(
+                f'exclusive domain of {group}',
+                frozenset(uuid_of(f'node {host}') for host in hosts),
             )
-        members = [self.member(group, path, self.chance.choice(hosts), fence) for path in 'abc']
+        members = [self.member(group, path, self.chance.choice(hosts), domain) for path in 'abc']
         record = GroupRecord(group, created_s=self.now_s, updated_s=self.now_s)
         placement = guarded(
-            tuple(members), record=record, serial=0, fences=(fence,) if fence else ()
+            tuple(members), record=record, serial=0, closed_domains=(domain,) if domain else ()
         )
         self.plans += self.store.commit([placement])[0].won
 
-    def member(self, group, path, host, fence):
+    def member(self, group, path, host, domain):
         return claim(
             uuid_of(f'{group} {path}'),
             uuid_of(f'node {host}'),
             state=PLANNED,
             top_group=group,
             member=path,
-            fences=(fence.token,) if fence else (),
+            fences=(domain.token,) if domain else (),
             created_s=self.now_s,
             expires_s=self.now_s + 600,
         )
@@ -196,7 +197,7 @@ class World:
             self.created += self.store.commit([placement])[0].won
 
     def replan(self):
-        """A planned member goes to another host, if its fence is there."""
+        """A planned member goes to another host, if its exclusive domain is there."""
         planned = [one for one in self.store.claims() if one.state == PLANNED]
         if planned:
             old = self.chance.choice(planned)

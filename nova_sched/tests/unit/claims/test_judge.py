@@ -20,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nova_sched.claims import Placement
+from nova_sched.claims.exclusive_domains import ExclusiveDomains
 from nova_sched.claims.judge import Held, NodeUsage, judge
 from nova_sched.objects.claim import CONFIRMED, PENDING, PLANNED, VCPU, Claim, Resizing
 from nova_sched.state.report import Inventory
@@ -167,17 +168,22 @@ def test_judge(before, placements, after, won):
     usages, held = {'m': usage(4), 'n': usage(4)}, Held(before)
     for one in before:
         usages[one.node_uuid].take(one.resources)
-    outcomes = judge(placements, usages, held)
+    outcomes = judged(placements, usages, held)
     assert [outcome.won for outcome in outcomes] == won
-    assert {key: one.resources[VCPU] for key, one in standing(before, held).items()} == after
+    assert {key: one.resources[VCPU] for key, one in remaining(before, held).items()} == after
     assert {node: one.used[VCPU] for node, one in usages.items()} == {
         node: sum(amount for (_, where), amount in after.items() if where == node)
         for node in usages
     }
 
 
-def standing(before, held):
-    """What stands afterwards, by what is added and removed."""
+def judged(placements, usages, held):
+    """The outcomes of placements without groups."""
+    return judge(placements, usages, held, {}, {}, ExclusiveDomains(usages), 0.0)
+
+
+def remaining(before, held):
+    """The claims after the batch, by what is added and removed."""
     left = {one.key: one for one in before if held.removed.get(one.key) != one}
     assert held.removed.keys() <= {one.key for one in before}
     assert not left.keys() & held.added.keys()
@@ -189,7 +195,7 @@ def test_generations_and_changes():
     usages = {node: usage(4, generation=number) for number, node in enumerate('mnop')}
     held = Held([HERE])
     usages['m'].take({VCPU: 1})
-    outcomes = judge(
+    outcomes = judged(
         [
             Placement((claim(A, 'n'),), replaces=names(HERE)),
             Placement((claim(B, 'o'),)),
@@ -364,12 +370,12 @@ def test_no_batch_is_judged_differently_by_the_naive_model(data):
     began = {node: dict(one.used) for node, one in usages.items()}
     held = Held(before)
 
-    outcomes = judge(placements, usages, held)
+    outcomes = judged(placements, usages, held)
 
     assert [outcome.won for outcome in outcomes] == [
         model.place(placement) for placement in placements
     ]
-    assert standing(before, held) == model.claims
+    assert remaining(before, held) == model.claims
     for node, one in usages.items():
         for name in (VCPU, GOLD):
             assert one.used.get(name, 0) == model.used(node, name, model.claims)

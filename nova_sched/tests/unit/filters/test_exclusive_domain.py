@@ -18,7 +18,7 @@ from nova_sched.filters.exclusive_domain import ExclusiveDomain
 from nova_sched.tests.builders import cluster, request
 
 
-def fenced(*fences):
+def with_tokens(*fences):
     """Hosts with these tokens, each as a string of letters."""
     made = cluster(len(fences))
     for node, tokens in zip(list(made), fences, strict=True):
@@ -36,12 +36,12 @@ def fenced(*fences):
     ],
 )
 def test_the_mask(own, fences, mask):
-    found = ExclusiveDomain().mask(fenced(*fences), request(fences=frozenset(own)))
+    found = ExclusiveDomain().mask(with_tokens(*fences), request(fences=frozenset(own)))
     assert found.tolist() == mask
 
 
 def test_without_fences_there_is_no_opinion():
-    assert ExclusiveDomain().mask(fenced('', ''), request()) is True
+    assert ExclusiveDomain().mask(with_tokens('', ''), request()) is True
 
 
 def test_what_was_a_fence_is_none_any_more():
@@ -53,7 +53,7 @@ def test_what_was_a_fence_is_none_any_more():
 
 
 def test_why():
-    hosts = fenced('a', 'a')
+    hosts = with_tokens('a', 'a')
     assert ExclusiveDomain().why(hosts, request(), np.array([0])) == 'it is kept for another group'
     assert (
         ExclusiveDomain().why(hosts, request(), np.array([0, 1]))

@@ -12,7 +12,7 @@
 """One of several processes that move hosts among racks, close racks and open them, on one
 database.
 
-    python -m nova_sched.tests.integration.fence_race URL ROLE ROUNDS
+    python -m nova_sched.tests.integration.exclusive_race URL ROLE ROUNDS
 
 ROLE is one of report, aggregate, plan, enter, boot. Prints how many of its rounds came about.
 """
@@ -26,7 +26,7 @@ from nova_sched.db import engine
 from nova_sched.objects.claim import PLANNED
 from nova_sched.tests.builders import NOW, aggregate, claim, guarded, report, uuid_of
 from nova_sched.tests.unit.claims.battery import node
-from nova_sched.tests.unit.claims.battery_fences import Racks, until_done
+from nova_sched.tests.unit.claims.battery_exclusive_domains import Racks, until_done
 
 HOSTS = [f'host-{number}' for number in range(8)]
 RACKS = [f'r{number}' for number in range(3)]
@@ -53,10 +53,10 @@ def close(store, chance, name):
     do."""
     rack, host, group = chance.choice(RACKS), chance.choice(HOSTS), uuid_of(name)
     token = uuid_of(f'{name} {rack}')
-    fence = ClosedDomain(token, frozenset([node(host)]), Domain('rack', rack, group))
+    closed = ClosedDomain(token, frozenset([node(host)]), Domain('rack', rack, group))
     words = {'state': PLANNED, 'top_group': group, 'member': 'web', 'fences': (token,)}
     made = claim(uuid_of(f'web of {name}'), node(host), **words)
-    planned = guarded((made,), record=GroupRecord(group), serial=0, fences=(fence,))
+    planned = guarded((made,), record=GroupRecord(group), serial=0, closed_domains=(closed,))
     if not store.commit([planned])[0].won:
         return False
     if chance.random() < 0.5:

@@ -51,7 +51,7 @@ from nova_sched.tests.unit.claims.battery_top_groups import (
     record,
 )
 
-TOKEN, SECOND = uuid_of('fence'), uuid_of('another fence')
+TOKEN, SECOND = uuid_of('domain'), uuid_of('another domain')
 RACK = ClosedDomain(TOKEN, frozenset([node(), node(OTHER)]))
 ROOM = ClosedDomain(SECOND, frozenset([node(), node(OTHER), node(THIRD)]))
 WEB_INSIDE = planned(fences=(TOKEN,), expires_s=NOW + 60)
@@ -61,15 +61,15 @@ def inside(consumer=A, host=HOST, **words):
     return built(consumer, host, fences=(TOKEN,), **words)
 
 
-def fenced(store, *claims, **words):
+def close_rack(store, *claims, **words):
     """A store with the plan of a group that has its rack for itself."""
     ready(store, HOST, OTHER, THIRD, **words)
-    assert commit(store, plan(*(claims or (WEB_INSIDE,)), fences=(RACK,))).won
+    assert commit(store, plan(*(claims or (WEB_INSIDE,)), closed_domains=(RACK,))).won
     return store
 
 
 def behind(store):
-    """The fences of each host that has some."""
+    """The tokens of each host that has some."""
     return {one.report.host: set(one.fences) for one in store.changes({}).nodes if one.fences}
 
 
@@ -89,10 +89,10 @@ class ExclusiveDomains:
     def test_all_nodes_of_the_domain_carry_it(self, store, another):
         ready(store, HOST, OTHER, THIRD)
         before = store.heads()
-        outcome = commit(store, plan(WEB_INSIDE, fences=(RACK,)))
+        outcome = commit(store, plan(WEB_INSIDE, closed_domains=(RACK,)))
         assert outcome.won
         assert behind(another()) == BOTH
-        assert outcome.fences == {node(): {TOKEN}, node(OTHER): {TOKEN}}
+        assert outcome.tokens == {node(): {TOKEN}, node(OTHER): {TOKEN}}
         assert outcome.generations == {}  # who made it has to look
         raised = {uuid: pair[0] - before[uuid][0] for uuid, pair in another().heads().items()}
         assert raised == {node(): 1, node(OTHER): 1, node(THIRD): 0}
@@ -100,23 +100,23 @@ class ExclusiveDomains:
 
     def test_a_second_fence_with_the_same_token(self, store):
         """It raises no generation where it is already."""
-        fenced(store)
+        close_rack(store)
         before = store.heads()
         more = planned(DB, fences=(TOKEN,))
-        outcome = commit(store, guarded((more,), serial=1, fences=(RACK,)))
-        assert (outcome.won, outcome.fences) == (True, {})
+        outcome = commit(store, guarded((more,), serial=1, closed_domains=(RACK,)))
+        assert (outcome.won, outcome.tokens) == (True, {})
         assert set(outcome.generations) == {node()}
         assert generation(store, OTHER) == before[node(OTHER)][0]
 
     def test_a_wider_fence_with_the_same_token(self, store):
         """It raises no generation where it is already."""
-        fenced(store)
+        close_rack(store)
         before = store.heads()
         more, wider = (
             planned(DB, THIRD, fences=(TOKEN,)),
             ClosedDomain(TOKEN, RACK.nodes | {node(THIRD)}),
         )
-        assert commit(store, guarded((more,), serial=1, fences=(wider,))).won
+        assert commit(store, guarded((more,), serial=1, closed_domains=(wider,))).won
         assert behind(store) == {**BOTH, THIRD: {TOKEN}}
         after = store.heads()
         assert [after[one] for one in RACK.nodes] == [before[one] for one in RACK.nodes]
@@ -136,7 +136,11 @@ class ExclusiveDomains:
                 Placement((built(B, OTHER),)), id='a member of its group, with no part in it'
             ),
             pytest.param(
-                plan(planned(DB, OTHER, ELSE, fences=(SECOND,)), of=record(ELSE), fences=(ROOM,)),
+                plan(
+                    planned(DB, OTHER, ELSE, fences=(SECOND,)),
+                    of=record(ELSE),
+                    closed_domains=(ROOM,),
+                ),
                 id='another group',
             ),
             pytest.param(
@@ -145,7 +149,7 @@ class ExclusiveDomains:
         ],
     )
     def test_it_keeps_outsiders_out(self, store, made):
-        fenced(store)
+        close_rack(store)
         place(store, confirmed(C, THIRD))
         before = kept(store), behind(store)
         outcome = commit(store, made)
@@ -165,9 +169,9 @@ class ExclusiveDomains:
         ],
     )
     def test_it_keeps_no_other_claim_out(self, store, made):
-        fenced(store)
+        close_rack(store)
         outcome = commit(store, made)
-        assert (outcome.won, outcome.fences) == (True, {})
+        assert (outcome.won, outcome.tokens) == (True, {})
         assert behind(store) == BOTH
 
     @pytest.mark.parametrize(
@@ -188,7 +192,7 @@ class ExclusiveDomains:
         ready(store, HOST, OTHER, THIRD)
         there(store)
         before = kept(store)
-        outcome = commit(store, plan(WEB_INSIDE, fences=(RACK,)))
+        outcome = commit(store, plan(WEB_INSIDE, closed_domains=(RACK,)))
         assert not outcome.won
         assert {one.report.host for one in outcome.fresh} == {HOST, OTHER}
         assert (kept(store), behind(store), store.top_group(record().uuid)) == (before, {}, None)
@@ -199,7 +203,7 @@ class ExclusiveDomains:
         leaves, stays = planned(DB, OTHER), built(A, OTHER, state=CONFIRMED)
         commit(store, plan(leaves, stays))
         later = dataclasses.replace(stays, fences=(TOKEN,))
-        update = plan(WEB_INSIDE, later, serial=1, releases=[leaves.key], fences=(RACK,))
+        update = plan(WEB_INSIDE, later, serial=1, releases=[leaves.key], closed_domains=(RACK,))
         assert commit(store, update).won
         assert behind(store) == BOTH
         assert store.claims(A) == [later]
@@ -209,7 +213,7 @@ class ExclusiveDomains:
         ready(store, HOST, OTHER, THIRD)
         first, last = Placement((claim(B, node(OTHER)),)), Placement((claim(C, node()),))
         leaves = Placement((), ((B, node(OTHER)),))
-        mine = plan(WEB_INSIDE, fences=(RACK,))
+        mine = plan(WEB_INSIDE, closed_domains=(RACK,))
         assert [one.won for one in store.commit([first, mine, leaves, mine, last])] == [
             True,
             False,
@@ -221,10 +225,10 @@ class ExclusiveDomains:
         assert [one.won for one in store.commit([last, ends, last])] == [False, True, True]
         assert behind(store) == {}
 
-    def test_a_claim_that_is_to_be_behind_a_fence_that_is_not_there(self, store):
+    def test_a_claim_that_is_to_be_behind_a_domain_that_is_not_there(self, store):
         ready(store)
         assert not place(store, inside()).won
-        fenced(store)
+        close_rack(store)
         assert not place(store, inside(B, THIRD)).won
         assert not place(store, built(B, fences=(TOKEN, SECOND))).won
 
@@ -232,7 +236,7 @@ class ExclusiveDomains:
         """Web has the rack for itself, and the room together with db."""
         ready(store, HOST, OTHER, THIRD)
         web, db = planned(fences=(TOKEN, SECOND)), planned(DB, THIRD, fences=(SECOND,))
-        assert commit(store, plan(web, db, fences=(RACK, ROOM))).won
+        assert commit(store, plan(web, db, closed_domains=(RACK, ROOM))).won
         assert behind(store) == {HOST: {TOKEN, SECOND}, OTHER: {TOKEN, SECOND}, THIRD: {SECOND}}
         assert not commit(store, create(built(B, OTHER, 'db', fences=(SECOND,)), db)).won
         store.release([web.key])
@@ -240,18 +244,18 @@ class ExclusiveDomains:
         assert behind(store) == {host: {SECOND} for host in (HOST, OTHER, THIRD)}
         assert commit(store, create(built(B, OTHER, 'db', fences=(SECOND,)), db)).won
 
-    def test_a_fence_without_members_is_none(self, store):
+    def test_a_domain_without_members_is_none(self, store):
         ready(store, HOST, OTHER, THIRD)
-        assert commit(store, plan(planned(), fences=(RACK,))).won
+        assert commit(store, plan(planned(), closed_domains=(RACK,))).won
         assert behind(store) == {}
 
     def test_nodes_of_the_domain_that_are_gone(self, store):
         ready(store)
-        assert commit(store, plan(WEB_INSIDE, fences=(RACK,))).won
+        assert commit(store, plan(WEB_INSIDE, closed_domains=(RACK,))).won
         assert behind(store) == {HOST: {TOKEN}}
 
     def test_reports_leave_it_alone(self, store):
-        fenced(store)
+        close_rack(store)
         before = generation(store, OTHER)
         for words in ({}, {'instances': frozenset([B])}):
             (found,) = ready(store, OTHER, **words)
@@ -304,7 +308,7 @@ class ExclusiveDomains:
     @pytest.mark.parametrize('alone', [True, False])
     def test_it_ends_without_claims_when_it_is_swept(self, store, another, end, alone):
         """And no sooner."""
-        fenced(store)
+        close_rack(store)
         assert alone or place(store, inside(B, OTHER, state=CONFIRMED)).won
         end(store)
         assert (B in {one.consumer_uuid for one in store.claims()}) != alone
@@ -339,22 +343,22 @@ class ExclusiveDomains:
     @pytest.mark.parametrize('alone', [True, False])
     def test_it_ends_with_a_placement_of_its_group(self, store, another, end, alone):
         """Unless another claim is in it. A claim that stays is no outsider then."""
-        fenced(store)
+        close_rack(store)
         assert alone or place(store, inside(B, OTHER, state=CONFIRMED)).won
         outcome = commit(store, end)
         stays = not alone and not end.releases
         assert outcome.won != stays
-        assert outcome.fences == (dict.fromkeys(map(node, BOTH), frozenset()) if alone else {})
+        assert outcome.tokens == (dict.fromkeys(map(node, BOTH), frozenset()) if alone else {})
         assert behind(another()) == ({} if alone else BOTH)
         assert place(store, claim(C, node(OTHER))).won == alone
 
     def test_members_enter_a_domain_that_is_not_swept(self, store):
         """Its last claim has ended, and the group plans again."""
-        fenced(store)
+        close_rack(store)
         store.release([WEB_INSIDE.key])
         later = planned(DB, OTHER, fences=(TOKEN,))
         assert not commit(store, plan(planned(DB, OTHER), serial=1)).won
-        assert commit(store, plan(later, serial=1, fences=(RACK,))).won
+        assert commit(store, plan(later, serial=1, closed_domains=(RACK,))).won
         assert store.end_domains() == []
         assert behind(store) == BOTH
 
@@ -371,7 +375,7 @@ class ExclusiveDomains:
         with futures.ThreadPoolExecutor(1) as pool:
             running = pool.submit(sweep)
             for serial in range(25):
-                make = plan(WEB_INSIDE, serial=serial, fences=(RACK,))
+                make = plan(WEB_INSIDE, serial=serial, closed_domains=(RACK,))
                 assert until_done(commit, store, make).won
                 assert until_done(commit, store, create(inside(), WEB_INSIDE)).won
                 until_done(store.release, [(A, node())])
@@ -387,22 +391,23 @@ class ExclusiveDomains:
             running.result(30)
 
     def test_a_move_within_the_domain(self, store):
-        """The plan's claim ends and another one begins; the fence stands all the time."""
-        fenced(store)
+        """The plan's claim ends and another one begins; the domain stays exclusive all the
+        time."""
+        close_rack(store)
         later = planned(host=OTHER, fences=(TOKEN,))
         assert commit(store, guarded((later,), serial=1)).won
         assert behind(store) == BOTH
         assert store.claims() == [later]
 
     def test_a_move_to_another_domain(self, store):
-        fenced(store)
+        close_rack(store)
         later = planned(host=THIRD, fences=(SECOND,))
         there = ClosedDomain(SECOND, frozenset([node(THIRD)]))
-        assert commit(store, guarded((later,), serial=1, fences=(there,))).won
+        assert commit(store, guarded((later,), serial=1, closed_domains=(there,))).won
         assert behind(store) == {THIRD: {SECOND}}
 
     def test_what_is_behind_it_stays_through_the_life_of_a_claim(self, store):
-        fenced(store)
+        close_rack(store)
         for step in (
             lambda: commit(store, create(inside(), WEB_INSIDE)),
             lambda: place(store, claim(A, node(), vcpus=2)),
@@ -419,7 +424,7 @@ class ExclusiveDomains:
     # Nodes that come to the domain.
 
     def test_a_node_that_comes_to_the_domain(self, store, another):
-        fenced(store)
+        close_rack(store)
         place(store, confirmed(B, THIRD))
         before = generation(store, THIRD)
         assert store.spread_domain(TOKEN, [node(THIRD), node(), node('nowhere')]) == [node(THIRD)]
@@ -442,7 +447,7 @@ class ExclusiveDomains:
         assert behind(store) == {}
 
     def test_a_node_that_comes_back_carries_nothing(self, store):
-        fenced(store)
+        close_rack(store)
         store.remove_node(node(OTHER))
         (found,) = ready(store, OTHER)
         assert found.fences == frozenset()
@@ -485,7 +490,7 @@ def closed(store, *claims, **words):
     """A store in which the group has rack r1, which HOST and OTHER are in, for itself; THIRD is in
     r2."""
     racks(located(store), host_0='r1', host_1='r1', host_2='r2')
-    assert commit(store, plan(*(claims or (WEB_INSIDE,)), fences=(IN_R1,), **words)).won
+    assert commit(store, plan(*(claims or (WEB_INSIDE,)), closed_domains=(IN_R1,), **words)).won
     return store
 
 
@@ -507,7 +512,7 @@ class Domains:
         racks(located(store), host_0='r1', host_1='r1')
         place(store, claim(B, node(OTHER)))
         outcome = commit(
-            store, plan(WEB_INSIDE, fences=(ClosedDomain(TOKEN, frozenset([node()]), R1),))
+            store, plan(WEB_INSIDE, closed_domains=(ClosedDomain(TOKEN, frozenset([node()]), R1),))
         )
         assert not outcome.won
         assert {one.report.host for one in outcome.fresh} == {HOST, OTHER}
@@ -517,7 +522,7 @@ class Domains:
         """Its planner saw it there."""
         racks(located(store), host_0='r2', host_1='r1')
         assert not commit(
-            store, plan(WEB_INSIDE, fences=(ClosedDomain(TOKEN, RACK.nodes, R1),))
+            store, plan(WEB_INSIDE, closed_domains=(ClosedDomain(TOKEN, RACK.nodes, R1),))
         ).won
         assert behind(store) == {}
 
@@ -581,7 +586,7 @@ class Domains:
         web, db = WEB_INSIDE, planned(DB, THIRD, fences=(SECOND,))
         racks(located(store), host_0='r1', host_1='r1', host_2='r2')
         assert commit(
-            store, plan(web, db, fences=(IN_R1, ClosedDomain(SECOND, frozenset(), R2)))
+            store, plan(web, db, closed_domains=(IN_R1, ClosedDomain(SECOND, frozenset(), R2)))
         ).won
         assert store.domains() == {TOKEN: R1, SECOND: R2}
         racks(store, host_1='r2')
@@ -655,10 +660,10 @@ class Domains:
         assert len(store.end_domains()) == 3
         assert (behind(store), store.domains()) == ({}, {})
 
-    def test_a_fence_of_before(self, store, another):
+    def test_a_domain_of_before(self, store, another):
         """Its row does not name its domain; the next search for it writes the domain down, and
         finds its nodes."""
-        fenced(store)
+        close_rack(store)
         racks(located(store), host_0='r1', host_1='r1', host_2='r2', host_3='r1')
         assert behind(another()) == BOTH
         assert store.spread_domain(TOKEN, [node()], R1) == [node('host-3')]
