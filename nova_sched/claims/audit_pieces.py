@@ -124,8 +124,8 @@ def _name(thing):
 
 
 def _beyond_providers(report, claims):
-    """The same for child providers. Few nodes report the usage there, so each claim counts in
-    addition to it."""
+    """Usage of child providers beyond their inventories. Few nodes report the usage there, so each
+    claim counts in addition to it."""
     if not report.providers:
         return
     tree = providers.ProviderTree.from_json(report.providers, report.node_uuid)

@@ -408,8 +408,8 @@ class MemoryClaimStore(ClaimStore):
             self._touch([uuid])
         told = report.pieces, report.providers, report.inventories
         was = before and (before.report.pieces, before.report.providers, before.report.inventories)
-        anew = told != was
-        if anew or any(claim.all_parts for claim in changed):
+        has_changed = told != was
+        if has_changed or any(claim.all_parts for claim in changed):
             self._pieces_at[uuid] = self._nodes[uuid].generation
         return self._facts(uuid)
 

@@ -379,7 +379,8 @@ class SqlClaimStore(ClaimStore):
             self._put_row(connection, table, name, condition, change)
 
     def _put_row(self, connection, table, name, condition, change):
-        """The same in a transaction; returns the row that was there, or None."""
+        """Replace a row as ``_replace`` does, in a transaction that is open. Returns the row that
+        was there, or None."""
         # The revision's row is the lock: two schedulers that receive one cast write one after
         # the other.
         connection.execute(sa.select(REVISIONS).where(REVISIONS.c.name == name).with_for_update())

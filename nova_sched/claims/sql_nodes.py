@@ -27,7 +27,8 @@ def lock(connection, nodes):
 
 
 def lock_at(connection, nodes):
-    """The same, and the database's time when the last of them was locked; 0 without nodes."""
+    """Lock nodes until this transaction ends. Returns (UUID -> NodeUsage, the database's time in
+    seconds when the last of them was locked; 0 without nodes)."""
     found, now_s = {}, 0.0
     for uuid, *rest, read_s in sql.LOCK_USAGES.run(connection, nodes):
         found[uuid], now_s = sql.usage(*rest), max(now_s, read_s)

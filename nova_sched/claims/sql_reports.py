@@ -106,12 +106,12 @@ def take(report, row, text_before, claims, moving, first, now_s, told=None):
     )
     changed = bool(not same or settled.ended or put)
     generation = (first if new else row.generation) + changed
-    anew = new or any(claim.all_parts for claim in put)
-    anew = anew or (text != text_before and _pieces_differ(text, text_before))
+    has_changed = new or any(claim.all_parts for claim in put)
+    has_changed = has_changed or (text != text_before and _pieces_differ(text, text_before))
     order = report.order
     values |= {
         'generation': generation,
-        'pieces_at': generation if anew else row.pieces_at,
+        'pieces_at': generation if has_changed else row.pieces_at,
         'made_s': now_s if new else row.made_s,
         'seen_s': now_s,
         'boot': order.boot,

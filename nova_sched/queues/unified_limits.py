@@ -57,9 +57,9 @@ class KeystoneLimits:
         if self._enforcer is None:  # two threads may both make one; the later is kept
             self._enforcer = limit.Enforcer(lambda *_: {}, cache=False)
         # None stands for all resources, despite the type annotation.
-        everybody = self._enforcer.get_registered_limits(None)  # type: ignore[arg-type]
+        registered = self._enforcer.get_registered_limits(None)  # type: ignore[arg-type]
         own = self._enforcer.get_project_limits(project_id, None)  # type: ignore[arg-type]
-        return Registered({**dict(everybody), **dict(own)})
+        return Registered({**dict(registered), **dict(own)})
 
 
 class Registered(Mapping[str, int]):

@@ -90,6 +90,6 @@ def known(error):
 
 
 def _plain(error):
-    """The same error without the server's traceback, which the bus adds by a subclass."""
+    """Returns the error without the server's traceback, which the bus adds by a subclass."""
     own = next(kind for kind in type(error).__mro__ if kind.__module__ == errors.__name__)
     return own(*error.args)

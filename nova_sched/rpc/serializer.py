@@ -54,7 +54,7 @@ class Serializer(messaging.Serializer):
 
 
 class ServerSerializer(Serializer):
-    """The same for a server: an argument that cannot be read is reported as an error of the
+    """The serializer of a server: reports an argument that cannot be read as an error of the
     sender."""
 
     def deserialize_entity(self, ctxt, entity):

@@ -55,7 +55,8 @@ def asked_below(request, loose, missing):
 
 
 def asked_of(request, own, below, traits):
-    """The same for a node with inventories of the classes ``own``, and these traits."""
+    """Returns the request's demand on the providers of a node with inventories of the classes
+    ``own``, and these traits."""
     loose = [name for name in request.resources if name in below and name not in own]
     return asked_below(request, loose, request.required_traits - traits)
 

@@ -19,7 +19,7 @@ from nova_sched.state.columns import resized
 from nova_sched.state.fields import read
 
 IMAGE_PREFIX = 'image_'
-NOBODY = np.zeros(0, dtype=np.int64)
+NO_INSTANCES = np.zeros(0, dtype=np.int64)
 SPARE = 1024  # remembered images of instances that are on no row
 
 
@@ -88,14 +88,14 @@ class Places(dict):
             for uuid in self._images:
                 for row in self.get(uuid, ()):
                     self._count(uuid, row, 1)
-        return resized(self._counts.get(pair, NOBODY), rows)
+        return resized(self._counts.get(pair, NO_INSTANCES), rows)
 
     def _count(self, uuid, row, step):
         counts = self._counts
         if counts is None:
             return
         for pair in self.image(uuid):
-            column = counts.get(pair, NOBODY)
+            column = counts.get(pair, NO_INSTANCES)
             if row >= len(column):
                 column = counts[pair] = resized(column, 2 * row + 1)
             column[row] += step

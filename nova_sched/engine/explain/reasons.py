@@ -186,7 +186,7 @@ def _colon(one):
 
 
 def in_short(details):
-    """The same for the log, shortened."""
+    """Returns the details of a refusal as a short text for the log."""
     if not details['filters']:
         return 'none after -'
     last, asked = details['filters'][-1], details['instances']

@@ -99,14 +99,14 @@ def _tallied(
 
     Counts only domains with members, because there are many hosts.
     """
-    everybody, levels = np.ones(len(hosts), dtype=bool), {}
+    all_members, levels = np.ones(len(hosts), dtype=bool), {}
     for number, rule in enumerate(problem.rules):
         if rule.is_required != required:
             continue
         if rule.level not in levels:
             levels[rule.level] = np.unique(problem.domains[rule.level][hosts], return_inverse=True)
         used, at = levels[rule.level]
-        here = _counts(problem, rule, at, everybody, len(used))
+        here = _counts(problem, rule, at, all_members, len(used))
         if rule.kind == definition.EXCLUSIVE:
             here = here._replace(outside=here.outside[used])
         yield number, rule, misses(rule, here)

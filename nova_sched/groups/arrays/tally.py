@@ -169,8 +169,8 @@ class PlacementTally:
         return total
 
     def _reach(self, classes: list[int], each: int, number: int) -> np.ndarray:
-        """The same, with units of all the classes on the best hosts for any of them, ``each`` per
-        host."""
+        """Returns the reach if units of all the classes are on the best hosts for any of them,
+        ``each`` per host."""
         level, compiled = self.compiled.layout.levels[number], self.compiled
         count = int(compiled.count[classes].sum())
         hosts = -(-count // max(min(each, count), 1))

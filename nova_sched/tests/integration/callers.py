@@ -14,7 +14,7 @@
     python -m nova_sched.tests.integration.callers --config-file F -- CALLS AT_ONCE VCPUS SILENCE_S
     [pieces]
 
-Who hears nothing of a scheduler for SILENCE_S seconds asks again. With the last word each asks for
+A caller asks again after SILENCE_S seconds without an answer. With the last word each asks for
 dedicated CPUs, huge pages and a device, see `tests.pieces`. It says `ready` when it has been
 answered once, and starts when it is told a line.
 """

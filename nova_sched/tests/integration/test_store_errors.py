@@ -126,7 +126,7 @@ def test_a_connection_that_was_lost_between_two_calls(database, store):
     assert done_once(store, placements)
 
 
-# Others in the way.
+# Other transactions in the way.
 
 
 def test_a_deadlock_of_several_claims(database, store):

@@ -177,7 +177,7 @@ def _rebuild(dice):
     return {'hints': {'_nova_check_type': check}} if dice.maybe(0.2) else {}
 
 
-# Who is where.
+# Where the instances are.
 
 
 def _near(dice, hint, world):

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Who calls: what noauth believes, and what Keystone's middleware says."""
+"""The caller: what noauth believes, and what Keystone's middleware says."""
 
 import uuid
 

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Who may do what: the defaults, role by role, and an operator's own rules."""
+"""The permissions: the defaults, role by role, and an operator's own rules."""
 
 import pytest
 import yaml

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Who gets which message: whatever is done in whatever order, the rules hold."""
+"""Which consumer gets which message: the rules hold for all operations in any order."""
 
 import collections
 import random
