@@ -53,8 +53,8 @@ ELSEWHERE = {
     'engine/context.py': 'unit/engine/world.py',
     'filters/different_host.py': 'unit/filters/test_same_host.py',
     'filters/image_traits.py': 'unit/filters/test_image_metadata.py',
-    'filters/numa_topology.py': 'unit/engine/test_pieces.py',
-    'filters/pci_passthrough.py': 'unit/engine/test_pieces.py',
+    'filters/numa_topology.py': 'unit/engine/test_hardware.py',
+    'filters/pci_passthrough.py': 'unit/engine/test_hardware.py',
     'filters/reasons.py': 'unit/filters/test_why.py',
     'hardware/providers/request.py': 'unit/hardware/providers/test_fit.py',
     'heat/*.py': 'heat_engine/test_whole.py',  # they need Heat

@@ -249,10 +249,10 @@ def capacity_page(found):
 
 def decisions_page(found):
     """The kept records of a request, decision by decision."""
-    return '\n\n'.join(map(_trail, found))
+    return '\n\n'.join(map(_record, found))
 
 
-def _trail(one):
+def _record(one):
     asked = one['asked']
     lines = [
         f'Request     {one["request_id"]}',

@@ -293,11 +293,11 @@ def member_states(known, claims):
     by_path: dict[str, list[Claim]] = {}
     for claim in claims:
         by_path.setdefault(claim.member, []).append(claim)
-    return [_spot(path, known.kinds[path], request, by_path.get(path, ()))
+    return [_member_state(path, known.kinds[path], request, by_path.get(path, ()))
             for path, request in known.requests.items()]  # fmt: skip
 
 
-def _spot(path, kind, request, claims):
+def _member_state(path, kind, request, claims):
     planned = next((claim for claim in claims if claim.state == PLANNED), None)
     built = (claim for claim in claims if claim.state != PLANNED)
     held = tuple(

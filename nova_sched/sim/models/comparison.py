@@ -276,24 +276,24 @@ class _Reporting:
     """A node_api whose agent reports changes; the worker sees no difference."""
 
     def __init__(self, node_api: SimulatedNodeApi, cloud: SimulatedCloud, tally: ModelTally):
-        self._site, self._cloud, self._tally = node_api, cloud, tally
+        self._node_api, self._cloud, self._tally = node_api, cloud, tally
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._site, name)
+        return getattr(self._node_api, name)
 
     def keep(self, instance_uuid: str) -> None:
-        self._site.keep(instance_uuid)
-        self._cloud.report(self._site, self._tally)
+        self._node_api.keep(instance_uuid)
+        self._cloud.report(self._node_api, self._tally)
 
     def undo(self, instance_uuid: str, failed: bool = False) -> None:
-        self._site.undo(instance_uuid, failed)
+        self._node_api.undo(instance_uuid, failed)
         if failed:
             self._tally.failed_builds += 1
-            self._cloud.report(self._site, self._tally)
+            self._cloud.report(self._node_api, self._tally)
 
     def destroy(self, instance_uuid: str) -> bool:
-        here = self._site.destroy(instance_uuid)
-        self._cloud.report(self._site, self._tally)
+        here = self._node_api.destroy(instance_uuid)
+        self._cloud.report(self._node_api, self._tally)
         return here
 
 

@@ -25,7 +25,7 @@ from nova_sched.conf import CONF
 from nova_sched.rpc.agent import AgentClient
 from nova_sched.rpc.client import ClaimsClient
 from nova_sched.rpc.conductor import Conductor
-from nova_sched.tests.pieces import spec_fields
+from nova_sched.tests.hardware_objects import spec_fields
 from nova_sched.tests.unit.agent.builders import settings
 from nova_sched.tests.unit.agent.fake_machine import two_cells
 from nova_sched.tests.unit.hardware.builders import dedicated, wanted

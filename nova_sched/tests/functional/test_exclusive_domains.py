@@ -21,7 +21,7 @@ import pytest
 from nova_sched import errors, objects
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import eventually, spec
-from nova_sched.tests.functional.test_news import two_daemons
+from nova_sched.tests.functional.test_change_events import two_daemons
 
 TEMPLATE = """\
 heat_template_version: 2021-04-16

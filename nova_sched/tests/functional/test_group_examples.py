@@ -27,8 +27,8 @@ from nova_sched.groups.members import member_spec
 from nova_sched.tests import checker
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import at_once, compute_node, eventually, running
+from nova_sched.tests.hardware_objects import node_fields
 from nova_sched.tests.options import settings
-from nova_sched.tests.pieces import node_fields
 from nova_sched.tests.unit.hardware.builders import cell, machine, pool
 
 EXAMPLES = Path(__file__).resolve().parents[3] / 'doc' / 'source' / 'examples' / 'groups'

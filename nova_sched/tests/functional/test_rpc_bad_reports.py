@@ -18,7 +18,7 @@ import pytest
 
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import compute_node, primitive, refused_as, spec
-from nova_sched.tests.pieces import node_fields
+from nova_sched.tests.hardware_objects import node_fields
 from nova_sched.tests.unit.hardware.builders import cell, machine, pool
 
 NODE_A = uuid_of('node a')

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The namespace `explain`: dry runs, single hosts, room, and trails that are kept."""
+"""The namespace `explain`: dry runs, single hosts, room, and stored decision records."""
 
 import pytest
 from oslo_context.context import RequestContext

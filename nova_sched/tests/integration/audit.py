@@ -17,7 +17,7 @@ import json
 
 import sqlalchemy as sa
 
-from nova_sched.tests.integration import audit_parts
+from nova_sched.tests.integration import audit_hardware
 
 
 def rows(database, *tables):
@@ -68,5 +68,5 @@ def faults(database):
     told = {row['node_uuid']: json.loads(row['report']) for row in reports}
     for uuid in nodes:
         on_it = [claim for claim in claims if claim['node_uuid'] == uuid and claim['parts']]
-        found += audit_parts.overdrawn(told[uuid], on_it)
+        found += audit_hardware.overdrawn(told[uuid], on_it)
     return found

@@ -26,8 +26,8 @@ import oslo_messaging as messaging
 from nova_sched import errors, objects
 from nova_sched.rpc import client
 from nova_sched.tests.functional import harness
+from nova_sched.tests.hardware_objects import spec_fields
 from nova_sched.tests.integration.orders import PAGE_KB
-from nova_sched.tests.pieces import spec_fields
 from nova_sched.tests.unit.hardware.builders import dedicated, request, wanted
 
 TRIES = 12

@@ -15,8 +15,8 @@
     [pieces]
 
 A caller asks again after SILENCE_S seconds without an answer. With the last word each asks for
-dedicated CPUs, huge pages and a device, see `tests.pieces`. It says `ready` when it has been
-answered once, and starts when it is told a line.
+dedicated CPUs, huge pages and a device, see `tests.hardware_objects`. It says `ready` when it has
+been answered once, and starts when it is told a line.
 """
 
 import json
@@ -36,7 +36,7 @@ def main(argv):
     from nova_sched.conf import CONF
     from nova_sched.rpc import client
     from nova_sched.tests.functional.harness import spec
-    from nova_sched.tests.pieces import GUEST, PINNED, spec_fields
+    from nova_sched.tests.hardware_objects import GUEST, PINNED, spec_fields
 
     CONF(argv[:2], project='nova_sched')
     calls, at_once, vcpus, silence_s = (int(word) for word in argv[3:7])

@@ -32,8 +32,8 @@ backend.choose([])
 
 from nova_sched.tests.fixtures.process import ServerFailed
 from nova_sched.tests.functional.harness import compute_node
+from nova_sched.tests.hardware_objects import node_fields
 from nova_sched.tests.integration import audit, audit_answers, orders, stage
-from nova_sched.tests.pieces import node_fields
 from nova_sched.tests.unit.hardware.builders import machine, pool
 
 CALLS, FIT = 50, 49

@@ -29,7 +29,7 @@ import random
 import uuid
 
 from nova_sched.tests.functional.harness import compute_node
-from nova_sched.tests.pieces import node_fields
+from nova_sched.tests.hardware_objects import node_fields
 from nova_sched.tests.unit.hardware.builders import cell, machine, pool
 
 PAGE_KB = 2048

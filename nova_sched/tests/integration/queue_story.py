@@ -44,7 +44,7 @@ from nova_sched.queues.catalogue import Catalogue
 from nova_sched.rpc.client import QueuesClient
 from nova_sched.tests.fixtures import rabbitmq
 from nova_sched.tests.integration import stage
-from nova_sched.tests.integration.queue_workers import ALIAS, Crew, Place
+from nova_sched.tests.integration.queue_workers import ALIAS, Place, Workers
 from nova_sched.tests.options import settings
 
 FALLBACK_AFTER_S, TIMEOUT_S = 6, 60.0
@@ -138,10 +138,10 @@ class Tale:
         made = engine.create(CONF.database.connection)
         self._end.callback(made.dispose)
         self._job_table = SqlJobTable(made)
-        crew = Crew(CONF, bus, PLACES, self._home / 'nodes')
-        self._end.callback(crew.stop)
-        crew.start()
-        reports = threading.Thread(target=self._report, args=(crew,))
+        workers = Workers(CONF, bus, PLACES, self._home / 'nodes')
+        self._end.callback(workers.stop)
+        workers.start()
+        reports = threading.Thread(target=self._report, args=(workers,))
         self._end.callback(reports.join)
         self._end.callback(self._over.set)
         reports.start()
@@ -151,9 +151,9 @@ class Tale:
         one.start()
         self._end.callback(one.stop)
 
-    def _report(self, crew):
+    def _report(self, workers):
         while not self._over.wait(0.5):
-            crew.report()
+            workers.report()
 
     def close(self):
         self._end.close()

@@ -103,7 +103,7 @@ class GivenAgent(Agent):
             )
 
 
-class Crew:
+class Workers:
     """The workers of one process, each with an agent and a reporter, on one bus and one broker."""
 
     def __init__(self, conf, bus, places, home):
@@ -174,12 +174,12 @@ def begin(settings, log):
 
 def work(settings, log, places, home, ready):
     """A process of workers, until it is killed or its parent has gone."""
-    crew = Crew(CONF, begin(settings, log), places, home)
-    crew.start()
+    workers = Workers(CONF, begin(settings, log), places, home)
+    workers.start()
     ready.set()
     while multiprocessing.parent_process().is_alive():
         begun_s = time.monotonic()
-        crew.report()
+        workers.report()
         time.sleep(max(0.5, REPORT_S / 2 - (time.monotonic() - begun_s)))
     os._exit(0)
 

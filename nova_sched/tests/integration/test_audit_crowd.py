@@ -19,8 +19,8 @@ import sqlalchemy as sa
 
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import compute_node
+from nova_sched.tests.hardware_objects import node_fields
 from nova_sched.tests.integration import audit, audit_answers, audit_refusals, orders, stage
-from nova_sched.tests.pieces import node_fields
 from nova_sched.tests.unit.hardware.builders import cell, machine, pool
 
 A, B, C = map(uuid_of, 'abc')

@@ -28,7 +28,7 @@ from nova_sched.db.tables import NODES
 from nova_sched.objects.claim import CONFIRMED, PLANNED
 from nova_sched.tests.builders import NOW, claim, guarded, report, still, uuid_of
 from nova_sched.tests.integration.messages import counted, just_before
-from nova_sched.tests.unit.claims import battery, battery_order, battery_parts, contracts
+from nova_sched.tests.unit.claims import battery, battery_hardware, battery_order, contracts
 from nova_sched.tests.unit.claims.battery import A, B, node, place, ready
 from nova_sched.tests.unit.claims.test_sql import CALLS, LOOKS
 
@@ -99,10 +99,10 @@ def test_two_schedulers_cannot_both_take_the_last_cell(store, another, database)
     """There is room for both by the amounts; but each has picked the same CPUs."""
     ready(store)
     seen = {node(): store.heads()[node()][0]}
-    wants = [Placement((battery_parts.holding(consumer),), (), seen) for consumer in (A, B)]
+    wants = [Placement((battery_hardware.holding(consumer),), (), seen) for consumer in (A, B)]
     outcomes = held_up(database, *(lambda one=one: another().commit([one])[0] for one in wants))
     assert sorted(outcome.won for outcome in outcomes) == [False, True]
-    assert [one.parts for one in store.claims()] == [battery_parts.PAIR]
+    assert [one.parts for one in store.claims()] == [battery_hardware.PAIR]
 
 
 def test_two_schedulers_claim_for_one_consumer(store, another, database):

@@ -13,8 +13,8 @@
 
 import pytest
 
-from nova_sched.tests.integration import audit, audit_parts
-from nova_sched.tests.pieces import HOST, node_fields
+from nova_sched.tests.hardware_objects import HOST, node_fields
+from nova_sched.tests.integration import audit, audit_hardware
 
 FILTERS = 'ComputeFilter,NUMATopologyFilter,PciPassthroughFilter'
 
@@ -53,5 +53,5 @@ def test_cpus_pages_and_devices_are_given_once(cloud, daemons):
     assert callers.outcomes() == {None: 60, 'NoValidHost': 20}
     assert audit.faults(cloud.database) == []
     assert audit.placed(cloud.database) == callers.chosen()
-    held = [audit_parts.parts(claim) for claim in audit.rows(cloud.database, 'claims')[0]]
+    held = [audit_hardware.parts(claim) for claim in audit.rows(cloud.database, 'claims')[0]]
     assert [sum(found.values()) for found in held] == [2 + 256 + 1] * 60

@@ -55,8 +55,10 @@ def test_the_defaults_of_the_options_are_those_of_the_engine():
         pytest.param('claims.retry_interval', 0.5, 'retry_interval_s', 0.5, id='retry'),
         pytest.param('claims.refresh_interval', 0.5, 'refresh_interval_s', 0.5, id='refresh'),
         pytest.param('scheduler.max_claim_attempts', 4, 'max_claim_attempts', 4, id='lost claims'),
-        pytest.param('explain.retention', 60, 'explain_retention_s', 60, id='age of trails'),
-        pytest.param('explain.sample', 0.5, 'explain_sample', 0.5, id='share of trails'),
+        pytest.param(
+            'explain.retention', 60, 'explain_retention_s', 60, id='age of decision records'
+        ),
+        pytest.param('explain.sample', 0.5, 'explain_sample', 0.5, id='share of decision records'),
         pytest.param('candidates.ttl', 5, 'candidates_ttl_s', 5, id='age of candidates'),
         pytest.param('candidates.max', 5, 'candidates_max', 5, id='number of candidates'),
         pytest.param('groups.plan_ttl', 9, 'plan_ttl_s', 9, id='age of plans'),

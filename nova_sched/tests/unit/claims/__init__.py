@@ -21,7 +21,7 @@ for name in (
     '_lifecycle',
     '_new',
     '_order',
-    '_parts',
+    '_hardware',
     '_top_groups',
 ):
     pytest.register_assert_rewrite(f'nova_sched.tests.unit.claims.battery{name}')

@@ -35,7 +35,7 @@ from nova_sched.tests.unit.claims.battery import (
     place,
     ready,
 )
-from nova_sched.tests.unit.claims.battery_parts import PAIR, REST
+from nova_sched.tests.unit.claims.battery_hardware import PAIR, REST
 
 GROUP, ELSE = uuid_of('placement group'), uuid_of('another placement group')
 WEB, DB, LB = (uuid_of(f'member {path}') for path in ('web', 'db', 'lb'))

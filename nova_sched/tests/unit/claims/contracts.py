@@ -16,10 +16,10 @@ from nova_sched.tests.unit.claims import (
     battery,
     battery_exclusive_domains,
     battery_groups,
+    battery_hardware,
     battery_lifecycle,
     battery_new,
     battery_order,
-    battery_parts,
     battery_top_groups,
 )
 
@@ -28,7 +28,7 @@ CONTRACTS = {
         battery.Commit,
         battery_new.New,
         battery_order.Unplaced,
-        battery_parts.HardwareAllocation,
+        battery_hardware.HardwareAllocation,
         battery_lifecycle.Lifecycle,
         battery_order.Times,
         battery_order.Words,

@@ -22,8 +22,8 @@ from nova_sched.rpc import reports
 from nova_sched.state.report import Inventory, Report
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import compute_node
+from nova_sched.tests.hardware_objects import node_fields
 from nova_sched.tests.options import settings
-from nova_sched.tests.pieces import node_fields
 from nova_sched.tests.reference import REFERENCE, wire
 from nova_sched.tests.unit.hardware.builders import cell, machine, pool
 

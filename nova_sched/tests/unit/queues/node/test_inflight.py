@@ -133,7 +133,7 @@ def test_of_two_messages_of_one_job_the_later_counts(cloud):
     assert cloud.result().tries == 2
     assert (cloud.ready(TINY), a.figures.taken, cloud.kinds()) == (0, 1, [('create', 'a')])
     a.worker.stop()
-    assert cloud.ready(TINY) == 0  # nothing of it was in its hands any more
+    assert cloud.ready(TINY) == 0  # none of its jobs was inflight any more
 
 
 def test_a_message_that_comes_after_the_end_is_a_job_of_its_own(cloud):

@@ -14,7 +14,7 @@ meanwhile."""
 
 import threading
 
-from nova_sched.tests.functional.test_news import two_daemons
+from nova_sched.tests.functional.test_change_events import two_daemons
 
 
 def test_both_go_on_where_news_cannot_be_told(bus_url, tmp_path, caplog):

@@ -18,8 +18,8 @@ import pytest
 from nova_sched import errors
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import DATA, primitive, running, spec
+from nova_sched.tests.hardware_objects import node_fields, spec_fields
 from nova_sched.tests.options import settings
-from nova_sched.tests.pieces import node_fields, spec_fields
 from nova_sched.tests.unit.hardware.builders import (
     cell,
     dedicated,

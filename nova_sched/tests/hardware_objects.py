@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What the hardware room calls machines and pieces, as the objects that nodes and conductors
-send."""
+"""Machines and hardware requests of ``nova_sched.hardware``, as the objects that nodes and
+conductors send."""
 
 import dataclasses
 

@@ -17,8 +17,8 @@ import pytest
 from nova_sched.rpc.change_events import TOPIC
 from nova_sched.tests.fixtures.rabbitmq import USER
 from nova_sched.tests.functional.harness import compute_node, eventually
-from nova_sched.tests.functional.test_news import two_daemons
-from nova_sched.tests.functional.test_news_lost import *  # noqa: F403
+from nova_sched.tests.functional.test_change_events import two_daemons
+from nova_sched.tests.functional.test_change_events_lost import *  # noqa: F403
 
 
 @pytest.fixture

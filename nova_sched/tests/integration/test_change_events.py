@@ -13,7 +13,7 @@
 
 import pytest
 
-from nova_sched.tests.functional.test_news import *  # noqa: F403
+from nova_sched.tests.functional.test_change_events import *  # noqa: F403
 
 
 @pytest.fixture(scope='module')
