@@ -37,22 +37,14 @@ from nova_sched.objects.claim import CONFIRMED, PENDING, RESIZE
 from nova_sched.tests.builders import NOW, claim, uuid_of
 from nova_sched.tests.fixtures import mariadb
 from nova_sched.tests.integration.messages import hear, just_before
-from nova_sched.tests.unit.claims import battery
-from nova_sched.tests.unit.claims.battery import (
-    HOST,
-    OTHER,
-    THIRD,
-    A,
-    B,
-    C,
-    confirmed,
-    node,
-    place,
-    ready,
+from nova_sched.tests.unit.claims.batteries.group_records.exclusive_domains import (
+    RACK,
+    TOKEN,
+    WEB_INSIDE,
+    inside,
 )
-from nova_sched.tests.unit.claims.battery_exclusive_domains import RACK, TOKEN, WEB_INSIDE, inside
-from nova_sched.tests.unit.claims.battery_groups import GROUP, NEAR, join, member
-from nova_sched.tests.unit.claims.battery_top_groups import (
+from nova_sched.tests.unit.claims.batteries.group_records.policies import GROUP, NEAR, join, member
+from nova_sched.tests.unit.claims.batteries.group_records.records import (
     DB,
     LB,
     built,
@@ -60,6 +52,20 @@ from nova_sched.tests.unit.claims.battery_top_groups import (
     plan,
     planned,
     record,
+)
+from nova_sched.tests.unit.claims.batteries.steps import (
+    HOST,
+    OTHER,
+    THIRD,
+    A,
+    B,
+    C,
+    check_books,
+    confirmed,
+    kept,
+    node,
+    place,
+    ready,
 )
 from nova_sched.tests.unit.claims.databases import cleared
 from nova_sched.tests.unit.db import jobs
@@ -204,8 +210,8 @@ def empty_group(store):
     assert store.release([(C, node())])
 
 
-def empty_domain(engine):
-    """An exclusive domain that has no claim any more, and is still to end."""
+def loose_fence(engine):
+    """A fence that no claim is behind any more, and that is still to be taken down."""
     ready(SqlClaimStore(engine), HOST, OTHER, THIRD)
     with engine.begin() as connection:
         on = NODES.c.uuid.in_(RACK.nodes)
@@ -306,26 +312,26 @@ CLAIMS = [
     ),
     pytest.param(
         claims(),
-        commits(plan(WEB_INSIDE, closed_domains=(RACK,))),
+        commits(plan(WEB_INSIDE, fences=(RACK,))),
         commits(Placement((claim(B, node(OTHER)),))),
         id='a domain becomes exclusive, and an outsider comes',
     ),
     pytest.param(
-        empty_domain,
+        loose_fence,
         on_store(lambda store: store.end_domains()),
         commits(Placement((inside(host=OTHER),))),
         id='an exclusive domain without members is swept, and a member comes',
     ),
     pytest.param(
-        claims(plan(WEB_INSIDE, closed_domains=(RACK,))),
+        claims(plan(WEB_INSIDE, fences=(RACK,))),
         commits(plan(of=record(deleted=True), serial=1, releases=[WEB_INSIDE.key])),
         on_store(lambda store: store.spread_domain(TOKEN, [node(THIRD)])),
         id='a group goes, and a node joins its domain',
     ),
     pytest.param(
-        empty_domain,
+        loose_fence,
         on_store(lambda store: store.end_domains()),
-        commits(plan(NEWER_WEB, closed_domains=(ALL,))),
+        commits(plan(NEWER_WEB, fences=(ALL,))),
         id='an exclusive domain without members is swept and closed again',
     ),
     pytest.param(
@@ -362,7 +368,7 @@ def test_one_of_two_is_undone_and_done_again(pair, prepare, first, second):
     assert states.count(PENDING) <= 1
     assert len(states) <= 2
     assert len({one.node_uuid for one in store.claims() if one.group_uuid == GROUP}) <= 1
-    battery.check_usage(store)
+    check_books(store)
 
 
 def test_a_new_consumer_that_was_built_stays_where_it_is(pair):
@@ -373,7 +379,7 @@ def test_a_new_consumer_that_was_built_stays_where_it_is(pair):
     pair.settle()
     (outcome,) = commits(NEW_THERE)(pair.engines[1])
     assert not outcome.won
-    assert battery.kept(SqlClaimStore(pair.engines[1])) == {(A, node()): CONFIRMED}
+    assert kept(SqlClaimStore(pair.engines[1])) == {(A, node()): CONFIRMED}
 
 
 def test_what_one_server_has_told_another_one_knows(pair):
@@ -384,7 +390,7 @@ def test_what_one_server_has_told_another_one_knows(pair):
         on_store(lambda store: store.confirm([A], [node()])),
     )
     pair.settle()
-    assert battery.kept(SqlClaimStore(pair.engines[1])) == {(A, node()): CONFIRMED}
+    assert kept(SqlClaimStore(pair.engines[1])) == {(A, node()): CONFIRMED}
 
 
 @pytest.mark.parametrize('options, bits', [({}, 7), ({'mysql_wsrep_sync_wait': 1}, 1)])
@@ -398,13 +404,13 @@ def test_a_transaction_waits_for_what_other_servers_have_committed(galera, optio
 def test_the_last_two_in_an_exclusive_domain_go_at_once(pair):
     """They write different nodes, and the domain stays until it is swept."""
     web, db = WEB_INSIDE, planned(DB, OTHER, fences=(TOKEN,))
-    pair.ready(claims(plan(web, db, closed_domains=(RACK,))))
+    pair.ready(claims(plan(web, db, fences=(RACK,))))
     pair.at_once(*(on_store(lambda store, key=one.key: store.release([key])) for one in (web, db)))
     pair.settle()
     store = SqlClaimStore(pair.engines[1])
     assert store.end_domains() == sorted(RACK.nodes)
     assert (store.claims(), store.domains()) == ([], {})
-    battery.check_usage(store)
+    check_books(store)
 
 
 JOBS = [
@@ -457,4 +463,4 @@ def test_quotas_and_jobs(pair, prepare, first, second, used):
     job_table = SqlJobTable(pair.engines[0])
     assert job_table.usage('p') == used
     assert CANCELLED not in {job.state for job in job_table.list()}
-    jobs.check_usage(pair.engines[0])
+    jobs.check_books(pair.engines[0])

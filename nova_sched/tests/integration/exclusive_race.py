@@ -12,7 +12,7 @@
 """One of several processes that move hosts among racks, close racks and open them, on one
 database.
 
-    python -m nova_sched.tests.integration.exclusive_race URL ROLE ROUNDS
+    python -m nova_sched.tests.integration.fence_race URL ROLE ROUNDS
 
 ROLE is one of report, aggregate, plan, enter, boot. Prints how many of its rounds came about.
 """
@@ -20,13 +20,14 @@ ROLE is one of report, aggregate, plan, enter, boot. Prints how many of its roun
 import random
 import sys
 
-from nova_sched.claims import ClosedDomain, Domain, GroupRecord, Placement
+from nova_sched.claims import ClosedDomain, Domain, Placement, GroupRecord
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import engine
 from nova_sched.objects.claim import PLANNED
 from nova_sched.tests.builders import NOW, aggregate, claim, guarded, report, uuid_of
-from nova_sched.tests.unit.claims.battery import node
-from nova_sched.tests.unit.claims.battery_exclusive_domains import Racks, until_done
+from nova_sched.tests.unit.claims.batteries.group_records.domain_nodes import Racks
+from nova_sched.tests.unit.claims.batteries.group_records.exclusive_domains import until_done
+from nova_sched.tests.unit.claims.batteries.steps import node
 
 HOSTS = [f'host-{number}' for number in range(8)]
 RACKS = [f'r{number}' for number in range(3)]
@@ -53,10 +54,10 @@ def close(store, chance, name):
     do."""
     rack, host, group = chance.choice(RACKS), chance.choice(HOSTS), uuid_of(name)
     token = uuid_of(f'{name} {rack}')
-    closed = ClosedDomain(token, frozenset([node(host)]), Domain('rack', rack, group))
+    fence = ClosedDomain(token, frozenset([node(host)]), Domain('rack', rack, group))
     words = {'state': PLANNED, 'top_group': group, 'member': 'web', 'fences': (token,)}
     made = claim(uuid_of(f'web of {name}'), node(host), **words)
-    planned = guarded((made,), record=GroupRecord(group), serial=0, closed_domains=(closed,))
+    planned = guarded((made,), record=GroupRecord(group), serial=0, fences=(fence,))
     if not store.commit([planned])[0].won:
         return False
     if chance.random() < 0.5:

@@ -22,14 +22,16 @@ import pytest
 import sqlalchemy as sa
 
 from nova_sched import errors
-from nova_sched.claims import ClosedDomain, GroupRecord, Placement
+from nova_sched.claims import ClosedDomain, Placement, GroupRecord
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db.tables import NODES
 from nova_sched.objects.claim import CONFIRMED, PLANNED
 from nova_sched.tests.builders import NOW, claim, guarded, report, still, uuid_of
 from nova_sched.tests.integration.messages import counted, just_before
-from nova_sched.tests.unit.claims import battery, battery_hardware, battery_order, contracts
-from nova_sched.tests.unit.claims.battery import A, B, node, place, ready
+from nova_sched.tests.unit.claims import contracts
+from nova_sched.tests.unit.claims.batteries.steps import A, B, node, place, ready
+from nova_sched.tests.unit.claims.batteries.transactions.hardware import PAIR, holding
+from nova_sched.tests.unit.claims.batteries.transactions.times import OwnClock
 from nova_sched.tests.unit.claims.test_sql import CALLS, LOOKS
 
 
@@ -38,17 +40,10 @@ def another(database):
     return lambda: SqlClaimStore(database, still)
 
 
-@pytest.fixture
-def store(another):
-    made = another()
-    yield made
-    battery.check_usage(made)
-
-
 globals().update(contracts.tests(__name__))
 
 
-class TestOwnClock(battery_order.OwnClock):
+class TestOwnClock(OwnClock):
     pass
 
 
@@ -99,10 +94,10 @@ def test_two_schedulers_cannot_both_take_the_last_cell(store, another, database)
     """There is room for both by the amounts; but each has picked the same CPUs."""
     ready(store)
     seen = {node(): store.heads()[node()][0]}
-    wants = [Placement((battery_hardware.holding(consumer),), (), seen) for consumer in (A, B)]
+    wants = [Placement((holding(consumer),), (), seen) for consumer in (A, B)]
     outcomes = held_up(database, *(lambda one=one: another().commit([one])[0] for one in wants))
     assert sorted(outcome.won for outcome in outcomes) == [False, True]
-    assert [one.parts for one in store.claims()] == [battery_hardware.PAIR]
+    assert [one.parts for one in store.claims()] == [PAIR]
 
 
 def test_two_schedulers_claim_for_one_consumer(store, another, database):
@@ -142,14 +137,14 @@ RACKS = [
 ]
 
 
-def member(name, number=0, rack=None, **words):
+def member(name, number=0, fence=None, **words):
     """The planned claim of a member on host-(number)."""
-    tokens = (rack.token,) if rack else ()
+    fences = (fence.token,) if fence else ()
     words = {
         'state': PLANNED,
         'top_group': uuid_of('group'),
         'member': name,
-        'fences': tokens,
+        'fences': fences,
         **words,
     }
     return claim(uuid_of(name), node(f'host-{number}'), **words)
@@ -194,15 +189,10 @@ def test_two_changes_of_one_group(store, another, database):
     assert len(store.claims()) == 2
 
 
-@pytest.mark.parametrize(
-    'order', [(0, 1), (1, 0)], ids=['the exclusive domain first', 'the outsider first']
-)
-def test_an_outsider_comes_while_a_domain_is_closed(store, another, database, order):
+@pytest.mark.parametrize('order', [(0, 1), (1, 0)], ids=['the fence first', 'the outsider first'])
+def test_an_outsider_comes_while_a_fence_goes_up(store, another, database, order):
     ready(store, 'host-0', 'host-1')
-    wants = [
-        plan(member('a', 1, RACKS[0]), closed_domains=(RACKS[0],)),
-        Placement((claim(A, node()),)),
-    ]
+    wants = [plan(member('a', 1, RACKS[0]), fences=(RACKS[0],)), Placement((claim(A, node()),))]
     outcomes = held_up(
         database, *(lambda one=wants[one]: another().commit([one])[0] for one in order)
     )
@@ -211,11 +201,11 @@ def test_an_outsider_comes_while_a_domain_is_closed(store, another, database, or
     assert marks(store) == ({RACKS[0].token} if order[0] == 0 else set())
 
 
-def test_a_node_comes_to_a_domain_while_it_ends(store, another, database):
-    """It does not keep an exclusive domain that no release would end any more."""
+def test_a_node_comes_to_a_domain_while_its_fence_ends(store, another, database):
+    """It does not keep a fence that no release would end any more."""
     ready(store, 'host-0', 'host-1', 'host-2')
     made = member('a', 1, RACKS[0])
-    assert store.commit([plan(made, closed_domains=(RACKS[0],))])[0].won
+    assert store.commit([plan(made, fences=(RACKS[0],))])[0].won
     beside = lambda *_: another().spread_domain(RACKS[0].token, [node('host-2')])  # noqa: E731
     assert store.release([made.key]) == [made]
     with just_before('FOR UPDATE', beside):
@@ -225,23 +215,23 @@ def test_a_node_comes_to_a_domain_while_it_ends(store, another, database):
 
 
 def test_whole_groups_come_and_go_and_no_transaction_waits_for_ever(store, another):
-    """Plans with exclusive domains in overlapping racks, updates, ends, outsiders: no deadlock, no
-    half plan."""
+    """Plans with fences in overlapping racks, updates, ends, outsiders: no deadlock, no half
+    plan."""
     ready(store, *(f'host-{number}' for number in range(4)), vcpus=8)
 
     def scheduler(name):
         mine, chance, won = another(), random.Random(name), 0
         for number in range(12):
-            group, rack, away = uuid_of(f'{name} {number}'), chance.choice([*RACKS, None]), []
+            group, fence, away = uuid_of(f'{name} {number}'), chance.choice([*RACKS, None]), []
             hosts = (
                 chance.choices(range(4), k=3)
-                if rack is None
-                else chance.choices(inside(rack), k=3)
+                if fence is None
+                else chance.choices(inside(fence), k=3)
             )
-            claims = [member(f'{name} {number} {place}', host, rack, top_group=group)
+            claims = [member(f'{name} {number} {place}', host, fence, top_group=group)
                       for place, host in enumerate(hosts)]  # fmt: skip
-            closed = (rack,) if rack else ()
-            if not mine.commit([plan(*claims, closed_domains=closed)])[0].won:
+            fences = (fence,) if fence else ()
+            if not mine.commit([plan(*claims, fences=fences)])[0].won:
                 assert mine.top_group(group) is None
                 assert mine.group_claims(group) == []
                 continue
@@ -252,15 +242,10 @@ def test_whole_groups_come_and_go_and_no_transaction_waits_for_ever(store, anoth
                     one, consumer_uuid=uuid_of(f'i {one.member}'), state=CONFIRMED
                 )
                 made = dataclasses.replace(made, uuid=uuid_of(f'claim {one.member}'))
-                assert mine.commit([guarded((made,), (one.key,), planned_releases=(one.key,))])[
-                    0
-                ].won
+                assert mine.commit([guarded((made,), (one.key,), planned_releases=(one.key,))])[0].won
                 away.append(made.key)
             ends = guarded(
-                (),
-                tuple(one.key for one in claims),
-                record=GroupRecord(group, deleted=True),
-                serial=1,
+                (), tuple(one.key for one in claims), record=GroupRecord(group, deleted=True), serial=1
             )
             assert mine.commit([ends])[0].won
             mine.release(away)
@@ -275,8 +260,8 @@ def test_whole_groups_come_and_go_and_no_transaction_waits_for_ever(store, anoth
     assert store.forget_groups() > 4
 
 
-def inside(rack):
-    return [number for number in range(4) if node(f'host-{number}') in rack.nodes]
+def inside(fence):
+    return [number for number in range(4) if node(f'host-{number}') in fence.nodes]
 
 
 @pytest.mark.parametrize('count', [2, 40])
@@ -292,7 +277,7 @@ def test_how_many_messages_a_plan_takes(store, database, count, rack, takes):
     ready(store, 'host-0', 'host-1', vcpus=40)
     members = [member(str(number), number % 2, rack) for number in range(count)]
     with counted() as messages:
-        assert store.commit([plan(*members, closed_domains=(rack,) if rack else ())])[0].won
+        assert store.commit([plan(*members, fences=(rack,) if rack else ())])[0].won
     assert len(messages) == takes[database.dialect.name]
 
 
@@ -302,13 +287,11 @@ def test_an_instance_takes_the_place_of_its_plan_while_others_are_at_work(
     """It locks only its own node, though the whole rack is for its group alone."""
     ready(store, 'host-0', 'host-1')
     old = member('a', 0, RACKS[0])
-    store.commit([plan(old, closed_domains=(RACKS[0],))])
+    store.commit([plan(old, fences=(RACKS[0],))])
     made = dataclasses.replace(old, consumer_uuid=A, state='pending', uuid=uuid_of('claim'))
     with futures.ThreadPoolExecutor(1) as pool, database.begin() as connection:
         lock(connection, node('host-1'))
-        running = pool.submit(
-            another().commit, [guarded((made,), (old.key,), planned_releases=(old.key,))]
-        )
+        running = pool.submit(another().commit, [guarded((made,), (old.key,), planned_releases=(old.key,))])
         assert running.result(30)[0].won
 
 

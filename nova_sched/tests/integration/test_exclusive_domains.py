@@ -28,27 +28,28 @@ from nova_sched.claims.sql_domains import KNOWN, PLACES
 from nova_sched.db.tables import REVISIONS
 from nova_sched.objects.claim import CONFIRMED
 from nova_sched.tests.builders import NOW, aggregate, report
-from nova_sched.tests.integration.exclusive_race import HOSTS, ROLES
+from nova_sched.tests.integration.fence_race import HOSTS, ROLES
 from nova_sched.tests.integration.messages import counted, just_before
 from nova_sched.tests.integration.test_claim_store import held_up as nodes_held_up
 from nova_sched.tests.integration.test_claim_store import waiting
-from nova_sched.tests.unit.claims import battery
-from nova_sched.tests.unit.claims.battery import HOST, OTHER, THIRD, node
-from nova_sched.tests.unit.claims.battery_exclusive_domains import (
+from nova_sched.tests.unit.claims.batteries.group_records.domain_nodes import (
     R1,
-    TOKEN,
-    WEB_INSIDE,
     Racks,
-    behind,
-    inside,
     located,
     racks,
     refuses,
+)
+from nova_sched.tests.unit.claims.batteries.group_records.exclusive_domains import (
+    TOKEN,
+    WEB_INSIDE,
+    behind,
+    inside,
     until_done,
 )
-from nova_sched.tests.unit.claims.battery_top_groups import commit, plan
+from nova_sched.tests.unit.claims.batteries.group_records.records import commit, plan
+from nova_sched.tests.unit.claims.batteries.steps import HOST, OTHER, THIRD, check_books, node
 
-HOLDS = "= 'domains'"  # in the message by which a transaction locks the exclusive domains
+HOLDS = "= 'domains'"  # in the message by which a transaction takes the fences for itself
 
 
 @pytest.fixture
@@ -62,13 +63,13 @@ def store(another):
     made = another()
     racks(made, host_0='r1', host_2='r2')
     yield made
-    battery.check_usage(made)
+    check_books(made)
 
 
 def closes(store):
     """By whom its planner knows to be in r1, which is HOST alone."""
     assert commit(
-        store, plan(WEB_INSIDE, closed_domains=(ClosedDomain(TOKEN, frozenset([node()]), R1),))
+        store, plan(WEB_INSIDE, fences=(ClosedDomain(TOKEN, frozenset([node()]), R1),))
     ).won
 
 
@@ -102,8 +103,8 @@ COMES = [
 
 @pytest.mark.parametrize('comes, hosts', COMES)
 class TestBetween:
-    """One does all of its work when the other has decided to, and has not locked the exclusive
-    domains for itself."""
+    """One does all of its work when the other has decided to, and has not taken the fences for
+    itself."""
 
     def test_a_node_comes_while_its_domain_is_closed(self, store, another, comes, hosts):
         with just_before(HOLDS, lambda *_: comes(another())):
@@ -130,9 +131,7 @@ class TestBetween:
         assert (behind(store), store.domains()) == ({}, {})
 
     @pytest.mark.parametrize('order', [(0, 1), (1, 0)], ids=['the plan first', 'the node first'])
-    def test_both_wait_for_the_exclusive_domains(
-        self, store, another, database, comes, hosts, order
-    ):
+    def test_both_wait_for_the_fences(self, store, another, database, comes, hosts, order):
         works = closes, comes
         held_up(database, *(lambda one=works[one]: one(another()) for one in order))
         assert behind(store) == {host: {TOKEN} for host in {HOST, *hosts}}
@@ -173,11 +172,11 @@ def test_a_member_enters_after_the_sweep_has_found_none(store, another):
 
 
 def held_up(database, first, second):
-    """Let two works wait for the exclusive domains, one after the other; then both go on."""
-    domains = sa.update(REVISIONS).where(REVISIONS.c.name == 'domains').values(value=0)
+    """Let two works wait for the fences, one after the other; then both go on."""
+    fences = sa.update(REVISIONS).where(REVISIONS.c.name == 'domains').values(value=0)
     with futures.ThreadPoolExecutor(2) as pool:
         with database.begin() as connection:
-            connection.execute(domains)
+            connection.execute(fences)
             running = []
             for work in (first, second):
                 running.append(pool.submit(work))
@@ -192,9 +191,7 @@ def test_reports_that_move_no_node_ask_nothing_of_domains(store):
         if closed:
             commit(
                 store,
-                plan(
-                    inside(state=CONFIRMED), closed_domains=(ClosedDomain(TOKEN, frozenset(), R1),)
-                ),
+                plan(inside(state=CONFIRMED), fences=(ClosedDomain(TOKEN, frozenset(), R1),)),
             )
         for words in ({}, {'num_instances': 1}):
             with counted() as messages:
@@ -209,7 +206,7 @@ def test_several_processes_at_once(url, store):
     """Whatever is committed when: who is in a closed rack carries its token, and no member is on a
     node without it. Once swept, no rack without members is closed."""
     racks(store, **{host.replace('-', '_'): 'r0' for host in HOSTS})
-    command = [sys.executable, '-m', 'nova_sched.tests.integration.exclusive_race', url]
+    command = [sys.executable, '-m', 'nova_sched.tests.integration.fence_race', url]
     pipes = {'stdin': subprocess.PIPE, 'stdout': subprocess.PIPE, 'text': True}
     made = {role: subprocess.Popen([*command, role, str(ROUNDS)], **pipes) for role in ROLES}
     looks = swept = 0
@@ -238,7 +235,7 @@ def test_several_processes_at_once(url, store):
 
 
 def amiss(store):
-    """What is wrong with the exclusive domains, at one moment."""
+    """What is wrong with the fences, at one moment."""
     with store._sessions.transaction(reads=True) as connection:
         connection.execute(ONE_MOMENT)
         places = connection.execute(PLACES).all()

@@ -26,8 +26,7 @@ from nova_sched.db import engine, schema
 from nova_sched.tests.builders import claim, still, uuid_of
 from nova_sched.tests.fixtures import mariadb, postgresql
 from nova_sched.tests.integration.test_store_errors import HOSTS, by_owner, done, stopped, uuids
-from nova_sched.tests.unit.claims import battery
-from nova_sched.tests.unit.claims.battery import node, ready
+from nova_sched.tests.unit.claims.batteries.steps import check_books, node, ready
 
 SMALL_MB = 24
 
@@ -108,9 +107,9 @@ def test_a_full_disk(small_disk):
     refused = [one, *(claimed(-1, host) for host in HOSTS[1:])]
     for count in (1, 3):
         stopped(store, refused[:count], errors.StoreFull)
-    battery.check_usage(store)
+    check_books(store)
     filler.unlink()
     assert all(outcome.won for outcome in store.commit(refused))
     assert done(store) == uuids(made_claims + refused)
-    battery.check_usage(store)
+    check_books(store)
     made.dispose()

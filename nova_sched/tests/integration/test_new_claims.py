@@ -24,8 +24,7 @@ from nova_sched.objects.claim import CONFIRMED, PENDING
 from nova_sched.tests.builders import claim, still, uuid_of
 from nova_sched.tests.integration.messages import counted, just_before
 from nova_sched.tests.integration.test_claim_store import waiting
-from nova_sched.tests.unit.claims import battery
-from nova_sched.tests.unit.claims.battery import A, node, place, ready
+from nova_sched.tests.unit.claims.batteries.steps import A, check_books, node, place, ready
 
 HERE, THERE = 'host-0', 'host-1'
 ROUNDS, TIMEOUT_S = 60, 60
@@ -41,7 +40,7 @@ def store(another):
     made = another()
     ready(made, HERE, THERE, vcpus=1000)
     yield made
-    battery.check_usage(made)
+    check_books(made)
 
 
 def built(store, consumer=A, host=HERE):

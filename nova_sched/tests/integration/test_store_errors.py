@@ -26,8 +26,7 @@ from nova_sched.db.tables import CLAIMS
 from nova_sched.tests.builders import claim, still, uuid_of
 from nova_sched.tests.integration.messages import just_before, on_the_side
 from nova_sched.tests.integration.test_claim_store import lock, waiting
-from nova_sched.tests.unit.claims import battery
-from nova_sched.tests.unit.claims.battery import node, ready
+from nova_sched.tests.unit.claims.batteries.steps import check_books, node, ready
 
 HOSTS = ['host-0', 'host-1', 'host-2']
 # One claim is written by a way of its own.
@@ -39,7 +38,7 @@ def store(database):
     made = SqlClaimStore(database, still)
     ready(made, *HOSTS)
     yield made
-    battery.check_usage(made)
+    check_books(made)
 
 
 def wanted(count):
@@ -126,7 +125,7 @@ def test_a_connection_that_was_lost_between_two_calls(database, store):
     assert done_once(store, placements)
 
 
-# Other transactions in the way.
+# Others in the way.
 
 
 def test_a_deadlock_of_several_claims(database, store):
@@ -172,7 +171,7 @@ def test_a_deadlock_of_one_claim(database, store):
     assert done_once(store, placements)
 
 
-SHORT_LIMITS = {
+IMPATIENT = {
     'postgresql': '?options=-c%20lock_timeout%3D300',
     'mysql': '&init_command=SET%20SESSION%20innodb_lock_wait_timeout%3D1',
 }
@@ -180,13 +179,13 @@ SHORT_LIMITS = {
 
 @COUNTS
 def test_a_lock_that_takes_too_long(url, database, store, count):
-    made = engine.create(url + SHORT_LIMITS[database.dialect.name])
-    short, placements = SqlClaimStore(made, still), wanted(count)
+    made = engine.create(url + IMPATIENT[database.dialect.name])
+    impatient, placements = SqlClaimStore(made, still), wanted(count)
     with database.begin() as connection:
         lock(connection, placements[-1].claims[0].node_uuid)
-        stopped(short, placements, errors.StoreBusy)
+        stopped(impatient, placements, errors.StoreBusy)
     assert done(store) == []
-    assert done_once(short, placements)
+    assert done_once(impatient, placements)
     made.dispose()
 
 

@@ -9,48 +9,43 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The batteries of each contract of a claim store: every store runs all of them."""
+"""The battery of each contract of a claim store: every store runs all of them."""
+
+import pytest
 
 from nova_sched import claims
-from nova_sched.tests.unit.claims import (
-    battery,
-    battery_exclusive_domains,
-    battery_groups,
-    battery_hardware,
-    battery_lifecycle,
-    battery_new,
-    battery_order,
-    battery_top_groups,
+from nova_sched.tests.unit.claims.batteries import (
+    change_feed,
+    group_records,
+    node_reports,
+    small_tables,
+    steps,
+    transactions,
 )
 
 CONTRACTS = {
-    claims.ClaimTransactions: (
-        battery.Commit,
-        battery_new.New,
-        battery_order.Unplaced,
-        battery_hardware.HardwareAllocation,
-        battery_lifecycle.Lifecycle,
-        battery_order.Times,
-        battery_order.Words,
-        battery.Ends,
-    ),
-    claims.NodeReports: (battery.Reports, battery_order.ReportOrders),
-    claims.SmallTables: (battery.SmallTables,),
-    claims.GroupRecords: (
-        battery_groups.Groups,
-        battery_top_groups.TopGroups,
-        battery_exclusive_domains.ExclusiveDomains,
-        battery_exclusive_domains.Domains,
-    ),
-    claims.ChangeFeed: (battery.News,),
+    claims.ClaimTransactions: transactions.BATTERY,
+    claims.NodeReports: node_reports.BATTERY,
+    claims.SmallTables: small_tables.BATTERY,
+    claims.GroupRecords: group_records.BATTERY,
+    claims.ChangeFeed: change_feed.BATTERY,
 }
 
 
+@pytest.fixture
+def store(another):
+    """An empty store, whose books are right after the test."""
+    made = another()
+    yield made
+    steps.check_books(made)
+
+
 def tests(module):
-    """Test classes by name, one for each battery, for a module that has the fixtures ``store`` and
-    ``another``."""
-    return {
+    """What a module that has the fixture ``another`` runs: the fixture ``store``, and one test
+    class for each class of the batteries."""
+    classes = {
         f'Test{one.__name__}': type(f'Test{one.__name__}', (one,), {'__module__': module})
-        for batteries in CONTRACTS.values()
-        for one in batteries
+        for battery in CONTRACTS.values()
+        for one in battery
     }
+    return {'store': store, **classes}

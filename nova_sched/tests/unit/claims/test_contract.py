@@ -18,7 +18,7 @@ from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import engine, schema
 from nova_sched.tests.builders import still
-from nova_sched.tests.unit.claims import battery, contracts
+from nova_sched.tests.unit.claims import contracts
 from nova_sched.tests.unit.claims.databases import cleared
 
 
@@ -38,13 +38,6 @@ def another(request):
         return lambda: one
     database = cleared(request.getfixturevalue('sqlite'))
     return lambda: SqlClaimStore(database, still)
-
-
-@pytest.fixture
-def store(another):
-    made = another()
-    yield made
-    battery.check_usage(made)
 
 
 globals().update(contracts.tests(__name__))

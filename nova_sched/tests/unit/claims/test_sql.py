@@ -23,7 +23,7 @@ from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db.tables import NODES
 from nova_sched.objects.claim import PLANNED
 from nova_sched.tests.builders import NOW, aggregate, claim, guarded, report, still, uuid_of
-from nova_sched.tests.unit.claims import battery_order
+from nova_sched.tests.unit.claims.batteries.transactions.times import OwnClock
 
 A, NODE, GROUP = uuid_of('instance A'), uuid_of('node host-0'), uuid_of('placement group')
 
@@ -38,7 +38,7 @@ def store(database):
     return SqlClaimStore(database, still)
 
 
-class TestOwnClock(battery_order.OwnClock):
+class TestOwnClock(OwnClock):
     pass
 
 

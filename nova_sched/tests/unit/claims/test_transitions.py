@@ -20,8 +20,13 @@ import pytest
 from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.objects.claim import PLANNED
 from nova_sched.tests.builders import still
-from nova_sched.tests.unit.claims.battery import A
-from nova_sched.tests.unit.claims.battery_lifecycle import IN_PLACE, LATE_S, TABLE, Lifecycle
+from nova_sched.tests.unit.claims.batteries.steps import A
+from nova_sched.tests.unit.claims.batteries.transactions.lifecycle import (
+    IN_PLACE,
+    LATE_S,
+    TABLE,
+    Lifecycle,
+)
 
 PAGE = Path(__file__).parents[4] / 'doc' / 'source' / 'claims.csv'
 ROWS = [*TABLE, *IN_PLACE]

@@ -37,7 +37,7 @@ from nova_sched.engine.received import Received, handling
 from nova_sched.engine.scheduler import REPORT
 from nova_sched.state.report import ReportOrder
 from nova_sched.tests.builders import NOW, report, request, uuid_of
-from nova_sched.tests.unit.claims.battery import check_usage
+from nova_sched.tests.unit.claims.batteries.steps import check_books
 from nova_sched.tests.unit.engine.test_machine import search
 from nova_sched.tests.unit.engine.world import World
 
@@ -162,10 +162,10 @@ class Late(RuleBasedStateMachine):
         if server.told is None:
             return
         server.runs, host = True, server.told
-        selector = self.named(server, named)
+        meant = self.named(server, named)
 
         def confirm(engine, since_s):
-            known = selector._replace(since_s=since_s)
+            known = meant._replace(since_s=since_s)
             return engine.call(engine.claim_service.confirm_claim, server.uuid, host, known)
 
         self.send(confirm)
@@ -177,10 +177,10 @@ class Late(RuleBasedStateMachine):
         server = self.servers[name]
         if server.told is None:
             return
-        selector = self.named(server, named)
+        meant = self.named(server, named)
 
         def abort(engine, since_s):
-            known = selector._replace(since_s=since_s)
+            known = meant._replace(since_s=since_s)
             return engine.call(engine.claim_service.abort_claim, server.uuid, None, known)
 
         message = self.send(abort)
@@ -217,8 +217,8 @@ class Late(RuleBasedStateMachine):
     # What holds at any time.
 
     @invariant()
-    def the_usage_agrees(self):
-        check_usage(self.store)
+    def the_books_hold(self):
+        check_books(self.store)
         waiting = [one.consumer_uuid for one in self.store.claims() if not one.is_confirmed]
         assert len(set(waiting)) == len(waiting)
 

@@ -37,7 +37,7 @@ from nova_sched.filters.pci_passthrough import PciPassthroughFilter
 from nova_sched.objects.claim import MOVES, VCPU
 from nova_sched.state.request import NO_HARDWARE
 from nova_sched.tests.builders import report, request, uuid_of
-from nova_sched.tests.unit.claims.battery import check_usage
+from nova_sched.tests.unit.claims.batteries.steps import check_books
 from nova_sched.tests.unit.claims.databases import cleared
 from nova_sched.tests.unit.engine.world import World, fresh, picture, rules, spreading
 from nova_sched.tests.unit.hardware.builders import (
@@ -346,7 +346,7 @@ class Engines(RuleBasedStateMachine):
     @invariant()
     def the_store_keeps_its_word(self):
         store = self.open()
-        check_usage(store)
+        check_books(store)
         waiting = [one.consumer_uuid for one in store.claims() if not one.is_confirmed]
         assert len(set(waiting)) == len(waiting)
         for one in store.changes({}).nodes:

@@ -9,8 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What every ClaimStore does about CPUs, pages and devices: a part of ``battery``, with its
-fixtures."""
+"""CPUs, pages and devices that claims hold."""
 
 import dataclasses
 
@@ -19,7 +18,7 @@ import pytest
 from nova_sched.claims import Placement
 from nova_sched.objects.claim import CONFIRMED, PENDING
 from nova_sched.tests.builders import NOW, claim, uuid_of
-from nova_sched.tests.unit.claims.battery import (
+from nova_sched.tests.unit.claims.batteries.steps import (
     HOST,
     OTHER,
     A,

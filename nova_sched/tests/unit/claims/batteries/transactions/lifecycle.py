@@ -9,8 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The life of a claim: every state, every event, and what it makes of it, as tests that each store
-runs."""
+"""The life of a claim: every state, every event, and what it makes of it."""
 
 import dataclasses
 
@@ -30,7 +29,7 @@ from nova_sched.objects.claim import (
     Claim,
 )
 from nova_sched.tests.builders import NOW, guarded, report, uuid_of
-from nova_sched.tests.unit.claims.battery import HOST, OTHER, A, C, node, ready
+from nova_sched.tests.unit.claims.batteries.steps import HOST, OTHER, A, C, node, ready
 
 THIRD, LATE_S, GROUP = 'host-2', NOW + 3600, uuid_of('placement group')
 SMALL, LARGE = {VCPU: 2, DISK_GB: 10}, {VCPU: 4, DISK_GB: 20}
@@ -116,7 +115,6 @@ BUILT = claims(), lists(HOST, A)
 RESIZED = *BUILT, claims(OTHER, RESIZE, size=LARGE)
 THERE = *RESIZED, lists(OTHER, A)
 GROWING = *BUILT, claims(size=LARGE)
-
 TABLE = [
     # A build.
     pytest.param([claims()], {HOST: PENDING}, id='claimed'),
@@ -322,7 +320,6 @@ TABLE = [
         id='a move that nobody named is settled by reports',
     ),
 ]
-
 # What the consumer has on its node, which it does not leave.
 IN_PLACE = [
     pytest.param([*GROWING], TOGETHER, id='both sizes are held'),

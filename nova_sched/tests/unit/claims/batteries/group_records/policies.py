@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The policies of server groups, as tests that each store runs."""
+"""The policies of server groups."""
 
 import pytest
 
@@ -17,7 +17,16 @@ from nova_sched.claims import Placement, ServerGroupPolicy
 from nova_sched.objects.claim import CONFIRMED
 from nova_sched.state.request import AFFINITY, ANTI_AFFINITY
 from nova_sched.tests.builders import claim, guarded, report, uuid_of
-from nova_sched.tests.unit.claims.battery import HOST, OTHER, A, B, C, generation, node, ready
+from nova_sched.tests.unit.claims.batteries.steps import (
+    HOST,
+    OTHER,
+    A,
+    B,
+    C,
+    generation,
+    node,
+    ready,
+)
 
 GROUP, ELSE = uuid_of('group'), uuid_of('another group')
 APART = ServerGroupPolicy(GROUP, ANTI_AFFINITY)
@@ -34,7 +43,7 @@ def join(policy, *claims, releases=(), replaces=()):
     return guarded(claims, tuple(releases), policies=(policy,), replaces=frozenset(replaces))
 
 
-class Groups:
+class Policies:
     @pytest.mark.parametrize(
         'policy, there, comes, won',
         [

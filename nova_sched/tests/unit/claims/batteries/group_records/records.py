@@ -9,17 +9,17 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Placement groups, their planned claims and their records, as tests that each store runs."""
+"""Placement groups, their planned claims and their records."""
 
 import dataclasses
 
 import pytest
 
 from nova_sched import errors
-from nova_sched.claims import GroupRecord, Placement
+from nova_sched.claims import Placement, GroupRecord
 from nova_sched.objects.claim import CONFIRMED, PENDING, PLANNED, RESIZE, VCPU
 from nova_sched.tests.builders import NOW, claim, guarded, uuid_of
-from nova_sched.tests.unit.claims.battery import (
+from nova_sched.tests.unit.claims.batteries.steps import (
     HOST,
     OTHER,
     A,
@@ -35,9 +35,9 @@ from nova_sched.tests.unit.claims.battery import (
     place,
     ready,
 )
-from nova_sched.tests.unit.claims.battery_hardware import PAIR, REST
+from nova_sched.tests.unit.claims.batteries.transactions.hardware import PAIR, REST
 
-GROUP, ELSE = uuid_of('placement group'), uuid_of('another placement group')
+GROUP, ELSE = uuid_of('top group'), uuid_of('another top group')
 WEB, DB, LB = (uuid_of(f'member {path}') for path in ('web', 'db', 'lb'))
 PATHS = {WEB: 'web', DB: 'db', LB: 'lb'}
 
@@ -80,7 +80,7 @@ def commit(store, placement):
     return outcome
 
 
-class TopGroups:
+class Records:
     """Plans and what comes of them."""
 
     def test_all_of_a_plan_and_its_record(self, store, another):

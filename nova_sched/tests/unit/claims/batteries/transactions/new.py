@@ -9,14 +9,14 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Claims for consumers that run nowhere yet, as tests that each store runs."""
+"""Claims for consumers that run nowhere yet."""
 
 import pytest
 
 from nova_sched.claims import Placement
 from nova_sched.objects.claim import CONFIRMED, PENDING, VCPU
 from nova_sched.tests.builders import NOW, claim, report, uuid_of
-from nova_sched.tests.unit.claims.battery import (
+from nova_sched.tests.unit.claims.batteries.steps import (
     HOST,
     OTHER,
     THIRD,

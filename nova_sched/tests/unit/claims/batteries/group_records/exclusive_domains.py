@@ -9,7 +9,11 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
+<<<<<<<< HEAD:nova_sched/tests/unit/claims/battery_exclusive_domains.py
 """ExclusiveDomains round the domains of placement groups, as tests that each store runs.
+========
+"""Exclusive domains of placement groups.
+>>>>>>>> 2b75e22 (Give each contract of claim stores one battery):nova_sched/tests/unit/claims/batteries/group_records/exclusive_domains.py
 
 Member web of a group is on HOST, in the domain of HOST and OTHER; THIRD is elsewhere.
 """
@@ -22,10 +26,20 @@ from concurrent import futures
 import pytest
 
 from nova_sched import errors
-from nova_sched.claims import ClosedDomain, Domain, Placement
+from nova_sched.claims import ClosedDomain, Placement
 from nova_sched.objects.claim import CONFIRMED, RESIZE
-from nova_sched.tests.builders import NOW, aggregate, claim, guarded, report, uuid_of
-from nova_sched.tests.unit.claims.battery import (
+from nova_sched.tests.builders import NOW, claim, guarded, report, uuid_of
+from nova_sched.tests.unit.claims.batteries.group_records.records import (
+    DB,
+    ELSE,
+    built,
+    commit,
+    create,
+    plan,
+    planned,
+    record,
+)
+from nova_sched.tests.unit.claims.batteries.steps import (
     HOST,
     OTHER,
     THIRD,
@@ -39,16 +53,6 @@ from nova_sched.tests.unit.claims.battery import (
     node,
     place,
     ready,
-)
-from nova_sched.tests.unit.claims.battery_top_groups import (
-    DB,
-    ELSE,
-    built,
-    commit,
-    create,
-    plan,
-    planned,
-    record,
 )
 
 TOKEN, SECOND = uuid_of('domain'), uuid_of('another domain')
@@ -452,6 +456,7 @@ class ExclusiveDomains:
         (found,) = ready(store, OTHER)
         assert found.fences == frozenset()
         assert behind(store) == {HOST: {TOKEN}}
+<<<<<<<< HEAD:nova_sched/tests/unit/claims/battery_exclusive_domains.py
 
 
 class Racks:
@@ -670,3 +675,5 @@ class Domains:
         assert another().domains() == {TOKEN: R1}
         racks(store, host_2='r1')
         assert behind(another()) == {**BOTH, 'host-3': {TOKEN}, THIRD: {TOKEN}}
+========
+>>>>>>>> 2b75e22 (Give each contract of claim stores one battery):nova_sched/tests/unit/claims/batteries/group_records/exclusive_domains.py

@@ -1,0 +1,401 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Placements: all claims of one are won, or none."""
+
+import pytest
+
+from nova_sched.claims import Placement
+from nova_sched.objects.claim import CONFIRMED, DISK_GB, MEMORY_MB, PENDING, PLANNED, VCPU, Claim
+from nova_sched.state.report import Inventory
+from nova_sched.tests.builders import NOW, claim, uuid_of
+from nova_sched.tests.unit.claims.batteries.steps import (
+    HOST,
+    OTHER,
+    A,
+    B,
+    C,
+    confirmed,
+    facts,
+    generation,
+    judged_by,
+    kept,
+    node,
+    nonzero,
+    place,
+    ready,
+    vcpus,
+)
+
+
+class Commit:
+    @pytest.mark.parametrize(
+        'words, asked, won',
+        [
+            pytest.param({'vcpus': 4}, {VCPU: 4}, True, id='exact fit'),
+            pytest.param({'vcpus': 4}, {VCPU: 5}, False, id='one too many'),
+            pytest.param(
+                {'vcpus': 4, 'vcpus_used': 1}, {VCPU: 4}, False, id='unclaimed usage counts'
+            ),
+            pytest.param(
+                {'vcpus': 4, 'vcpus_ratio': 2.0, 'vcpus_used': 4},
+                {VCPU: 4},
+                True,
+                id='ratio counts',
+            ),
+            pytest.param(
+                {'vcpus': 4, 'vcpus_ratio': 2.0}, {VCPU: 5}, False, id='no more than there is'
+            ),
+            pytest.param(
+                {'vcpus': 4, 'vcpus_ratio': 1.5, 'vcpus_used': 3},
+                {VCPU: 4},
+                False,
+                id='part of a unit is none',
+            ),
+            pytest.param(
+                {'memory_mb': 9, 'memory_mb_reserved': 2},
+                {MEMORY_MB: 7},
+                True,
+                id='beside the reserve',
+            ),
+            pytest.param(
+                {'memory_mb': 9, 'memory_mb_reserved': 2},
+                {MEMORY_MB: 8},
+                False,
+                id='reserve is kept',
+            ),
+            pytest.param({}, {VCPU: 1, 'CUSTOM_GOLD': 1}, False, id='unknown resource class'),
+            pytest.param(
+                {'disk_gb': None}, {VCPU: 1}, True, id='what is not asked for may be missing'
+            ),
+            pytest.param(
+                {'disk_gb': 0}, {VCPU: 1, DISK_GB: 1}, False, id='one class of several is short'
+            ),
+            pytest.param(
+                {'vcpus': 4, 'vcpus_used': 9},
+                {MEMORY_MB: 1},
+                True,
+                id='another class is oversubscribed',
+            ),
+            pytest.param(
+                {'inventories': {VCPU: Inventory(8, max_unit=4)}, 'used': {}},
+                {VCPU: 5},
+                False,
+                id='max_unit',
+            ),
+        ],
+    )
+    def test_a_claim_is_won_if_it_fits(self, store, words, asked, won):
+        ready(store, **words)
+        made = Claim(A, node(), asked)
+        assert place(store, made).won == won
+        assert store.claims() == ([made] if won else [])
+
+    def test_a_claim_is_kept_as_it_is(self, store, another):
+        ready(store, memory_mb=2**50)
+        made = Claim(
+            consumer_uuid=A,
+            node_uuid=node(),
+            resources={VCPU: 2, MEMORY_MB: 2**40, DISK_GB: 1},
+            state=PLANNED,
+            project_id='projet-é',
+            user_id='user',
+            group_uuid=uuid_of('group'),
+            request_id='req-1',
+            created_s=NOW + 0.123456,
+            changed_s=NOW + 0.123456,
+            expires_s=NOW + 3600.5,
+        )
+        store.clock = lambda: made.created_s
+        assert place(store, made).won
+        assert another().claims() == [made]
+        assert facts(another()).claims == (made,)
+
+    def test_the_winner_is_told_the_generation_that_it_made(self, store):
+        before = ready(store)[0].generation
+        outcome = place(store, claim(A, node()))
+        assert outcome.generations == {node(): (before, before + 1)}
+        assert generation(store) == before + 1
+
+    def test_the_loser_is_told_the_true_use(self, store):
+        ready(store, HOST, OTHER, vcpus=4, memory_mb_used=100)
+        place(store, claim(B, node(), vcpus=3))
+        outcome = place(store, claim(A, node(OTHER)), claim(C, node(), vcpus=2))
+        assert not outcome.won
+        assert outcome.generations == {}
+        assert {uuid: nonzero(use) for uuid, use in outcome.used.items()} == {
+            node(): {VCPU: 3, MEMORY_MB: 612},
+            node(OTHER): {MEMORY_MB: 100},
+        }
+
+    def test_all_claims_of_a_placement_or_none(self, store):
+        ready(store, HOST, OTHER, vcpus=4)
+        before = generation(store)
+        assert not place(store, claim(A, node()), claim(B, node(OTHER), vcpus=5)).won
+        assert kept(store) == {}
+        assert generation(store) == before
+        assert place(store, claim(A, node()), claim(B, node(OTHER), vcpus=4)).won
+        assert kept(store) == {(A, node()): PENDING, (B, node(OTHER)): PENDING}
+
+    def test_claims_of_one_placement_count_together(self, store):
+        ready(store, vcpus=4)
+        assert not place(store, claim(A, node(), vcpus=3), claim(B, node(), vcpus=2)).won
+        assert place(store, claim(A, node(), vcpus=2), claim(B, node(), vcpus=2)).won
+
+    def test_placements_are_judged_in_order(self, store):
+        before = ready(store, vcpus=10)[0].generation
+        batch = [
+            Placement((claim(uuid_of(name), node(), vcpus=size),))
+            for name, size in (('first', 6), ('second', 5), ('third', 4), ('fourth', 1))
+        ]
+        outcomes = store.commit(batch)
+        assert [outcome.won for outcome in outcomes] == [True, False, True, False]
+        assert outcomes[1].used[node()][VCPU] == outcomes[3].used[node()][VCPU] == 10
+        assert outcomes[0].generations == outcomes[2].generations == {node(): (before, before + 1)}
+        assert generation(store) == before + 1
+
+    @pytest.mark.parametrize(
+        'beside, state, ends',
+        [
+            pytest.param(None, CONFIRMED, True, id='confirmed'),
+            pytest.param(None, PENDING, False, id='on its way again'),
+            pytest.param({'move': 'resize'}, CONFIRMED, False, id='the source of a resize'),
+            pytest.param(
+                {'move': 'live-migration'}, CONFIRMED, True, id='the source of a live migration'
+            ),
+            pytest.param({}, CONFIRMED, True, id='the source of a move that nobody named'),
+        ],
+    )
+    def test_what_a_node_does_not_list_ends_by_what_the_store_knows(
+        self, store, beside, state, ends
+    ):
+        """The sender may not have heard of a move, or of a new claim."""
+        ready(store, HOST, OTHER)
+        there = claim(A, node(), state=state)
+        place(store, there)
+        if beside is not None:
+            place(store, claim(A, node(OTHER), **beside))
+        assert store.release([there.key], absent=True) == ([there] if ends else [])
+        assert (there in store.claims()) != ends
+
+    @pytest.mark.parametrize(
+        'old, new, known, won',
+        [
+            pytest.param(
+                {'request_id': 'r'}, {'request_id': 'r'}, False, False, id='the same request'
+            ),
+            pytest.param(
+                {'request_id': 'r'}, {'request_id': 'r'}, True, True, id='the same, knowingly'
+            ),
+            pytest.param(
+                {'request_id': 'r'}, {'request_id': 's'}, False, False, id='another request'
+            ),
+            pytest.param(
+                {'request_id': 'r'}, {'request_id': 's'}, True, True, id='another, knowingly'
+            ),
+            pytest.param({'created_s': NOW + 9}, {}, False, False, id='a later one'),
+            pytest.param({'created_s': NOW + 9}, {}, True, True, id='a later one, knowingly'),
+            pytest.param({'created_s': NOW - 9}, {}, False, False, id='an earlier one'),
+            pytest.param({'state': PLANNED}, {}, False, True, id='a planned one'),
+            pytest.param(
+                {'request_id': 'r', 'state': CONFIRMED},
+                {'request_id': 'r'},
+                False,
+                True,
+                id='a move',
+            ),
+        ],
+    )
+    @pytest.mark.parametrize('host', [HOST, OTHER])
+    def test_a_pending_claim_that_its_scheduler_does_not_know_of(
+        self, store, host, old, new, known, won
+    ):
+        """The message came twice, or was held up until its caller had asked again."""
+        ready(store, HOST, OTHER)
+        before = claim(A, node(), **{'created_s': NOW, **old})
+        store.clock = lambda: before.created_s
+        place(store, before)
+        before, store.clock = store.claims()[0], lambda: NOW
+        later = claim(A, node(host), **{'created_s': NOW, **new})
+        (outcome,) = store.commit(
+            [Placement((later,), replaces=frozenset([before.uuid] if known else []))]
+        )
+        assert outcome.won == won
+        assert won or store.claims() == [before]
+        assert won or HOST in [one.report.host for one in outcome.fresh]
+
+    def test_a_pending_claim_that_the_placement_releases_needs_no_other_name(self, store):
+        ready(store, HOST, OTHER)
+        place(store, claim(A, node()))
+        assert store.commit([Placement((claim(A, node(OTHER)),), ((A, node()),))])[0].won
+        assert kept(store) == {(A, node(OTHER)): PENDING}
+
+    def test_another_pending_claim_than_those_that_are_named(self, store):
+        ready(store, HOST, OTHER)
+        place(store, claim(A, node()))
+        before = store.claims()
+        placement = Placement(
+            (claim(A, node(OTHER)),), replaces=frozenset([uuid_of('one before')])
+        )
+        assert not store.commit([placement])[0].won
+        assert store.claims() == before
+
+    def test_what_a_placement_releases_is_there_for_the_next_one(self, store):
+        ready(store, vcpus=4)
+        place(store, claim(A, node(), vcpus=4))
+        wants = Placement((claim(B, node(), vcpus=4),))
+        outcomes = store.commit([wants, Placement((), ((A, node()),)), wants])
+        assert [outcome.won for outcome in outcomes] == [False, True, True]
+        assert kept(store) == {(B, node()): PENDING}
+
+    def test_the_same_claim_twice_is_one_claim(self, store):
+        ready(store, vcpus=4)
+        made = claim(A, node(), vcpus=4)
+        place(store, made)
+        before = generation(store)
+        again = place(store, made)
+        assert again.won
+        assert again.generations == {node(): (before, before)}
+        assert store.claims() == [made]
+        assert generation(store) == before
+
+    def test_the_same_claim_twice_in_one_batch_is_one_claim(self, store):
+        ready(store, vcpus=4)
+        made = Placement((claim(A, node(), vcpus=4),))
+        assert [outcome.won for outcome in store.commit([made, made])] == [True, True]
+        assert store.claims() == list(made.claims)
+
+    def test_a_claim_that_was_confirmed_meanwhile_is_won_again_and_stays_confirmed(self, store):
+        ready(store)
+        made = claim(A, node())
+        place(store, made)
+        store.confirm([A], [node()])
+        assert place(store, made).won
+        assert kept(store) == {(A, node()): CONFIRMED}
+
+    def test_a_claim_elsewhere_ends_the_one_that_waits(self, store):
+        ready(store, HOST, OTHER)
+        place(store, claim(A, node()))
+        before = generation(store)
+        assert place(store, claim(A, node(OTHER))).won
+        assert kept(store) == {(A, node(OTHER)): PENDING}
+        assert judged_by(store) == {}
+        assert generation(store) == before + 1
+
+    @pytest.mark.parametrize(
+        'state, stays', [(PENDING, False), (PLANNED, False), (CONFIRMED, True)]
+    )
+    def test_only_a_confirmed_claim_stays_next_to_a_new_one(self, store, state, stays):
+        ready(store, HOST, OTHER)
+        place(store, claim(A, node(), state=state))
+        place(store, claim(A, node(OTHER)))
+        assert ((A, node()) in kept(store)) == stays
+        assert (A, node(OTHER)) in kept(store)
+
+    def test_a_lost_claim_elsewhere_ends_nothing(self, store):
+        ready(store, HOST, OTHER, vcpus=4)
+        place(store, claim(A, node()))
+        assert not place(store, claim(A, node(OTHER), vcpus=5)).won
+        assert kept(store) == {(A, node()): PENDING}
+
+    @pytest.mark.parametrize(
+        'old, new, won',
+        [
+            pytest.param(3, 1, True, id='smaller'),
+            pytest.param(1, 3, True, id='larger'),
+            pytest.param(3, 4, True, id='its own amounts do not stand in its way'),
+            pytest.param(3, 5, False, id='too large'),
+        ],
+    )
+    def test_a_claim_that_waits_is_replaced_on_its_node(self, store, old, new, won):
+        ready(store, vcpus=4)
+        place(store, claim(A, node(), vcpus=old))
+        later = claim(A, node(), vcpus=new)
+        assert place(store, later).won == won
+        assert vcpus(store) == {(A, node()): new if won else old}
+        assert (store.claims()[0].uuid == later.uuid) == won
+
+    @pytest.mark.parametrize(
+        'old, new, amounts, won',
+        [
+            pytest.param((2, 512), (1, 1024), (2, 1024), True, id='the larger of each'),
+            pytest.param((1, 512), (4, 512), (4, 512), True, id='grows'),
+            pytest.param((2, 1024), (1, 512), (2, 1024), True, id='does not shrink'),
+            pytest.param((1, 512), (5, 512), (1, 512), False, id='too large'),
+        ],
+    )
+    def test_a_confirmed_claim_on_the_same_node_keeps_the_larger_amounts(
+        self, store, old, new, amounts, won
+    ):
+        ready(store, vcpus=4)
+        first = confirmed(A, vcpus=old[0], memory_mb=old[1])
+        place(store, first)
+        assert place(store, claim(A, node(), vcpus=new[0], memory_mb=new[1])).won == won
+        (found,) = store.claims()
+        assert (found.uuid, found.resources) == (
+            first.uuid,
+            {VCPU: amounts[0], MEMORY_MB: amounts[1]},
+        )
+        assert (found.resizing is not None) == won
+
+    def test_a_placement_releases_what_it_names(self, store):
+        ready(store, HOST, OTHER)
+        place(store, confirmed(A))
+        outcome = place(store, claim(A, node(OTHER)), releases=[(A, node())])
+        assert outcome.won
+        assert set(outcome.generations) == {node(), node(OTHER)}
+        assert kept(store) == {(A, node(OTHER)): PENDING}
+        assert judged_by(store) == {}
+
+    def test_a_lost_placement_releases_nothing(self, store):
+        ready(store, HOST, OTHER, vcpus=4)
+        place(store, claim(A, node()))
+        assert not place(store, claim(A, node(OTHER), vcpus=5), releases=[(A, node())]).won
+        assert kept(store) == {(A, node()): PENDING}
+
+    def test_what_is_not_there_is_released_without_effect(self, store):
+        ready(store)
+        before = generation(store)
+        assert place(store, releases=[(A, node()), (B, node('nowhere'))]).won
+        assert generation(store) == before
+
+    def test_a_confirmed_claim_that_ends_on_its_own_node_leaves_room_for_the_new_one(self, store):
+        ready(store, vcpus=4)
+        place(store, confirmed(A, vcpus=4))
+        later = claim(A, node(), vcpus=2)
+        for _ in range(2):
+            assert place(store, later, releases=[(A, node())]).won
+            assert store.claims() == [later]
+
+    def test_a_claim_on_an_unknown_node_is_lost(self, store):
+        ready(store)
+        outcome = place(store, claim(A, node()), claim(B, node('nowhere')))
+        assert not outcome.won
+        assert {uuid: nonzero(use) for uuid, use in outcome.used.items()} == {node(): {}}
+        assert kept(store) == {}
+
+    def test_an_empty_batch(self, store):
+        assert store.commit([]) == []
+
+    def test_a_batch_of_any_size(self, store):
+        """More consumers and nodes than one statement can name."""
+        hosts = [f'many-{number}' for number in range(700)]
+        ready(store, *hosts, vcpus=2)
+        batch = [
+            Placement((claim(uuid_of(f'{host} {number}'), node(host)),))
+            for number in range(3)
+            for host in hosts
+        ]
+        outcomes = store.commit(batch)
+        assert [outcome.won for outcome in outcomes] == [True] * 1400 + [False] * 700
+        assert len(store.claims()) == 1400
+        assert len(store.release([one.key for one in store.claims()])) == 1400
+        assert store.claims() == []

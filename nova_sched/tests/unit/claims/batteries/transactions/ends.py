@@ -1,0 +1,237 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""How claims are confirmed and end; a late message ends only what it means."""
+
+import pytest
+
+from nova_sched.claims import Meant
+from nova_sched.objects.claim import CONFIRMED, PENDING, PLANNED, VCPU
+from nova_sched.tests.builders import NOW, claim, uuid_of
+from nova_sched.tests.unit.claims.batteries.steps import (
+    DAY,
+    HOST,
+    OTHER,
+    A,
+    B,
+    C,
+    at,
+    confirmed,
+    generation,
+    kept,
+    move,
+    node,
+    place,
+    ready,
+    resize,
+    settled,
+)
+
+
+class Ends:
+    """Confirm, release, expire, remove."""
+
+    def test_confirm(self, store):
+        ready(store, HOST, OTHER)
+        place(store, claim(A, node(), expires_s=NOW + 1), claim(B, node()), claim(C, node(OTHER)))
+        before = generation(store)
+        found = store.confirm([A, C], [node()])
+        assert [one.key for one in found] == [(A, node())]
+        assert kept(store) == {
+            (A, node()): CONFIRMED,
+            (B, node()): PENDING,
+            (C, node(OTHER)): PENDING,
+        }
+        assert store.claims(A)[0].expires_s is None
+        assert generation(store) == before + 1
+
+    def test_confirm_again(self, store):
+        ready(store)
+        place(store, claim(A, node()))
+        store.confirm([A], [node()])
+        before = generation(store)
+        assert store.confirm([A, A], [node(), node('nowhere')]) == []
+        assert generation(store) == before
+
+    def test_release(self, store):
+        ready(store, vcpus=4)
+        made = confirmed(A, vcpus=4)
+        place(store, made)
+        before = generation(store)
+        assert store.release([(A, node()), (B, node()), (A, node(OTHER)), (A, node())]) == [made]
+        assert generation(store) == before + 1
+        assert store.release([(A, node())]) == []
+        assert generation(store) == before + 1
+        assert place(store, claim(B, node(), vcpus=4)).won
+
+    @pytest.mark.parametrize(
+        'state, expires_s, ends',
+        [
+            pytest.param(PENDING, NOW - 1, True, id='overdue'),
+            pytest.param(PENDING, NOW, True, id='now'),
+            pytest.param(PENDING, NOW + 1, False, id='later'),
+            pytest.param(PENDING, None, False, id='never'),
+            pytest.param(PENDING, 0.0, True, id='long ago'),
+            pytest.param(PLANNED, NOW - 1, True, id='planned'),
+            pytest.param(CONFIRMED, NOW - 1, False, id='confirmed'),
+        ],
+    )
+    def test_expire(self, store, state, expires_s, ends):
+        ready(store, vcpus=4)
+        made = claim(A, node(), vcpus=4, state=state, expires_s=expires_s)
+        place(store, made)
+        before = generation(store)
+        assert store.expire(NOW) == ([made] if ends else [])
+        assert store.claims() == ([] if ends else [made])
+        assert generation(store) == before + ends
+        assert place(store, claim(B, node(), vcpus=4)).won == ends
+
+    def test_claims_are_listed_oldest_first(self, store):
+        ready(store, HOST, OTHER)
+        times = [(A, HOST, 3.0), (B, OTHER, 1.0), (C, HOST, 2.0)]
+        for consumer, host, created_s in times:
+            store.clock = lambda at_s=created_s: at_s
+            place(store, confirmed(consumer, host))
+        store.clock = lambda: 4.0
+        place(store, claim(A, node(OTHER)))
+        assert [one.created_s for one in store.claims()] == [1.0, 2.0, 3.0, 4.0]
+        assert [one.created_s for one in store.claims(A)] == [3.0, 4.0]
+        assert store.claims(uuid_of('nobody')) == []
+
+    def test_remove_node(self, store):
+        ready(store, HOST, OTHER)
+        place(store, claim(A, node()), claim(B, node(OTHER)))
+        store.remove_node(node())
+        store.remove_node(uuid_of('never seen'))
+        assert kept(store) == {(B, node(OTHER)): PENDING}
+        assert store.changes({node(): 2, node(OTHER): generation(store, OTHER)}).gone == (node(),)
+        assert not place(store, claim(C, node())).won
+        assert ready(store)[0].claims == ()
+
+    def test_a_consumer_of_a_removed_node_claims_elsewhere(self, store):
+        ready(store, HOST, OTHER)
+        place(store, claim(A, node()))
+        store.remove_node(node())
+        assert place(store, claim(A, node(OTHER))).won
+
+
+ENDS = {
+    'finish': lambda store, host, meant: store.finish(A, [node(host)], meant),
+    'revert': lambda store, host, meant: store.revert(A, meant),
+    'release': lambda store, host, meant: store.release([(A, node(host))], meant=meant),
+}
+END = pytest.mark.parametrize('end', ENDS.values(), ids=ENDS)
+SETTLE = pytest.mark.parametrize('end', [ENDS['finish'], ENDS['revert']], ids=['finish', 'revert'])
+
+
+class LateMessages:
+    """A word that ends something ends nothing that it is not about."""
+
+    @pytest.fixture
+    def moving(self, store):
+        """A is confirmed on HOST since NOW, and on its way to OTHER since ten seconds later: that
+        claim."""
+        ready(store, HOST, OTHER)
+        at(store, NOW)
+        settled(store)
+        at(store, NOW + 10)
+        made = move(store)
+        at(store, NOW + 20)
+        return made
+
+    @END
+    def test_by_its_name(self, store, moving, end):
+        before = store.claims()
+        assert end(store, OTHER, Meant(uuid_of('another claim'))) == []
+        assert store.claims() == before
+        assert end(store, OTHER, Meant(moving.uuid)) != []
+        assert store.claims() != before
+
+    @END
+    def test_by_the_time_of_the_word(self, store, moving, end):
+        before = store.claims()
+        assert end(store, OTHER, Meant(since_s=NOW + 9.5)) == []
+        assert store.claims() == before
+        assert end(store, OTHER, Meant(since_s=NOW + 10)) != []
+        assert store.claims() != before
+
+    @END
+    def test_by_its_name_while_it_is_pending_the_time_says_nothing(self, store, moving, end):
+        assert end(store, OTHER, Meant(moving.uuid, NOW - DAY)) != []
+
+    @pytest.mark.parametrize('name', [False, True], ids=['by time', 'by name'])
+    @pytest.mark.parametrize('how', ['revert', 'release'])
+    def test_a_confirmed_claim_outlives_a_word_from_before(self, store, moving, how, name):
+        store.confirm([A], [node(OTHER)])
+        before = store.claims()
+        name = moving.uuid if name else None
+        assert ENDS[how](store, OTHER, Meant(name, NOW + 19)) == []
+        assert store.claims() == before
+        assert ENDS[how](store, OTHER, Meant(name, NOW + 20)) != []
+        assert (A, node(OTHER)) not in kept(store)
+
+    def test_a_move_that_arrived_is_finished_by_its_name(self, store, moving):
+        store.confirm([A], [node(OTHER)])
+        assert store.finish(A, [node(OTHER)], Meant(moving.uuid, NOW - DAY)) != []
+        assert kept(store) == {(A, node(OTHER)): CONFIRMED}
+
+    def test_a_word_that_confirms_a_pending_claim_of_another_name(self, store):
+        ready(store)
+        place(store, claim(A, node()))
+        assert store.finish(A, [node()], Meant(uuid_of('another claim'))) == []
+        assert kept(store) == {(A, node()): PENDING}
+
+    def test_only_those_of_several_that_are_meant_end(self, store, another):
+        ready(store, HOST, OTHER)
+        at(store, NOW)
+        place(store, claim(A, node()))
+        at(store, NOW + 10)
+        place(store, claim(B, node()), claim(C, node(OTHER)))
+        keys = [(A, node()), (B, node()), (C, node(OTHER))]
+        assert [one.key for one in store.release(keys, meant=Meant(since_s=NOW + 5))] == keys[:1]
+        assert set(kept(another())) == set(keys[1:])
+
+    @pytest.mark.parametrize('first', ['finish', 'revert'])
+    @SETTLE
+    def test_a_repeated_word_on_the_first_resize_does_not_end_the_second(self, store, first, end):
+        ready(store)
+        at(store, NOW)
+        settled(store)
+        one = resize(store, 2)
+        at(store, NOW + 10)
+        assert ENDS[first](store, HOST, Meant(one.uuid)) != []
+        at(store, NOW + 20)
+        two = resize(store, 4)
+        before = store.claims()
+        for meant in (Meant(one.uuid), Meant(one.uuid, NOW + 30), Meant(since_s=NOW + 19)):
+            assert end(store, HOST, meant) == []
+        assert store.claims() == before
+        assert end(store, HOST, Meant(two.uuid)) != []
+        (after,) = store.claims()
+        assert after.resizing is None
+
+    @SETTLE
+    def test_a_resize_by_the_time_of_the_word(self, store, end):
+        ready(store)
+        at(store, NOW)
+        settled(store)
+        at(store, NOW + 10)
+        resize(store, 3)
+        assert end(store, HOST, Meant(since_s=NOW + 9)) == []
+        assert end(store, HOST, Meant(since_s=NOW + 10)) != []
+
+    def test_a_resize_that_changes_its_size_has_a_new_name(self, store):
+        ready(store)
+        settled(store)
+        one, two = resize(store, 2), resize(store, 4)
+        assert store.revert(A, Meant(one.uuid)) == []
+        assert store.revert(A, Meant(two.uuid)) != []
+        assert store.claims()[0].resources[VCPU] == 1

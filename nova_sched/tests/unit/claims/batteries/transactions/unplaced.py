@@ -1,0 +1,148 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Claims for consumers that are confirmed nowhere."""
+
+import pytest
+
+from nova_sched.claims import Placement
+from nova_sched.objects.claim import CONFIRMED, PENDING, PLANNED, RESIZE
+from nova_sched.tests.builders import claim
+from nova_sched.tests.unit.claims.batteries.steps import (
+    HOST,
+    OTHER,
+    THIRD,
+    A,
+    B,
+    facts,
+    kept,
+    move,
+    node,
+    place,
+    ready,
+    settled,
+)
+
+
+def pending(store, host=HOST):
+    place(store, claim(A, node(host)))
+
+
+def planned(store):
+    place(store, claim(A, node(), state=PLANNED))
+
+
+def both(store):
+    settled(store)
+    place(store, claim(A, node(THIRD), move=RESIZE))
+
+
+class Unplaced:
+    """Consumers that are nowhere: a confirmed claim of theirs is in the way, wherever it is."""
+
+    @pytest.mark.parametrize(
+        'before, won',
+        [
+            pytest.param(lambda store: None, True, id='nothing'),
+            pytest.param(pending, True, id='pending elsewhere'),
+            pytest.param(lambda store: pending(store, OTHER), True, id='pending here'),
+            pytest.param(planned, True, id='planned elsewhere'),
+            pytest.param(settled, False, id='confirmed elsewhere'),
+            pytest.param(lambda store: settled(store, host=OTHER), False, id='confirmed here'),
+            pytest.param(both, False, id='confirmed elsewhere, and moving'),
+        ],
+    )
+    @pytest.mark.parametrize('beside', [False, True], ids=['alone', 'with a release'])
+    def test_it_is_won_unless_a_claim_is_confirmed(self, store, before, won, beside):
+        """With a release, a store asks first what the consumers have."""
+        ready(store, HOST, OTHER, THIRD)
+        before(store)
+        place(store, claim(B, node(THIRD)))
+        there = store.claims(A)
+        known = frozenset(one.uuid for one in there)
+        releases = ((B, node(THIRD)),) if beside else ()
+        made = claim(A, node(OTHER), vcpus=3)
+        (outcome,) = store.commit([Placement((made,), releases, replaces=known, unplaced=True)])
+        assert outcome.won == won
+        assert [one.uuid for one in store.claims(A)] == (
+            [made.uuid] if won else [one.uuid for one in there]
+        )
+        assert won or store.claims(A) == there
+        assert ((B, node(THIRD)) in kept(store)) == (not (won and beside))
+
+    @pytest.mark.parametrize('host', [HOST, OTHER])
+    def test_the_loser_is_told_where_it_is(self, store, host):
+        ready(store, HOST, OTHER)
+        settled(store)
+        there = tuple(store.claims())
+        (outcome,) = store.commit([Placement((claim(A, node(host)),), unplaced=True)])
+        assert not outcome.won
+        assert {one.report.host: one.claims for one in outcome.fresh}[HOST] == there
+
+    @pytest.mark.parametrize('confirms', [False, True], ids=['pending', 'confirmed'])
+    def test_the_same_claim_again_is_won(self, store, another, confirms):
+        """The answer was lost, and meanwhile the claim may have been confirmed."""
+        ready(store)
+        placement = Placement((claim(A, node()),), unplaced=True)
+        assert store.commit([placement])[0].won
+        if confirms:
+            store.confirm([A], [node()])
+        before = facts(store)
+        (outcome,) = another().commit([placement])
+        assert (outcome.won, outcome.claims) == (True, before.claims)
+        assert facts(store) == before
+
+    def test_the_same_claim_again_once_it_is_confirmed_elsewhere(self, store):
+        ready(store, HOST, OTHER)
+        placement = Placement((claim(A, node()),), unplaced=True)
+        store.commit([placement])
+        store.release([(A, node())])
+        settled(store, host=OTHER)
+        assert not store.commit([placement])[0].won
+        assert kept(store) == {(A, node(OTHER)): CONFIRMED}
+
+    def test_the_same_claim_again_leaves_a_move_alone(self, store):
+        ready(store, HOST, OTHER)
+        placement = Placement((claim(A, node()),), unplaced=True)
+        store.commit([placement])
+        store.confirm([A], [node()])
+        move(store)
+        before = store.claims()
+        assert not store.commit([placement])[0].won
+        assert store.claims() == before
+
+    def test_a_pending_claim_that_is_not_named_is_in_the_way(self, store):
+        ready(store, HOST, OTHER)
+        pending(store)
+        before = store.claims()
+        for host in (HOST, OTHER):
+            assert not store.commit([Placement((claim(A, node(host)),), unplaced=True)])[0].won
+        assert store.claims() == before
+
+    def test_one_of_several_consumers_is_confirmed(self, store):
+        ready(store, HOST, OTHER)
+        settled(store)
+        placement = Placement((claim(B, node(OTHER)), claim(A, node())), unplaced=True)
+        assert not store.commit([placement])[0].won
+        assert kept(store) == {(A, node()): CONFIRMED}
+
+    @pytest.mark.parametrize('word', ['new', 'unplaced'])
+    @pytest.mark.parametrize('first', [True, False], ids=['behind it', 'before it'])
+    def test_a_move_in_the_same_batch_is_won(self, store, word, first):
+        """What one request must not do, another one of its batch may."""
+        ready(store, HOST, OTHER, THIRD)
+        settled(store)
+        moves = Placement((claim(A, node(OTHER), move=RESIZE),))
+        late = Placement((claim(A, node(THIRD)),), **{word: True})
+        batch = [moves, late] if first else [late, moves]
+        won = [outcome.won for outcome in store.commit(batch)]
+        assert won == ([True, False] if first else [False, True])
+        assert kept(store) == {(A, node()): CONFIRMED, (A, node(OTHER)): PENDING}
