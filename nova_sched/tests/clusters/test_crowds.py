@@ -14,7 +14,8 @@ scale."""
 
 import pytest
 
-from nova_sched.tests.clusters import crowd
+from nova_sched.tests.clusters.clouds import OnGalera, OnRabbitmq
+from nova_sched.tests.integration import crowd
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -28,15 +29,15 @@ def wrong(faults):
 
 
 def test_a_crowd_on_galera(galera, rabbitmq, tmp_path):
-    outcome = crowd.run_on_galera(galera, rabbitmq, tmp_path, ON_GALERA, schedulers=SCHEDULERS)
+    where = OnGalera(galera, rabbitmq, tmp_path)
+    outcome = crowd.run_on_cluster(where, ON_GALERA, schedulers=SCHEDULERS)
     assert wrong(outcome.faults) == {}
     assert any(len(answer['sent_s']) > 1 for answer in outcome.answers)
     assert outcome.figures['undone for others'] > 0
 
 
 def test_a_crowd_on_a_cluster_of_rabbitmq(rabbitmq_cluster, postgresql, tmp_path):
-    outcome = crowd.run_on_rabbitmq(
-        rabbitmq_cluster, postgresql, tmp_path, ON_RABBITMQ, schedulers=SCHEDULERS
-    )
+    where = OnRabbitmq(rabbitmq_cluster, postgresql, tmp_path)
+    outcome = crowd.run_on_cluster(where, ON_RABBITMQ, schedulers=SCHEDULERS)
     assert wrong(outcome.faults) == {}
     assert any(len(answer['sent_s']) > 1 for answer in outcome.answers)

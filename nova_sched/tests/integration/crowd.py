@@ -12,10 +12,14 @@
 """A crowd of callers at many schedulers on a cluster that is nearly full: was every answer right?
 
     python -m nova_sched.tests.integration.crowd --database mariadb --schedulers 8 --requests 20000
+    python -m nova_sched.tests.integration.crowd --cluster galera --schedulers 4 --requests 5000
 
 RabbitMQ and the database are private. With --storm schedulers are killed all the time, the
 database and RabbitMQ once. With --rough schedulers also stand still, two of three have clocks that
 are an hour off, and every second one has a link to the database that is slow or cut now and then.
+With --cluster the database is a Galera cluster, or RabbitMQ is a cluster with quorum queues, and
+its nodes are killed and cut off: see `clusters.clouds`. On Galera each scheduler writes to a
+server of its own, by turns: what one claims, the servers of the others must certify.
 Ends with status 1 if anything was wrong: see `audit`, `audit_answers`, `audit_refusals`.
 """
 
@@ -34,6 +38,7 @@ from nova_sched.cmd import backend
 # ruff: noqa: E402
 backend.choose([])
 
+from nova_sched.tests.clusters import clouds
 from nova_sched.tests.fixtures.process import ServerFailed
 from nova_sched.tests.fixtures.proxy import Proxy
 from nova_sched.tests.integration import audit, audit_answers, audit_refusals, orders, stage
@@ -109,6 +114,16 @@ def run(cloud, plan, tell=stage.tell, settled=lambda: None):
         if plan.link is not None:
             figures['stood still, links cut'] = f'{storm.pauses}, {storm.cuts}'
     return Outcome(answers, faults, figures)
+
+
+def run_on_cluster(where, requests, tell=stage.tell, **how):
+    """The Outcome on a cluster (see `clusters.clouds`), whose nodes go down meanwhile; ``how`` are
+    words of the Plan."""
+    with where.cloud() as cloud:
+        outcome = run(cloud, Plan(requests, **where.plan, **how), tell, where.settled)
+        outcome.figures.update(where.figures())
+    outcome.faults.update(where.faults())
+    return outcome
 
 
 def _gather(cloud, plan, asked):
@@ -203,6 +218,25 @@ def _conflicts(daemons):
     return {'decided again': f'{again} times, one {max(attempts, default=1) - 1} times'}
 
 
+def _run_as_chosen(chosen, home):
+    """The Outcome on private servers, as the arguments say."""
+    how = {
+        'schedulers': chosen.schedulers,
+        'callers': chosen.callers,
+        'seed': chosen.seed,
+        'limit_s': chosen.limit,
+    }
+    if chosen.cluster:
+        with clouds.private(chosen.cluster, chosen.database, home) as where:
+            return run_on_cluster(where, chosen.requests, **how)
+    with (
+        stage.private(chosen.database, home) as (cloud, server, broker),
+        Proxy(server.port) if chosen.rough else contextlib.nullcontext() as link,
+    ):
+        outages = (server, broker) if chosen.storm or chosen.rough else ()
+        return run(cloud, Plan(chosen.requests, outages=outages, link=link, **how))
+
+
 def main():
     parser = stage.arguments(
         __doc__.splitlines()[0], schedulers=8, callers=64, requests=20_000, seed=0
@@ -213,24 +247,12 @@ def main():
     parser.add_argument(
         '--rough', action='store_true', help='a storm that also pauses, skews, slows and cuts'
     )
+    parser.add_argument('--cluster', choices=('galera', 'rabbitmq'), help='kill and cut off nodes')
     chosen = parser.parse_args()
     stage.prepare()
     try:
-        with (
-            stage.folder(chosen.keep) as home,
-            stage.private(chosen.database, home) as (cloud, server, broker),
-            Proxy(server.port) if chosen.rough else contextlib.nullcontext() as link,
-        ):
-            plan = Plan(
-                chosen.requests,
-                chosen.schedulers,
-                chosen.callers,
-                outages=(server, broker) if chosen.storm or chosen.rough else (),
-                link=link,
-                seed=chosen.seed,
-                limit_s=chosen.limit,
-            )
-            outcome = run(cloud, plan)
+        with stage.folder(chosen.keep) as home:
+            outcome = _run_as_chosen(chosen, home)
             (home / 'answers.json').write_text('\n'.join(map(json.dumps, outcome.answers)))
     except (KeyboardInterrupt, ServerFailed) as error:
         sys.exit(f'ended: {str(error) or "interrupted"}')
