@@ -296,5 +296,4 @@ def test_a_node_that_two_hosts_report(steady):
 
 def test_all_that_was_sent_is_json():
     """What the table sends is what any sender can put on the wire."""
-    for row in NODES + TREES:
-        json.dumps(row.values[0])
+    assert all(json.dumps(row.values[0]) for row in NODES + TREES)

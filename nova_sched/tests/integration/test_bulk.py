@@ -83,5 +83,6 @@ def test_rows_that_others_hold_are_nobodys_business(filled, statement, one, numb
         other.execute(sa.delete(TABLE).where(TABLE.c.uuid == key(ROWS)))
         connection.execute(sa.text(hasty_statements[filled.dialect.name]))
         statement.run(connection, [one(number) for number in numbers])
+        assert other.in_transaction()
         connection.rollback()
         other.rollback()

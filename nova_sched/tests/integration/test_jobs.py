@@ -106,6 +106,8 @@ def test_projects_do_not_wait_for_each_other(database):
         locked(connection)
         pool.submit(job_table.open, [entry('c')], [hold('c', 'q')]).result(60)
         pool.submit(job_table.settle, uuid_of('a'), DONE, NOW).result(60)
+    assert job_table.find(uuid_of('c')) is not None
+    assert job_table.find(uuid_of('a')).state == DONE
 
 
 @pytest.mark.parametrize('count', [1, 20])

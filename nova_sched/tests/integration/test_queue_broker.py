@@ -161,7 +161,9 @@ def test_any_host_of_the_url_will_do(url):
             stage.broker.declare([TINY])
             stage.broker.publish(TINY, b'1')
             taker = stage.taker(TINY)
-            taker.consumer.ack(taker.next())
+            found = taker.next()
+            assert found.body == b'1'
+            taker.consumer.ack(found)
             taker.consumer.stop()
 
 

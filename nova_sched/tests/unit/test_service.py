@@ -256,14 +256,17 @@ def test_rules_change_with_the_configuration(bus, caplog, option, value, said):
     made.stop()
 
 
-def test_a_service_that_was_never_started_can_be_reloaded(bus):
+def test_a_service_that_was_never_started_can_be_reloaded(bus, caplog):
     service.SchedulerService(CONF, bus).reset()
+    assert 'the rules stay as they were' not in caplog.text
 
 
 def test_a_service_that_was_never_started_can_be_stopped(bus):
+    before = set(threading.enumerate())
     made = service.SchedulerService(CONF, bus)
     made.stop()
     made.wait()
+    assert not set(threading.enumerate()) - before
 
 
 def test_a_service_whose_database_is_away_waits_for_it(bus, tmp_path, caplog):

@@ -160,8 +160,9 @@ def test_a_bad_configuration_is_told_at_the_start(conf, options, where):
         agent_queues.check(conf, 'cmp1')
 
 
-def test_a_good_one_is_not(conf):
+def test_a_good_one_is_not(conf, caplog):
     with settings(
         {'queues.transport_url': 'fake://', 'queues.driver': 'exec', 'queues.exec_command': 'true'}
     ):
         agent_queues.check(conf, 'cmp1')
+    assert caplog.messages == []

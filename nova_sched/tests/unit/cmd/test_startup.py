@@ -38,8 +38,9 @@ def configured(tmp_path):
     CONF.reset()
 
 
-def test_a_sound_configuration_passes(configured):
+def test_a_sound_configuration_passes(configured, caplog):
     startup.check(configured())
+    assert caplog.messages == []
 
 
 @pytest.fixture
@@ -130,8 +131,9 @@ def test_a_database_that_is_away_does_not_stop_the_start(configured, caplog):
     assert 'tiger' not in caplog.text
 
 
-def test_claims_in_memory_need_no_database(configured):
+def test_claims_in_memory_need_no_database(configured, caplog):
     startup.check(configured('[claims]\nstore = memory\n[database]\nconnection = nonsense'))
+    assert 'database' not in caplog.text
 
 
 @pytest.mark.parametrize(

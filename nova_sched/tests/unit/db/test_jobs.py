@@ -63,8 +63,9 @@ def test_a_database_that_is_away(gone, work):
 
 @pytest.mark.parametrize('work', [pytest.param(work, id=name) for name, work in LOOKS.items()])
 def test_who_looks_waits_for_no_writer(database, work):
+    before = work(SqlJobTable(database))
     with database.begin():
-        work(SqlJobTable(database))
+        assert work(SqlJobTable(database)) == before
 
 
 @pytest.fixture

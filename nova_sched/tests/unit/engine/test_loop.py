@@ -255,6 +255,8 @@ class TestThread:
         loop.start()
         loop.stop()
         loop.stop()
+        with pytest.raises(RuntimeError, match='stopped'):
+            loop.send('a', 'p').result(10)
 
     def test_no_message_is_lost_between_the_last_turn_and_the_end(self):
         """A sender gets an answer or a refusal while the loop ends, and never waits for

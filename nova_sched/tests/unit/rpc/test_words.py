@@ -199,4 +199,4 @@ def test_text_inside(value, where):
 def test_sound_text(value):
     """A text by itself is for those who know what it is; a backslash is a character like
     others."""
-    words.check_text(value)
+    assert words.check_text(value) is None

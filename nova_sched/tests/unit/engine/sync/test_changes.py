@@ -160,7 +160,9 @@ class TestThread:
         made.stop()
 
     def test_it_ends_without_a_start(self):
-        publisher(Bus()).stop()
+        bus = Bus()
+        publisher(bus).stop()
+        assert bus.sent == []
 
     def test_a_bus_that_does_not_return_is_left_alone(self):
         released = threading.Event()

@@ -13,6 +13,7 @@
 
 import dataclasses
 import logging
+import threading
 
 import pytest
 
@@ -266,6 +267,9 @@ class TestThread:
 
     def test_it_ends_with_the_scheduler(self):
         world = World(refresh_interval_s=3600.0)
+        before = set(threading.enumerate())
         world.scheduler.start()
+        assert set(threading.enumerate()) - before
         world.scheduler.stop()
+        assert not set(threading.enumerate()) - before
         world.scheduler.stop()

@@ -71,7 +71,7 @@ def test_requests_that_take_too_long():
 def test_time_in_which_nothing_is_done_does_not_count():
     allowance = Allowance(0.05)
     time.sleep(0.1)
-    allowance.check()
+    assert allowance.check() is None
 
 
 def test_what_a_template_may_be_is_read_in_time():

@@ -77,4 +77,4 @@ def test_what_is_not_there_can_be_destroyed(make, given):
 def test_a_driver_can_be_closed_twice(make):
     driver = make(True)
     driver.close()
-    driver.close()
+    assert driver.close() is None

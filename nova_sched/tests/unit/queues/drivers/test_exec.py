@@ -109,12 +109,13 @@ def test_the_last_line_of_standard_error_is_the_reason(tmp_path, text, why):
 
 
 def test_a_command_that_succeeds_may_complain(tmp_path):
-    driver(script(tmp_path, 'echo warning >&2')).create(job(), job().spec)
+    made = driver(script(tmp_path, 'echo warning >&2'))
+    assert made.create(job(), job().spec) is None
 
 
 def test_a_command_need_not_read_what_it_is_told(tmp_path):
     large = job(alternates='x' * 1_000_000)
-    driver('true').create(large, large.spec)
+    assert driver('true').create(large, large.spec) is None
 
 
 def test_no_shell_reads_the_command(tmp_path):

@@ -29,8 +29,8 @@ def queues():
     made.close()
 
 
-class FailingTake:
-    """Takes deliveries, after it has raised the ``coming`` errors."""
+class Desk:
+    """Takes deliveries, after it has raised what is to be raised."""
 
     def __init__(self, *coming):
         self.coming, self.done = list(coming), []
@@ -42,13 +42,13 @@ class FailingTake:
 
 
 def test_in_order_and_acknowledged(queues):
-    work = FailingTake()
-    reader = QueueReader(queues, RESULTS, work.take)
+    desk = Desk()
+    reader = QueueReader(queues, RESULTS, desk.take)
     reader.start()
     bodies = [str(number).encode() for number in range(100)]
     for body in bodies:
         queues.publish(RESULTS, body)
-    eventually(lambda: work.done == bodies)
+    eventually(lambda: desk.done == bodies)
     reader.stop()
     assert queues.facts(RESULTS).ready == 0
     assert (reader.taken, reader.spoilt) == (100, 0)
@@ -66,20 +66,20 @@ def test_in_order_and_acknowledged(queues):
     ids=lambda error: type(error).__name__,
 )
 def test_what_is_away_is_waited_for(queues, error):
-    work = FailingTake(error, error)
-    reader = QueueReader(queues, RESULTS, work.take)
+    desk = Desk(error, error)
+    reader = QueueReader(queues, RESULTS, desk.take)
     assert reader.take(Delivery(RESULTS, b'x'))
-    assert (work.done, reader.taken, reader.spoilt) == ([b'x'], 1, 0)
+    assert (desk.done, reader.taken, reader.spoilt) == ([b'x'], 1, 0)
 
 
 @pytest.mark.parametrize(
     'error', [errors.MalformedObject('x', 'y'), KeyError('x'), errors.NotFound('x')]
 )
 def test_an_unreadable_message_is_counted_and_dropped(queues, error, caplog):
-    work = FailingTake(error)
-    reader = QueueReader(queues, RESULTS, work.take)
+    desk = Desk(error)
+    reader = QueueReader(queues, RESULTS, desk.take)
     assert reader.take(Delivery(RESULTS, b'x'))
-    assert (work.done, reader.taken, reader.spoilt) == ([], 0, 1)
+    assert (desk.done, reader.taken, reader.spoilt) == ([], 0, 1)
     assert 'dropped' in caplog.text
 
 
@@ -100,4 +100,6 @@ def test_the_end_gives_back_what_waits_for_something(queues):
 
 
 def test_an_end_before_the_start(queues):
-    QueueReader(queues, RESULTS, FailingTake().take).stop()
+    queues.publish(RESULTS, b'1')
+    QueueReader(queues, RESULTS, Desk().take).stop()
+    assert queues.facts(RESULTS).ready == 1
