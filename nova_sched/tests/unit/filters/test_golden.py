@@ -202,19 +202,20 @@ def recorded_options():
 
 @pytest.mark.usefixtures('recorded_options')
 @pytest.mark.parametrize('name', MATRIX['matrix'])
-@pytest.mark.parametrize('rule', MATRIX['metadata'])
-def test_matrix(rule, name):
-    judge = FILTERS[rule]()
-    recorded = MATRIX['matrix'][name][rule]
-    passes = [recorded.get(host, recorded.get('*')) for host in MATRIX['hosts']]
-    seen, asked = nine_hosts(), request_of(name)
+def test_matrix(name):
+    seen, asked, states = nine_hosts(), request_of(name), nova_states()
     assert [f'{node.host}/{node.nodename}' for node in seen.nodes] == MATRIX['hosts']
-    skipped = asked.is_rebuild and not judge.RUN_ON_REBUILD
-    mask = True if skipped else judge.mask(seen, asked)
-    assert np.broadcast_to(mask, len(seen)).tolist() == passes
-    states = nova_states()
-    kept = list(judge.filter_all(states, scenario(name)))
-    assert [state in kept for state in states] == passes
+    passes, masks, kept = {}, {}, {}
+    for rule in MATRIX['metadata']:
+        judge, recorded = FILTERS[rule](), MATRIX['matrix'][name][rule]
+        passes[rule] = [recorded.get(host, recorded.get('*')) for host in MATRIX['hosts']]
+        skipped = asked.is_rebuild and not judge.RUN_ON_REBUILD
+        mask = True if skipped else judge.mask(seen, asked)
+        masks[rule] = np.broadcast_to(mask, len(seen)).tolist()
+        those = list(judge.filter_all(states, scenario(name)))
+        kept[rule] = [state in those for state in states]
+    assert masks == passes
+    assert kept == passes
 
 
 # The operators of extra specs.
