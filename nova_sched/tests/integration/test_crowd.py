@@ -19,7 +19,7 @@ import pytest
 from nova_sched.tests.integration import anti_affinity, crowd, last_one, stage
 from nova_sched.tests.integration.cloud import Cloud
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture

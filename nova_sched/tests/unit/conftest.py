@@ -21,7 +21,13 @@ from nova_sched.db import engine, schema
 # No stop watch: the machine may be busy. In CI the same cases each time: a change shall break the
 # build, and not the dice.
 SAME = 'CI' in os.environ
-hypothesis.settings.register_profile('nova_sched', deadline=None, database=None, derandomize=SAME)
+hypothesis.settings.register_profile(
+    'nova_sched',
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    database=None,
+    derandomize=SAME,
+)
 hypothesis.settings.load_profile('nova_sched')
 
 

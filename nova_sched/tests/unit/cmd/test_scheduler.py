@@ -34,7 +34,7 @@ def run(*arguments, lines=None, folder=None):
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=240,  # the machine may be busy
     )
     return done.returncode, done.stdout + done.stderr
 

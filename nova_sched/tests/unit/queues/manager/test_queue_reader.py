@@ -101,5 +101,5 @@ def test_the_end_gives_back_what_waits_for_something(queues):
 
 def test_an_end_before_the_start(queues):
     queues.publish(RESULTS, b'1')
-    QueueReader(queues, RESULTS, Desk().take).stop()
+    QueueReader(queues, RESULTS, FailingTake().take).stop()
     assert queues.facts(RESULTS).ready == 1
