@@ -15,6 +15,7 @@
 for the daemons that they start; the functional tests pass under both.
 """
 
+import gc
 import os
 import signal
 
@@ -36,6 +37,18 @@ BACKEND = backend.choose([])
 def pytest_configure():
     # SIGTERM ends a run as Ctrl-C does: the private servers end too.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection():
+    # Tens of thousands of tests stay until the end: looking for garbage among them takes longer
+    # than to collect them.
+    gc.disable()
+
+
+def pytest_collection_finish():
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_report_header():
