@@ -355,7 +355,7 @@ class Naive:
         )
 
 
-@settings(max_examples=400)
+@settings(max_examples=150)
 @given(st.data())
 def test_no_batch_is_judged_differently_by_the_naive_model(data):
     nodes, before = data.draw(known), data.draw(holdings())

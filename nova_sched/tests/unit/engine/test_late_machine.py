@@ -233,4 +233,4 @@ class Late(RuleBasedStateMachine):
 
 
 def test_no_order_of_messages_breaks_a_promise():
-    search(Late, 150)
+    search(Late, 80)

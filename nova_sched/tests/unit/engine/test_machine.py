@@ -392,11 +392,11 @@ def search(machine, examples):
 
 
 def test_one_engine():
-    search(OneEngine, 60)
+    search(OneEngine, 30)
 
 
 def test_two_engines():
-    search(TwoEngines, 60)
+    search(TwoEngines, 40)
 
 
 @pytest.fixture(scope='module')

@@ -139,7 +139,7 @@ def test_when_a_rule_is_asked(rule):
     assert [rule.run_filter_for_index(index) for index in (0, 1, 9)] == [True, not once, not once]
 
 
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(plain=st.booleans(), data=st.data())
 def test_both_faces_agree(plain, data):
     seen, asked = data.draw(clusters(plain)), data.draw(words)

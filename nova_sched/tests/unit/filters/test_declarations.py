@@ -97,14 +97,14 @@ def test_a_rule_reads_what_it_declares(rule, asked, made):
     assert beyond(rule, seen, request(**MORE[asked])) == set()
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(seen=clusters(), asked=words)
 def test_a_rule_reads_what_it_declares_of_any_hosts(seen, asked):
     wanted = request(**asked)
     assert {rule.name: found for rule in RULES if (found := beyond(rule, seen, wanted))} == {}
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(node=nodes(), wanted=catalogues, data=st.data())
 def test_a_rule_reads_what_it_declares_of_any_node(node, wanted, data):
     made = cluster(0)

@@ -290,7 +290,7 @@ def plain(term, state):
     return all(found)
 
 
-@settings(max_examples=400)
+@settings(max_examples=150)
 @given(query=queries)
 def test_each_host_is_judged_as_if_it_were_alone(query):
     made = seen()

@@ -350,7 +350,7 @@ def test_nearest(rule, made, asked, nearest):
     assert rule().nearest(seen, wanted, refused(rule(), seen, wanted)) == nearest
 
 
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(plain=st.booleans(), data=st.data())
 def test_every_rule_has_a_reason_that_users_may_read(plain, data):
     seen, asked = data.draw(clusters(plain)), request(**data.draw(words))

@@ -29,7 +29,7 @@ from nova_sched.tests.unit.groups import instances
 LIMITS = PlanLimits(greedy_s=2.0, repair_s=20.0, improve_s=0.0, explain_s=0.0)
 IMPROVE = PlanLimits(greedy_s=2.0, repair_s=20.0, improve_s=20.0, explain_s=0.0)
 QUICK = PlanLimits(greedy_s=2.0, repair_s=0.0, improve_s=0.0, explain_s=0.0)
-GREEDY_SEEDS = range(400)
+GREEDY_SEEDS = range(150)
 GREEDY_SHARE = 0.97
 
 problems = st.randoms(use_true_random=False).map(instances.problem)
@@ -62,7 +62,7 @@ def best(problem):
 
 
 @given(problems)
-@settings(max_examples=150)
+@settings(max_examples=70)
 def test_a_placement_is_found_exactly_when_one_exists(solver, problem):
     possible = next(instances.placements(problem), None)
     result = joint.plan(problem, LIMITS, solver)
@@ -75,7 +75,7 @@ def test_a_placement_is_found_exactly_when_one_exists(solver, problem):
 
 
 @given(problems)
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_the_improver_finds_the_best_of_all(solver, problem):
     least = best(problem)
     assume(least is not None)
@@ -88,7 +88,7 @@ def test_the_improver_finds_the_best_of_all(solver, problem):
 
 
 @given(problems)
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_what_is_proven_impossible_is_impossible(problem):
     if bounds.first(problem) is not None:
         assert next(instances.placements(problem), None) is None
@@ -110,7 +110,7 @@ def test_greedy_alone_finds_nearly_all():
 
 
 @given(problems, st.randoms(use_true_random=False))
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_the_planner_judges_as_the_checker_does(problem, chance):
     hosts = np.array([chance.randrange(problem.host_count) for _ in problem.names], dtype=np.int32)
     hosts = np.where(problem.fixed >= 0, problem.fixed, hosts)
@@ -122,7 +122,7 @@ def test_the_planner_judges_as_the_checker_does(problem, chance):
 
 
 @given(problems)
-@settings(max_examples=150)
+@settings(max_examples=70)
 def test_one_member_may_go_where_the_checker_lets_it(problem):
     placement = next(instances.placements(problem), None)
     assume(placement is not None)

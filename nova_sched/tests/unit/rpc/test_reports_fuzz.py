@@ -176,20 +176,20 @@ def judge(found):
         assert (node.machine is not None) == told, 'what the cluster cannot read is not taken'
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(nodes)
 def test_any_node(changes):
     judge(take(changes))
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(st.none() | topologies, st.none() | pool_lists)
 def test_any_cells_and_devices(cells, devices):
     changes = {'numa_topology': cells, 'pci_device_pools': devices}
     judge(take({name: value for name, value in changes.items() if value is not None}))
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(trees | json_like)
 def test_any_inventories(inventories):
     judge(take({}, inventories=inventories))

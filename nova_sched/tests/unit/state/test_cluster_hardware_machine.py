@@ -210,5 +210,5 @@ def sorted_pools(one):
     )
 
 
-HardwareMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=30)
+HardwareMachine.TestCase.settings = settings(max_examples=50, stateful_step_count=30)
 TestHardware = HardwareMachine.TestCase

@@ -393,5 +393,5 @@ class ClusterMachine(RuleBasedStateMachine):
         return {one.availability_zone for one in self.aggregates.values() if host in one.hosts}
 
 
-ClusterMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=30)
+ClusterMachine.TestCase.settings = settings(max_examples=50, stateful_step_count=30)
 TestCluster = ClusterMachine.TestCase

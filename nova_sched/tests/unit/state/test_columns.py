@@ -133,7 +133,7 @@ class ColumnsMachine(RuleBasedStateMachine):
         assert resource.fits(1)[at] == fits
 
 
-ColumnsMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=30)
+ColumnsMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=30)
 TestColumns = ColumnsMachine.TestCase
 
 

@@ -85,7 +85,7 @@ class PlacesMachine(RuleBasedStateMachine):
         self.images_are_counted()
 
 
-PlacesMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=30)
+PlacesMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=30)
 TestPlaces = PlacesMachine.TestCase
 
 

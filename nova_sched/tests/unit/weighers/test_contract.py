@@ -125,7 +125,7 @@ def test_a_rule_says_what_it_is(rule):
     assert [rule.minval, rule.maxval] == golden('weights')['minval_maxval'][rule.name]
 
 
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(plain=st.booleans(), data=st.data())
 def test_both_faces_agree(plain, data):
     seen, asked = data.draw(clusters(plain)), data.draw(words)
@@ -177,7 +177,7 @@ def test_the_option_is_read_when_it_is_needed(rule):
         assert rule.multiplier(hosts(1), rows_of(1)) == rule.sign * 0.5
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(seen=clusters(), asked=words | st.sampled_from(list(REQUESTS.values())))
 def test_a_rule_reads_of_the_request_what_it_declares(seen, asked):
     for name, make in WEIGHERS.items():

@@ -110,7 +110,7 @@ class Gossips(Engines):
 
 
 def test_gossips():
-    search(Gossips, 60)
+    search(Gossips, 40)
 
 
 def test_gossips_on_one_database(database):
@@ -144,4 +144,4 @@ class AllHear(Gossips):
 
 
 def test_all_hear():
-    search(AllHear, 40)
+    search(AllHear, 25)

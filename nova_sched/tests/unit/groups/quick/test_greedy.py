@@ -279,13 +279,13 @@ def test_what_it_finds_is_whole(seed):
 def test_it_finds_nearly_all_that_there_is():
     """Overlapping policies, levels that nest or not, members that stay: at least 97 of 100."""
     missed, feasible = [], 0
-    for seed in range(250):
+    for seed in range(120):
         group = random_problem(seed, members=(2, 4), hosts=(2, 5))
         if placements(group, limit=700):
             feasible += 1
             if greedy.place(group, None) is None:
                 missed.append(seed)
-    assert feasible > 60
+    assert feasible > 30
     assert len(missed) <= 0.03 * feasible, missed
 
 

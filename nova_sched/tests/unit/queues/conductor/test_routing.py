@@ -520,7 +520,7 @@ def specs(draw):
 
 @pytest.mark.parametrize('every', [False, True], ids=['default rules', 'all rules'])
 @given(wanted=specs(), found=aggregates(), node=nodes())
-@settings(max_examples=150)
+@settings(max_examples=60)
 def test_what_goes_to_a_queue_fits_where_the_queue_does(every, wanted, found, node):
     # With hosts for projects nothing would go to a queue.
     chosen = rules(every, without=['AggregateMultiTenancyIsolation'])

@@ -41,7 +41,7 @@ from nova_sched.tests.unit.queues.catalogues import (
     rules,
 )
 
-OFTEN = settings(max_examples=60)
+OFTEN = settings(max_examples=40)
 
 
 class OddFilter:

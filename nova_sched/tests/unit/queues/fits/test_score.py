@@ -111,7 +111,7 @@ def test_the_step_of_a_node(values, node, step):
 
 @pytest.mark.parametrize('steps', [1, 2, 10, 255])
 def test_steps_fill_their_scale(steps):
-    used = [round(65536 * share / 512) for share in range(513)]
+    used = [round(65536 * share / (2 * steps)) for share in range(2 * steps + 1)]
     with options.settings(RAM):
         found = {score(cluster(1, memory_mb_used=amount), steps) for amount in used}
     assert found == set(range(steps))
@@ -177,7 +177,7 @@ def three(found, one):
 
 @pytest.mark.parametrize('weigher', ALL, ids=lambda weigher: weigher.name)
 @given(found=aggregates(), node=nodes(), multiplier=st.sampled_from([1.0, 3.0]))
-@settings(max_examples=25)
+@settings(max_examples=12)
 def test_the_three_are_what_reports_would_tell(weigher, found, node, multiplier):
     one = node[0]
     made = Cluster()
