@@ -79,6 +79,7 @@ def settings(conf):
             repair_s=conf.groups.repair_seconds,
             improve_s=conf.groups.improve_seconds,
             explain_s=conf.groups.explain_seconds,
+            improve_scores=conf.groups.improve_weights,
         ),
     )
 
@@ -216,6 +217,8 @@ class SchedulerService(oslo_service.ServiceBase):
         if self._bus is None:
             self._bus = rpc.transport(self._conf)
         self.scheduler = scheduler(self._conf, *made, bus=self._bus)
+        # Its process loads meanwhile, so that the first group does not wait for it.
+        self.scheduler.groups.start()
         once_available(self.scheduler.start, self._conf, self._leaving)
         if self._leaving.is_set():
             return

@@ -75,31 +75,45 @@ OPTS = [
         default=0.2,
         min=0.0,
         mutable=True,
-        help='Seconds for the quick search of one group. Most groups take a small part of it.',
+        help='Seconds of processor time for the quick search of a group of up to 100 members; '
+        'larger groups have proportionally more. The first attempt is always completed. '
+        'Most groups take a small part of it. Limits of processor time make a busy '
+        'machine give the same answers as an idle one, later; each of them also ends '
+        'after five times as many seconds of time.',
     ),
     cfg.FloatOpt(
         'repair_seconds',
         default=1.0,
         min=0.0,
         mutable=True,
-        help='Seconds for the solver to find a placement where the quick search found none, '
-        'or to prove that there is none.',
+        help='Seconds of processor time, of each of its two threads, for the solver to find a '
+        'placement where the quick search found none, or to prove that there is none.',
     ),
     cfg.FloatOpt(
         'improve_seconds',
         default=1.0,
         min=0.0,
         mutable=True,
-        help='Seconds for the solver to improve a placement: fewer broken preferences, '
-        'fewer moves, hosts with more weight. 0 takes the first placement.',
+        help='Seconds of processor time, of each of its two threads, for the solver to improve '
+        'a placement that breaks preferred policies or moves servers. It ends as soon as '
+        'there is nothing to gain, or after a quarter of this time without a better '
+        'placement. 0 takes the first placement.',
+    ),
+    cfg.BoolOpt(
+        'improve_weights',
+        default=False,
+        mutable=True,
+        help='Let the solver also look for hosts with more weight, for every group. The answer '
+        'to each creation then takes up to `improve_seconds` longer, for hosts whose '
+        'weights are higher by one or two percent.',
     ),
     cfg.FloatOpt(
         'explain_seconds',
         default=2.0,
         min=0.0,
         mutable=True,
-        help='Seconds to find out why a group cannot be placed: which policies collide, and '
-        'how many members would fit.',
+        help='Seconds of processor time to find out why a group cannot be placed: which '
+        'policies collide, and how many members would fit.',
     ),
 ]
 

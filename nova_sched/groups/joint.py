@@ -24,6 +24,7 @@ from nova_sched.groups.arrays.compile import compile
 from nova_sched.groups.arrays.problem import PlanLimits, Problem
 from nova_sched.groups.exact.worker import Solver
 from nova_sched.groups.quick import greedy
+from nova_sched.groups.time_limit import PATIENCE
 from nova_sched.groups.why import Reason
 
 REPAIR, IMPROVE, EXPLAIN = (
@@ -50,12 +51,14 @@ class PlanResult:
 def plan(
     problem: Problem, limits: PlanLimits | None = None, solver: Solver | None = None
 ) -> PlanResult:
-    """Places all members, or none. Takes as long as the limits allow, plus some milliseconds.
+    """Places all members, or none. Takes as much processor time as the limits allow, plus some
+    milliseconds.
 
     ``solver`` is a ``worker.Solver``. Without one, or while it is busy with another task, the
     result is the greedy placement, and only counting can prove that there is none.
     """
-    return _Planner(problem, limits or PlanLimits(), solver).plan()
+    limits = (limits or PlanLimits()).of_group(problem.member_count)
+    return _Planner(problem, limits, solver).plan()
 
 
 class _Planner:
@@ -115,10 +118,11 @@ class _Planner:
 
         Does not wait for a busy solver, because this step only improves a placement.
         """
-        better = self._ask(IMPROVE, hosts, seconds=self._limits.improve_s)
-        if better is None or policies.cost(self._problem, better) >= policies.cost(
-            self._problem, hosts
-        ):
+        cost, scores = policies.cost(self._problem, hosts), self._limits.improve_scores
+        if not (scores or cost.preferred or cost.moves):
+            return hosts
+        better = self._ask(IMPROVE, hosts, scores, seconds=self._limits.improve_s)
+        if better is None or policies.cost(self._problem, better) >= cost:
             return hosts
         if policies.broken(self._problem, better):
             return hosts
@@ -128,6 +132,7 @@ class _Planner:
     def _ask(self, task: str, *arguments: object, seconds: float, wait_s: float = 0.0) -> Any:
         if self._solver is None or seconds <= 0:
             return None
+        wait_s *= PATIENCE
         return self._solver.ask(task, self._problem, *arguments, seconds=seconds, wait_s=wait_s)
 
     def _good(self, hosts: np.ndarray | None, by: str) -> np.ndarray | None:

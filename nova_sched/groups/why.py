@@ -27,6 +27,7 @@ from nova_sched.groups.arrays.problem import NOWHERE, PlanLimits, Problem
 from nova_sched.groups.definition import Definition
 from nova_sched.groups.exact.worker import Solver
 from nova_sched.groups.quick import greedy
+from nova_sched.groups.time_limit import Clock, TimeLimit
 
 # (problem, seconds) -> hosts [M] of as many as fit, -1 for the others, or None; and whether no
 # more fit.
@@ -88,29 +89,29 @@ def explain(
     largest: Largest | None,
     seconds: float,
     proven: bool,
+    clock: Clock = time.thread_time,
 ) -> tuple[Reason, np.ndarray | None]:
     """Returns the reason, as far as the time allows, and a whole placement, if one is found
     meanwhile.
 
     ``proven``: it is known that there is no placement. Otherwise only determines how many members
-    fit.
+    fit. ``seconds`` are of processor time, by the ``clock``.
     """
     if has_no_hosts(problem):
         return Reason(NO_HOSTS, failure(problem), core=(), minimal=True), None
-    began = time.monotonic()
+    limit = TimeLimit(seconds, clock)
     families: list[list[int]] | None = None
     minimal, contradicts, at = False, False, problem
     if proven:
-        until = began + CONTRADICTION_SHARE * seconds
         whole = ideal.cluster(problem)
-        contradicts = settle(whole, max(until - time.monotonic(), 0.0)) is False
+        contradicts = settle(whole, limit.left(CONTRADICTION_SHARE)) is False
         at = whole if contradicts else problem  # both number their rules separately
-        families, minimal = core(at, (counted, settle), began + CORE_SHARE * seconds)
+        families, minimal = core(at, (counted, settle), lambda: limit.left(CORE_SHARE))
     failing = (
         None if contradicts else failure(problem, None if families is None else _flat(families))
     )
     hosts, is_most = None, False
-    left = began + seconds - time.monotonic()
+    left = limit.left()
     if largest is not None and left > 0:
         hosts, is_most = largest(problem, min(left, FITS_S))
     fits = None if hosts is None else _fits(problem, hosts, is_most)
@@ -126,7 +127,7 @@ def quick(problem: Problem, seconds: float) -> bool | None:
     if bounds.first(compiled) is not None:
         return False
     # Nearly all its results come from the first attempt.
-    found = greedy.Search(compiled, 0, time.monotonic() + min(seconds, QUICK_S)).attempt(0)
+    found = greedy.Search(compiled, 0, TimeLimit(min(seconds, QUICK_S))).attempt(0)
     return None if found is None or policies.broken(problem, found) else True
 
 
@@ -178,15 +179,17 @@ def contradiction_anywhere(
     return None if found is None else contradiction(found, limits, solver)
 
 
-def clash(problem: Problem, settle: Settle, seconds: float) -> str:
+def clash(
+    problem: Problem, settle: Settle, seconds: float, clock: Clock = time.thread_time
+) -> str:
     """Returns the text of ``contradiction``; '' if the policies can be kept or it is not known."""
     if has_no_hosts(problem):
         return NO_HOSTS
-    until = time.monotonic() + seconds
+    limit = TimeLimit(seconds, clock)
     whole = ideal.cluster(problem)
     if settle(whole, seconds * CONTRADICTION_SHARE) is not False:
         return ''
-    families, _ = core(whole, (counted, settle), until)
+    families, _ = core(whole, (counted, settle), limit.left)
     return _words(None, _names(whole, families), True, None)
 
 
@@ -283,19 +286,21 @@ def _listed(names: Sequence[str], most: int = 8) -> str:
 
 
 # (problem, seconds) -> True: there is a placement; False: there is none; None: not known.
-def core(problem: Problem, ways: Iterable[Settle], until: float) -> tuple[Families, bool]:
+def core(
+    problem: Problem, ways: Iterable[Settle], left: Callable[[], float]
+) -> tuple[Families, bool]:
     """Returns the numbers of required rules that cannot be kept together.
 
     The ``problem`` has no placement. The rules are grouped in families of alike rules: one kind,
     one level, members of the same flavors, such as the rules of many equal cells. Also returns
     whether each rule is needed; this is checked for every single rule, because alike rules may
     cover members that overlap in different ways. ``ways`` to settle a problem: the quicker and
-    weaker first; ``until`` in ``time.monotonic`` seconds.
+    weaker first; ``left`` gives the seconds of processor time that are left.
     """
     families = _families(problem)
     is_minimal = False
     for settle in ways:
-        search = _CoreSearch(problem, settle, until)
+        search = _CoreSearch(problem, settle, left)
         if search.is_impossible(families):
             families, is_minimal = search.shrink(families)
     return families, is_minimal
@@ -320,8 +325,8 @@ def _families(problem: Problem) -> Families:
 
 
 class _CoreSearch:
-    def __init__(self, problem: Problem, settle: Settle, until: float) -> None:
-        self._problem, self._settle, self._until = problem, settle, until
+    def __init__(self, problem: Problem, settle: Settle, left: Callable[[], float]) -> None:
+        self._problem, self._settle, self._left = problem, settle, left
 
     def is_impossible(self, families: Families) -> bool:
         """Returns whether it is proven that these cannot be kept together."""
@@ -330,7 +335,7 @@ class _CoreSearch:
     def _can_be_kept(self, families: Families) -> bool | None:
         """Returns whether these can be kept together; None if it is not known, or the time is
         up."""
-        left = self._until - time.monotonic()
+        left = self._left()
         if left <= 0:
             return None
         rules = sorted(number for family in families for number in family)

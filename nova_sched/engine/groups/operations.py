@@ -54,6 +54,11 @@ class GroupOperations:
         self._turns = threading.Lock()
         self._group_views = GroupViews(context, plans)
 
+    def start(self):
+        """Start the solver's process, without waiting until it has loaded."""
+        if self._solver is not None:
+            self._solver.start()
+
     def close(self):
         """Stop the solver."""
         if self._solver is not None:

@@ -37,15 +37,21 @@ class Tier:
     span: int
 
 
-def add_goal(these: Variables) -> None:
-    """Adds the objective; each tier outweighs all tiers after it."""
+def add_goal(these: Variables) -> int:
+    """Adds the objective; each tier outweighs all tiers after it.
+
+    Returns the step: a placement with fewer breaches or fewer moves is better by more than all
+    that scores and new hosts can add, which is below this number.
+    """
     tiers = [_preferred(these), _moves(these), _loss(these), _spoilt(these)]
+    step = (tiers[2].span + 1) * (tiers[3].span + 1)
     factor, variables, weights = 1, [], []
     for tier in reversed(tiers):
         variables += tier.variables
         weights += [factor * weight for weight in tier.weights]
         factor *= tier.span + 1
     these.model.minimize(cp_model.LinearExpr.weighted_sum(variables, weights))
+    return step
 
 
 def _preferred(these: Variables) -> Tier:

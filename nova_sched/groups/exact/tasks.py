@@ -16,6 +16,8 @@ may abort.
 """
 
 import dataclasses
+import math
+import threading
 import time
 from collections.abc import Callable, Collection
 from typing import Any
@@ -37,8 +39,11 @@ from nova_sched.groups.exact.symmetry import (
     placement,
     symmetry_of,
 )
+from nova_sched.groups.time_limit import PATIENCE, TimeLimit
 
 WORKERS = 2
+POLL_S = 0.01  # between looks at the processor time of a search
+PROGRESS = 0.25  # share of the time of an improvement, after which it ends if it finds no better
 LARGE = 6000  # variables; with more, the members that fit are counted on a part of the hosts
 BUDGET = 4000  # variables for the improvement of a placement
 
@@ -50,7 +55,7 @@ def repair(problem: Problem, seconds: float) -> Answer:
 
     With enough time, finds a placement if there is one.
     """
-    deadline = time.monotonic() + seconds
+    limit = TimeLimit(seconds, CLOCK)
     compiled = compile(dataclasses.replace(problem, home=NOWHERE))
     if compiled.hopeless:
         return None, True
@@ -58,8 +63,7 @@ def repair(problem: Problem, seconds: float) -> Answer:
     def attempt(apart: Collection[int]) -> Answer:
         these = Variables(symmetry_of(compiled, apart))
         add_rules(these)
-        left = deadline - time.monotonic()
-        solver, status = _solve(these.model, left, stop_after_first_solution=True)
+        solver, status = _solve(these.model, limit.left(), stop_after_first_solution=True)
         if _has_answer(status):
             return _placement(these, solver), False
         return None, status == cp_model.INFEASIBLE
@@ -68,9 +72,15 @@ def repair(problem: Problem, seconds: float) -> Answer:
     return _checked(problem, hosts), proven
 
 
-def improve(problem: Problem, hosts: np.ndarray, seconds: float) -> np.ndarray:
-    """Returns a placement that is no worse than ``hosts``, by ``policies.cost``."""
-    deadline = time.monotonic() + seconds
+def improve(
+    problem: Problem, hosts: np.ndarray, scores: bool = True, *, seconds: float
+) -> np.ndarray:
+    """Returns a placement that is no worse than ``hosts``, by ``policies.cost``.
+
+    Ends early after PROGRESS of the time without a better one. Without ``scores``, only fewer
+    broken preferences and fewer moves are better.
+    """
+    limit = TimeLimit(seconds, CLOCK)
     compiled = compile(dataclasses.replace(problem, home=NOWHERE))
     compiled.problem = problem
     if any(rows.shape[1] > 1 and (problem.home[rows] >= 0).any() for rows in compiled.members):
@@ -85,10 +95,11 @@ def improve(problem: Problem, hosts: np.ndarray, seconds: float) -> np.ndarray:
         counts = counted(symmetry, hosts)
         these = Variables(promising(symmetry, counts, BUDGET))
         add_rules(these)
-        add_goal(these)
+        step = add_goal(these)
         if not _hint(these, counts):
             return None, False
-        solver, status = _solve(these.model, deadline - time.monotonic())
+        progress = Progress(1 if scores else step)
+        solver, status = _solve(these.model, limit.left(), progress, PROGRESS * seconds)
         return _placement(these, solver) if _has_answer(status) else None, False
 
     found, _ = _unmerging(attempt)
@@ -104,7 +115,7 @@ def largest(problem: Problem, seconds: float) -> Answer:
     Members without a place have -1; hosts None: not known. Blocks are placed whole or not at all,
     except those that contain other blocks or all members.
     """
-    deadline = time.monotonic() + seconds
+    limit = TimeLimit(seconds, CLOCK)
     compiled = compile(dataclasses.replace(problem, home=NOWHERE))
 
     def attempt(apart: Collection[int]) -> Answer:
@@ -119,7 +130,7 @@ def largest(problem: Problem, seconds: float) -> Answer:
         ]
         these.model.maximize(sum(size * variable for size, variable in terms))
         # Here the linear relaxation is loose, and only takes time from the search.
-        solver, status = _solve(these.model, deadline - time.monotonic(), linearization_level=0)
+        solver, status = _solve(these.model, limit.left(), linearization_level=0)
         hosts = _placement(these, solver) if _has_answer(status) else None
         return hosts, status == cp_model.OPTIMAL and not is_large
 
@@ -130,12 +141,12 @@ def explain(
     problem: Problem, proven: bool, seconds: float
 ) -> tuple[why.Reason, np.ndarray | None]:
     """See ``why.explain``."""
-    return why.explain(problem, _settle, largest, seconds, proven)
+    return why.explain(problem, _settle, largest, seconds, proven, CLOCK)
 
 
 def contradiction(problem: Problem, seconds: float) -> str:
     """See ``why.clash``."""
-    return why.clash(problem, _settle, seconds)
+    return why.clash(problem, _settle, seconds, CLOCK)
 
 
 def _settle(problem: Problem, seconds: float) -> bool | None:
@@ -173,17 +184,89 @@ def _hint(these: Variables, counts: Counts) -> bool:
     return True
 
 
+class SolverClock:
+    """Processor time of this process as if the threads of its searches ran at the same time.
+
+    Calling it gives seconds.
+    """
+
+    def __init__(self) -> None:
+        self._beside_s = 0.0  # of the other threads
+
+    def __call__(self) -> float:
+        return time.process_time() - self._beside_s
+
+    def searched(self, seconds: float, workers: int) -> None:
+        """Counts the processor time of a search by so many threads."""
+        self._beside_s += seconds * (1 - 1 / workers)
+
+
+CLOCK = SolverClock()  # the process does one task at a time
+
+
+class Progress(cp_model.CpSolverSolutionCallback):
+    """When an improvement has last got better by a whole ``step`` of the objective."""
+
+    def __init__(self, step: int) -> None:
+        super().__init__()
+        self._step, self._best = step, math.inf
+        self.since_s = time.process_time()
+        self.is_complete = False  # there is no placement that is a whole step better
+
+    def on_solution_callback(self) -> None:
+        best = self.objective_value // self._step
+        if best < self._best:
+            self._best, self.since_s = best, time.process_time()
+        self.bounded(self.best_objective_bound)
+
+    def bounded(self, bound: float) -> None:
+        """The objective cannot be below the bound."""
+        if self._best <= bound // self._step:
+            self.is_complete = True
+
+
 def _solve(
-    model: cp_model.CpModel, seconds: float, **parameters: Any
+    model: cp_model.CpModel,
+    seconds: float,
+    progress: Progress | None = None,
+    patience_s: float = math.inf,
+    **parameters: Any,
 ) -> tuple[cp_model.CpSolver, cp_model.CpSolverStatus]:
+    """Searches for ``seconds`` of processor time of each thread; with ``progress``, no longer than
+    ``patience_s`` without any."""
     solver = cp_model.CpSolver()
-    solver.parameters.max_time_in_seconds = max(seconds, 0.001)
+    solver.parameters.max_time_in_seconds = max(PATIENCE * seconds, 0.001)
     solver.parameters.num_workers = WORKERS
     solver.parameters.random_seed = 1
     solver.parameters.cp_model_presolve = False  # within a second it costs more than it saves
     for name, value in parameters.items():
         setattr(solver.parameters, name, value)
-    return solver, solver.solve(model)
+    workers = solver.parameters.num_workers
+    began_s, done = time.process_time(), threading.Event()
+
+    def is_enough() -> bool:
+        now_s = time.process_time()
+        if progress is not None and (
+            progress.is_complete or now_s - progress.since_s >= workers * patience_s
+        ):
+            return True
+        return now_s - began_s >= workers * seconds
+
+    def watch() -> None:
+        while not done.wait(POLL_S):
+            if is_enough():
+                solver.stop_search()
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        if progress is not None:
+            solver.best_bound_callback = progress.bounded
+        return solver, solver.solve(model, progress)
+    finally:
+        done.set()
+        watcher.join()
+        CLOCK.searched(time.process_time() - began_s, workers)
 
 
 def _has_answer(status: cp_model.CpSolverStatus) -> bool:

@@ -37,6 +37,8 @@ import traceback
 from pathlib import Path
 from typing import Any, Self
 
+from nova_sched.groups.time_limit import PATIENCE
+
 LOG = logging.getLogger(__name__)
 
 ROOT = Path(__file__).resolve().parents[2]  # the package's parent directory
@@ -73,10 +75,10 @@ class Solver:
     def ask(self, task: str, *arguments: object, seconds: float, wait_s: float = 0.0) -> Any:
         """Returns the result of ``function(*arguments, seconds=seconds)``.
 
-        ``task`` is 'module:function'. Returns None if there is no answer: the process was busy for
-        longer than ``wait_s``, or died, or was killed because it exceeded ``seconds`` and a grace
-        period, or the function raised (which is logged). The time to load a new process is added
-        to ``seconds``.
+        ``task`` is 'module:function', and ``seconds`` are of processor time. Returns None if there
+        is no answer: the process was busy for longer than ``wait_s``, or died, or was killed
+        because it took PATIENCE times ``seconds`` and a grace period, or the function raised
+        (which is logged). The time to load a new process is added.
         """
         if not self._turn.acquire(timeout=max(wait_s, 0.0)):
             return None
@@ -122,7 +124,7 @@ class Solver:
     ) -> Any:
         try:
             self._wait_until_ready(process)
-            deadline = time.monotonic() + seconds + self._grace_s
+            deadline = time.monotonic() + PATIENCE * seconds + self._grace_s
             process.send((task, arguments, seconds), deadline)
             good, answer = process.receive(deadline)
         except (OSError, EOFError, pickle.UnpicklingError) as error:

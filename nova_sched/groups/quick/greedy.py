@@ -14,7 +14,6 @@
 import collections
 import dataclasses
 import heapq
-import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -35,6 +34,7 @@ from nova_sched.groups.quick.packing import (
     place_class,
     plan_spreads,
 )
+from nova_sched.groups.time_limit import TimeLimit
 
 FOR_SCORE = 3  # attempts that choose by score; later ones rotate
 LATER = ((TIGHT, False), (RANDOM, True), (RANDOM, False), (SCORE, True))  # with or without wishes
@@ -67,17 +67,16 @@ def place(
 ) -> np.ndarray | None:
     """Returns a placement, int32 [M], that breaks no required policy; None if none was found.
 
-    ``seconds``: for all attempts together; None is unlimited. If all attempts fail, sequential
-    placement runs without a time limit, so its result is never lost. The same seed gives the same
-    answer, unless time runs out.
+    ``seconds`` of processor time: for all attempts together, of which the first is always
+    completed; None is unlimited. If all attempts fail, sequential placement runs, for as long
+    again. The same seed gives the same answer, unless time runs out.
     """
     compiled = compile(given) if isinstance(given, Problem) else given
     problem = compiled.problem
-    until = None if seconds is None else time.monotonic() + seconds
     found = _at_home(problem, seconds, attempts, seed)
     if found is not None and not policies.cost(problem, found).preferred:
         return found
-    other = _search(compiled, until, attempts, seed)
+    other = _search(compiled, seconds, attempts, seed)
     if found is None or other is None:
         return other if found is None else found
     return min(found, other, key=lambda hosts: policies.cost(problem, hosts))
@@ -128,27 +127,30 @@ def _held(problem: Problem) -> Problem | None:
 
 
 def _search(
-    compiled: Compiled, until: float | None, attempts: int, seed: int
+    compiled: Compiled, seconds: float | None, attempts: int, seed: int
 ) -> np.ndarray | None:
     if compiled.hopeless or (compiled.class_count and not len(compiled.layout.live)):
         return None
     problem = compiled.problem
     told = with_implied(problem)
-    search = Search(compiled if told is problem else compile(told), seed, until)
+    limit = TimeLimit(seconds)
+    search = Search(compiled if told is problem else compile(told), seed, limit)
     for number in range(attempts):
         hosts = search.attempt(number)
         if hosts is not None and not policies.broken(problem, hosts):
             return min([hosts, *search.elsewhere()], key=lambda one: policies.cost(problem, one))
-        if (number == 0 and bounds.first(compiled)) or search.is_late():
+        if number == 0 and bounds.first(compiled):
+            return None
+        if limit.is_over:
             break
-    return sequential.place(problem)
+    return sequential.place(problem, TimeLimit(seconds))
 
 
 class Search:
     """All attempts at one problem, and the data that they learn from failed attempts."""
 
-    def __init__(self, compiled: Compiled, seed: int, until: float | None):
-        self._compiled, self._until = compiled, until
+    def __init__(self, compiled: Compiled, seed: int, limit: TimeLimit):
+        self._compiled, self._limit = compiled, limit
         self._chance = np.random.default_rng(seed)
         self._wiring = Wiring(compiled)
         empty = PlacementTally(self._wiring)
@@ -166,11 +168,12 @@ class Search:
         for block in self._packed:
             self._demand[block.level] += self._passing[block.number]
 
-    def is_late(self) -> bool:
-        return self._until is not None and time.monotonic() > self._until
-
     def attempt(self, number: int) -> np.ndarray | None:
-        """Returns a placement that may still break something, or None."""
+        """Returns a placement that may still break something, or None.
+
+        The limit of time does not end the first attempt (number 0): nearly all that is found, it
+        finds.
+        """
         mode, wishes = (
             (SCORE, True) if number < FOR_SCORE else LATER[(number - FOR_SCORE) % len(LATER)]
         )
@@ -192,7 +195,7 @@ class Search:
             if not placed:
                 self._learn(item)
                 return None
-            if self.is_late():
+            if number and self._limit.is_over:
                 return None
         return self._compiled.placement(tally.at)
 
@@ -206,7 +209,7 @@ class Search:
         for _ in range(min(choices - 1, ELSEWHERE // members)):
             for block in self._regions:
                 self._region_choice[block.number] += 1
-            hosts = None if self.is_late() else self.attempt(0)
+            hosts = None if self._limit.is_over else self.attempt(0)
             if hosts is not None and not policies.broken(self._compiled.problem, hosts):
                 yield hosts
 

@@ -21,31 +21,48 @@ import numpy as np
 from nova_sched.groups import definition
 from nova_sched.groups.arrays import policies
 from nova_sched.groups.arrays.problem import Problem, Rule
+from nova_sched.groups.time_limit import TimeLimit
+
+ENDLESS = TimeLimit(None)
 
 
-def place(problem: Problem) -> np.ndarray | None:
+def place(problem: Problem, limit: TimeLimit = ENDLESS) -> np.ndarray | None:
     """Returns a placement, int32 [M], that breaks no required policy.
 
-    Returns None if the members' order leads to none.
+    Returns None if the members' order leads to none, or if the ``limit`` is over.
     """
     walk = _Walk(problem)
     for member in np.flatnonzero(problem.fixed < 0).tolist():
-        if not walk.step(member):
+        if limit.is_over or not walk.step(member):
             return None
     return None if policies.broken(problem, walk.hosts) else walk.hosts
 
 
 class _Walk:
-    """``hosts`` int32 [M] so far; ``counts`` per rule: int64 [2, D], members of either side."""
+    """``hosts`` int32 [M] so far; ``counts`` per rule: int64 [2, D], members of either side.
+
+    It looks only at ``rows``, the hosts where some kind fits and passes at the start.
+    """
 
     def __init__(self, problem: Problem):
         self._problem = problem
         self.hosts = problem.fixed.astype(np.int32)
-        self._free = problem.free.copy()
-        self._cap = None if problem.cap is None else problem.cap.copy()
-        self._fits = [self._fit(kind, slice(None)) for kind in range(len(problem.demand))]
+        self._free, self._cap = problem.free, problem.cap
+        fits = [self._fit(kind, slice(None)) & problem.mask[kind]
+                for kind in range(len(problem.demand))]  # fmt: skip
+        self._rows = np.flatnonzero(np.any(fits, axis=0))
+        self._fits = [fit[self._rows] for fit in fits]
+        self._free = problem.free[self._rows]
+        self._cap = None if problem.cap is None else problem.cap[:, self._rows]
+        self._score = problem.score[:, self._rows]
+        self._domains = [ids[self._rows] for ids in problem.domains]
         self._required = [rule for rule in problem.rules if rule.is_required]
         self._sides = [self._side(rule) for rule in self._required]
+        # By member, each rule and side that it is on.
+        self._on: list[list[tuple[int, int]]] = [[] for _ in problem.names]
+        for number, sides in enumerate(self._sides):
+            for side, member in zip(*(found.tolist() for found in np.nonzero(sides)), strict=True):
+                self._on[member].append((number, side))
         self._counts = [
             np.zeros((2, problem.size(rule.level)), dtype=np.int64) for rule in self._required
         ]
@@ -58,36 +75,34 @@ class _Walk:
     def step(self, member: int) -> bool:
         """Places one member where it scores best; returns False if it may go nowhere."""
         kind = self._problem.kind[member]
-        good, wishes = self._fits[kind] & self._problem.mask[kind], []
-        for rule, sides, counts, outside in zip(
-            self._required, self._sides, self._counts, self._outside, strict=True
-        ):
-            domains = self._problem.domains[rule.level]
-            for side in np.flatnonzero(sides[:, member]).tolist():
-                allowed, wish = _judge(rule, side, counts, outside)
-                if allowed is not None:
-                    good &= allowed[domains]
-                if wish is not None:
-                    wishes.append(wish[domains])
+        good, wishes = self._fits[kind].copy(), []
+        for number, side in self._on[member]:
+            rule = self._required[number]
+            domains = self._domains[rule.level]
+            allowed, wish = _judge(rule, side, self._counts[number], self._outside[number])
+            if allowed is not None:
+                good &= allowed[domains]
+            if wish is not None:
+                wishes.append(wish[domains])
         for wish in wishes:
             if (good & wish).any():
                 good &= wish
-        host = int(np.where(good, self._problem.score[kind], -np.inf).argmax())
-        if not good[host]:
+        if not good.any():
             return False
-        self._take(member, host)
+        self._take(member, int(np.where(good, self._score[kind], -np.inf).argmax()))
         return True
 
-    def _take(self, member: int, host: int) -> None:
+    def _take(self, member: int, row: int) -> None:
         kind = self._problem.kind[member]
-        self.hosts[member] = host
+        self.hosts[member] = self._rows[row]
         ways = self._problem.demand[kind]
-        left = self._free[host] - ways
-        self._free[host] = left[int(((left >= 0) | (ways == 0)).all(axis=1).argmax())]
+        left = self._free[row] - ways
+        self._free[row] = left[int(((left >= 0) | (ways == 0)).all(axis=1).argmax())]
         if self._cap is not None:
-            self._cap[kind, host] -= 1
+            self._cap[kind, row] -= 1
         for other, fits in enumerate(self._fits):
-            fits[host] = self._fit(other, slice(host, host + 1))[0]
+            if fits[row]:
+                fits[row] = self._fit(other, slice(row, row + 1))[0]
         self._count(member)
 
     def _fit(self, kind: int, rows: slice) -> np.ndarray:
@@ -106,9 +121,9 @@ class _Walk:
         return sides
 
     def _count(self, member: int) -> None:
-        for rule, sides, counts in zip(self._required, self._sides, self._counts, strict=True):
-            domain = self._problem.domains[rule.level][self.hosts[member]]
-            counts[:, domain] += sides[:, member]
+        for number, side in self._on[member]:
+            domains = self._problem.domains[self._required[number].level]
+            self._counts[number][side, domains[self.hosts[member]]] += 1
 
 
 def _judge(

@@ -41,7 +41,7 @@ EXPLAIN = dataclasses.replace(
     REPAIR, repair_s=10.0, explain_s=2.0
 )  # proven it was: why is what is asked
 # The same attempts once more, whatever the machine does meanwhile.
-IMPROVE = dataclasses.replace(REPAIR, greedy_s=5.0, improve_s=1.0)
+IMPROVE = dataclasses.replace(REPAIR, greedy_s=5.0, improve_s=1.0, improve_scores=True)
 LONG = dataclasses.replace(GREEDY, repair_s=10.0)
 THOROUGH = dataclasses.replace(IMPROVE, improve_s=5.0)
 IMPROVED_SHARE, THOROUGH_HOSTS = (

@@ -70,6 +70,13 @@ def test_the_defaults_of_the_options_are_those_of_the_engine():
             PlanLimits(repair_s=0.5),
             id='time to plan',
         ),
+        pytest.param(
+            'groups.improve_weights',
+            True,
+            'plan_limits',
+            PlanLimits(improve_scores=True),
+            id='plans for weights',
+        ),
     ],
 )
 def test_settings(option, value, setting, found):
@@ -212,6 +219,16 @@ def bus():
     made = rpc.transport(CONF, 'fake://')
     yield made
     made.cleanup()
+
+
+def test_the_process_of_the_solver_starts_with_the_service(bus, monkeypatch):
+    started = []
+    monkeypatch.setattr(service.Solver, 'start', lambda solver: started.append(solver))
+    with settings({'claims.store': 'memory', 'groups.solver': True}):
+        made = service.SchedulerService(CONF, bus)
+        made.start()
+    made.stop()
+    assert len(started) == 1
 
 
 def test_a_service_answers_until_it_is_stopped(bus):

@@ -12,6 +12,7 @@
 """Small random groups against plain enumeration, with a checker that knows nothing of the
 planner."""
 
+import dataclasses
 import random
 
 import numpy as np
@@ -27,7 +28,7 @@ from nova_sched.tests import checker
 from nova_sched.tests.unit.groups import instances
 
 LIMITS = PlanLimits(greedy_s=2.0, repair_s=20.0, improve_s=0.0, explain_s=0.0)
-IMPROVE = PlanLimits(greedy_s=2.0, repair_s=20.0, improve_s=20.0, explain_s=0.0)
+IMPROVE = dataclasses.replace(LIMITS, improve_s=20.0, improve_scores=True)
 QUICK = PlanLimits(greedy_s=2.0, repair_s=0.0, improve_s=0.0, explain_s=0.0)
 GREEDY_SEEDS = range(150)
 GREEDY_SHARE = 0.97

@@ -25,7 +25,7 @@ from nova_sched.groups.exact import worker
 from nova_sched.tests.unit.groups import oracle, random_problems
 from nova_sched.tests.unit.groups.exact.test_tasks import CELLS, at, paths, policy, problem
 
-LONG = PlanLimits(greedy_s=5.0, repair_s=60.0, improve_s=60.0, explain_s=0.0)
+LONG = PlanLimits(greedy_s=5.0, repair_s=60.0, improve_s=60.0, explain_s=0.0, improve_scores=True)
 
 
 @pytest.fixture(scope='module')
@@ -157,6 +157,41 @@ def test_what_the_solver_says_is_checked():
         == joint.plan(easy()).hosts.tolist()
     )
     assert joint.plan(crowded(), solver=_Wrong(at(*[0] * 9))).hosts is None
+
+
+class _Asked:
+    """A solver that only remembers the tasks."""
+
+    def __init__(self):
+        self.tasks = []
+
+    def ask(self, task, *arguments, seconds, wait_s=0.0):
+        self.tasks.append(task)
+
+
+@pytest.mark.parametrize(
+    'one, scores, asked',
+    [
+        pytest.param(easy(), False, [], id='nothing but scores to gain'),
+        pytest.param(easy(), True, [joint.IMPROVE], id='scores wanted'),
+        pytest.param(
+            problem([2], 1, {'a': 2}, policy(ANTI_AFFINITY, 'rack', paths('a', 2), weight=1.0)),
+            False,
+            [joint.IMPROVE],
+            id='a preference is broken',
+        ),
+        pytest.param(
+            problem([2], 1, {'a': 2}, policy(ANTI_AFFINITY, 'host', paths('a', 2)), home=at(0, 0)),
+            False,
+            [joint.IMPROVE],
+            id='a member moves',
+        ),
+    ],
+)
+def test_the_solver_improves_what_can_gain(one, scores, asked):
+    solver = _Asked()
+    assert joint.plan(one, PlanLimits(improve_scores=scores), solver).hosts is not None
+    assert solver.tasks == asked
 
 
 def test_a_busy_solver_is_not_waited_for_when_there_is_a_placement(solver):

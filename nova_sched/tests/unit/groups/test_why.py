@@ -145,7 +145,7 @@ def test_a_core_cannot_be_kept_and_without_one_of_it_can(generate, seeds, monkey
         one = generate(seed)
         if tasks.repair(one, 60.0)[0] is not None:
             continue
-        families, minimal = why.core(one, (why.counted, tasks._settle), float('inf'))
+        families, minimal = why.core(one, (why.counted, tasks._settle), lambda: float('inf'))
         core = [number for family in families for number in family]
         cores += 1
         spared = [[other for other in core if other != number] for number in core]
@@ -325,7 +325,7 @@ def test_a_core_that_is_said_to_be_minimal_is(seeds, monkeypatch):
         one = alike(seed)
         if tasks.repair(one, 60.0)[0] is not None:
             continue
-        families, minimal = why.core(one, (why.counted, tasks._settle), float('inf'))
+        families, minimal = why.core(one, (why.counted, tasks._settle), lambda: float('inf'))
         core = [number for family in families for number in family]
         cores += len(core) > 1
         if not minimal or not is_minimal(one, core):

@@ -104,7 +104,7 @@ def test_a_placement_is_found_exactly_when_there_is_one(generate, seeds):
 def test_without_time_the_placement_stays_as_it_was():
     one = random_problems.mixture(3)
     hosts, _ = tasks.repair(one, LONG_S)
-    assert policies.cost(one, tasks.improve(one, hosts, 0.0)) <= policies.cost(one, hosts)
+    assert policies.cost(one, tasks.improve(one, hosts, seconds=0.0)) <= policies.cost(one, hosts)
 
 
 def test_a_group_is_placed_on_many_hosts():

@@ -24,6 +24,7 @@ from nova_sched.groups.arrays.tally import PlacementTally, Wiring
 from nova_sched.groups.definition import ANTI_AFFINITY, NEAR, SPREAD
 from nova_sched.groups.quick import greedy, sequential
 from nova_sched.groups.quick.greedy import items, order, passing_of, promise, split, with_implied
+from nova_sched.groups.time_limit import TimeLimit
 from nova_sched.tests.groups import policy, problem, random_problem
 from nova_sched.tests.unit.groups.exhaustive import placements
 
@@ -268,6 +269,14 @@ def test_time_is_kept():
     assert time.monotonic() - began < 5
 
 
+@pytest.mark.parametrize('seed', range(20))
+def test_the_first_attempt_is_completed_without_time(seed):
+    group = random_problem(seed, members=(6, 9), hosts=(5, 8))
+    first = greedy.Search(compile(group), 0, TimeLimit(None)).attempt(0)
+    if first is not None and not policies.broken(group, first):
+        assert greedy.place(group, 0.0) is not None
+
+
 @pytest.mark.parametrize('seed', range(150))
 def test_what_it_finds_is_whole(seed):
     group = random_problem(seed, members=(3, 10), hosts=(4, 12))
@@ -295,7 +304,7 @@ def test_what_one_after_the_other_finds_is_not_lost(seed):
     hosts = sequential.place(group)
     if hosts is not None:
         assert policies.broken(group, hosts) == []
-        assert greedy.place(group, 0.0, attempts=0) is not None
+        assert greedy.place(group, None, attempts=0) is not None
 
 
 def ordered(group):

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from nova_sched.groups.quick import sequential
+from nova_sched.groups.time_limit import TimeLimit
 from nova_sched.tests.groups import policy, problem
 
 FOUR = dict.fromkeys('abcd', 1)
@@ -63,3 +64,14 @@ def test_ways():
     cells = [[2, 0], [0, 2]]
     hosts = sequential.place(problem(dict.fromkeys('abc', cells), [[2, 2], [2, 0]]))
     assert hosts.tolist() == [0, 0, 1]
+
+
+def test_hosts_where_nothing_fits_change_nothing():
+    hosts = sequential.place(
+        problem(FOUR, [0, 2, 0, 2, 0, 2], policy('exclusive', 'rack', 'a b')),
+    )
+    assert hosts.tolist() == [1, 1, 3, 3]
+
+
+def test_time_is_kept():
+    assert sequential.place(problem(FOUR, [2] * 6), TimeLimit(0.0)) is None

@@ -1,0 +1,44 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Limits of processor time: a busy machine finds the same as an idle one, only later."""
+
+import time
+from collections.abc import Callable
+
+Clock = Callable[[], float]  # seconds of processor time, from any start
+
+PATIENCE = 5.0  # times the limit, by the wall clock, after which the work ends in any case
+
+
+class TimeLimit:
+    """Ends after ``seconds`` of processor time, or after PATIENCE times as long by the wall clock.
+
+    ``seconds`` None: never. ``clock`` counts the processor time of the work; by default that of
+    the current thread, so that only this thread may ask.
+    """
+
+    def __init__(self, seconds: float | None, clock: Clock = time.thread_time) -> None:
+        self._clock, self._seconds = clock, seconds
+        self._began_s, self._wall_began_s = clock(), time.monotonic()
+
+    def left(self, share: float = 1.0) -> float:
+        """Returns the seconds of processor time until this share of the limit is used, or 0."""
+        if self._seconds is None:
+            return float('inf')
+        seconds = share * self._seconds
+        if time.monotonic() - self._wall_began_s >= PATIENCE * seconds:
+            return 0.0
+        return max(seconds - (self._clock() - self._began_s), 0.0)
+
+    @property
+    def is_over(self) -> bool:
+        return self.left() <= 0
