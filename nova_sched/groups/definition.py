@@ -66,9 +66,16 @@ class Member:
 
         Members of equal descriptions are interchangeable.
         """
-        plain = dataclasses.asdict(self)
+        plain = self.to_plain()
         del plain['path']
         return json.dumps(plain, sort_keys=True)
+
+    def to_plain(self):
+        """Returns the member as values that JSON can carry."""
+        plain = _fields(self)
+        plain['flavor'] = _fields(self.flavor)
+        plain['image'] = self.image and _fields(self.image)
+        return plain
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -112,8 +119,11 @@ class Definition:
     warnings: tuple[str, ...] = ()
 
     def to_plain(self):
-        """Returns the definition as values that JSON can carry."""
-        return dataclasses.asdict(self)
+        """Returns the definition as values that JSON can carry. They are not to be changed."""
+        plain = _fields(self)
+        plain['members'] = {path: member.to_plain() for path, member in self.members.items()}
+        plain['policies'] = [_fields(policy) for policy in self.policies]
+        return plain
 
     def summary(self):
         """Returns ``members`` and ``policies`` as lists of mappings, and ``warnings``, for users.
@@ -174,3 +184,8 @@ class Definition:
             description=plain['description'],
             warnings=tuple(plain['warnings']),
         )
+
+
+def _fields(one):
+    """The fields of a dataclass by name; unlike ``dataclasses.asdict``, without copies."""
+    return {name: getattr(one, name) for name in one.__slots__}

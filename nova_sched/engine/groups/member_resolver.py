@@ -148,7 +148,7 @@ class MemberResolver:
         placement = MemberPlacement(
             top_group=known.uuid,
             member=path,
-            consumer=known.requests[path].instance_uuid,
+            consumer=known.consumers[path],
             serial=known.record.serial,
             allowed=self._allowed(known, claims, here, path),
             closed_domains=functools.partial(self._closed_domains, known, path),

@@ -45,8 +45,9 @@ class LoadedGroup:
     """A group: its record, its definition, and the ``source`` (plain values) that this was read
     from.
 
-    ``requests`` has a Request for each member by path, for the consumer of its planned claim.
     ``kinds`` has the kind of each member by path. Members of one kind are interchangeable.
+    ``requests`` has a Request for each member by path, the same one for members of one kind: its
+    instance is nobody's. ``consumers`` has the consumer of each member's planned claim by path.
     """
 
     record: GroupRecord
@@ -54,23 +55,27 @@ class LoadedGroup:
     source: Mapping
     requests: Mapping[str, Request]
     kinds: Mapping[str, str]
+    consumers: Mapping[str, str]
 
     @classmethod
     def of(cls, record, definition, source, allowance=None):
         """Raises InvalidRequest for a member that is not a valid request, and TemplateError when
         the ``allowance`` is used up."""
         made: dict[str, Request] = {}
-        requests, kinds = {}, {}
+        requests, kinds, consumers = {}, {}, {}
+        described: dict[tuple, str] = {}
         for path, member in definition.members.items():
-            kind = kinds[path] = member.description
+            own = _identity(member)
+            if own not in described:
+                described[own] = member.description
+            kind = kinds[path] = described[own]
             if kind not in made:
                 if allowance is not None:
                     allowance.check(path)
                 made[kind] = _request(path, member, record)
-            requests[path] = dataclasses.replace(
-                made[kind], instance_uuid=consumer_of(record.uuid, path)
-            )
-        return cls(record, definition, source, requests, kinds)
+            requests[path] = made[kind]
+            consumers[path] = consumer_of(record.uuid, path)
+        return cls(record, definition, source, requests, kinds, consumers)
 
     @property
     def uuid(self):
@@ -158,6 +163,17 @@ class LoadedGroup:
 
 def _domain(level, row):
     return level.names[level.ids[row]]
+
+
+def _identity(member):
+    """Equal for members that share all objects of their descriptions."""
+    return (
+        id(member.flavor),
+        id(member.image),
+        id(member.hints) if member.hints else None,
+        member.availability_zone,
+        member.boots_from_volume,
+    )
 
 
 def _request(path, member, record):

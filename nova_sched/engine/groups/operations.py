@@ -351,7 +351,7 @@ class GroupOperations:
             return self._call(self._group_views.foresee, draft, found.hosts)
         record = dataclasses.replace(known.record, definition=known.text())
         lifetime_s = None if expires_s is None else max(expires_s - self._clock(), 1.0)
-        taken = self._call(self._plans.take, draft, found.hosts, record, lifetime_s)
+        taken, view = self._call(self._take, known, draft, found.hosts, record, lifetime_s)
         if not taken.won:
             if taken.record is not None or taken.gone:
                 raise _Changed
@@ -365,15 +365,26 @@ class GroupOperations:
             len(set(found.hosts.tolist())),
             (time.perf_counter() - begin_s) * 1000,
         )
-        self._call(self._library.keep, known)
+        return view
+
+    def _take(self, known, draft, hosts, record, lifetime_s):
+        """Claim a plan. Returns its PlanOutcome, and the GroupView if it has won. Runs in the
+        loop."""
+        taken = self._plans.take(draft, hosts, record, lifetime_s)
+        if not taken.won:
+            return taken, None
+        self._library.keep(known)
+        expires_s = known.record.expires_s
         if any(
             state.planned and _differs(state.planned.expires_s, expires_s)
             for state in draft.member_states
         ):
-            self._call(self._plans.renew, known, expires_s)
-        return self._call(
-            self._group_views.with_changes, self.show(known.uuid), draft, found.hosts
+            self._plans.renew(known, expires_s)
+        known = dataclasses.replace(
+            known, record=dataclasses.replace(known.record, serial=record.serial + 1)
         )
+        view = self._group_views.see(known, self._cluster.claims_of_group(known.uuid))
+        return taken, self._group_views.with_changes(view, draft, hosts)
 
     def _joint(self, problem, limits):
         return joint.plan(problem, limits, self._solver)

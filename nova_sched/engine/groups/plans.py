@@ -141,6 +141,9 @@ class Plans:
                 lasting |= known.insiders(known.kept_tokens(claim, row, levels), row, levels)
         made = []
         for state in found:
+            if state.request.fences == tokens and not lasting:
+                made.append(state)
+                continue
             closed = {one for one, members in lasting.items() if state.member not in members}
             kind = f'{state.kind} outside of {",".join(sorted(closed))}' if closed else state.kind
             request = dataclasses.replace(state.request, fences=tokens - closed)
@@ -251,9 +254,12 @@ class Plans:
         taken: dict = {}
         for state, node, tokens in order:
             key = state.kind, node.uuid
-            request = dataclasses.replace(state.request, instance_uuid=_consumer(state, draft))
+            consumer, request = draft.known.consumers[state.member], state.request
+            if asked_for(state):  # its instance may have a claim there
+                request = dataclasses.replace(request, instance_uuid=consumer)
             try:
                 own = {
+                    'consumer_uuid': consumer,
                     'member': state.member,
                     'fences': tokens,
                     'group_uuid': _server_group(request),
@@ -271,12 +277,13 @@ class Plans:
 
     def _refused(self, new, consumptions, taken):
         """Nodes that a rule refuses after all members are claimed, as ``short`` of _consume."""
-        found = {}
+        found: dict = {}
         by_member = {consumption.claim.member: consumption for consumption in consumptions}
-        hosts = self._cluster.hosts
+        hosts, by_kind = self._cluster.hosts, {}
         for state, node, _ in new:
-            rules = unsettled(self._placer.rules, state.request)
-            key = state.kind, node.uuid
+            if state.kind not in by_kind:
+                by_kind[state.kind] = unsettled(self._placer.rules, state.request)
+            rules, key = by_kind[state.kind], (state.kind, node.uuid)
             if not rules or key in found:
                 continue
             consumption = by_member[state.member]
@@ -417,10 +424,6 @@ def _asking(state, asked):
 def asked_for(state):
     """Whether the member is planned for an instance's request, and not for its definition."""
     return state.kind.startswith(ASKED)
-
-
-def _consumer(state, draft):
-    return draft.known.requests[state.member].instance_uuid
 
 
 def _server_group(request):

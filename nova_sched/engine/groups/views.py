@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from nova_sched.engine.groups import outsiders
-from nova_sched.engine.groups.member_state import consumer_of, member_states
+from nova_sched.engine.groups.member_state import member_states
 from nova_sched.groups.arrays import policies
 from nova_sched.objects.claim import PENDING, PLANNED
 from nova_sched.state.aggregates import zones
@@ -111,8 +111,8 @@ class GroupViews:
     def see(self, known, claims, dry_run=False):
         """The GroupView of a group with these claims."""
         levels = self._plans.levels()
-        members = []
-        for state in member_states(known, claims):
+        members, states = [], member_states(known, claims)
+        for state in states:
             # An instance is shown where it is, even if it is bound for another host.
             claim = next(iter(state.held), state.planned)
             node = claim and self._cluster.node(claim.node_uuid)
@@ -121,9 +121,7 @@ class GroupViews:
             )
         view = view_of(known.record, status_of(known.record, known, claims), known, tuple(members))
         moving = tuple(
-            _to_make(state, self._cluster)
-            for state in member_states(known, claims)
-            if state.held and state.planned
+            _to_make(state, self._cluster) for state in states if state.held and state.planned
         )
         shared = self._shared({token for claim in claims for token in claim.fences})
         return dataclasses.replace(
@@ -151,7 +149,7 @@ class GroupViews:
         view = MemberView(
             path=member.member,
             state=state,
-            member_uuid=consumer_of(known.uuid, member.member),
+            member_uuid=known.consumers[member.member],
             instance_uuid=member.held[0].consumer_uuid if member.held else None,
         )
         if node is None:
@@ -241,6 +239,8 @@ def _host(node):
 def _moves(draft, hosts, cluster):
     """The moves of instances that a plan needs, without those in progress."""
     sites, found = draft.group_problem.sites, []
+    if not sites.is_built.any():
+        return ()
     broken = _broken(draft.group_problem.problem, np.where(sites.is_built, sites.built, hosts))
     for state, host in zip(draft.member_states, hosts.tolist(), strict=True):
         there = state.on(draft.group_problem.nodes[host])

@@ -113,14 +113,14 @@ def compile(problem: Problem) -> Compiled:  # noqa: A001 the usual name
     numbers = [
         n for n, rule in enumerate(problem.rules) if n not in together.spoken and may_bind(rule)
     ]
-    sides = [_sides(problem, problem.rules[number], units) for number in numbers]
+    flat = np.concatenate(units) if units else np.zeros(0, dtype=np.int32)
+    unit_of = np.repeat(np.arange(len(units)), [len(unit) for unit in units])
+    sides = [_sides(problem, problem.rules[number], flat, unit_of) for number in numbers]
     firsts, class_of = _classes(problem, together, units, sides)
-    members = [
-        np.array([units[u] for u in np.flatnonzero(class_of == c)], dtype=np.int32).reshape(
-            -1, len(units[f])
-        )
-        for c, f in enumerate(firsts)
-    ]
+    by_class: list[list[np.ndarray]] = [[] for _ in firsts]
+    for unit, c in zip(units, class_of.tolist(), strict=True):
+        by_class[c].append(unit)
+    members = [np.array(alike, dtype=np.int32) for alike in by_class]
     active = [
         activate(problem, layout, number, a[firsts], b[firsts])
         for number, (a, b) in zip(numbers, sides, strict=True)
@@ -157,20 +157,24 @@ def _units(problem: Problem, together: Together) -> list[np.ndarray]:
     return [np.array(members, dtype=np.int32) for members in found.values()]
 
 
-def _sides(problem: Problem, rule: Rule, units: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Returns how many members of each unit are on either side of a rule, int64 [U] each."""
-    in_a = np.zeros(problem.member_count, dtype=np.int64)
-    in_a[rule.a] = 1
-    in_b = np.zeros(problem.member_count, dtype=np.int64)
-    in_b[rule.b] = 1
+def _sides(
+    problem: Problem, rule: Rule, flat: np.ndarray, unit_of: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns how many members of each unit are on either side of a rule, int64 [U] each.
+
+    ``flat`` has the members of all units, and ``unit_of`` the unit of each of them.
+    """
+    in_a = np.zeros(problem.member_count, dtype=bool)
+    in_a[rule.a] = True
     if rule.kind == definition.EXCLUSIVE:
-        in_b = 1 - in_a
-    if all(len(unit) == 1 for unit in units):
-        flat = np.array([unit[0] for unit in units], dtype=np.intp)
-        return in_a[flat], in_b[flat]
+        in_b = ~in_a
+    else:
+        in_b = np.zeros(problem.member_count, dtype=bool)
+        in_b[rule.b] = True
+    size = int(unit_of[-1]) + 1 if len(unit_of) else 0
     return (
-        np.array([in_a[unit].sum() for unit in units], dtype=np.int64),
-        np.array([in_b[unit].sum() for unit in units], dtype=np.int64),
+        np.bincount(unit_of[in_a[flat]], minlength=size),
+        np.bincount(unit_of[in_b[flat]], minlength=size),
     )
 
 
@@ -199,8 +203,9 @@ def _classes(
     seen: dict[tuple, int] = {}
     firsts: list[int] = []
     class_of = np.zeros(len(units), dtype=np.intp)
+    kinds, homes = problem.kind.tolist(), problem.home.tolist()
     for number, (unit, row) in enumerate(zip(units, columns, strict=True)):
-        own = sorted(zip(problem.kind[unit].tolist(), problem.home[unit].tolist(), strict=True))
+        own = sorted([(kinds[member], homes[member]) for member in unit.tolist()])
         key = (tuple(own), row.tobytes())
         class_of[number] = seen.setdefault(key, len(seen))
         if class_of[number] == len(firsts):

@@ -14,6 +14,7 @@
 from nova_sched.claims import GroupRecord
 from nova_sched.engine.groups.member_state import Library, LoadedGroup, read
 from nova_sched.groups.definition import Member, MemberFlavor
+from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.engine.groups.group_cloud import cloud, definition
 
 
@@ -28,3 +29,14 @@ def test_a_look_reads_nothing():
         library.keep(read(found))
         assert isinstance(library.look(uuid), LoadedGroup)
         assert library.find(uuid) == library.look(uuid)
+
+
+def test_members_of_one_kind_share_a_request():
+    one, other = (MemberFlavor(1, 64), MemberFlavor(1, 64))
+    of_one = {path: Member(path, one) for path in ('a', 'b')}
+    every = {**of_one, 'c': Member('c', other), 'd': Member('d', MemberFlavor(2, 64))}
+    known = LoadedGroup.of(Record(uuid=uuid_of('group')), definition(every), {})
+    assert len(set(known.consumers.values())) == 4
+    assert known.kinds['a'] == known.kinds['b'] == known.kinds['c'] != known.kinds['d']
+    assert known.requests['a'] is known.requests['c']
+    assert known.requests['a'].instance_uuid not in known.consumers.values()

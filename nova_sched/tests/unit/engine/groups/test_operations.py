@@ -60,6 +60,20 @@ class TestCreate:
         assert sorted(claim.member for claim in claims) == sorted(WEBS)
         assert {claim.expires_s for claim in claims} == {group.expires_s}
 
+    def test_the_answer_is_what_is_shown_next(self, eight):
+        group = eight.create(webs())
+        assert group == eight.groups.show(group.uuid)
+        assert {one.member_uuid for one in group.members} == {
+            claim.consumer_uuid for claim in eight.store.group_claims(group.uuid)
+        }
+
+    def test_the_answer_to_an_update_is_what_is_shown_next(self, eight):
+        first = eight.create(webs())
+        eight.build(first, 'web/0')
+        group = eight.groups.update(first.uuid, webs(**members('cache')), SOURCE, ttl_s=9000)
+        assert group.serial > first.serial
+        assert group == eight.groups.show(group.uuid)
+
     def test_what_is_planned_counts_against_capacity(self, eight):
         eight.create(definition(members(*(f'db/{number}' for number in range(8)), flavor=BIG)))
         with pytest.raises(errors.NoValidHost):
