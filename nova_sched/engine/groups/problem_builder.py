@@ -113,7 +113,7 @@ def build_problem(cluster, rules, levels, states, policies, settings, caps=None,
         resources=figures.names,
         kind_names=[_words(request) for request in requests],
     )
-    nodes = hosts.kept.get('UUIDs of nodes', lambda: [node.uuid for node in hosts.nodes])
+    nodes = hosts.cache.get('UUIDs of nodes', lambda: [node.uuid for node in hosts.nodes])
     return GroupProblem(problem, nodes, sites, exact, closed)
 
 

@@ -312,7 +312,7 @@ CLAIMS = [
     ),
     pytest.param(
         claims(),
-        commits(plan(WEB_INSIDE, fences=(RACK,))),
+        commits(plan(WEB_INSIDE, closed_domains=(RACK,))),
         commits(Placement((claim(B, node(OTHER)),))),
         id='a domain becomes exclusive, and an outsider comes',
     ),
@@ -323,7 +323,7 @@ CLAIMS = [
         id='an exclusive domain without members is swept, and a member comes',
     ),
     pytest.param(
-        claims(plan(WEB_INSIDE, fences=(RACK,))),
+        claims(plan(WEB_INSIDE, closed_domains=(RACK,))),
         commits(plan(of=record(deleted=True), serial=1, releases=[WEB_INSIDE.key])),
         on_store(lambda store: store.spread_domain(TOKEN, [node(THIRD)])),
         id='a group goes, and a node joins its domain',
@@ -331,7 +331,7 @@ CLAIMS = [
     pytest.param(
         loose_fence,
         on_store(lambda store: store.end_domains()),
-        commits(plan(NEWER_WEB, fences=(ALL,))),
+        commits(plan(NEWER_WEB, closed_domains=(ALL,))),
         id='an exclusive domain without members is swept and closed again',
     ),
     pytest.param(
@@ -404,7 +404,7 @@ def test_a_transaction_waits_for_what_other_servers_have_committed(galera, optio
 def test_the_last_two_in_an_exclusive_domain_go_at_once(pair):
     """They write different nodes, and the domain stays until it is swept."""
     web, db = WEB_INSIDE, planned(DB, OTHER, fences=(TOKEN,))
-    pair.ready(claims(plan(web, db, fences=(RACK,))))
+    pair.ready(claims(plan(web, db, closed_domains=(RACK,))))
     pair.at_once(*(on_store(lambda store, key=one.key: store.release([key])) for one in (web, db)))
     pair.settle()
     store = SqlClaimStore(pair.engines[1])

@@ -12,7 +12,7 @@
 """One of several processes that move hosts among racks, close racks and open them, on one
 database.
 
-    python -m nova_sched.tests.integration.fence_race URL ROLE ROUNDS
+    python -m nova_sched.tests.integration.exclusive_race URL ROLE ROUNDS
 
 ROLE is one of report, aggregate, plan, enter, boot. Prints how many of its rounds came about.
 """
@@ -20,7 +20,7 @@ ROLE is one of report, aggregate, plan, enter, boot. Prints how many of its roun
 import random
 import sys
 
-from nova_sched.claims import ClosedDomain, Domain, Placement, GroupRecord
+from nova_sched.claims import ClosedDomain, Domain, GroupRecord, Placement
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import engine
 from nova_sched.objects.claim import PLANNED
@@ -57,7 +57,7 @@ def close(store, chance, name):
     fence = ClosedDomain(token, frozenset([node(host)]), Domain('rack', rack, group))
     words = {'state': PLANNED, 'top_group': group, 'member': 'web', 'fences': (token,)}
     made = claim(uuid_of(f'web of {name}'), node(host), **words)
-    planned = guarded((made,), record=GroupRecord(group), serial=0, fences=(fence,))
+    planned = guarded((made,), record=GroupRecord(group), serial=0, closed_domains=(fence,))
     if not store.commit([planned])[0].won:
         return False
     if chance.random() < 0.5:

@@ -22,7 +22,7 @@ import pytest
 import sqlalchemy as sa
 
 from nova_sched import errors
-from nova_sched.claims import ClosedDomain, Placement, GroupRecord
+from nova_sched.claims import ClosedDomain, GroupRecord, Placement
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db.tables import NODES
 from nova_sched.objects.claim import CONFIRMED, PLANNED
@@ -192,7 +192,10 @@ def test_two_changes_of_one_group(store, another, database):
 @pytest.mark.parametrize('order', [(0, 1), (1, 0)], ids=['the fence first', 'the outsider first'])
 def test_an_outsider_comes_while_a_fence_goes_up(store, another, database, order):
     ready(store, 'host-0', 'host-1')
-    wants = [plan(member('a', 1, RACKS[0]), fences=(RACKS[0],)), Placement((claim(A, node()),))]
+    wants = [
+        plan(member('a', 1, RACKS[0]), closed_domains=(RACKS[0],)),
+        Placement((claim(A, node()),)),
+    ]
     outcomes = held_up(
         database, *(lambda one=wants[one]: another().commit([one])[0] for one in order)
     )
@@ -205,7 +208,7 @@ def test_a_node_comes_to_a_domain_while_its_fence_ends(store, another, database)
     """It does not keep a fence that no release would end any more."""
     ready(store, 'host-0', 'host-1', 'host-2')
     made = member('a', 1, RACKS[0])
-    assert store.commit([plan(made, fences=(RACKS[0],))])[0].won
+    assert store.commit([plan(made, closed_domains=(RACKS[0],))])[0].won
     beside = lambda *_: another().spread_domain(RACKS[0].token, [node('host-2')])  # noqa: E731
     assert store.release([made.key]) == [made]
     with just_before('FOR UPDATE', beside):
@@ -231,7 +234,7 @@ def test_whole_groups_come_and_go_and_no_transaction_waits_for_ever(store, anoth
             claims = [member(f'{name} {number} {place}', host, fence, top_group=group)
                       for place, host in enumerate(hosts)]  # fmt: skip
             fences = (fence,) if fence else ()
-            if not mine.commit([plan(*claims, fences=fences)])[0].won:
+            if not mine.commit([plan(*claims, closed_domains=fences)])[0].won:
                 assert mine.top_group(group) is None
                 assert mine.group_claims(group) == []
                 continue
@@ -242,10 +245,15 @@ def test_whole_groups_come_and_go_and_no_transaction_waits_for_ever(store, anoth
                     one, consumer_uuid=uuid_of(f'i {one.member}'), state=CONFIRMED
                 )
                 made = dataclasses.replace(made, uuid=uuid_of(f'claim {one.member}'))
-                assert mine.commit([guarded((made,), (one.key,), planned_releases=(one.key,))])[0].won
+                assert mine.commit([guarded((made,), (one.key,), planned_releases=(one.key,))])[
+                    0
+                ].won
                 away.append(made.key)
             ends = guarded(
-                (), tuple(one.key for one in claims), record=GroupRecord(group, deleted=True), serial=1
+                (),
+                tuple(one.key for one in claims),
+                record=GroupRecord(group, deleted=True),
+                serial=1,
             )
             assert mine.commit([ends])[0].won
             mine.release(away)
@@ -277,7 +285,7 @@ def test_how_many_messages_a_plan_takes(store, database, count, rack, takes):
     ready(store, 'host-0', 'host-1', vcpus=40)
     members = [member(str(number), number % 2, rack) for number in range(count)]
     with counted() as messages:
-        assert store.commit([plan(*members, fences=(rack,) if rack else ())])[0].won
+        assert store.commit([plan(*members, closed_domains=(rack,) if rack else ())])[0].won
     assert len(messages) == takes[database.dialect.name]
 
 
@@ -287,11 +295,13 @@ def test_an_instance_takes_the_place_of_its_plan_while_others_are_at_work(
     """It locks only its own node, though the whole rack is for its group alone."""
     ready(store, 'host-0', 'host-1')
     old = member('a', 0, RACKS[0])
-    store.commit([plan(old, fences=(RACKS[0],))])
+    store.commit([plan(old, closed_domains=(RACKS[0],))])
     made = dataclasses.replace(old, consumer_uuid=A, state='pending', uuid=uuid_of('claim'))
     with futures.ThreadPoolExecutor(1) as pool, database.begin() as connection:
         lock(connection, node('host-1'))
-        running = pool.submit(another().commit, [guarded((made,), (old.key,), planned_releases=(old.key,))])
+        running = pool.submit(
+            another().commit, [guarded((made,), (old.key,), planned_releases=(old.key,))]
+        )
         assert running.result(30)[0].won
 
 

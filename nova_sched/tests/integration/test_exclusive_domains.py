@@ -28,7 +28,7 @@ from nova_sched.claims.sql_domains import KNOWN, PLACES
 from nova_sched.db.tables import REVISIONS
 from nova_sched.objects.claim import CONFIRMED
 from nova_sched.tests.builders import NOW, aggregate, report
-from nova_sched.tests.integration.fence_race import HOSTS, ROLES
+from nova_sched.tests.integration.exclusive_race import HOSTS, ROLES
 from nova_sched.tests.integration.messages import counted, just_before
 from nova_sched.tests.integration.test_claim_store import held_up as nodes_held_up
 from nova_sched.tests.integration.test_claim_store import waiting
@@ -69,7 +69,7 @@ def store(another):
 def closes(store):
     """By whom its planner knows to be in r1, which is HOST alone."""
     assert commit(
-        store, plan(WEB_INSIDE, fences=(ClosedDomain(TOKEN, frozenset([node()]), R1),))
+        store, plan(WEB_INSIDE, closed_domains=(ClosedDomain(TOKEN, frozenset([node()]), R1),))
     ).won
 
 
@@ -191,7 +191,9 @@ def test_reports_that_move_no_node_ask_nothing_of_domains(store):
         if closed:
             commit(
                 store,
-                plan(inside(state=CONFIRMED), fences=(ClosedDomain(TOKEN, frozenset(), R1),)),
+                plan(
+                    inside(state=CONFIRMED), closed_domains=(ClosedDomain(TOKEN, frozenset(), R1),)
+                ),
             )
         for words in ({}, {'num_instances': 1}):
             with counted() as messages:
@@ -206,7 +208,7 @@ def test_several_processes_at_once(url, store):
     """Whatever is committed when: who is in a closed rack carries its token, and no member is on a
     node without it. Once swept, no rack without members is closed."""
     racks(store, **{host.replace('-', '_'): 'r0' for host in HOSTS})
-    command = [sys.executable, '-m', 'nova_sched.tests.integration.fence_race', url]
+    command = [sys.executable, '-m', 'nova_sched.tests.integration.exclusive_race', url]
     pipes = {'stdin': subprocess.PIPE, 'stdout': subprocess.PIPE, 'text': True}
     made = {role: subprocess.Popen([*command, role, str(ROUNDS)], **pipes) for role in ROLES}
     looks = swept = 0

@@ -35,7 +35,7 @@ def test_members_of_one_kind_share_a_request():
     one, other = (MemberFlavor(1, 64), MemberFlavor(1, 64))
     of_one = {path: Member(path, one) for path in ('a', 'b')}
     every = {**of_one, 'c': Member('c', other), 'd': Member('d', MemberFlavor(2, 64))}
-    known = LoadedGroup.of(Record(uuid=uuid_of('group')), definition(every), {})
+    known = LoadedGroup.of(GroupRecord(uuid=uuid_of('group')), definition(every), {})
     assert len(set(known.consumers.values())) == 4
     assert known.kinds['a'] == known.kinds['b'] == known.kinds['c'] != known.kinds['d']
     assert known.requests['a'] is known.requests['c']

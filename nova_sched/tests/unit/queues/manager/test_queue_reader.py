@@ -29,8 +29,8 @@ def queues():
     made.close()
 
 
-class Desk:
-    """Takes deliveries, after it has raised what is to be raised."""
+class FailingTake:
+    """Takes deliveries, after it has raised the ``coming`` errors."""
 
     def __init__(self, *coming):
         self.coming, self.done = list(coming), []
@@ -42,13 +42,13 @@ class Desk:
 
 
 def test_in_order_and_acknowledged(queues):
-    desk = Desk()
-    reader = QueueReader(queues, RESULTS, desk.take)
+    work = FailingTake()
+    reader = QueueReader(queues, RESULTS, work.take)
     reader.start()
     bodies = [str(number).encode() for number in range(100)]
     for body in bodies:
         queues.publish(RESULTS, body)
-    eventually(lambda: desk.done == bodies)
+    eventually(lambda: work.done == bodies)
     reader.stop()
     assert queues.facts(RESULTS).ready == 0
     assert (reader.taken, reader.spoilt) == (100, 0)
@@ -66,20 +66,20 @@ def test_in_order_and_acknowledged(queues):
     ids=lambda error: type(error).__name__,
 )
 def test_what_is_away_is_waited_for(queues, error):
-    desk = Desk(error, error)
-    reader = QueueReader(queues, RESULTS, desk.take)
+    work = FailingTake(error, error)
+    reader = QueueReader(queues, RESULTS, work.take)
     assert reader.take(Delivery(RESULTS, b'x'))
-    assert (desk.done, reader.taken, reader.spoilt) == ([b'x'], 1, 0)
+    assert (work.done, reader.taken, reader.spoilt) == ([b'x'], 1, 0)
 
 
 @pytest.mark.parametrize(
     'error', [errors.MalformedObject('x', 'y'), KeyError('x'), errors.NotFound('x')]
 )
 def test_an_unreadable_message_is_counted_and_dropped(queues, error, caplog):
-    desk = Desk(error)
-    reader = QueueReader(queues, RESULTS, desk.take)
+    work = FailingTake(error)
+    reader = QueueReader(queues, RESULTS, work.take)
     assert reader.take(Delivery(RESULTS, b'x'))
-    assert (desk.done, reader.taken, reader.spoilt) == ([], 0, 1)
+    assert (work.done, reader.taken, reader.spoilt) == ([], 0, 1)
     assert 'dropped' in caplog.text
 
 

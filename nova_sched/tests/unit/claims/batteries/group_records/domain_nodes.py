@@ -83,7 +83,7 @@ def closed(store, *claims, **words):
     """A store in which the group has rack r1, which HOST and OTHER are in, for itself; THIRD is in
     r2."""
     racks(located(store), host_0='r1', host_1='r1', host_2='r2')
-    assert commit(store, plan(*(claims or (WEB_INSIDE,)), fences=(IN_R1,), **words)).won
+    assert commit(store, plan(*(claims or (WEB_INSIDE,)), closed_domains=(IN_R1,), **words)).won
     return store
 
 
@@ -105,7 +105,7 @@ class DomainNodes:
         racks(located(store), host_0='r1', host_1='r1')
         place(store, claim(B, node(OTHER)))
         outcome = commit(
-            store, plan(WEB_INSIDE, fences=(ClosedDomain(TOKEN, frozenset([node()]), R1),))
+            store, plan(WEB_INSIDE, closed_domains=(ClosedDomain(TOKEN, frozenset([node()]), R1),))
         )
         assert not outcome.won
         assert {one.report.host for one in outcome.fresh} == {HOST, OTHER}
@@ -115,7 +115,7 @@ class DomainNodes:
         """Its planner saw it there."""
         racks(located(store), host_0='r2', host_1='r1')
         assert not commit(
-            store, plan(WEB_INSIDE, fences=(ClosedDomain(TOKEN, RACK.nodes, R1),))
+            store, plan(WEB_INSIDE, closed_domains=(ClosedDomain(TOKEN, RACK.nodes, R1),))
         ).won
         assert behind(store) == {}
 
@@ -179,7 +179,7 @@ class DomainNodes:
         web, db = WEB_INSIDE, planned(DB, THIRD, fences=(SECOND,))
         racks(located(store), host_0='r1', host_1='r1', host_2='r2')
         assert commit(
-            store, plan(web, db, fences=(IN_R1, ClosedDomain(SECOND, frozenset(), R2)))
+            store, plan(web, db, closed_domains=(IN_R1, ClosedDomain(SECOND, frozenset(), R2)))
         ).won
         assert store.domains() == {TOKEN: R1, SECOND: R2}
         racks(store, host_1='r2')

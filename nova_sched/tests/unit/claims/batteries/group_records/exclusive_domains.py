@@ -9,11 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-<<<<<<<< HEAD:nova_sched/tests/unit/claims/battery_exclusive_domains.py
-"""ExclusiveDomains round the domains of placement groups, as tests that each store runs.
-========
 """Exclusive domains of placement groups.
->>>>>>>> 2b75e22 (Give each contract of claim stores one battery):nova_sched/tests/unit/claims/batteries/group_records/exclusive_domains.py
 
 Member web of a group is on HOST, in the domain of HOST and OTHER; THIRD is elsewhere.
 """
@@ -55,7 +51,7 @@ from nova_sched.tests.unit.claims.batteries.steps import (
     ready,
 )
 
-TOKEN, SECOND = uuid_of('domain'), uuid_of('another domain')
+TOKEN, SECOND = uuid_of('fence'), uuid_of('another fence')
 RACK = ClosedDomain(TOKEN, frozenset([node(), node(OTHER)]))
 ROOM = ClosedDomain(SECOND, frozenset([node(), node(OTHER), node(THIRD)]))
 WEB_INSIDE = planned(fences=(TOKEN,), expires_s=NOW + 60)
@@ -65,7 +61,7 @@ def inside(consumer=A, host=HOST, **words):
     return built(consumer, host, fences=(TOKEN,), **words)
 
 
-def close_rack(store, *claims, **words):
+def fenced(store, *claims, **words):
     """A store with the plan of a group that has its rack for itself."""
     ready(store, HOST, OTHER, THIRD, **words)
     assert commit(store, plan(*(claims or (WEB_INSIDE,)), closed_domains=(RACK,))).won
@@ -73,7 +69,7 @@ def close_rack(store, *claims, **words):
 
 
 def behind(store):
-    """The tokens of each host that has some."""
+    """The fences of each host that has some."""
     return {one.report.host: set(one.fences) for one in store.changes({}).nodes if one.fences}
 
 
@@ -104,7 +100,7 @@ class ExclusiveDomains:
 
     def test_a_second_fence_with_the_same_token(self, store):
         """It raises no generation where it is already."""
-        close_rack(store)
+        fenced(store)
         before = store.heads()
         more = planned(DB, fences=(TOKEN,))
         outcome = commit(store, guarded((more,), serial=1, closed_domains=(RACK,)))
@@ -114,7 +110,7 @@ class ExclusiveDomains:
 
     def test_a_wider_fence_with_the_same_token(self, store):
         """It raises no generation where it is already."""
-        close_rack(store)
+        fenced(store)
         before = store.heads()
         more, wider = (
             planned(DB, THIRD, fences=(TOKEN,)),
@@ -153,7 +149,7 @@ class ExclusiveDomains:
         ],
     )
     def test_it_keeps_outsiders_out(self, store, made):
-        close_rack(store)
+        fenced(store)
         place(store, confirmed(C, THIRD))
         before = kept(store), behind(store)
         outcome = commit(store, made)
@@ -173,7 +169,7 @@ class ExclusiveDomains:
         ],
     )
     def test_it_keeps_no_other_claim_out(self, store, made):
-        close_rack(store)
+        fenced(store)
         outcome = commit(store, made)
         assert (outcome.won, outcome.tokens) == (True, {})
         assert behind(store) == BOTH
@@ -229,10 +225,10 @@ class ExclusiveDomains:
         assert [one.won for one in store.commit([last, ends, last])] == [False, True, True]
         assert behind(store) == {}
 
-    def test_a_claim_that_is_to_be_behind_a_domain_that_is_not_there(self, store):
+    def test_a_claim_that_is_to_be_behind_a_fence_that_is_not_there(self, store):
         ready(store)
         assert not place(store, inside()).won
-        close_rack(store)
+        fenced(store)
         assert not place(store, inside(B, THIRD)).won
         assert not place(store, built(B, fences=(TOKEN, SECOND))).won
 
@@ -248,7 +244,7 @@ class ExclusiveDomains:
         assert behind(store) == {host: {SECOND} for host in (HOST, OTHER, THIRD)}
         assert commit(store, create(built(B, OTHER, 'db', fences=(SECOND,)), db)).won
 
-    def test_a_domain_without_members_is_none(self, store):
+    def test_a_fence_without_members_is_none(self, store):
         ready(store, HOST, OTHER, THIRD)
         assert commit(store, plan(planned(), closed_domains=(RACK,))).won
         assert behind(store) == {}
@@ -259,7 +255,7 @@ class ExclusiveDomains:
         assert behind(store) == {HOST: {TOKEN}}
 
     def test_reports_leave_it_alone(self, store):
-        close_rack(store)
+        fenced(store)
         before = generation(store, OTHER)
         for words in ({}, {'instances': frozenset([B])}):
             (found,) = ready(store, OTHER, **words)
@@ -312,7 +308,7 @@ class ExclusiveDomains:
     @pytest.mark.parametrize('alone', [True, False])
     def test_it_ends_without_claims_when_it_is_swept(self, store, another, end, alone):
         """And no sooner."""
-        close_rack(store)
+        fenced(store)
         assert alone or place(store, inside(B, OTHER, state=CONFIRMED)).won
         end(store)
         assert (B in {one.consumer_uuid for one in store.claims()}) != alone
@@ -340,14 +336,15 @@ class ExclusiveDomains:
             ),
             pytest.param(create(built(A, THIRD), WEB_INSIDE), id='created elsewhere'),
             pytest.param(
-                plan(dataclasses.replace(WEB_INSIDE, fences=()), serial=1), id='the policy goes'
+                plan(dataclasses.replace(WEB_INSIDE, fences=()), serial=1),
+                id='the policy goes',
             ),
         ],
     )
     @pytest.mark.parametrize('alone', [True, False])
     def test_it_ends_with_a_placement_of_its_group(self, store, another, end, alone):
         """Unless another claim is in it. A claim that stays is no outsider then."""
-        close_rack(store)
+        fenced(store)
         assert alone or place(store, inside(B, OTHER, state=CONFIRMED)).won
         outcome = commit(store, end)
         stays = not alone and not end.releases
@@ -358,7 +355,7 @@ class ExclusiveDomains:
 
     def test_members_enter_a_domain_that_is_not_swept(self, store):
         """Its last claim has ended, and the group plans again."""
-        close_rack(store)
+        fenced(store)
         store.release([WEB_INSIDE.key])
         later = planned(DB, OTHER, fences=(TOKEN,))
         assert not commit(store, plan(planned(DB, OTHER), serial=1)).won
@@ -395,23 +392,22 @@ class ExclusiveDomains:
             running.result(30)
 
     def test_a_move_within_the_domain(self, store):
-        """The plan's claim ends and another one begins; the domain stays exclusive all the
-        time."""
-        close_rack(store)
+        """The plan's claim ends and another one begins; the fence stands all the time."""
+        fenced(store)
         later = planned(host=OTHER, fences=(TOKEN,))
         assert commit(store, guarded((later,), serial=1)).won
         assert behind(store) == BOTH
         assert store.claims() == [later]
 
     def test_a_move_to_another_domain(self, store):
-        close_rack(store)
+        fenced(store)
         later = planned(host=THIRD, fences=(SECOND,))
         there = ClosedDomain(SECOND, frozenset([node(THIRD)]))
         assert commit(store, guarded((later,), serial=1, closed_domains=(there,))).won
         assert behind(store) == {THIRD: {SECOND}}
 
     def test_what_is_behind_it_stays_through_the_life_of_a_claim(self, store):
-        close_rack(store)
+        fenced(store)
         for step in (
             lambda: commit(store, create(inside(), WEB_INSIDE)),
             lambda: place(store, claim(A, node(), vcpus=2)),
@@ -428,7 +424,7 @@ class ExclusiveDomains:
     # Nodes that come to the domain.
 
     def test_a_node_that_comes_to_the_domain(self, store, another):
-        close_rack(store)
+        fenced(store)
         place(store, confirmed(B, THIRD))
         before = generation(store, THIRD)
         assert store.spread_domain(TOKEN, [node(THIRD), node(), node('nowhere')]) == [node(THIRD)]
@@ -451,229 +447,8 @@ class ExclusiveDomains:
         assert behind(store) == {}
 
     def test_a_node_that_comes_back_carries_nothing(self, store):
-        close_rack(store)
+        fenced(store)
         store.remove_node(node(OTHER))
         (found,) = ready(store, OTHER)
         assert found.fences == frozenset()
         assert behind(store) == {HOST: {TOKEN}}
-<<<<<<<< HEAD:nova_sched/tests/unit/claims/battery_exclusive_domains.py
-
-
-class Racks:
-    """A locator: the rack of a node is what an aggregate of its host says, or else its stats, or
-    its host."""
-
-    def told(self, report):
-        return {'rack': report.stats['rack']} if 'rack' in report.stats else {}
-
-    def domains(self, host, nodename, told, aggregates):
-        named = [one.metadata['rack'] for one in aggregates if 'rack' in one.metadata]
-        return {'host': host, 'rack': min(named, default=told.get('rack', host))}
-
-
-R1 = Domain('rack', 'r1', record().uuid)
-R2 = Domain('rack', 'r2', record().uuid)
-IN_R1 = ClosedDomain(TOKEN, frozenset(), R1)
-
-
-def located(store):
-    store.locator = Racks()
-    return store
-
-
-def racks(store, **of):
-    """Let hosts (their names without the dash) report the racks that they are in; the facts of
-    each."""
-    made = [
-        report(host.replace('_', '-'), stats={'rack': rack} if rack else {})
-        for host, rack in of.items()
-    ]
-    return store.report(made, NOW)
-
-
-def closed(store, *claims, **words):
-    """A store in which the group has rack r1, which HOST and OTHER are in, for itself; THIRD is in
-    r2."""
-    racks(located(store), host_0='r1', host_1='r1', host_2='r2')
-    assert commit(store, plan(*(claims or (WEB_INSIDE,)), closed_domains=(IN_R1,), **words)).won
-    return store
-
-
-def refuses(store, host):
-    return not place(store, claim(C, node(host))).won
-
-
-class Domains:
-    """Nodes come to exclusive domains and leave them at once."""
-
-    def test_a_plan_finds_the_nodes_of_its_domain(self, store, another):
-        """The planner may not know of them yet."""
-        closed(store)
-        assert behind(another()) == BOTH
-        assert another().domains() == {TOKEN: R1}
-        assert refuses(store, OTHER)
-
-    def test_and_an_outsider_on_one_that_the_planner_does_not_know(self, store):
-        racks(located(store), host_0='r1', host_1='r1')
-        place(store, claim(B, node(OTHER)))
-        outcome = commit(
-            store, plan(WEB_INSIDE, closed_domains=(ClosedDomain(TOKEN, frozenset([node()]), R1),))
-        )
-        assert not outcome.won
-        assert {one.report.host for one in outcome.fresh} == {HOST, OTHER}
-        assert (behind(store), store.domains()) == ({}, {})
-
-    def test_a_member_whose_node_has_left_the_domain(self, store):
-        """Its planner saw it there."""
-        racks(located(store), host_0='r2', host_1='r1')
-        assert not commit(
-            store, plan(WEB_INSIDE, closed_domains=(ClosedDomain(TOKEN, RACK.nodes, R1),))
-        ).won
-        assert behind(store) == {}
-
-    @pytest.mark.parametrize(
-        'before',
-        [
-            pytest.param({}, id='a new node'),
-            pytest.param({'rack': 'r2'}, id='of another rack'),
-            pytest.param({'rack': None}, id='of none'),
-        ],
-    )
-    def test_a_report_brings_a_node_in(self, store, another, before):
-        closed(store)
-        if before:
-            racks(store, host_3=before['rack'])
-        (found,) = racks(store, host_3='r1')
-        assert found.fences == {TOKEN}
-        assert found == facts(another(), 'host-3')
-        assert refuses(store, 'host-3')
-        assert place(store, inside(B, 'host-3')).won
-        racks(store, host_3='r1')
-        assert behind(another()) == {**BOTH, 'host-3': {TOKEN}}
-
-    def test_a_report_under_another_host(self, store):
-        """Which is in an aggregate that is of the domain."""
-        closed(store)
-        store.set_aggregate(1, aggregate(1, ['new-name'], rack='r1'))
-        moved = report('new-name', node_uuid=node(THIRD), stats={'rack': 'r2'})
-        (found,) = store.report([moved], NOW)
-        assert found.fences == {TOKEN}
-        assert not place(store, claim(C, node(THIRD))).won
-
-    def test_earlier_claims_stay_and_no_others_come(self, store):
-        closed(store)
-        place(store, confirmed(B, THIRD))
-        (found,) = racks(store, host_2='r1')
-        assert [one.consumer_uuid for one in found.claims] == [B]
-        assert place(store, claim(B, node(THIRD), vcpus=2)).won
-        assert refuses(store, THIRD)
-
-    def test_a_report_takes_a_node_out(self, store, another):
-        closed(store)
-        before = generation(store, OTHER)
-        (found,) = racks(store, host_1='r2')
-        assert (found.fences, found.generation) == (frozenset(), before + 1)
-        assert behind(another()) == {HOST: {TOKEN}}
-        assert not refuses(store, OTHER)
-
-    def test_a_node_leaves_with_a_member(self, store, another):
-        """What has the token stays behind it; the next look for it finds the node when that has
-        ended."""
-        closed(store, WEB_INSIDE, planned(DB, OTHER, fences=(TOKEN,)))
-        racks(store, host_0='r2', host_1='r1')
-        assert behind(another()) == BOTH
-        store.release([WEB_INSIDE.key])
-        assert behind(another()) == BOTH
-        assert store.spread_domain(TOKEN, [], R1) == [node()]
-        assert behind(another()) == {OTHER: {TOKEN}}
-
-    def test_from_one_exclusive_domain_to_another(self, store):
-        web, db = WEB_INSIDE, planned(DB, THIRD, fences=(SECOND,))
-        racks(located(store), host_0='r1', host_1='r1', host_2='r2')
-        assert commit(
-            store, plan(web, db, closed_domains=(IN_R1, ClosedDomain(SECOND, frozenset(), R2)))
-        ).won
-        assert store.domains() == {TOKEN: R1, SECOND: R2}
-        racks(store, host_1='r2')
-        assert behind(store) == {HOST: {TOKEN}, OTHER: {SECOND}, THIRD: {SECOND}}
-
-    @pytest.mark.parametrize(
-        'before, after, moved',
-        [
-            pytest.param(
-                None, aggregate(1, [THIRD], rack='r1'), {THIRD: {TOKEN}}, id='a host comes'
-            ),
-            pytest.param(
-                aggregate(1, ['host-3'], rack='r1'),
-                aggregate(1, ['host-3', THIRD], rack='r1'),
-                {THIRD: {TOKEN}},
-                id='to an aggregate that is there',
-            ),
-            pytest.param(
-                aggregate(1, [THIRD]),
-                aggregate(1, [THIRD], rack='r1'),
-                {THIRD: {TOKEN}},
-                id='metadata come',
-            ),
-            pytest.param(
-                None, aggregate(1, [OTHER], rack='r2'), {OTHER: set()}, id='a host leaves'
-            ),
-            pytest.param(
-                aggregate(1, [THIRD], rack='r1'), None, {THIRD: set()}, id='the aggregate goes'
-            ),
-            pytest.param(None, aggregate(1, [HOST], rack='r2'), {}, id='with a member'),
-            pytest.param(
-                None, aggregate(1, [THIRD, 'nowhere'], ssd='true'), {}, id='of something else'
-            ),
-        ],
-    )
-    def test_an_aggregate_moves_hosts(self, store, another, before, after, moved):
-        closed(store)
-        if before is not None:
-            store.set_aggregate(1, before)
-        there, seen = behind(another()), {uuid: pair[0] for uuid, pair in store.heads().items()}
-        assert store.set_aggregate(1, after) == sorted(map(node, moved))
-        assert behind(another()) == {
-            host: tokens for host, tokens in (there | moved).items() if tokens
-        }
-        raised = {uuid for uuid, pair in another().heads().items() if pair[0] != seen[uuid]}
-        assert raised == set(map(node, moved))
-        assert refuses(store, THIRD) == (THIRD in behind(store))
-        assert store.set_aggregate(1, after) == []
-
-    def test_no_domain_without_a_claim(self, store, another):
-        closed(store)
-        store.release([WEB_INSIDE.key])
-        assert another().domains() == {TOKEN: R1}
-        store.end_domains()
-        assert another().domains() == {}
-        racks(store, host_3='r1')
-        store.set_aggregate(1, aggregate(1, [THIRD], rack='r1'))
-        assert behind(another()) == {}
-
-    def test_the_report_that_ends_its_last_claim_brings_a_node(self, store):
-        """Nothing keeps that node after the sweep."""
-        closed(store, inside(state=CONFIRMED))
-        store.report(
-            [
-                report(HOST, instances=frozenset(), stats={'rack': 'r1'}),
-                report('host-3', stats={'rack': 'r1'}),
-            ],
-            NOW,
-        )
-        assert behind(store) == {**BOTH, 'host-3': {TOKEN}}
-        assert len(store.end_domains()) == 3
-        assert (behind(store), store.domains()) == ({}, {})
-
-    def test_a_domain_of_before(self, store, another):
-        """Its row does not name its domain; the next search for it writes the domain down, and
-        finds its nodes."""
-        close_rack(store)
-        racks(located(store), host_0='r1', host_1='r1', host_2='r2', host_3='r1')
-        assert behind(another()) == BOTH
-        assert store.spread_domain(TOKEN, [node()], R1) == [node('host-3')]
-        assert another().domains() == {TOKEN: R1}
-        racks(store, host_2='r1')
-        assert behind(another()) == {**BOTH, 'host-3': {TOKEN}, THIRD: {TOKEN}}
-========
->>>>>>>> 2b75e22 (Give each contract of claim stores one battery):nova_sched/tests/unit/claims/batteries/group_records/exclusive_domains.py

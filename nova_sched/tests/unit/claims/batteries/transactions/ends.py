@@ -13,7 +13,7 @@
 
 import pytest
 
-from nova_sched.claims import Meant
+from nova_sched.claims import ClaimSelector
 from nova_sched.objects.claim import CONFIRMED, PENDING, PLANNED, VCPU
 from nova_sched.tests.builders import NOW, claim, uuid_of
 from nova_sched.tests.unit.claims.batteries.steps import (
@@ -126,7 +126,7 @@ class Ends:
 ENDS = {
     'finish': lambda store, host, meant: store.finish(A, [node(host)], meant),
     'revert': lambda store, host, meant: store.revert(A, meant),
-    'release': lambda store, host, meant: store.release([(A, node(host))], meant=meant),
+    'release': lambda store, host, meant: store.release([(A, node(host))], selector=meant),
 }
 END = pytest.mark.parametrize('end', ENDS.values(), ids=ENDS)
 SETTLE = pytest.mark.parametrize('end', [ENDS['finish'], ENDS['revert']], ids=['finish', 'revert'])
@@ -150,22 +150,22 @@ class LateMessages:
     @END
     def test_by_its_name(self, store, moving, end):
         before = store.claims()
-        assert end(store, OTHER, Meant(uuid_of('another claim'))) == []
+        assert end(store, OTHER, ClaimSelector(uuid_of('another claim'))) == []
         assert store.claims() == before
-        assert end(store, OTHER, Meant(moving.uuid)) != []
+        assert end(store, OTHER, ClaimSelector(moving.uuid)) != []
         assert store.claims() != before
 
     @END
     def test_by_the_time_of_the_word(self, store, moving, end):
         before = store.claims()
-        assert end(store, OTHER, Meant(since_s=NOW + 9.5)) == []
+        assert end(store, OTHER, ClaimSelector(since_s=NOW + 9.5)) == []
         assert store.claims() == before
-        assert end(store, OTHER, Meant(since_s=NOW + 10)) != []
+        assert end(store, OTHER, ClaimSelector(since_s=NOW + 10)) != []
         assert store.claims() != before
 
     @END
     def test_by_its_name_while_it_is_pending_the_time_says_nothing(self, store, moving, end):
-        assert end(store, OTHER, Meant(moving.uuid, NOW - DAY)) != []
+        assert end(store, OTHER, ClaimSelector(moving.uuid, NOW - DAY)) != []
 
     @pytest.mark.parametrize('name', [False, True], ids=['by time', 'by name'])
     @pytest.mark.parametrize('how', ['revert', 'release'])
@@ -173,20 +173,20 @@ class LateMessages:
         store.confirm([A], [node(OTHER)])
         before = store.claims()
         name = moving.uuid if name else None
-        assert ENDS[how](store, OTHER, Meant(name, NOW + 19)) == []
+        assert ENDS[how](store, OTHER, ClaimSelector(name, NOW + 19)) == []
         assert store.claims() == before
-        assert ENDS[how](store, OTHER, Meant(name, NOW + 20)) != []
+        assert ENDS[how](store, OTHER, ClaimSelector(name, NOW + 20)) != []
         assert (A, node(OTHER)) not in kept(store)
 
     def test_a_move_that_arrived_is_finished_by_its_name(self, store, moving):
         store.confirm([A], [node(OTHER)])
-        assert store.finish(A, [node(OTHER)], Meant(moving.uuid, NOW - DAY)) != []
+        assert store.finish(A, [node(OTHER)], ClaimSelector(moving.uuid, NOW - DAY)) != []
         assert kept(store) == {(A, node(OTHER)): CONFIRMED}
 
     def test_a_word_that_confirms_a_pending_claim_of_another_name(self, store):
         ready(store)
         place(store, claim(A, node()))
-        assert store.finish(A, [node()], Meant(uuid_of('another claim'))) == []
+        assert store.finish(A, [node()], ClaimSelector(uuid_of('another claim'))) == []
         assert kept(store) == {(A, node()): PENDING}
 
     def test_only_those_of_several_that_are_meant_end(self, store, another):
@@ -196,7 +196,9 @@ class LateMessages:
         at(store, NOW + 10)
         place(store, claim(B, node()), claim(C, node(OTHER)))
         keys = [(A, node()), (B, node()), (C, node(OTHER))]
-        assert [one.key for one in store.release(keys, meant=Meant(since_s=NOW + 5))] == keys[:1]
+        assert [
+            one.key for one in store.release(keys, selector=ClaimSelector(since_s=NOW + 5))
+        ] == keys[:1]
         assert set(kept(another())) == set(keys[1:])
 
     @pytest.mark.parametrize('first', ['finish', 'revert'])
@@ -207,14 +209,18 @@ class LateMessages:
         settled(store)
         one = resize(store, 2)
         at(store, NOW + 10)
-        assert ENDS[first](store, HOST, Meant(one.uuid)) != []
+        assert ENDS[first](store, HOST, ClaimSelector(one.uuid)) != []
         at(store, NOW + 20)
         two = resize(store, 4)
         before = store.claims()
-        for meant in (Meant(one.uuid), Meant(one.uuid, NOW + 30), Meant(since_s=NOW + 19)):
+        for meant in (
+            ClaimSelector(one.uuid),
+            ClaimSelector(one.uuid, NOW + 30),
+            ClaimSelector(since_s=NOW + 19),
+        ):
             assert end(store, HOST, meant) == []
         assert store.claims() == before
-        assert end(store, HOST, Meant(two.uuid)) != []
+        assert end(store, HOST, ClaimSelector(two.uuid)) != []
         (after,) = store.claims()
         assert after.resizing is None
 
@@ -225,13 +231,13 @@ class LateMessages:
         settled(store)
         at(store, NOW + 10)
         resize(store, 3)
-        assert end(store, HOST, Meant(since_s=NOW + 9)) == []
-        assert end(store, HOST, Meant(since_s=NOW + 10)) != []
+        assert end(store, HOST, ClaimSelector(since_s=NOW + 9)) == []
+        assert end(store, HOST, ClaimSelector(since_s=NOW + 10)) != []
 
     def test_a_resize_that_changes_its_size_has_a_new_name(self, store):
         ready(store)
         settled(store)
         one, two = resize(store, 2), resize(store, 4)
-        assert store.revert(A, Meant(one.uuid)) == []
-        assert store.revert(A, Meant(two.uuid)) != []
+        assert store.revert(A, ClaimSelector(one.uuid)) == []
+        assert store.revert(A, ClaimSelector(two.uuid)) != []
         assert store.claims()[0].resources[VCPU] == 1

@@ -31,7 +31,7 @@ from nova_sched.objects.claim import (
 from nova_sched.tests.builders import NOW, guarded, report, uuid_of
 from nova_sched.tests.unit.claims.batteries.steps import HOST, OTHER, A, C, node, ready
 
-THIRD, LATE_S, GROUP = 'host-2', NOW + 3600, uuid_of('placement group')
+THIRD, LATE_S, GROUP = 'host-2', NOW + 3600, uuid_of('top group')
 SMALL, LARGE = {VCPU: 2, DISK_GB: 10}, {VCPU: 4, DISK_GB: 20}
 TOGETHER = {VCPU: 4, DISK_GB: 30}
 
