@@ -12,6 +12,7 @@
 """The single thread that owns the host state: every read or change of it is a message to this
 loop."""
 
+import contextlib
 import logging
 import queue
 import threading
@@ -66,6 +67,9 @@ class Loop:
         self._max_batch = max_batch
         self._queue: queue.SimpleQueue = queue.SimpleQueue()
         self._again: list[Message] = []
+        self._gathering = threading.local()
+        self._after = lambda: None
+        self._is_busy = False
         self._hurried = threading.Event()
         self._stopping = threading.Event()
         self._ended = threading.Event()
@@ -78,6 +82,19 @@ class Loop:
     @property
     def hurried(self):
         return self._hurried.is_set()
+
+    @property
+    def is_busy(self):
+        """Whether the loop handles a batch, or is about to."""
+        return self._is_busy or not self._queue.empty()
+
+    def is_current(self):
+        """Whether this is the loop's thread."""
+        return threading.current_thread() is self._thread
+
+    def follow(self, after):
+        """Call ``after`` in the loop's thread after each batch. It must not wait."""
+        self._after = after
 
     def hurry(self):
         """Messages are handled as before, but handlers no longer wait for external systems."""
@@ -103,18 +120,42 @@ class Loop:
     def send(self, kind, work):
         """Put a message into the queue and return its Future."""
         message = Message(kind, work, current())
-        self._queue.put(message)
+        gathered = getattr(self._gathering, 'messages', None)
+        if gathered is not None:
+            gathered.append(message)
+        else:
+            self._put([message])
+        return message.future
+
+    @contextlib.contextmanager
+    def gathering(self):
+        """In this block, the messages of this thread wait; at its end the loop gets them all, and
+        handles them as one batch."""
+        self._gathering.messages = []
+        try:
+            yield
+        finally:
+            gathered, self._gathering.messages = self._gathering.messages, None
+            self._put(gathered)
+
+    def _put(self, messages):
+        for message in messages:
+            self._queue.put(message)
         if self._ended.is_set():
             self._refuse_rest()
-        return message.future
 
     def turn(self, timeout_s=0.0):
         """Handle one batch. Waits ``timeout_s`` seconds for its first message (None: without a
         limit)."""
         batch = self._take(timeout_s)
-        if batch:
-            self._before()
-        self._again = self._handle([message for message in batch if self._is_awaited(message)])
+        self._is_busy = True
+        try:
+            if batch:
+                self._before()
+            self._again = self._handle([message for message in batch if self._is_awaited(message)])
+        finally:
+            self._is_busy = bool(self._again)
+            self._after()
 
     def _run(self):
         while not self.stopping or self._again or not self._queue.empty():

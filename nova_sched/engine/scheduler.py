@@ -30,6 +30,7 @@ from nova_sched.engine.groups.operations import GroupOperations
 from nova_sched.engine.groups.plans import Plans
 from nova_sched.engine.loop import Loop
 from nova_sched.engine.place import Placer
+from nova_sched.engine.placement import Placement
 from nova_sched.engine.sync.replica_sync import ReplicaSync
 from nova_sched.engine.sync.state_sync import StateSync
 from nova_sched.engine.sync.store_poller import StorePoller
@@ -146,12 +147,14 @@ class Scheduler:
         Returns a list of Selected for each request: the chosen host, then alternates. Raises
         NoValidHost.
         """
+        return self.begin_place(requests, alternates, claim, context, ranked).result()
+
+    def begin_place(self, requests, alternates=False, claim=True, context=None, ranked=0):
+        """As ``place``, but does not wait: returns a Placement."""
         order = Order(requests, alternates, claim, context, ranked)
-        try:
-            return self.loop.send(PLACE, order).result()
-        except ReplanRequired as error:
-            request = error.request
-        return self._place_replanned(order, request)
+        return Placement(
+            self.loop.send(PLACE, order), lambda request: self._place_replanned(order, request)
+        )
 
     def _place_replanned(self, order, request):
         """Place an order after its member's group was replanned for it, repeatedly if need be."""
@@ -171,7 +174,11 @@ class Scheduler:
     def report(self, report):
         """Apply a node's report. Returns NodeFacts: the accepted report, the claims and the
         unclaimed usage."""
-        return self.loop.send(REPORT, report).result()
+        return self.begin_report(report).result()
+
+    def begin_report(self, report):
+        """As ``report``, but does not wait: returns a Future."""
+        return self.loop.send(REPORT, report)
 
     def call(self, work, *args):
         """Call a method of ``state_sync``, ``claim_service`` or ``questions`` in the loop."""

@@ -20,6 +20,7 @@ from oslo_messaging.rpc.server import RPCServer
 from nova_sched import errors
 from nova_sched.engine.received import NOW, handling
 from nova_sched.rpc import words
+from nova_sched.rpc.deferred import Deferred
 from nova_sched.rpc.failures import answered
 from nova_sched.rpc.serializer import TIMEOUT_KEY
 
@@ -46,27 +47,37 @@ class Dispatcher(messaging.RPCDispatcher):
         form), NoSuchMethod, or UnsupportedVersion."""
         with answered('A message'):
             _check(incoming)
-        received = self._received(incoming)
+        received = getattr(incoming, 'received', None) or self.received(incoming)
         if not self._is_served(incoming.message):
             incoming.client_timeout = None  # it is refused at once: no signs of life are needed
         with handling(received):
             return super().dispatch(incoming)
 
-    def _received(self, incoming):
-        """The known facts about a message's age. Its caller sends how long it waits, or waits as
-        Nova does."""
+    def _do_dispatch(self, endpoint, method, ctxt, args):
+        context, given = self._read(ctxt, args)
+        found = getattr(endpoint, method)(context, **given)
+        if isinstance(found, Deferred):
+            with answered(method):
+                found = found.result()
+        return self.serializer.serialize_entity(context, found)
+
+    def _read(self, ctxt, args):
+        """The context of a message, and its arguments by name."""
+        context = self.serializer.deserialize_context(ctxt)
+        read = self.serializer.deserialize_entity
+        return context, {name: read(context, value) for name, value in args.items()}
+
+    def received(self, incoming):
+        """The known facts about a message's age, as a Received. Its caller sends how long it
+        waits, or waits as Nova does."""
         if self._arrivals is None:
             return NOW
-        # The redelivered flag of RabbitMQ; the driver keeps it with the message.
-        delivery = (
-            getattr(getattr(incoming.message, '_raw_message', None), 'delivery_info', None) or {}
-        )
         silence_s = _seconds(incoming.client_timeout)
         timeout_s = _seconds(incoming.ctxt.get(TIMEOUT_KEY))
         is_call = getattr(incoming, 'reply_q', None) or getattr(incoming, '_reply_q', None)
         if is_call and silence_s is None and timeout_s is None:
             timeout_s = self._timeout_s
-        return self._arrivals.take(timeout_s, silence_s, bool(delivery.get('redelivered')))
+        return self._arrivals.take(timeout_s, silence_s, _is_redelivered(incoming))
 
     def _is_served(self, message):
         method, version = message.get('method'), message.get('version', '1.0')
@@ -77,6 +88,14 @@ class Dispatcher(messaging.RPCDispatcher):
             and self.access_policy.is_allowed(endpoint, method)
             for endpoint in self.endpoints
         )
+
+
+def _is_redelivered(incoming):
+    """The redelivered flag of RabbitMQ; oslo.messaging's driver keeps it with the message."""
+    if hasattr(incoming, 'is_redelivered'):
+        return incoming.is_redelivered
+    raw = getattr(incoming.message, '_raw_message', None)
+    return bool((getattr(raw, 'delivery_info', None) or {}).get('redelivered'))
 
 
 def _seconds(value):

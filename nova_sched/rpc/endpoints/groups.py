@@ -16,6 +16,7 @@ import oslo_messaging as messaging
 from nova_sched.conf import CONF
 from nova_sched.groups.template.values import Allowance
 from nova_sched.rpc import groups, words
+from nova_sched.rpc.deferred import once
 from nova_sched.rpc.failures import expected
 
 
@@ -40,6 +41,7 @@ class GroupsEndpoint:
         return *groups.definition(self._scheduler.groups.levels, allowance, *given), allowance
 
     @expected
+    @once
     def create(
         self,
         context,
@@ -70,6 +72,7 @@ class GroupsEndpoint:
         return groups.top_group(view)
 
     @expected
+    @once
     def update(
         self,
         context,

@@ -17,6 +17,7 @@ import oslo_messaging as messaging
 
 from nova_sched.engine import received
 from nova_sched.rpc import translate, words
+from nova_sched.rpc.deferred import Deferred, begins
 from nova_sched.rpc.failures import expected
 
 # A host sends casts in quick succession: the second is taken before the effect of the first one is
@@ -32,6 +33,7 @@ class SchedulerEndpoint:
         self._scheduler = scheduler
 
     @expected
+    @begins
     def select_destinations(
         self,
         context,
@@ -45,13 +47,17 @@ class SchedulerEndpoint:
         """A claimed host for each instance. Callers below 4.4 name no instances, and nothing is
         claimed for them."""
         spec = translate.spec(spec_obj, request_spec, filter_properties)
-        placed = self._scheduler.place(
+        placement = self._scheduler.begin_place(
             translate.requests(spec, instance_uuids),
             alternates=return_objects and return_alternates,
             claim=bool(instance_uuids),
             context=context,
         )
-        return translate.selections(placed, return_objects)
+        return Deferred(
+            placement.future,
+            lambda: translate.selections(placement.result(), return_objects),
+            placement.waits,
+        )
 
     @expected
     def update_aggregates(self, context, aggregates):
@@ -93,6 +99,7 @@ class BaseApiEndpoint:
     target = messaging.Target(namespace='baseapi', version='1.1')
 
     @expected
+    @begins
     def ping(self, context, arg):
         """Returns the argument, and the name of the service."""
         return {'service': 'scheduler', 'arg': arg}

@@ -19,6 +19,7 @@ import oslo_messaging as messaging
 
 from nova_sched.engine import received
 from nova_sched.rpc import reports, translate, words
+from nova_sched.rpc.deferred import Deferred, begins
 from nova_sched.rpc.failures import expected
 
 
@@ -29,6 +30,7 @@ class StatsEndpoint:
         self._scheduler = scheduler
 
     @expected
+    @begins
     def update_resource_stats(
         self,
         context,
@@ -54,16 +56,8 @@ class StatsEndpoint:
         """
         made = reports.report(stats, name, instances, inventories, cell_uuid)
         order = reports.order(stats, boot, sequence, received.current().since_s)
-        facts = self._scheduler.report(dataclasses.replace(made, order=order))
-        return {
-            'node': facts.report.node_uuid,
-            'generation': facts.generation,
-            'claims': {claim.consumer_uuid: claim.state for claim in facts.claims},
-            'foreign': dict(facts.foreign),
-            'counted': _counted(facts),
-            'stale': facts.stale,
-            'boot': facts.report.order.boot,
-        }
+        told = self._scheduler.begin_report(dataclasses.replace(made, order=order))
+        return Deferred(told, lambda: _accepted(told.result()))
 
     @expected
     def update_service(self, context, name, service):
@@ -82,6 +76,19 @@ class StatsEndpoint:
         self._scheduler.call(
             self._scheduler.state_sync.remove_node, *node, received.current().since_s
         )
+
+
+def _accepted(facts):
+    """What ``update_resource_stats`` returns."""
+    return {
+        'node': facts.report.node_uuid,
+        'generation': facts.generation,
+        'claims': {claim.consumer_uuid: claim.state for claim in facts.claims},
+        'foreign': dict(facts.foreign),
+        'counted': _counted(facts),
+        'stale': facts.stale,
+        'boot': facts.report.order.boot,
+    }
 
 
 def _counted(facts):

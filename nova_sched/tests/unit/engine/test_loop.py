@@ -283,3 +283,63 @@ class TestThread:
         getattr(loop, end)()
         assert future.result(10)
         loop.stop()
+
+
+class TestBatches:
+    def test_gathered_messages_are_one_batch(self):
+        handler = Handler()
+        loop = Loop({'a': handler}, 64)
+        with loop.gathering():
+            futures = sent(loop, 'a', 'pqr')
+            loop.turn()
+            assert handler.batches == []
+        loop.turn()
+        assert (handler.batches, results(futures)) == (['pqr'], 'PQR')
+
+    def test_only_the_messages_of_the_thread_are_gathered(self):
+        handler = Handler()
+        loop = Loop({'a': handler}, 64)
+        with loop.gathering():
+            other = threading.Thread(target=loop.send, args=('a', 'z'))
+            other.start()
+            other.join()
+            loop.send('a', 'y')
+            loop.turn()
+        loop.turn()
+        assert handler.batches == ['z', 'y']
+
+    def test_messages_that_were_gathered_for_an_ended_loop_fail(self):
+        loop = Loop({'a': Handler()}, 64)
+        loop.start()
+        with loop.gathering():
+            (future,) = sent(loop, 'a', 'p')
+            loop.stop()
+        with pytest.raises(RuntimeError, match='stopped'):
+            future.result(10)
+
+    def test_a_follower_is_called_after_each_batch(self):
+        seen, handler = [], Handler()
+        loop = Loop({'a': handler}, 2)
+        loop.follow(lambda: seen.append((list(handler.batches), loop.is_busy)))
+        assert not loop.is_busy
+        sent(loop, 'a', 'pqr')
+        assert loop.is_busy
+        loop.turn()
+        loop.turn()
+        assert seen == [(['pq'], True), (['pq', 'r'], False)]
+
+    def test_messages_to_handle_again_keep_it_busy(self):
+        loop = Loop({'a': Again()}, 64)
+        sent(loop, 'a', 'p')
+        loop.turn()
+        assert loop.is_busy
+        loop.turn()
+        assert not loop.is_busy
+
+    def test_its_thread_knows_itself(self):
+        found, loop = [], Loop({'a': Handler()}, 64)
+        loop.follow(lambda: found.append(loop.is_current()))
+        loop.start()
+        sent(loop, 'a', 'p')[0].result(10)
+        loop.stop()
+        assert (found[0], loop.is_current()) == (True, False)

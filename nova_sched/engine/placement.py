@@ -1,0 +1,39 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""An order that the engine decides while its caller does something else."""
+
+from nova_sched.engine.groups.member_resolver import ReplanRequired
+
+
+class Placement:
+    """One order in the engine. Its ``future`` ends when the loop has decided it.
+
+    ``replan`` decides the order of this request again, after the group of its member was replanned
+    for it. That takes time, and happens in ``result``.
+    """
+
+    def __init__(self, future, replan):
+        self.future = future
+        self._replan = replan
+
+    def waits(self):
+        """Whether ``result`` would wait now."""
+        return not self.future.done() or isinstance(self.future.exception(), ReplanRequired)
+
+    def result(self):
+        """A list of Selected for each request: the chosen host, then alternates. Raises
+        NoValidHost."""
+        try:
+            return self.future.result()
+        except ReplanRequired as error:
+            request = error.request
+        return self._replan(request)
