@@ -20,6 +20,7 @@ from oslo_service import service as oslo_service
 from nova_sched import errors, rpc
 from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.claims.sql import SqlClaimStore
+from nova_sched.conf.scheduler import DIRECT
 from nova_sched.db import engine as db_engine
 from nova_sched.db import limits as db_limits
 from nova_sched.db import schema
@@ -227,7 +228,14 @@ class SchedulerService(oslo_service.ServiceBase):
             self._change_listener.start()
         arrivals = Arrivals(self.scheduler.clock, self.scheduler.pauses)
         served = endpoints.all_of(self.scheduler)
-        self._server = rpc.server(self._bus, self._conf.host, served, arrivals=arrivals)
+        self._server = rpc.server(
+            self._bus,
+            self._conf.host,
+            served,
+            arrivals=arrivals,
+            is_direct=self._conf.scheduler.rpc_server == DIRECT,
+            loop=self.scheduler.loop,
+        )
         self._server.start()
         self._listening.set()
         LOG.info('Scheduling on host %s', self._conf.host)

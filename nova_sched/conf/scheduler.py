@@ -15,6 +15,7 @@
 from oslo_config import cfg
 
 GROUP = 'scheduler'
+OSLO, DIRECT = 'oslo', 'direct'
 OPTS = [
     cfg.IntOpt(
         'max_attempts',
@@ -31,6 +32,19 @@ OPTS = [
         'the bus and the database. Nova starts one for each CPU by default. Here one '
         'process decides thousands of requests a second, and a second one mainly adds '
         'races.',
+    ),
+    cfg.StrOpt(
+        'rpc_server',
+        default=OSLO,
+        choices=[
+            (OSLO, "oslo.messaging's server, on any transport"),
+            (DIRECT, 'a server for RabbitMQ: one thread answers messages in batches'),
+        ],
+        help='The server that takes the calls of this daemon. Both use the same queues and '
+        'messages, and the options of [oslo_messaging_rabbit] apply to both, so that daemons with '
+        'either may serve one cloud. `direct` takes less time for a call. It needs a '
+        'transport_url of RabbitMQ. It acknowledges a message after its answer was sent: a '
+        'message that a killed daemon has taken goes to another one.',
     ),
     cfg.IntOpt(
         'max_claim_attempts',

@@ -15,6 +15,8 @@ import oslo_messaging as messaging
 
 from nova_sched import errors
 from nova_sched.rpc import silence
+from nova_sched.rpc.direct.dispatcher import DirectDispatcher
+from nova_sched.rpc.direct.server import DirectServer
 from nova_sched.rpc.serializer import ServerSerializer
 from nova_sched.rpc.serving import Dispatcher, DrainingServer
 
@@ -37,15 +39,30 @@ def transport(conf, url=None):
         raise errors.BadConfig('[DEFAULT] transport_url', why) from None
 
 
-def server(bus, host, endpoints, topic=TOPIC, serializer=None, arrivals=None):
+def server(
+    bus,
+    host,
+    endpoints,
+    topic=TOPIC,
+    serializer=None,
+    arrivals=None,
+    is_direct=False,
+    loop=None,
+):
     """An RPC server for one process, on native or green threads as the process is.
 
     It is ended with ``stop`` and ``finish``. Without another ``serializer`` it takes versioned
     objects. ``arrivals`` (engine.received) returns the time at which a message was sent.
+    ``is_direct``: a DirectServer, which needs RabbitMQ (it raises BadConfig for another bus), in
+    place of oslo.messaging's. It works in turn with the ``loop`` (engine.loop) that decides its
+    calls.
     """
     target = messaging.Target(exchange=EXCHANGE, topic=topic, server=host)
     serializer, policy = serializer or ServerSerializer(), messaging.ExplicitRPCAccessPolicy
     # An option of oslo.messaging's clients, which it registers when the first one is made.
     timeout_s = getattr(bus.conf, 'rpc_response_timeout', TIMEOUT_S)
+    if is_direct:
+        dispatcher = DirectDispatcher(endpoints, serializer, policy, arrivals, timeout_s)
+        return DirectServer(bus, target, dispatcher, loop)
     dispatcher = Dispatcher(endpoints, serializer, policy, arrivals, timeout_s)
     return DrainingServer(bus, target, dispatcher)

@@ -64,6 +64,7 @@ ELSEWHERE = {
     'queues/unified_limits.py': 'unit/queues/test_limits.py',
     'rpc/agent.py': 'functional/test_agent.py',
     'rpc/conductor.py': 'functional/test_agent.py',
+    'rpc/direct/server.py': 'integration/test_direct_server.py',
     'rpc/endpoints/scheduler.py': 'functional/test_rpc_scheduler.py',
     'rpc/endpoints/stats.py': 'functional/test_rpc_stats.py',
     'rpc/endpoints/claims.py': 'functional/test_rpc_claims.py',

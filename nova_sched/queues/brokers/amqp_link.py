@@ -27,6 +27,7 @@ from typing import Any, TypeVar
 
 import amqp
 import kombu
+import kombu.compression
 from amqp import spec
 from amqp.exceptions import AMQPError, MessageNacked, NotFound, PreconditionFailed
 
@@ -58,11 +59,15 @@ class Host:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RabbitCluster:
-    """A broker with its equivalent nodes; ``tls`` is for py-amqp, False without TLS."""
+    """A broker with its equivalent nodes; ``tls`` is for py-amqp, False without TLS.
+
+    ``login_method`` is one of RabbitMQ's; None: py-amqp chooses one.
+    """
 
     hosts: tuple[Host, ...]
     virtual_host: str
     tls: bool | Mapping[str, Any]
+    login_method: str | None = None
 
 
 def cluster(url: str, options: Mapping[str, Any] | None = None) -> RabbitCluster:
@@ -127,6 +132,7 @@ def connect(broker: RabbitCluster, name: str, heartbeat_s: float = 0.0) -> amqp.
             password=host.password,
             virtual_host=broker.virtual_host,
             ssl=broker.tls,
+            login_method=broker.login_method,
             heartbeat=heartbeat_s,
             connect_timeout=CONNECT_S,
             transport='pyamqp',
@@ -401,6 +407,17 @@ class Link:
 def body(found: amqp.Message) -> bytes:
     """Returns the body of a received message; py-amqp has text for an empty one."""
     return bytes(found.body or b'')
+
+
+def plain_body(found: amqp.Message) -> bytes:
+    """Returns the body of a received message, which kombu may have compressed."""
+    how = headers(found).get('compression')
+    return kombu.compression.decompress(body(found), how) if how else body(found)
+
+
+def compressed(body: bytes, how: str) -> tuple[bytes, str]:
+    """Returns a compressed body, and the word for ``compression`` in its headers."""
+    return kombu.compression.compress(body, how)
 
 
 def headers(found: amqp.Message) -> Mapping[str, Any]:

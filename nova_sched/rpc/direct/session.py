@@ -1,0 +1,233 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""One connection of the direct server to RabbitMQ, from its begin to its end."""
+
+import collections
+import dataclasses
+import itertools
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from amqp import spec
+
+from nova_sched.queues.brokers import amqp_link
+from nova_sched.rpc.direct import subscriptions
+
+LOG = logging.getLogger(__name__)
+
+READ = 65536  # bytes to read at once
+FRAMES = 1000  # frames to read before other work is done
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Sent:
+    """A message that RabbitMQ has not confirmed yet. ``owner`` is the caller's own note."""
+
+    queue: str
+    text: bytes
+    owner: Any
+    is_returned: bool = False
+
+
+class Session:
+    """Takes messages, sends answers, and acknowledges. For one thread; raises amqp_link.ERRORS.
+
+    ``arrived`` are the amqp.Messages that were read. After ``read``, ``confirmed`` are the owners
+    of the messages that RabbitMQ has put into a queue; ``returned`` are those of the messages
+    whose queue does not exist, ``refused`` those that the queue does not take.
+    """
+
+    def __init__(self, connection, wanted, prefetch):
+        """Declare the wanted Subscriptions, and take at most ``prefetch`` messages of each before
+        they are acknowledged."""
+        self.arrived: collections.deque[Any] = collections.deque()
+        self.confirmed: list[Any] = []
+        self.returned: list[Any] = []
+        self.refused: list[Any] = []
+        self.is_blocked = False
+        self._connection = connection
+        self._wanted = wanted
+        self._fileno = connection.sock.fileno()  # also needed after it was closed
+        self._silence_s = max(amqp_link.SILENCE_S, connection.heartbeat or 0)
+        self._held: dict[int, bool] = {}  # tag: whether it is to be acknowledged, in their order
+        self._settled = 0
+        self._sent: dict[int, Sent] = {}
+        self._numbers = itertools.count(1)
+        self._offsets: dict[str, int] = {}  # consumer tag of a stream: its next message
+        _read_ahead(connection.transport)
+        connection.on_blocked = self._on_blocked
+        connection.on_unblocked = self._on_unblocked
+        for one in wanted:
+            subscriptions.declare(connection, one)
+        self._channel = connection.channel()
+        self._channel.auto_decode = False  # bodies as bytes
+        self._channel.events['basic_return'].add(self._on_return)
+        self._channel.events['basic_ack'].add(self._on_ack)
+        self._channel.events['basic_nack'].add(self._on_nack)
+        self._channel.confirm_select()
+        self._channel.basic_qos(0, prefetch, False)
+
+    def consume(self, offsets):
+        """Begin to take messages; ``offsets`` are those of another session's ``offsets``."""
+        for number, wanted in enumerate(self._wanted, 1):
+            arguments = dict(wanted.consumer_arguments)
+            if wanted.is_stream:
+                arguments['x-stream-offset'] = offsets.get(wanted.queue, 'last')
+            take = self._take_stream(wanted.queue) if wanted.is_stream else self._take
+            self._channel.basic_consume(
+                wanted.queue, str(number), callback=take, arguments=arguments or None
+            )
+
+    @property
+    def offsets(self):
+        """The next message of each stream, by its queue."""
+        return self._offsets
+
+    @property
+    def unconfirmed(self):
+        """Owners of the messages that RabbitMQ has not confirmed yet."""
+        return [sent.owner for sent in self._sent.values()]
+
+    @property
+    def unacknowledged(self):
+        """How many messages were taken and not acknowledged."""
+        return len(self._held)
+
+    def fileno(self):
+        return self._fileno
+
+    @property
+    def beat_s(self):
+        """The negotiated interval of the heartbeats; an hour if there are none."""
+        return self._connection.heartbeat or 3600.0
+
+    def beat(self, rate):
+        """Send heartbeats; call it ``rate`` times in each interval. Raises an error if the
+        broker's heartbeats are missing."""
+        self._connection.heartbeat_tick(rate)
+
+    def read(self):
+        """Read what the broker has sent; the first byte of it is available."""
+        for _ in range(FRAMES):
+            self._connection.blocking_read(self._silence_s)
+            if not self.is_pending():
+                return
+
+    def is_pending(self):
+        """Whether more was read from the socket than was requested, or TLS has read more."""
+        transport = self._connection.transport
+        if getattr(transport, '_read_buffer', b''):
+            return True
+        pending = getattr(transport.sock, 'pending', None)
+        return bool(pending and pending())
+
+    def send(self, queue, message, owner):
+        """Send an amqp.Message to a queue. RabbitMQ confirms it later."""
+        self._sent[next(self._numbers)] = Sent(queue, message.body, owner)
+        self._channel.send_method(
+            spec.Basic.Publish, 'Bssbb', (0, '', queue, True, False), message
+        )
+
+    def settle(self, tag):
+        """Acknowledge a message with the next ``acknowledge``."""
+        if self._held.get(tag) is False:
+            self._held[tag] = True
+            self._settled += 1
+
+    def acknowledge(self):
+        """Acknowledge all settled messages: with one command those that nothing unsettled comes
+        before, and one by one the others."""
+        if not self._settled:
+            return
+        first = list(itertools.takewhile(self._held.__getitem__, self._held))
+        if first:
+            self._channel.basic_ack(first[-1], multiple=True)
+        for tag in first:
+            del self._held[tag]
+        if len(first) < self._settled:
+            for tag in [tag for tag, is_settled in self._held.items() if is_settled]:
+                self._channel.basic_ack(tag)
+                del self._held[tag]
+        self._settled = 0
+
+    def reject(self, tag):
+        """Give up a message that cannot be read."""
+        if self._held.pop(tag, None) is not None:
+            self._channel.basic_reject(tag, requeue=False)
+
+    def cancel(self):
+        """Take no more messages. RabbitMQ has sent the last one when this returns; it is in
+        ``arrived``."""
+        for number in range(1, len(self._wanted) + 1):
+            self._channel.basic_cancel(str(number), nowait=False)
+
+    def end(self):
+        """Delete the server's own queues, and close the connection."""
+        for wanted in self._wanted:
+            if wanted.is_own:
+                self._channel.queue_delete(wanted.queue)
+        self.close()
+
+    def close(self):
+        """Close the connection. RabbitMQ delivers the unacknowledged messages again."""
+        amqp_link.close(self._connection)
+
+    # Called by py-amqp.
+
+    def _take(self, message):
+        self._held[message.delivery_tag] = False
+        self.arrived.append(message)
+
+    def _take_stream(self, queue) -> Callable[[Any], None]:
+        def take(message):
+            offset = amqp_link.headers(message).get('x-stream-offset')
+            if offset is not None:
+                self._offsets[queue] = offset + 1
+            self._take(message)
+
+        return take
+
+    def _on_blocked(self, reason):
+        LOG.error('The broker has blocked the connection: %s', reason)
+        self.is_blocked = True
+
+    def _on_unblocked(self):
+        LOG.info('The broker has unblocked the connection')
+        self.is_blocked = False
+
+    def _on_return(self, _error, _exchange, routing_key, message):
+        """RabbitMQ sends a message back before it confirms it."""
+        text = amqp_link.body(message)
+        for sent in self._sent.values():
+            if sent.queue == routing_key and sent.text == text:
+                sent.is_returned = True
+
+    def _on_ack(self, number, multiple):
+        for sent in self._ended(number, multiple):
+            (self.returned if sent.is_returned else self.confirmed).append(sent.owner)
+
+    def _on_nack(self, number, multiple):
+        self.refused += [sent.owner for sent in self._ended(number, multiple)]
+
+    def _ended(self, number, multiple):
+        if not multiple:
+            return [self._sent.pop(number)] if number in self._sent else []
+        numbers = list(itertools.takewhile(lambda sent: sent <= number, self._sent))
+        return [self._sent.pop(one) for one in numbers]
+
+
+def _read_ahead(transport):
+    """Let py-amqp read all that the socket has, and not three times for each frame."""
+    receive = getattr(transport, '_quick_recv', None)
+    if receive is not None and hasattr(transport, '_read_buffer'):
+        transport._quick_recv = lambda count: receive(max(count, READ))

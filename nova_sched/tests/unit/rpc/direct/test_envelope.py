@@ -1,0 +1,73 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""oslo.messaging's messages, as its driver reads and writes them."""
+
+import json
+
+import amqp
+import pytest
+from oslo_messaging._drivers import common
+
+from nova_sched import errors
+from nova_sched.rpc.direct import envelope
+
+
+def received(body, **headers):
+    return amqp.Message(body, application_headers=headers)
+
+
+def test_a_message_is_read():
+    text = json.dumps(common.serialize_msg({'method': 'ping', 'args': {'a': 'ß'}})).encode()
+    assert envelope.read(received(text)) == {'method': 'ping', 'args': {'a': 'ß'}}
+
+
+def test_a_message_without_an_envelope_is_read():
+    assert envelope.read(received(b'{"method": "ping"}')) == {'method': 'ping'}
+
+
+@pytest.mark.parametrize('how', ['gzip', 'bzip2'])
+def test_a_compressed_message(how):
+    made = envelope.to_amqp(b'{"method": "ping"}', how)
+    assert (made.body != b'{"method": "ping"}', envelope.read(made)) == (True, {'method': 'ping'})
+
+
+@pytest.mark.parametrize(
+    'body',
+    [b'', b'x', b'[]', b'7', b'"ping"', b'\xff', b'{"oslo.version": "3.0", "oslo.message": "{}"}'],
+)
+def test_what_is_no_message(body):
+    with pytest.raises((ValueError, common.RPCException)):
+        envelope.read(received(body))
+
+
+def test_an_answer_is_what_the_driver_makes():
+    text = envelope.answer('id', {'a': [1, None, 'ß']})
+    inner = common.deserialize_msg(json.loads(text))
+    unique_id = inner['_unique_id']
+    told = {'result': {'a': [1, None, 'ß']}, 'failure': None, 'ending': True, '_msg_id': 'id'}
+    assert inner == {**told, '_unique_id': unique_id}
+    assert text.decode() == json.dumps(common.serialize_msg(inner))
+
+
+def test_a_failure_is_what_the_driver_makes():
+    try:
+        raise errors.NodeNotFound('a')
+    except errors.NodeNotFound as error:
+        info = type(error), error, error.__traceback__
+        inner = common.deserialize_msg(json.loads(envelope.answer('id', failure=info)))
+    assert inner['failure'] == common.serialize_remote_exception(info)
+    assert (inner['result'], inner['ending']) == (None, True)
+
+
+def test_a_sign_of_life_is_no_end():
+    inner = common.deserialize_msg(json.loads(envelope.answer('id', ending=False)))
+    assert (inner['ending'], inner['result'], inner['failure']) == (False, None, None)
