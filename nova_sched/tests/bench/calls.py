@@ -16,6 +16,7 @@ import contextlib
 import itertools
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -24,15 +25,18 @@ import time
 import uuid
 
 import oslo_messaging as messaging
+import psutil
 
 from nova_sched import rpc
 from nova_sched.conf import CONF
+from nova_sched.conf.scheduler import DIRECT, OSLO
 from nova_sched.tests.bench import commits
 from nova_sched.tests.bench.timing import by_turns, p50_ms, p99_ms
 from nova_sched.tests.fixtures import rabbitmq
 
 HERE = pathlib.Path(__file__).parent
 ECHO_TOPIC = 'echo'
+SERVERS = (OSLO, DIRECT)
 
 
 @contextlib.contextmanager
@@ -48,13 +52,13 @@ def process(*command, **options):
 
 
 @contextlib.contextmanager
-def daemon(folder, url, workers=1):
-    """Our daemon on SQLite, in a process of its own."""
+def daemon(folder, url, workers=1, rpc_server='oslo'):
+    """Our daemon on SQLite, in a process of its own. Its hosts stay up, however long it takes."""
     config = folder / 'scheduler.conf'
     config.write_text(
-        f'[DEFAULT]\ntransport_url = {url}\nhost = bench\n'
+        f'[DEFAULT]\ntransport_url = {url}\nhost = bench\nservice_down_time = 86400\n'
         f'[database]\nconnection = sqlite:///{folder}/claims.sqlite\n'
-        f'[scheduler]\nworkers = {workers}\n'
+        f'[scheduler]\nworkers = {workers}\nrpc_server = {rpc_server}\n'
     )
     path = folder / 'scheduler.log'
     with path.open('wb') as log:
@@ -107,47 +111,75 @@ def in_flight(call, threads, seconds):
     return next(counts) / seconds
 
 
+class Measured:
+    """A server to call, and the processor time that its process takes."""
+
+    def __init__(self, call, pid):
+        self.call = call
+        main = psutil.Process(pid)
+        self._processes = [main, *main.children(recursive=True)]
+
+    def processor_s(self):
+        return sum(sum(one.cpu_times()[:2]) for one in self._processes)
+
+
 def rows(budget_s=5.0, nodes=10_000):
     request = json.loads((HERE / 'request.json').read_text())
-    with tempfile.TemporaryDirectory() as name, rabbitmq.server() as broker:
-        folder = pathlib.Path(name)
-        commits.sqlite_store(folder, nodes)
-        bare = commits.BareClaim(f'{name}/bare.sqlite', [str(place) for place in range(nodes)])
-        url = broker.url
-        echo_command = ('-m', 'nova_sched.tests.bench.echo', url, rpc.EXCHANGE, ECHO_TOPIC)
+    with contextlib.ExitStack() as stack:
+        folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        broker = stack.enter_context(rabbitmq.server())
+        seeded = folder / 'seeded'
+        seeded.mkdir()
+        commits.sqlite_store(seeded, nodes)
+        bare = commits.BareClaim(f'{folder}/bare.sqlite', [str(place) for place in range(nodes)])
+        echo_command = ('-m', 'nova_sched.tests.bench.echo', broker.url, rpc.EXCHANGE, ECHO_TOPIC)
         pipes = {'stdin': subprocess.PIPE, 'stdout': subprocess.PIPE}
-        with process(*echo_command, **pipes) as echo, daemon(folder, url):
-            echo.stdout.readline()
-            ours = Caller(url, rpc.EXCHANGE, rpc.TOPIC, request)
-            floor = Caller(url, rpc.EXCHANGE, ECHO_TOPIC, request)
-            if len(ours()[0]) != 3:
+        echo = stack.enter_context(process(*echo_command, **pipes))
+        echo.stdout.readline()
+        servers = {
+            'echo': Measured(Caller(broker.url, rpc.EXCHANGE, ECHO_TOPIC, request), echo.pid)
+        }
+        for name in SERVERS:
+            home, url = folder / name, broker.fresh()
+            shutil.copytree(seeded, home)
+            running = stack.enter_context(daemon(home, url, rpc_server=name))
+            caller = Caller(url, rpc.EXCHANGE, rpc.TOPIC, request)
+            servers[name] = Measured(caller, running.pid)
+            if len(caller()[0]) != 3:
                 raise RuntimeError('the answer is not a host with two alternates')
-            samples = by_turns({'ours': ours, 'echo': floor, 'commit': bare}, budget_s)
-            yield _one(samples, nodes)
-            many = {'ours': [], 'echo': []}
-            for _ in range(3):
-                many['ours'].append(in_flight(ours, 16, budget_s / 3))
-                many['echo'].append(in_flight(floor, 16, budget_s / 3))
-            yield _many(many, nodes)
+        calls = {name: server.call for name, server in servers.items()}
+        samples = by_turns({**calls, 'commit': bare}, budget_s)
+        yield from (_one(name, samples, nodes) for name in SERVERS)
+        many = {name: [] for name in servers}
+        spent = dict.fromkeys(servers, 0.0)
+        for _ in range(3):
+            for name, server in servers.items():
+                before_s = server.processor_s()
+                many[name].append(in_flight(server.call, 16, budget_s / 3))
+                spent[name] += server.processor_s() - before_s
+        counts = {name: sum(many[name]) * budget_s / 3 for name in servers}
+        each = {name: spent[name] / counts[name] * 1e3 for name in servers}
+        yield from (_many(name, many, each, nodes) for name in SERVERS)
 
 
-def _one(samples, nodes):
-    echo, commit, call = (p50_ms(samples[name]) for name in ('echo', 'commit', 'ours'))
+def _one(name, samples, nodes):
+    echo, commit, call = (p50_ms(samples[one]) for one in ('echo', 'commit', name))
     return {
-        'what': f'select_destinations, RabbitMQ, {nodes:,} hosts, 1 in flight',
+        'what': f'select_destinations, RabbitMQ, {name}, {nodes:,} hosts, 1 in flight',
         'p50': f'{call:.2f} ms',
-        'p99': f'{p99_ms(samples["ours"]):.2f} ms',
+        'p99': f'{p99_ms(samples[name]):.2f} ms',
         'a second': f'{1000 / call:,.0f}',
         'floor': f'echo {echo:.2f} + commit {commit:.2f} ms',
         'ratio': f'{call / (echo + commit):.2f}',
     }
 
 
-def _many(many, nodes):
-    ours, echo = (sorted(many[name])[1] for name in ('ours', 'echo'))
+def _many(name, many, each, nodes):
+    ours, echo = (sorted(many[one])[1] for one in (name, 'echo'))
     return {
-        'what': f'select_destinations, RabbitMQ, {nodes:,} hosts, 16 in flight',
+        'what': f'select_destinations, RabbitMQ, {name}, {nodes:,} hosts, 16 in flight',
+        'p50': f'{each[name]:.2f} ms of CPU',
         'a second': f'{ours:,.0f}',
-        'floor': f'echo {echo:,.0f} a second',
+        'floor': f'echo {echo:,.0f} a second, {each["echo"]:.2f} ms of CPU',
         'ratio': f'{ours / echo:.2f}',
     }
