@@ -41,6 +41,7 @@ from nova_sched.groups.exact.worker import Solver
 from nova_sched.groups.topology import DomainTopology
 from nova_sched.rpc import endpoints
 from nova_sched.rpc.change_events import ChangeEventClient, ChangeListener
+from nova_sched.rpc.direct import settings as direct_settings
 from nova_sched.state.cluster import Cluster
 
 LOG = logging.getLogger(__name__)
@@ -169,6 +170,12 @@ def scheduler(conf, store, decision_log=None, candidates=None, schedulers=None, 
         candidates,
         Solver() if conf.groups.solver else None,
     )
+
+
+def check_rpc_server(conf, bus):
+    """Checks that the configured RPC server works with this bus. Raises BadConfig."""
+    if conf.scheduler.rpc_server == DIRECT:
+        direct_settings.of(bus)
 
 
 def workers(conf):

@@ -42,7 +42,11 @@ def check(conf):
     options.register_plug_in_opts(conf)
     read_all(conf)
     service.rules(conf)
-    rpc.transport(conf).cleanup()
+    bus = rpc.transport(conf)
+    try:
+        service.check_rpc_server(conf, bus)
+    finally:
+        bus.cleanup()
     if conf.claims.store == 'sql':
         try:
             service.database(conf).dispose()

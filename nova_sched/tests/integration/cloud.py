@@ -194,6 +194,7 @@ class Cloud:
 
     def __init__(self, home, url, database):
         self.url, self.database = url, database
+        self.options = {}  # of all daemons
         self._home, self._end = home, contextlib.ExitStack()
         self.bus = rpc.transport(CONF, url)
         self._end.callback(self.bus.cleanup)
@@ -205,7 +206,8 @@ class Cloud:
 
         ``link`` is the proxy that it reaches its database by.
         """
-        options = {key.replace('__', '.'): value for key, value in options.items()}
+        given = {key.replace('__', '.'): value for key, value in options.items()}
+        options = {**self.options, **given}
         database = self.database if link is None else through(self.database, link)
         made = Daemon(self._home / name, self.url, database, options, wrong_s)
         self._end.callback(made.kill)

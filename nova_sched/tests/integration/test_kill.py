@@ -21,6 +21,9 @@ import pytest
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import eventually, spec
 from nova_sched.tests.integration import audit
+from nova_sched.tests.integration.rpc_servers import cloud
+
+__all__ = ['cloud']
 
 BACKENDS = [pytest.param(name, id=name) for name in ('threading', 'eventlet')]
 

@@ -26,7 +26,10 @@ from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import eventually, outcome, spec
 from nova_sched.tests.integration import audit
 from nova_sched.tests.integration.cloud import DURABLE, Cloud
+from nova_sched.tests.integration.rpc_servers import cloud
 from nova_sched.tests.options import settings
+
+__all__ = ['cloud']
 
 BACKENDS = [pytest.param(name, id=name) for name in ('threading', 'eventlet')]
 UNREACHABLE = 'is unreachable'

@@ -25,14 +25,9 @@ from nova_sched.tests.functional.test_rpc_scheduler import *  # noqa: F403
 from nova_sched.tests.functional.test_rpc_stats import *  # noqa: F403
 from nova_sched.tests.functional.test_rpc_tolerance import *  # noqa: F403
 from nova_sched.tests.functional.test_rpc_versions import *  # noqa: F403
+from nova_sched.tests.integration.rpc_servers import bus_url
 
-__all__ = ['daemon', 'started']
-
-
-@pytest.fixture(scope='module')
-def bus_url(rabbitmq):
-    """A virtual host of our own."""
-    return rabbitmq.fresh()
+__all__ = ['bus_url', 'daemon', 'started']
 
 
 @pytest.mark.parametrize(

@@ -11,16 +11,9 @@
 # under the License.
 """What the functional tests say of bad input, over RabbitMQ."""
 
-import pytest
-
 from nova_sched.tests.functional.harness import started, steady, two_hosts
 from nova_sched.tests.functional.test_rpc_bad_input import *  # noqa: F403
 from nova_sched.tests.functional.test_rpc_bad_reports import *  # noqa: F403
+from nova_sched.tests.integration.rpc_servers import bus_url
 
-__all__ = ['started', 'steady', 'two_hosts']
-
-
-@pytest.fixture(scope='module')
-def bus_url(rabbitmq):
-    """A virtual host of our own."""
-    return rabbitmq.fresh()
+__all__ = ['bus_url', 'started', 'steady', 'two_hosts']

@@ -11,15 +11,8 @@
 # under the License.
 """Explanations, over RabbitMQ."""
 
-import pytest
-
 from nova_sched.tests.functional.harness import daemon, started, steady, two_hosts
 from nova_sched.tests.functional.test_rpc_explain import *  # noqa: F403
+from nova_sched.tests.integration.rpc_servers import bus_url
 
-__all__ = ['daemon', 'started', 'steady', 'two_hosts']
-
-
-@pytest.fixture(scope='module')
-def bus_url(rabbitmq):
-    """A virtual host of our own."""
-    return rabbitmq.fresh()
+__all__ = ['bus_url', 'daemon', 'started', 'steady', 'two_hosts']

@@ -11,15 +11,8 @@
 # under the License.
 """Every call that a real Nova made, over RabbitMQ."""
 
-import pytest
-
 from nova_sched.tests.functional.harness import started
 from nova_sched.tests.functional.test_rpc_recorded import *  # noqa: F403
+from nova_sched.tests.integration.rpc_servers import bus_url
 
-__all__ = ['started']
-
-
-@pytest.fixture(scope='module')
-def bus_url(rabbitmq):
-    """A virtual host of our own."""
-    return rabbitmq.fresh()
+__all__ = ['bus_url', 'started']

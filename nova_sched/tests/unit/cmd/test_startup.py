@@ -43,6 +43,12 @@ def test_a_sound_configuration_passes(configured, caplog):
     assert caplog.messages == []
 
 
+def test_an_rpc_server_that_does_not_fit_its_bus(configured, capsys):
+    lines = '[scheduler]\nrpc_server = direct'
+    assert startup.guarded(lambda: startup.check(configured(lines))) == 1
+    assert '[scheduler] rpc_server: `direct` works with RabbitMQ only' in capsys.readouterr().err
+
+
 @pytest.fixture
 def plug_in(monkeypatch, tmp_path):
     """A package that brings a rule, and an option of it; what it registers is forgotten in the

@@ -97,6 +97,7 @@ OURS = {
     ('DEFAULT', 'host'),
     ('DEFAULT', 'service_backend'),
     ('scheduler', 'workers'),
+    ('scheduler', 'rpc_server'),
     ('scheduler', 'max_claim_attempts'),
     ('scheduler', 'max_instances_per_request'),
     ('scheduler', 'max_hints_size'),
