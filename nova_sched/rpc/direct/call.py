@@ -48,10 +48,9 @@ class Call:
     )
 
     def __init__(self, message, is_redelivered=False):
-        self.ctxt, self.unique_id = envelope.split(message)
+        self.ctxt, self.msg_id, self.reply_q, self.unique_id = envelope.split(message)
         self.message = message
         self.is_redelivered = is_redelivered
-        self.msg_id, self.reply_q = self.ctxt['msg_id'], self.ctxt['reply_q']
         self.client_timeout = self.ctxt['client_timeout']
         self.received = None
         self.deferred = None

@@ -39,18 +39,16 @@ def read(found):
 
 
 def split(message):
-    """Take the context and the other words of the driver out of a message.
+    """Take the context and the words of oslo.messaging's driver out of a message.
 
-    Returns the mapping of oslo.messaging's driver: the context, ``msg_id``, ``reply_q`` and
-    ``client_timeout`` (None if they are missing); and the unique id.
+    Returns the context, with ``client_timeout`` as the driver adds it; and by position ``msg_id``,
+    ``reply_q`` and the unique id. What is missing is None.
     """
     context = {}
     for key in [key for key in message if key.startswith(CONTEXT)]:
         context[key[len(CONTEXT) :]] = message.pop(key)
-    context['msg_id'] = message.pop('_msg_id', None)
-    context['reply_q'] = message.pop('_reply_q', None)
     context['client_timeout'] = message.pop('_timeout', None)
-    return context, message.pop('_unique_id', None)
+    return context, *(message.pop(name, None) for name in ('_msg_id', '_reply_q', '_unique_id'))
 
 
 def answer(msg_id, result=None, failure=None, ending=True):

@@ -17,7 +17,6 @@ import contextlib
 import logging
 import os
 import random
-import select
 import selectors
 import socket
 import sys
@@ -96,7 +95,9 @@ class DirectServer:
         for end in (self._hear, self._wake):
             end.setblocking(False)
         self._selector = selectors.DefaultSelector()
-        self._selector.register(self._hear, selectors.EVENT_READ)
+        self._wake_only = selectors.DefaultSelector()
+        for selector in (self._selector, self._wake_only):
+            selector.register(self._hear, selectors.EVENT_READ)
         self._thread = threading.Thread(target=self._run, name='nova-sched-bus', daemon=True)
 
     # Called by other threads.
@@ -116,6 +117,7 @@ class DirectServer:
         self._thread.join()
         self._pool.shutdown(wait=False)
         self._selector.close()
+        self._wake_only.close()
         self._hear.close()
         self._wake.close()
 
@@ -220,7 +222,7 @@ class DirectServer:
         """Wait until the loop has handled its batch, but not long: of two threads that compute at
         the same time, each waits for the other one all the time."""
         self._is_waiting = True
-        select.select([self._hear], [], [], LET_S)
+        self._wake_only.select(LET_S)
         self._is_waiting = False
 
     def _due_s(self):
@@ -430,11 +432,7 @@ class DirectServer:
             if self._is_gone(call):
                 self._forget(call)
                 continue
-            try:
-                self._session.send(call.reply_q, envelope.to_amqp(call.text, compression), call)
-            except amqp_link.ERRORS:
-                self._answers.append(call)
-                raise
+            self._session.send(call.reply_q, envelope.to_amqp(call.text, compression), call)
 
     def _take_confirms(self):
         session = self._session
