@@ -369,10 +369,9 @@ class DirectServer:
             return envelope.answer(call.msg_id, result)
         except messaging.ExpectedException as error:
             failure = error.exc_info
-        except messaging.NoSuchMethod as error:
+        except (messaging.NoSuchMethod, messaging.UnsupportedVersion) as error:
             failure = sys.exc_info()
-            if not error.method.endswith('_ignore_errors'):
-                LOG.exception('Exception during message handling')
+            LOG.error('A message is refused: %s', error)
         except Exception:
             failure = sys.exc_info()
             LOG.exception('Exception during message handling')
