@@ -25,6 +25,7 @@ ASKED_FOR = (
     'racks',
     'queue-fit',
     'queues',
+    'parts',
 )  # run by name only
 FIELDS = ('what', 'p50', 'p99', 'a second', 'floor', 'ratio', 'conflicts')
 CROWD_FIELDS = 'what,schedulers,unseen,way,conflicts,lost,late,given up,full,uneven,large'.split(
@@ -66,6 +67,7 @@ def _rows(arguments):
         decisions,
         joint,
         joint_huawei,
+        parts,
         queue_catalogue,
         queue_fit,
         reporting,
@@ -74,7 +76,7 @@ def _rows(arguments):
 
     log.register_options(CONF)
     CONF([], project='nova_sched', default_config_files=[])
-    parts = {
+    modules = {
         'decisions': decisions,
         'rules': all_rules,
         'claims': commits,
@@ -87,9 +89,10 @@ def _rows(arguments):
         'racks': joint_huawei,
         'queue-fit': queue_fit,
         'queues': queue_catalogue,
+        'parts': parts,
     }
     for name in arguments.only:
-        for row in parts[name].rows(arguments.seconds):
+        for row in modules[name].rows(arguments.seconds):
             print('.', end='', flush=True, file=sys.stderr)
             yield row
 
@@ -97,9 +100,10 @@ def _rows(arguments):
 def _print(rows):
     from prettytable import PrettyTable
 
-    from nova_sched.tests.bench import joint_tables, queue_catalogue
+    from nova_sched.tests.bench import joint_tables, parts, queue_catalogue
 
-    for fields in (FIELDS, CROWD_FIELDS, *joint_tables.TABLES, queue_catalogue.FIELDS):
+    tables = FIELDS, CROWD_FIELDS, parts.FIELDS, *joint_tables.TABLES, queue_catalogue.FIELDS
+    for fields in tables:
         table = PrettyTable(fields)
         table.align = 'r'
         for name in ('what', 'floor', 'way'):
