@@ -42,6 +42,7 @@ from nova_sched.groups.topology import DomainTopology
 from nova_sched.rpc import endpoints
 from nova_sched.rpc.change_events import ChangeEventClient, ChangeListener
 from nova_sched.rpc.direct import settings as direct_settings
+from nova_sched.rpc.serializer import SchedulerSerializer
 from nova_sched.state.cluster import Cluster
 
 LOG = logging.getLogger(__name__)
@@ -239,6 +240,7 @@ class SchedulerService(oslo_service.ServiceBase):
             self._bus,
             self._conf.host,
             served,
+            serializer=SchedulerSerializer(),
             arrivals=arrivals,
             is_direct=self._conf.scheduler.rpc_server == DIRECT,
             loop=self.scheduler.loop,

@@ -41,10 +41,11 @@ class ForeignFilter(Filter):
     def judge(self, hosts, request, rows):
         states = [hosts.state(row) for row in rows]
         if self._whole_list:
-            kept = {id(state) for state in self._filter.filter_all(states, request.spec)}
+            kept = {id(state) for state in self._filter.filter_all(states, request.read_spec())}
             return np.array([id(state) in kept for state in states], dtype=bool)
         return np.array(
-            [bool(self._filter.host_passes(state, request.spec)) for state in states], dtype=bool
+            [bool(self._filter.host_passes(state, request.read_spec())) for state in states],
+            dtype=bool,
         )
 
     def mask(self, hosts, request):

@@ -15,8 +15,10 @@ import oslo_messaging as messaging
 from oslo_context.context import RequestContext
 
 from nova_sched import objects
+from nova_sched.objects import RequestSpec
 from nova_sched.rpc import words
 from nova_sched.rpc.failures import answered
+from nova_sched.rpc.received_spec import SpecKinds
 
 # The key of a context of this package for the seconds that its caller waits for an answer.
 TIMEOUT_KEY = 'nova_sched_patience_s'
@@ -61,3 +63,18 @@ class ServerSerializer(Serializer):
         with answered('A message'):
             words.check_text(entity)
             return super().deserialize_entity(ctxt, entity)
+
+
+class SchedulerSerializer(ServerSerializer):
+    """The same for a scheduler: a RequestSpec becomes a ReceivedSpec if its kind is known."""
+
+    def __init__(self):
+        super().__init__()
+        self._kinds = SpecKinds()
+
+    def deserialize_entity(self, ctxt, entity):
+        found = self._kinds.find(entity)
+        if found is not None:
+            return found
+        found = super().deserialize_entity(ctxt, entity)
+        return self._kinds.keep(entity, found) if isinstance(found, RequestSpec) else found

@@ -23,10 +23,11 @@ from nova_sched.conf import CONF
 from nova_sched.engine.answer import allocation_request
 from nova_sched.hardware.machine import HardwareAllocation
 from nova_sched.rpc import words
+from nova_sched.rpc.received_spec import ReceivedSpec
 from nova_sched.state.aggregates import HostAggregate
 from nova_sched.state.report import LARGEST
 from nova_sched.state.request import Request
-from nova_sched.state.spec import READERS
+from nova_sched.state.spec import CALL_READERS, KIND_READERS
 
 # Keys of aggregates are database integers.
 LARGEST_ID = 2**31 - 1
@@ -36,8 +37,8 @@ UNKNOWN_CELL = '00000000-0000-0000-0000-000000000001'
 
 
 def spec(given, request_spec=None, filter_properties=None):
-    """The RequestSpec of a call: given as an object, or as the dicts of RPC 4.0."""
-    if isinstance(given, objects.RequestSpec):
+    """The RequestSpec or ReceivedSpec of a call: given as such, or as the dicts of RPC 4.0."""
+    if isinstance(given, (ReceivedSpec, objects.RequestSpec)):
         return given
     if given is None and request_spec is not None:
         return objects.RequestSpec.from_primitives(request_spec, filter_properties or {})
@@ -49,6 +50,8 @@ def spec(given, request_spec=None, filter_properties=None):
 def kept_text(spec_obj):
     """A RequestSpec as text that may be kept. Of its cell only the UUID is kept, because the other
     fields hold credentials."""
+    if isinstance(spec_obj, ReceivedSpec):
+        spec_obj = spec_obj.whole()
     wanted = spec_obj.requested_destination
     cell = None if wanted is None else _set(wanted, 'cell')
     if cell is not None:
@@ -70,20 +73,34 @@ def requests(spec_obj, instance_uuids=None):
     UUID of the spec, and UUIDs are generated for the others.
     """
     uuids = _uuids(spec_obj, instance_uuids)
-    facts = {name: _read(name, reader, spec_obj) for name, reader in READERS.items()}
-    _check_hints(facts['hints'])
+    if isinstance(spec_obj, ReceivedSpec):
+        facts, spec = dict(spec_obj.facts(_kind_facts)), spec_obj.whole
+    else:
+        facts, spec = _kind_facts(spec_obj), spec_obj
+    for name, (field, reader) in CALL_READERS.items():
+        if field in spec_obj and getattr(spec_obj, field) is not None:
+            facts[name] = _read(name, reader, spec_obj)
+    if 'hints' in facts:
+        _check_hints(facts['hints'])
+    for name in ('project_id', 'user_id'):
+        if name in facts:
+            words.name(facts[name], name)
+    group = facts.get('group')
+    if group is not None and group.uuid is not None:
+        words.uuid(group.uuid, 'instance_group.uuid')
+    facts['instance_uuid'] = uuids[0]
+    first = Request(**facts, spec=spec)
+    return [first, *(dataclasses.replace(first, instance_uuid=uuid) for uuid in uuids[1:])]
+
+
+def _kind_facts(spec_obj):
+    """The properties that requests of one kind share, by name."""
+    facts = {name: _read(name, reader, spec_obj) for name, reader in KIND_READERS.items()}
     for name in ('vcpus', 'memory_mb', 'root_gb', 'ephemeral_gb', 'swap_mb'):
         _check_amount(f'flavor.{name}', facts[name])
     for name, amount in facts['resources'].items():
         _check_amount(f'resources:{name}', amount)
-    for name in ('project_id', 'user_id'):
-        if facts[name] is not None:
-            words.name(facts[name], name)
-    if facts['group'] is not None and facts['group'].uuid is not None:
-        words.uuid(facts['group'].uuid, 'instance_group.uuid')
-    facts['instance_uuid'] = uuids[0]
-    first = Request(**facts, spec=spec_obj)
-    return [first, *(dataclasses.replace(first, instance_uuid=uuid) for uuid in uuids[1:])]
+    return facts
 
 
 def _read(name, reader, spec_obj):
@@ -106,7 +123,8 @@ def _check_amount(where, amount):
 
 
 def _uuids(spec_obj, given):
-    if 'flavor' not in spec_obj or spec_obj.flavor is None:
+    is_whole = isinstance(spec_obj, objects.RequestSpec)
+    if is_whole and ('flavor' not in spec_obj or spec_obj.flavor is None):
         raise errors.InvalidRequest('spec_obj.flavor', 'it is not set')
     if not isinstance(given or (), (list, tuple)):
         raise errors.InvalidRequest('instance_uuids', f'{words.short(given)} is no list of UUIDs')

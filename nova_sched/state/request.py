@@ -101,7 +101,8 @@ class Request:
     provider. Traits apply to the providers of ``resources``, the ``root`` traits to the node
     itself. ``fallback_vcpus`` replace dedicated CPUs where a node reports none separately.
     ``hints`` holds lists, as in messages; ``hint`` unwraps a single item. ``spec`` is the message
-    that the request was read from; it is kept only for plug-ins that were written for Nova.
+    that the request was read from, or a function that reads it; it is kept only for plug-ins that
+    were written for Nova.
     """
 
     instance_uuid: str
@@ -166,6 +167,10 @@ class Request:
 
     def hint(self, name, default=None):
         return hint(self.hints, name, default)
+
+    def read_spec(self):
+        """Returns the RequestSpec that the request was read from."""
+        return self.spec() if callable(self.spec) else self.spec
 
 
 def hint(hints, name, default=None):

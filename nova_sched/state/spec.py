@@ -112,9 +112,15 @@ def _lower(spec, name):
     return frozenset(host.lower() for host in read(spec, name) or ())
 
 
-READERS = types.MappingProxyType(
+# The fields of a RequestSpec that calls for the same flavor and image share. The others are about
+# one call.
+KIND_FIELDS = frozenset(
+    'flavor image is_bfv limits network_metadata numa_topology pci_requests request_level_params '
+    'requested_resources security_groups'.split()
+)
+# Properties that are read from these fields only.
+KIND_READERS = types.MappingProxyType(
     {
-        'instance_uuid': lambda spec: read(spec, 'instance_uuid'),
         'vcpus': lambda spec: flavor(spec, 'vcpus'),
         'memory_mb': lambda spec: flavor(spec, 'memory_mb'),
         'root_gb': lambda spec: flavor(spec, 'root_gb'),
@@ -132,23 +138,35 @@ READERS = types.MappingProxyType(
         'root_required': traits.root_required,
         'root_forbidden': traits.root_forbidden,
         'sibling_threads': traits.sibling_threads,
-        'project_id': lambda spec: read(spec, 'project_id'),
-        'user_id': lambda spec: read(spec, 'user_id'),
         'flavor_name': lambda spec: flavor(spec, 'name', None),
         'extra_specs': extra_specs,
         'image_id': lambda spec: read(read(spec, 'image'), 'id'),
         'image_format': lambda spec: read(read(spec, 'image'), 'disk_format'),
         'image_properties': image_properties,
-        'availability_zone': lambda spec: read(spec, 'availability_zone'),
-        'hints': hints,
-        'group': group,
-        'ignore_hosts': lambda spec: _lower(spec, 'ignore_hosts'),
-        'force_hosts': lambda spec: _lower(spec, 'force_hosts'),
-        'force_nodes': lambda spec: frozenset(read(spec, 'force_nodes') or ()),
-        'destination': destination,
-        'retry_hosts': retry_hosts,
         'pieces': pieces,
     }
+)
+# Property: the field that it is read from, and its reader. Request has the values for None.
+CALL_READERS = types.MappingProxyType(
+    {
+        'instance_uuid': ('instance_uuid', lambda spec: read(spec, 'instance_uuid')),
+        'project_id': ('project_id', lambda spec: read(spec, 'project_id')),
+        'user_id': ('user_id', lambda spec: read(spec, 'user_id')),
+        'availability_zone': ('availability_zone', lambda spec: read(spec, 'availability_zone')),
+        'hints': ('scheduler_hints', hints),
+        'group': ('instance_group', group),
+        'ignore_hosts': ('ignore_hosts', lambda spec: _lower(spec, 'ignore_hosts')),
+        'force_hosts': ('force_hosts', lambda spec: _lower(spec, 'force_hosts')),
+        'force_nodes': (
+            'force_nodes',
+            lambda spec: frozenset(read(spec, 'force_nodes') or ()),
+        ),
+        'destination': ('requested_destination', destination),
+        'retry_hosts': ('retry', retry_hosts),
+    }
+)
+READERS = types.MappingProxyType(
+    {**KIND_READERS, **{name: reader for name, (_, reader) in CALL_READERS.items()}}
 )
 
 

@@ -39,9 +39,9 @@ class ForeignWeigher(Weigher):
         states = [hosts.state(row) for row in rows]
         if not hasattr(self._weigher, 'weigh_objects'):
             weigh = self._weigher._weigh_object
-            return np.array([weigh(state, request.spec) for state in states], dtype=float)
+            return np.array([weigh(state, request.read_spec()) for state in states], dtype=float)
         objects = [types.SimpleNamespace(obj=state, weight=0.0) for state in states]
-        weights = np.array(self._weigher.weigh_objects(objects, request.spec), dtype=float)
+        weights = np.array(self._weigher.weigh_objects(objects, request.read_spec()), dtype=float)
         # Nova's base class computes the bounds while it weighs.
         self.minval = getattr(self._weigher, 'minval', None)
         self.maxval = getattr(self._weigher, 'maxval', None)

@@ -39,7 +39,7 @@ from nova_sched.rpc import client, endpoints
 from nova_sched.rpc.agent import AgentEndpoint
 from nova_sched.rpc.change_events import ChangeEventEndpoint
 from nova_sched.rpc.endpoints.queues import CatalogueEndpoint, QueuesEndpoint
-from nova_sched.rpc.serializer import Serializer, ServerSerializer
+from nova_sched.rpc.serializer import SchedulerSerializer, Serializer, ServerSerializer
 from nova_sched.rpc.serving import Dispatcher
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.fuzz import seeds
@@ -152,7 +152,7 @@ class World:
         self._agent_file = self._folder / 'instances.json'
         agent = Agent(agent_settings(**options), LocalInstances(self._agent_file))
         self.doors = {
-            seeds.RPC: Door(endpoints.all_of(self.scheduler)),
+            seeds.RPC: Door(endpoints.all_of(self.scheduler), SchedulerSerializer()),
             seeds.AGENT: Door([AgentEndpoint(agent)]),
             seeds.QUEUES: Door(
                 [QueuesEndpoint(self._register), CatalogueEndpoint(self._register.hear)]
