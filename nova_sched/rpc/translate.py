@@ -22,6 +22,7 @@ from nova_sched import errors, objects
 from nova_sched.conf import CONF
 from nova_sched.engine.answer import allocation_request
 from nova_sched.hardware.machine import HardwareAllocation
+from nova_sched.objects.object_io import primitive
 from nova_sched.rpc import words
 from nova_sched.rpc.received_spec import ReceivedSpec
 from nova_sched.state.aggregates import HostAggregate
@@ -155,32 +156,51 @@ def _check_count(where, count):
 
 
 def selections(placed, as_objects):
-    """The result of a call: lists of Selection objects, or for old callers one dict for each
-    instance."""
+    """The result of a call: lists of Selections as primitives, or for old callers one dict for
+    each instance."""
     if as_objects:
-        return [[selection(one) for one in chosen] for chosen in placed]
-    return [selection(chosen[0]).to_dict() for chosen in placed]
+        return [[_selection(one) for one in chosen] for chosen in placed]
+    return [
+        {'host': one.host, 'nodename': one.nodename, 'limits': _told_limits(one.limits)}
+        for one, *_ in placed
+    ]
 
 
-def selection(one):
-    return objects.Selection(
-        compute_node_uuid=one.node_uuid,
-        service_host=one.host,
-        nodename=one.nodename,
-        cell_uuid=one.cell_uuid or UNKNOWN_CELL,
-        limits=_limits(one.limits),
-        allocation_request=one.allocation_request,
-        allocation_request_version=one.allocation_version,
-        availability_zone=one.availability_zone,
+def _selection(one):
+    """The primitive of a Selection. It is made without the object: its values were checked when
+    the node reported them."""
+    return primitive(
+        'Selection',
+        {
+            'compute_node_uuid': one.node_uuid,
+            'service_host': one.host,
+            'nodename': one.nodename,
+            'cell_uuid': one.cell_uuid or UNKNOWN_CELL,
+            'limits': _limits(one.limits) if one.limits else NO_LIMITS,
+            'allocation_request': one.allocation_request,
+            'allocation_request_version': one.allocation_version,
+            'availability_zone': one.availability_zone,
+        },
     )
 
 
+# Every field of SchedulerLimits is set, because a conductor reads all of them.
+UNLIMITED = dict.fromkeys(objects.SchedulerLimits.fields)
+NO_LIMITS = primitive('SchedulerLimits', UNLIMITED)
+
+
 def _limits(limits):
-    """SchedulerLimits with every field set, because a conductor reads all of them."""
-    fields = dict.fromkeys(objects.SchedulerLimits.fields) | dict(limits)
-    if fields['numa_topology'] is not None:
-        fields['numa_topology'] = _numa_limits(fields['numa_topology'])
-    return objects.SchedulerLimits(**fields)
+    told = objects.to_primitive(_told_limits(limits))
+    return primitive('SchedulerLimits', {**UNLIMITED, **told})
+
+
+def _told_limits(limits):
+    """The limits that there are, by name."""
+    return {
+        name: _numa_limits(limit) if name == 'numa_topology' else limit
+        for name, limit in limits.items()
+        if limit is not None
+    }
 
 
 def _numa_limits(limits):

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from nova_sched import errors, service
+from nova_sched import errors, objects, service
 from nova_sched.engine.context import Context
 from nova_sched.engine.cycle import PLACE, Order
 from nova_sched.engine.decide import survivors, weigh
@@ -252,7 +252,7 @@ class Destinations:
         found = self._engine.place(requests, return_alternates)
         for instance_uuid in instance_uuids:
             self._claims.stands(instance_uuid)
-        return translate.selections(found, True)
+        return objects.from_primitive(translate.selections(found, True))
 
 
 # Simulated durations in seconds.

@@ -12,6 +12,7 @@
 """How errors leave by the bus, and what comes in is made of."""
 
 import logging
+import types
 
 import oslo_messaging as messaging
 import pytest
@@ -127,6 +128,9 @@ def test_an_error_of_others_is_left_alone():
             {'name': 1, 'other': 2}, "got an unexpected keyword argument 'other'", id='too many'
         ),
         pytest.param(
+            {'name': 1, 'self': 2}, "multiple values for argument 'self'", id='its own name'
+        ),
+        pytest.param(
             {'name': 1, 'x' * 8000: 2},
             "got an unexpected keyword argument '" + 'x' * 219,
             id='one with a long name',
@@ -135,7 +139,7 @@ def test_an_error_of_others_is_left_alone():
 )
 def test_wrong_arguments_are_named(arguments, why):
     with pytest.raises(messaging.ExpectedException) as expected:
-        Endpoint(None).method(None, **arguments)
+        types.MethodType(Endpoint.method, Endpoint(None))(None, **arguments)
     refused = expected.value.exc_info[1]
     assert type(refused) is errors.InvalidRequest
     assert (refused.where, refused.why) == ('arguments of method', why)

@@ -42,10 +42,16 @@ def selected(**words):
     return Selected(**{**facts_of_one, **words})
 
 
+def sent(placed):
+    """The Selections as their caller gets them. They are written as they would be from objects."""
+    primitives = translate.selections(placed, as_objects=True)
+    found = objects.from_primitive(primitives)
+    assert objects.to_primitive(found) == primitives
+    return found
+
+
 def test_selections():
-    ((chosen, alternate),) = translate.selections(
-        [[selected(), selected(host='b')]], as_objects=True
-    )
+    ((chosen, alternate),) = sent([[selected(), selected(host='b')]])
     assert chosen.obj_to_primitive()['nova_object.version'] == '1.1'
     assert (chosen.compute_node_uuid, chosen.service_host, chosen.nodename) == (
         uuid_of('node'),
@@ -81,7 +87,7 @@ NUMA = NumaLimits(4.0, 1.0, frozenset(['physnet0']))
 )
 def test_limits_are_those_that_nova_sends(name, limits):
     """Every field is set: a conductor that makes a dict of them reads them all."""
-    one = objects.to_primitive(translate.selection(selected(limits=limits)))
+    ((one,),) = objects.to_primitive(sent([[selected(limits=limits)]]))
     theirs = wire(name)['primitive'][0][0]
     assert comparable(one['nova_object.data']['limits']) == comparable(
         theirs['nova_object.data']['limits']
@@ -104,7 +110,8 @@ def test_limits_for_old_callers():
 )
 def test_networks_that_must_be_near(networks, told):
     limits = {'numa_topology': NumaLimits(1.0, 1.0, **networks)}
-    found = translate.selection(selected(limits=limits)).limits.numa_topology
+    ((one,),) = sent([[selected(limits=limits)]])
+    found = one.limits.numa_topology
     assert ('network_metadata' in found) == told
     if told:
         near = found.network_metadata
@@ -115,7 +122,7 @@ def test_networks_that_must_be_near(networks, told):
 
 
 def test_a_cloud_with_one_unnamed_cell():
-    ((chosen,),) = translate.selections([[selected(cell_uuid=None)]], as_objects=True)
+    ((chosen,),) = sent([[selected(cell_uuid=None)]])
     assert chosen.cell_uuid == translate.UNKNOWN_CELL
 
 
