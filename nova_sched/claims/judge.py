@@ -169,6 +169,22 @@ def stale(placement, members, held):
     return nodes.union(*of_groups, *(closed.nodes for closed in guard.closed_domains))
 
 
+def only_short(placement, usages, held):
+    """Whether a placement that lost did so because its amounts do not fit, and nothing else can be
+    the reason: then the usage of its nodes tells its scheduler all that it has to know."""
+    return (
+        placement.guard is None
+        and not placement.releases
+        and not placement.generations
+        and all(
+            claim.node_uuid in usages
+            and not (claim.group_uuid or claim.fences or usages[claim.node_uuid].fences)
+            and not held.of(claim.consumer_uuid)
+            for claim in placement.claims
+        )
+    )
+
+
 def unknown(placement, held):
     """Pending claims that must not end for this placement: its scheduler did not know of them.
 

@@ -27,7 +27,7 @@ from nova_sched.claims.exclusive_domains import (
     moved_hosts,
     put,
 )
-from nova_sched.claims.judge import Held, NodeUsage, ServerGroupMembers, judge, stale
+from nova_sched.claims.judge import Held, NodeUsage, ServerGroupMembers, judge, only_short, stale
 from nova_sched.claims.lifecycle import amend, finishing, leaving, reverting
 from nova_sched.claims.reconcile import absent, keeps_source, newest, settle
 from nova_sched.objects.claim import PLANNED
@@ -126,7 +126,7 @@ class MemoryClaimStore(ClaimStore):
             }
             return [
                 outcome
-                if outcome.won
+                if outcome.won or only_short(one, usages, held)
                 else dataclasses.replace(outcome, fresh=self._fresh(one, members, held))
                 for one, outcome in zip(placements, outcomes, strict=True)
             ]

@@ -39,7 +39,7 @@ from nova_sched.claims import (
 from nova_sched.claims import sql_groups as groups
 from nova_sched.claims import statements as sql
 from nova_sched.claims.exclusive_domains import Change, ExclusiveDomains, moved_hosts
-from nova_sched.claims.judge import Held, judge, stale
+from nova_sched.claims.judge import Held, judge, only_short, stale
 from nova_sched.claims.lifecycle import amend, finishing, leaving, reverting
 from nova_sched.claims.reconcile import newest
 from nova_sched.db import clock
@@ -130,7 +130,11 @@ class SqlClaimStore(ClaimStore):
             if steps:
                 sql_domains.write(connection, usages, exclusive_domains)
                 steps.write(connection, held)
-        return self._refreshed(placements, outcomes, members, held)
+        wanted = [
+            set() if outcome.won or only_short(one, usages, held) else stale(one, members, held)
+            for one, outcome in zip(placements, outcomes, strict=True)
+        ]
+        return self._refreshed(placements, outcomes, wanted)
 
     def now_s(self):
         if self.clock is not None:
@@ -152,10 +156,9 @@ class SqlClaimStore(ClaimStore):
         consumers = {claim.consumer_uuid for one in placements for claim in one.claims}
         return bool(sql.CONSUMERS_WITH_CLAIMS.run(connection, consumers))
 
-    def _refreshed(self, placements, outcomes, members, held):
-        """The outcomes; those of lost placements with all data that may have been outdated."""
-        wanted = [set() if outcome.won else stale(one, members, held)
-                  for one, outcome in zip(placements, outcomes, strict=True)]  # fmt: skip
+    def _refreshed(self, placements, outcomes, wanted):
+        """The outcomes, with the data of the nodes ``wanted`` for each of them, and with records
+        that have changed."""
         nodes = set().union(*wanted)
         changed = {one.record_uuid for one, outcome in zip(placements, outcomes, strict=True)
                    if outcome.record is not None}  # fmt: skip

@@ -171,7 +171,7 @@ class ClaimService:
             return self._cluster.node(node.uuid).claims[request.instance_uuid], False
         self._undo(consumption, ended)
         self._state_sync.committed([], [outcome])
-        return None, bool(outcome.fresh or outcome.gone)
+        return None, bool(outcome.fresh or outcome.used or outcome.gone)
 
     def _check_age(self, consumer, selector):
         """Raise Outdated if claims of the instance have changed since the caller sent the call."""

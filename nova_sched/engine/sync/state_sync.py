@@ -12,6 +12,7 @@
 """Keeps the host state and the store consistent: applies every change that is not a decision to
 both."""
 
+import collections
 import dataclasses
 import logging
 import math
@@ -23,6 +24,8 @@ from nova_sched.engine.sync.replica_sync import ReplicaSync
 from nova_sched.objects.claim import PLANNED
 
 LOG = logging.getLogger(__name__)
+
+UNREAD = -1  # lower than each generation of a node in the store
 
 
 class StateSync:
@@ -125,6 +128,45 @@ class StateSync:
         self._adopt_all(
             {one.report.node_uuid: one for outcome in lost for one in outcome.fresh}.values()
         )
+        self._take_uses(
+            {
+                uuid: used
+                for outcome in lost
+                if not outcome.fresh
+                for uuid, used in outcome.used.items()
+            }
+        )
+
+    def _take_uses(self, uses):
+        """Apply the usage of nodes (UUID -> amount by class) on which claims were lost for lack of
+        room.
+
+        What is not from known claims is unclaimed usage, until the next poll reads the claims of
+        other schedulers. Change events must not count these again: the node is of no generation
+        until then. A node that is not fuller than it is known to be is read at once: it has become
+        smaller.
+        """
+        smaller = []
+        for uuid, used in uses.items():
+            node = self._cluster.node(uuid)
+            if node is None:
+                continue
+            unclaimed = collections.Counter(used)
+            for claim in node.claims.values():
+                unclaimed.subtract(claim.resources)
+            if any(amount > node.foreign.get(name, 0) for name, amount in unclaimed.items()):
+                self._cluster.put(
+                    node.report,
+                    list(node.claims.values()),
+                    dict(unclaimed),
+                    node.foreign_instances,
+                    UNREAD,
+                    fences=node.fences,
+                )
+            else:
+                smaller.append(uuid)
+        if smaller:
+            self.catch_up(sorted(smaller), {})
 
     def _follow(self, outcome):
         """Record the claims of a commit, and the generations of their nodes.

@@ -279,7 +279,7 @@ def test_news_of_a_node_that_left_meanwhile(pair):
 
 def test_who_lost_does_not_count_the_winner_twice(pair):
     """The loser has the true use of the node, with the winner's claim in it; the winner's news
-    come then."""
+    come then, and make it read the claim."""
     claim_on(pair, A, 'host-0', vcpus=5)
     with pytest.raises(errors.ComputeResourcesUnavailable):
         pair.two.call(
@@ -288,7 +288,8 @@ def test_who_lost_does_not_count_the_winner_twice(pair):
     assert pair.two.cluster.node(HOST_0).usage('VCPU').used == 5
     pair.arrive()
     assert pair.two.cluster.node(HOST_0).usage('VCPU').used == 5
-    assert pair.heal() == []
+    assert pair.heal() == [[HOST_0]]
+    assert pair.two.cluster.node(HOST_0).usage('VCPU').used == 5
     assert pair.is_fresh()
 
 

@@ -118,6 +118,28 @@ class TestOwnCommits:
         world.state_sync.refresh()
         assert used(world) == [2, 1]
 
+    def test_a_node_that_others_filled_is_full_before_it_is_read(self, world):
+        world.place(asks(A, force_hosts=['host-0']))
+        commit(world.store, claim(B, node(), vcpus=3))
+        reads = world.store.look
+        world.store.look = None
+        (outcome,) = world.store.commit([Placement((claim(C, node(), vcpus=2),))])
+        assert (outcome.won, outcome.fresh) == (False, ())
+        world.state_sync.committed([], [outcome])
+        assert used(world) == [4, 0]
+        world.store.look = reads
+        world.state_sync.refresh()
+        assert used(world) == [4, 0]
+        assert not world.cluster.node(node()).foreign.get('VCPU')
+        assert picture(world.cluster) == picture(fresh(world.store))
+
+    def test_a_node_that_became_smaller_is_read(self, world):
+        world.store.report([report('host-0', vcpus=1)], NOW)
+        (outcome,) = world.store.commit([Placement((claim(C, node(), vcpus=2),))])
+        assert (outcome.won, outcome.fresh) == (False, ())
+        world.state_sync.committed([], [outcome])
+        assert world.cluster.node(node()).report.inventories['VCPU'].total == 1
+
     def test_an_unconfirmed_claim_ends(self, world):
         world.place(asks(A), asks(B), asks(C))
         world.call(world.state_sync.instances_added, 'host-0', [A, B])

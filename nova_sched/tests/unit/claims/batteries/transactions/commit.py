@@ -135,6 +135,25 @@ class Commit:
             node(): {VCPU: 3, MEMORY_MB: 612},
             node(OTHER): {MEMORY_MB: 100},
         }
+        assert outcome.fresh == ()
+
+    @pytest.mark.parametrize(
+        'changes, released',
+        [
+            pytest.param({'group_uuid': uuid_of('group')}, False, id='a member of a server group'),
+            pytest.param({'fences': ('x',)}, False, id='a tenant of an exclusive domain'),
+            pytest.param({}, True, id='a release'),
+        ],
+    )
+    def test_a_loser_that_may_lack_more_is_told_all(self, store, changes, released):
+        ready(store, vcpus=4)
+        place(store, claim(B, node(), vcpus=3))
+        made = claim(C, node(), **{'vcpus': 2, **changes})
+        releases = ((A, node()),) if released else ()
+        (outcome,) = store.commit([Placement((made,), releases)])
+        assert not outcome.won
+        assert [one.report.host for one in outcome.fresh] == [HOST]
+        assert [held.consumer_uuid for held in outcome.fresh[0].claims] == [B]
 
     def test_all_claims_of_a_placement_or_none(self, store):
         ready(store, HOST, OTHER, vcpus=4)
