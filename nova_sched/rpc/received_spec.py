@@ -91,9 +91,23 @@ class SpecKinds:
         """The ReceivedSpec of a primitive. None: it must be read in full, because its kind is not
         known, or because it is no sound RequestSpec of the current version."""
         try:
-            return self._read(value, *_split(value))
+            key, call = _split(value)
+            with self._lock:
+                kind = self._kinds.get(key)
+                if kind is None:
+                    return None
+                self._kinds.move_to_end(key)
+            fields, known = {}, objects.RequestSpec.wire_fields
+            for name in call.keys() & known.keys():
+                _, exact, read, nullable = known[name]
+                one = call[name]
+                if not (type(one) is exact or (one is None and nullable)):
+                    one = read(one)
+                if one is not UNKNOWN:
+                    fields[name] = one
         except UNUSUAL:
             return None
+        return ReceivedSpec(value, fields, kind)
 
     def keep(self, value, spec):
         """Keep the kind of a primitive that was read in full as ``spec``. Returns its
@@ -114,23 +128,6 @@ class SpecKinds:
         found._whole = spec
         return found
 
-    def _read(self, value, key, call):
-        with self._lock:
-            kind = self._kinds.get(key)
-            if kind is None:
-                return None
-            self._kinds.move_to_end(key)
-        known = objects.RequestSpec.wire_fields
-        fields = {}
-        for name, one in call.items():
-            if name in known:
-                _, exact, read, nullable = known[name]
-                if not (type(one) is exact or (one is None and nullable)):
-                    one = read(one)
-                if one is not UNKNOWN:
-                    fields[name] = one
-        return ReceivedSpec(value, fields, kind)
-
 
 def _split(value):
     """The serialized fields of the kind, and the other fields. Raises one of ``UNUSUAL`` for
@@ -142,23 +139,18 @@ def _split(value):
         raise ValueError
     kind = {name: data[name] for name in data.keys() & KIND_FIELDS}
     call = {name: one for name, one in data.items() if name not in kind}
-    if not words.is_plain([{**value, DATA: None}, call]):
+    if words.ESCAPED.search(repr([{**value, DATA: None}, call])):
         raise ValueError
     for change in value.get(CHANGES) or ():
         if type(change) is not str:
             raise TypeError
     for name in OF_INSTANCE:
         if kind.get(name) is not None:
-            kind[name] = _without_uuid(kind[name])
+            data = kind[name][DATA]
+            if not words.is_uuid(data[UUID]):
+                raise ValueError
+            kind[name] = {**kind[name], DATA: {**data, UUID: None}}
     key = marshal.dumps(sorted(kind.items()), FORMAT)
     if len(key) > LARGEST:
         raise ValueError
     return key, call
-
-
-def _without_uuid(value):
-    """A primitive without its instance's UUID. Raises ValueError if that is none."""
-    data = value[DATA]
-    if not words.is_uuid(data[UUID]):
-        raise ValueError
-    return {**value, DATA: {**data, UUID: None}}

@@ -62,7 +62,7 @@ class ServerSerializer(Serializer):
     def deserialize_entity(self, ctxt, entity):
         with answered('A message'):
             words.check_text(entity)
-            return super().deserialize_entity(ctxt, entity)
+            return objects.from_primitive(entity)
 
 
 class SchedulerSerializer(ServerSerializer):

@@ -81,8 +81,11 @@ def requests(spec_obj, instance_uuids=None):
     for name, (field, reader) in CALL_READERS.items():
         if field in spec_obj and getattr(spec_obj, field) is not None:
             facts[name] = _read(name, reader, spec_obj)
-    if 'hints' in facts:
-        _check_hints(facts['hints'])
+    hints = facts.get('hints', {})
+    size = sum(len(text) for name, values in hints.items() for text in (name, *map(str, values)))
+    if size > CONF.scheduler.max_hints_size:
+        why = f'they have {size} characters; at most {CONF.scheduler.max_hints_size} are accepted'
+        raise errors.InvalidRequest('scheduler_hints', why)
     for name in ('project_id', 'user_id'):
         if name in facts:
             words.name(facts[name], name)
@@ -109,13 +112,6 @@ def _read(name, reader, spec_obj):
         return reader(spec_obj)
     except (ValueError, TypeError, AttributeError) as error:
         raise errors.InvalidRequest(name, str(error)) from None
-
-
-def _check_hints(hints):
-    size = sum(len(text) for name, values in hints.items() for text in (name, *map(str, values)))
-    if size > CONF.scheduler.max_hints_size:
-        why = f'they have {size} characters; at most {CONF.scheduler.max_hints_size} are accepted'
-        raise errors.InvalidRequest('scheduler_hints', why)
 
 
 def _check_amount(where, amount):
@@ -159,29 +155,30 @@ def selections(placed, as_objects):
     """The result of a call: lists of Selections as primitives, or for old callers one dict for
     each instance."""
     if as_objects:
-        return [[_selection(one) for one in chosen] for chosen in placed]
+        # Without the objects: the values were checked when the nodes reported them.
+        return [
+            [
+                primitive(
+                    'Selection',
+                    {
+                        'compute_node_uuid': one.node_uuid,
+                        'service_host': one.host,
+                        'nodename': one.nodename,
+                        'cell_uuid': one.cell_uuid or UNKNOWN_CELL,
+                        'limits': _limits(one.limits) if one.limits else NO_LIMITS,
+                        'allocation_request': one.allocation_request,
+                        'allocation_request_version': one.allocation_version,
+                        'availability_zone': one.availability_zone,
+                    },
+                )
+                for one in chosen
+            ]
+            for chosen in placed
+        ]
     return [
         {'host': one.host, 'nodename': one.nodename, 'limits': _told_limits(one.limits)}
         for one, *_ in placed
     ]
-
-
-def _selection(one):
-    """The primitive of a Selection. It is made without the object: its values were checked when
-    the node reported them."""
-    return primitive(
-        'Selection',
-        {
-            'compute_node_uuid': one.node_uuid,
-            'service_host': one.host,
-            'nodename': one.nodename,
-            'cell_uuid': one.cell_uuid or UNKNOWN_CELL,
-            'limits': _limits(one.limits) if one.limits else NO_LIMITS,
-            'allocation_request': one.allocation_request,
-            'allocation_request_version': one.allocation_version,
-            'availability_zone': one.availability_zone,
-        },
-    )
 
 
 # Every field of SchedulerLimits is set, because a conductor reads all of them.
