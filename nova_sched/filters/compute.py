@@ -40,10 +40,10 @@ class ComputeFilter(Filter):
 
     def until_s(self, hosts):
         """A host that is alive falls silent; one whose clock is ahead will be alive."""
-        patience_s, seen_s = CONF.service_down_time, hosts.seen_s
-        ahead = seen_s > hosts.now_s + patience_s
-        next_s = np.where(ahead, seen_s - patience_s, seen_s + patience_s) - ROUNDED_S
-        return np.where(seen_s < hosts.now_s - patience_s, np.inf, next_s)
+        down_s, seen_s = CONF.service_down_time, hosts.seen_s
+        ahead = seen_s > hosts.now_s + down_s
+        next_s = np.where(ahead, seen_s - down_s, seen_s + down_s) - ROUNDED_S
+        return np.where(seen_s < hosts.now_s - down_s, np.inf, next_s)
 
     def why(self, hosts, request, rows):
         disabled, down, seen_s = hosts.disabled[rows], hosts.forced_down[rows], hosts.seen_s[rows]

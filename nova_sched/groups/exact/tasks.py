@@ -229,11 +229,11 @@ def _solve(
     model: cp_model.CpModel,
     seconds: float,
     progress: Progress | None = None,
-    patience_s: float = math.inf,
+    stall_s: float = math.inf,
     **parameters: Any,
 ) -> tuple[cp_model.CpSolver, cp_model.CpSolverStatus]:
     """Searches for ``seconds`` of processor time of each thread; with ``progress``, no longer than
-    ``patience_s`` without any."""
+    ``stall_s`` without any."""
     solver = cp_model.CpSolver()
     solver.parameters.max_time_in_seconds = max(PATIENCE * seconds, 0.001)
     solver.parameters.num_workers = WORKERS
@@ -247,7 +247,7 @@ def _solve(
     def is_enough() -> bool:
         now_s = time.process_time()
         if progress is not None and (
-            progress.is_complete or now_s - progress.since_s >= workers * patience_s
+            progress.is_complete or now_s - progress.since_s >= workers * stall_s
         ):
             return True
         return now_s - began_s >= workers * seconds

@@ -450,19 +450,19 @@ class DirectServer:
     def _send_later(self, call):
         """The reply queue is not there: after a restart of the broker, the caller creates it
         again."""
-        now_s, patience_s = (
+        now_s, wait_s = (
             time.monotonic(),
             self._settings.rabbit.kombu_missing_consumer_retry_timeout,
         )
         if call.missing_until_s is None:
-            call.missing_until_s = now_s + patience_s
+            call.missing_until_s = now_s + wait_s
         if now_s < call.missing_until_s:
             self._missing.append((now_s + RESEND_S, call))
             return
         LOG.error(
             'The reply %s failed to send after %d seconds due to a missing queue (%s). Abandoning',
             call.msg_id,
-            patience_s,
+            wait_s,
             call.reply_q,
         )
         self._gone[call.reply_q] = now_s + GONE_S
