@@ -13,8 +13,7 @@
 
 import collections
 import dataclasses
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -98,10 +97,6 @@ def _nail(
     return pins, torn
 
 
-if TYPE_CHECKING:  # it imports this module
-    from nova_sched.groups.arrays.compile import Compiled
-
-
 @dataclasses.dataclass(eq=False)
 class Block:
     """All units of ``classes`` go to one domain of ``level``.
@@ -129,22 +124,22 @@ class BlockType:
     classes: np.ndarray
 
 
-def find(compiled: 'Compiled', together: Together) -> list[Block]:
+def find(layout: Layout, members: Sequence[np.ndarray], together: Together) -> list[Block]:
     """Returns every component of two or more units, fine levels first.
 
-    Omits a component that a finer level already has.
+    ``members``: those of each class, as in Compiled. Omits a component that a finer level already
+    has.
     """
-    layout = compiled.layout
     found: list[Block] = []
     fine_first = sorted(
         range(1, len(layout.levels)), key=lambda level: -layout.levels[level].count
     )
     for level in fine_first:
         components: dict[int, list[int]] = collections.defaultdict(list)
-        for c, members in enumerate(compiled.members):
-            components[int(together.labels[level, members[0, 0]])].append(c)
+        for c, units in enumerate(members):
+            components[int(together.labels[level, units[0, 0]])].append(c)
         for classes in components.values():
-            alone = len(classes) == 1 and not _joined(compiled, together, level, classes[0])
+            alone = len(classes) == 1 and not _joined(members[classes[0]], together, level)
             if alone or any(
                 layout.nests[block.level, level] and block.classes.tolist() == classes
                 for block in found
@@ -161,34 +156,38 @@ def find(compiled: 'Compiled', together: Together) -> list[Block]:
     return found
 
 
-def _joined(compiled: 'Compiled', together: Together, level: int, c: int) -> bool:
+def _joined(units: np.ndarray, together: Together, level: int) -> bool:
     """Returns whether a class that is a whole component has at least two units to keep
     together."""
-    heads = compiled.members[c][:, 0]
+    heads = units[:, 0]
     return len(heads) > 1 and len(np.unique(together.labels[level, heads])) == 1
 
 
-def types(compiled: 'Compiled') -> list[BlockType]:
-    """Returns all blocks by type; a block that is unlike all other blocks is a type by itself."""
-    within = np.zeros((len(compiled.blocks), compiled.class_count), dtype=np.int64)
-    for block in compiled.blocks:
+def types(
+    blocks: list[Block], active: list[Active], class_keys: Sequence[tuple | None]
+) -> list[BlockType]:
+    """Returns all blocks by type; a block that is unlike all other blocks is a type by itself.
+
+    ``class_keys``: for each class its shape, count and hosts; None for a class with members at
+    home, which equals no other.
+    """
+    within = np.zeros((len(blocks), len(class_keys)), dtype=np.int64)
+    for block in blocks:
         within[block.number, block.classes] = 1
-    touch = np.array([(one.a > 0) | (one.b > 0) for one in compiled.active], dtype=np.int64)
-    touch = touch.reshape(len(compiled.active), compiled.class_count)
-    fixed = np.array(
-        [one.fixed_a.any() or one.fixed_b.any() for one in compiled.active], dtype=bool
-    )
+    touch = np.array([(one.a > 0) | (one.b > 0) for one in active], dtype=np.int64)
+    touch = touch.reshape(len(active), len(class_keys))
+    fixed = np.array([one.fixed_a.any() or one.fixed_b.any() for one in active], dtype=bool)
     inside = touch @ within.T  # [rules, blocks]: classes of the block that the rule concerns
     private = (inside == touch.sum(axis=1)[:, None]) & ~fixed[:, None]
     alike: dict[tuple, list[tuple[Block, list[int]]]] = collections.defaultdict(list)
-    for block, here, own in zip(compiled.blocks, (inside > 0).T, private.T, strict=True):
-        caps = [compiled.active[number] for number in np.flatnonzero(here & own)]
-        common = [compiled.active[number] for number in np.flatnonzero(here & ~own)]
+    for block, here, own in zip(blocks, (inside > 0).T, private.T, strict=True):
+        caps = [active[number] for number in np.flatnonzero(here & own)]
+        common = [active[number] for number in np.flatnonzero(here & ~own)]
         around = np.flatnonzero(within[:, block.classes].any(axis=1)).tolist()
         around.remove(block.number)
         if (
             block.inner
-            or any(len(compiled.stay[c][0]) for c in block.classes)
+            or any(class_keys[c] is None for c in block.classes)
             or not all(
                 one.kind == definition.ANTI_AFFINITY and one.is_required and not one.level
                 for one in caps
@@ -196,20 +195,22 @@ def types(compiled: 'Compiled') -> list[BlockType]:
         ):
             order, key = block.classes.tolist(), ('own', block.number)
         else:
-            order, key = _signature(compiled, block, caps, common, {n: within[n] for n in around})
+            order, key = _signature(
+                class_keys, block, caps, common, {n: within[n] for n in around}
+            )
         alike[key].append((block, order))
     return [
         BlockType(
-            level=blocks[0][0].level,
-            blocks=[block.number for block, _ in blocks],
-            classes=np.array([order for _, order in blocks], dtype=np.intp),
+            level=same[0][0].level,
+            blocks=[block.number for block, _ in same],
+            classes=np.array([order for _, order in same], dtype=np.intp),
         )
-        for blocks in alike.values()
+        for same in alike.values()
     ]
 
 
 def _signature(
-    compiled: 'Compiled',
+    class_keys: Sequence[tuple | None],
     block: Block,
     caps: list[Active],
     common: list[Active],
@@ -223,12 +224,10 @@ def _signature(
 
     def plain(c: int) -> tuple:
         return (
-            int(compiled.shape[c]),
-            int(compiled.count[c]),
+            class_keys[c],
             tuple((one.number, int(one.a[c]), int(one.b[c])) for one in common),
             tuple(number for number, row in around.items() if row[c]),
             tuple(sorted((one.rule.most, int(one.a[c])) for one in caps)),
-            compiled.open[c].tobytes(),
         )
 
     keys = {c: plain(c) for c in block.classes.tolist()}

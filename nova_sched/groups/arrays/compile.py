@@ -128,7 +128,14 @@ def compile(problem: Problem) -> Compiled:  # noqa: A001 the usual name
     free, capped = _with_caps(problem, layout)
     shapes, shape = _shapes(problem, layout, free, capped, [units[first] for first in firsts])
     count = np.array([len(rows) for rows in members], dtype=np.int64)
-    compiled = Compiled(
+    open_ = _open(layout, together, shapes, shape, active, members)
+    stay = [_stay(problem, layout, rows[0]) for rows in members]
+    found = blocks.find(layout, members, together)
+    class_keys = [
+        None if len(stay[c][0]) else (int(shape[c]), int(count[c]), open_[c].tobytes())
+        for c in range(len(members))
+    ]
+    return Compiled(
         problem=problem,
         layout=layout,
         free=free,
@@ -136,16 +143,13 @@ def compile(problem: Problem) -> Compiled:  # noqa: A001 the usual name
         shape=shape,
         members=members,
         count=count,
-        open=_open(layout, together, shapes, shape, active, members),
-        stay=[_stay(problem, layout, rows[0]) for rows in members],
+        open=open_,
+        stay=stay,
         active=active,
-        blocks=[],
-        block_types=[],
+        blocks=found,
+        block_types=blocks.types(found, active, class_keys),
         hopeless=_hopeless(problem, layout, together, active),
     )
-    compiled.blocks = blocks.find(compiled, together)
-    compiled.block_types = blocks.types(compiled)
-    return compiled
 
 
 def _units(problem: Problem, together: Together) -> list[np.ndarray]:
