@@ -189,9 +189,11 @@ class SqlJobTable:
         with self._sessions.brief() as connection:
             found = self._known(connection, entries) if known else {}
             new = [entry for entry in entries if entry.uuid not in found]
-            PUT_JOBS.run(
-                connection, [_row(entry) for entry in sorted(new, key=lambda entry: entry.uuid)]
-            )
+            rows = [
+                {name: getattr(entry, name) for name in COLUMNS}
+                for entry in sorted(new, key=lambda entry: entry.uuid)
+            ]
+            PUT_JOBS.run(connection, rows)
             kept = {entry.instance_uuid for entry in found.values()} - {
                 entry.instance_uuid for entry in new
             }
@@ -364,10 +366,6 @@ class SqlJobTable:
 
 def _entry(row):
     return JobEntry(**{name: row[name] for name in COLUMNS})
-
-
-def _row(entry):
-    return {name: getattr(entry, name) for name in COLUMNS}
 
 
 def _hold(row):

@@ -46,7 +46,8 @@ def create(args, conf):
     Keys with --format json: those of 'group show'; of a group that is refused: refused (the
     reason), details (null for nothing).
     """
-    given, context = _description(args), RequestContext(overwrite=False, **_owner(args))
+    given = _description(args)
+    context = RequestContext(overwrite=False, project_id=args.project, user_id=args.user)
     return _told(
         args,
         conf,
@@ -261,10 +262,6 @@ def _show(args, found, page):
         )
     else:
         tables.show(page(found))
-
-
-def _owner(args):
-    return {'project_id': args.project, 'user_id': args.user}
 
 
 def _description(args):

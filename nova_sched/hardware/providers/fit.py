@@ -123,7 +123,7 @@ class _ProviderSearch:
             if self._tries > MOST_TRIES:
                 return False
             self._move(provider, place, -1)
-            if self._may_be_near() and self._extend(depth + 1):
+            if all(map(self._has_top, self._asked.subtrees)) and self._extend(depth + 1):
                 return True
             self._move(provider, place, 1)
         self._lost.add(state)
@@ -177,12 +177,8 @@ class _ProviderSearch:
         )
         return frozenset[str]().union(*found)
 
-    def _may_be_near(self) -> bool:
-        """Returns whether in each subtree one provider is, or can still be, above all chosen
-        ones."""
-        return all(map(self._has_top, self._asked.subtrees))
-
     def _has_top(self, suffixes: frozenset[str]) -> bool:
+        """Returns whether in a subtree one provider is, or can still be, above all chosen ones."""
         chosen, open_tops = set[str](), set[str]()
         for place, piece in enumerate(self._pieces):
             if piece.suffix in suffixes:
