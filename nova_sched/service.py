@@ -34,13 +34,11 @@ from nova_sched.engine.context import Context
 from nova_sched.engine.explain.decision_log import DecisionLog, MemoryDecisionLog
 from nova_sched.engine.received import Arrivals
 from nova_sched.engine.scheduler import Scheduler
-from nova_sched.engine.sync.changes import ChangePublisher
 from nova_sched.engine.sync.membership import SchedulerMembership
 from nova_sched.groups.arrays.problem import PlanLimits
 from nova_sched.groups.exact.worker import Solver
 from nova_sched.groups.topology import DomainTopology
 from nova_sched.rpc import endpoints
-from nova_sched.rpc.change_events import ChangeEventClient, ChangeListener
 from nova_sched.rpc.direct import settings as direct_settings
 from nova_sched.rpc.serializer import SchedulerSerializer
 from nova_sched.state.cluster import Cluster
@@ -144,16 +142,14 @@ def stores(conf):
     )
 
 
-def scheduler(conf, store, decision_log=None, candidates=None, schedulers=None, bus=None):
+def scheduler(conf, store, decision_log=None, candidates=None, schedulers=None):
     """A scheduler over a claim store, and over stores of decision records and candidates. It is
     not started.
 
-    With a store of ``schedulers`` it shares the claim store, and sends its change events over the
-    ``bus``.
+    With a store of ``schedulers`` it shares the claim store.
     """
     clock = StoreClock(store.now_s)
     membership = SchedulerMembership(schedulers, conf.host, os.getpid(), clock)
-    tell = ChangeEventClient(bus, membership.uuid).tell if schedulers and bus else None
     context = Context(
         cluster=Cluster(),
         store=store,
@@ -161,7 +157,6 @@ def scheduler(conf, store, decision_log=None, candidates=None, schedulers=None, 
         clock=clock,
         topology=DomainTopology(conf.topology.levels, conf.topology.orders),
         membership=membership,
-        publisher=ChangePublisher(tell, lambda: membership.is_alone, clock),
         decision_log=DecisionLog(decision_log),
     )
     return Scheduler(
@@ -213,7 +208,7 @@ class SchedulerService(oslo_service.ServiceBase):
         self._conf = conf
         self._bus = bus
         self._own_bus = bus is None
-        self._server = self._change_listener = self.scheduler = self.store = None
+        self._server = self.scheduler = self.store = None
         self._leaving = threading.Event()
         self._listening = threading.Event()
         self._ended = threading.Event()
@@ -225,15 +220,12 @@ class SchedulerService(oslo_service.ServiceBase):
         self.store = made[0]
         if self._bus is None:
             self._bus = rpc.transport(self._conf)
-        self.scheduler = scheduler(self._conf, *made, bus=self._bus)
+        self.scheduler = scheduler(self._conf, *made)
         # Its process loads meanwhile, so that the first group does not wait for it.
         self.scheduler.groups.start()
         once_available(self.scheduler.start, self._conf, self._leaving)
         if self._leaving.is_set():
             return
-        if made[-1] is not None:
-            self._change_listener = ChangeListener(self._bus, self._conf.host, self.scheduler)
-            self._change_listener.start()
         arrivals = Arrivals(self.scheduler.clock, self.scheduler.pauses)
         served = endpoints.all_of(self.scheduler)
         self._server = rpc.server(
@@ -254,14 +246,10 @@ class SchedulerService(oslo_service.ServiceBase):
         self._leaving.set()
         if self.scheduler is not None:
             self.scheduler.leave()
-        if self._change_listener is not None:
-            self._change_listener.leave()
         # A server that is still connecting to its bus cannot be stopped, and has taken no message.
         if self._server is not None and self._listening.wait(START_TIMEOUT_S):
             self._server.stop()
             self._server.finish()
-        if self._change_listener is not None:
-            self._change_listener.stop()
         if self.scheduler is not None:
             self.scheduler.stop()
         if self._own_bus and self._bus is not None:

@@ -19,7 +19,6 @@ from nova_sched.claims import ClaimStore
 from nova_sched.engine import Settings
 from nova_sched.engine.explain.decision_log import DecisionLog
 from nova_sched.engine.figures import Figures
-from nova_sched.engine.sync.changes import ChangePublisher
 from nova_sched.engine.sync.membership import SchedulerMembership
 from nova_sched.groups.topology import DomainTopology
 from nova_sched.state.cluster import Cluster
@@ -31,8 +30,7 @@ class Context:
 
     ``cluster`` is the host state; only the loop writes it. ``settings`` returns the current
     Settings. ``clock`` returns seconds since the epoch by the store's clock. ``topology`` has the
-    levels for groups. ``membership`` lists the schedulers that share the store, ``publisher``
-    announces changes to them.
+    levels for groups. ``membership`` lists the schedulers that share the store.
     """
 
     cluster: Cluster
@@ -42,6 +40,5 @@ class Context:
     random: Random = dataclasses.field(default_factory=Random)
     topology: DomainTopology = dataclasses.field(default_factory=DomainTopology)
     membership: SchedulerMembership = dataclasses.field(default_factory=SchedulerMembership)
-    publisher: ChangePublisher = dataclasses.field(default_factory=ChangePublisher)
     decision_log: DecisionLog = dataclasses.field(default_factory=DecisionLog)
     figures: Figures = dataclasses.field(default_factory=Figures)

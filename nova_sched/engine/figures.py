@@ -38,10 +38,7 @@ class Figures:
     ``answered_s`` is all of its time in the engine, from the queue until its claims are durable.
 
     The age of the host state: ``stale_nodes`` differed from the database at the last poll;
-    ``looked_s`` is the time of that poll (time.monotonic); ``news_lag_s`` is the age of the latest
-    change event when it was applied. ``news_told`` and ``news_heard`` are messages to and from
-    other schedulers. ``news_dropped`` are changes that were not sent and messages that were not
-    applied.
+    ``looked_s`` is the time of that poll (time.monotonic).
     """
 
     placed: int = 0
@@ -52,10 +49,6 @@ class Figures:
     batches: int = 0
     stale_nodes: int = 0
     looked_s: float = dataclasses.field(default_factory=time.monotonic)
-    news_told: int = 0
-    news_heard: int = 0
-    news_dropped: int = 0
-    news_lag_s: float | None = None
     decided_s: collections.deque = dataclasses.field(default_factory=_latest)
     answered_s: collections.deque = dataclasses.field(default_factory=_latest)
 
@@ -66,19 +59,15 @@ class Figures:
 
     def plain(self):
         """All figures except the durations of decisions, as JSON values."""
-        lag_s = self.news_lag_s
         return {
             **{name: getattr(self, name) for name in COUNTS},
             'stale_nodes': self.stale_nodes,
             'look_lag_s': round(self.look_lag_s, 3),
-            'news_lag_s': None if lag_s is None else round(lag_s, 3),
         }
 
 
 # Figures that only grow.
-COUNTS = tuple(
-    'placed refused conflicts retries busy batches news_told news_heard news_dropped'.split()
-)
+COUNTS = tuple('placed refused conflicts retries busy batches'.split())
 
 
 class MinuteLog:
@@ -101,8 +90,7 @@ class MinuteLog:
         figures = self._figures
         LOG.info(
             'Scheduler %d of %d, in the last minute: %d instances placed, %d requests refused; '
-            '%d conflicts, %d retries; last poll %.1f s ago, %d nodes stale; '
-            '%d change events sent, %d received, %d dropped, the latest %s',
+            '%d conflicts, %d retries; last poll %.1f s ago, %d nodes stale',
             position_and_count[0] + 1,
             position_and_count[1],
             new['placed'],
@@ -111,8 +99,4 @@ class MinuteLog:
             new['retries'],
             figures.look_lag_s,
             figures.stale_nodes,
-            new['news_told'],
-            new['news_heard'],
-            new['news_dropped'],
-            'never' if figures.news_lag_s is None else f'{figures.news_lag_s * 1000:.0f} ms old',
         )

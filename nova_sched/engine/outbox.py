@@ -19,9 +19,8 @@ class Outbox:
     """Items that a thread passes on, so that the loop never waits for it.
 
     The thread, called ``name``, waits ``gather_s`` seconds after an item, and passes on all that
-    are queued by then, oldest first, in batches whose sizes are at most ``most`` in total. At most
-    ``waiting`` items are queued. A subclass has ``_pass_on``. The methods may be called from any
-    thread.
+    are queued by then, oldest first, in batches of at most ``most``. At most ``waiting`` items are
+    queued. A subclass has ``_pass_on``. The methods may be called from any thread.
     """
 
     def __init__(self, name, gather_s, waiting, most):
@@ -33,9 +32,6 @@ class Outbox:
     def _pass_on(self, batch):
         """Pass on a list of items. Raises nothing: an item that cannot be passed on is lost."""
         raise NotImplementedError
-
-    def _size(self, item):
-        return 1
 
     def start(self):
         self._thread.start()
@@ -57,18 +53,13 @@ class Outbox:
 
     def flush(self, first=()):
         """Pass on the queued items now, after the ``first`` ones."""
-        batch, size = list(first), sum(map(self._size, first))
+        items = list(first)
         while not self._queue.empty():
             item = self._queue.get()
-            if item is None:
-                continue
-            if batch and size + self._size(item) > self._most:
-                self._pass_on(batch)
-                batch, size = [], 0
-            batch.append(item)
-            size += self._size(item)
-        if batch:
-            self._pass_on(batch)
+            if item is not None:
+                items.append(item)
+        for start in range(0, len(items), self._most):
+            self._pass_on(items[start : start + self._most])
 
     def _run(self):
         while not self._leaving.is_set():

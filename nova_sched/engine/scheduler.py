@@ -31,7 +31,6 @@ from nova_sched.engine.groups.plans import Plans
 from nova_sched.engine.loop import Loop
 from nova_sched.engine.place import Placer
 from nova_sched.engine.placement import Placement
-from nova_sched.engine.sync.replica_sync import ReplicaSync
 from nova_sched.engine.sync.state_sync import StateSync
 from nova_sched.engine.sync.store_poller import StorePoller
 from nova_sched.engine.sync.store_retry import StoreRetry
@@ -39,7 +38,7 @@ from nova_sched.groups.topology import DomainLocator
 
 LOG = logging.getLogger(__name__)
 
-REPORT, CALL, RULES, NEWS = 'report', 'call', 'rules', 'news'
+REPORT, CALL, RULES = 'report', 'call', 'rules'
 
 
 class Scheduler:
@@ -76,14 +75,13 @@ class Scheduler:
         self.loop = Loop(handlers, max_batch, self._wake_up)
         self._until_done = StoreRetry(self.loop, context).until_done
         self._placer = Placer(context.cluster, rules, context.random)
-        self.replica_sync = ReplicaSync(context, lambda: self.loop.send(NEWS, None))
-        self.state_sync = StateSync(context, self.replica_sync)
+        self.state_sync = StateSync(context)
         library, plans = Library(context.store), Plans(context, self.state_sync, self._placer)
         members = MemberResolver(context.cluster, plans, library, self._until_done)
         cycle = Cycle(
             context, self.loop, self._placer, self.state_sync, members, self._until_done, writer
         )
-        handlers |= {PLACE: cycle.run, WRITTEN: cycle.written, NEWS: self.replica_sync.take}
+        handlers |= {PLACE: cycle.run, WRITTEN: cycle.written}
         self.claim_service = ClaimService(context, self.state_sync, members)
         self.groups = GroupOperations(context, plans, library, self.call, solver)
         self.questions = Questions(context, self._placer)
@@ -91,20 +89,18 @@ class Scheduler:
             context, self.place, self._until_done, self.state_sync, self.claim_service, candidates
         )
         self._store_poller = StorePoller(
-            context, self._ask, self._forget, self._sign, self.replica_sync.wake
+            context, self._ask, self._forget, self._sign, self.state_sync.wake
         )
         self._minute = MinuteLog(context.figures)
 
     def start(self):
         """Read the store, then take messages. Raises StoreUnavailable."""
         self._look_at_clock()
-        # Before the store is read: other schedulers announce their changes from now on.
         self._context.membership.sign(self._figures())
         self.state_sync.refresh()
         self.pauses.start()
         self.loop.start()
         self.decision_log.start()
-        self.replica_sync.publisher.start()
         self._store_poller.start()
 
     def leave(self):
@@ -117,7 +113,6 @@ class Scheduler:
         self._store_poller.leave()
         self.loop.stop()
         self._store_poller.join()
-        self.replica_sync.publisher.stop()
         self.decision_log.stop()
         self.groups.close()
         self.pauses.stop()
@@ -127,11 +122,6 @@ class Scheduler:
     def clock(self):
         """The store's clock: calling it gives seconds since the epoch."""
         return self._context.clock
-
-    @property
-    def uuid(self):
-        """The UUID of this scheduler among those that share the store."""
-        return self._context.membership.uuid
 
     @property
     def position_and_count(self):
@@ -203,10 +193,6 @@ class Scheduler:
         """Use these rules from the next batch on. Does not wait: returns a Future."""
         return self.loop.send(RULES, rules)
 
-    def receive(self, event):
-        """Queue a ChangeEvent of another scheduler. Does not wait."""
-        self.replica_sync.receive(event)
-
     def _ask(self, method, *args):
         """Call a method of ``state_sync`` by name, for the store poller."""
         return self.call(getattr(self.state_sync, method), *args)
@@ -249,8 +235,7 @@ class Scheduler:
     # The loop.
 
     def _wake_up(self):
-        """After a pause, before the next batch: drop the queued change events, and read the
-        changes in the store.
+        """After a pause, before the next batch: read the changes in the store.
 
         The store validates decisions from before the pause like any other.
         """
@@ -264,7 +249,6 @@ class Scheduler:
         except errors.StoreUnavailable as error:
             LOG.warning('%s; the host state may be as old as the pause', error)
         else:
-            self.replica_sync.forget()
             self._pauses_known = count
 
     # Handlers: these run in the loop.
@@ -282,7 +266,6 @@ class Scheduler:
             before = outsiders.carried(self._cluster, {report.node_uuid for report in told})
             found = self._until_done(self._store.report, told)
             for message, facts in zip(good, found, strict=True):
-                self.replica_sync.reported(facts)
                 self.state_sync.adopt(facts)
                 message.answer(facts)
             outsiders.tell(self._cluster, self._store, before)

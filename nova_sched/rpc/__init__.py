@@ -58,7 +58,7 @@ def server(
     calls.
     """
     target = messaging.Target(exchange=EXCHANGE, topic=topic, server=host)
-    serializer, policy = serializer or ServerSerializer(), messaging.ExplicitRPCAccessPolicy
+    serializer, policy = ServerSerializer(), messaging.ExplicitRPCAccessPolicy
     # An option of oslo.messaging's clients, which it registers when the first one is made.
     timeout_s = getattr(bus.conf, 'rpc_response_timeout', TIMEOUT_S)
     if is_direct:

@@ -31,12 +31,10 @@ def list_schedulers(args, conf):
 
     Keys with --format json: scheduler_uuid, host, pid, state (alive or silent), started_at,
     last_seen, lag_s (seconds since the last poll of the database, by the time of last_seen),
-    news_lag_s (age of the latest change event of another scheduler when it was received),
     stale_nodes (that differed from the database at that poll), clock_offset_s (how far the
     process's clock is ahead of the database's, which is the one that counts), placed (instances),
     refused, conflicts, retries, conflict_rate, retry_rate (null before anything was placed), busy
-    (transactions that were repeated because of a conflict with another one), batches, news_told,
-    news_heard, news_dropped.
+    (transactions that were repeated because of a conflict with another one), batches.
     """
     schedulers = SqlSchedulers(store.ready(conf))
     now_s = schedulers.now_s()
@@ -58,7 +56,6 @@ def row(facts, now_s):
         'started_at': tables.moment(facts.started_s),
         'last_seen': tables.moment(facts.seen_s),
         'lag_s': figures.get('look_lag_s'),
-        'news_lag_s': figures.get('news_lag_s'),
         'stale_nodes': figures.get('stale_nodes', 0),
         'clock_offset_s': figures.get('clock_offset_s'),
         **counts,
@@ -87,7 +84,6 @@ def columns(now_s):
         'State': state,
         'Started': lambda row: tables.age(row['started_at'], now_s),
         'Lag': lambda row: _lag(row['lag_s']),
-        'News': lambda row: _lag(row['news_lag_s']),
         'Stale': lambda row: row['stale_nodes'],
         'Clock': clock,
         'Placed': lambda row: row['placed'],

@@ -44,10 +44,6 @@ class SchedulerMembership:
         self._signs: dict[str, tuple[float | None, float]] = {}
         self.position_and_count = (0, 1)
 
-    @property
-    def is_alone(self):
-        return self.position_and_count[1] == 1
-
     def sign(self, figures):
         """Write a sign of life, with figures (a mapping of plain values), and read those of all
         schedulers.

@@ -16,26 +16,32 @@ import collections
 import dataclasses
 import logging
 import math
+import threading
 
 from nova_sched import errors
 from nova_sched.claims import ClaimSelector, GroupGuard, Placement, ServerGroupPolicy, ServiceFacts
 from nova_sched.engine.groups import outsiders
-from nova_sched.engine.sync.replica_sync import ReplicaSync
 from nova_sched.objects.claim import PLANNED
 
 LOG = logging.getLogger(__name__)
 
 UNREAD = -1  # lower than each generation of a node in the store
+SOME = 100  # stale nodes that are read at once
 
 
 class StateSync:
-    """Applies changes to the store and to the host state. Its methods run in the loop only."""
+    """Applies changes to the store and to the host state. Its methods run in the loop only.
 
-    def __init__(self, context, replica_sync=None):
+    ``wake`` is set while nodes are known to be stale: after a commit of this scheduler, their host
+    state is not what the store has.
+    """
+
+    def __init__(self, context):
         self._cluster, self._store = context.cluster, context.store
         self._settings, self._clock = context.settings, context.clock
-        self._replica_sync = ReplicaSync(context) if replica_sync is None else replica_sync
         self._lists = {}  # host -> instances, as stored from messages
+        self._stale = set()  # UUIDs
+        self.wake = threading.Event()
 
     # From the store.
 
@@ -43,6 +49,7 @@ class StateSync:
         """Apply all changes of other schedulers in the store to the host state."""
         generations = {node.uuid: node.generation for node in self._cluster}
         self._take_over(self._store.changes(generations))
+        self._stale.clear()
 
     def catch_up(self, nodes, seen):
         """Apply the stored state of these nodes and of the small tables, and the signs of life in
@@ -50,8 +57,18 @@ class StateSync:
         self._take_over(dataclasses.replace(self._store.look(nodes), seen=seen))
 
     def heal(self):
-        """Read the nodes of change events that did not follow on the host state."""
-        self._replica_sync.look(self.catch_up)
+        """Read some of the stale nodes."""
+        self.wake.clear()
+        some = sorted(self._stale)[:SOME]
+        if some:
+            self.catch_up(some, {})
+        self._stale.difference_update(some)
+        self._mark_stale()
+
+    def _mark_stale(self, nodes=()):
+        self._stale.update(nodes)
+        if self._stale:
+            self.wake.set()
 
     def _take_over(self, changes):
         for service in changes.services or ():
@@ -107,21 +124,16 @@ class StateSync:
         )
 
     def committed(self, won, lost=()):
-        """Apply the outcomes of this scheduler's commits to the host state, and announce them.
+        """Apply the outcomes of this scheduler's commits to the host state.
 
         ``won`` has for each placement that won its claims, the claims that ended with it, and its
         outcome. ``lost`` are the outcomes of the others. Reads the nodes that have changed in
         another way too; rows may change.
         """
-        for _, _, outcome in won:
-            self._follow(outcome)
-        if won:
-            self._replica_sync.committed(
-                [(made, ended, outcome.generations) for made, ended, outcome in won]
-            )
+        for _, ended, outcome in won:
+            self._follow(ended, outcome)
         outcomes = [*(outcome for _, _, outcome in won), *lost]
         if closed := sorted({uuid for outcome in outcomes for uuid in outcome.tokens}):
-            self._replica_sync.changed(closed)
             self.catch_up(closed, {})
         for uuid in {uuid for outcome in lost for uuid in outcome.gone}:
             self._cluster.remove(uuid)
@@ -142,9 +154,8 @@ class StateSync:
         room.
 
         What is not from known claims is unclaimed usage, until the next poll reads the claims of
-        other schedulers. Change events must not count these again: the node is of no generation
-        until then. A node that is not fuller than it is known to be is read at once: it has become
-        smaller.
+        other schedulers: the node is of no generation until then. A node that is not fuller than
+        it is known to be is read at once: it has become smaller.
         """
         smaller = []
         for uuid, used in uses.items():
@@ -168,17 +179,24 @@ class StateSync:
         if smaller:
             self.catch_up(sorted(smaller), {})
 
-    def _follow(self, outcome):
+    def _follow(self, ended, outcome):
         """Record the claims of a commit, and the generations of their nodes.
 
-        If commits of other schedulers came in between, a refresh reads the nodes.
+        A node is stale if commits of other schedulers came in between, or if only a claim that
+        ``ended`` was there: its generation is not known then.
         """
         for claim in outcome.claims:
             self._cluster.restamp(claim)
+        stale = {claim.node_uuid for claim in ended}
         for uuid, (before, after) in outcome.generations.items():
             node = self._cluster.node(uuid)
             if node is not None and node.generation == before:
                 node.generation = after
+            if before != after:
+                stale.discard(uuid)
+                if node is None or node.generation != after:
+                    stale.add(uuid)
+        self._mark_stale(stale)
 
     def placement(self, claims, requests, releases=(), replaced=(), new=False, unplaced=False):
         """The Placement for the store: the claims, the generations at which their CPUs and devices
@@ -250,7 +268,7 @@ class StateSync:
         """Remove claims that the store has ended from the host state."""
         for claim in claims:
             self._cluster.drop(claim)
-        self._replica_sync.changed({claim.node_uuid for claim in claims})
+        self._mark_stale(claim.node_uuid for claim in claims)
         if claims:
             LOG.info('Released %d claims that %s', len(claims), why)
 
@@ -271,7 +289,6 @@ class StateSync:
         """Store an operator's settings of a host (None: unchanged), and its last sign of life."""
         word = ServiceFacts(host, disabled, disabled_reason, forced_down, seen_s)
         self._cluster.set_service(**dataclasses.asdict(self._store.set_service(word)))
-        self._replica_sync.tables_changed()
 
     def remove_node(self, host, nodename, since_s=math.inf):
         """Remove a node and its claims. Raises NodeNotFound, and Outdated if the node has come
@@ -285,7 +302,6 @@ class StateSync:
                 f'The removal of node {nodename}', 'the node has come back since'
             )
         self._cluster.remove(node.uuid)
-        self._replica_sync.changed([node.uuid])
 
     def node(self, host, nodename):
         """The node. One that is unknown here is read from the store. Raises NodeNotFound."""
@@ -309,11 +325,9 @@ class StateSync:
     def set_aggregates(self, aggregates):
         for aggregate in aggregates:
             self._set_aggregate(aggregate.id, aggregate)
-        self._replica_sync.tables_changed()
 
     def delete_aggregate(self, aggregate_id):
         self._set_aggregate(aggregate_id, None)
-        self._replica_sync.tables_changed()
 
     def _set_aggregate(self, aggregate_id, aggregate):
         moved = self._store.set_aggregate(aggregate_id, aggregate)
@@ -325,7 +339,6 @@ class StateSync:
         instances."""
         if nodes:
             before = outsiders.carried(self._cluster, nodes)
-            self._replica_sync.changed(nodes)
             self.catch_up(sorted(nodes), {})
             outsiders.tell(self._cluster, self._store, before)
 
@@ -365,7 +378,6 @@ class StateSync:
         is_news = instances != self._lists.get(host) or instances != self._cluster.told(host)
         if is_news and self._store.set_instances(host, instances, since_s):
             self._take_list(host, instances)
-            self._replica_sync.tables_changed()
 
     def _take_list(self, host, instances):
         self._lists[host] = instances
@@ -384,9 +396,7 @@ class StateSync:
     def caught_up_with(self, claims):
         """Read the nodes of claims that the store has changed."""
         if claims:
-            nodes = sorted({claim.node_uuid for claim in claims})
-            self._replica_sync.changed(nodes)
-            self.catch_up(nodes, {})
+            self.catch_up(sorted({claim.node_uuid for claim in claims}), {})
 
     def _release_confirmed(self, host, gone, since_s):
         keys = [

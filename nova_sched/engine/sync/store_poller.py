@@ -27,7 +27,7 @@ EXPIRE_INTERVAL_S = 20.0
 # before a host without them counts as down.
 FULL_LOOK_S = 15.0
 LOOKS_BEFORE_DOWN = 4
-HEAL_S = 0.05  # nodes of change events are read this often, at most
+HEAL_S = 0.05  # nodes that are known to be stale are read this often, at most
 
 
 class StorePoller:
@@ -37,8 +37,8 @@ class StorePoller:
     ``store`` is a ChangeFeed. ``tell`` runs a method of StateSync in the loop, by name.
     Correctness does not depend on the interval: the store validates claims, and a late poll only
     causes more lost commits. ``also`` runs as often as overdue claims are ended, but in this
-    thread. ``sign`` runs in this thread too, every few seconds. While ``wake`` is set, change
-    events have named nodes that must be read.
+    thread. ``sign`` runs in this thread too, every few seconds. While ``wake`` is set, there
+    are stale nodes to read.
     """
 
     def __init__(self, context, tell, also=lambda: None, sign=lambda: None, wake=None):

@@ -132,7 +132,8 @@ def _search(
     if compiled.hopeless or (compiled.class_count and not len(compiled.layout.live)):
         return None
     problem = compiled.problem
-    search = Search(compiled, seed, TimeLimit(seconds))
+    limit = TimeLimit(seconds)
+    search = Search(compiled, seed, limit)
     for number in range(attempts):
         hosts = search.attempt(number)
         if hosts is not None and not policies.broken(problem, hosts):

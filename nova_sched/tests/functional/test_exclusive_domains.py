@@ -12,8 +12,7 @@
 """A host that comes to an exclusive domain is closed to others with the message that brings it
 there.
 
-Two schedulers share a database. Neither looks at it by itself, so neither sweeps. Neither hears
-the other.
+Two schedulers share a database. Neither polls it by itself, so neither sweeps.
 """
 
 import pytest
@@ -21,7 +20,7 @@ import pytest
 from nova_sched import errors, objects
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import eventually, spec
-from nova_sched.tests.functional.test_change_events import two_daemons
+from nova_sched.tests.functional.test_two_schedulers import two_daemons
 
 TEMPLATE = """\
 heat_template_version: 2021-04-16
@@ -36,12 +35,13 @@ resources:
       members: [web]
       policies: [{type: exclusive, level: rack}]
 """
+NEVER_S = 3600.0
 TRIES = 6  # one after the other they go to both schedulers
 
 
 @pytest.fixture(scope='module')
 def started_two(bus_url, tmp_path_factory):
-    with two_daemons(bus_url, tmp_path_factory.mktemp('two'), deaf=True) as made:
+    with two_daemons(bus_url, tmp_path_factory.mktemp('two'), NEVER_S) as made:
         made.one.add('r1-a', 'r1-b', stats={'rack': 'r1'})
         yield made
 

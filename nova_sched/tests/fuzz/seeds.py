@@ -20,9 +20,7 @@ from pathlib import Path
 import yaml
 
 from nova_sched import objects
-from nova_sched.engine.sync.changes import ChangeEvent, Commit
-from nova_sched.rpc import change_events
-from nova_sched.tests.builders import claim, uuid_of
+from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import compute_node, spec
 from nova_sched.tests.reference import REFERENCE, golden, wire
 
@@ -33,7 +31,7 @@ GROUP, CANDIDATE, INSTANCE, NODE = map(
     uuid_of, ('a group', 'a candidate', 'an instance', 'a node')
 )
 HOST = 'cmp01'
-RPC, AGENT, QUEUES, NEWS, REST = 'rpc', 'agent', 'queues', 'news', 'rest'
+RPC, AGENT, QUEUES, REST = 'rpc', 'agent', 'queues', 'rest'
 
 SERVER = {
     'heat_template_version': '2021-04-16',
@@ -275,15 +273,6 @@ def _queues():
         yield _call(QUEUES, f'{namespace} {method}', method, '1.0', namespace, arguments, weight=6)
 
 
-def _news():
-    held = claim(INSTANCE, NODE, image_properties={'os_distro': 'x'}, fences=(uuid_of('fence'),))
-    told = ChangeEvent(
-        1.8e9, (Commit({NODE: (1, 2)}, (INSTANCE,), (held,)),), {NODE: 5, uuid_of('x'): None}, True
-    )
-    arguments = {'origin': uuid_of('another'), **change_events.to_plain(told)}
-    yield _call(NEWS, 'news', 'changed', '1.0', 'news', arguments, weight=25)
-
-
 def _requests():
     """Requests of the API; ``body`` is JSON, ``raw`` is text."""
     text = yaml.safe_dump(SERVER)
@@ -336,7 +325,6 @@ def seeds():
         *_reports(),
         *_groups(),
         *_queues(),
-        *_news(),
         *_requests(),
     ]
     for name, given in _specs():

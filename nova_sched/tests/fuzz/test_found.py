@@ -18,7 +18,6 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.objects import object_io
-from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.fuzz import run, seeds
 from nova_sched.tests.fuzz.mutation import versioned
 from nova_sched.tests.fuzz.world import World
@@ -208,47 +207,6 @@ def test_why_a_host_does_not_fit_by_a_rule_that_cannot_say(judge):
     (node,) = judge(seeds.RPC, given)['nodes']
     (told,) = [one for one in node['rules'] if one['verdict'] == 'fails']
     assert 'x is no number' in told['why']
-
-
-@pytest.mark.parametrize(
-    'arguments',
-    [
-        pytest.param({'looks': {uuid_of('x'): {}}}, id='a generation that is a mapping'),
-        pytest.param({'looks': {'x': 1}}, id='a node that is no UUID'),
-        pytest.param({'looks': 7}, id='looks that are a number'),
-        pytest.param(
-            {'commits': [{'nodes': {uuid_of('x'): [1, 2]}, 'consumers': [{}], 'claims': []}]},
-            id='a consumer',
-        ),
-        pytest.param({'commits': [None]}, id='no commit'),
-        pytest.param({'made_s': 10**400}, id='a time beyond numbers'),
-        pytest.param({'made_s': None, 'origin': {}}, id='an origin that is a mapping'),
-    ],
-)  # fmt: skip
-def test_news(judge, arguments):
-    assert judge(seeds.NEWS, sound('news', **arguments)) is None
-
-
-@pytest.mark.parametrize(
-    'change',
-    [
-        pytest.param({'resources': {'VCPU': 'x'}}, id='an amount that is text'),
-        pytest.param({'resources': {'VCPU': 10**30}}, id='an amount beyond all'),
-        pytest.param({'fences': [{}]}, id='a fence that is a mapping'),
-        pytest.param({'expires_s': 'soon'}, id='a time that is text'),
-        pytest.param({'image_properties': [1]}, id='properties that are a list'),
-        pytest.param({'state': 7}, id='a state that is a number'),
-    ],
-)
-def test_a_claim_among_news(world, judge, change):
-    """Its node is looked at instead."""
-    node = world.known[seeds.NODE]
-    given = sound('news')
-    (commit,) = given['message']['args']['commits']
-    commit['nodes'] = {node: [1, 10**6]}
-    commit['claims'][0] |= {'node_uuid': node, **change}
-    assert judge(seeds.NEWS, given) is None
-    assert judge(seeds.RPC, sound('dry_run small'))['outcome'] == 'placed'
 
 
 def test_an_error_of_a_long_key_is_short(judge):

@@ -37,7 +37,6 @@ from nova_sched.queues.brokers.memory import MemoryBroker
 from nova_sched.queues.manager.register import Register
 from nova_sched.rpc import client, endpoints
 from nova_sched.rpc.agent import AgentEndpoint
-from nova_sched.rpc.change_events import ChangeEventEndpoint
 from nova_sched.rpc.endpoints.queues import CatalogueEndpoint, QueuesEndpoint
 from nova_sched.rpc.serializer import SchedulerSerializer, Serializer, ServerSerializer
 from nova_sched.rpc.serving import Dispatcher
@@ -157,7 +156,6 @@ class World:
             seeds.QUEUES: Door(
                 [QueuesEndpoint(self._register), CatalogueEndpoint(self._register.hear)]
             ),
-            seeds.NEWS: Door([ChangeEventEndpoint(self.scheduler)], messaging.NoOpSerializer()),
         }
         self._api()
         self._people()

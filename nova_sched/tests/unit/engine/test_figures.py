@@ -19,20 +19,18 @@ START_S = 1000.0
 
 
 def test_plain_values():
-    made = Figures(placed=3, conflicts=2, stale_nodes=5, news_lag_s=0.01234)
+    made = Figures(placed=3, conflicts=2, stale_nodes=5)
     plain = json.loads(json.dumps(made.plain()))
-    assert set(plain) == {*COUNTS, 'stale_nodes', 'look_lag_s', 'news_lag_s'}
+    assert set(plain) == {*COUNTS, 'stale_nodes', 'look_lag_s'}
     assert (plain['placed'], plain['conflicts'], plain['stale_nodes']) == (3, 2, 5)
-    assert plain['news_lag_s'] == 0.012
     assert 0 <= plain['look_lag_s'] < 60
-    assert Figures().plain()['news_lag_s'] is None
 
 
 def test_a_line_a_minute_if_anything_happened(caplog):
     caplog.set_level('INFO')
     figures = Figures(placed=100)
     minute = MinuteLog(figures, START_S)
-    figures.placed, figures.retries, figures.news_lag_s = 107, 2, 0.0123
+    figures.placed, figures.retries = 107, 2
     minute.tell((1, 3), START_S + 59)
     assert caplog.messages == []
     minute.tell((1, 3), START_S + 61)
@@ -41,9 +39,7 @@ def test_a_line_a_minute_if_anything_happened(caplog):
         'Scheduler 2 of 3, in the last minute: 7 instances placed, 0 requests refused; '
     )
     assert '0 conflicts, 2 retries; ' in line
-    assert line.endswith(
-        '0 nodes stale; 0 change events sent, 0 received, 0 dropped, the latest 12 ms old'
-    )
+    assert line.endswith('0 nodes stale')
     minute.tell((1, 3), START_S + 200)
     assert len(caplog.messages) == 1
     figures.refused += 1

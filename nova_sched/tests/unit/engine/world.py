@@ -22,7 +22,6 @@ from nova_sched.engine.clock import StoreClock
 from nova_sched.engine.context import Context
 from nova_sched.engine.cycle import PLACE, Order
 from nova_sched.engine.scheduler import CALL, REPORT, Scheduler
-from nova_sched.engine.sync.changes import ChangePublisher
 from nova_sched.engine.sync.membership import SchedulerMembership
 from nova_sched.filters import Filter, RowFilter
 from nova_sched.filters.server_group_affinity import ServerGroupAffinityFilter
@@ -116,7 +115,6 @@ class World:
         max_batch=64,
         cluster=None,
         candidates=None,
-        news=None,
         membership=None,
         topology=None,
         solver=None,
@@ -138,7 +136,6 @@ class World:
             random=random.Random(seed),
             topology=topology or DomainTopology(),
             membership=membership or SchedulerMembership(),
-            publisher=news or ChangePublisher(),
         )
         chain = spreading() if chain is None else chain
         self.scheduler = Scheduler(

@@ -108,7 +108,7 @@ def test_answers_for_many_projects_do_not_pile_up():
     ask = limits(conf_of('table'), Own(), Clock())
     for number in range(MOST + 10):
         ask(str(number))
-    assert len(ask._kept) == 10
+    assert len(ask._cache) == 10
 
 
 def test_limits_of_keystone(configured, keystone):

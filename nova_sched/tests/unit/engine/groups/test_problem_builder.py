@@ -27,7 +27,6 @@ COUNTING = {
     'AggregateIoOpsFilter',
     'AggregateNumInstancesFilter',
     'IoOpsFilter',
-    'JsonFilter',
     'NumInstancesFilter',
 }
 
@@ -57,6 +56,12 @@ class Counting(Filter):
 def test_built_in_filters_that_read_counts(specs, more):
     found = unsettled(Rules(always(), EVERY, ()), request(extra_specs=specs))
     assert {rule.name for rule in found} == COUNTING | more
+
+
+def test_a_query_of_the_request_may_read_counts():
+    asked = request(hints={'query': ['[">=", "$free_ram_mb", 1]']})
+    found = unsettled(Rules(always(), EVERY, ()), asked)
+    assert {rule.name for rule in found} == COUNTING | {'JsonFilter'}
 
 
 def test_plug_ins_that_declare_nothing_or_counts():

@@ -67,7 +67,7 @@ def test_without_a_table_it_is_alone():
     alone.sign({})
     alone.forget()
     alone.leave()
-    assert (alone.position_and_count, alone.is_alone) == ((0, 1), True)
+    assert alone.position_and_count == (0, 1)
 
 
 def test_each_has_its_place_by_uuid(time):
@@ -78,7 +78,6 @@ def test_each_has_its_place_by_uuid(time):
     assert [member.position_and_count for member in in_order] == [
         (position, 5) for position in range(5)
     ]
-    assert not any(member.is_alone for member in members)
 
 
 def test_a_row_says_who_it_is(time):
@@ -135,7 +134,7 @@ def test_a_scheduler_is_in_the_list_while_it_runs():
     world = World(membership=SchedulerMembership(members, 'host', 7))
     assert (members.rows, world.scheduler.position_and_count) == ({}, (0, 1))
     world.scheduler.start()
-    assert list(members.rows) == [world.scheduler.uuid]
+    assert list(members.rows) == [world.context.membership.uuid]
     world.scheduler.stop()
     assert members.rows == {}
 

@@ -17,6 +17,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.claims import Placement, ServiceFacts
+from nova_sched.engine.sync.state_sync import SOME
 from nova_sched.objects.claim import CONFIRMED, PENDING
 from nova_sched.tests.builders import NOW, aggregate, claim, report, uuid_of
 from nova_sched.tests.unit.engine.two_hosts import A, B, C, asks, commit, node, states, used, world
@@ -139,6 +140,38 @@ class TestOwnCommits:
         assert (outcome.won, outcome.fresh) == (False, ())
         world.state_sync.committed([], [outcome])
         assert world.cluster.node(node()).report.inventories['VCPU'].total == 1
+
+    def test_a_node_where_others_came_between_is_read(self, world):
+        world.store.rivals = [[Placement((claim(B, node()), claim(C, node('host-1'))))]]
+        world.place(asks(A, force_hosts=['host-0']))
+        assert world.state_sync.wake.is_set()
+        world.call(world.state_sync.heal)
+        assert used(world) == [2, 0]
+        assert not world.state_sync.wake.is_set()
+
+    def test_a_node_that_a_claim_left_is_read(self, world):
+        """The store does not say to which generation that node rose."""
+        for host in ('host-0', 'host-1'):
+            world.call(world.claim_service.claim, asks(A), host, host)
+        assert world.state_sync.wake.is_set()
+        world.call(world.state_sync.heal)
+        assert {one.uuid: one.generation for one in world.cluster} == {
+            uuid: generation for uuid, (generation, _) in world.store.heads().items()
+        }
+
+    def test_some_stale_nodes_are_read_at_once(self, world):
+        looked = []
+        world.state_sync.catch_up = lambda nodes, seen: looked.append(len(nodes))
+        world.state_sync._mark_stale(uuid_of(f'node {number}') for number in range(2 * SOME + 50))
+        while world.state_sync.wake.is_set():
+            world.state_sync.heal()
+        assert looked == [SOME, SOME, 50]
+
+    def test_a_refresh_leaves_no_stale_node(self, world):
+        world.state_sync._mark_stale([node()])
+        world.state_sync.refresh()
+        world.state_sync.catch_up = None
+        world.state_sync.heal()
 
     def test_an_unconfirmed_claim_ends(self, world):
         world.place(asks(A), asks(B), asks(C))

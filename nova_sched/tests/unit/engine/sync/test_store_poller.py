@@ -11,6 +11,7 @@
 # under the License.
 """Tests of the watch: what it finds, what it tells the loop, and how it lives and ends."""
 
+import collections
 import dataclasses
 import logging
 import threading
@@ -19,14 +20,20 @@ import pytest
 
 from nova_sched import engine, errors
 from nova_sched.claims import Placement, ServiceFacts
-from nova_sched.engine.sync.changes import ChangeEvent
+from nova_sched.claims.memory import MemoryClaimStore
+from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.engine.sync.store_poller import EXPIRE_INTERVAL_S, StorePoller
-from nova_sched.tests.builders import NOW, claim, report, request, uuid_of
+from nova_sched.objects.claim import CONFIRMED
+from nova_sched.state.aggregates import HostAggregate
+from nova_sched.tests.builders import NOW, aggregate, claim, report, request, uuid_of
 from nova_sched.tests.unit.engine.stores import Unsteady
+from nova_sched.tests.unit.engine.test_machine import database
 from nova_sched.tests.unit.engine.test_scheduler import wait_for
-from nova_sched.tests.unit.engine.world import World, fresh, picture
+from nova_sched.tests.unit.engine.world import World, fresh, picture, rules
 
-A, B = uuid_of('instance A'), uuid_of('instance B')
+__all__ = ['database']
+
+A, B, C = (uuid_of(f'instance {name}') for name in 'ABC')
 
 
 def node(host):
@@ -203,13 +210,15 @@ class TestThread:
         assert signs == ['sign'], 'the next one is seconds away'
         assert 'are not seen until it does' in caplog.text
 
-    def test_what_others_told_of_is_read_soon(self):
-        """Though the next look is far away."""
+    def test_a_node_that_is_known_to_be_stale_is_read_soon(self):
+        """Though the next poll is far away."""
         world = World(refresh_interval_s=3600.0)
         world.report(report())
         world.scheduler.start()
         world.store.commit([Placement((claim(A, node('host-0')),))])
-        world.scheduler.receive(ChangeEvent(NOW, looks={node('host-0'): None}))
+        world.scheduler.call(
+            world.claim_service.claim, request(instance_uuid=B), 'host-0', 'host-0'
+        )
         wait_for(
             lambda: world.scheduler.call(world.cluster.hosts.count_instances, [A]).tolist() == [1]
         )
@@ -241,7 +250,7 @@ class TestThread:
                 )
             )
             world.scheduler.call(world.claim_service.abort_claim, B)
-            wait_for(lambda: not world.scheduler.replica_sync.wake.is_set())
+            wait_for(lambda: not world.state_sync.wake.is_set())
             world.scheduler.call(len, world.cluster)  # now it has read what the abort changed
         world.scheduler.stop()
         warnings = [one for one in caplog.records if one.levelno == logging.WARNING]
@@ -273,3 +282,113 @@ class TestThread:
         world.scheduler.stop()
         assert not set(threading.enumerate()) - before
         world.scheduler.stop()
+
+
+def everything(world, later_s):
+    """Much of what may happen in an hour, on hosts 0 to 9."""
+    state_sync, claim_service = world.state_sync, world.claim_service
+    world.now_s += later_s / 2
+    world.call(claim_service.abort_claim, A)
+    world.call(claim_service.confirm_claim, B, 'host-1')
+    for number in range(6):
+        world.call(
+            claim_service.claim,
+            request(instance_uuid=uuid_of(f'later {number}')),
+            f'host-{number}',
+            f'host-{number}',
+        )
+    world.call(claim_service.claim, request(instance_uuid=C), 'host-6', 'host-6', None, 'host-2')
+    world.call(state_sync.remove_node, 'host-3', 'host-3')
+    world.call(state_sync.remove_node, 'host-4', 'host-4')
+    world.now_s += later_s / 2
+    world.report(report('host-4', vcpus=3), report('host-10'))
+    world.report(report('host-5', vcpus=99), report('host-7', node_uuid=uuid_of('rebuilt')))
+    world.report(report('host-8', instances=frozenset([uuid_of('stranger')]), vcpus_used=1))
+    world.call(state_sync.set_service, 'host-6', True, 'broken', False, world.now_s)
+    world.call(state_sync.set_service, 'host-8', False, None, True, world.now_s)
+    world.call(
+        state_sync.set_aggregates,
+        [aggregate(1, ['host-9']), aggregate(3, ['host-0', 'host-10'], zone='x')],
+    )
+    world.call(state_sync.delete_aggregate, 2)
+    world.call(state_sync.instances_are, 'host-9', [uuid_of('told')])
+
+
+def all_of(cluster):
+    """The picture, and what is not in it."""
+    hosts, ids = cluster.hosts, range(5)
+    nodes = {
+        node.uuid: (
+            node.generation,
+            node.report,
+            dataclasses.astuple(Plain.of(node.service)),
+            bool(hosts.disabled[node.row]),
+            bool(hosts.forced_down[node.row]),
+            float(hosts.seen_s[node.row]),
+            sorted(one.id for one in hosts.aggregates if node.host in one.hosts),
+        )
+        for node in cluster
+    }
+    aggregates: dict[int, HostAggregate | None] = {
+        number: hosts.aggregates.get(number) for number in ids
+    }
+    return picture(cluster), nodes, aggregates
+
+
+@dataclasses.dataclass
+class Plain:
+    disabled: bool
+    disabled_reason: str | None
+    forced_down: bool
+    seen_s: float
+
+    @classmethod
+    def of(cls, service):
+        return cls(*(getattr(service, field.name) for field in dataclasses.fields(cls)))
+
+
+@pytest.fixture(params=['memory', 'sqlite'])
+def opened(request):
+    """A function that opens one store again and again."""
+    if request.param == 'memory':
+        store = MemoryClaimStore()
+        return lambda: store
+    made = request.getfixturevalue('database')
+    return lambda: SqlClaimStore(made)
+
+
+def test_one_that_was_cut_off_for_an_hour_knows_all_after_one_look(opened):
+    others, alone = (World(opened(), rules(), pending_ttl_s=None) for _ in range(2))
+    others.report(*(report(f'host-{number}', vcpus=8) for number in range(10)))
+    for number, one in enumerate((A, B, C)):
+        others.call(
+            others.claim_service.claim,
+            request(instance_uuid=one),
+            f'host-{number}',
+            f'host-{number}',
+        )
+    others.call(
+        others.state_sync.set_aggregates, [aggregate(1, ['host-0']), aggregate(2, ['host-1'])]
+    )
+    alone.state_sync.refresh()
+    watch = StorePoller(
+        alone.context,
+        lambda method, *args: alone.call(getattr(alone.state_sync, method), *args),
+    )
+    watch.look()
+    before = all_of(alone.cluster)
+    assert before == all_of(fresh(opened()))
+    everything(others, 3600.0)
+    # It goes on deciding meanwhile, by what it knows; the store alone judges.
+    alone.now_s += 3000.0
+    alone.call(
+        alone.claim_service.claim, request(instance_uuid=uuid_of('mine')), 'host-1', 'host-1'
+    )
+    assert all_of(alone.cluster) != all_of(fresh(opened()))
+    watch._next_full = watch._next_expiry = 0.0  # an hour has passed
+    alone.now_s = others.now_s
+    watch.look()
+    assert all_of(alone.cluster) == all_of(fresh(opened()))
+    assert alone.scheduler.figures.stale_nodes > 5
+    states = collections.Counter(one.state for one in opened().claims())
+    assert states[CONFIRMED] == 1

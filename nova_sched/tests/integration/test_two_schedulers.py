@@ -9,11 +9,11 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What the functional tests say of news among schedulers, over RabbitMQ."""
+"""What the functional tests say of two schedulers, over RabbitMQ."""
 
 import pytest
 
-from nova_sched.tests.functional.test_change_events import *  # noqa: F403
+from nova_sched.tests.functional.test_two_schedulers import *  # noqa: F403
 
 
 @pytest.fixture(scope='module')
