@@ -18,13 +18,13 @@ are computed by the same steps. ``engine.decide`` remains for requests that no k
 """
 
 import collections
+import contextlib
 import dataclasses
 import math
 import operator
 
 import numpy as np
 
-from nova_sched import errors
 from nova_sched.engine.decide import Step
 from nova_sched.state.facts import EVERYTHING, HARDWARE, OWN_HOSTS, HostFacts, fact_of
 from nova_sched.state.request import Request
@@ -73,13 +73,12 @@ class RequestKinds:
         if kind is None:
             return self._make(key, request) if self._is_asked_again(key) else None
         self._kinds.move_to_end(key)
-        try:
+        with contextlib.suppress(Exception):  # the full pass fails too, and tells the caller
             if not kind.catch_up():
                 kind.judge_all()
-        except errors.SchedError:
-            del self._kinds[key]
-            return None  # the full pass fails too, and tells the caller
-        return kind
+            return kind
+        del self._kinds[key]
+        return None
 
     def _is_plain(self, request):
         """Whether no rule has to know more of a request than a kind has."""
@@ -108,16 +107,18 @@ class RequestKinds:
         # Of the first request only what all requests of the kind share.
         request = dataclasses.replace(request, instance_uuid='', spec=None)
         kind = RequestKind(self._filters, self._weighers, self._hosts, request)
-        try:
+        with contextlib.suppress(Exception):  # as above
             kind.judge_all()
-        except errors.SchedError:
-            return None
-        self._kinds[key] = kind
-        taken = kind.bytes * len(self._kinds)
+            self._kinds[key] = kind
+            self._limit_memory()
+            return kind
+        return None
+
+    def _limit_memory(self):
+        taken = sum(kind.bytes for kind in self._kinds.values())
         while taken > self._memory and len(self._kinds) > 1:
             _, dropped = self._kinds.popitem(last=False)
             taken -= dropped.bytes
-        return kind
 
 
 class RequestKind:
@@ -145,7 +146,7 @@ class RequestKind:
     # Verdicts.
 
     def judge_all(self):
-        """Judge and weigh all rows. Raises SchedError if a rule fails."""
+        """Judge and weigh all rows. If a rule raises an error, the kind must not be used again."""
         hosts = self._hosts
         self._position, self._now_s = hosts.changed.end, hosts.now_s
         blocks = -(-len(hosts) // BLOCK)
@@ -203,7 +204,7 @@ class RequestKind:
     def catch_up(self):
         """Judge and weigh again what has changed. Returns False if that is not possible.
 
-        Raises SchedError if a rule fails.
+        If a rule raises an error, the kind must not be used again.
         """
         hosts = self._hosts
         found = hosts.changed.since(self._position)

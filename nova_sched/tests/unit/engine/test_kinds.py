@@ -243,14 +243,15 @@ def test_new_rules_have_kinds_of_their_own():
     assert not len(placer.kinds)
 
 
-def test_a_rule_that_fails_leaves_it_to_a_full_pass():
+@pytest.mark.parametrize('error', [errors.BadConfig('option', 'wrong'), ValueError('a defect')])
+def test_a_rule_that_fails_leaves_it_to_a_full_pass(error):
     class Fails(Filter):
         host_facts, request_facts = HostFacts.AMOUNTS, ()
         failing = True
 
         def mask(self, hosts, request):
             if self.failing:
-                raise errors.BadConfig('option', 'wrong')
+                raise error
             return True
 
     made, rule = cluster(3), Fails()
