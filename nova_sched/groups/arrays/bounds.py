@@ -22,6 +22,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from nova_sched.groups import definition
+from nova_sched.groups.arrays import whole_blocks
 from nova_sched.groups.arrays.active import Active
 from nova_sched.groups.arrays.blocks import Block
 from nova_sched.groups.arrays.compile import Compiled, compile
@@ -86,7 +87,7 @@ def first(given: Problem | Compiled) -> Failure | None:
             failure = _failing(
                 tally, block.classes, compiled.layout.levels[block.level], block, passing
             )
-    return failure
+    return failure or _crowded(tally, passing)
 
 
 def passing(
@@ -100,9 +101,12 @@ def passing(
     passes = np.ones(level.count, dtype=bool)
     for check in checks(tally, block.classes, level, block.level):
         passes &= check.held >= check.asked
-    for number in block.inner:
-        if inner and number in inner:
-            passes &= _inside(tally, number, block.level, inner[number])
+    if inner is not None:
+        for number in block.inner:
+            if number in inner:
+                passes &= _inside(tally, number, block.level, inner[number])
+        for asked, held in _whole(tally, block, inner):
+            passes &= held >= asked
     return passes
 
 
@@ -229,6 +233,35 @@ def _inside(tally: PlacementTally, number: int, level: int, fits: np.ndarray) ->
     return found
 
 
+def _whole(
+    tally: PlacementTally, block: Block, passing: dict[int, np.ndarray]
+) -> Iterator[tuple[int, np.ndarray]]:
+    """Yields how many of some blocks inside a block there are, and how many of them each domain of
+    its level holds."""
+    layout, blocks = tally.compiled.layout, tally.compiled.blocks
+    inside = [blocks[number] for number in block.inner if number in passing]
+    for level, some, most in whole_blocks.held(tally, inside, passing):
+        size = layout.levels[block.level].count
+        around = layout.around(level, block.level)
+        yield len(some), np.bincount(around, weights=most, minlength=size).astype(np.int64)
+
+
+def _crowded(tally: PlacementTally, passing: dict[int, np.ndarray]) -> Failure | None:
+    """Returns the failure that the whole cluster has too few domains for some of the blocks."""
+    problem = tally.compiled.problem
+    for level, some, most in whole_blocks.held(tally, tally.compiled.blocks, passing):
+        held = int(most.sum())
+        if held < len(some):
+            members = sum(int(tally.compiled.count[block.classes].sum()) for block in some)
+            who, where = f'{members} members', 'the cluster'
+            words = (
+                f'{who} in {len(some)} parts that must each be together in a '
+                f'{problem.levels[level]}: {where} has a place for {held} of these parts'
+            )
+            return Failure(words, who, 'parts', where, held, len(some))
+    return None
+
+
 def _failing(
     tally: PlacementTally,
     classes: np.ndarray,
@@ -251,6 +284,8 @@ def _failing(
         had = good.any()
         for inner in block.inner:
             good &= _inside(tally, inner, block.level, known[inner])
+        for asked, held in _whole(tally, block, known):
+            good &= held >= asked
         known[block.number] = good
         if had and not good.any():
             return _scattered(tally, block, known)

@@ -130,7 +130,8 @@ def test_a_domain_that_is_a_single_host_is_not_named():
 
 
 def test_what_is_not_proven_has_no_core():
-    one = problem([3, 3, 2], 0, {'a': 9}, *CELLS, room=[1, 1, 1, 1, 1, 1, 2, 2])
+    pairs = (['a/0', 'a/1'], ['a/1', 'a/2'], ['a/2', 'a/0'])
+    one = problem([3, 3], 1, {'a': 3}, *(policy(APART, 'rack', [a], [b]) for a, b in pairs))
     reason = joint.plan(one).reason
     assert (reason.core, reason.minimal, reason.failing) == (None, False, None)
 
