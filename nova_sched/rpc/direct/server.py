@@ -252,7 +252,9 @@ class DirectServer:
                 amqp_link.close(connection)
             self._rest()
             LOG.error(
-                'The broker is unreachable: %s. Trying again in %.1f s', error, self._pause_s
+                'The broker is unreachable: %s. Trying again in %.1f s',
+                getattr(error, 'why', error),
+                self._pause_s,
             )
             return
         self._cancelled = self._stopping

@@ -61,7 +61,7 @@ def test_sigterm_ends_all_workers_and_calls_wait_for_the_next_start(cloud):
     daemon = cloud.daemon(scheduler__workers=2)
     callers = under_load(cloud, silence_s=30)  # longer than a start takes
     workers = daemon.processes()
-    assert len(workers) == 3
+    assert len(workers) == 5  # the daemon, its workers, and the solver of each
     assert daemon.stop() == 0
     assert [pid for pid in workers if os.path.exists(f'/proc/{pid}')] == []
     daemon.start()
