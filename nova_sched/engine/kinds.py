@@ -30,6 +30,7 @@ from nova_sched.state.facts import EVERYTHING, HARDWARE, OWN_HOSTS, HostFacts, f
 from nova_sched.state.request import Request
 
 BLOCK = 64  # rows that share bounds of their weights
+FEWEST = 4000  # hosts for which kinds are made; a full pass over fewer takes no longer
 FIRST_BLOCKS = 4  # blocks that are weighed at first
 MEMORY = 256 * 2**20  # bytes that all kinds may take
 WAITING = 1024  # kinds that were asked for once
@@ -43,11 +44,11 @@ class RequestKinds:
     """The kinds of request in use, for one set of rules and its options.
 
     ``memory`` is the number of bytes that kinds may take. The kind that was used last is dropped
-    last. A kind is made when it is asked for the second time.
+    last. A kind is made when it is asked for the second time, and there are ``fewest`` hosts.
     """
 
-    def __init__(self, rules, hosts, memory=MEMORY):
-        self._hosts, self._memory = hosts, memory
+    def __init__(self, rules, hosts, memory=MEMORY, fewest=FEWEST):
+        self._hosts, self._memory, self.fewest = hosts, memory, fewest
         self._filters = rules.always + rules.filters
         self._weighers = rules.weighers
         self._kinds = collections.OrderedDict()
@@ -66,7 +67,7 @@ class RequestKinds:
     def find(self, request):
         """Returns the kind of a request, up to date with the hosts; None if no kind can serve
         it."""
-        if not self._can_keep or not self._is_plain(request):
+        if len(self._hosts) < self.fewest or not self._can_keep or not self._is_plain(request):
             return None
         key = self._key(request)
         kind = self._kinds.get(key)

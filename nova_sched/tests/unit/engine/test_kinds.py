@@ -64,7 +64,7 @@ def asked(**words):
 
 
 def kinds_of(made, *filters, **words):
-    return RequestKinds(rules(*filters, **words), made.hosts)
+    return RequestKinds(rules(*filters, **words), made.hosts, fewest=0)
 
 
 def found(known, wanted):
@@ -108,6 +108,13 @@ def test_a_kind_is_made_when_it_is_asked_for_again():
     assert not len(known)
     assert known.find(asked(instance_uuid=uuid_of('another'))) is not None
     assert len(known) == 1
+
+
+def test_few_hosts_have_full_passes():
+    made = cluster(3)
+    assert found(RequestKinds(rules(), made.hosts), asked()) is None
+    assert found(RequestKinds(rules(), made.hosts, fewest=3), asked()) is not None
+    assert found(RequestKinds(rules(), made.hosts, fewest=4), asked()) is None
 
 
 def test_requests_of_other_sizes_are_of_other_kinds():
@@ -236,6 +243,7 @@ def test_a_clock_that_steps_back_is_followed():
 
 def test_new_rules_have_kinds_of_their_own():
     placer = Placer(cluster(3), rules(), random.Random(0))
+    placer.kinds.fewest = 0
     found(placer.kinds, asked())
     before = placer.kinds
     placer.follow(placer.rules)
@@ -269,7 +277,7 @@ def test_a_rule_that_fails_leaves_it_to_a_full_pass(error):
 def test_the_kind_used_last_is_dropped_last():
     made = cluster(100)
     small = found(kinds_of(made), asked()).bytes
-    known = RequestKinds(rules(), made.hosts, memory=2 * small)
+    known = RequestKinds(rules(), made.hosts, memory=2 * small, fewest=0)
     first, second = asked(), asked(memory_mb=1024)
     found(known, first), found(known, second)
     known.find(first)
