@@ -29,8 +29,8 @@ from nova_sched.engine.groups.member_state import Library
 from nova_sched.engine.groups.operations import GroupOperations
 from nova_sched.engine.groups.plans import Plans
 from nova_sched.engine.loop import Loop
+from nova_sched.engine.pending_answer import PendingAnswer
 from nova_sched.engine.place import Placer
-from nova_sched.engine.placement import Placement
 from nova_sched.engine.sync.state_sync import StateSync
 from nova_sched.engine.sync.store_poller import StorePoller
 from nova_sched.engine.sync.store_retry import StoreRetry
@@ -140,9 +140,9 @@ class Scheduler:
         return self.begin_place(requests, alternates, claim, context, ranked).result()
 
     def begin_place(self, requests, alternates=False, claim=True, context=None, ranked=0):
-        """As ``place``, but does not wait: returns a Placement."""
+        """As ``place``, but does not wait: returns a PendingAnswer."""
         order = Order(requests, alternates, claim, context, ranked)
-        return Placement(
+        return PendingAnswer(
             self.loop.send(PLACE, order), lambda request: self._place_replanned(order, request)
         )
 

@@ -30,7 +30,7 @@ INTERNED = (
 )
 
 
-class Column:
+class DeclaredColumn:
     """The declaration of a column. The instance has the array; a view of some rows makes it by
     ``some`` at the first use."""
 
@@ -49,14 +49,16 @@ class Column:
 
 def column(kind: Any) -> Any:
     """Declares an array of that NumPy type."""
-    return Column(kind)
+    return DeclaredColumn(kind)
 
 
 def declared(cls):
     """Returns the columns that a class declares: name -> type."""
     # In a copy: the first copy of an instance makes Python add an entry to its class at the same
     # time.
-    return {name: one.kind for name, one in vars(cls).copy().items() if isinstance(one, Column)}
+    return {
+        name: one.kind for name, one in vars(cls).copy().items() if isinstance(one, DeclaredColumn)
+    }
 
 
 def resized(array, size):

@@ -31,7 +31,7 @@ from nova_sched.queues.brokers import amqp_link
 from nova_sched.rpc.deferred import Deferred
 from nova_sched.rpc.direct import envelope, settings, subscriptions
 from nova_sched.rpc.direct.call import Call
-from nova_sched.rpc.direct.session import Session
+from nova_sched.rpc.direct.session import BrokerSession
 
 LOG = logging.getLogger(__name__)
 
@@ -244,7 +244,7 @@ class DirectServer:
             connection = amqp_link.connect(
                 self._settings.cluster, name, rabbit.heartbeat_timeout_threshold
             )
-            session = Session(connection, self._wanted, self._prefetch)
+            session = BrokerSession(connection, self._wanted, self._prefetch)
             if not self._stopping:
                 session.consume(self._offsets)
         except (errors.BrokerUnavailable, *amqp_link.ERRORS) as error:

@@ -39,7 +39,7 @@ class Sent:
     is_returned: bool = False
 
 
-class Session:
+class BrokerSession:
     """Takes messages, sends answers, and acknowledges. For one thread; raises amqp_link.ERRORS.
 
     ``arrived`` are the amqp.Messages that were read. After ``read``, ``confirmed`` are the owners

@@ -17,7 +17,7 @@ import types
 import amqp
 import pytest
 
-from nova_sched.rpc.direct.session import Session
+from nova_sched.rpc.direct.session import BrokerSession
 
 
 class Channel:
@@ -53,7 +53,7 @@ def session(channel):
     connection = types.SimpleNamespace(
         sock=sock, transport=transport, heartbeat=0, channel=lambda: channel
     )
-    return Session(connection, [], 8)
+    return BrokerSession(connection, [], 8)
 
 
 def deliver(session, *tags):

@@ -18,7 +18,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.engine.groups.member_resolver import ReplanRequired
-from nova_sched.engine.placement import Placement
+from nova_sched.engine.pending_answer import PendingAnswer
 
 
 def placement(result=None, error=None):
@@ -28,12 +28,12 @@ def placement(result=None, error=None):
         future.set_result(result)
     else:
         future.set_exception(error)
-    return Placement(future, lambda request: [request])
+    return PendingAnswer(future, lambda request: [request])
 
 
 def test_it_waits_until_the_loop_has_decided():
     future = Future()
-    made = Placement(future, None)
+    made = PendingAnswer(future, None)
     assert made.waits()
     future.set_result(['host'])
     assert (made.waits(), made.result()) == (False, ['host'])

@@ -14,7 +14,7 @@
 from nova_sched.engine.groups.member_resolver import ReplanRequired
 
 
-class Placement:
+class PendingAnswer:
     """One order in the engine. Its ``future`` ends when the loop has decided it.
 
     ``replan`` decides the order of this request again, after the group of its member was replanned
