@@ -14,7 +14,9 @@
 import oslo_messaging as messaging
 
 from nova_sched import errors
+from nova_sched.queues.brokers import amqp_link
 from nova_sched.rpc import silence
+from nova_sched.rpc.direct import settings as direct_settings
 from nova_sched.rpc.direct.dispatcher import DirectDispatcher
 from nova_sched.rpc.direct.server import DirectServer
 from nova_sched.rpc.serializer import ServerSerializer
@@ -39,6 +41,13 @@ def transport(conf, url=None):
         raise errors.BadConfig('[DEFAULT] transport_url', why) from None
 
 
+def try_once(bus):
+    """Connect once to the bus, if it is RabbitMQ. Raises BrokerUnavailable, or BrokerRefused."""
+    cluster = direct_settings.cluster(bus)
+    if cluster is not None:
+        amqp_link.close(amqp_link.connect(cluster, 'nova-sched check'))
+
+
 def server(
     bus,
     host,
@@ -58,7 +67,8 @@ def server(
     calls.
     """
     target = messaging.Target(exchange=EXCHANGE, topic=topic, server=host)
-    serializer, policy = ServerSerializer(), messaging.ExplicitRPCAccessPolicy
+    serializer = serializer or ServerSerializer()
+    policy = messaging.ExplicitRPCAccessPolicy
     # An option of oslo.messaging's clients, which it registers when the first one is made.
     timeout_s = getattr(bus.conf, 'rpc_response_timeout', TIMEOUT_S)
     if is_direct:

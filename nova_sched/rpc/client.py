@@ -284,6 +284,7 @@ class GroupsClient(NamespaceClient):
     """
 
     NAMESPACE = 'groups'
+    VERSION = '1.1'
 
     def create(
         self,
@@ -295,6 +296,7 @@ class GroupsClient(NamespaceClient):
         ttl=None,
         dry_run=False,
         context=None,
+        exclusive_levels=None,
     ):
         """Returns the group, planned and claimed as a whole. Raises TemplateError or
         GroupRefused."""
@@ -308,6 +310,7 @@ class GroupsClient(NamespaceClient):
             images=images,
             ttl=ttl,
             dry_run=dry_run,
+            exclusive_levels=exclusive_levels,
         )
 
     def update(
@@ -322,6 +325,7 @@ class GroupsClient(NamespaceClient):
         project_id=None,
         ttl=None,
         context=None,
+        exclusive_levels=None,
     ):
         """Returns the group with its ``moves``. Raises GroupNotFound, GroupChanged, TemplateError
         or GroupRefused."""
@@ -337,6 +341,7 @@ class GroupsClient(NamespaceClient):
             dry_run=dry_run,
             project_id=project_id,
             ttl=ttl,
+            exclusive_levels=exclusive_levels,
         )
 
     def delete(self, uuid, generation=None, dry_run=False, project_id=None, context=None):

@@ -17,6 +17,7 @@ import json
 from nova_sched import errors, objects
 from nova_sched.conf import CONF
 from nova_sched.groups import template
+from nova_sched.groups.definition import EXCLUSIVE
 from nova_sched.groups.template.servers import flavors_of_file
 from nova_sched.rpc import translate, words
 
@@ -48,7 +49,7 @@ def _source(text, parameters, flavors, images):
     """The source of a definition, as plain values: the text, and the mappings sent with it."""
     if not isinstance(text, (str, dict)):
         raise errors.InvalidRequest(
-            'template', f'it must be text or a mapping, not {type(text).__name__}'
+            'template', f'it must be text or a mapping, not {words.kind(text)}'
         )
     source = {
         'template': text if isinstance(text, str) else json.dumps(words.plain(text, 'template')),
@@ -77,6 +78,22 @@ def _mapping(value, where):
 
 
 # Arguments.
+
+
+def check_levels(found, exclusive_levels):
+    """Raises PolicyForbidden for a policy `exclusive` of a Definition at another level than
+    these; None: all levels."""
+    if exclusive_levels is None:
+        return
+    if not isinstance(exclusive_levels, list):
+        raise errors.InvalidRequest(
+            'exclusive_levels', f'{words.short(exclusive_levels)} is no list'
+        )
+    allowed = [words.name(level, 'exclusive_levels') for level in exclusive_levels]
+    for policy in found.policies:
+        if policy.kind == EXCLUSIVE and policy.level not in allowed:
+            why = f'{policy.name} closes a whole {policy.level} to other servers'
+            raise errors.PolicyForbidden(why)
 
 
 def optional(check, value, where):

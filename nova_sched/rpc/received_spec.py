@@ -62,6 +62,11 @@ class ReceivedSpec:
     def __contains__(self, name):
         return name in self.__dict__
 
+    @staticmethod
+    def obj_name():
+        """The name of its class for the sender, as of any versioned object."""
+        return objects.RequestSpec.obj_name()
+
     def whole(self):
         """The RequestSpec; it is shared with no other message."""
         if self._whole is None:

@@ -45,7 +45,7 @@ def report(node, name=None, instances=None, inventories=None, cell_uuid=None):
     """
     if not isinstance(node, objects.ComputeNode):
         raise errors.BadReport(
-            words.short(name), 'stats', f'it must be a ComputeNode, not {type(node).__name__}'
+            words.short(name), 'stats', f'it must be a ComputeNode, not {words.kind(node)}'
         )
     uuid = _get(node, 'uuid')
     host = _get(node, 'host') or name

@@ -43,9 +43,7 @@ def spec(given, request_spec=None, filter_properties=None):
         return given
     if given is None and request_spec is not None:
         return objects.RequestSpec.from_primitives(request_spec, filter_properties or {})
-    raise errors.InvalidRequest(
-        'spec_obj', f'it must be a RequestSpec, not {type(given).__name__}'
-    )
+    raise errors.InvalidRequest('spec_obj', f'it must be a RequestSpec, not {words.kind(given)}')
 
 
 def kept_text(spec_obj):
@@ -156,7 +154,7 @@ def selections(placed, as_objects):
     each instance."""
     if as_objects:
         # Without the objects: the values were checked when the nodes reported them.
-        return [
+        return objects.Primitives(
             [
                 primitive(
                     'Selection',
@@ -174,7 +172,7 @@ def selections(placed, as_objects):
                 for one in chosen
             ]
             for chosen in placed
-        ]
+        )
     return [
         {'host': one.host, 'nodename': one.nodename, 'limits': _told_limits(one.limits)}
         for one, *_ in placed
@@ -216,7 +214,7 @@ def aggregates(given):
     items = [given] if isinstance(given, objects.Aggregate) else given
     if not isinstance(items, (list, tuple, objects.AggregateList)):
         raise errors.InvalidRequest(
-            'aggregates', f'they must be Aggregate objects, not {type(given).__name__}'
+            'aggregates', f'they must be Aggregate objects, not {words.kind(given)}'
         )
     return [_aggregate(item) for item in items]
 
@@ -240,7 +238,7 @@ def aggregate_id(given):
     """The id of an Aggregate object. Raises InvalidRequest."""
     if not isinstance(given, objects.Aggregate):
         raise errors.InvalidRequest(
-            'aggregate', f'it must be an Aggregate, not {type(given).__name__}'
+            'aggregate', f'it must be an Aggregate, not {words.kind(given)}'
         )
     if 'id' not in given or not 0 <= given.id <= LARGEST_ID:
         raise errors.InvalidRequest(
@@ -312,7 +310,7 @@ def service(given):
     Raises InvalidRequest.
     """
     if not isinstance(given, objects.Service):
-        raise errors.InvalidRequest('service', f'it must be a Service, not {type(given).__name__}')
+        raise errors.InvalidRequest('service', f'it must be a Service, not {words.kind(given)}')
     reason = _set(given, 'disabled_reason')
     if reason is not None and not words.is_text(reason):
         raise errors.InvalidRequest(

@@ -77,6 +77,11 @@ def short(value):
     return text if len(text) <= 80 else f'{text[:77]}...'
 
 
+def kind(value):
+    """The name of an object's class as its sender knows it, or of a plain value's type."""
+    return value.obj_name() if hasattr(value, 'obj_name') else type(value).__name__
+
+
 def uuid(value, where):
     """Returns the UUID itself. Raises InvalidRequest."""
     if not is_uuid(value):
@@ -129,6 +134,4 @@ def _check_plain(value, where, left):
                 where[:NAME_LENGTH], f'{short(value)} is no number of 64 bits'
             )
     elif value is not None and not isinstance(value, str):
-        raise errors.InvalidRequest(
-            where[:NAME_LENGTH], f'a {type(value).__name__} is no plain value'
-        )
+        raise errors.InvalidRequest(where[:NAME_LENGTH], f'a {kind(value)} is no plain value')

@@ -26,6 +26,7 @@ _encode = json.JSONEncoder(default=jsonutils.to_primitive).encode
 _encode_plain = json.JSONEncoder().encode
 
 PERSISTENT = 2
+LONGEST_NAME = 255  # bytes of a name in AMQP
 
 
 def read(found):
@@ -42,13 +43,21 @@ def split(message):
     """Take the context and the words of oslo.messaging's driver out of a message.
 
     Returns the context, with ``client_timeout`` as the driver adds it; and by position ``msg_id``,
-    ``reply_q`` and the unique id. What is missing is None.
+    ``reply_q`` and the unique id. What is missing is None. Raises ValueError for one of these that
+    is no text, or that AMQP cannot carry as a name.
     """
     context = {}
     for key in [key for key in message if key.startswith(CONTEXT)]:
         context[key[len(CONTEXT) :]] = message.pop(key)
     context['client_timeout'] = message.pop('_timeout', None)
-    return context, *(message.pop(name, None) for name in ('_msg_id', '_reply_q', '_unique_id'))
+    return context, *(_name_of(message, word) for word in ('_msg_id', '_reply_q', '_unique_id'))
+
+
+def _name_of(message, word):
+    value = message.pop(word, None)
+    if value is None or (isinstance(value, str) and len(value.encode()) <= LONGEST_NAME):
+        return value
+    raise ValueError(f'{word} of the message is no text of at most {LONGEST_NAME} bytes')
 
 
 def answer(msg_id, result=None, failure=None, ending=True):
@@ -61,7 +70,12 @@ def answer(msg_id, result=None, failure=None, ending=True):
         '_msg_id': msg_id,
         '_unique_id': uuid.uuid4().hex,
     }
-    return _encode_plain({'oslo.version': '2.0', 'oslo.message': _encode(inner)}).encode()
+    return enveloped(inner)
+
+
+def enveloped(message):
+    """The text of a message in the envelope of oslo.messaging."""
+    return _encode_plain({'oslo.version': '2.0', 'oslo.message': _encode(message)}).encode()
 
 
 def to_amqp(text, compression=None):

@@ -31,17 +31,17 @@ from nova_sched.queues.brokers import amqp_link
 from nova_sched.rpc.deferred import Deferred
 from nova_sched.rpc.direct import envelope, settings, subscriptions
 from nova_sched.rpc.direct.call import Call
+from nova_sched.rpc.direct.reply_sender import ReplySender
 from nova_sched.rpc.direct.session import BrokerSession
 
 LOG = logging.getLogger(__name__)
 
 PREFETCH = 256  # messages of each queue that are handled at the same time
 THREADS = 64  # the default of executor_thread_pool_size
+AGAIN_S = 0.25  # at most, until the server connects again
 KNOWN = 1000  # handled messages that are recognised when they are delivered again
-RESEND_S = 0.25  # between attempts to send an answer to a queue that does not exist
 LET_S = 0.01  # for the loop to handle a batch, before more messages are read
 TOGETHER = 64  # messages to pass to the loop as one batch
-GONE, GONE_S = 200, 60.0  # reply queues that are known to be missing, and for how long
 ENDING_S = 10.0  # for a broker that is away when the server ends
 
 
@@ -77,10 +77,7 @@ class DirectServer:
         self._nameless = set()  # the same without a unique id
         self._handled = collections.OrderedDict()  # unique ids
         self._decided = collections.deque()  # calls to finish; other threads append
-        self._answers = collections.deque()  # calls with an answer to send
-        self._missing = []  # calls to answer again
-        self._gone = collections.OrderedDict()  # reply queue: until when it counts as missing
-        self._beats = []  # calls that need signs of life
+        self._replies = ReplySender(rabbit, self._forget)
         self._pause_s = 0.0
         self._connect_at_s = 0.0
         self._beat_at_s = 0.0
@@ -187,10 +184,9 @@ class DirectServer:
         if self._session is not None:
             self._take_arrived()
         self._finish_decided()
-        self._send_signs_of_life()
         if self._session is not None:
-            self._take_confirms()
-            self._send_answers()
+            self._replies.take_confirms(self._session)
+            self._replies.send(self._session)
             self._session.acknowledge()
 
     def _wait(self):
@@ -227,9 +223,10 @@ class DirectServer:
 
     def _due_s(self):
         """When there is work even if nothing comes."""
-        due = [self._connect_at_s if self._session is None else self._beat_at_s]
-        due += [at_s for at_s, _ in self._missing]
-        due += [call.beat_due_s for call in self._beats]
+        if self._session is None:
+            due = [self._connect_at_s]
+        else:
+            due = [self._beat_at_s, self._replies.due_s]
         if self._end_at_s is not None:
             due.append(self._end_at_s)
         return min(due)
@@ -277,11 +274,10 @@ class DirectServer:
         self._selector.unregister(session)
         self._offsets |= session.offsets
         session.close()
-        unsent = [*session.unconfirmed, *session.confirmed, *session.returned, *session.refused]
-        self._answers.extend(call for call in unsent if call is not None)
+        self._replies.take_back(session)
         for call in [*self._calls.values(), *self._nameless]:
             call.tags.clear()
-        self._connect_at_s = time.monotonic() + random.uniform(0.0, RESEND_S)
+        self._connect_at_s = time.monotonic() + random.uniform(0.0, AGAIN_S)
 
     def _rest(self):
         rabbit = self._settings.rabbit
@@ -341,8 +337,7 @@ class DirectServer:
         else:
             self._pool.submit(self._handle, call)
         if call.msg_id and call.beat_s and call.text is None:
-            call.beat_due_s = time.monotonic() + call.beat_s
-            self._beats.append(call)
+            self._replies.show_life(call)
 
     def _handle(self, call):
         """Pass a message to its method. In any thread."""
@@ -399,13 +394,10 @@ class DirectServer:
 
     def _answered(self, call):
         """A call has its answer, or a cast is handled."""
-        if call.beat_due_s is not None:
-            self._beats.remove(call)
-            call.beat_due_s = None
         if call.msg_id and call.reply_q and call.text:
-            self._answers.append(call)
+            self._replies.add(call)
         else:
-            self._forget(call)
+            self._replies.drop(call)
 
     def _forget(self, call):
         """All is done for a message."""
@@ -417,76 +409,3 @@ class DirectServer:
             self._handled[call.unique_id] = None
             if len(self._handled) > KNOWN:
                 self._handled.popitem(last=False)
-
-    # Answers.
-
-    def _send_answers(self):
-        now_s = time.monotonic()
-        due = [call for at_s, call in self._missing if at_s <= now_s]
-        self._missing = [one for one in self._missing if one[0] > now_s]
-        self._answers.extend(due)
-        if self._session.is_blocked:
-            return
-        compression = self._settings.rabbit.kombu_compression
-        while self._answers:
-            call = self._answers.popleft()
-            if self._is_gone(call):
-                self._forget(call)
-                continue
-            self._session.send(call.reply_q, envelope.to_amqp(call.text, compression), call)
-
-    def _take_confirms(self):
-        session = self._session
-        for call in session.confirmed:
-            if call is not None:
-                self._forget(call)
-        session.confirmed.clear()
-        for call in session.returned:
-            if call is not None:
-                self._send_later(call)
-        session.returned.clear()
-        now_s = time.monotonic()
-        self._missing += [(now_s + RESEND_S, call) for call in session.refused if call is not None]
-        session.refused.clear()
-
-    def _send_later(self, call):
-        """The reply queue is not there: after a restart of the broker, the caller creates it
-        again."""
-        now_s, wait_s = (
-            time.monotonic(),
-            self._settings.rabbit.kombu_missing_consumer_retry_timeout,
-        )
-        if call.missing_until_s is None:
-            call.missing_until_s = now_s + wait_s
-        if now_s < call.missing_until_s:
-            self._missing.append((now_s + RESEND_S, call))
-            return
-        LOG.error(
-            'The reply %s failed to send after %d seconds due to a missing queue (%s). Abandoning',
-            call.msg_id,
-            wait_s,
-            call.reply_q,
-        )
-        self._gone[call.reply_q] = now_s + GONE_S
-        if len(self._gone) > GONE:
-            self._gone.popitem(last=False)
-        self._forget(call)
-
-    def _is_gone(self, call):
-        until_s = self._gone.get(call.reply_q)
-        if until_s is None:
-            return False
-        if time.monotonic() >= until_s:
-            del self._gone[call.reply_q]
-            return False
-        LOG.warning("%s doesn't exist, drop reply to %s", call.reply_q, call.msg_id)
-        return True
-
-    def _send_signs_of_life(self):
-        now_s = time.monotonic()
-        for call in [call for call in self._beats if call.beat_due_s <= now_s]:
-            call.beat_due_s = now_s + call.beat_s
-            if self._session is not None and not self._session.is_blocked:
-                text = envelope.answer(call.msg_id, ending=False)
-                message = envelope.to_amqp(text, self._settings.rabbit.kombu_compression)
-                self._session.send(call.reply_q, message, None)

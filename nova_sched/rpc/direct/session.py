@@ -145,8 +145,11 @@ class BrokerSession:
             self._settled += 1
 
     def acknowledge(self):
-        """Acknowledge all settled messages: with one command those that nothing unsettled comes
-        before, and one by one the others."""
+        """Acknowledge all settled messages.
+
+        One command acknowledges those before the first unsettled message. Each one after it is
+        acknowledged by itself.
+        """
         if not self._settled:
             return
         first = list(itertools.takewhile(self._held.__getitem__, self._held))

@@ -37,24 +37,34 @@ class BusSettings:
 def of(bus):
     """Returns the BusSettings of an oslo.messaging transport. Raises BadConfig if its driver is
     not the one for RabbitMQ, or for options that contradict each other."""
+    found = cluster(bus)
+    if found is None:
+        kind = bus._driver._url.transport
+        why = f'`direct` works with RabbitMQ only, and the transport_url is of {kind}://'
+        raise errors.BadConfig(WHERE, f'{why}; set it to `oslo`')
+    rabbit = bus._driver.conf.oslo_messaging_rabbit
+    _check(rabbit)
+    return BusSettings(found, rabbit)
+
+
+def cluster(bus):
+    """Returns the RabbitCluster of a transport, None for a bus of another kind. Raises
+    BadConfig."""
     driver = bus._driver
     url = driver._url
     if not isinstance(driver, impl_rabbit.RabbitDriver) or url.transport.startswith('kombu+'):
-        why = f'`direct` works with RabbitMQ only, and the transport_url is of {url.transport}://'
-        raise errors.BadConfig(WHERE, f'{why}; set it to `oslo`')
+        return None
     rabbit = driver.conf.oslo_messaging_rabbit
-    _check(rabbit)
     hosts = tuple(
         amqp_link.Host(host.hostname or 'localhost', host.port, host.username, host.password)
         for host in url.hosts
     )
-    cluster = amqp_link.RabbitCluster(
+    return amqp_link.RabbitCluster(
         hosts or (amqp_link.Host('localhost', None, None, None),),
         url.virtual_host or '/',
         _tls(rabbit, hosts),
         rabbit.rabbit_login_method,
     )
-    return BusSettings(cluster, rabbit)
 
 
 def _check(rabbit):

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The namespace `groups` 1.0: groups, placed together before the first of their servers exists."""
+"""The namespace `groups` 1.1: groups, placed together before the first of their servers exists."""
 
 import oslo_messaging as messaging
 
@@ -27,18 +27,22 @@ class GroupsEndpoint:
     ``flavors`` and ``images`` those that it may name, each as it would be written in the template.
     With a ``project_id`` only groups of that project are known. With ``dry_run`` the methods
     return the group as it would be, and change nothing. All methods that take the UUID of a group
-    raise GroupNotFound.
+    raise GroupNotFound. ``exclusive_levels`` (since 1.1) are the levels at which the caller may
+    use `exclusive`; None: all. A policy at another level raises PolicyForbidden.
     """
 
-    target = messaging.Target(namespace='groups', version='1.0')
+    target = messaging.Target(namespace='groups', version='1.1')
 
     def __init__(self, scheduler):
         self._scheduler = scheduler
 
-    def _definition(self, *given):
-        """Returns a Definition, the source to keep, and the rest of the time for both."""
+    def _definition(self, *given, exclusive_levels=None):
+        """Returns a Definition, the source to keep, and the rest of the time for both. Raises
+        PolicyForbidden."""
         allowance = Allowance(CONF.groups.read_seconds)
-        return *groups.definition(self._scheduler.groups.levels, allowance, *given), allowance
+        found, source = groups.definition(self._scheduler.groups.levels, allowance, *given)
+        groups.check_levels(found, exclusive_levels)
+        return found, source, allowance
 
     @expected
     @once
@@ -52,6 +56,7 @@ class GroupsEndpoint:
         images=None,
         ttl=None,
         dry_run=False,
+        exclusive_levels=None,
     ):
         """Plan all members and claim the plan, or nothing. The group belongs to the project of the
         caller.
@@ -59,7 +64,9 @@ class GroupsEndpoint:
         ``ttl``: seconds after which members that are not created yet lose their places, `[groups]
         plan_ttl` by default. Raises TemplateError, or GroupRefused with ``details``.
         """
-        definition, source, allowance = self._definition(template, parameters, flavors, images)
+        definition, source, allowance = self._definition(
+            template, parameters, flavors, images, exclusive_levels=exclusive_levels
+        )
         view = self._scheduler.groups.create(
             definition,
             source,
@@ -85,6 +92,7 @@ class GroupsEndpoint:
         dry_run=False,
         project_id=None,
         ttl=None,
+        exclusive_levels=None,
     ):
         """Replace the definition of a group. Returns the group with the ``moves`` that the caller
         has to make.
@@ -93,7 +101,9 @@ class GroupsEndpoint:
         GroupRefused; then the group stays unchanged.
         """
         uuid = words.uuid(uuid, 'uuid')
-        definition, source, allowance = self._definition(template, parameters, flavors, images)
+        definition, source, allowance = self._definition(
+            template, parameters, flavors, images, exclusive_levels=exclusive_levels
+        )
         view = self._scheduler.groups.update(
             uuid,
             definition,

@@ -21,12 +21,14 @@ import uuid
 import amqp
 import oslo_messaging as messaging
 import pytest
+import trustme
 
 from nova_sched import errors, rpc
 from nova_sched.conf import CONF
 from nova_sched.engine.loop import Loop
 from nova_sched.queues.brokers import amqp_link
 from nova_sched.rpc.deferred import Deferred, begins, once
+from nova_sched.rpc.direct import settings as direct_settings
 from nova_sched.rpc.failures import expected
 from nova_sched.tests.fixtures import rabbitmq as rabbit
 from nova_sched.tests.fixtures.proxy import TO_CLIENT, Proxy
@@ -107,9 +109,9 @@ class Server:
 class World:
     """A virtual host with servers, a client, and a look at its queues."""
 
-    def __init__(self, broker, stack):
+    def __init__(self, broker, stack, url=None):
         self._broker, self._stack = broker, stack
-        self.url = broker.fresh()
+        self.url = url or broker.fresh()
         self.name = self.url.rpartition('/')[2]
         self._bus = rpc.transport(CONF, self.url)
         stack.callback(self._bus.cleanup)
@@ -123,6 +125,15 @@ class World:
         target = messaging.Target(exchange=rpc.EXCHANGE, topic=TOPIC, version='1.0')
         caller = messaging.get_rpc_client(self._bus, target, timeout=4 * PATIENCE_S)
         return caller.prepare(**more).call({}, method, name=name)
+
+    def publish(self, message):
+        """Send a message as it is."""
+        connection = amqp_link.connect(amqp_link.cluster(self.url), 'raw')
+        with contextlib.closing(connection):
+            body = json.dumps({'oslo.version': '2.0', 'oslo.message': json.dumps(message)})
+            headers = {'content_type': 'application/json', 'content_encoding': 'utf-8'}
+            sent = amqp.Message(body, **headers)
+            connection.channel().basic_publish(sent, rpc.EXCHANGE, TOPIC)
 
     def cast(self, name, method='decide', **more):
         target = messaging.Target(exchange=rpc.EXCHANGE, topic=TOPIC, version='1.0')
@@ -324,6 +335,97 @@ def test_a_caller_that_comes_back(world):
     found = eventually(lambda: channel.basic_get('reply_late', no_ack=True))
     inner = json.loads(json.loads(found.body)['oslo.message'])
     assert (inner['_msg_id'], inner['result']) == ('early', 'early')
+
+
+CALL = {'method': 'decide', 'args': {'name': 'spoiled'}, 'version': '1.0', '_msg_id': 'id'}
+
+
+@pytest.mark.parametrize(
+    'spoiled',
+    [
+        pytest.param({'_unique_id': ['x']}, id='a list as unique id'),
+        pytest.param({'_unique_id': {}}, id='a mapping as unique id'),
+        pytest.param({'_unique_id': 'x' * 300}, id='a long unique id'),
+        pytest.param({'_reply_q': {'x': 1}}, id='a mapping as reply queue'),
+        pytest.param({'_reply_q': 7}, id='a number as reply queue'),
+        pytest.param({'_reply_q': 'q' * 300}, id='a long name of the reply queue'),
+        pytest.param({'_reply_q': '\ud800'}, id='a name that no queue can have'),
+        pytest.param({'_msg_id': ['x'], '_reply_q': 'away'}, id='a list as message id'),
+        pytest.param({'_timeout': [60]}, id='a list as timeout'),
+        pytest.param({'method': ['decide']}, id='a list as method'),
+        pytest.param({'namespace': ['x']}, id='a list as namespace'),
+        pytest.param({'args': ['name']}, id='a list as arguments'),
+    ],
+)
+def test_a_spoiled_message_is_handled_once(world, caplog, spoiled):
+    server = world.server()
+    world.publish({**CALL, **spoiled})
+    assert world.call('sound') == 'sound'
+    assert server.endpoint.seen['spoiled'] <= 1
+    assert 'connects again' not in caplog.text
+    server.stop()
+
+
+def test_a_broker_that_takes_no_messages_for_a_while(rabbitmq, world):
+    """Its connections are blocked; the answers are sent when they are not any more."""
+    server = world.server()
+    server.endpoint.hold()
+    threads, found = world.calls(names(20), 'block')
+    eventually(lambda: len(server.server._calls) == 20)
+    rabbitmq.block(True)
+    try:
+        server.endpoint.go.set()
+        eventually(lambda: len(server.endpoint.seen) == 20)
+        time.sleep(3.0)
+        assert found == {}
+    finally:
+        rabbitmq.block(False)
+    joined(threads)
+    assert found == {name: name for name in names(20)}
+    assert set(server.endpoint.seen.values()) == {1}
+    server.stop()
+
+
+def test_a_reply_queue_that_is_full_for_a_while(rabbitmq, world):
+    """RabbitMQ refuses the answers; they are sent until it takes them."""
+    server = world.server()
+    assert world.call('first') == 'first'  # from now on the reply queue exists
+    policy, limits = f'policies/{world.name}/full', {'max-length': 0, 'overflow': 'reject-publish'}
+    full = {'pattern': '^reply_', 'definition': limits, 'apply-to': 'queues'}
+    rabbitmq.ask('PUT', policy, full)
+    threads, found = world.calls(names(5))
+    eventually(lambda: len(server.endpoint.seen) == 6)
+    time.sleep(2.0)
+    assert found == {}
+    rabbitmq.ask('DELETE', policy)
+    joined(threads)
+    assert found == {name: name for name in names(5)}
+    assert set(server.endpoint.seen.values()) == {1}
+    server.stop()
+
+
+def test_calls_over_tls(rabbitmq):
+    with contextlib.ExitStack() as stack:
+        world = World(rabbitmq, stack, rabbitmq.with_tls(rabbitmq.fresh()))
+        server = world.server()
+        assert at_once(world.call, names(100)) == names(100)
+        long = 'x' * 1_000_000
+        assert world.call(long) == long
+        server.stop()
+
+
+@pytest.mark.parametrize('side', ['server', 'client'])
+def test_certificates_are_checked_on_both_sides(rabbitmq, tmp_path, side):
+    another = tmp_path / 'ca'
+    trustme.CA().cert_pem.write_to_path(another)
+    options = {'ssl_ca_file': str(another)}
+    if side == 'client':
+        options = {'ssl_cert_file': '', 'ssl_key_file': ''}
+    bus = rpc.transport(CONF, rabbitmq.with_tls(rabbitmq.url, **options))
+    cluster = direct_settings.of(bus).cluster
+    with pytest.raises(errors.BrokerUnavailable, match=r'(?i)ssl|certificate|closed|reset'):
+        amqp_link.close(amqp_link.connect(cluster, 'refused'))
+    bus.cleanup()
 
 
 def test_a_thousand_callers(world):

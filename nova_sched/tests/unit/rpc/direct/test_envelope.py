@@ -49,6 +49,25 @@ def test_what_is_no_message(body):
         envelope.read(received(body))
 
 
+def test_the_words_of_the_driver_are_taken_out():
+    message = {'method': 'ping', '_context_user': 'u', '_timeout': 60, '_msg_id': 'a'}
+    context = {'user': 'u', 'client_timeout': 60}
+    assert envelope.split(message) == (context, 'a', None, None)
+    assert message == {'method': 'ping'}
+
+
+@pytest.mark.parametrize('word', ['_msg_id', '_reply_q', '_unique_id'])
+@pytest.mark.parametrize('value', [7, True, ['x'], {}, 'x' * 256, 'ß' * 128, '\ud800'])
+def test_names_that_the_broker_cannot_have(word, value):
+    with pytest.raises(ValueError):
+        envelope.split({'method': 'ping', word: value})
+
+
+@pytest.mark.parametrize('value', ['', 'x' * 255, 'ß' * 127])
+def test_names_that_the_broker_can_have(value):
+    assert envelope.split({'_reply_q': value})[2] == value
+
+
 def test_an_answer_is_what_the_driver_makes():
     text = envelope.answer('id', {'a': [1, None, 'ß']})
     inner = common.deserialize_msg(json.loads(text))
