@@ -38,5 +38,7 @@ class Settings:
     candidates_ttl_s: float = 600.0
     candidates_max: int = 10
     plan_ttl_s: float | None = 3600.0
+    plan_ttl_max_s: float = 86400.0
+    plan_life_max_s: float = 604800.0
     plan_attempts: int = 5
     plan_limits: PlanLimits = dataclasses.field(default_factory=PlanLimits)

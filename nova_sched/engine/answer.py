@@ -131,32 +131,25 @@ def _rank_again(placer, decision, count):
     cells, taken = placer.cluster.hosts.cell, set(decision.rows)
     rank = functools.cache(functools.partial(_ranking, placer, decision, count + len(taken)))
     return [
-        list(
-            itertools.islice(
-                (
-                    row
-                    for row in rank(cells[chosen])
-                    if row not in taken and cells[row] == cells[chosen]
-                ),
-                count,
-            )
-        )
+        list(itertools.islice((row for row in rank(cells[chosen]) if row not in taken), count))
         for chosen in decision.rows
     ]
 
 
 def _ranking(placer, decision, count, cell):
-    """Rows for one more instance, best first, of which at least ``count`` are in the cell, if
-    there are so many."""
+    """The ``count`` best rows of a cell for one more instance, best first; fewer if there are no
+    more."""
     hosts = placer.cluster.hosts
     kind = decision.kind and decision.kind.kind
     if kind and kind.catch_up():
-        rows, weights = kind.top(count, hosts.cell == cell)
+        rows, weights = kind.weights.top(count, hosts.cell == cell)
     else:
         request = placer.grouped(decision.requests[-1], decision.instances)
         rows = survivors(placer.rules, hosts, request).rows()
         weights = weigh(placer.rules.weighers, hosts, rows, request)
-    return [int(rows[place]) for place in best(weights, len(rows))]
+    in_cell = hosts.cell[rows] == cell
+    rows, weights = rows[in_cell], weights[in_cell]
+    return rows[best(weights, count)].tolist()
 
 
 def _describe(placer, chosen, alternates, request, consumption, settings):

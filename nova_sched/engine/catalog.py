@@ -37,10 +37,13 @@ from nova_sched.filters.server_group_affinity import ServerGroupAffinityFilter
 from nova_sched.filters.server_group_anti_affinity import ServerGroupAntiAffinityFilter
 from nova_sched.filters.tenant_aggregates import TenantAggregates
 from nova_sched.filters.understood import Understood
+from nova_sched.suggestion import question
 from nova_sched.weighers import Weigher
 from nova_sched.weighers.foreign import adopt as adopt_weigher
 
 LOG = logging.getLogger(__name__)
+
+CLOSE_RULE = 0.8  # all names of filters end with the same letters
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -118,8 +121,14 @@ def filters(enabled, available=(ALL_FILTERS,)):
             classes.update(_classes(path, ours, 'nova.scheduler.filters.', 'available_filters'))
     missing = [name for name in enabled if name not in classes]
     if missing:
-        raise _unknown('enabled_filters', f'no filter is named {", ".join(missing)}', classes)
+        named = ', '.join(_with_question(name, classes) for name in missing)
+        raise _unknown('enabled_filters', f'no filter is named {named}', classes)
     return tuple(_made(adopt_filter, classes[name], 'enabled_filters') for name in enabled)
+
+
+def _with_question(name, classes):
+    found = question(name, classes, CLOSE_RULE)
+    return f'{name} ({found})' if found else name
 
 
 def weighers(paths=(ALL_WEIGHERS,)):

@@ -29,9 +29,12 @@ from nova_sched.engine.answer import Answers, selections
 from nova_sched.engine.groups.member_resolver import ReplanRequired, is_member, member_of
 from nova_sched.engine.loop import Message
 from nova_sched.engine.place import Decision
+from nova_sched.engine.time_slice import TimeSlice
+from nova_sched.state.vocab import Unfinished
 
 LOG = logging.getLogger(__name__)
 
+PAUSES = 4  # of one decision; then it goes on to its end
 LOSSES = 3  # after this many lost claims a request is decided after a new read of the store
 PLACE, WRITTEN = 'place', 'written'  # kinds of messages
 
@@ -61,9 +64,10 @@ class Order:
 class Attempt:
     """One attempt to place a message's order.
 
-    It ends without a ``decision`` if the message was answered, or with a ``refusal`` (NoValidHost)
-    that stands only if the host state is current. ``outcome`` is the store's
-    result for the decision's claims, ``answer`` has a list of Selected for each instance.
+    It ends without a ``decision`` if the message was answered, if the decision was paused (the
+    message has a ``rest``), or with a ``refusal`` (NoValidHost) that stands only if the host state
+    is current. ``outcome`` is the store's result for the decision's claims, ``answer`` has a list
+    of Selected for each instance.
     """
 
     message: Message
@@ -98,6 +102,8 @@ class Cycle:
         self._members, self._until_done = members, until_done
         self._writer = writer
         self._answers = Answers(context)
+        self._slice = TimeSlice(self._others_wait)
+        self._has_waiting, self._paused = False, set[Message]()
 
     def run(self, messages):
         """Decide each order on the state that the earlier ones left, commit all claims at once,
@@ -106,6 +112,8 @@ class Cycle:
         self._cluster.hosts.now_s = self._context.clock()
         figures.batches += 1
         now, later = self._select(messages)
+        self._slice.end_s = None
+        self._has_waiting = len(now) > 1
         attempts = [
             self._decide(message, requests, settings)
             for message, requests in self._resolve_members(now)
@@ -122,7 +130,13 @@ class Cycle:
         )
         again = [one.message for one in lost if self._retry_or_refuse(one, settings)]
         refused = [one for one in attempts if one.refusal]
-        return again + self._confirm_refusals(refused, settings, bool(lost)) + later
+        again += self._confirm_refusals(refused, settings, bool(lost))
+        if self._paused:
+            self._has_waiting = bool(again) or any(one.rest is None for one in later)
+            self._judge_rest(later)
+        paused = [one.message for one in attempts if one.message.rest is not None]
+        self._paused.update(paused)
+        return again + paused + later
 
     # Before the decision.
 
@@ -135,7 +149,8 @@ class Cycle:
         """
         unlucky = next((message for message in messages if message.attempts >= LOSSES), None)
         if unlucky is None:
-            return _split_by_instance(messages)
+            self._paused = {message for message in self._paused if not message.future.done()}
+            return _split_by_instance(messages, self._paused)
         self._until_done(self._state_sync.look_again)
         return [unlucky], [message for message in messages if message is not unlucky]
 
@@ -158,6 +173,9 @@ class Cycle:
         attempt = Attempt(message)
         position_and_count = self._context.membership.position_and_count
         try:
+            # A request that lost often is alone in its batch: a pause would delay the next ones.
+            may_pause = message.attempts < LOSSES and message.pauses < PAUSES
+            self._cluster.hosts.pause = self._slice.is_over if may_pause else None
             decision = self._placer.decide(
                 requests,
                 slices.settings_for(settings, position_and_count, message.attempts),
@@ -177,14 +195,36 @@ class Cycle:
                 self._answers.refused(message, error, settings)
             else:
                 attempt.refusal = error
+        except Unfinished as error:
+            message.rest = error.rest
+            message.pauses += 1
         except (ReplanRequired, errors.SchedError) as error:
             message.fail(error)  # invalid request or option, found by a rule
         except Exception as error:
             LOG.exception('Request %s failed in a rule', order.request_id)
             message.fail(error)
         finally:
-            self._context.figures.decided_s.append(time.perf_counter() - begin_s)
+            self._cluster.hosts.pause = None
+            if message.rest is None:
+                self._context.figures.decided_s.append(time.perf_counter() - begin_s)
         return attempt
+
+    def _judge_rest(self, messages):
+        """Judge what the first paused decision among the messages has left, until the slice ends,
+        then the next one's. Those with nothing left are decided in the next batch."""
+        for message in [message for message in messages if message.rest is not None]:
+            try:
+                message.rest()
+                message.rest = None
+            except Unfinished as error:
+                message.rest = error.rest
+                break
+            except Exception:  # a rule failed: the decision fails too, and tells the caller
+                LOG.debug('The rest of a decision failed', exc_info=True)
+                message.rest = None
+
+    def _others_wait(self):
+        return self._has_waiting or self._loop.has_waiting
 
     def _answer_unclaimed(self, message, decision, settings):
         """Answer a request that keeps no claims. Its claims are undone before the next request is
@@ -345,15 +385,18 @@ def _is_written(done):
         return False
 
 
-def _split_by_instance(messages):
+def _split_by_instance(messages, paused):
     """Messages that share no instance and no group member, and those that must wait for an earlier
-    message about the same one."""
+    message about the same one. ``paused`` messages of earlier batches are earlier than these."""
     seen, now, later = set[object](), list[Message](), list[Message]()
-    for message in messages:
+    waiting = paused.difference(messages)
+    for message in (*waiting, *messages):
         instances = {request.instance_uuid for request in message.work.requests}
         instances |= {
             member_of(request) for request in message.work.requests if is_member(request)
         }
-        (now if seen.isdisjoint(instances) else later).append(message)
+        if message not in waiting:
+            is_ready = message.rest is None and seen.isdisjoint(instances)
+            (now if is_ready else later).append(message)
         seen |= instances
     return now, later

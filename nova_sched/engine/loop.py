@@ -32,10 +32,22 @@ class Message:
     together.
 
     ``attempts`` counts failed attempts. ``is_store_read``: the store was read after the
-    last attempt, so a refusal may stand. ``received`` is the bus message that asks for the work.
+    last attempt, so a refusal may stand. ``rest`` is the work that a paused decision has left
+    (state.vocab.Unfinished), ``pauses`` how often it was paused. ``received`` is the bus message
+    that asks for the work.
     """
 
-    __slots__ = ('attempts', 'future', 'is_store_read', 'kind', 'received', 'since_s', 'work')
+    __slots__ = (
+        'attempts',
+        'future',
+        'is_store_read',
+        'kind',
+        'pauses',
+        'received',
+        'rest',
+        'since_s',
+        'work',
+    )
 
     def __init__(self, kind, work, received=NOW):
         self.kind = kind
@@ -44,6 +56,7 @@ class Message:
         self.future: Future = Future()
         self.attempts = 0
         self.is_store_read = False
+        self.rest, self.pauses = None, 0
         self.since_s = time.monotonic()
 
     def answer(self, result):
@@ -67,6 +80,7 @@ class Loop:
         self._max_batch = max_batch
         self._queue: queue.SimpleQueue = queue.SimpleQueue()
         self._again: list[Message] = []
+        self._left = 0  # messages of the batch that no handler has had
         self._gathering = threading.local()
         self._after = lambda: None
         self._is_busy = False
@@ -76,10 +90,6 @@ class Loop:
         self._thread = threading.Thread(target=self._run, name='nova-sched-engine', daemon=True)
 
     @property
-    def stopping(self):
-        return self._stopping.is_set()
-
-    @property
     def hurried(self):
         return self._hurried.is_set()
 
@@ -87,6 +97,11 @@ class Loop:
     def is_busy(self):
         """Whether the loop handles a batch, or is about to."""
         return self._is_busy or not self._queue.empty()
+
+    @property
+    def has_waiting(self):
+        """Whether messages wait for the end of those that a handler has now."""
+        return bool(self._left) or not self._queue.empty()
 
     def is_current(self):
         """Whether this is the loop's thread."""
@@ -158,17 +173,21 @@ class Loop:
             self._after()
 
     def _run(self):
-        while not self.stopping or self._again or not self._queue.empty():
+        while not self._stopping.is_set() or self._again or not self._queue.empty():
             self.turn(None)
         self._end()
 
     def _take(self, timeout_s):
-        """Messages to handle again, and messages that arrived in the meantime."""
+        """Messages to handle again, and messages that arrived in the meantime.
+
+        Paused messages do not count: any number of them lets others through.
+        """
         batch = list(self._again)
+        most = self._max_batch + sum(message.rest is not None for message in batch)
         try:
             if not batch:
                 batch.append(self._queue.get(timeout=timeout_s))
-            while len(batch) < self._max_batch:
+            while len(batch) < most:
                 batch.append(self._queue.get_nowait())
         except queue.Empty:
             pass
@@ -189,6 +208,7 @@ class Loop:
             kind, end = batch[start].kind, start
             while end < len(batch) and batch[end].kind == kind:
                 end += 1
+            self._left = len(batch) - end
             again += self._run_handler(kind, batch[start:end])
             start = end
         return again

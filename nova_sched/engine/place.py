@@ -259,12 +259,12 @@ class Placer:
         most = (
             settings.subset_size if of_slice is not None else max(settings.subset_size, 1 + spare)
         )
-        rows, weights = kind.top(most, of_slice, settings.shuffle)
+        rows, weights = kind.weights.top(most, of_slice, settings.shuffle)
         pick = self._pick(rows, weights, request, settings, kind.left)
         row = int(rows[pick])
         if spare and (of_slice is not None or len(hosts.cells) > 1):
             in_cell = hosts.cell == hosts.cell[row] if len(hosts.cells) > 1 else None
-            rows, weights = kind.top(1 + spare, in_cell)
+            rows, weights = kind.weights.top(1 + spare, in_cell)
         return row, self._ranked(rows, weights, row, spare) if spare else []
 
     def _choose(self, decision, request, index, before, spare, settings):
@@ -370,7 +370,9 @@ class Placer:
         if len(hosts.cells) > 1:
             rest[hosts.cell[rows] != hosts.cell[row]] = -np.inf
         rest[rows == row] = -np.inf
-        return [int(rows[position]) for position in best(rest, count) if rest[position] > -np.inf]
+        found = best(rest, count)
+        left = rest[found] > -np.inf
+        return rows[found][left].tolist()
 
     def _with_room_for_all(self, rows, request, decision):
         """The rows that can take all new members of an affinity group, as far as free amounts

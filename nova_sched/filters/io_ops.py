@@ -41,8 +41,8 @@ class IoOpsFilter(Filter):
 
     def why(self, hosts, request, rows):
         _, number, limit = least_over(rows, hosts.num_io_ops, self.limit(hosts))
-        who = 'the host' if len(rows) == 1 else 'the least busy host'
-        return f'max_io_ops_per_host is {limit}, {who} has {number}'
+        subject = 'the host' if len(rows) == 1 else 'the least busy host'
+        return f'max_io_ops_per_host is {limit}, {subject} has {number}'
 
     def nearest(self, hosts, request, rows):
         return least_over(rows, hosts.num_io_ops, self.limit(hosts))[0]

@@ -218,12 +218,12 @@ class JsonFilter(Filter):
             number, part = max(failed), query[1 + int(np.argmax(failed))]
         else:
             number, part = len(rows), query
-        who = 'the host fails' if len(rows) == 1 else f'{number} of {len(rows)} hosts fail'
+        subject = 'the host fails' if len(rows) == 1 else f'{number} of {len(rows)} hosts fail'
         # Neither values of the query nor the values compared with them: they may be names of
         # hosts.
         names = set(_attributes(part)) & ATTRIBUTES
         on = f' on {listed(names)}' if names else ''
-        return f"{who} the query's condition{on}{_range(hosts, names, rows)}"
+        return f"{subject} the query's condition{on}{_range(hosts, names, rows)}"
 
 
 def _attributes(term):

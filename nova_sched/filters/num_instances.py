@@ -32,8 +32,8 @@ class NumInstancesFilter(Filter):
 
     def why(self, hosts, request, rows):
         _, number, limit = least_over(rows, hosts.num_instances, self.limit(hosts))
-        who = 'the host' if len(rows) == 1 else 'the emptiest host'
-        return f'max_instances_per_host is {limit}, {who} has {number}'
+        subject = 'the host' if len(rows) == 1 else 'the emptiest host'
+        return f'max_instances_per_host is {limit}, {subject} has {number}'
 
     def nearest(self, hosts, request, rows):
         return least_over(rows, hosts.num_instances, self.limit(hosts))[0]

@@ -50,5 +50,5 @@ def outside(hosts, zone, rows):
     aggregates = (hosts.aggregates.of(hosts.nodes[row].host) for row in rows[firsts].tolist())
     found = {word for some in aggregates for word in zones(some) or {default}}
     here = 'the host is' if len(rows) == 1 else 'these hosts are'
-    nobody = '' if hosts.in_zone(zone, default).any() else ', where no host is'
-    return f'zone {zone} is asked for{nobody}, {here} in {reasons.listed(found)}'
+    empty = '' if hosts.in_zone(zone, default).any() else ', where no host is'
+    return f'zone {zone} is asked for{empty}, {here} in {reasons.listed(found)}'

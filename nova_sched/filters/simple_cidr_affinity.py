@@ -87,5 +87,5 @@ class SimpleCIDRAffinityFilter(Filter):
         return (network(request),)
 
     def why(self, hosts, request, rows):
-        nobody = 'the host has no' if len(rows) == 1 else f'none of {len(rows)} hosts has an'
-        return f'{nobody} address in {network(request)}'
+        subject = 'the host has no' if len(rows) == 1 else f'none of {len(rows)} hosts has an'
+        return f'{subject} address in {network(request)}'

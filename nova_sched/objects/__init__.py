@@ -67,7 +67,7 @@ from nova_sched.objects.numa import (
     VirtCPUModel,
     VirtCPUTopology,
 )
-from nova_sched.objects.object_io import from_primitive, to_primitive
+from nova_sched.objects.object_io import Primitives, from_primitive, to_primitive
 from nova_sched.objects.pci import (
     InstancePCIRequest,
     InstancePCIRequests,

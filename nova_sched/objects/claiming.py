@@ -117,12 +117,13 @@ class ClaimableMixin:
             return Shortage(name, amount, available, largest)
         return None
 
-    def instance_claim(self, request, lifetime_s=None) -> Claim:
+    def instance_claim(self, request, lifetime_s=None, **marks) -> Claim:
         """Checks that the node can take the request, allocates it, and returns the claim.
 
         ``request`` has ``instance_uuid``, ``project_id``, ``user_id``, ``resources``, ``groups``,
-        ``pieces``, ``group_uuid`` and ``image_properties``. Raises ComputeResourcesUnavailable
-        with every shortage; then nothing is allocated.
+        ``pieces``, ``group_uuid`` and ``image_properties``; ``marks`` are more fields of the
+        Claim, by default ``created_s`` is now. Raises ComputeResourcesUnavailable with every
+        shortage; then nothing is allocated.
         """
         try:
             resources, allotted = self.demand(request)
@@ -134,7 +135,7 @@ class ClaimableMixin:
             raise errors.ComputeResourcesUnavailable(self.uuid, '; '.join(short))
         if allotted:
             parts = dataclasses.replace(parts or HardwareAllocation(), providers=allotted)
-        return self.consume(request, resources, parts, lifetime_s)
+        return self.consume(request, resources, parts, lifetime_s, **marks)
 
     def resize_claim(self, request, held=None, move=None, **words) -> Claim:
         """Returns the claim of an instance that is resized or moved.
@@ -175,27 +176,30 @@ class ClaimableMixin:
             short.append(machine.why_not(pieces, packing=self.packing))
         return parts
 
-    def consume(self, request, resources, parts=None, lifetime_s=None) -> Claim:
+    def consume(
+        self, request, resources, parts=None, lifetime_s=None, created_s=None, **marks
+    ) -> Claim:
         """Allocates a request that is known to fit, and returns the claim."""
         for name, amount in resources.items():
             self.take(name, amount)
         if parts:
             self.hold(parts)
-        now = time.time()
-        return Claim(
-            consumer_uuid=request.instance_uuid,
-            node_uuid=self.uuid,
-            resources=dict(resources),
-            project_id=request.project_id,
-            user_id=request.user_id,
-            group_uuid=request.group_uuid,
-            created_s=now,
-            expires_s=None if lifetime_s is None else now + lifetime_s,
-            parts=parts or None,
-            image_properties={
+        created_s = time.time() if created_s is None else created_s
+        fields = {
+            'consumer_uuid': request.instance_uuid,
+            'node_uuid': self.uuid,
+            'resources': dict(resources),
+            'project_id': request.project_id,
+            'user_id': request.user_id,
+            'group_uuid': request.group_uuid,
+            'created_s': created_s,
+            'expires_s': None if lifetime_s is None else created_s + lifetime_s,
+            'parts': parts or None,
+            'image_properties': {
                 name: str(value) for name, value in request.image_properties.items()
             },
-        )
+        }
+        return Claim(**fields | marks)
 
     def release(self, claim: Claim):
         """Frees the resources of a claim."""

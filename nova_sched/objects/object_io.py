@@ -192,6 +192,10 @@ def _read_value(primitive):
     return primitive
 
 
+class Primitives(list):
+    """A list that contains no object, only primitives: ``to_primitive`` returns it as it is."""
+
+
 def to_primitive(value, version=None):
     """Returns the value with every object in it converted to its primitive, in ``version`` if
     given.
@@ -200,6 +204,8 @@ def to_primitive(value, version=None):
     """
     if isinstance(value, ovo_base.VersionedObject):
         return value.obj_to_primitive(target_version=version)
+    if isinstance(value, Primitives):
+        return value
     if isinstance(value, dict):
         return {key: to_primitive(item, version) for key, item in value.items()}
     if isinstance(value, (list, set, frozenset)):

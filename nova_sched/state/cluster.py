@@ -12,6 +12,7 @@
 """The only writer of the host state: reports, claims, aggregates and instance lists change it
 here."""
 
+import collections
 import dataclasses
 
 from nova_sched import errors
@@ -76,6 +77,10 @@ class Cluster:
 
     def service(self, host):
         return self._services.setdefault(host, ServiceState())
+
+    def hosts_with_settings(self):
+        """Returns the hosts that an operator has disabled or forced down."""
+        return {host for host, one in self._services.items() if one.disabled or one.forced_down}
 
     def claims_of(self, consumer_uuid):
         """Returns the consumer's claims: one, or two while it moves."""
@@ -212,15 +217,18 @@ class Cluster:
         hosts, row = self.hosts, node.row
         for consumer in list(node.claims):
             self._give_back(node, consumer)
-        for name in foreign:
+        used = collections.Counter(foreign)
+        for claim in claims:
+            used.update(claim.resources)
+        for name in used:
             hosts.resource(name)
         for name, resource in hosts.resources.items():
-            resource.take(row, foreign.get(name, 0) - int(resource.used[row]))
+            resource.take(row, used[name] - int(resource.used[row]))
         node.foreign, node.foreign_instances = foreign, foreign_instances
         hosts.num_instances[row] = foreign_instances
         hosts.num_io_ops[row] = node.report.io_workload
         for claim in claims:
-            self._take(claim)
+            self._note(claim)
         node.recount()
 
     def set_tokens(self, node, fences):
@@ -233,19 +241,15 @@ class Cluster:
 
     def add(self, claim):
         """Apply a claim to its node and store it."""
-        self._take(claim)
         node = self._nodes[claim.node_uuid]
+        for name, amount in claim.resources.items():
+            node.take(name, amount)
+        self._note(claim)
         if claim.parts and claim.counted:
             node.recount()
         else:
             for parts in claim.uncounted:
                 node.hold(parts)
-
-    def _take(self, claim):
-        node = self._nodes[claim.node_uuid]
-        for name, amount in claim.resources.items():
-            node.take(name, amount)
-        self._note(claim)
 
     def consume(self, node, request, lifetime_s=None, move=None, **marks):
         """Make a claim on a node for a request, before the store commits it. Returns a
@@ -258,14 +262,11 @@ class Cluster:
         if before is not None:
             self.drop(before)
         try:
-            claim = node.instance_claim(request, lifetime_s=lifetime_s)
             is_there = before is not None and before.is_confirmed
-            if lifetime_s is not None and 'created_s' in marks:
-                marks['expires_s'] = marks['created_s'] + lifetime_s
-            claim = dataclasses.replace(claim, move=None if is_there else move, **marks)
-            held = (
-                node.grow(before, claim) if before is not None and before.is_confirmed else claim
+            claim = node.instance_claim(
+                request, lifetime_s, move=None if is_there else move, **marks
             )
+            held = node.grow(before, claim) if is_there else claim
         except errors.ComputeResourcesUnavailable:
             if before is not None:
                 self.add(before)

@@ -12,6 +12,7 @@
 """The host state for rules: the columns under Nova's names, and a few methods over all rows."""
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,11 @@ class Hosts(Columns):
     """All hosts, for filters and weighers: they read it and never change it.
 
     ``now_s`` is the time of the decision, in seconds since the epoch: rules have no other clock.
+    ``pause`` is called after each distinct machine or tree, if there are many to judge. If it
+    returns True, Unfinished is raised. None: no pauses.
     """
+
+    pause: Callable[[], bool] | None = None
 
     def __init__(self, capacity=64):
         super().__init__(capacity)
@@ -191,10 +196,12 @@ class Hosts(Columns):
     def aggregate_number(self, key, default, convert):
         """Returns the numeric override of each row by aggregate metadata; a plain default if there
         is none."""
+        if key not in self.aggregates.keys:
+            return default
         numbers = functools.partial(
             self.aggregates.numbers, self.aggregate_set, key, default, convert
         )
-        if key not in self.aggregates.keys or isinstance(default, np.ndarray):
+        if isinstance(default, np.ndarray):
             return numbers()
         return self.cache.get((key, default, convert), numbers)
 
@@ -210,7 +217,7 @@ class Hosts(Columns):
         Equal machines are evaluated once, and again only when a claim or a report changes them.
         ``question`` is hashable, and an equal one has the same answers.
         """
-        return self.interned['machine'].map_kept(self.machine[rows], question, judge)
+        return self.interned['machine'].map_kept(self.machine[rows], question, judge, self.pause)
 
     def machines(self, rows):
         """Returns the machines of the rows, each distinct one once, those of most rows first."""
@@ -225,7 +232,10 @@ class Hosts(Columns):
         Equal trees are evaluated once, as machines are. Their UUIDs are not those of the node.
         """
         return self.interned['shape'].map_kept(
-            self.shape[rows], question, lambda tree: tree is not None and judge(tree)
+            self.shape[rows],
+            question,
+            lambda tree: tree is not None and judge(tree),
+            self.pause,
         )
 
     def has_below(self, resource_class):

@@ -12,11 +12,25 @@
 """Names as small numbers, and sets of names as columns of bits."""
 
 import collections
+import functools
 
 import numpy as np
 
 UNKNOWN = -1  # not evaluated yet
 MOST_KEPT = 128  # questions whose answers are kept for each value
+FEW = 64  # values that are judged without a pause
+
+
+class Unfinished(Exception):
+    """Values are left to judge. ``rest`` judges more of them; it raises Unfinished again, as long
+    as values are left.
+
+    What was judged so far is kept. Values may change before ``rest`` is called.
+    """
+
+    def __init__(self, rest):
+        super().__init__()
+        self.rest = rest
 
 
 class Vocab:
@@ -90,20 +104,37 @@ class Interned:
         """Returns ``judge(value)`` for each row: called once for each value in use."""
         return self.judged(judge, dtype)[slots]
 
-    def map_kept(self, slots, question, judge):
+    def map_kept(self, slots, question, judge, pause=None):
         """Returns ``judge(value)`` for each of the slots: once for each value, as long as it is in
         use.
 
-        ``question`` is hashable: an equal one has the same answers.
+        ``question`` is hashable: an equal one has the same answers. ``pause`` is called after each
+        value, if more than FEW are not known. Raises Unfinished if it returns True.
         """
         verdicts = self._verdicts(question)
         found = verdicts[slots]
         unknown = slots[found == UNKNOWN]
         if len(unknown):
-            for slot in np.unique(unknown).tolist():
-                verdicts[slot] = judge(self.values[slot])
+            new = np.unique(unknown).tolist()
+            if pause is not None and len(new) > FEW:
+                self._judge_some(new, question, judge, pause)
+            else:
+                for slot in new:
+                    verdicts[slot] = judge(self.values[slot])
             found = verdicts[slots]
         return found == 1
+
+    def _judge_some(self, slots, question, judge, pause):
+        """Judge the values of these slots that are in use and not known. Raises Unfinished."""
+        verdicts = self._verdicts(question)
+        for place, slot in enumerate(slots, start=1):
+            if self._counts[slot] and verdicts[slot] == UNKNOWN:
+                verdicts[slot] = judge(self.values[slot])
+                if pause() and place < len(slots):
+                    left = slots[place:]
+                    raise Unfinished(
+                        functools.partial(self._judge_some, left, question, judge, pause)
+                    )
 
     def _verdicts(self, question):
         known = self._kept.pop(question, None)

@@ -16,6 +16,8 @@ no opinion. ``normalize`` and ``multiplier`` then apply the scale 0..1 and the m
 methods that Nova calls on its weighers are derived from these.
 """
 
+import functools
+
 import numpy as np
 
 from nova_sched.conf import CONF
@@ -53,6 +55,7 @@ class Weigher:
     def raw(self, hosts, rows, request):
         """Returns the raw weight of each of the rows; None: all are equal.
 
+        ``hosts`` may be a view of some hosts (``Hosts.what_if``).
         Whether it is None depends on the request and options only, and the weight of a row on no
         other row.
         """
@@ -60,10 +63,14 @@ class Weigher:
 
     def multiplier(self, hosts, rows):
         """Returns the multiplier of each row, or one number for all."""
-        value = hosts.aggregate_number(
-            self.key or self.option, CONF[self.group][self.option], float
-        )
+        default = getattr(self._options, self.option)
+        value = hosts.aggregate_number(self.key or self.option, default, float)
         return self.sign * (value[rows] if isinstance(value, np.ndarray) else value)
+
+    @functools.cached_property
+    def _options(self):
+        """The options of its group. Their values are read at each use."""
+        return CONF[self.group]
 
     # Nova's weigher interface.
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from nova_sched import errors
 from nova_sched.engine.decide import CandidateSet, Step, ask, chain, narrow
+from nova_sched.filters.reasons import listed
 from nova_sched.filters.understood import Understood
 
 LOG = logging.getLogger(__name__)
@@ -127,30 +128,30 @@ def narrowed(name, hosts, request):
     if name == 'requested_cell':
         return 'another cell is asked for'
     if name == 'force_hosts':
-        known = sum(bool(hosts.spellings.get(host)) for host in request.force_hosts)
-        return _named('host', len(request.force_hosts), known)
+        known = {host for host in request.force_hosts if hosts.spellings.get(host)}
+        return _named('host', request.force_hosts, known)
     if name == 'force_nodes':
-        known = len({node.nodename for node in hosts.nodes} & request.force_nodes)
-        return _named('node', len(request.force_nodes), known)
+        return _named('node', request.force_nodes, {node.nodename for node in hosts.nodes})
     wanted = request.destination
+    if wanted.node is None:
+        return _named('host', {wanted.host}, hosts.rows_of_host.keys())
     rows = hosts.rows_of_host.get(wanted.host, ()) if wanted.host else range(len(hosts))
-    known = (
-        bool(rows)
-        if not wanted.node
-        else any(hosts.nodes[row].nodename == wanted.node for row in rows)
-    )
-    return _named('host' if wanted.host else 'node', 1, known)
+    of_host = f' of host {wanted.host}' if wanted.host else ''
+    return _named('node', {wanted.node}, {hosts.nodes[row].nodename for row in rows}, of_host)
 
 
-def _named(word, number, known):
-    if number == 1:
-        return f'1 {word} is named' + ('' if known else ', it is not known')
-    unknown = (
-        ''
-        if known == number
-        else f', {known or "none"} of them {"is" if known < 2 else "are"} known'
-    )
-    return f'{number} {word}s are named{unknown}'
+def _named(word, wanted, known, of_host=''):
+    """Which names the request gives, and which of these are not known. It gave them itself: they
+    tell its caller nothing new."""
+    unknown = wanted - known
+    text = f'the request names {word}{"s" if len(wanted) > 1 else ""} {listed(wanted)}{of_host}'
+    if not unknown:
+        return text
+    if len(wanted) == 1:
+        return f'{text}, which is not known'
+    if len(unknown) == len(wanted):
+        return f'{text}, none of which is known'
+    return f'{text}; {listed(unknown)} {"is" if len(unknown) == 1 else "are"} not known'
 
 
 # Texts.

@@ -192,7 +192,7 @@ class MemberResolver:
             raise errors.MemberRefused(path, gone)
 
     def _check(self, known, path, request):
-        found = member_spec.differs(known.definition.members[path], request.spec)
+        found = member_spec.differs(known.definition.members[path], request.read_spec())
         if found is not None:
             field, planned, asked = found
             raise errors.MemberRefused(

@@ -46,8 +46,8 @@ class LoadedGroup:
     from.
 
     ``kinds`` has the kind of each member by path. Members of one kind are interchangeable.
-    ``requests`` has a Request for each member by path, the same one for members of one kind: its
-    instance is nobody's. ``consumers`` has the consumer of each member's planned claim by path.
+    ``requests`` has a Request for each member by path, the same one for members of one kind, with
+    the UUID of no instance. ``consumers`` has the consumer of each member's planned claim by path.
     """
 
     record: GroupRecord

@@ -136,7 +136,7 @@ class GroupOperations:
                 old.record,
                 generation=old.record.generation + 1,
                 updated_s=now_s,
-                expires_s=self._expiry(now_s, ttl_s),
+                expires_s=self._expiry(now_s, ttl_s, uuid),
             )
             known = LoadedGroup.of(record, definition, source, allowance)
             try:
@@ -176,9 +176,9 @@ class GroupOperations:
     def renew(self, uuid, ttl_s=None, project_id=None, dry_run=False):
         """Set the expiry of the planned claims to ``ttl_s`` seconds from now.
 
-        Returns the GroupView.
+        Returns the GroupView. Raises InvalidRequest if they may not be held for so long.
         """
-        known, expires_s = self._find(uuid, project_id), self._expiry(self._clock(), ttl_s)
+        known, expires_s = self._find(uuid, project_id), self._expiry(self._clock(), ttl_s, uuid)
         if dry_run:
             return dataclasses.replace(
                 self.show(uuid, project_id), expires_s=expires_s, dry_run=True
@@ -186,8 +186,26 @@ class GroupOperations:
         self._call(self._plans.renew, known, expires_s)
         return self.show(uuid, project_id)
 
-    def _expiry(self, now_s, ttl_s):
-        lifetime_s = self._settings().plan_ttl_s if ttl_s is None else ttl_s
+    def _expiry(self, now_s, ttl_s, uuid=None):
+        """When planned claims end, in seconds since the epoch (None: never). Those that the group
+        of this UUID has end in time in any case. Raises InvalidRequest."""
+        settings = self._settings()
+        if ttl_s is not None and ttl_s > settings.plan_ttl_max_s:
+            why = f'{ttl_s} s is more than [groups] plan_ttl_max, {settings.plan_ttl_max_s} s'
+            raise errors.InvalidRequest('ttl', why)
+        lifetime_s = settings.plan_ttl_s if ttl_s is None else ttl_s
+        planned = [] if uuid is None else [
+            claim.created_s for claim in self._claims(uuid) if claim.state == PLANNED
+        ]  # fmt: skip
+        if planned:
+            left_s = int(min(planned) + settings.plan_life_max_s - now_s)
+            if left_s < 1 or (ttl_s is not None and ttl_s > left_s):
+                why = (
+                    f'its planned claims may be held for {max(left_s, 0)} s more, until they are '
+                    f'{settings.plan_life_max_s} s old ([groups] plan_life_max)'
+                )
+                raise errors.InvalidRequest('ttl', why)
+            lifetime_s = min(lifetime_s, left_s) if lifetime_s else left_s
         return now_s + lifetime_s if lifetime_s else None
 
     # Reads.
@@ -336,7 +354,7 @@ class GroupOperations:
         draft = self._call(self._plans.draft, known, caps, asked, changed)
         seen = draft.group_problem
         if seen.closed:
-            raise _closed(seen.closed)
+            raise _closed(seen.closed, seen.removed_by)
         found = moves.place(seen.problem, seen.sites, self._joint, settings.plan_limits, may_move)
         if found.hosts is None:
             refusal = _refusal(found, draft.group_problem)
@@ -404,11 +422,12 @@ def _refusal(found, group_problem):
     )
 
 
-def _closed(closed):
+def _closed(closed, removed_by):
     """The GroupRefused for members (by path, with the reason) that no host takes, even without the
     other members."""
     words = ' '.join(f'Member {path}: {why}' for path, why in closed.items())
-    return errors.GroupRefused(words, {'words': words, 'proven': True, 'closed': dict(closed)})
+    details = {'words': words, 'proven': True, 'closed': closed, 'removed_by': removed_by}
+    return errors.GroupRefused(words, details)
 
 
 def _changed(old, new):

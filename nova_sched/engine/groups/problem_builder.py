@@ -33,7 +33,8 @@ class GroupProblem:
 
     In the problem all servers keep their hosts. ``exact`` False: a host may take more than the
     problem says, so that it proves nothing. ``closed``: members (one of each kind) that are to be
-    planned and that no host takes, even without the other members, with the reason.
+    planned and that no host takes, even without the other members, with the reason; ``removed_by``
+    has the filter that removed the last host.
     """
 
     problem: Problem
@@ -41,6 +42,7 @@ class GroupProblem:
     sites: Sites
     exact: bool = True
     closed: dict[str, str] = dataclasses.field(default_factory=dict)
+    removed_by: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
 def unsettled(rules, request):
@@ -73,14 +75,15 @@ def build_problem(cluster, rules, levels, states, policies, settings, caps=None,
     requests = [states[place].request for place in firsts]
     mask = np.zeros((len(requests), len(hosts)), dtype=bool)
     score = np.zeros((len(requests), len(hosts)), dtype=np.float32)
-    closed = {}
+    closed, removed_by = {}, {}
     for number, request in enumerate(requests):
         candidates = survivors(rules, hosts, request)
         if not candidates.left:
             for place in np.flatnonzero((kind == number) & (sites.built < 0))[:1]:
-                closed[states[place].member] = reasons.refusal(
-                    candidates, rules, hosts, request
-                ).reason
+                refused = reasons.refusal(candidates, rules, hosts, request)
+                closed[states[place].member] = refused.reason
+                if refused.steps:
+                    removed_by[states[place].member] = refused.steps[-1].name
             continue
         rows = candidates.rows()
         mask[number, rows] = True
@@ -114,7 +117,7 @@ def build_problem(cluster, rules, levels, states, policies, settings, caps=None,
         kind_names=[_words(request) for request in requests],
     )
     nodes = hosts.cache.get('UUIDs of nodes', lambda: [node.uuid for node in hosts.nodes])
-    return GroupProblem(problem, nodes, sites, exact, closed)
+    return GroupProblem(problem, nodes, sites, exact, closed, removed_by)
 
 
 def _sites(cluster, states):

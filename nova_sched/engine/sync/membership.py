@@ -16,6 +16,8 @@ import logging
 import time
 import uuid
 
+import psutil
+
 from nova_sched import errors
 from nova_sched.db.schedulers import SchedulerFacts
 
@@ -53,6 +55,8 @@ class SchedulerMembership:
         if self._store is None:
             return
         now_s = self._clock()
+        if not self._signs:
+            self._remove_dead(now_s)
         self._store.write(
             SchedulerFacts(self.uuid, self._host, self._pid, self._started_s, now_s, figures)
         )
@@ -68,6 +72,16 @@ class SchedulerMembership:
         self.position_and_count = (
             (alive.index(self.uuid), len(alive)) if self.uuid in alive else (0, 1)
         )
+
+    def _remove_dead(self, now_s):
+        """Drop the rows of processes of this host that were killed: this one may replace them.
+
+        A live process whose row is dropped by mistake, because it has process IDs of its own,
+        writes it again with its next sign.
+        """
+        for one in self._store.alive(now_s - KEPT_S):
+            if one.host == self._host and one.pid != self._pid and not psutil.pid_exists(one.pid):
+                self._store.remove(one.uuid)
 
     def forget(self):
         """Drop the rows of processes that ended long ago. Raises StoreUnavailable."""

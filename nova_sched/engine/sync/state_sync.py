@@ -71,8 +71,8 @@ class StateSync:
             self.wake.set()
 
     def _take_over(self, changes):
-        for service in changes.services or ():
-            self._cluster.set_service(**dataclasses.asdict(service))
+        if changes.services is not None:
+            self._replace_services(changes.services)
         if changes.aggregates is not None:
             self._replace_aggregates(changes.aggregates)
         for uuid in changes.gone:
@@ -87,6 +87,11 @@ class StateSync:
             node = self._cluster.node(uuid)
             if node is not None:
                 self._cluster.see(node.host, seen_s)
+
+    def _replace_services(self, services):
+        removed = self._cluster.hosts_with_settings() - {one.host for one in services}
+        for service in (*services, *map(ServiceFacts, removed)):
+            self._cluster.set_service(**dataclasses.asdict(service))
 
     def _replace_aggregates(self, aggregates):
         known = {aggregate.id for aggregate in aggregates}

@@ -124,9 +124,9 @@ def test_weighers(paths, found):
     'load, option, words, known',
     [
         pytest.param(
-            lambda: catalog.filters(['RamFilter', 'Rams', 'Cpus']),
+            lambda: catalog.filters(['RamFilter', 'RamFiltre', 'Cpus']),
             'enabled_filters',
-            'no filter is named Rams, Cpus',
+            'no filter is named RamFiltre (did you mean RamFilter?), Cpus',
             rules.FILTERS.keys() - ALWAYS,
             id='a filter of no such name',
         ),

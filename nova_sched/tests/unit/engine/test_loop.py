@@ -228,7 +228,7 @@ class TestThread:
         futures += sent(loop, 'a', 'qrstu') + sent(loop, 'b', 'vw')
         stopper = threading.Thread(target=loop.stop)
         stopper.start()
-        while not loop.stopping:
+        while not loop.hurried:
             pass
         gate.open.set()
         stopper.join(10)

@@ -11,43 +11,14 @@
 # under the License.
 """AggregateCoreFilter."""
 
-import numpy as np
-import pytest
+from typing import ClassVar
 
 from nova_sched.filters.aggregate_core import AggregateCoreFilter
-from nova_sched.tests.builders import aggregate, hosts, mask_of, nova_like, request, spec
-
-FULL, ASKED = {'vcpus': 4, 'vcpus_used': 4}, {'vcpus': 2}
+from nova_sched.tests.unit.filters.ratio_battery import RatioBattery
 
 
-@pytest.mark.parametrize(
-    'texts, mask',
-    [
-        pytest.param([], '00', id="the host's own ratio"),
-        pytest.param(['1.5'], '10', id='a ratio for half as much again'),
-        pytest.param(['1.4'], '00', id='less than is asked'),
-        pytest.param(['1.4', '9'], '00', id='the smallest counts'),
-        pytest.param(['9', 'much'], '00', id='no number'),
-        pytest.param(['inf'], '00', id='no end'),
-    ],
-)
-def test_ratio(texts, mask):
-    groups = [
-        aggregate(number, ['host-0'], cpu_allocation_ratio=text)
-        for number, text in enumerate(texts)
-    ]
-    seen = hosts(2, groups, **FULL)
-    assert mask_of(AggregateCoreFilter, seen, request(**ASKED)) == mask
-    one = nova_like(seen.state(0))
-    assert AggregateCoreFilter().host_passes(one, spec(**ASKED)) is (mask[0] == '1')
-
-
-def test_why():
-    groups = [aggregate(1, ['host-1'], cpu_allocation_ratio='1.25')]
-    seen, rule = hosts(2, groups, **FULL), AggregateCoreFilter()
-    assert rule.why(seen, request(**ASKED), np.array([0])) == '2 vCPUs asked, the host has 0 free'
-    assert (
-        rule.why(seen, request(**ASKED), np.array([0, 1]))
-        == '2 vCPUs asked, the best host has 1 free'
-    )
-    assert rule.nearest(seen, request(**ASKED), np.array([0, 1])) == 1
+class TestAggregateCoreFilter(RatioBattery):
+    rule, key = AggregateCoreFilter, 'cpu_allocation_ratio'
+    full: ClassVar = {'vcpus': 4, 'vcpus_used': 4}
+    asked: ClassVar = {'vcpus': 2}
+    unit, quarter = '2 vCPUs', 1

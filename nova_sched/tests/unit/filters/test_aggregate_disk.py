@@ -11,46 +11,14 @@
 # under the License.
 """AggregateDiskFilter."""
 
-import numpy as np
-import pytest
+from typing import ClassVar
 
 from nova_sched.filters.aggregate_disk import AggregateDiskFilter
-from nova_sched.tests.builders import aggregate, hosts, mask_of, nova_like, request, spec
-
-FULL, ASKED = {'disk_gb': 10, 'disk_gb_used': 10}, {'root_gb': 5}
+from nova_sched.tests.unit.filters.ratio_battery import RatioBattery
 
 
-@pytest.mark.parametrize(
-    'texts, mask',
-    [
-        pytest.param([], '00', id="the host's own ratio"),
-        pytest.param(['1.5'], '10', id='a ratio for half as much again'),
-        pytest.param(['1.4'], '00', id='less than is asked'),
-        pytest.param(['1.4', '9'], '00', id='the smallest counts'),
-        pytest.param(['9', 'much'], '00', id='no number'),
-        pytest.param(['inf'], '00', id='no end'),
-    ],
-)
-def test_ratio(texts, mask):
-    groups = [
-        aggregate(number, ['host-0'], disk_allocation_ratio=text)
-        for number, text in enumerate(texts)
-    ]
-    seen = hosts(2, groups, **FULL)
-    assert mask_of(AggregateDiskFilter, seen, request(**ASKED)) == mask
-    one = nova_like(seen.state(0))
-    assert AggregateDiskFilter().host_passes(one, spec(**ASKED)) is (mask[0] == '1')
-
-
-def test_why():
-    groups = [aggregate(1, ['host-1'], disk_allocation_ratio='1.25')]
-    seen, rule = hosts(2, groups, **FULL), AggregateDiskFilter()
-    assert (
-        rule.why(seen, request(**ASKED), np.array([0]))
-        == '5 GiB of disk asked, the host has 0 free'
-    )
-    assert (
-        rule.why(seen, request(**ASKED), np.array([0, 1]))
-        == '5 GiB of disk asked, the best host has 2 free'
-    )
-    assert rule.nearest(seen, request(**ASKED), np.array([0, 1])) == 1
+class TestAggregateDiskFilter(RatioBattery):
+    rule, key = AggregateDiskFilter, 'disk_allocation_ratio'
+    full: ClassVar = {'disk_gb': 10, 'disk_gb_used': 10}
+    asked: ClassVar = {'root_gb': 5}
+    unit, quarter = '5 GiB of disk', 2

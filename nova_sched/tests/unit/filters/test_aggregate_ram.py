@@ -11,46 +11,14 @@
 # under the License.
 """AggregateRamFilter."""
 
-import numpy as np
-import pytest
+from typing import ClassVar
 
 from nova_sched.filters.aggregate_ram import AggregateRamFilter
-from nova_sched.tests.builders import aggregate, hosts, mask_of, nova_like, request, spec
-
-FULL, ASKED = {'memory_mb': 1000, 'memory_mb_used': 1000}, {'memory_mb': 500}
+from nova_sched.tests.unit.filters.ratio_battery import RatioBattery
 
 
-@pytest.mark.parametrize(
-    'texts, mask',
-    [
-        pytest.param([], '00', id="the host's own ratio"),
-        pytest.param(['1.5'], '10', id='a ratio for half as much again'),
-        pytest.param(['1.4'], '00', id='less than is asked'),
-        pytest.param(['1.4', '9'], '00', id='the smallest counts'),
-        pytest.param(['9', 'much'], '00', id='no number'),
-        pytest.param(['inf'], '00', id='no end'),
-    ],
-)
-def test_ratio(texts, mask):
-    groups = [
-        aggregate(number, ['host-0'], ram_allocation_ratio=text)
-        for number, text in enumerate(texts)
-    ]
-    seen = hosts(2, groups, **FULL)
-    assert mask_of(AggregateRamFilter, seen, request(**ASKED)) == mask
-    one = nova_like(seen.state(0))
-    assert AggregateRamFilter().host_passes(one, spec(**ASKED)) is (mask[0] == '1')
-
-
-def test_why():
-    groups = [aggregate(1, ['host-1'], ram_allocation_ratio='1.25')]
-    seen, rule = hosts(2, groups, **FULL), AggregateRamFilter()
-    assert (
-        rule.why(seen, request(**ASKED), np.array([0]))
-        == '500 MiB of memory asked, the host has 0 free'
-    )
-    assert (
-        rule.why(seen, request(**ASKED), np.array([0, 1]))
-        == '500 MiB of memory asked, the best host has 250 free'
-    )
-    assert rule.nearest(seen, request(**ASKED), np.array([0, 1])) == 1
+class TestAggregateRamFilter(RatioBattery):
+    rule, key = AggregateRamFilter, 'ram_allocation_ratio'
+    full: ClassVar = {'memory_mb': 1000, 'memory_mb_used': 1000}
+    asked: ClassVar = {'memory_mb': 500}
+    unit, quarter = '500 MiB of memory', 250

@@ -11,12 +11,14 @@
 # under the License.
 """Words, distinct values and sets of words, against plain lists and sets."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nova_sched.state.vocab import MOST_KEPT, Interned, Vocab, WordSets
+from nova_sched.state.vocab import FEW, MOST_KEPT, Interned, Unfinished, Vocab, WordSets
 
 
 def test_a_word_keeps_its_number():
@@ -118,6 +120,48 @@ def test_only_rows_that_are_asked_about_are_judged():
     assert judge.asked == ['bb']
     assert column.map_kept(slots, 'question', judge).tolist() == [True, False, True]
     assert judge.asked[1:] == ['a', 'c']
+
+
+def test_a_pause_keeps_the_verdicts_so_far():
+    words = ['b' * length for length in range(1, FEW + 6)]
+    column, slots = column_of(*words)
+    judge, turns = Judge(), itertools.count(1)
+
+    def pause():
+        return next(turns) % 10 == 0
+
+    with pytest.raises(Unfinished) as paused:
+        column.map_kept(slots, 'question', judge, pause)
+    assert len(judge.asked) == 10
+    # The rest is judged as it is by then.
+    column.drop(slots[20])
+    column.drop(slots[21])
+    assert column.take('x') == slots[21]
+    pauses = 0
+    while paused is not None:
+        try:
+            paused.value.rest()
+            paused = None
+        except Unfinished as error:
+            paused.value.rest = error.rest
+            pauses += 1
+    assert pauses == len(words) // 10 - 1
+    assert len(judge.asked) == len(set(judge.asked)) == len(words) - 1
+    slots = np.delete(slots, 20)
+    assert column.map_kept(slots, 'question', judge).sum() == 2  # 'b' and 'x'
+    assert len(judge.asked) == len(words) - 1
+
+
+def test_all_are_judged_when_the_pause_comes_last():
+    words = ['b' * length for length in range(FEW + 1)]
+    column, slots = column_of(*words)
+    left = iter([False] * FEW + [True])
+    assert column.map_kept(slots, 'question', Judge(), lambda: next(left)).sum() == 1
+
+
+def test_few_values_are_judged_without_a_pause():
+    column, slots = column_of(*('b' * length for length in range(1, FEW + 1)))
+    assert column.map_kept(slots, 'question', Judge(), lambda: True).sum() == 1
 
 
 def test_a_slot_that_is_used_again_is_judged_again():

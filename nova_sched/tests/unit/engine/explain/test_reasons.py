@@ -125,25 +125,25 @@ class TestReplay:
             pytest.param(
                 {'destination': RequestedDestination(host='host-1')},
                 'requested_destination',
-                '1 host is named',
+                'the request names host host-1',
                 id='host',
             ),
             pytest.param(
                 {'destination': RequestedDestination(host='nowhere')},
                 'requested_destination',
-                '1 host is named, it is not known',
+                'the request names host nowhere, which is not known',
                 id='unknown host',
             ),
             pytest.param(
                 {'destination': RequestedDestination(host='host-1', node='host-2')},
                 'requested_destination',
-                '1 host is named, it is not known',
+                'the request names node host-2 of host host-1, which is not known',
                 id='no node of the host',
             ),
             pytest.param(
                 {'destination': RequestedDestination(node='host-2')},
                 'requested_destination',
-                '1 node is named',
+                'the request names node host-2',
                 id='node',
             ),
             pytest.param(
@@ -161,23 +161,39 @@ class TestReplay:
             pytest.param(
                 {'force_hosts': ['HOST-0', 'x', 'y']},
                 'force_hosts',
-                '3 hosts are named, 1 of them is known',
+                'the request names hosts host-0, x, y; x, y are not known',
                 id='forced, one known',
             ),
             pytest.param(
                 {'force_hosts': ['x', 'y']},
                 'force_hosts',
-                '2 hosts are named, none of them is known',
+                'the request names hosts x, y, none of which is known',
                 id='forced',
             ),
             pytest.param(
                 {'force_hosts': ['host-0', 'host-2']},
                 'force_hosts',
-                '2 hosts are named',
+                'the request names hosts host-0, host-2',
                 id='both known',
             ),
             pytest.param(
-                {'force_nodes': ['host-2']}, 'force_nodes', '1 node is named', id='forced node'
+                {'force_hosts': [f'x{number}' for number in range(100, 112)]},
+                'force_hosts',
+                'the request names hosts x100, x101, x102, x103, x104 and 7 more, '
+                'none of which is known',
+                id='many forced',
+            ),
+            pytest.param(
+                {'force_nodes': ['host-2']},
+                'force_nodes',
+                'the request names node host-2',
+                id='forced node',
+            ),
+            pytest.param(
+                {'force_nodes': ['Host-2']},
+                'force_nodes',
+                'the request names node Host-2, which is not known',
+                id='unknown node',
             ),
         ],
     )
@@ -212,7 +228,8 @@ class TestReason:
             pytest.param(
                 talkers([]),
                 {'force_hosts': ['elsewhere']},
-                'Of 3 hosts, force_hosts removed the last 3: 1 host is named, it is not known.',
+                'Of 3 hosts, force_hosts removed the last 3: the request names '
+                'host elsewhere, which is not known.',
                 id='the caller allows nobody',
             ),
         ],

@@ -214,6 +214,38 @@ class TestSurprises:
         eight.scheduler.call(eight.scheduler.state_sync.expire)
         assert eight.groups.show(group.uuid).status == 'planned'
 
+    def test_more_time_than_the_maximum_is_refused(self, eight):
+        with pytest.raises(errors.InvalidRequest, match='plan_ttl_max, 86400'):
+            eight.create(webs(), ttl_s=86401)
+        group = eight.create(webs(), ttl_s=86400)
+        for change in (
+            lambda: eight.groups.renew(group.uuid, 86401),
+            lambda: eight.groups.update(group.uuid, webs(), {}, ttl_s=86401),
+        ):
+            with pytest.raises(errors.InvalidRequest, match='plan_ttl_max'):
+                change()
+
+    @pytest.mark.parametrize('is_update', [False, True], ids=['renewed', 'updated'])
+    def test_a_plan_is_not_held_forever(self, eight, is_update):
+        """It ends a week after it was made; without a time of its own a renewal takes the rest."""
+        week_s, begin_s = 604800, eight.world.now_s
+        group = eight.create(webs(), ttl_s=86400)
+
+        def renew(ttl_s=None):
+            if is_update:
+                return eight.groups.update(group.uuid, webs(), {}, ttl_s=ttl_s)
+            return eight.groups.renew(group.uuid, ttl_s)
+
+        for _ in range(7):
+            eight.world.now_s += 86000
+            last = renew(min(86400, int(begin_s + week_s - eight.world.now_s)))
+        with pytest.raises(errors.InvalidRequest, match='2800 s more'):
+            renew(2801)
+        assert renew().expires_s == last.expires_s == begin_s + week_s
+        eight.world.now_s += 2800
+        with pytest.raises(errors.InvalidRequest, match='0 s more'):
+            renew()
+
     def test_a_new_plan_and_a_renewal_for_trial(self, eight):
         group = eight.create(webs(), ttl_s=10)
         lost = eight.places(group)['web/0']

@@ -11,9 +11,14 @@
 # under the License.
 """Tests of the crowd: who is there, in which place, whatever the clocks say."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from nova_sched import errors
+from nova_sched.db.schedulers import SchedulerFacts
 from nova_sched.engine.sync.membership import KEPT_S, SILENT_S, SchedulerMembership
 from nova_sched.tests.builders import NOW
 from nova_sched.tests.unit.engine.world import World
@@ -78,6 +83,20 @@ def test_each_has_its_place_by_uuid(time):
     assert [member.position_and_count for member in in_order] == [
         (position, 5) for position in range(5)
     ]
+
+
+def test_a_process_that_was_killed_leaves_no_row(time):
+    dead = subprocess.Popen([sys.executable, '-c', ''])
+    dead.wait()
+    for name, host, pid in (
+        ('killed', 'host', dead.pid),
+        ('running', 'host', os.getpid()),
+        ('elsewhere', 'host-2', dead.pid),
+    ):
+        time.table.write(SchedulerFacts(name, host, pid, NOW, NOW, {}))
+    one = time.member()
+    one.sign({})
+    assert set(time.table.rows) == {'running', 'elsewhere', one.uuid}
 
 
 def test_a_row_says_who_it_is(time):

@@ -17,6 +17,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.claims import Placement, ServiceFacts
+from nova_sched.claims.values import Changes
 from nova_sched.engine.sync.state_sync import SOME
 from nova_sched.objects.claim import CONFIRMED, PENDING
 from nova_sched.tests.builders import NOW, aggregate, claim, report, uuid_of
@@ -245,6 +246,17 @@ class TestNodesAndServices:
             False,
             None,
             True,
+        )
+
+    def test_settings_that_the_store_no_longer_has_end(self, world, monkeypatch):
+        world.call(world.state_sync.set_service, 'host-1', True, 'why', True, NOW + 5)
+        monkeypatch.setattr(world.store, 'changes', lambda generations: Changes(services=()))
+        world.state_sync.refresh()
+        service = world.cluster.service('host-1')
+        assert (service.disabled, service.disabled_reason, service.forced_down) == (
+            False,
+            None,
+            False,
         )
 
     def test_remove_node(self, world):

@@ -1,0 +1,45 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Requests of a new kind in slices: a decision pauses between machines, so that other requests do
+not wait until all machines are judged."""
+
+import time
+
+SLICE_S = 0.001
+LET_S = 0.0001  # for other threads, which otherwise run only every 5 ms
+
+
+class TimeSlice:
+    """The time that a batch may spend on machines that no earlier request of the kind has judged:
+    until ``end_s`` by the monotonic clock. None: SLICE_S after the first of them.
+
+    ``others_wait`` returns whether other messages wait: without them, another slice begins.
+    """
+
+    def __init__(self, others_wait, clock=time.monotonic, sleep=time.sleep):
+        self._others_wait, self._clock, self._sleep = others_wait, clock, sleep
+        self.end_s = None
+        self._is_spent = False
+
+    def is_over(self):
+        """Called after each machine."""
+        now_s = self._clock()
+        if self.end_s is None:
+            self.end_s, self._is_spent = now_s + SLICE_S, False
+        if now_s < self.end_s:
+            return False
+        if not self._is_spent:
+            self._sleep(LET_S)
+        self._is_spent = self._others_wait()
+        if not self._is_spent:
+            self.end_s = None
+        return self._is_spent

@@ -1,0 +1,28 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""What may have been meant by a word that is not known: for the texts of errors."""
+
+import difflib
+
+CLOSE = 0.7  # of 1 for equal words
+
+
+def question(word, words, close_enough=CLOSE):
+    """Returns `did you mean ...?` if one of the words is close enough, else an empty text."""
+    close = difflib.get_close_matches(word, words, n=1, cutoff=close_enough)
+    return f'did you mean {close[0]}?' if close else ''
+
+
+def suggestion(word, words):
+    """Returns the question as the end of an error: `; did you mean ...?`, or an empty text."""
+    found = question(word, words)
+    return found and f'; {found}'

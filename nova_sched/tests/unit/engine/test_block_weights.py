@@ -1,0 +1,109 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Weights by block: the best rows as a full pass finds them, and which rows are weighed."""
+
+import random
+
+import numpy as np
+import pytest
+
+from nova_sched.engine.block_weights import BLOCK, BlockWeights
+from nova_sched.engine.decide import best, weigh
+from nova_sched.tests.builders import aggregate, cluster, put, report, request, uuid_of
+from nova_sched.weighers.cpu import CPUWeigher
+from nova_sched.weighers.ram import RAMWeigher
+
+WEIGHERS = RAMWeigher(), CPUWeigher()
+REQUEST = request(instance_uuid=uuid_of('new'), vcpus=1, memory_mb=512)
+
+
+def weights_of(made, passing=None):
+    passing = np.ones(len(made.hosts), dtype=bool) if passing is None else passing
+    return BlockWeights(WEIGHERS, made.hosts, REQUEST, passing)
+
+
+def full(made, passing=None):
+    """All rows that pass, best first, by a full pass."""
+    rows = np.arange(len(made.hosts)) if passing is None else np.flatnonzero(passing)
+    return rows[best(weigh(WEIGHERS, made.hosts, rows, REQUEST), len(rows))].tolist()
+
+
+def first(weights, count, *arguments):
+    rows, found = weights.top(count, *arguments)
+    return rows[best(found, count)].tolist()[:count]
+
+
+@pytest.mark.parametrize('count', [1, 3, 50, 1000])
+@pytest.mark.parametrize('step', [0, 1, 7919])
+def test_the_best_rows_come_in_the_order_of_a_full_pass(count, step):
+    made = cluster(500, vcpus_used=[row * step % 16 for row in range(500)])
+    assert first(weights_of(made), count) == full(made)[:count]
+
+
+@pytest.mark.parametrize('seed', range(4))
+def test_changed_rows_are_weighed_again(seed):
+    dice = random.Random(seed)
+    made = cluster(300, vcpus_used=[dice.randrange(16) for _ in range(300)])
+    passing = np.array([dice.random() < 0.7 for _ in range(300)])
+    weights = weights_of(made, passing)
+    for count in (1, 5, 60, 1, 5, 60):
+        rows = np.array(sorted(dice.sample(range(300), count)))
+        for row in rows:
+            put(made, report(f'host-{row}', vcpus_used=dice.randrange(16)))
+        passing[rows] = [dice.random() < 0.7 for _ in rows]
+        weights.weigh_again(rows, made.hosts.what_if(rows), passing[rows])
+        assert first(weights, 20) == full(made, passing)[:20]
+
+
+def test_few_rows_of_many_are_weighed():
+    made = cluster(2000, vcpus_used=[row * 7919 % 16 for row in range(2000)])
+    assert len(weights_of(made).top(3)[0]) <= 4 * BLOCK
+
+
+def test_the_best_of_the_eligible_rows_are_found():
+    made = cluster(500, vcpus_used=[row // 40 for row in range(500)])
+    eligible = np.arange(500) >= 450
+    rows, found = weights_of(made).top(2, eligible)
+    own = eligible[rows]
+    assert rows[own][best(found[own], 2)].tolist() == [450, 451]
+    assert set(range(440)) <= set(rows.tolist())  # the better ones of all
+
+
+def test_all_equal_rows_are_there_if_they_are_wanted():
+    made = cluster(500)
+    assert weights_of(made).top(1, all_equal=True)[0].tolist() == list(range(500))
+
+
+def test_fewer_eligible_rows_than_wanted_are_all_there():
+    made = cluster(200)
+    assert len(weights_of(made).top(5, np.arange(200) == 7)[0]) == 200
+
+
+def test_the_multipliers_of_aggregates_count():
+    names = [f'host-{row}' for row in range(100, 140)]
+    groups = [
+        aggregate(1, names, cpu_weight_multiplier='-3'),
+        aggregate(2, names[:5], ram_weight_multiplier='4'),
+    ]
+    used = [row % 5 for row in range(300)]
+    made = cluster(300, groups, vcpus_used=used, memory_mb_used=[9 * one for one in used])
+    assert first(weights_of(made), 300) == full(made)
+    assert first(weights_of(made), 3) == full(made)[:3]
+
+
+def test_one_row_has_no_weight():
+    rows, found = weights_of(cluster(2), np.array([False, True])).top(1)
+    assert (rows.tolist(), found.tolist()) == ([1], [0.0])
+
+
+def test_no_row_is_left():
+    assert weights_of(cluster(2), np.zeros(2, dtype=bool)).top(3)[0].tolist() == []
