@@ -17,8 +17,9 @@ import os
 import sys
 import warnings
 
-PARTS = ('decisions', 'rules', 'claims', 'shared', 'reports', 'calls')
+PARTS = ('decisions', 'rules', 'first-requests', 'claims', 'shared', 'reports', 'calls')
 ASKED_FOR = (
+    'calls-postgresql',
     'shared-mariadb',
     'spread',
     'joint',
@@ -26,8 +27,10 @@ ASKED_FOR = (
     'queue-fit',
     'queues',
     'parts',
+    'batches',
+    'start',
 )  # run by name only
-FIELDS = ('what', 'p50', 'p99', 'a second', 'floor', 'ratio', 'conflicts')
+FIELDS = ('what', 'p50', 'p99', 'a second', 'floor', 'ratio', 'conflicts', 'first request')
 CROWD_FIELDS = 'what,schedulers,unseen,way,conflicts,lost,late,given up,full,uneven,large'.split(
     ','
 )
@@ -61,10 +64,12 @@ def _rows(arguments):
     from nova_sched.conf import CONF
     from nova_sched.tests.bench import (
         all_rules,
+        batches,
         calls,
         commits,
         crowd_spread,
         decisions,
+        first_requests,
         joint,
         joint_huawei,
         parts,
@@ -72,6 +77,7 @@ def _rows(arguments):
         queue_fit,
         reporting,
         shared,
+        start,
     )
 
     log.register_options(CONF)
@@ -79,17 +85,21 @@ def _rows(arguments):
     modules = {
         'decisions': decisions,
         'rules': all_rules,
+        'first-requests': first_requests,
         'claims': commits,
         'shared': shared.POSTGRESQL,
         'shared-mariadb': shared.MARIADB,
         'spread': crowd_spread,
         'reports': reporting,
-        'calls': calls,
+        'calls': calls.SQLITE,
+        'calls-postgresql': calls.POSTGRESQL,
         'joint': joint,
         'racks': joint_huawei,
         'queue-fit': queue_fit,
         'queues': queue_catalogue,
         'parts': parts,
+        'batches': batches,
+        'start': start,
     }
     for name in arguments.only:
         for row in modules[name].rows(arguments.seconds):

@@ -25,9 +25,8 @@ from nova_sched.hardware.pci import PciPool, pools_to_json
 from nova_sched.hardware.pci import PciRequest as Devices
 from nova_sched.state.aggregates import HostAggregate
 from nova_sched.tests.bench import fleet
-from nova_sched.tests.bench.decisions import Decide
+from nova_sched.tests.bench.decisions import Decide, row
 from nova_sched.tests.bench.floor import Floor
-from nova_sched.tests.bench.timing import by_turns, p50_ms, p99_ms
 from nova_sched.tests.options import settings
 
 SIZES = (1_000, 10_000, 100_000)
@@ -114,12 +113,12 @@ def filled_store(count):
     return store
 
 
-def guest(policy='dedicated', vcpus=4, cells=1):
+def guest(policy='dedicated', vcpus=4, cells=1, memory_mb=4 * GIB):
     share = vcpus // cells
     pinned = [frozenset(range(n * share, (n + 1) * share)) for n in range(cells)]
     nothing = frozenset()
     return GuestTopology(tuple(
-        GuestCell(n, nothing, own, 4 * GIB, cpu_policy=policy) for n, own in enumerate(pinned)
+        GuestCell(n, nothing, own, memory_mb, cpu_policy=policy) for n, own in enumerate(pinned)
     ))  # fmt: skip
 
 
@@ -168,17 +167,4 @@ def rows(budget_s=2.0, sizes=SIZES):
             placer = Placer(cluster, service.rules(CONF), random.Random(1))
             for kind in REQUESTS:
                 ours = Decide(placer, chosen, lambda kind=kind: request(kind))
-                yield _row(kind, size, by_turns({'ours': ours, 'floor': floor.decide}, budget_s))
-                ours.undo()
-
-
-def _row(kind, size, samples):
-    ours, bare = p50_ms(samples['ours']), p50_ms(samples['floor'])
-    return {
-        'what': f'all rules, {kind}, {size:,} hosts',
-        'p50': f'{ours:.3f} ms',
-        'p99': f'{p99_ms(samples["ours"]):.3f} ms',
-        'a second': f'{1000 / ours:,.0f}',
-        'floor': f'bare NumPy {bare:.3f} ms',
-        'ratio': f'{ours / bare:.2f}',
-    }
+                yield row(f'all rules, {kind}, {size:,} hosts', ours.against(floor, budget_s))

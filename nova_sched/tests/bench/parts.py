@@ -258,10 +258,12 @@ def main(folder, bus):
     if bus == WITHOUT_BUS:
         made = WithoutBus(CONF, service, _request())
         with made.running():
+            service.collect_seldom()
             _serve(meter, made)
         return
     served = service.SchedulerService(CONF, rpc.transport(CONF, bus))
     served.start()
+    service.collect_seldom()
     _serve(meter)
     served.stop()
 

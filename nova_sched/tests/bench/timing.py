@@ -16,14 +16,15 @@ import statistics
 import time
 
 
-def by_turns(functions, budget_s=2.0, least=20):
+def by_turns(functions, budget_s=2.0, least=20, between=lambda: None):
     """Seconds of each call, by name: the functions run in turn, so that a busy moment hits all of
-    them."""
+    them. ``between`` runs before each turn, and is not measured."""
     samples = {name: [] for name in functions}
     for function in functions.values():
         function()
     end = time.perf_counter() + budget_s
     while time.perf_counter() < end or min(map(len, samples.values())) < least:
+        between()
         for name, function in functions.items():
             start = time.perf_counter()
             function()
