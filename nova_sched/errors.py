@@ -33,6 +33,8 @@ SchedError
 +- Outdated                  a message that came too late: nothing is done
 +- BuildFailed               a node has capacity for an instance, but the operation on it failed
 +- QuotaExceeded             the project would have more than its limit
++- RateLimited               the project asks for plans too often: nothing is done
++- PolicyForbidden           the access policy does not allow it to the caller
 +- LimitsUnknown             Keystone does not return the limits of a project: nothing is done
 +- FlavorExists              another flavor of that name exists already
 +- NotFound                  the named object is not known
@@ -46,7 +48,8 @@ SchedError
 +- StoreUnavailable          the database does not answer: the request may be done; repeat it
 |  +- StoreBusy              conflict with other transactions: nothing is done; repeat it at once
 +- StoreFull                 the database is full: nothing is done, and a repeat does not help
-+- BrokerUnavailable         the broker of jobs does not answer: the request may be done or not
++- BrokerUnavailable         the broker does not answer: the request may be done or not
+|  +- BrokerRefused          it refuses the user, the password or the virtual host
 +- NoAnswer                  no scheduler answered a call in time; the request may be done or not
 +- BadConfig                 the daemon cannot start with this configuration
 |  +- UnknownRule            no filter or weigher of that name
@@ -221,6 +224,18 @@ class QuotaExceeded(SchedError):
     message = 'Project {project}: {asked} {resource} asked, {used} of {limit} used'
 
 
+class RateLimited(SchedError):
+    """``retry_s``: seconds until the next request is accepted."""
+
+    facts = ('limit', 'retry_s')
+    message = 'The project may ask for plans {limit}; try again in {retry_s} s'
+
+
+class PolicyForbidden(SchedError):
+    facts = ('why',)
+    message = 'The access policy does not allow it: {why}'
+
+
 class LimitsUnknown(SchedError):
     facts = ('project', 'why')
     message = 'Keystone does not return the limits of project {project}: {why}'
@@ -234,6 +249,13 @@ class FlavorExists(SchedError):
 class NotFound(SchedError):
     facts = ('what',)
     message = '{what} is not known'
+
+
+class HostNotFound(NotFound):
+    """No node or operator ever named the host; ``advice`` may name a similar one."""
+
+    facts = ('what', 'advice')
+    message = '{what} is not known{advice}'
 
 
 class ClaimNotFound(NotFound):
@@ -283,7 +305,13 @@ class StoreFull(SchedError):
 
 class BrokerUnavailable(SchedError):
     facts = ('why',)
-    message = 'The broker of jobs does not answer: {why}'
+    message = 'The broker does not answer: {why}'
+
+
+class BrokerRefused(BrokerUnavailable):
+    """The broker refuses the user, the password or the virtual host."""
+
+    message = 'The broker refuses the connection: {why}'
 
 
 class NoAnswer(SchedError):

@@ -40,13 +40,13 @@ class NodeUsage:
     foreign_instances: int = 0
 
     def fits(self, resources):
-        return all(self._fits(name, amount) for name, amount in resources.items())
-
-    def _fits(self, name, amount):
-        inventory = self.inventories.get(name)
-        if inventory is None or amount > inventory.largest:
-            return False
-        return self.used.get(name, 0) + amount <= inventory.capacity
+        for name, amount in resources.items():
+            inventory = self.inventories.get(name)
+            if inventory is None or amount > inventory.largest:
+                return False
+            if self.used.get(name, 0) + amount > inventory.capacity:
+                return False
+        return True
 
     def take(self, resources, sign=1):
         for name, amount in resources.items():

@@ -21,14 +21,21 @@ import sqlalchemy as sa
 from oslo_db import exception as db_error
 
 from nova_sched import errors
-from nova_sched.claims import ServerGroupPolicy, findings, sql_domains
+from nova_sched.claims import ServerGroupPolicy, findings, sql_domains, sql_nodes
 from nova_sched.claims import sql_groups as groups
 from nova_sched.claims import statements as sql
 from nova_sched.claims.findings import AuditedNode, Snapshot
 from nova_sched.claims.judge import NodeUsage
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db.engine import Sessions
-from nova_sched.db.tables import CLAIMS, NODES, REPORTS, SERVER_GROUPS
+from nova_sched.db.tables import (
+    CLAIMS,
+    HOST_INSTANCES,
+    NODES,
+    REPORTS,
+    SERVER_GROUPS,
+    SERVICES,
+)
 from nova_sched.objects.claim import PLANNED
 from nova_sched.state.report import Inventory, Report
 
@@ -59,6 +66,20 @@ class StillThere(errors.SchedError):
 
     facts = ('consumer', 'nodes')
     message = 'Instance {consumer} has confirmed claims on nodes {nodes}'
+
+
+class HasClaims(errors.SchedError):
+    """A host with claims is removed only by force; nothing is removed."""
+
+    facts = ('host', 'number')
+    message = 'Host {host} has claims ({number}); --force ends them, too'
+
+
+class HasReported(errors.SchedError):
+    """A host that reports is not removed; nothing is removed."""
+
+    facts = ('host',)
+    message = 'Host {host} has reported in the meantime: it is up'
 
 
 class ClaimMaintenance:
@@ -122,6 +143,29 @@ class ClaimMaintenance:
             _end(connection, found)
         sql_domains.end(self._sessions)
         return sorted(found, key=_age)
+
+    def remove_host(self, host, node_uuids, since_s, force=False):
+        """Remove these nodes with their claims, and the operator's settings and the list of
+        instances of the host. Returns how many claims have ended.
+
+        ``since_s`` is the time, by the database's clock, at which the caller saw that the host is
+        down. Raises HasReported if a node of the host was seen after that, and HasClaims if there
+        is a claim and ``force`` is not set; then nothing is removed.
+        """
+        seen = sa.select(sa.func.max(NODES.c.seen_s)).where(NODES.c.host == host)
+        with self._sessions.transaction() as connection:
+            sql.LOCK_USAGES.run(connection, node_uuids)
+            if (connection.scalar(seen) or 0) > since_s:
+                raise HasReported(host)
+            claims = sql.read_claims(connection, sql.CLAIMS_ON, node_uuids)
+            if claims and not force:
+                raise HasClaims(host, len(claims))
+            sql_nodes.forget(connection, NODES.c.uuid.in_(node_uuids))
+            for table, name in ((SERVICES, 'services'), (HOST_INSTANCES, 'host_instances')):
+                connection.execute(sql.RAISE_REVISION, {'table': name})
+                connection.execute(sa.delete(table).where(table.c.host == host))
+        sql_domains.end(self._sessions)
+        return len(claims)
 
     # Repairs.
 

@@ -93,7 +93,10 @@ def settle(report, claims, moving=frozenset(), now_s=0.0):
             claim = claim.confirmed()
         if report.instances is not None and claim.unseen:
             claim = dataclasses.replace(claim, unseen=False)
-        if claim.is_confirmed and (report.instances is None or consumer in report.instances):
+        if report.instances is not None and consumer not in report.instances:
+            if claim.counted:  # an open move keeps it, but the node has freed its hardware
+                claim = dataclasses.replace(claim, counted=False)
+        elif claim.is_confirmed:
             if claim.parts and not claim.counted:
                 claim = dataclasses.replace(claim, counted=True)
             explained.append(claim)

@@ -394,12 +394,7 @@ class SqlClaimStore(ClaimStore):
             connection.execute(sa.delete(table).where(condition))
             if row:
                 connection.execute(sa.insert(table).values(**row))
-            bump = (
-                sa.update(REVISIONS)
-                .where(REVISIONS.c.name == name)
-                .values(value=REVISIONS.c.value + 1)
-            )
-            connection.execute(bump)
+            connection.execute(sql.RAISE_REVISION, {'table': name})
         return there
 
     # Changes by other schedulers.

@@ -101,6 +101,11 @@ KEEP_GENERATION = (
     .where(REVISIONS.c.name == 'nodes', REVISIONS.c.value < sa.bindparam('generation'))
     .values(value=sa.bindparam('generation'))
 )
+RAISE_REVISION = (
+    sa.update(REVISIONS)
+    .where(REVISIONS.c.name == sa.bindparam('table'))
+    .values(value=REVISIONS.c.value + 1)
+)
 HEADS = sa.select(NODES.c.uuid, NODES.c.generation, NODES.c.seen_s)
 READ_REVISIONS = sa.select(REVISIONS.c.name, REVISIONS.c.value)
 

@@ -53,6 +53,17 @@ def sqlite_file(connection):
     return file
 
 
+def check_folder(connection):
+    """Raises BadConfig if the directory of a SQLite database does not exist."""
+    url = _url(connection)
+    if url.get_backend_name() != 'sqlite' or url.database in (None, '', ':memory:'):
+        return
+    if not url.database.startswith('file:'):  # as a URI it may have options
+        folder = pathlib.Path(url.database).absolute().parent
+        if not folder.is_dir():
+            raise errors.BadConfig('[database] connection', f'there is no directory {folder}')
+
+
 def _is_database(file):
     try:
         with file.open('rb') as opened:

@@ -12,19 +12,36 @@
 """Decision records in the database: written in batches, read by request, deleted by age."""
 
 import json
+import sys
 import uuid
 
 import sqlalchemy as sa
 
+from nova_sched.db import clock
 from nova_sched.db.engine import transaction
 from nova_sched.db.tables import TRAILS
 
+PAGE = 500  # records that one statement reads
 CHUNK = 500  # rows deleted in one transaction, so that other transactions wait only briefly
 
 READ = (
     sa.select(TRAILS.c.trail)
     .where(TRAILS.c.request_id == sa.bindparam('request_id'))
     .order_by(TRAILS.c.time_s, TRAILS.c.uuid)
+)
+NEWEST = (
+    sa.select(TRAILS.c.trail, TRAILS.c.time_s, TRAILS.c.uuid)
+    .where(
+        TRAILS.c.time_s >= sa.bindparam('since_s'),
+        sa.or_(
+            TRAILS.c.time_s < sa.bindparam('time_s'),
+            sa.and_(
+                TRAILS.c.time_s == sa.bindparam('time_s'), TRAILS.c.uuid < sa.bindparam('uuid')
+            ),
+        ),
+    )
+    .order_by(TRAILS.c.time_s.desc(), TRAILS.c.uuid.desc())
+    .limit(PAGE)
 )
 OVERDUE = sa.select(TRAILS.c.uuid).where(TRAILS.c.time_s < sa.bindparam('before_s')).limit(CHUNK)
 
@@ -56,6 +73,24 @@ class SqlDecisionLog:
             return [
                 json.loads(text) for text in connection.scalars(READ, {'request_id': request_id})
             ]
+
+    def newest_first(self, since_s=0):
+        """The records from that time on, one after the other, newest first."""
+        last = (sys.float_info.max, '')
+        while True:
+            with transaction(self._engine) as connection:
+                page = connection.execute(
+                    NEWEST, {'since_s': since_s, 'time_s': last[0], 'uuid': last[1]}
+                ).all()
+            yield from (json.loads(row.trail) for row in page)
+            if len(page) < PAGE:
+                return
+            last = page[-1].time_s, page[-1].uuid
+
+    def now_s(self):
+        """The time by the database's clock, in seconds since the epoch."""
+        with transaction(self._engine) as connection:
+            return clock.read(connection)
 
     def forget(self, before_s):
         """Delete the records from before that time."""

@@ -12,6 +12,7 @@
 """The database engine, set up for claims, and connections that threads keep."""
 
 import contextlib
+import re
 import threading
 
 import sqlalchemy as sa
@@ -19,7 +20,7 @@ from oslo_db import exception as db_error
 from oslo_db.sqlalchemy import enginefacade
 
 from nova_sched import errors
-from nova_sched.db import brief, faults
+from nova_sched.db import address, brief, faults
 from nova_sched.db import limits as db_limits
 
 # Callers that wait for a database do it in their own loop, which can be stopped. oslo.db makes no
@@ -38,6 +39,19 @@ UNUSABLE = (
     db_error.DBNonExistentDatabase,
 )
 
+# Module that is missing: the extra that installs a driver, and how the URL then begins.
+EXTRAS = {
+    'psycopg': ('postgresql', 'postgresql+psycopg2'),
+    'psycopg2': ('postgresql', 'postgresql+psycopg2'),
+    'pymysql': ('mysql', 'mysql+pymysql'),
+    'MySQLdb': ('mysql', 'mysql+pymysql'),
+}
+# Connections have no SQLSTATE yet: the server's words for a wrong user or password.
+REFUSED = re.compile(
+    r'password authentication failed|role ".*" does not exist|no pg_hba.conf entry'
+    r'|\((1044|1045|1698),'
+)
+
 
 def create(connection, limits=db_limits.DEFAULT, **options):
     """An engine for a database URL; ``options`` are those of oslo.db's [database] group.
@@ -45,6 +59,7 @@ def create(connection, limits=db_limits.DEFAULT, **options):
     ``limits`` are for servers. Raises StoreUnavailable if the database does not answer, BadConfig
     for a bad URL.
     """
+    address.check_folder(connection)
     facade = enginefacade.transaction_context()
     facade.configure(connection=connection, **options, **OPTIONS)
     with faults.told_apart():
@@ -59,9 +74,26 @@ def create(connection, limits=db_limits.DEFAULT, **options):
             sa.exc.ResourceClosedError
         ) as error:  # the link was cut while the first connection was made
             raise errors.StoreUnavailable(faults.first_line(error)) from error
+        except (sa.exc.DBAPIError, db_error.DBError) as error:
+            why = faults.first_line(error)
+            if not (isinstance(error, UNUSABLE) or REFUSED.search(str(error))):
+                raise
+            raise errors.BadConfig('[database] connection', why) from error
         except UNUSABLE as error:
-            raise errors.BadConfig('[database] connection', faults.first_line(error)) from error
+            why = faults.first_line(error) + _driver_advice(error)
+            raise errors.BadConfig('[database] connection', why) from error
     return engine
+
+
+def _driver_advice(error):
+    """Which extra of this package installs a missing driver, if one does."""
+    if not isinstance(error, ImportError) or error.name not in EXTRAS:
+        return ''
+    extra, scheme = EXTRAS[error.name]
+    return (
+        f"; the extra '{extra}' installs a driver: pip install nova-sched[{extra}], and the URL "
+        f'begins with {scheme}://'
+    )
 
 
 def _tune_sqlite(engine):

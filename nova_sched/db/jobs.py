@@ -239,14 +239,15 @@ class SqlJobTable:
                 quotas.give_back(connection, *_hold(row), {} if release else amounts)
         return entry
 
-    def cancel(self, instance_uuid, now_s):
+    def cancel(self, instance_uuid, now_s, uuid=None):
         """Cancel the queued create of an instance; returns its entry then, or None if none is
-        queued.
+        queued. With ``uuid`` only that job is cancelled.
 
         The instance's hold stays.
         """
         with self._sessions.transaction() as connection:
             rows = connection.execute(LOCK_CREATES, {'key': instance_uuid}).mappings().all()
+            rows = [row for row in rows if uuid in (None, row['uuid'])]
             ended = (
                 _end(connection, [_entry(row) for row in rows], CANCELLED, now_s)
                 if rows

@@ -9,52 +9,86 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Upgrades a database to the schema that this release needs, and returns the revision it has."""
+"""Upgrades a database to the schema that this release needs, and returns the revision it has.
+
+Alembic is imported only for an upgrade: it takes a tenth of the time in which a daemon starts.
+"""
 
 import logging
 import pathlib
+import re
 
-import alembic.command
-import alembic.config
-import alembic.migration
-import alembic.script
-import alembic.util
+import sqlalchemy as sa
 
 from nova_sched import errors
 from nova_sched.db.engine import transaction
 
-# Reading the schema version should not be logged.
+# It logs its context each time.
 logging.getLogger('alembic').setLevel(logging.WARNING)
 
-NOT_OURS = 'its schema is none of this release'
+HEAD = '0008'  # the revision that this release needs
+UPGRADE = 'run nova-sched-manage db upgrade'
+REVISION = re.compile('[0-9]{4}')
 MIGRATIONS = pathlib.Path(__file__).parent / 'migrations'
-
-
-def _config(connection=None):
-    config = alembic.config.Config()
-    config.set_main_option('script_location', str(MIGRATIONS))
-    config.attributes['connection'] = connection
-    return config
-
-
-def head():
-    """The revision that this release needs."""
-    return alembic.script.ScriptDirectory.from_config(_config()).get_current_head()
+VERSIONS = sa.table('alembic_version', sa.column('version_num'))
 
 
 def version(engine):
     """The revision of the database; None if it is empty."""
     with transaction(engine) as connection:
-        return alembic.migration.MigrationContext.configure(connection).get_current_revision()
+        if not sa.inspect(connection).has_table(VERSIONS.name):
+            return None
+        return connection.execute(sa.select(VERSIONS.c.version_num)).scalar()
+
+
+def is_older(found):
+    """Whether an upgrade makes a database of that revision fit."""
+    return found is None or (bool(REVISION.fullmatch(found)) and found < HEAD)
+
+
+def misfit(found):
+    """Why this release cannot use a database of that revision, and what to do: (problem, advice).
+    None: it can."""
+    if found == HEAD:
+        return None
+    if is_older(found):
+        return f'the schema is {found or "empty"}, but this release needs {HEAD}', UPGRADE
+    if not REVISION.fullmatch(found):
+        return (
+            f'the schema {found} is of another program, this release needs {HEAD}',
+            'name a database of its own',
+        )
+    return (
+        f'the schema {found} is newer than this release, which needs {HEAD}',
+        'install the release that has upgraded the database',
+    )
+
+
+def check(engine):
+    """Raises BadConfig for a database that this release cannot use as it is."""
+    if why := misfit(version(engine)):
+        raise errors.BadConfig('[database] connection', ': '.join(why))
 
 
 def upgrade(engine):
     """Upgrade the database to the newest revision; a database that has it is left alone.
 
-    Raises BadConfig for a database of a newer release.
+    Raises BadConfig for a database of a newer release or of another program.
     """
-    try:
-        with transaction(engine) as connection:
-            alembic.command.upgrade(_config(connection), 'head')
-    except alembic.util.CommandError as error:
-        raise errors.BadConfig('[database] connection', f'{NOT_OURS}: {error}') from error
+    if not is_older(version(engine)):
+        check(engine)
+        return
+    import alembic.command
+
+    with transaction(engine) as connection:
+        alembic.command.upgrade(config(connection), 'head')
+
+
+def config(connection=None):
+    """Alembic's configuration for the migrations."""
+    import alembic.config
+
+    found = alembic.config.Config()
+    found.set_main_option('script_location', str(MIGRATIONS))
+    found.attributes['connection'] = connection
+    return found

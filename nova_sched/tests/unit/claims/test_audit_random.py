@@ -231,8 +231,10 @@ class World:
             for one in self.store.claims()
             if one.node_uuid == uuid_of(f'node {host}') and one.state != PLANNED
         }
-        self.has[host] = {one for one in self.has[host] & waiting if self.chance.random() < 0.8}
-        self.has[host] |= {one for one in waiting if self.chance.random() < 0.6}
+        kept = self.has[host] & waiting
+        # In one order: a set of texts has another in each process.
+        self.has[host] = {one for one in sorted(kept) if self.chance.random() < 0.8}
+        self.has[host] |= {one for one in sorted(waiting) if self.chance.random() < 0.6}
         self.report(host)
 
     def report(self, host):

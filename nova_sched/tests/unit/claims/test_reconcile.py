@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nova_sched.claims.reconcile import foreign_use, settle
+from nova_sched.hardware.machine import HardwareAllocation
 from nova_sched.objects.claim import (
     CONFIRMED,
     DISK_GB,
@@ -183,3 +184,20 @@ def test_a_resize_that_is_not_settled_is_taken_back(listed, expires_s, now_s, re
 def test_the_source_of_a_move_stays(moving, ends):
     settled = settle(report(instances=frozenset()), claims(**{A: CONFIRMED}), moving)
     assert (A not in settled.claims) == ends
+
+
+@pytest.mark.parametrize(
+    'listed, counted',
+    [
+        pytest.param('a', True, id='listed'),
+        pytest.param(None, True, id='no list'),
+        pytest.param('', False, id='moved away: its hardware is claimed, and not in the report'),
+    ],
+)
+def test_hardware_that_the_node_has_freed_is_not_counted(listed, counted):
+    parts = HardwareAllocation(devices=('a device',))
+    claim = Claim(A, 'node', {VCPU: 2}, CONFIRMED, parts=parts, counted=True)
+    told = report(instances=listed if listed is None else frozenset(listed))
+    settled = settle(told, {A: claim}, {(A, node_of('host-0'))})
+    assert settled.claims[A].uncounted == (() if counted else (parts,))
+    assert settled.changed({A: claim}) == ([] if counted else [settled.claims[A]])

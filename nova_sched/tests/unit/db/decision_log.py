@@ -17,8 +17,8 @@ tables.
 
 import pytest
 
-from nova_sched.db.decision_log import CHUNK, SqlDecisionLog
-from nova_sched.tests.builders import NOW
+from nova_sched.db.decision_log import CHUNK, PAGE, SqlDecisionLog
+from nova_sched.tests.builders import NOW, now
 
 
 def one(request_id='req-1', time=NOW, **facts):
@@ -42,6 +42,21 @@ class DecisionLog:
         long = one(why='x' * 100_000)
         decision_log.write([long])
         assert decision_log.read('req-1') == [long]
+
+    def test_newest_first(self, decision_log):
+        count = PAGE + 3
+        written = [one(f'req-{number}', time=NOW + number // 2) for number in range(count)]
+        decision_log.write(written)
+        times = [record['time'] for record in decision_log.newest_first()]
+        assert times == sorted((record['time'] for record in written), reverse=True)
+        assert {record['request_id'] for record in decision_log.newest_first()} == {
+            record['request_id'] for record in written
+        }
+        late = [record['request_id'] for record in decision_log.newest_first(NOW + count // 2 - 1)]
+        assert set(late) == {f'req-{number}' for number in (count - 3, count - 2, count - 1)}
+
+    def test_the_clock_is_the_database_s(self, decision_log):
+        assert abs(decision_log.now_s() - now()) < 60
 
     def test_old_ones_are_dropped(self, decision_log):
         decision_log.write([one(time=NOW - 1, n=number) for number in range(CHUNK + 3)])

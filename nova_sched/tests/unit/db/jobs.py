@@ -180,6 +180,12 @@ class Jobs(Battery):
         assert job_table.cancel(uuid_of('i a'), NOW) is None
         assert job_table.settle(uuid_of('a'), DONE, NOW) is None
 
+    def test_only_a_named_create_is_cancelled(self, job_table):
+        (job,) = job_table.open([entry('a')])
+        assert job_table.cancel(job.instance_uuid, NOW, uuid_of('another')) is None
+        assert job_table.find(job.uuid).state == QUEUED
+        assert job_table.cancel(job.instance_uuid, NOW, job.uuid).state == CANCELLED
+
     def test_a_create_that_has_ended_is_not_cancelled(self, job_table):
         job_table.open([entry()])
         job_table.settle(uuid_of('a'), DONE, NOW)

@@ -42,7 +42,7 @@ class Migrations:
     def test_an_upgrade_makes_what_the_code_names(self, database):
         schema.upgrade(database)
         assert differences(database) == []
-        assert schema.version(database) == schema.head()
+        assert schema.version(database) == schema.HEAD
 
     def test_a_second_upgrade_changes_nothing(self, database):
         schema.upgrade(database)
@@ -64,7 +64,7 @@ class Migrations:
     def test_a_claim_of_the_first_schema(self, database):
         """It holds amounts alone, and stays as it was."""
         with transaction(database) as connection:
-            alembic.command.upgrade(schema._config(connection), '0001')
+            alembic.command.upgrade(schema.config(connection), '0001')
             row = {name: uuid_of(name) for name in ('uuid', 'consumer_uuid', 'node_uuid')}
             row |= {'state': 'confirmed', 'resources': '{"VCPU": 2}', 'created_s': 1.5}
             insert = (

@@ -14,6 +14,7 @@ threads keep."""
 
 import gc
 import sqlite3
+import sys
 import threading
 import time
 
@@ -115,7 +116,10 @@ def test_a_link_that_is_cut_while_the_first_connection_is_made(path, monkeypatch
         pytest.param('nothing://host/name', errors.BadConfig, 'nothing', id='unknown dialect'),
         pytest.param('sqlite+nothing:///x', errors.BadConfig, 'nothing', id='unknown driver'),
         pytest.param(
-            'sqlite:////no/such/folder/x.sqlite', errors.BadConfig, 'open', id='no such folder'
+            'sqlite:////no/such/folder/x.sqlite',
+            errors.BadConfig,
+            'no directory',
+            id='no such folder',
         ),
         pytest.param(
             'postgresql+psycopg2://a@127.0.0.1:1/b',
@@ -130,6 +134,19 @@ def test_a_link_that_is_cut_while_the_first_connection_is_made(path, monkeypatch
 )
 def test_a_database_that_cannot_be_used(url, error, words):
     with pytest.raises(error, match=words):
+        engine.create(url)
+
+
+@pytest.mark.parametrize(
+    'url, driver, extra',
+    [
+        pytest.param('postgresql+psycopg2://host/name', 'psycopg2', 'postgresql', id='PostgreSQL'),
+        pytest.param('mysql+pymysql://host/name', 'pymysql', 'mysql', id='MariaDB'),
+    ],
+)
+def test_a_missing_driver_names_the_extra_that_installs_it(monkeypatch, url, driver, extra):
+    monkeypatch.setitem(sys.modules, driver, None)
+    with pytest.raises(errors.BadConfig, match=rf'pip install nova-sched\[{extra}\]'):
         engine.create(url)
 
 
