@@ -21,7 +21,9 @@ from werkzeug.routing import BaseConverter
 from nova_sched.api import faults, handlers, identity
 from nova_sched.api.calls import ApiCall, read_query
 from nova_sched.api.document import OPERATIONS
+from nova_sched.api.health import Readiness
 from nova_sched.api.policies import AccessPolicy
+from nova_sched.api.rate_limit import PlanRateLimit
 
 LOG = logging.getLogger(__name__)
 
@@ -35,16 +37,21 @@ class Text(BaseConverter):
     part_isolating = False
 
 
-def make(conf, backend, manager):
+def make(conf, backend, manager, probe=None):
     """Returns the API as a WSGI application. ``backend`` has the methods of the client of the RPC
-    namespace `groups`, ``manager`` those of the namespace `queues`.
+    namespace `groups`, ``manager`` those of the namespace `queues`. ``probe``: the same as
+    ``backend``, but it waits only briefly.
 
     Raises BadConfig.
     """
     policy = AccessPolicy(conf)
     handlers_by_tag = {
-        'service': handlers.VersionHandlers(conf),
-        'groups': handlers.GroupHandlers(backend, policy, conf.api.max_limit),
+        'service': handlers.VersionHandlers(
+            conf, Readiness(lambda: (probe or backend).list(limit=1))
+        ),
+        'groups': handlers.GroupHandlers(
+            backend, policy, conf.api.max_limit, PlanRateLimit(conf.api.plan_rate)
+        ),
         'queues': handlers.QueueHandlers(manager, policy, conf.api.max_limit),
     }
     app = _application(handlers_by_tag, conf.api.max_body_size)

@@ -34,6 +34,8 @@ TABLE = (
     (errors.InvalidRequest, 400, 'invalid', ('where',)),
     (errors.Invalid, 400, 'invalid', ()),
     (errors.NotFound, 404, 'not-found', ()),
+    (errors.PolicyForbidden, 403, 'forbidden', ()),
+    (errors.RateLimited, 429, 'rate-limited', ('retry_s',)),
     (errors.FlavorExists, 409, 'exists', ()),
     (errors.GroupRefused, 409, 'refused', ('details',)),
     (errors.NoValidHost, 409, 'refused', ()),
@@ -67,7 +69,10 @@ def of(error, environ):
                 LOG.warning('%s', error)
             detail = WORDS[code] if isinstance(error, PRIVATE) else str(error)
             told = {name: getattr(error, name, None) for name in facts}
-            return response(status, code, detail, environ, told)
+            made = response(status, code, detail, environ, told)
+            if isinstance(error, errors.RateLimited):
+                made.headers['Retry-After'] = str(error.retry_s)
+            return made
     if isinstance(error, exceptions.HTTPException) and error.code is not None:
         made = response(error.code, code_of(error.code), error.description or '', environ)
         made.headers.extend((name, value) for name, value in error.get_headers() if name in KEPT)

@@ -12,6 +12,7 @@
 
 """The operations of the API, from a call to a response: groups, and flavors and queues."""
 
+import contextlib
 import json
 
 import werkzeug
@@ -27,10 +28,11 @@ UPDATED = '2026-11-21T00:00:00Z'
 
 
 class VersionHandlers:
-    """The version and health of the service; no token is needed."""
+    """The version and health of the service; no token is needed. ``readiness``: a Readiness."""
 
-    def __init__(self, conf):
+    def __init__(self, conf, readiness):
         self._health = Healthcheck(None, conf)
+        self._readiness = readiness
 
     def list_versions(self, call):
         return reply({'versions': [_version(call)]})
@@ -48,6 +50,13 @@ class VersionHandlers:
 
     def show_health(self, call):
         return self._health
+
+    def show_live(self, call):
+        return reply({'live': True})
+
+    def show_ready(self, call):
+        reason = self._readiness.reason()
+        return reply({'ready': not reason, 'reason': reason}, 503 if reason else 200)
 
 
 def _version(call):
@@ -69,20 +78,25 @@ class GroupHandlers:
     """Placement groups: each method checks the policy, calls the backend and returns its answer as
     JSON.
 
-    ``max_limit``: groups in a page.
+    ``max_limit``: groups in a page; ``rate_limit`` a PlanRateLimit.
     """
 
-    def __init__(self, backend, policy, max_limit):
+    def __init__(self, backend, policy, max_limit, rate_limit):
         self._backend = backend
         self._policy = policy
         self._max_limit = max_limit
+        self._rate_limit = rate_limit
 
     def create_group(self, call):
         self._allow(call, 'create')
+        self._count(call)
+        context = call.context
+        levels = self._levels(context, context.project_id, context.user_id)
         named = {'name': call.body.get('name') or call.query.get('name')}
-        group = self._backend.create(
-            **{**call.body, **named}, dry_run=call.dry_run, context=call.context
-        )
+        with self._refusals(context, context.project_id, context.user_id):
+            group = self._backend.create(
+                **{**call.body, **named, **levels}, dry_run=call.dry_run, context=context
+            )
         if call.dry_run:
             return self._whole(call, group)
         answer = self._whole(call, group, status=201)
@@ -127,6 +141,7 @@ class GroupHandlers:
 
     def validate_group(self, call):
         self._allow(call, 'validate')
+        self._count(call)
         return reply(dict(self._backend.validate(**call.body, context=call.context)))
 
     def show_group(self, call):
@@ -135,14 +150,17 @@ class GroupHandlers:
     def update_group(self, call):
         seen = call.seen_generations(needed=True)
         group = self._known(call, 'update')
-        changed = self._backend.update(
-            group.uuid,
-            **call.body,
-            generation=_agreed(group, seen),
-            dry_run=call.dry_run,
-            project_id=group.project_id,
-            context=call.context,
-        )
+        self._count(call)
+        with self._refusals(call.context, group.project_id, group.user_id):
+            changed = self._backend.update(
+                group.uuid,
+                **call.body,
+                generation=_agreed(group, seen),
+                dry_run=call.dry_run,
+                project_id=group.project_id,
+                context=call.context,
+                **self._levels(call.context, group.project_id, group.user_id),
+            )
         return self._whole(call, changed)
 
     def delete_group(self, call):
@@ -165,13 +183,20 @@ class GroupHandlers:
 
     def renew_plan(self, call):
         group = self._known(call, 'replan')
-        planned = self._backend.plan(
-            group.uuid, group.project_id, replan=True, dry_run=call.dry_run, context=call.context
-        )
+        self._count(call)
+        with self._refusals(call.context, group.project_id, group.user_id):
+            planned = self._backend.plan(
+                group.uuid,
+                group.project_id,
+                replan=True,
+                dry_run=call.dry_run,
+                context=call.context,
+            )
         return self._plan(call, planned)
 
     def renew_group(self, call):
         group = self._known(call, 'renew')
+        self._count(call)
         renewed = self._backend.renew(
             group.uuid,
             call.body.get('ttl'),
@@ -180,6 +205,31 @@ class GroupHandlers:
             context=call.context,
         )
         return self._whole(call, renewed)
+
+    @contextlib.contextmanager
+    def _refusals(self, context, project_id, user_id):
+        """Raises a GroupRefused of the block without capacity, if the caller may not see hosts."""
+        try:
+            yield
+        except errors.GroupRefused as error:
+            if self._policy.allows(context, 'groups:show:hosts', project_id, user_id):
+                raise
+            raise views.without_capacity(error) from None
+
+    def _count(self, call):
+        """Count a request that needs a plan. Raises RateLimited."""
+        context = call.context
+        if not self._policy.allows(
+            context, 'groups:any_rate', context.project_id, context.user_id
+        ):
+            self._rate_limit.take(context.project_id)
+
+    def _levels(self, context, project_id, user_id):
+        """The levels at which the caller may use `exclusive`, as an argument; none for all."""
+        if self._policy.allows(context, 'groups:exclusive:domain', project_id, user_id):
+            return {}
+        is_allowed = self._policy.allows(context, 'groups:exclusive:host', project_id, user_id)
+        return {'exclusive_levels': ['host'] if is_allowed else []}
 
     def _allow(self, call, name, project_id=None):
         """Raises Forbidden."""

@@ -108,6 +108,34 @@ RULES = [
         'renew_plan',
     ),
     _rule('groups:renew', MEMBER, EVERYWHERE, 'Hold the planned hosts for longer.', 'renew_group'),
+    _rule(
+        'groups:exclusive:host',
+        MEMBER,
+        EVERYWHERE,
+        'Use the policy `exclusive` at the level `host`, which closes hosts to other servers.',
+        'create_group',
+        'update_group',
+    ),
+    _rule(
+        'groups:exclusive:domain',
+        'rule:admin',
+        EVERYWHERE,
+        'Use the policy `exclusive` at any level, which closes whole racks or zones to other '
+        'servers.',
+        'create_group',
+        'update_group',
+    ),
+    _rule(
+        'groups:any_rate',
+        'rule:admin',
+        EVERYWHERE,
+        'Ask for plans more often than `[api] plan_rate`.',
+        'create_group',
+        'validate_group',
+        'update_group',
+        'renew_plan',
+        'renew_group',
+    ),
     _rule('groups:delete', MEMBER, EVERYWHERE, 'Delete a group.', 'delete_group'),
     _rule(
         'flavors:list',
@@ -155,12 +183,28 @@ def enforcer(conf=None):
     return made
 
 
+def _check_file(conf):
+    """Raises BadConfig if the policy file cannot be read; only the default one may be missing."""
+    name = conf.oslo_policy.policy_file
+    path = conf.find_file(name)
+    try:
+        if path is not None:
+            with open(path, 'rb') as opened:
+                opened.read(1)
+        elif conf.get_location('policy_file', 'oslo_policy').location.is_user_controlled:
+            raise errors.BadConfig('[oslo_policy] policy_file', f'there is no file {name}')
+    except OSError as error:
+        why = f'{path} cannot be read: {error.strerror}'
+        raise errors.BadConfig('[oslo_policy] policy_file', why) from None
+
+
 class AccessPolicy:
     """The rights of a caller. Rules are named by the end of their name, such as `groups:create`.
     Raises BadConfig."""
 
     def __init__(self, conf):
         self._enforcer = enforcer(conf)
+        _check_file(conf)
         try:
             self._enforcer.load_rules()
             self._enforcer.check_rules(raise_on_violation=True)

@@ -16,6 +16,8 @@ import hashlib
 import json
 import urllib.parse
 
+from nova_sched import errors
+
 BRIEF = (
     'uuid',
     'name',
@@ -135,3 +137,21 @@ def generation(etag):
     issued."""
     number = (etag or '').partition('-')[0]
     return int(number) if number.isascii() and number.isdecimal() and len(number) <= 18 else None
+
+
+def without_capacity(refused):
+    """The GroupRefused for a caller who may not see hosts: members, policies and filters, but no
+    capacity, hosts or domains of the cloud."""
+    details = refused.details or {}
+    core, removed_by = details.get('core'), details.get('removed_by')
+    kept = ('core', 'minimal', 'contradicts', 'proven', 'removed_by')
+    if removed_by:
+        told = [f'Member {path}: no host passes {rule}.' for path, rule in removed_by.items()]
+    elif core:
+        how = 'on any free hosts' if details.get('contradicts') else 'at the same time'
+        told = [f'These policies cannot be kept {how}: {", ".join(core)}.']
+    else:
+        told = ['No suitable hosts are free for all members.']
+    words = ' '.join(told)
+    found = {name: details[name] for name in kept if name in details}
+    return errors.GroupRefused(words, {'words': words, **found})

@@ -31,6 +31,12 @@ OPTS = [
         'that ends TLS before it, and see `[oslo_middleware] '
         'enable_proxy_headers_parsing`. Another WSGI server has a separate setting.',
     ),
+    cfg.BoolOpt(
+        'insecure',
+        default=False,
+        help='Let `nova-sched-api` listen on an address other than loopback although '
+        '`auth_strategy` is `noauth`: then any caller that reaches it may do anything.',
+    ),
     cfg.PortOpt('port', default=8790, help='TCP port on which `nova-sched-api` listens.'),
     cfg.IntOpt(
         'threads',
@@ -57,6 +63,14 @@ OPTS = [
         default=1024 * 1024,
         min=1024,
         help='Bytes that the body of a request may have. A longer one is refused with 413.',
+    ),
+    cfg.StrOpt(
+        'plan_rate',
+        default='120/minute',
+        help='How often each process of the API creates, validates, updates, plans again or '
+        'renews groups for one project, such as `10/second` or `120/minute`. A request above '
+        'it gets 429 with Retry-After. Empty: no limit. It does not apply to callers that '
+        'the rule `nova_sched:groups:any_rate` allows.',
     ),
     cfg.IntOpt(
         'max_limit',

@@ -25,6 +25,12 @@ OPTS = [
         help='Name of this daemon: the server part of its RPC queue, `scheduler.<host>`.',
     ),
     cfg.StrOpt(
+        'state_path',
+        default='/var/lib/nova-sched',
+        help='Directory for the state of the daemons: the embedded database, unless `[database] '
+        'connection` names another one. It must exist.',
+    ),
+    cfg.StrOpt(
         'default_availability_zone',
         default='nova',
         help='Zone of the hosts that no aggregate gives a zone.',

@@ -52,7 +52,7 @@ OPTS = [
 ]
 
 
-EMBEDDED = 'sqlite:////var/lib/nova-sched/nova-sched.sqlite'
+EMBEDDED = 'sqlite:///$state_path/nova-sched.sqlite'
 
 
 def register_opts(conf):

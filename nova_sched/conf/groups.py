@@ -28,6 +28,21 @@ OPTS = [
         'the last. A caller may ask for another time.',
     ),
     cfg.IntOpt(
+        'plan_ttl_max',
+        default=86400,
+        min=1,
+        mutable=True,
+        help='Seconds that a caller may ask for in place of plan_ttl. A longer time is refused.',
+    ),
+    cfg.IntOpt(
+        'plan_life_max',
+        default=604800,
+        min=1,
+        mutable=True,
+        help='Seconds after which the claim of a planned member ends, however often the plan is '
+        'renewed or updated. A member that is planned on another host has a new claim.',
+    ),
+    cfg.IntOpt(
         'plan_attempts',
         default=5,
         min=1,

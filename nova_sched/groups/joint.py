@@ -24,7 +24,7 @@ from nova_sched.groups.arrays.compile import compile
 from nova_sched.groups.arrays.problem import PlanLimits, Problem
 from nova_sched.groups.exact.worker import Solver
 from nova_sched.groups.quick import greedy
-from nova_sched.groups.time_limit import PATIENCE
+from nova_sched.groups.time_limit import WALL_FACTOR
 from nova_sched.groups.why import Reason
 
 REPAIR, IMPROVE, EXPLAIN = (
@@ -132,7 +132,7 @@ class _Planner:
     def _ask(self, task: str, *arguments: object, seconds: float, wait_s: float = 0.0) -> Any:
         if self._solver is None or seconds <= 0:
             return None
-        wait_s *= PATIENCE
+        wait_s *= WALL_FACTOR
         return self._solver.ask(task, self._problem, *arguments, seconds=seconds, wait_s=wait_s)
 
     def _good(self, hosts: np.ndarray | None, by: str) -> np.ndarray | None:

@@ -16,11 +16,11 @@ from collections.abc import Callable
 
 Clock = Callable[[], float]  # seconds of processor time, from any start
 
-PATIENCE = 5.0  # times the limit, by the wall clock, after which the work ends in any case
+WALL_FACTOR = 5.0  # times the limit, by the wall clock, after which the work ends in any case
 
 
 class TimeLimit:
-    """Ends after ``seconds`` of processor time, or after PATIENCE times as long by the wall clock.
+    """Ends after ``seconds`` of processor time, or WALL_FACTOR times as long by the wall clock.
 
     ``seconds`` None: never. ``clock`` counts the processor time of the work; by default that of
     the current thread, so that only this thread may ask.
@@ -35,7 +35,7 @@ class TimeLimit:
         if self._seconds is None:
             return float('inf')
         seconds = share * self._seconds
-        if time.monotonic() - self._wall_began_s >= PATIENCE * seconds:
+        if time.monotonic() - self._wall_began_s >= WALL_FACTOR * seconds:
             return 0.0
         return max(seconds - (self._clock() - self._began_s), 0.0)
 

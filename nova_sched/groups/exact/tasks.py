@@ -39,7 +39,7 @@ from nova_sched.groups.exact.symmetry import (
     placement,
     symmetry_of,
 )
-from nova_sched.groups.time_limit import PATIENCE, TimeLimit
+from nova_sched.groups.time_limit import WALL_FACTOR, TimeLimit
 
 WORKERS = 2
 POLL_S = 0.01  # between looks at the processor time of a search
@@ -235,7 +235,7 @@ def _solve(
     """Searches for ``seconds`` of processor time of each thread; with ``progress``, no longer than
     ``stall_s`` without any."""
     solver = cp_model.CpSolver()
-    solver.parameters.max_time_in_seconds = max(PATIENCE * seconds, 0.001)
+    solver.parameters.max_time_in_seconds = max(WALL_FACTOR * seconds, 0.001)
     solver.parameters.num_workers = WORKERS
     solver.parameters.random_seed = 1
     solver.parameters.cp_model_presolve = False  # within a second it costs more than it saves

@@ -37,7 +37,7 @@ import traceback
 from pathlib import Path
 from typing import Any, Self
 
-from nova_sched.groups.time_limit import PATIENCE
+from nova_sched.groups.time_limit import WALL_FACTOR
 
 LOG = logging.getLogger(__name__)
 
@@ -77,7 +77,7 @@ class Solver:
 
         ``task`` is 'module:function', and ``seconds`` are of processor time. Returns None if there
         is no answer: the process was busy for longer than ``wait_s``, or died, or was killed
-        because it took PATIENCE times ``seconds`` and a grace period, or the function raised
+        because it took WALL_FACTOR times ``seconds`` and a grace period, or the function raised
         (which is logged). The time to load a new process is added.
         """
         if not self._turn.acquire(timeout=max(wait_s, 0.0)):
@@ -124,7 +124,7 @@ class Solver:
     ) -> Any:
         try:
             self._wait_until_ready(process)
-            deadline = time.monotonic() + PATIENCE * seconds + self._grace_s
+            deadline = time.monotonic() + WALL_FACTOR * seconds + self._grace_s
             process.send((task, arguments, seconds), deadline)
             good, answer = process.receive(deadline)
         except (OSError, EOFError, pickle.UnpicklingError) as error:

@@ -23,8 +23,8 @@ import regex
 
 from nova_sched import errors
 from nova_sched.groups.template import values
-from nova_sched.groups.template.scope import suggestion
 from nova_sched.groups.template.values import to_plain
+from nova_sched.suggestion import suggestion
 
 MATCHES_S = 0.2  # for all patterns of one template, because a pattern can take very long to match
 LONGEST_PATTERN = 255

@@ -16,8 +16,9 @@ from collections.abc import Collection
 
 from nova_sched.groups.template import types
 from nova_sched.groups.template.functions import condition
-from nova_sched.groups.template.scope import Scope, suggestion
+from nova_sched.groups.template.scope import Scope
 from nova_sched.groups.template.values import Value
+from nova_sched.suggestion import suggestion
 
 FIELDS = (
     'type',

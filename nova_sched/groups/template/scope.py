@@ -11,7 +11,6 @@
 # under the License.
 """Evaluates values at one position of a template, and reads values of an expected type."""
 
-import difflib
 import re
 from collections.abc import Collection
 from typing import Any
@@ -26,6 +25,7 @@ from nova_sched.groups.template.values import (
     text_fault,
     to_plain,
 )
+from nova_sched.suggestion import suggestion
 
 STEPS = 300_000  # of work per template; a member takes some tens
 LARGEST = 2**31 - 1  # Nova's limit for amounts in flavors
@@ -224,12 +224,6 @@ class Literal(Scope):
 
     def head(self, value):
         return value
-
-
-def suggestion(word, words):
-    """Returns `; did you mean ...?` if a word is close enough, else ''."""
-    close = difflib.get_close_matches(word, words, n=1, cutoff=0.7)
-    return f'; did you mean {close[0]}?' if close else ''
 
 
 def _shown(value):

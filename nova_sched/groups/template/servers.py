@@ -19,9 +19,10 @@ import yaml
 
 from nova_sched import errors
 from nova_sched.groups.definition import Image, Member, MemberFlavor
-from nova_sched.groups.template.scope import Scope, suggestion
+from nova_sched.groups.template.scope import Scope
 from nova_sched.groups.template.types import SERVER_GROUP
 from nova_sched.groups.template.values import Reference, Value, from_plain
+from nova_sched.suggestion import suggestion
 
 # Name in a template -> name in a flavor. Some fields may also have the names that nova_sched's
 # objects use.

@@ -13,8 +13,9 @@
 
 import re
 
-from nova_sched.groups.template.scope import Scope, suggestion
+from nova_sched.groups.template.scope import Scope
 from nova_sched.groups.template.values import Value
+from nova_sched.suggestion import suggestion
 
 SERVER = 'OS::Nova::Server'
 SERVER_GROUP = 'OS::Nova::ServerGroup'

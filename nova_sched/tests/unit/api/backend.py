@@ -89,6 +89,7 @@ class Backend:
         self.refusal = None
         self.calls = []
         self.contexts = []
+        self.levels = None
 
     def _asked(self, method, context, **words):
         self.calls.append(
@@ -115,7 +116,8 @@ class Backend:
         return made
 
     def create(self, template, name=None, parameters=None, flavors=None, images=None, ttl=None,
-               dry_run=False, context=None):  # fmt: skip
+               dry_run=False, context=None, exclusive_levels=None):  # fmt: skip
+        self.levels = exclusive_levels
         self._asked(
             'create',
             context,
@@ -141,7 +143,9 @@ class Backend:
         return self._keep(made, dry_run)
 
     def update(self, uuid, template, parameters=None, flavors=None, images=None, generation=None,
-               dry_run=False, project_id=None, ttl=None, context=None):  # fmt: skip
+               dry_run=False, project_id=None, ttl=None, context=None,
+               exclusive_levels=None):  # fmt: skip
+        self.levels = exclusive_levels
         self._asked('update', context, template=template, parameters=parameters, flavors=flavors,
                     images=images, generation=generation, dry_run=dry_run, project_id=project_id,
                     ttl=ttl)  # fmt: skip

@@ -21,7 +21,7 @@ from nova_sched import errors
 from nova_sched.api import app
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.api.backend import TEMPLATE, Manager
-from nova_sched.tests.unit.api.callers import RED
+from nova_sched.tests.unit.api.callers import ADMIN, RED
 
 SECRET = 'postgresql://nova_sched:secret@db/x'
 WHY = {'core': ['app/spread'], 'contradicts': False}
@@ -101,7 +101,7 @@ WHY = {'core': ['app/spread'], 'contradicts': False}
 )
 def test_an_error_of_the_backend(http, backend, error, status, code, facts):
     backend.refusal = error
-    answer = http.post('/v1/groups', json={'template': TEMPLATE}, headers=RED)
+    answer = http.post('/v1/groups', json={'template': TEMPLATE}, headers=ADMIN)
     (told,) = answer.json['errors']
     assert (answer.status_code, answer.mimetype) == (status, 'application/json')
     assert (told['status'], told['code']) == (status, f'nova_sched.{code}')

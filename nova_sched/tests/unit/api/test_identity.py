@@ -26,7 +26,16 @@ from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.api.backend import Manager
 from nova_sched.tests.unit.api.callers import configuration
 
-OPEN = ['/', '/v1', '/v1/', '/v1/openapi.json', '/v1/schema', '/healthcheck']
+OPEN = [
+    '/',
+    '/v1',
+    '/v1/',
+    '/v1/openapi.json',
+    '/v1/schema',
+    '/healthcheck',
+    '/healthcheck/live',
+    '/healthcheck/ready',
+]
 
 
 @pytest.mark.parametrize(

@@ -157,6 +157,34 @@ def test_hosts_may_be_shown_to_projects(conf, backend, tmp_path):
 
 
 @pytest.mark.parametrize(
+    'caller, rules, levels',
+    [
+        pytest.param(headers('red', 'member,reader'), {}, ['host'], id='a member'),
+        pytest.param(headers('x', 'admin'), {}, None, id='an operator'),
+        pytest.param(
+            headers('red', 'member,reader'), {'exclusive:host': '!'}, [], id='not even hosts'
+        ),
+        pytest.param(
+            headers('red', 'member,reader'), {'exclusive:domain': '@'}, None, id='all levels'
+        ),
+    ],
+)
+def test_who_may_close_domains(conf, backend, tmp_path, caller, rules, levels):
+    file = tmp_path / 'policy.yaml'
+    file.write_text(
+        '\n'.join(f'"nova_sched:groups:{name}": "{rule}"' for name, rule in rules.items())
+    )
+    conf.set_override('policy_file', str(file), group='oslo_policy')
+    http = Client(app.make(conf, backend, Manager()))
+    for method, path in (('POST', '/v1/groups'), ('PUT', APP)):
+        answer = http.open(
+            path, method=method, json={'template': {'resources': {}}}, headers=caller
+        )
+        assert answer.status_code < 300
+        assert backend.levels == levels
+
+
+@pytest.mark.parametrize(
     'text',
     [
         pytest.param('a: [', id='no YAML'),

@@ -91,11 +91,12 @@ NOVAS = [
     ('DEFAULT', 'default_availability_zone', cfg.StrOpt, 'nova', None),
     ('DEFAULT', 'service_down_time', cfg.IntOpt, 60, None),
 ]
-# Ours alone: here Nova has another default (workers), the same one by another way (host), or no
-# such option.
+# Ours alone: here Nova has another default (workers, state_path), the same one by another way
+# (host), or no such option.
 OURS = {
     ('DEFAULT', 'host'),
     ('DEFAULT', 'service_backend'),
+    ('DEFAULT', 'state_path'),
     ('scheduler', 'workers'),
     ('scheduler', 'rpc_server'),
     ('scheduler', 'max_claim_attempts'),

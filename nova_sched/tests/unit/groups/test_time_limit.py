@@ -64,7 +64,7 @@ def test_it_counts_the_processor_time_of_its_own_thread():
 
 
 def test_work_that_gets_no_processor_ends_by_the_wall_clock(monkeypatch):
-    monkeypatch.setattr(time_limit, 'PATIENCE', 0.5)
+    monkeypatch.setattr(time_limit, 'WALL_FACTOR', 0.5)
     limit = TimeLimit(0.02, _Clock())
     assert not limit.is_over
     time.sleep(0.02)

@@ -1,0 +1,65 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Whether the API can answer requests, for proxies and containers. No token is needed, so answers
+are brief, and asking often costs the schedulers nothing."""
+
+import logging
+import threading
+import time
+
+from nova_sched import errors
+
+LOG = logging.getLogger(__name__)
+
+PROBE_S = 5  # seconds to wait for a scheduler
+KEPT_S = 2.0  # seconds for which an answer is kept
+REASONS = (
+    (errors.NoAnswer, 'no scheduler answers'),
+    (errors.StoreUnavailable, 'the database does not answer'),
+    (errors.StoreFull, 'the database is full'),
+)
+
+
+class Readiness:
+    """Asks a scheduler by ``probe()``, one request at a time.
+
+    ``probe`` raises a SchedError if the service cannot work. May be used from any thread;
+    ``clock`` counts seconds.
+    """
+
+    def __init__(self, probe, clock=time.monotonic):
+        self._probe, self._clock = probe, clock
+        self._lock = threading.Lock()
+        self._is_asking, self._due_s = False, clock()
+        self._reason = 'it is starting'
+
+    def reason(self):
+        """Why the service is not ready, as text; '' if it is. While another request asks, what is
+        known from before."""
+        with self._lock:
+            if self._is_asking or self._clock() < self._due_s:
+                return self._reason
+            self._is_asking = True
+        try:
+            self._reason = self._ask()
+        finally:
+            self._due_s, self._is_asking = self._clock() + KEPT_S, False
+        return self._reason
+
+    def _ask(self):
+        try:
+            self._probe()
+        except errors.SchedError as error:
+            LOG.warning('Not ready: %s', error)
+            found = [why for kind, why in REASONS if isinstance(error, kind)]
+            return found[0] if found else 'a service that it needs does not answer'
+        return ''
