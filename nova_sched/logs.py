@@ -12,7 +12,9 @@
 """Log lines that would repeat: problems that last, and counters by minute."""
 
 import logging
+import re
 import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -44,6 +46,28 @@ class Problems:
             self._known -= over
         if over:
             self._log.info(text)
+
+
+class RetryFilter(logging.Filter):
+    """Passes what a logger says of its retries once a minute. Any other line of it begins the
+    minute again."""
+
+    RETRY = re.compile(r'retrying in|trying again in', re.IGNORECASE)
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic):
+        super().__init__()
+        self._clock = clock
+        self._due_s = -MINUTE_S
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        now_s = self._clock()
+        if not self.RETRY.search(str(record.msg)):
+            self._due_s = now_s
+        elif now_s < self._due_s:
+            return False
+        else:
+            self._due_s = now_s + MINUTE_S
+        return True
 
 
 class MinuteCounts:

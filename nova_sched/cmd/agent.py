@@ -11,6 +11,7 @@
 # under the License.
 """nova-sched-agent: reports this compute node, and keeps the list of its instances."""
 
+import os
 import sys
 
 from nova_sched.cmd import backend
@@ -21,7 +22,7 @@ def main():
     # Imported after the backend is chosen: these modules import what it patches.
     from nova_sched.cmd import startup
 
-    return startup.guarded(_run)
+    return startup.guarded(_run, os.EX_CONFIG)
 
 
 def _run():
@@ -31,6 +32,7 @@ def _run():
 
     conf = startup.configure()
     service = agent_service.AgentService(conf, agent_service.check(conf))
+    startup.try_brokers(conf)
     launcher = oslo_service.launch(startup.Reloadable(conf), service, restart_method='mutate')
     return launcher.wait()
 

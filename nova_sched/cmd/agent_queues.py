@@ -17,7 +17,7 @@ import threading
 import time
 
 from nova_sched import conf as options
-from nova_sched import queue_service, service
+from nova_sched import errors, queue_service, service
 from nova_sched.queues import drivers
 from nova_sched.queues.catalogue import Catalogue
 from nova_sched.queues.fits.fit import Fit, with_devices
@@ -119,6 +119,13 @@ def check(conf, host):
     service.rules(conf)
     queue_service.broker(conf)
     driver(conf, host)
+    longest_s, claimed_s = conf.queues.exec_timeout, conf.claims.pending_ttl
+    if conf.queues.driver == 'exec' and claimed_s <= longest_s:
+        why = (
+            f'a build may take {longest_s} s, but its claim ends after {claimed_s} s: make it '
+            'less than [claims] pending_ttl'
+        )
+        raise errors.BadConfig('[queues] exec_timeout', why)
 
 
 class AgentWorker:

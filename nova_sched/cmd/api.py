@@ -13,13 +13,16 @@
 in the same process."""
 
 import contextlib
+import ipaddress
 import logging
+import os
 import signal
 import sys
 import threading
 import time
 import urllib.parse
 
+from nova_sched import errors
 from nova_sched.cmd import backend
 
 LOG = logging.getLogger(__name__)
@@ -32,7 +35,7 @@ def main():
     # Imported after the backend is chosen: these modules import what it patches.
     from nova_sched.cmd import startup
 
-    return startup.guarded(_run)
+    return startup.guarded(_run, os.EX_CONFIG)
 
 
 def _run():
@@ -40,9 +43,11 @@ def _run():
     from nova_sched.cmd import startup
 
     conf = startup.configure()
+    check_address(conf)
     with contextlib.ExitStack() as stack:
         bus = rpc.transport(conf)
         stack.callback(bus.cleanup)
+        startup.try_bus(bus)
         if is_alone(conf):
             startup.check(conf)
             _start(stack, service.SchedulerService(conf, bus))
@@ -53,9 +58,29 @@ def _run():
         LOG.info('Stopped')
 
 
+def check_address(conf):
+    """Without authentication, the API listens on this machine only, unless [api] insecure is set.
+    Raises BadConfig."""
+    if conf.api.auth_strategy != 'noauth':
+        return
+    if not (conf.api.insecure or _is_loopback(conf.api.host)):
+        why = (
+            f'{conf.api.host} can be reached from other machines, and [api] auth_strategy is '
+            'noauth: listen on 127.0.0.1, use keystone, or set [api] insecure as well'
+        )
+        raise errors.BadConfig('[api] host', why)
+    LOG.warning('Every caller is accepted: [api] auth_strategy is noauth')
+
+
+def _is_loopback(host):
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return host == 'localhost'
+
+
 def application(conf, bus):
     """The API over the schedulers and managers of queues on this bus. Raises BadConfig."""
-    from nova_sched.api import app
+    from nova_sched.api import app, health
     from nova_sched.rpc import client
 
     wait_s = conf.api.rpc_timeout
@@ -64,7 +89,8 @@ def application(conf, bus):
         if has_queues(conf) or not is_alone(conf)
         else NoQueueManager()
     )
-    return app.make(conf, client.GroupsClient(bus, wait_s), queues)
+    probe = client.GroupsClient(bus, min(wait_s, health.PROBE_S))
+    return app.make(conf, client.GroupsClient(bus, wait_s), queues, probe)
 
 
 def is_alone(conf):
@@ -83,8 +109,6 @@ class NoQueueManager:
     wait."""
 
     def __getattr__(self, method):
-        from nova_sched import errors
-
         why = 'over fake:// and with [claims] store = memory there is no manager of queues'
         raise errors.NoAnswer(method, why)
 
@@ -99,8 +123,6 @@ def _start(stack, service):
 def server(conf, served):
     """A web server that listens but does not serve yet. Raises BadConfig if it cannot listen."""
     from cheroot import wsgi
-
-    from nova_sched import errors
 
     made = wsgi.Server(
         (conf.api.host, conf.api.port),

@@ -11,6 +11,7 @@
 # under the License.
 """Chooses native or green threads: must be called before any other import."""
 
+import os
 import sys
 import warnings
 
@@ -29,18 +30,25 @@ def choose(argv=None):
         conf(config_arguments(argv), project='nova_sched')
         chosen = conf.service_backend
     except (cfg.Error, ValueError) as error:
-        sys.exit(f'{sys.argv[0].rpartition("/")[2]}: {error}')
+        print(f'{sys.argv[0].rpartition("/")[2]}: {error}', file=sys.stderr)
+        sys.exit(os.EX_CONFIG)
     if chosen == 'eventlet':
         import eventlet
 
         eventlet.monkey_patch()
     else:
-        # If eventlet is installed, libraries import it with any backend, and it logs a warning.
-        warnings.filterwarnings('ignore', r'\s*Eventlet is deprecated')
+        ignore_eventlet()
     from oslo_service import backend
 
     backend.init_backend(backend.BackendType(chosen))
     return chosen
+
+
+def ignore_eventlet():
+    """Prepare for libraries that import eventlet although nothing runs on it: it then loads no
+    resolver of its own and shows no warning."""
+    os.environ.setdefault('EVENTLET_NO_GREENDNS', 'yes')
+    warnings.filterwarnings('ignore', r'\s*Eventlet is deprecated')
 
 
 def config_arguments(argv):

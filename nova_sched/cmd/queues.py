@@ -12,6 +12,7 @@
 """nova-sched-queues: keeps the list of queues, settles jobs, and sends the remaining jobs to the
 scheduler."""
 
+import os
 import sys
 
 from nova_sched.cmd import backend
@@ -22,7 +23,7 @@ def main():
     # Imported after the backend is chosen: these modules import what it patches.
     from nova_sched.cmd import startup
 
-    return startup.guarded(_run)
+    return startup.guarded(_run, os.EX_CONFIG)
 
 
 def _run():
@@ -34,6 +35,7 @@ def _run():
     conf = startup.configure()
     startup.read_all(conf)
     queue_service.check(conf)
+    startup.try_brokers(conf)
     launcher = oslo_service.launch(
         startup.Reloadable(conf), queue_service.QueueService(conf), restart_method='mutate'
     )

@@ -11,6 +11,7 @@
 # under the License.
 """nova-sched-scheduler: the daemon."""
 
+import os
 import sys
 
 from nova_sched.cmd import backend
@@ -21,7 +22,7 @@ def main():
     # Imported after the backend is chosen: these modules import what it patches.
     from nova_sched.cmd import startup
 
-    return startup.guarded(_run)
+    return startup.guarded(_run, os.EX_CONFIG)
 
 
 def _run():

@@ -12,6 +12,7 @@
 """Common start of every program: read the configuration, set up the log, and report errors of
 both."""
 
+import contextlib
 import logging
 import sys
 
@@ -19,11 +20,14 @@ from oslo_config import cfg
 from oslo_log import log
 
 from nova_sched import conf as options
-from nova_sched import errors, rpc, service
+from nova_sched import errors, logs
 from nova_sched.cmd.backend import config_arguments
 from nova_sched.conf import CONF
 
 LOG = logging.getLogger(__name__)
+
+# They log each attempt to connect to the bus.
+RETRYING = ('oslo.messaging._drivers.impl_rabbit', 'nova_sched.rpc.direct.server')
 
 
 def configure(argv=None, **kwargs):
@@ -34,24 +38,59 @@ def configure(argv=None, **kwargs):
         log.setup(CONF, 'nova_sched')
     except (OSError, log.LogConfigError) as error:
         raise errors.BadConfig('options of the log', str(error)) from None
+    for name in RETRYING:
+        logging.getLogger(name).addFilter(logs.RetryFilter())
     return CONF
 
 
 def check(conf):
     """Checks the configuration before a process starts. Raises BadConfig or cfg.Error."""
+    # Imported late: commands need ``guarded`` only.
+    from nova_sched import rpc, service
+
     options.register_plug_in_opts(conf)
     read_all(conf)
     service.rules(conf)
+    service.topology(conf)
     bus = rpc.transport(conf)
     try:
         service.check_rpc_server(conf, bus)
+        try_bus(bus)
     finally:
         bus.cleanup()
     if conf.claims.store == 'sql':
-        try:
+        with contextlib.suppress(errors.StoreUnavailable):  # the workers wait, and log it
             service.database(conf).dispose()
-        except errors.StoreUnavailable as error:
-            LOG.warning('%s; the scheduler starts when it does', error)
+
+
+def try_bus(bus):
+    """Connect once to a transport. Raises BadConfig if the bus refuses the user, the password or
+    the virtual host. A bus that does not answer is waited for later."""
+    from nova_sched import rpc
+
+    accepted('[DEFAULT] transport_url', lambda: rpc.try_once(bus))
+
+
+def try_brokers(conf):
+    """Connect once to the bus and to the broker of queues, as ``try_bus``."""
+    from nova_sched import queue_service, rpc
+
+    bus = rpc.transport(conf)
+    try:
+        try_bus(bus)
+    finally:
+        bus.cleanup()
+    accepted('[queues] transport_url', lambda: queue_service.try_once(conf))
+
+
+def accepted(where, connect):
+    """Run ``connect``, to the broker that this option names. Raises BadConfig if it refuses."""
+    try:
+        connect()
+    except errors.BrokerRefused as error:
+        raise errors.BadConfig(where, str(error)) from None
+    except errors.BrokerUnavailable as error:
+        LOG.warning('%s', error)
 
 
 def read_all(conf):
@@ -62,7 +101,11 @@ def read_all(conf):
     for group, opts in [*options.list_opts(), *options.plug_in_opts()]:
         values = conf if group == 'DEFAULT' else conf[group]
         for opt in opts:
-            values[opt.dest]
+            try:
+                values[opt.dest]
+            except ValueError as error:  # cfg.ConfigFileValueError is one
+                why = str(error).rpartition(' is not valid: ')[2]
+                raise errors.BadConfig(f'[{group}] {opt.name}', why) from None
 
 
 class Reloadable:
@@ -97,10 +140,12 @@ class Reloadable:
         return self._conf.mutate_config_files()
 
 
-def guarded(main):
-    """Run a program. A bad configuration ends it with one message and without a traceback."""
+def guarded(main, status=1):
+    """Run a program. A bad configuration ends it with one message, without a traceback, and with
+    this exit status; daemons have one of their own, after which systemd need not try again."""
     try:
         return main() or 0
     except (errors.SchedError, cfg.Error) as error:
-        print(f'{sys.argv[0].rpartition("/")[2]}: {error}', file=sys.stderr)
-        return 1
+        words = ' '.join(str(error).split())  # the text of a library may have several lines
+        print(f'{sys.argv[0].rpartition("/")[2]}: {words}', file=sys.stderr)
+        return status

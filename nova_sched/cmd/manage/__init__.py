@@ -12,15 +12,18 @@
 """nova-sched-manage: the command line tool of operators. One file for each noun, one function for
 each verb."""
 
-from nova_sched.cmd import backend
+import os
+
+from nova_sched.cmd import backend, startup
+from nova_sched.cmd.manage import commands
 
 
 def main(argv=None):
-    backend.choose(argv)
-    # Imported after the backend is chosen: these modules import what it patches.
-    from nova_sched.cmd import startup
-    from nova_sched.cmd.manage import commands
+    backend.ignore_eventlet()  # commands run on native threads
+    if '_ARGCOMPLETE' in os.environ:  # the shell asks for the words that may come next
+        from nova_sched.cmd.manage import completion
 
+        completion.complete(os.environ['COMP_LINE'].split())
     args = commands.parser().parse_args(argv)
     commands.log(args.debug)
     return startup.guarded(lambda: commands.run(args))

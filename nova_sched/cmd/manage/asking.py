@@ -15,20 +15,27 @@ database."""
 import concurrent.futures
 import threading
 
-from nova_sched import errors, rpc
+from nova_sched import errors
+from nova_sched.cmd.manage import numbers, progress
 
 TIMEOUT_S = 60
-SLACK_S = 2  # seconds of grace for an answer that is late by the bus's clock
+QUIET_S = 2  # seconds until the command shows that it waits
+SLACK_S = 0.5  # seconds that the bus may take to say that there was no answer
 
 
 def ask(args, conf, client, question):
     """Returns the scheduler's answer to ``question(caller)``, a ``client`` of rpc.client. Raises
-    NoAnswer."""
+    NoAnswer, and BrokerUnavailable at once if the bus is away."""
+    from nova_sched import rpc  # late: most verbs do not use the bus
+
     bus, answer = rpc.transport(conf), concurrent.futures.Future()
+    connected = threading.Event()
     caller = client(bus, timeout_s=args.timeout)
 
     def work():
         try:
+            rpc.try_once(bus)
+            connected.set()
             answer.set_result(question(caller))
         except BaseException as error:  # noqa: BLE001, it is raised again by the waiting thread
             answer.set_exception(error)
@@ -36,10 +43,17 @@ def ask(args, conf, client, question):
     # A daemon thread does not keep the program alive: oslo.messaging retries an unreachable bus
     # forever.
     threading.Thread(target=work, daemon=True).start()
+    quiet_s = min(QUIET_S, args.timeout)
     try:
-        return answer.result(args.timeout + SLACK_S)
+        if concurrent.futures.wait([answer], quiet_s).done:
+            return answer.result()
+        with progress.shown('waiting for an answer'):
+            return answer.result(args.timeout - quiet_s + SLACK_S)
     except concurrent.futures.TimeoutError:
-        raise errors.NoAnswer(args.verb.__name__, 'the message bus cannot be reached') from None
+        why = 'the message bus cannot be reached'
+        if connected.is_set():
+            why = f'it did not come within {args.timeout} s'
+        raise errors.NoAnswer(args.verb.__name__, why) from None
     finally:
         if answer.done():
             bus.cleanup()
@@ -50,7 +64,7 @@ def add_timeout(parser):
     parser.add_argument(
         '--timeout',
         metavar='SECONDS',
-        type=int,
+        type=numbers.from_1,
         default=TIMEOUT_S,
         help=f'how long to wait for an answer ({TIMEOUT_S})',
     )

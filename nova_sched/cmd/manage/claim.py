@@ -18,10 +18,7 @@ from nova_sched import errors
 from nova_sched.claims.audit import audit
 from nova_sched.claims.findings import UNLISTED
 from nova_sched.claims.maintenance import StillThere
-from nova_sched.cmd.manage import rows, store, tables
-
-NOUN = 'claim'
-HELP = 'show, end and audit the claims on hosts'
+from nova_sched.cmd.manage import asking, output, progress, rows, specs, store, tables
 
 
 def list_claims(args, conf):
@@ -31,7 +28,7 @@ def list_claims(args, conf):
     and has not reported the instance) or confirmed (the host has the instance). A claim that is
     not confirmed ends when it expires.
 
-    Keys with --format json: claim_uuid, consumer_uuid, host, node, node_uuid, state, move (the
+    Keys: claim_uuid, consumer_uuid, host, node, node_uuid, state, move (the
     move that brings the consumer here from another node: resize, migration, live-migration or
     evacuation; null for none), resizing (while the size changes in place: old, new, and cells,
     devices, providers of the new size), resources (amount by class), cells (of the host, with the
@@ -45,7 +42,7 @@ def list_claims(args, conf):
     kept = [
         row for row in found if all(value in (None, row[key]) for key, value in wanted.items())
     ]
-    tables.show(tables.listing(args.format, columns(known.now_s), kept))
+    output.show(args, kept, columns(known.now_s))
     return 0
 
 
@@ -56,7 +53,7 @@ def show(args, conf):
     source host and one on its destination. Waits for: the next step, and the component that has to
     do it.
 
-    Keys with --format json: for each claim those of 'claim list', and waits_for (null: for
+    Keys: for each claim those of 'claim list', and waits_for (null: for
     nothing), counted (the host reports its CPUs and devices as in use), image_properties.
     """
     siblings = store.maintenance(conf).named(args.uuid)
@@ -65,8 +62,37 @@ def show(args, conf):
     known = store.read_cloud(conf)
     chosen = [one for one in siblings if args.uuid in (one.uuid, one.consumer_uuid)]
     found = [rows.one_claim(known, one, siblings) for one in chosen]
-    text = '\n\n'.join(page(row, known.now_s) for row in found)
-    tables.show(tables.as_json(found) if args.format == 'json' else text)
+    output.show(args, found, text=lambda rows: '\n\n'.join(page(row, known.now_s) for row in rows))
+    return 0
+
+
+def create(args, conf):
+    """Claim resources of one host for an instance, as a compute node would
+
+    For an instance that was started without the scheduler, or to keep room on a host for a while.
+    A running scheduler makes the claim. It is pending, and ends when it expires, unless the host
+    reports the instance. A host that lacks the resources refuses.
+
+    Keys: those of 'claim list', for the claim that was made.
+    """
+    from nova_sched.rpc.client import ClaimsClient  # late, as the bus
+
+    spec, maintenance = specs.spec(args, conf), store.maintenance(conf)
+    consumer = args.consumer or spec.instance_uuid
+    made = asking.ask(
+        args,
+        conf,
+        ClaimsClient,
+        lambda claims: claims.instance_claim(
+            spec, consumer, args.host, args.node or args.host, new=True
+        ),
+    )
+    claims = [one for one in maintenance.named(made.uuid) if one.uuid == made.uuid]
+    if not claims:  # it has ended since
+        raise errors.ClaimNotFound(made.uuid)
+    known = store.read_cloud(conf)
+    found = rows.claims(known, claims)
+    output.show(args, found, columns(known.now_s))
     return 0
 
 
@@ -77,7 +103,7 @@ def release(args, conf):
     needs --force, because its host still has the instance. As long as it does, the usage counts as
     unclaimed usage.
 
-    Keys with --format json: for each claim that has ended those of 'claim list'.
+    Keys: for each claim that has ended those of 'claim list'.
     """
     known = store.read_cloud(conf)
     nodes = None
@@ -95,8 +121,7 @@ def release(args, conf):
     if not ended:
         raise errors.ClaimNotFound(f'instance {args.consumer}{where}')
     found = rows.claims(known, ended)
-    text = '\n'.join(map(sentence, found))
-    tables.show(tables.as_json(found) if args.format == 'json' else text)
+    output.show(args, found, text=lambda ended: '\n'.join(map(sentence, ended)))
     return 0
 
 
@@ -118,14 +143,15 @@ def audit_claims(args, conf):
     that is kept for another group), unfenced (on a node that should be kept for its group, and is
     not).
 
-    Keys with --format json: ok, nodes, claims, groups (how many were checked), findings (kind,
+    Keys: ok, nodes, claims, groups (how many were checked), findings (kind,
     severity: error or note, problem, found, expected (the two sides of the comparison), repair
     (the effect of --fix, null for nothing), advice, fixed, host, node_uuid, consumer_uuid,
     claim_uuid, group_uuid).
     """
     maintenance = store.maintenance(conf)
-    snapshot = maintenance.snapshot()
-    found = audit(snapshot, maintenance.now_s())
+    with progress.shown('checking all nodes and claims'):
+        snapshot = maintenance.snapshot()
+        found = audit(snapshot, maintenance.now_s())
     if args.wait and any(one.kind == UNLISTED for one in found):
         time.sleep(args.wait)
         before, snapshot = snapshot, maintenance.snapshot()
@@ -138,10 +164,8 @@ def audit_claims(args, conf):
         known = {one.about for one in found}
         found += [one for one in again if one.about not in known]
     ok = not any(one.is_error and not _is_fixed(one, left) for one in found)
-    if args.format == 'json':
-        tables.show(tables.as_json(audit_document(snapshot, found, left, ok)))
-    else:
-        tables.show(audit_page(snapshot, found, left))
+    document = audit_document(snapshot, found, left, ok)
+    output.show(args, document, text=lambda _: audit_page(snapshot, found, left))
     return 0 if ok else 1
 
 
@@ -162,9 +186,7 @@ def columns(now_s):
 
 def _place(row):
     """The host, and its node if that has another name, as with bare metal."""
-    if row['host'] is None:
-        return 'gone'
-    return row['host'] if row['node'] == row['host'] else f'{row["host"]} / {row["node"]}'
+    return 'gone' if row['host'] is None else tables.place(row)
 
 
 def _state(row):
@@ -302,6 +324,14 @@ def _show_arguments(parser):
     parser.add_argument('uuid', metavar='UUID', help='UUID of the claim, or of the instance')
 
 
+def _create_arguments(parser):
+    parser.add_argument('host', metavar='HOST', help='name of the host')
+    parser.add_argument('--node', metavar='NAME', help='its node, if that has another name')
+    parser.add_argument('--consumer', metavar='UUID', help='the instance; a new UUID by default')
+    specs.add_arguments(parser)
+    asking.add_timeout(parser)
+
+
 def _release_arguments(parser):
     parser.add_argument('consumer', metavar='CONSUMER', help='UUID of the instance')
     parser.add_argument('--host', metavar='NAME', help='only its claims on this host')
@@ -325,6 +355,7 @@ def _audit_arguments(parser):
 VERBS = (
     ('list', list_claims, _list_arguments),
     ('show', show, _show_arguments),
+    ('create', create, _create_arguments),
     ('release', release, _release_arguments),
     ('audit', audit_claims, _audit_arguments),
 )

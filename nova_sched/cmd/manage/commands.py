@@ -12,35 +12,42 @@
 """The command line: nouns, verbs, and their common options."""
 
 import argparse
+import importlib
 import importlib.metadata
 import logging
 import sys
 
-from nova_sched.cmd.manage import (
-    claim,
-    config,
-    db,
-    explain,
-    flavor,
-    group,
-    host,
-    job,
-    queue,
-    quota,
-    scheduler,
-)
+from nova_sched.cmd.manage import numbers, output, watch
 from nova_sched.conf import CONF
 
-NOUNS = (db, host, claim, group, flavor, queue, quota, job, scheduler, explain, config)
+NOUNS = {
+    'db': 'upgrade the database to the schema of this release',
+    'host': 'show compute hosts, take them out of service or back into it, and remove them',
+    'server': 'place servers',
+    'claim': 'show, make, end and audit the claims on hosts',
+    'group': 'plan and manage groups of servers',
+    'flavor': 'manage flavors: each is a queue of jobs',
+    'queue': 'show the queues and their waiting jobs',
+    'quota': 'show and set the limits of projects',
+    'job': 'show the jobs that go through queues, and cancel them',
+    'scheduler': 'show the running schedulers and their figures',
+    'explain': 'explain why a request found no host, or where the next one would go',
+    'config': 'check a configuration',
+    'health': 'check whether the services work',
+    'completion': 'complete this command in a shell',
+}
+
+WATCHED = ('list', 'show')
+WATCH_S = 2
 
 DESCRIPTION = """\
 Manage nova_sched: its database, its hosts, claims, groups, queues and decisions, and its
 configuration.
 
 Most verbs use only the database of the configuration; they call neither a scheduler nor the
-message bus. 'explain dry-run', 'explain why-not', 'explain capacity' and all of 'group' but
-'group validate' call a running scheduler, over the bus, and 'queue list' a manager of queues. The
-changes of 'flavor' are also sent over the bus.
+message bus. 'server place', 'claim create', 'explain dry-run', 'explain why-not', 'explain
+capacity' and all of 'group' but 'group validate' call a running scheduler, over the bus, and
+'queue list' a manager of queues. The changes of 'flavor' are also sent over the bus.
 """
 EPILOG = """\
 Without --config-file, nova_sched.conf is searched for in ~/.nova_sched, ~, /etc/nova_sched and
@@ -64,11 +71,14 @@ def run(args):
     """Run a command line. Returns the exit status; raises SchedError or cfg.Error."""
     files = [word for pair in (*args.config, *args.more_config) for word in pair]
     CONF(files, project='nova_sched')
-    return args.verb(args, CONF)
+    if getattr(args, 'watch', None) is None:
+        return args.verb(args, CONF)
+    return watch.repeat(lambda: args.verb(args, CONF), args.watch, args.format == output.TABLE)
 
 
-def parser():
-    """The whole command line."""
+def parser(complete=()):
+    """The whole command line. A noun gets its verbs when it is used; those of ``complete`` have
+    them at once."""
     top = argparse.ArgumentParser(
         prog='nova-sched-manage',
         description=DESCRIPTION,
@@ -81,16 +91,39 @@ def parser():
     )
     top.add_argument('--debug', action='store_true', help='log to standard error')
     _add_config(top, 'config')
-    nouns = top.add_subparsers(title='nouns', metavar='NOUN', required=True)
-    for module in NOUNS:
-        sentence = f'{module.HELP[:1].upper()}{module.HELP[1:]}.'
-        noun = nouns.add_parser(
-            module.NOUN, help=module.HELP, description=sentence, allow_abbrev=False
-        )
-        verbs = noun.add_subparsers(title='verbs', metavar='VERB', required=True)
-        for verb in module.VERBS:
-            _add_verb(verbs, verb)
+    nouns = top.add_subparsers(
+        title='nouns', metavar='NOUN', required=True, parser_class=NounParser
+    )
+    for noun, help_ in NOUNS.items():
+        sentence = f'{help_[:1].upper()}{help_[1:]}.'
+        added = nouns.add_parser(noun, help=help_, description=sentence, allow_abbrev=False)
+        if noun in complete:
+            added.add_verbs()
     return top
+
+
+def module_of(noun):
+    """The module with the verbs of a noun."""
+    return importlib.import_module(f'{__package__}.{noun}')
+
+
+class NounParser(argparse.ArgumentParser):
+    """Adds its verbs when it is used: a command imports the module of its own noun only."""
+
+    _has_verbs = False
+
+    def parse_known_args(self, args=None, namespace=None):
+        if not self._has_verbs:
+            self.add_verbs()
+        return super().parse_known_args(args, namespace)
+
+    def add_verbs(self):
+        self._has_verbs = True
+        verbs = self.add_subparsers(
+            title='verbs', metavar='VERB', required=True, parser_class=argparse.ArgumentParser
+        )
+        for verb in module_of(self.prog.rpartition(' ')[2]).VERBS:
+            _add_verb(verbs, verb)
 
 
 def _add_verb(verbs, verb):
@@ -106,12 +139,16 @@ def _add_verb(verbs, verb):
     )
     for add in add_arguments:
         add(parser)
-    parser.add_argument(
-        '--format',
-        choices=('table', 'json'),
-        default='table',
-        help='a table for people (default), or JSON for scripts',
-    )
+    output.add_arguments(parser)
+    if name in WATCHED:
+        parser.add_argument(
+            '--watch',
+            metavar='SECONDS',
+            type=numbers.seconds,
+            nargs='?',
+            const=WATCH_S,
+            help=f'repeat until it is interrupted, each {WATCH_S} seconds by default',
+        )
     _add_config(parser, 'more_config')
     parser.set_defaults(verb=function)
 

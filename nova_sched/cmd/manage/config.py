@@ -13,7 +13,6 @@
 """`config check`: all problems of a configuration, at once."""
 
 import dataclasses
-import difflib
 import importlib.metadata
 import os
 from pathlib import Path
@@ -22,16 +21,14 @@ from keystoneauth1 import loading
 from oslo_config import cfg
 
 from nova_sched import errors, rpc
-from nova_sched.cmd.manage import quota, store, tables
+from nova_sched.cmd.manage import output, quota, tables
 from nova_sched.conf import plug_in_opts
 from nova_sched.conf.filter_scheduler import ALL_FILTERS
 from nova_sched.db import address, schema
 from nova_sched.db import engine as db_engine
 from nova_sched.db.limits import DatabaseLimits
 from nova_sched.engine import catalog
-
-NOUN = 'config'
-HELP = 'check a configuration'
+from nova_sched.suggestion import question
 
 ERROR, WARNING = 'error', 'warning'
 # Namespaces whose options a configuration may have; the sample is generated from the same.
@@ -102,7 +99,10 @@ def known_options():
     """Maps (group, option) to the option, for this package, libraries and plug-ins; includes old
     names of options."""
     listed = [
-        (group, loading.get_auth_plugin_conf_options(kind))
+        (
+            group,
+            [*loading.get_auth_common_conf_options(), *loading.get_auth_plugin_conf_options(kind)],
+        )
         for group in ASKING_KEYSTONE
         for kind in AUTH_TYPES
     ]
@@ -125,17 +125,22 @@ def values(given, known):
     groups = {group for group, _ in known}
     for group in sorted({group for group, _ in given} - groups):
         yield ConfigFinding(
-            WARNING, f'[{group}]', 'no part of this release reads this section', IGNORE
+            WARNING,
+            f'[{group}]',
+            'no part of this release reads this section',
+            question(group, groups) or IGNORE,
         )
     for (group, name), texts in given.items():
         if group not in groups:
             continue
         option = known.get((group, name))
         if option is None:
-            near = difflib.get_close_matches(name, [one for at, one in known if at == group], n=1)
-            advice = f'did you mean {near[0]}?' if near else IGNORE
+            options = [one for at, one in known if at == group]
             yield ConfigFinding(
-                WARNING, f'[{group}] {name}', 'this release has no such option', advice
+                WARNING,
+                f'[{group}] {name}',
+                'this release has no such option',
+                question(name, options) or IGNORE,
             )
             continue
         for text in texts if option.multi else texts[-1:]:
@@ -218,7 +223,7 @@ def database(conf):
             yield from _folder(where, file.absolute().parent)
             return
         engine = db_engine.create(url, DatabaseLimits.of(conf.database_limits))
-        found, needed = schema.version(engine), schema.head()
+        found = schema.version(engine)
     except errors.BadConfig as error:
         yield ConfigFinding(
             ERROR, where, error.why, 'correct the address, or install the driver that it needs'
@@ -229,9 +234,9 @@ def database(conf):
         )
     else:
         # The daemon upgrades a SQLite file by itself.
-        if found != needed and file is None:
-            problem = f'the schema is {found or "empty"}, but this release needs {needed}'
-            yield ConfigFinding(ERROR, where, problem, store.UPGRADE)
+        misfit = schema.misfit(found)
+        if misfit is not None and (file is None or not schema.is_older(found)):
+            yield ConfigFinding(ERROR, where, *misfit)
 
 
 def _folder(where, folder):
@@ -289,27 +294,33 @@ def check(args, conf):
     """Report all problems of the configuration, with advice
 
     The check covers: the values of all options in the files, unknown options, filters and
-    weighers, the message bus's address (it is not called), the database (its schema is read), the
-    broker, special things, driver and limits of queues. Nothing is changed. The exit status is 1
-    if anything is an error; a warning alone is none.
+    weighers, the message bus's address, the database (its schema is read), the broker, special
+    things, driver and limits of queues. With --connect it also logs in to the bus, the broker of
+    queues and Keystone, and compares the clock of the database. Nothing is changed. The exit
+    status is 1 if anything is an error; a warning alone is none.
 
-    Keys with --format json: ok, files, findings (severity: error or warning, where, problem,
-    advice).
+    Keys: ok, files, reached (names of the services), findings (severity: error
+    or warning, where, problem, advice).
     """
     files = config_files(conf)
-    findings = everything(conf, files)
+    findings, reached = everything(conf, files), []
+    if args.connect:
+        from nova_sched.cmd.manage import connections
+
+        found, reached = connections.everything(conf)
+        findings = sorted(findings + found, key=lambda one: one.severity != ERROR)
     wrong = [one for one in findings if one.severity == ERROR]
-    if args.format == 'json':
-        listed = [dataclasses.asdict(one) for one in findings]
-        tables.show(tables.as_json({'ok': not wrong, 'files': files, 'findings': listed}))
-    else:
-        tables.show(page(files, findings))
+    listed = [dataclasses.asdict(one) for one in findings]
+    found = {'ok': not wrong, 'files': files, 'reached': reached, 'findings': listed}
+    output.show(args, found, text=lambda _: page(files, findings, reached))
     return 1 if wrong else 0
 
 
-def page(files, findings):
+def page(files, findings, reached=()):
     """The findings as text."""
     lines = [f'Read: {", ".join(files) or "no file, all options have their defaults"}']
+    if reached:
+        lines.append(f'Reached: {", ".join(reached)}')
     for one in findings:
         lines += [
             '',
@@ -322,4 +333,10 @@ def page(files, findings):
     return '\n'.join([*lines, '', f'{", ".join(counts)}.'])
 
 
-VERBS = (('check', check),)
+def _connect(parser):
+    parser.add_argument(
+        '--connect', action='store_true', help='also try the bus, the database and Keystone'
+    )
+
+
+VERBS = (('check', check, _connect),)

@@ -11,13 +11,10 @@
 # under the License.
 """`db`: the schema of the database."""
 
-from nova_sched.cmd.manage import store, tables
+from nova_sched.cmd.manage import output, progress, store
 from nova_sched.db import address, schema
 from nova_sched.db import engine as db_engine
 from nova_sched.db.limits import DatabaseLimits
-
-NOUN = 'db'
-HELP = 'upgrade the database to the schema of this release'
 
 
 def upgrade(args, conf):
@@ -27,41 +24,37 @@ def upgrade(args, conf):
     yet. A database that is up to date stays unchanged. The schedulers need not be stopped, unless
     a release note says so.
 
-    Keys with --format json: database, before, version.
+    Keys: database, before, version.
     """
     url = store.connection(conf)
     address.sqlite_file(url)  # a database in memory would be gone at once
     engine = db_engine.create(url, DatabaseLimits.of(conf.database_limits).for_upgrade())
     before = schema.version(engine)
-    schema.upgrade(engine)
+    with progress.shown('upgrading'):
+        schema.upgrade(engine)
     found = {'database': address.shown(url), 'before': before, 'version': schema.version(engine)}
-    if args.format == 'json':
-        tables.show(tables.as_json(found))
-    elif before == found['version']:
-        tables.show(f'{found["database"]} has schema {before} already.')
+    if before == found['version']:
+        words = f'{found["database"]} has schema {before} already.'
     else:
-        tables.show(
-            f'{found["database"]} went from schema {before or "empty"} to {found["version"]}.'
-        )
+        words = f'{found["database"]} went from schema {before or "empty"} to {found["version"]}.'
+    output.show(args, found, text=lambda _: words)
     return 0
 
 
 def version(args, conf):
     """Show the schema of the database, and the one that this release needs
 
-    Keys with --format json: database, version (null for an empty database), needed.
+    Keys: database, version (null for an empty database), needed.
     """
     engine = store.existing(conf)
     found = {
         'database': address.shown(conf.database.connection),
         'version': schema.version(engine),
-        'needed': schema.head(),
+        'needed': schema.HEAD,
     }
-    if args.format == 'json':
-        tables.show(tables.as_json(found))
-    else:
-        there = f'has schema {found["version"]}' if found['version'] else 'is empty'
-        tables.show(f'{found["database"]} {there}; this release needs {found["needed"]}.')
+    there = f'has schema {found["version"]}' if found['version'] else 'is empty'
+    words = f'{found["database"]} {there}; this release needs {found["needed"]}.'
+    output.show(args, found, text=lambda _: words)
     return 0
 
 

@@ -12,16 +12,14 @@
 
 """`explain`: why requests were placed where they were, or refused."""
 
+import math
 import textwrap
 import time
 
 from nova_sched import errors
-from nova_sched.cmd.manage import asking, specs, store, tables
+from nova_sched.cmd.manage import asking, numbers, output, specs, store, tables
 from nova_sched.db.decision_log import SqlDecisionLog
 from nova_sched.rpc import client
-
-NOUN = 'explain'
-HELP = 'explain why a request found no host, or where the next one would go'
 
 
 def dry_run(args, conf):
@@ -33,13 +31,13 @@ def dry_run(args, conf):
     The tables show for each filter how many hosts it saw and left, and why it removed hosts. For
     the chosen host and its alternates they show the weight by each weigher.
 
-    Keys with --format json: outcome (placed or refused), reason, hosts, instances, found, filters
+    Keys: outcome (placed or refused), reason, hosts, instances, found, filters
     (filter, seen, left, why, removed, nearest, nearest_why), placed (instance_uuid, host, node,
     weight, weights (weigher, raw, normalised, multiplier, weight), alternates (the same)).
     """
-    spec = specs.spec(args)
+    spec = specs.spec(args, conf)
     found = _ask(args, conf, lambda scheduler: scheduler.dry_run(spec))
-    _show(args, found, decision_page)
+    output.show(args, found, text=decision_page)
     return 0
 
 
@@ -49,13 +47,13 @@ def why_not(args, conf):
     Every rule is evaluated, even after one that refuses. A host that passes all of them is
     compared with the best one.
 
-    Keys with --format json: host, service (disabled, disabled_reason, forced_down, seen_s), nodes
+    Keys: host, service (disabled, disabled_reason, forced_down, seen_s), nodes
     (node, passes, rules (rule, verdict: passes, refuses, not asked or fails, why); and of a node
     that passes: rank, of, weight, weights, best (host, node, weight, weights)).
     """
-    spec = specs.spec(args)
+    spec = specs.spec(args, conf)
     found = _ask(args, conf, lambda scheduler: scheduler.why_not(spec, args.host))
-    _show(args, found, host_page)
+    output.show(args, found, text=host_page)
     return 0
 
 
@@ -66,12 +64,12 @@ def capacity(args, conf):
     or aggregates counts in each. Rules that evaluate each host separately, such as plug-ins that
     were written for Nova, are evaluated for the first server only.
 
-    Keys with --format json: total, at_least (true if the count was stopped by its time limit),
+    Keys: total, at_least (true if the count was stopped by its time limit),
     hosts, zones (name to number), aggregates (id, name, total).
     """
-    spec = specs.spec(args)
+    spec = specs.spec(args, conf)
     found = _ask(args, conf, lambda scheduler: scheduler.capacity(spec))
-    _show(args, found, capacity_page)
+    output.show(args, found, text=capacity_page)
     return 0
 
 
@@ -82,7 +80,7 @@ def show(args, conf):
     decisions the share [explain] sample. The request id is in each line of the log, and in the
     answer of Nova's API as X-Openstack-Request-Id.
 
-    Keys with --format json: of each decision about the request request_id, time, asked (instances,
+    Keys: of each decision about the request request_id, time, asked (instances,
     flavor, resources, extra_specs, image, zone, policy, project_id, user_id), and those of
     'explain dry-run'.
     """
@@ -91,7 +89,37 @@ def show(args, conf):
         raise errors.NotFound(f'A decision about request {args.request_id}')
     for one in records:
         one['time'] = tables.moment(one['time'])
-    _show(args, records, decisions_page)
+    output.show(args, records, text=decisions_page)
+    return 0
+
+
+def list_decisions(args, conf):
+    """List decisions about requests, newest first
+
+    Read from the database, as 'explain show' does: refusals are kept for [explain] retention
+    seconds, and of the other decisions the share [explain] sample.
+
+    Keys: request_id, time, outcome (placed or refused), reason, instances, found, flavor,
+    project_id, user_id.
+    """
+    log = SqlDecisionLog(store.ready(conf))
+    since_s = 0 if args.since is None else log.now_s() - args.since
+    found = []
+    for one in log.newest_first(since_s):
+        refused, asked = one['outcome'] == 'refused', one['asked']
+        if (args.refused and not refused) or args.project not in (None, asked['project_id']):
+            continue
+        found.append(
+            {
+                'request_id': one['request_id'],
+                'time': tables.moment(one['time']),
+                **{name: one[name] for name in ('outcome', 'reason', 'instances', 'found')},
+                **{name: asked[name] for name in ('flavor', 'project_id', 'user_id')},
+            }
+        )
+        if len(found) == args.limit:
+            break
+    output.show(args, found, DECISIONS)
     return 0
 
 
@@ -99,13 +127,10 @@ def _ask(args, conf, question):
     return asking.ask(args, conf, client.ExplainClient, question)
 
 
-def _show(args, found, page):
-    tables.show(tables.as_json(found) if args.format == 'json' else page(found))
-
-
 # Text output.
 
-WIDTH, WHY = 110, 64
+MOST = 100  # decisions in a list
+WHY = 64  # columns of a reason in a table
 NAMED = 3  # removed hosts in a table
 
 FILTERS = {
@@ -126,7 +151,7 @@ def decision_page(found):
     """The actual or possible outcome of a request."""
     instances = tables.count(found['instances'], 'instance')
     if found['reason']:
-        lines = [textwrap.fill(f'{instances}, refused: {found["reason"]}', WIDTH)]
+        lines = [tables.fill(f'{instances}, refused: {found["reason"]}')]
     else:
         lines = [f'{instances}, placed. {tables.count(found["hosts"], "host")} in all.']
     removing = [one for one in found['filters'] if one['seen'] > one['left']]
@@ -145,8 +170,7 @@ def decision_page(found):
 
 def _others(heading, names):
     """Rules that need no separate line."""
-    text = f'{heading}{", ".join(names)}'
-    return [textwrap.fill(text, WIDTH, subsequent_indent=' ' * len(heading))] if names else []
+    return [tables.fill(', '.join(names), heading)] if names else []
 
 
 def _why(one):
@@ -165,14 +189,10 @@ def _removed(one):
 
 PLACED = {
     'Instance': lambda one: one['instance_uuid'],
-    'Host': lambda one: _place(one),
+    'Host': tables.place,
     'Weight': lambda one: _figure(one.get('weight')),
-    'Alternates': lambda one: ', '.join(map(_place, one['alternates'])) or '-',
+    'Alternates': lambda one: ', '.join(map(tables.place, one['alternates'])) or '-',
 }
-
-
-def _place(one):
-    return one['host'] if one['host'] == one['node'] else f'{one["host"]} / {one["node"]}'
 
 
 def _weighed(candidates):
@@ -180,7 +200,7 @@ def _weighed(candidates):
     multiplier."""
     columns = {'Weigher (raw -> 0..1 x multiplier)': lambda row: row[0]}
     for number, one in enumerate(candidates):
-        name = _place(one)
+        name = tables.place(one)
         heading = f'{name} (again)' if name in columns else name
         columns[heading] = lambda row, number=number: row[1 + number]
     rows = [
@@ -204,6 +224,17 @@ def _figure(value):
     if value is None:
         return '-'
     return f'{value:.0f}' if float(value).is_integer() else f'{value:.4g}'
+
+
+DECISIONS = {
+    'Request': lambda row: row['request_id'],
+    'Time': lambda row: row['time'],
+    'Project': lambda row: row['project_id'] or '-',
+    'Flavor': lambda row: row['flavor'] or '-',
+    'Instances': lambda row: row['instances'],
+    'Outcome': lambda row: row['outcome'],
+    'Reason': lambda row: textwrap.fill(row['reason'] or '-', WHY),
+}
 
 
 def host_page(found):
@@ -263,11 +294,7 @@ def _record(one):
     more = [f'{key}={value}' for key, value in sorted(asked['extra_specs'].items())]
     more += [f'zone {asked["zone"]}'] if asked['zone'] else []
     more += [f'server group with {asked["policy"]}'] if asked['policy'] else []
-    lines += (
-        [textwrap.fill(f'With        {", ".join(more)}', WIDTH, subsequent_indent=' ' * 12)]
-        if more
-        else []
-    )
+    lines += [tables.fill(', '.join(more), 'With        ')] if more else []
     return '\n'.join([*lines, '', decision_page(one)])
 
 
@@ -288,7 +315,34 @@ def _show_arguments(parser):
     parser.add_argument('request_id', metavar='REQUEST', help='the request id, req-…')
 
 
+UNITS = {'s': 1, 'm': 60, 'h': 3600, 'd': 86400}
+
+
+def _span(text):
+    """Seconds of a length of time: 90, 15m, 2h, 7d."""
+    number, unit = (text[:-1], text[-1]) if text[-1:] in UNITS else (text, 's')
+    seconds = float(number) * UNITS[unit]
+    if not 0 <= seconds < math.inf:
+        raise ValueError(text)
+    return seconds
+
+
+_span.__name__ = 'length of time (90, 15m, 2h, 7d)'  # argparse adds this text to its error
+
+
+def _list_arguments(parser):
+    parser.add_argument('--refused', action='store_true', help='only refusals')
+    parser.add_argument(
+        '--since', metavar='TIME', type=_span, help='only of the last seconds, or 15m, 2h, 7d'
+    )
+    parser.add_argument('--project', metavar='ID', help='only of this project')
+    parser.add_argument(
+        '--limit', metavar='N', type=numbers.from_1, default=MOST, help=f'maximum number ({MOST})'
+    )
+
+
 VERBS = (
+    ('list', list_decisions, _list_arguments),
     ('dry-run', dry_run, _ask_arguments),
     ('why-not', why_not, _host_arguments),
     ('capacity', capacity, _ask_arguments),

@@ -15,13 +15,10 @@ import sys
 import time
 
 from nova_sched import errors
-from nova_sched.cmd.manage import asking, specs, store, tables
+from nova_sched.cmd.manage import asking, output, specs, store, tables
 from nova_sched.db.flavors import SqlFlavors
 from nova_sched.queues.catalogue import Catalogue, checked_flavor
 from nova_sched.rpc.queues import Announcer
-
-NOUN = 'flavor'
-HELP = 'manage flavors: each is a queue of jobs'
 
 TELL_S = 3  # seconds to wait for the bus: a process that gets no message polls by itself
 
@@ -32,7 +29,7 @@ def create(args, conf):
     An equal flavor that exists already stays unchanged. The managers of queues get a message over
     the bus, and poll the database each minute. No daemon has to be restarted.
 
-    Keys with --format json: those of 'flavor list'.
+    Keys: those of 'flavor list'.
     """
     asked = {'name': args.name, 'flavorid': args.id, 'vcpus': args.vcpus, 'memory_mb': args.ram}
     asked |= {'root_gb': args.disk, 'ephemeral_gb': args.ephemeral, 'swap': args.swap}
@@ -43,7 +40,7 @@ def create(args, conf):
         _tell(args, conf, flavors)
     found = row(_of_name(flavors, args.name))
     word = 'is there now' if is_new else 'was there already'
-    tables.show(tables.as_json(found) if args.format == 'json' else f'Flavor {args.name} {word}.')
+    output.show(args, found, text=lambda _: f'Flavor {args.name} {word}.')
     return 0
 
 
@@ -53,24 +50,23 @@ def delete(args, conf):
     Its queues end, and the jobs that wait there go to the scheduler: none is lost. Servers of this
     flavor stay.
 
-    Keys with --format json: deleted (the name).
+    Keys: deleted (the name).
     """
     flavors = SqlFlavors(store.ready(conf))
     flavors.delete(args.name)
     _tell(args, conf, flavors)
-    words = f'Flavor {args.name} is deleted.'
-    tables.show(tables.as_json({'deleted': args.name}) if args.format == 'json' else words)
+    output.show(args, {'deleted': args.name}, text=lambda _: f'Flavor {args.name} is deleted.')
     return 0
 
 
 def list_flavors(args, conf):
     """List flavors, by name
 
-    Keys with --format json: name, flavorid, vcpus, memory_mb, root_gb, ephemeral_gb, swap (MiB),
+    Keys: name, flavorid, vcpus, memory_mb, root_gb, ephemeral_gb, swap (MiB),
     extra_specs, created_at.
     """
     _, found = SqlFlavors(store.ready(conf)).list()
-    tables.show(tables.listing(args.format, columns(time.time()), [row(one) for one in found]))
+    output.show(args, [row(one) for one in found], columns(time.time()))
     return 0
 
 
@@ -80,12 +76,12 @@ def show(args, conf):
     A flavor that asks for NUMA cells has no queues. A flavor has no queue with a special thing
     that it asks for or rules out by itself. The scheduler places such servers.
 
-    Keys with --format json: those of 'flavor list', and queues (their names).
+    Keys: those of 'flavor list', and queues (their names).
     """
     found = _of_name(SqlFlavors(store.ready(conf)), args.name)
     queues = [str(queue) for queue in Catalogue.of(0, [found], conf.queues.specials).queues]
     one = {**row(found), 'queues': queues}
-    tables.show(tables.as_json(one) if args.format == 'json' else page(one, time.time()))
+    output.show(args, one, text=lambda row: page(row, time.time()))
     return 0
 
 

@@ -18,16 +18,13 @@ import yaml
 from oslo_context.context import RequestContext
 
 from nova_sched import errors
-from nova_sched.cmd.manage import asking, group_pages, specs, tables
+from nova_sched.cmd.manage import asking, group_pages, output, specs
 from nova_sched.groups import template, why
 from nova_sched.groups.exact import worker
 from nova_sched.groups.members import member_spec
 from nova_sched.groups.template.servers import flavors_of_file
 from nova_sched.groups.topology import DomainTopology
 from nova_sched.rpc import client
-
-NOUN = 'group'
-HELP = 'plan and manage groups of servers'
 
 
 class BadFile(errors.InvalidRequest):
@@ -43,7 +40,7 @@ def create(args, conf):
     The servers are created afterwards by Nova's usual calls, with two scheduler hints: top_group,
     the UUID of the group, and member, the path of the member. With --dry-run nothing is held.
 
-    Keys with --format json: those of 'group show'; of a group that is refused: refused (the
+    Keys: those of 'group show'; of a group that is refused: refused (the
     reason), details (null for nothing).
     """
     given = _description(args)
@@ -65,7 +62,7 @@ def update(args, conf):
     lists each move that is needed, and why. With --generation the group stays unchanged if another
     request has changed it since. With --dry-run nothing is changed.
 
-    Keys with --format json: those of 'group create'.
+    Keys: those of 'group create'.
     """
     given = _description(args)
     return _told(
@@ -89,7 +86,7 @@ def show(args, conf):
     A member is planned (its place is held), pending (its server is being built), confirmed (its
     server is built), or unplaced (nothing is held for it any more).
 
-    Keys with --format json: uuid, name, project_id, user_id, status (planned, building, built,
+    Keys: uuid, name, project_id, user_id, status (planned, building, built,
     incomplete, deleting), generation (of its template; from 1), serial (of its template and
     places), template, parameters, members (path, state, member_uuid, instance_uuid, host,
     nodename, compute_node_uuid, availability_zone, domains (name by level)), moves (path,
@@ -102,7 +99,7 @@ def show(args, conf):
 def list_groups(args, conf):
     """List groups, oldest first
 
-    Keys with --format json: those of 'group show' but template, parameters, members and moves.
+    Keys: those of 'group show' but template, parameters, members and moves.
     """
     wanted = {
         'project_id': args.project,
@@ -119,7 +116,7 @@ def plan(args, conf):
     With --replan, members without a good place (the plan expired, or the host is gone) are placed
     first, in addition to the members that are built.
 
-    Keys with --format json: those of 'group create'.
+    Keys: those of 'group create'.
     """
     below = DomainTopology(conf.topology.levels, conf.topology.orders).below
     return _told(
@@ -133,7 +130,7 @@ def plan(args, conf):
 def renew(args, conf):
     """Hold the places of the members that are not created yet for longer
 
-    Keys with --format json: those of 'group show'.
+    Keys: those of 'group show'.
     """
     return _told(
         args,
@@ -149,7 +146,7 @@ def delete(args, conf):
     Servers that were created for it stay, and keep their resources until they are deleted. With
     --dry-run the group is shown as it would be left.
 
-    Keys with --format json: deleted (the UUID); with --dry-run those of 'group show'.
+    Keys: deleted (the UUID); with --dry-run those of 'group show'.
     """
 
     def ask(groups):
@@ -159,8 +156,7 @@ def delete(args, conf):
     if gone is not None:
         _show(args, gone, group_pages.page)
     else:
-        words = f'Group {args.uuid} is deleted.'
-        tables.show(tables.as_json({'deleted': args.uuid}) if args.format == 'json' else words)
+        output.show(args, {'deleted': args.uuid}, text=lambda _: f'Group {args.uuid} is deleted.')
     return 0
 
 
@@ -170,10 +166,10 @@ def topology(args, conf):
     A node without a domain at a level shares one there with the nodes of its domain at the level
     below.
 
-    Keys with --format json: domains (number by level, from narrow to wide), warnings.
+    Keys: domains (number by level, from narrow to wide), warnings.
     """
     found = asking.ask(args, conf, client.GroupsClient, lambda groups: groups.topology())
-    tables.show(tables.as_json(found) if args.format == 'json' else group_pages.topology(found))
+    output.show(args, found, text=group_pages.topology)
     return 0
 
 
@@ -185,7 +181,7 @@ def validate(args, conf):
     a template that is not valid, with a member that Nova would refuse to create, or with required
     policies that contradict each other on any cluster.
 
-    Keys with --format json: ok, error (where, line, column, why; null for none), members (path,
+    Keys: ok, error (where, line, column, why; null for none), members (path,
     flavor, vcpus, memory_mb, disk_gb, availability_zone), policies (name, kind, level, members,
     others, weight (null: required), most, min_domains, max_skew), warnings, contradiction (text;
     null: none was found).
@@ -198,10 +194,10 @@ def validate(args, conf):
         definition = _read(conf, topology.levels, **given)
     except (errors.TemplateError, errors.InvalidRequest) as error:
         place = {name: getattr(error, name, None) for name in errors.TemplateError.facts}
-        if args.format == 'json':
-            tables.show(tables.as_json({'ok': False, 'error': place}))
-        else:
+        if args.format == output.TABLE:
             print(group_pages.mistake(args.file, **place), file=sys.stderr)
+        else:
+            output.show(args, {'ok': False, 'error': place})
         return 1
     with worker.Solver() if conf.groups.solver else contextlib.nullcontext() as solver:
         collision = why.contradiction_anywhere(definition, topology.levels, solver=solver)
@@ -211,7 +207,7 @@ def validate(args, conf):
         **definition.summary(),
         'contradiction': collision,
     }
-    tables.show(tables.as_json(found) if args.format == 'json' else group_pages.validated(found))
+    output.show(args, found, text=group_pages.validated)
     return 0 if found['ok'] else 1
 
 
@@ -241,10 +237,10 @@ def _told(args, conf, question, page):
     try:
         found = asking.ask(args, conf, client.GroupsClient, question)
     except errors.GroupRefused as refused:
-        if args.format != 'json':
+        if args.format == output.TABLE:
             print(group_pages.refusal(refused), file=sys.stderr)
         else:
-            tables.show(tables.as_json({'refused': refused.reason, 'details': refused.details}))
+            output.show(args, {'refused': refused.reason, 'details': refused.details})
         return 1
     except errors.TemplateError as error:
         place = {name: getattr(error, name) for name in errors.TemplateError.facts}
@@ -255,13 +251,9 @@ def _told(args, conf, question, page):
 
 
 def _show(args, found, page):
-    if args.format == 'json':
-        many = isinstance(found, list)
-        tables.show(
-            tables.as_json([*map(group_pages.plain, found)] if many else group_pages.plain(found))
-        )
-    else:
-        tables.show(page(found))
+    many = isinstance(found, list)
+    rows = [*map(group_pages.plain, found)] if many else group_pages.plain(found)
+    output.show(args, rows, text=lambda _: page(found))
 
 
 def _description(args):

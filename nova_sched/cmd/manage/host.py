@@ -12,14 +12,13 @@
 """`host`: compute hosts as the schedulers know them, and an operator's settings of them."""
 
 import dataclasses
-import textwrap
+import fnmatch
 
 from nova_sched import errors
-from nova_sched.cmd.manage import claim, rows, store, tables
+from nova_sched.claims.maintenance import HasClaims
+from nova_sched.cmd.manage import claim, output, rows, store, tables
 from nova_sched.objects.claim import DISK_GB, MEMORY_MB, PENDING, PLANNED, VCPU
-
-NOUN = 'host'
-HELP = 'show compute hosts, and take them out of service or back into it'
+from nova_sched.suggestion import suggestion
 
 
 def list_hosts(args, conf):
@@ -33,13 +32,13 @@ def list_hosts(args, conf):
                  capacity does not include the reserved amount
       Claims     claims on the node, and in brackets those that it has not confirmed yet
 
-    Keys with --format json: host, node, node_uuid, cell_uuid, zones, state, disabled_reason,
+    Keys: host, node, node_uuid, cell_uuid, zones, state, disabled_reason,
     last_seen, resources (by class: total, reserved, ratio, capacity, claimed, foreign, used,
     available), claims (number by state), foreign_instances.
     """
     known = store.read_cloud(conf)
     found = rows.nodes(known, args.host, args.zone)
-    tables.show(tables.listing(args.format, columns(known.now_s), found))
+    output.show(args, found, columns(known.now_s))
     return 0
 
 
@@ -49,15 +48,16 @@ def show(args, conf):
     Its service, zones and aggregates; for each node the inventories, their usage by claims and
     unclaimed usage, traits and instances; the claims one by one.
 
-    Keys with --format json: host, state, last_seen, zones, service (disabled, disabled_reason,
+    Keys: host, state, last_seen, zones, service (disabled, disabled_reason,
     forced_down), aggregates (id, uuid, name, metadata), instances, nodes (as in 'host list', and
     generation, hypervisor_type, hypervisor_version, host_ip, running_vms, traits, units), claims
     (as in 'claim list').
     """
     known = store.read_cloud(conf)
-    _check(known, [args.host])
+    if not known.knows(args.host):
+        raise errors.HostNotFound(f'Host {args.host}', suggestion(args.host, known.hosts()))
     found = rows.host(known, args.host)
-    tables.show(tables.as_json(found) if args.format == 'json' else page(found, known.now_s))
+    output.show(args, found, text=lambda row: page(row, known.now_s))
     return 0
 
 
@@ -67,7 +67,7 @@ def disable(args, conf):
     Servers on the hosts stay. Running schedulers see it at their next poll of the database, that
     is within [claims] refresh_interval seconds.
 
-    Keys with --format json: host, disabled, disabled_reason, forced_down.
+    Keys: host, disabled, disabled_reason, forced_down.
     """
     return _set_service(args, conf, disabled=True, disabled_reason=args.reason)
 
@@ -77,7 +77,7 @@ def enable(args, conf):
 
     A host that was forced down stays so.
 
-    Keys with --format json: host, disabled, disabled_reason, forced_down.
+    Keys: host, disabled, disabled_reason, forced_down.
     """
     return _set_service(args, conf, disabled=False, disabled_reason=None)
 
@@ -85,23 +85,58 @@ def enable(args, conf):
 def _set_service(args, conf, **word):
     claims = store.opened(conf)
     known = store.CloudFacts(claims.changes({}), claims.now_s())
-    _check(known, args.hosts)
-    services = [
-        dataclasses.replace(known.service(host), **word) for host in dict.fromkeys(args.hosts)
-    ]
+    services = [dataclasses.replace(known.service(host), **word) for host in named(known, args)]
     for service in services:
         claims.set_service(service)
-    if args.format == 'json':
-        tables.show(tables.as_json([{'host': one.host, **rows.service(one)} for one in services]))
-    else:
-        tables.show('\n'.join(sentence(one, known.disabled_by_node(one.host)) for one in services))
+    lines = [sentence(one, known.disabled_by_node(one.host)) for one in services]
+    found = [{'host': one.host, **rows.service(one)} for one in services]
+    output.show(args, found, text=lambda _: '\n'.join(lines))
     return 0
 
 
-def _check(known, hosts):
-    unknown = [host for host in hosts if not known.knows(host)]
-    if unknown:
-        raise errors.NotFound(f'Host {", ".join(unknown)}')
+def remove(args, conf):
+    """Remove hosts that have left for good: their nodes, settings and instance lists
+
+    A host that is up would report itself again, so it is refused. With --force the claims on the
+    host end, too; without it a host with claims is refused. Nothing is removed if one of the hosts
+    is refused. Running schedulers see it at their next poll of the database.
+
+    Keys: host, nodes (their UUIDs), claims (how many have ended).
+    """
+    known = store.read_cloud(conf)
+    hosts = named(known, args)
+    nodes = {host: known.nodes_of(host) for host in hosts}
+    claims = {host: sum(len(facts.claims) for facts in nodes[host]) for host in hosts}
+    for host in hosts:
+        if known.state(host) == store.UP:
+            why = f'host {host} is up: stop its nova-compute and its agent first'
+            raise errors.InvalidRequest('host remove', why)
+        if claims[host] and not args.force:
+            raise HasClaims(host, claims[host])
+    maintenance = store.maintenance(conf)
+    found = []
+    for host in hosts:
+        uuids = [facts.report.node_uuid for facts in nodes[host]]
+        ended = maintenance.remove_host(host, uuids, known.now_s, args.force)
+        found.append({'host': host, 'nodes': uuids, 'claims': ended})
+    output.show(args, found, text=lambda rows: '\n'.join(map(_removed, rows)))
+    return 0
+
+
+def _removed(row):
+    parts = tables.count(len(row['nodes']), 'node'), tables.count(row['claims'], 'claim')
+    return f'Host {row["host"]} is removed, with {" and ".join(parts)}.'
+
+
+def named(known, args):
+    """The hosts that names and patterns on the command line mean. Raises NotFound."""
+    hosts, found = known.hosts(), {}
+    for name in args.hosts:
+        matching = [name] if name in hosts else fnmatch.filter(hosts, name)
+        if not matching:
+            raise errors.HostNotFound(f'Host {name}', suggestion(name, hosts))
+        found.update(dict.fromkeys(matching))
+    return list(found)
 
 
 def sentence(service, disabled_by_node):
@@ -165,7 +200,7 @@ def page(found, now_s):
 
 def _words(label, words, none):
     """A line for a list of words, or several."""
-    return textwrap.fill(f'{label:12}{", ".join(words) or none}', 110, subsequent_indent=' ' * 12)
+    return tables.fill(', '.join(words) or none, f'{label:12}')
 
 
 def _aggregate(one):
@@ -223,7 +258,12 @@ def _show_arguments(parser):
 
 
 def _enable_arguments(parser):
-    parser.add_argument('hosts', metavar='HOST', nargs='+', help='name of a host')
+    parser.add_argument(
+        'hosts',
+        metavar='HOST',
+        nargs='+',
+        help="name of a host; a pattern such as 'rack1-*' names several",
+    )
 
 
 def _disable_arguments(parser):
@@ -231,9 +271,15 @@ def _disable_arguments(parser):
     parser.add_argument('--reason', metavar='TEXT', help='reason, shown with the host')
 
 
+def _remove_arguments(parser):
+    _enable_arguments(parser)
+    parser.add_argument('--force', action='store_true', help='hosts with claims, too')
+
+
 VERBS = (
     ('list', list_hosts, _list_arguments),
     ('show', show, _show_arguments),
     ('disable', disable, _disable_arguments),
     ('enable', enable, _enable_arguments),
+    ('remove', remove, _remove_arguments),
 )

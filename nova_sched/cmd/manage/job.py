@@ -14,11 +14,8 @@
 import time
 
 from nova_sched import errors
-from nova_sched.cmd.manage import store, tables
-from nova_sched.db.jobs import STATES, SqlJobTable
-
-NOUN = 'job'
-HELP = 'show the jobs that go through queues, and their results'
+from nova_sched.cmd.manage import numbers, output, store, tables
+from nova_sched.db.jobs import CREATE, STATES, SqlJobTable
 
 MOST = 1000
 
@@ -30,7 +27,7 @@ def list_jobs(args, conf):
     create that is not wanted any more is cancelled. A job that has ended is listed for [queues]
     job_retention seconds.
 
-    Keys with --format json: job_uuid, kind (create, delete, resize, migrate), instance_uuid,
+    Keys: job_uuid, kind (create, delete, resize, migrate), instance_uuid,
     project_id, user_id, request_id, queue (the flavor queue that it was sent to; null: a host's
     own), host (where it is or was done; null: not known yet), state, tries, why (null for
     nothing), created_at, updated_at.
@@ -42,20 +39,44 @@ def list_jobs(args, conf):
         marker=args.marker,
         limit=args.limit,
     )
-    tables.show(tables.listing(args.format, columns(time.time()), [row(entry) for entry in found]))
+    output.show(args, [row(entry) for entry in found], columns(time.time()))
     return 0
 
 
 def show(args, conf):
     """Show one job
 
-    Keys with --format json: those of 'job list'.
+    Keys: those of 'job list'.
     """
     entry = SqlJobTable(store.ready(conf)).find(args.uuid)
     if entry is None:
         raise errors.JobNotFound(args.uuid)
-    found = row(entry)
-    tables.show(tables.as_json(found) if args.format == 'json' else page(found, time.time()))
+    output.show(args, row(entry), text=lambda found: page(found, time.time()))
+    return 0
+
+
+def cancel(args, conf):
+    """Cancel the build of a server that waits in a queue
+
+    The conductor that waits for it gets NoValidHost. A worker that builds the server already
+    deletes it again. A job that is not a queued create is refused.
+
+    Keys: those of 'job list'.
+    """
+    jobs = SqlJobTable(store.ready(conf))
+    entry = jobs.find(args.uuid)
+    if entry is None:
+        raise errors.JobNotFound(args.uuid)
+    ended = entry.kind == CREATE and jobs.cancel(entry.instance_uuid, jobs.now_s(), args.uuid)
+    if not ended:
+        entry = jobs.find(args.uuid) or entry  # it may have ended in between
+        why = (
+            f'job {args.uuid} is a {entry.kind} and {entry.state}: only a queued create can be '
+            'cancelled'
+        )
+        raise errors.InvalidRequest('job cancel', why)
+    words = f'Job {args.uuid} is cancelled: instance {entry.instance_uuid} will not be built.'
+    output.show(args, row(ended), text=lambda _: words)
     return 0
 
 
@@ -103,22 +124,13 @@ def page(row, now_s):
 # Arguments.
 
 
-def _count(text):
-    if int(text) < 1:
-        raise ValueError(text)
-    return int(text)
-
-
-_count.__name__ = 'number from 1'  # argparse adds this text to its error
-
-
 def _list_arguments(parser):
     parser.add_argument('--project', metavar='ID', help='only jobs of this project')
     parser.add_argument('--state', choices=STATES, help='only jobs in this state')
     parser.add_argument('--instance', metavar='UUID', help='only jobs for this instance')
     parser.add_argument('--marker', metavar='UUID', help='only jobs after this one')
     parser.add_argument(
-        '--limit', metavar='N', type=_count, default=MOST, help=f'maximum number ({MOST})'
+        '--limit', metavar='N', type=numbers.from_1, default=MOST, help=f'maximum number ({MOST})'
     )
 
 
@@ -126,4 +138,8 @@ def _show_arguments(parser):
     parser.add_argument('uuid', metavar='UUID', help='UUID of the job')
 
 
-VERBS = (('list', list_jobs, _list_arguments), ('show', show, _show_arguments))
+VERBS = (
+    ('list', list_jobs, _list_arguments),
+    ('show', show, _show_arguments),
+    ('cancel', cancel, _show_arguments),
+)

@@ -11,11 +11,8 @@
 # under the License.
 """`queue`: the queues on the broker, and their waiting jobs."""
 
-from nova_sched.cmd.manage import asking, tables
+from nova_sched.cmd.manage import asking, output
 from nova_sched.rpc.client import QueuesClient
-
-NOUN = 'queue'
-HELP = 'show the queues and their waiting jobs'
 
 PAGE = 500  # queues in one answer: a manager asks the broker for each
 
@@ -26,14 +23,14 @@ def list_queues(args, conf):
     Calls a running manager of queues, over the bus; queues of hosts are not included. In a full
     cloud a queue has jobs and no workers.
 
-    Keys with --format json: name (the flavor, and behind a + the special thing), queue (its name
+    Keys: name (the flavor, and behind a + the special thing), queue (its name
     on the broker), ready (jobs that wait), consumers (workers that take from it; of the first two,
     managers). These are null if the broker does not have the queue.
     """
     found = asking.ask(args, conf, QueuesClient, everything)
     if args.waiting:
         found = [row for row in found if row['ready']]
-    tables.show(tables.listing(args.format, COLUMNS, found))
+    output.show(args, found, COLUMNS)
     return 0
 
 

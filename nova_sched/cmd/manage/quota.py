@@ -14,13 +14,10 @@
 import re
 
 from nova_sched import errors
-from nova_sched.cmd.manage import store, tables
+from nova_sched.cmd.manage import output, store
 from nova_sched.conf import quota
 from nova_sched.db.jobs import SqlJobTable
 from nova_sched.queues.limits import limits
-
-NOUN = 'quota'
-HELP = 'show and set the limits of projects'
 
 NO_LIMIT = -1
 RESOURCE = re.compile(r'servers|class:[A-Z0-9_]{1,249}')
@@ -33,7 +30,7 @@ def show(args, conf):
     Limits are those of the table, else of [quota] limits. With [quota] driver = keystone they are
     those of Keystone, and a resource that is not registered has the limit 0.
 
-    Keys with --format json: for each resource project_id, resource (servers, or class: and a
+    Keys: for each resource project_id, resource (servers, or class: and a
     resource class), used, limit (null: none), own (the value set here for the project; null:
     nothing, -1: no limit).
     """
@@ -43,7 +40,7 @@ def show(args, conf):
 def list_projects(args, conf):
     """List the usage and the limits of all projects that have usage, or limits in the table
 
-    Keys with --format json: those of 'quota show'.
+    Keys: those of 'quota show'.
     """
     return _show(args, conf, None)
 
@@ -55,7 +52,7 @@ def set_limit(args, conf):
     remove anything, but the project gets no more. Only with [quota] driver = table: Keystone has
     separate commands.
 
-    Keys with --format json: those of 'quota show', for that resource.
+    Keys: those of 'quota show', for that resource.
     """
     if conf.quota.driver != quota.TABLE:
         why = f'it is {conf.quota.driver}: limits that are set here would not be read'
@@ -64,7 +61,7 @@ def set_limit(args, conf):
     job_table.set_limit(args.project, args.resource, args.limit)
     shown = rows(job_table, limits(conf, job_table), args.project, [args.resource])
     (found,) = (row for row in shown if row['resource'] == args.resource)
-    tables.show(tables.as_json(found) if args.format == 'json' else sentence(found))
+    output.show(args, found, text=sentence)
     return 0
 
 
@@ -73,7 +70,7 @@ def _show(args, conf, projects):
     limits_of = limits(conf, job_table)
     chosen = job_table.projects() if projects is None else projects
     found = [row for project in chosen for row in rows(job_table, limits_of, project)]
-    tables.show(tables.listing(args.format, COLUMNS, found))
+    output.show(args, found, COLUMNS)
     return 0
 
 

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Facts of the store as plain rows: what `--format json` prints, key by key. Pure functions."""
+"""Facts of the store as plain rows: what a verb prints for scripts, key by key. Pure functions."""
 
 import collections
 import fnmatch

@@ -11,13 +11,10 @@
 # under the License.
 """`scheduler`: the scheduler processes that share the database, and their figures."""
 
-from nova_sched.cmd.manage import store, tables
+from nova_sched.cmd.manage import output, store, tables
 from nova_sched.db.schedulers import SqlSchedulers
 from nova_sched.engine.figures import COUNTS
 from nova_sched.engine.sync.membership import KEPT_S, SILENT_S
-
-NOUN = 'scheduler'
-HELP = 'show the running schedulers and their figures'
 
 
 def list_schedulers(args, conf):
@@ -29,7 +26,7 @@ def list_schedulers(args, conf):
     a retry, as is a request that found nothing before the database was polled. Rates are per
     instance placed.
 
-    Keys with --format json: scheduler_uuid, host, pid, state (alive or silent), started_at,
+    Keys: scheduler_uuid, host, pid, state (alive or silent), started_at,
     last_seen, lag_s (seconds since the last poll of the database, by the time of last_seen),
     stale_nodes (that differed from the database at that poll), clock_offset_s (how far the
     process's clock is ahead of the database's, which is the one that counts), placed (instances),
@@ -39,8 +36,7 @@ def list_schedulers(args, conf):
     schedulers = SqlSchedulers(store.ready(conf))
     now_s = schedulers.now_s()
     found = schedulers.alive(now_s - KEPT_S)
-    rows = [row(facts, now_s) for facts in found]
-    tables.show(tables.listing(args.format, columns(now_s), rows))
+    output.show(args, [row(facts, now_s) for facts in found], columns(now_s))
     return 0
 
 

@@ -11,11 +11,15 @@
 # under the License.
 """A RequestSpec from the options of a command line, or from a file."""
 
+import contextlib
 import json
 import sys
 import uuid
 
 from nova_sched import errors, objects
+from nova_sched.cmd.manage import store
+from nova_sched.db.flavors import SqlFlavors
+from nova_sched.suggestion import suggestion
 
 
 def add_arguments(parser):
@@ -36,7 +40,10 @@ def add_arguments(parser):
         ('swap', 0, 'swap, MiB'),
     ):
         asked.add_argument(
-            f'--{name}', metavar='N', type=int, default=default, help=f'{help_} ({default})'
+            f'--{name}',
+            metavar='N',
+            type=int,
+            help=f'{help_} (as the flavor, else {default})',
         )
     for name, help_ in (
         (
@@ -52,7 +59,11 @@ def add_arguments(parser):
         asked.add_argument(
             f'--{name}', metavar='KEY=VALUE', type=pair, action='append', default=[], help=help_
         )
-    asked.add_argument('--flavor', metavar='NAME', default='asked', help='name of the flavor')
+    asked.add_argument(
+        '--flavor',
+        metavar='NAME',
+        help='a flavor of the database or of [groups] flavors; any name with the options above',
+    )
     asked.add_argument('--image', metavar='UUID', help='the image')
     asked.add_argument('--zone', metavar='NAME', help='the availability zone')
     asked.add_argument('--project', metavar='ID', help='the project')
@@ -78,9 +89,9 @@ def pair(text):
 pair.__name__ = 'KEY=VALUE'  # argparse adds this text to its error
 
 
-def spec(args):
-    """The RequestSpec from the arguments. Raises Invalid."""
-    return _read(args.spec) if args.spec else _made(args)
+def spec(args, conf):
+    """The RequestSpec from the arguments. Raises InvalidRequest or FlavorNotFound."""
+    return _read(args.spec) if args.spec else _made(args, _flavor(args, conf))
 
 
 def _read(path):
@@ -98,7 +109,42 @@ def _read(path):
     return made
 
 
-def _made(args):
+SIZES = {'vcpus': 1, 'ram': 512, 'disk': 0, 'ephemeral': 0, 'swap': 0}
+FIELDS = {'ram': 'memory_mb', 'disk': 'root_gb', 'ephemeral': 'ephemeral_gb'}
+
+
+def _flavor(args, conf):
+    """The flavor with the given name, sizes and extra specs."""
+    given = {name: getattr(args, name) for name in SIZES if getattr(args, name) is not None}
+    known = {} if args.flavor is None else _flavors(conf)
+    if args.flavor is not None and args.flavor not in known and not given:
+        raise errors.FlavorNotFound(args.flavor + suggestion(args.flavor, known))
+    base = known.get(args.flavor, {})
+    sizes = {
+        FIELDS.get(name, name): given.get(name, base.get(FIELDS.get(name, name), default))
+        for name, default in SIZES.items()
+    }
+    name = args.flavor or 'asked'
+    return objects.Flavor(
+        id=1,
+        flavorid=base.get('flavorid', name),
+        name=name,
+        extra_specs={**base.get('extra_specs', {}), **dict(args.extra_spec)},
+        **sizes,
+    )
+
+
+def _flavors(conf):
+    """The flavors by name: of [groups] flavors, and of the database if there is one."""
+    from nova_sched.groups.template.servers import flavors_of_file  # late: it reads schemas
+
+    found = dict(flavors_of_file(conf.groups.flavors))
+    with contextlib.suppress(errors.BadConfig):  # without a database the file alone counts
+        found |= {one['name']: one for one in SqlFlavors(store.ready(conf)).list()[1]}
+    return found
+
+
+def _made(args, flavor):
     server = str(uuid.uuid4())
     hints = {}
     for key, value in args.hint:
@@ -109,17 +155,7 @@ def _made(args):
         project_id=args.project,
         user_id=None,
         availability_zone=args.zone,
-        flavor=objects.Flavor(
-            id=1,
-            flavorid=args.flavor,
-            name=args.flavor,
-            vcpus=args.vcpus,
-            memory_mb=args.ram,
-            root_gb=args.disk,
-            ephemeral_gb=args.ephemeral,
-            swap=args.swap,
-            extra_specs=dict(args.extra_spec),
-        ),
+        flavor=flavor,
         image=objects.ImageMeta.from_dict(
             {'id': args.image, 'properties': dict(args.image_property)}
         ),

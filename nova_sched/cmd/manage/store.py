@@ -23,8 +23,6 @@ from nova_sched.db.limits import DatabaseLimits
 from nova_sched.state.aggregates import zones
 from nova_sched.state.hosts import DISABLED_TRAIT
 
-UPGRADE = 'run nova-sched-manage db upgrade'
-
 
 def connection(conf):
     """The database URL. Raises BadConfig if claims are kept elsewhere."""
@@ -39,7 +37,9 @@ def existing(conf):
     url = connection(conf)
     file = address.sqlite_file(url)
     if file is not None and not file.is_file():
-        why = f'there is no file {file}; the scheduler makes it when it starts, or {UPGRADE}'
+        why = (
+            f'there is no file {file}; the scheduler makes it when it starts, or {schema.UPGRADE}'
+        )
         raise errors.BadConfig('[database] connection', why)
     return db_engine.create(url, DatabaseLimits.of(conf.database_limits).for_audit())
 
@@ -57,10 +57,7 @@ def maintenance(conf):
 def ready(conf):
     """An engine on the schema that this release needs. Raises BadConfig or StoreUnavailable."""
     engine = existing(conf)
-    found, needed = schema.version(engine), schema.head()
-    if found != needed:
-        why = f'the schema is {found or "empty"}, but this release needs {needed}: {UPGRADE}'
-        raise errors.BadConfig('[database] connection', why)
+    schema.check(engine)
     return engine
 
 
@@ -93,6 +90,10 @@ class CloudFacts:
         self._services = {service.host: service for service in changes.services or ()}
         self._aggregates = sorted(changes.aggregates or (), key=lambda aggregate: aggregate.id)
         self._instances = changes.instances or {}
+
+    def hosts(self):
+        """The names of all hosts that a node or an operator ever named, sorted."""
+        return sorted({*self._services, *self._by_host})
 
     def knows(self, host):
         """Whether a node or an operator ever named the host."""

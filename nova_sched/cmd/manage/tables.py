@@ -9,33 +9,24 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Output: rows as a table or as JSON; the format of amounts and times."""
+"""Texts for people: rows as a table, paragraphs, amounts and times."""
 
 import datetime
-import json
 import os
+import re
+import shutil
 import sys
 import textwrap
 
 import prettytable
 
 
-def show(text):
-    """Print, unless the reader has closed the pipe, as `head` does."""
-    try:
-        print(text, flush=True)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def as_json(value):
-    return json.dumps(value, indent=2)
-
-
 def table(columns, rows):
     """A table of rows. ``columns`` maps each heading to a function of a row; numbers are aligned
     to the right."""
     made = prettytable.PrettyTable(list(columns), align='l')
+    if width := terminal_width():
+        made.max_table_width = width - 1  # PrettyTable rounds: a table may be wider by one
     for row in rows:
         made.add_row([cell(row) for cell in columns.values()])
     for place, heading in enumerate(columns):
@@ -44,14 +35,56 @@ def table(columns, rows):
     return made.get_string()
 
 
-def listing(format_, columns, rows):
-    """A list of rows in the format that was asked for."""
-    return as_json(rows) if format_ == 'json' else table(columns, rows)
+WIDTH = 110  # of a page, unless the terminal is narrower
+
+RED, GREEN, YELLOW = '31', '32', '33'
+COLOURS = {
+    'up': GREEN,
+    'alive': GREEN,
+    'healthy': GREEN,
+    'confirmed': GREEN,
+    'done': GREEN,
+    'passes': GREEN,
+    'down': RED,
+    'forced down': RED,
+    'failed': RED,
+    'FAILED': RED,
+    'refuses': RED,
+    'fails': RED,
+    'ERROR': RED,
+    'disabled': YELLOW,
+    'silent': YELLOW,
+    'pending': YELLOW,
+    'planned': YELLOW,
+    'queued': YELLOW,
+    'WARNING': YELLOW,
+}
+# A word that begins a cell of a table, or a line.
+COLOURED = re.compile(rf'(?m)(^|\| )({"|".join(COLOURS)})\b')
 
 
-def fill(text, start):
+def terminal_width():
+    """The width of the terminal in columns; None if the output goes elsewhere."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def coloured(text):
+    """The text with its words for states in colours, where a terminal shows them; unless the
+    environment has NO_COLOR."""
+    if not sys.stdout.isatty() or os.environ.get('NO_COLOR'):
+        return text
+    return COLOURED.sub(lambda at: f'{at[1]}\033[{COLOURS[at[2]]}m{at[2]}\033[0m', text)
+
+
+def fill(text, start=''):
     """A paragraph that begins with ``start``, each line below its first word."""
-    return textwrap.fill(text, 110, initial_indent=start, subsequent_indent=' ' * len(start))
+    width = min(WIDTH, terminal_width() or WIDTH)
+    return textwrap.fill(text, width, initial_indent=start, subsequent_indent=' ' * len(start))
+
+
+def place(row):
+    """The host, and its node if that has another name, as with bare metal."""
+    return row['host'] if row['host'] == row['node'] else f'{row["host"]} / {row["node"]}'
 
 
 def moment(seconds):

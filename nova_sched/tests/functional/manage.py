@@ -16,16 +16,19 @@ from nova_sched.cmd.manage import commands
 from nova_sched.tests.options import settings
 
 
-def runner(noun, tmp_path, capsys):
+def runner(noun, tmp_path, capsys, database=None):
     """What runs a verb of a noun, as ``run('show', UUID)``; it returns exit status, output,
-    errors."""
+    errors. ``database`` is the SQLite file, for verbs that read it."""
     file = tmp_path / 'nova_sched.conf'
     file.write_text('')
+    options = {'default.transport_url': 'fake://'}
+    if database is not None:
+        options['database.connection'] = f'sqlite:///{database}'
 
     def run(*words):
         argv = [noun, *words, '--config-file', str(file)]
         capsys.readouterr()
-        with settings({'default.transport_url': 'fake://'}):
+        with settings(options):
             status = startup.guarded(lambda: commands.run(commands.parser().parse_args(argv)))
         return status, *capsys.readouterr()
 

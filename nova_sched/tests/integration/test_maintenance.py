@@ -23,10 +23,15 @@ import pytest
 import sqlalchemy as sa
 
 from nova_sched import errors
-from nova_sched.claims import Placement, ServerGroupPolicy
+from nova_sched.claims import Placement, ServerGroupPolicy, ServiceFacts
 from nova_sched.claims.audit import audit
 from nova_sched.claims.findings import DRIFT, EMPTY_GROUP, MARK, ORPHAN, AuditFinding
-from nova_sched.claims.maintenance import ClaimMaintenance, StillThere
+from nova_sched.claims.maintenance import (
+    ClaimMaintenance,
+    HasClaims,
+    HasReported,
+    StillThere,
+)
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.claims.sql_groups import forget_groups
 from nova_sched.db.engine import Sessions
@@ -120,6 +125,34 @@ def test_release(database):
         upkeep.release(B)
     assert [one.consumer_uuid for one in upkeep.release(B, force=True)] == [B]
     assert store.claims() == []
+    assert_clean(database, NOW)
+
+
+def test_a_host_is_removed_with_all_that_is_stored_of_it(database):
+    store, upkeep = SqlClaimStore(database, still), ClaimMaintenance(database)
+    store.set_service(ServiceFacts(HOSTS[0], True, 'broken', False, NOW))
+    store.set_instances(HOSTS[0], frozenset({A}))
+    assert store.commit([Placement((claim(A, NODES[0]),))])[0].won
+    with pytest.raises(HasClaims, match='Host host-0 has claims \\(1\\)'):
+        upkeep.remove_host(HOSTS[0], NODES[:1], NOW)
+    assert len(store.claims()) == 1
+    with pytest.raises(HasReported, match='host-0 has reported'):
+        upkeep.remove_host(HOSTS[0], NODES[:1], NOW - 1, force=True)
+    assert len(store.claims()) == 1
+    assert upkeep.remove_host(HOSTS[0], NODES[:1], NOW, force=True) == 1
+    assert store.claims() == []
+    seen = SqlClaimStore(database, still).changes({})
+    assert {one.report.host for one in seen.nodes} == set(HOSTS[1:])
+    assert (seen.services, seen.instances) == ((), {})
+    assert_clean(database, NOW)
+
+
+def test_no_claim_is_made_on_a_host_while_it_is_removed(database):
+    upkeep = ClaimMaintenance(database)
+    with crowd(database, busy):
+        for _ in for_s(2):
+            with contextlib.suppress(errors.StoreBusy):
+                upkeep.remove_host(HOSTS[0], NODES[:1], NOW, force=True)
     assert_clean(database, NOW)
 
 

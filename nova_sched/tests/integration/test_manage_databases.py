@@ -54,9 +54,9 @@ def manage(tmp_path):
 
 def test_the_schema_is_made_once_and_used(manage, url):
     upgrades = [json.loads(manage(url, 'db upgrade').stdout) for _ in range(2)]
-    assert [one['before'] for one in upgrades] == [None, schema.head()]
+    assert [one['before'] for one in upgrades] == [None, schema.HEAD]
     version = json.loads(manage(url, 'db version').stdout)
-    assert (version['version'], version['needed']) == (schema.head(), schema.head())
+    assert (version['version'], version['needed']) == (schema.HEAD, schema.HEAD)
     assert json.loads(manage(url, 'host list').stdout) == []
     assert json.loads(manage(url, 'claim list').stdout) == []
     audit = json.loads(manage(url, 'claim audit --fix').stdout)

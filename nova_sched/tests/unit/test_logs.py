@@ -15,7 +15,7 @@ import logging
 
 import pytest
 
-from nova_sched.logs import MINUTE_S, MinuteCounts, Problems, first_line
+from nova_sched.logs import MINUTE_S, MinuteCounts, Problems, RetryFilter, first_line
 
 
 @pytest.fixture
@@ -49,6 +49,31 @@ def test_counts_are_those_of_the_last_minute():
     assert minute.take(100.0 + MINUTE_S) == {'done': 2}
     assert minute.take(100.0 + MINUTE_S + 1) is None
     assert minute.take(100.0 + 2 * MINUTE_S) == {'done': 0}
+
+
+@pytest.fixture
+def retries():
+    """A logger whose retries are limited, and a list with its time in seconds."""
+    now_s = [0.0]
+    log = logging.getLogger('nova_sched.tests.retries')
+    limit = RetryFilter(lambda: now_s[0])
+    log.addFilter(limit)
+    yield log, now_s
+    log.removeFilter(limit)
+
+
+def test_retries_are_logged_once_a_minute(retries, caplog):
+    log, now_s = retries
+    for now_s[0] in (0.0, 1.0, 59.0, 60.0, 61.0):
+        log.error('It failed (retrying in %s seconds)', now_s[0])
+    assert [record.args[0] for record in caplog.records] == [0.0, 60.0]
+
+
+def test_a_new_failure_is_logged_at_once(retries, caplog):
+    log, now_s = retries
+    for now_s[0], text in enumerate(['Trying again in 1 s', 'It is back', 'Trying again in 2 s']):
+        log.error(text)
+    assert len(caplog.records) == 3
 
 
 def test_a_first_line_has_no_traceback():

@@ -11,6 +11,9 @@
 # under the License.
 """The composition root: what the configuration becomes, and the life of one scheduler process."""
 
+import gc
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -62,6 +65,8 @@ def test_the_defaults_of_the_options_are_those_of_the_engine():
         pytest.param('candidates.ttl', 5, 'candidates_ttl_s', 5, id='age of candidates'),
         pytest.param('candidates.max', 5, 'candidates_max', 5, id='number of candidates'),
         pytest.param('groups.plan_ttl', 9, 'plan_ttl_s', 9, id='age of plans'),
+        pytest.param('groups.plan_ttl_max', 9, 'plan_ttl_max_s', 9, id='longest age of plans'),
+        pytest.param('groups.plan_life_max', 9, 'plan_life_max_s', 9, id='longest renewal'),
         pytest.param('groups.plan_attempts', 9, 'plan_attempts', 9, id='lost plans'),
         pytest.param(
             'groups.repair_seconds',
@@ -180,18 +185,36 @@ def test_the_embedded_database_is_brought_to_the_schema(file):
     with settings({'database.connection': file}):
         for _ in range(2):
             engine = service.database(CONF)
-            assert schema.version(engine) == schema.head()
+            assert schema.version(engine) == schema.HEAD
             engine.dispose()
 
 
-def test_a_database_of_a_newer_release_is_refused(file):
+@pytest.mark.parametrize(
+    'found, why',
+    [
+        pytest.param(
+            '9999',
+            f'the schema 9999 is newer than this release, which needs {schema.HEAD}: '
+            'install the release that has upgraded the database',
+            id='a newer release',
+        ),
+        pytest.param(
+            '3b1f2c9d8e7a',
+            f'the schema 3b1f2c9d8e7a is of another program, this release needs {schema.HEAD}: '
+            'name a database of its own',
+            id='another program',
+        ),
+    ],
+)
+def test_a_database_that_no_upgrade_makes_fit_is_refused(file, found, why):
     engine = sa.create_engine(file)
     with engine.begin() as session:
         session.execute(sa.text('CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)'))
-        session.execute(sa.text("INSERT INTO alembic_version VALUES ('9999')"))
+        session.execute(sa.text(f"INSERT INTO alembic_version VALUES ('{found}')"))
     engine.dispose()
-    with settings({'database.connection': file}), pytest.raises(errors.BadConfig, match='9999'):
+    with settings({'database.connection': file}), pytest.raises(errors.BadConfig) as refused:
         service.database(CONF)
+    assert refused.value.why == why
 
 
 @pytest.mark.parametrize(
@@ -229,6 +252,31 @@ def test_the_process_of_the_solver_starts_with_the_service(bus, monkeypatch):
         made.start()
     made.stop()
     assert len(started) == 1
+
+
+def test_the_garbage_collector_seldom_looks_at_the_host_state(bus):
+    usual = gc.get_threshold()
+    code = (
+        'import gc; from nova_sched import service; service.collect_seldom(); '
+        'print(gc.get_threshold(), gc.get_freeze_count() > 0)'
+    )
+    done = subprocess.run(
+        [sys.executable, '-W', 'ignore', '-c', code], check=True, capture_output=True, text=True
+    )
+    assert done.stdout.split('\n')[0] == f'{(*usual[:2], service.YOUNG_COLLECTIONS)} True'
+
+
+@pytest.mark.parametrize('own_bus', [True, False])
+def test_only_a_process_of_its_own_changes_the_garbage_collector(bus, monkeypatch, own_bus):
+    called = []
+    monkeypatch.setattr(service, 'collect_seldom', lambda: called.append(True))
+    monkeypatch.setattr(service.rpc, 'transport', lambda conf: bus)
+    with settings({'claims.store': 'memory'}):
+        made = service.SchedulerService(CONF, None if own_bus else bus)
+        made.start()
+    made.stop()
+    assert called == [True] * own_bus
+    assert gc.isenabled()
 
 
 def test_a_service_answers_until_it_is_stopped(bus):

@@ -96,7 +96,7 @@ def test_what_is_chosen(file, lines, environment, chosen):
 )
 def test_a_mistake_ends_the_program_with_a_sentence(file, lines, words):
     done = choose('--config-file', file(lines))
-    assert done.returncode == 1
+    assert done.returncode == os.EX_CONFIG
     assert words in done.stderr
     assert 'Traceback' not in done.stderr
     assert len(done.stderr.splitlines()) == 1

@@ -57,7 +57,7 @@ def run(*arguments, lines=None, folder=None):
 )
 def test_a_bad_configuration_ends_it_with_one_sentence(tmp_path, lines, words):
     status, said = run(lines=lines, folder=tmp_path)
-    assert status == 1
+    assert status == os.EX_CONFIG
     assert words in said
     assert said.startswith('scheduler.py: ')
     assert len(said.splitlines()) == 1
@@ -66,7 +66,7 @@ def test_a_bad_configuration_ends_it_with_one_sentence(tmp_path, lines, words):
 def test_a_configuration_file_that_is_not_there():
     status, said = run('--config-file', '/no/such/file.conf')
     assert (status, said) == (
-        1,
+        os.EX_CONFIG,
         'scheduler.py: Failed to find some config files: /no/such/file.conf\n',
     )
 

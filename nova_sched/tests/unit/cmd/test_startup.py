@@ -59,24 +59,22 @@ def plug_in(monkeypatch, tmp_path):
         'def list_opts():\n    return [("filter_scheduler", OPTS)]\n'
     )
     points = {
-        'nova_sched__filters': {'L': 'limits:OPTS'},
-        'oslo__config__opts': {'limits': 'limits:list_opts'},
+        'nova_sched__filters': {'L': 'plugged_limits:OPTS'},
+        'oslo__config__opts': {'plugged_limits': 'plugged_limits:list_opts'},
     }
     monkeypatch.syspath_prepend(tmp_path / 'site')
-    install(tmp_path / 'site', 'limits', source, **points)
+    install(tmp_path / 'site', 'plugged_limits', source, **points)
     yield
     CONF.reset()
-    CONF.unregister_opts(sys.modules.pop('limits').OPTS, group='filter_scheduler')
+    CONF.unregister_opts(sys.modules.pop('plugged_limits').OPTS, group='filter_scheduler')
 
 
 MISTAKES = [
-    pytest.param(
-        '[scheduler]\nmax_attempts = many', 'option max_attempts', id='a word for a number'
-    ),
-    pytest.param('[scheduler]\nworkers = -1', 'option workers', id='too small'),
-    pytest.param('[claims]\nstore = paper', 'option store', id='not a choice'),
-    pytest.param('[DEFAULT]\nservice_down_time = 0', 'option service_down_time', id='no time'),
-    pytest.param('[DEFAULT]\nhost = two words', 'option host', id='no host name'),
+    pytest.param('[scheduler]\nmax_attempts = many', ' max_attempts: ', id='a word for a number'),
+    pytest.param('[scheduler]\nworkers = -1', ' workers: ', id='too small'),
+    pytest.param('[claims]\nstore = paper', ' store: ', id='not a choice'),
+    pytest.param('[DEFAULT]\nservice_down_time = 0', ' service_down_time: ', id='no time'),
+    pytest.param('[DEFAULT]\nhost = two words', ' host: ', id='no host name'),
     pytest.param(
         '[filter_scheduler]\nram_weight_multiplier = heavy',
         'ram_weight_multiplier',
@@ -98,8 +96,8 @@ MISTAKES = [
         'no.such.F cannot be',
         id='filter class',
     ),
-    pytest.param('[stats]\ncell_uuid = here', 'option cell_uuid', id='no UUID'),
-    pytest.param('[stats]\nmax_report_size = 1', 'option max_report_size', id='a small limit'),
+    pytest.param('[stats]\ncell_uuid = here', ' cell_uuid: ', id='no UUID'),
+    pytest.param('[stats]\nmax_report_size = 1', ' max_report_size: ', id='a small limit'),
     pytest.param(
         '[DEFAULT]\ntransport_url = pigeon://scott:tiger@x/',
         '[DEFAULT] transport_url',
@@ -133,8 +131,7 @@ def test_a_mistake_is_one_sentence(configured, capsys, lines, words):
 def test_a_database_that_is_away_does_not_stop_the_start(configured, caplog):
     url = 'postgresql+psycopg2://scott:tiger@127.0.0.1:1/db'
     startup.check(configured(f'[database]\nconnection = {url}'))
-    assert 'the scheduler starts when it does' in caplog.text
-    assert 'tiger' not in caplog.text
+    assert caplog.text == ''  # the workers log it
 
 
 def test_claims_in_memory_need_no_database(configured, caplog):

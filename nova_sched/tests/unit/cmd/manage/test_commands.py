@@ -54,17 +54,17 @@ def service(database, host):
 def test_an_empty_database_gets_the_schema_once(manage, tmp_path):
     url = f'sqlite:///{tmp_path}/db.sqlite'
     first, second = (json.loads(manage('db upgrade --format json').out) for _ in range(2))
-    assert first == {'database': url, 'before': None, 'version': schema.head()}
-    assert second == {**first, 'before': schema.head()}
+    assert first == {'database': url, 'before': None, 'version': schema.HEAD}
+    assert second == {**first, 'before': schema.HEAD}
     assert json.loads(manage('db version --format json').out) == {
         'database': url,
-        'version': schema.head(),
-        'needed': schema.head(),
+        'version': schema.HEAD,
+        'needed': schema.HEAD,
     }
 
 
 def test_the_schema_in_words(manage, tmp_path):
-    url, head = f'sqlite:///{tmp_path}/db.sqlite', schema.head()
+    url, head = f'sqlite:///{tmp_path}/db.sqlite', schema.HEAD
     assert manage('db upgrade').out == f'{url} went from schema empty to {head}.\n'
     assert manage('db upgrade').out == f'{url} has schema {head} already.\n'
     assert manage('db version').out == f'{url} has schema {head}; this release needs {head}.\n'
@@ -219,13 +219,50 @@ def test_enable_says_that_the_host_itself_is_against_it(manage, store):
 
 
 @pytest.mark.parametrize(
-    'words', ['host show nobody', 'host disable host-0 nobody', 'host enable nobody']
+    'words',
+    ['host show nobody', 'host disable host-0 nobody', 'host enable nobody', 'host remove nobody'],
 )
 def test_an_unknown_host_is_named_and_nothing_changes(manage, database, store, words):
     status, out, err = manage(words)
     assert (status, out) == (1, '')
     assert 'Host nobody is not known' in err
     assert service(database, 'host-0') is None
+
+
+def test_a_similar_host_is_named(manage, store):
+    assert 'Host hots-0 is not known; did you mean host-0?\n' in manage('host show hots-0').err
+
+
+def test_a_pattern_names_several_hosts(manage, database, store):
+    store.report([report('other')], now())
+    manage('host disable', 'host-[0-9]', 'host-1')
+    assert service(database, 'host-0') == ServiceFacts('host-0', True)
+    assert service(database, 'host-1') == ServiceFacts('host-1', True)
+    assert service(database, 'other') is None
+    assert 'Host x* is not known' in manage('host disable', 'x*').err
+
+
+def test_a_host_that_is_up_is_not_removed(manage, store):
+    status, out, err = manage('host remove host-0 --force')
+    assert (status, out) == (1, '')
+    assert 'host host-0 is up' in err
+
+
+def test_a_host_that_left_is_removed(manage, database, store):
+    store.set_service(ServiceFacts('host-0', forced_down=True))
+    store.set_service(ServiceFacts('host-1', disabled=True))
+    status, out, err = manage('host remove host-0 host-1')
+    assert (status, out) == (1, '')
+    assert 'Host host-0 has claims (1); --force ends them, too' in err
+    assert json.loads(manage('host remove host-0 --force --format json').out) == [
+        {'host': 'host-0', 'nodes': [report('host-0').node_uuid], 'claims': 1}
+    ]
+    assert [one['host'] for one in json.loads(manage('host list --format json').out)] == ['host-1']
+    assert service(database, 'host-0') is None
+    assert store.claims(uuid_of('first')) == []
+    assert manage('claim audit').status == 0
+    out = manage('host remove host-1 --force').out
+    assert out == 'Host host-1 is removed, with 1 node and 1 claim.\n'
 
 
 # Claims.
@@ -316,8 +353,8 @@ def test_what_json_holds_is_documented(manage, store, words):
 
 @pytest.mark.parametrize(
     'words',
-    ['', *(module.NOUN for module in commands.NOUNS),
-     *(f'{module.NOUN} {verb[0]}' for module in commands.NOUNS for verb in module.VERBS)],
+    ['', *commands.NOUNS,
+     *(f'{noun} {verb[0]}' for noun in commands.NOUNS for verb in commands.module_of(noun).VERBS)],
 )  # fmt: skip
 def test_help_on_every_level(capsys, words):
     with pytest.raises(SystemExit) as ended:
@@ -327,7 +364,31 @@ def test_help_on_every_level(capsys, words):
     assert out.startswith(f'usage: {" ".join(["nova-sched-manage", *words.split()])} [-h]')
     if len(words.split()) == 2:
         assert '--config-file FILE' in out
-        assert 'Keys with --format json:' in out
+        assert 'Keys:' in out or words.startswith('completion ')
+
+
+@pytest.mark.parametrize(
+    'program, absent',
+    [
+        pytest.param(
+            'try:\n    from nova_sched.cmd.manage import main; main(["--help"])\n'
+            'except SystemExit: pass',
+            {'alembic', 'eventlet', 'numpy', 'oslo_messaging', 'sqlalchemy'},
+            id='the help',
+        ),
+        pytest.param(
+            'from nova_sched.cmd import backend; backend.choose([]); import nova_sched.service',
+            {'alembic', 'dns'},
+            id='a daemon',
+        ),
+    ],
+)
+def test_a_program_imports_only_what_it_needs(program, absent):
+    program += f'\nimport sys; print({absent} & set(sys.modules))'
+    ran = subprocess.run(
+        [sys.executable, '-W', 'ignore', '-c', program], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.splitlines()[-1] == 'set()'
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,9 @@
 # under the License.
 """`config check`: each problem of a configuration."""
 
+import contextlib
+import sqlite3
+
 import pytest
 from oslo_config import cfg
 
@@ -78,14 +81,16 @@ def test_values(given, wrong):
 
 
 @pytest.mark.parametrize(
-    'name, advice',
+    'group, name, advice',
     [
-        pytest.param('cuont', 'did you mean count?', id='near'),
-        pytest.param('elephant', config.IGNORE, id='far'),
+        pytest.param('DEFAULT', 'cuont', 'did you mean count?', id='near'),
+        pytest.param('DEFAULT', 'elephant', config.IGNORE, id='far'),
+        pytest.param('rooms', 'many', 'did you mean room?', id='a section that is near'),
+        pytest.param('hall', 'many', config.IGNORE, id='a section that is far'),
     ],
 )
-def test_advice_for_an_unknown_option(name, advice):
-    (finding,) = config.values({('DEFAULT', name): ['1']}, KNOWN)
+def test_advice_for_an_unknown_name(group, name, advice):
+    (finding,) = config.values({(group, name): ['1']}, KNOWN)
     assert finding.advice == advice
 
 
@@ -190,6 +195,11 @@ def test_an_agent_must_report_more_often_than_it_may_be_silent(read):
             ['{folder}/one.conf is no SQLite database'],
             id='other file',
         ),
+        pytest.param(
+            'sqlite:///{folder}/newer.sqlite',
+            ['the schema 9999 is newer than this release'],
+            id='a newer release',
+        ),
         pytest.param('sqlite://', ['in memory'], id='in memory'),
         pytest.param('nonsense', ['Could not parse'], id='no URL'),
         pytest.param('oracle://h/x', ['No module named'], id='no driver'),
@@ -197,6 +207,10 @@ def test_an_agent_must_report_more_often_than_it_may_be_silent(read):
     ],
 )
 def test_database(read, tmp_path, connection, wrong):
+    with contextlib.closing(sqlite3.connect(tmp_path / 'newer.sqlite')) as newer:
+        newer.execute('CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)')
+        newer.execute("INSERT INTO alembic_version VALUES ('9999')")
+        newer.commit()
     conf, paths = read(
         f'[database]\nconnection = {connection.format(folder=tmp_path)}\n[DEFAULT]\n'
     )

@@ -14,6 +14,7 @@ printed."""
 
 import io
 import json
+import socket
 import subprocess
 import sys
 
@@ -21,6 +22,7 @@ import pytest
 
 from nova_sched import errors, objects
 from nova_sched.cmd.manage import commands, explain, specs
+from nova_sched.conf import CONF
 from nova_sched.db.decision_log import SqlDecisionLog
 from nova_sched.tests.builders import NOW, now
 from nova_sched.tests.reference import wire
@@ -259,8 +261,54 @@ def test_no_room():
 # What is asked for.
 
 
+ASKED = {'flavor': 'm1', 'project_id': 'p', 'user_id': 'u'}
+
+
+def decision(name, ago_s, outcome='refused', **asked):
+    return {
+        'request_id': f'req-{name}',
+        'time': now() - ago_s,
+        'outcome': outcome,
+        'reason': 'no room' if outcome == 'refused' else None,
+        'instances': 2,
+        'found': 0,
+        'asked': {**ASKED, **asked},
+    }
+
+
+@pytest.mark.parametrize(
+    'more, names',
+    [
+        pytest.param([], ['new', 'placed', 'other', 'old'], id='all, newest first'),
+        pytest.param(['--refused'], ['new', 'other', 'old'], id='refusals'),
+        pytest.param(['--since', '1h'], ['new', 'placed'], id='of the last hour'),
+        pytest.param(['--project', 'q'], ['other'], id='of a project'),
+        pytest.param(['--limit', '1'], ['new'], id='the newest'),
+    ],
+)
+def test_decisions_are_listed(manage, database, more, names):
+    SqlDecisionLog(database).write(
+        [
+            decision('old', 9000),
+            decision('new', 10),
+            decision('placed', 100, outcome='placed'),
+            decision('other', 8000, project_id='q'),
+        ]
+    )
+    found = json.loads(manage('explain list --format json', *more).out)
+    assert [row['request_id'] for row in found] == [f'req-{name}' for name in names]
+    assert {'outcome', 'reason', 'flavor', 'project_id', 'time'} <= set(found[0])
+
+
+@pytest.mark.parametrize('text', ['-1', 'x', '5y', 'inf', ''])
+def test_no_length_of_time(manage, text):
+    with pytest.raises(SystemExit):
+        manage(f'explain list --since={text}')
+
+
 def spec_of(words):
-    return specs.spec(commands.parser().parse_args(['explain', 'dry-run', *words.split()]))
+    args = commands.parser().parse_args(['explain', 'dry-run', *words.split()])
+    return specs.spec(args, CONF)
 
 
 def test_a_spec_from_options():
@@ -343,11 +391,12 @@ def test_an_image_property_of_no_such_value(manage):
     assert 'hw_architecture' in err
 
 
-def test_a_bus_that_is_away(tmp_path):
+def ask_bus(tmp_path, port, timeout_s):
+    """The errors of a verb that calls a scheduler on a bus at this port."""
     file = tmp_path / 'nova_sched.conf'
-    file.write_text('[DEFAULT]\ntransport_url = rabbit://guest:guest@127.0.0.1:1/\n')
+    file.write_text(f'[DEFAULT]\ntransport_url = rabbit://guest:guest@127.0.0.1:{port}/\n')
     call = 'import sys; from nova_sched.cmd import manage; sys.exit(manage.main())'
-    words = ['explain', 'capacity', '--timeout', '1', '--config-file', str(file)]
+    words = ['explain', 'capacity', '--timeout', str(timeout_s), '--config-file', str(file)]
     done = subprocess.run(
         [sys.executable, '-c', call, *words],
         capture_output=True,
@@ -356,8 +405,18 @@ def test_a_bus_that_is_away(tmp_path):
         check=False,
     )
     assert (done.returncode, done.stdout) == (1, '')
-    assert 'No answer to capacity: the message bus cannot be reached' in done.stderr
     assert 'Traceback' not in done.stderr
+    return done.stderr
+
+
+def test_a_bus_that_is_away(tmp_path):
+    assert 'The broker does not answer: ' in ask_bus(tmp_path, 1, 1000)
+
+
+def test_a_bus_that_is_silent(tmp_path):
+    with socket.create_server(('127.0.0.1', 0)) as silent:
+        said = ask_bus(tmp_path, silent.getsockname()[1], 1)
+    assert 'No answer to capacity: the message bus cannot be reached' in said
 
 
 def test_no_answer(manage):

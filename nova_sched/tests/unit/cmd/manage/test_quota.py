@@ -191,7 +191,17 @@ def test_job_show(run):
     assert 'secret' not in out
 
 
-@pytest.mark.parametrize('words', ['job show x', 'job list --marker x'])
+def test_job_cancel(run):
+    found = json.loads(run(f'job cancel {uuid_of("a")} --format json').out)
+    assert (found['job_uuid'], found['state']) == (uuid_of('a'), 'cancelled')
+    for name, state in (('a', 'cancelled'), ('c', 'failed')):
+        status, out, err = run(f'job cancel {uuid_of(name)}')
+        assert (status, out) == (1, '')
+        assert f'is a create and {state}: only a queued create can be cancelled' in err
+    assert f'instance {uuid_of("i b")} will not be built' in run(f'job cancel {uuid_of("b")}').out
+
+
+@pytest.mark.parametrize('words', ['job show x', 'job list --marker x', 'job cancel x'])
 def test_a_job_that_is_not_there(run, words):
     status, out, err = run(words)
     assert (status, out) == (1, '')

@@ -11,8 +11,6 @@
 # under the License.
 """How rows, amounts and times are printed."""
 
-import json
-
 import pytest
 
 from nova_sched.cmd.manage import tables
@@ -85,19 +83,3 @@ def test_a_table_puts_numbers_to_the_right():
         '| a     |     5 |',
         '| bcdef | 12345 |',
     ]
-
-
-@pytest.mark.parametrize(
-    'format_, lines',
-    [
-        pytest.param('table', [LINE, '| Name | Size |', LINE, LINE], id='table'),
-        pytest.param('json', ['[]'], id='json'),
-    ],
-)
-def test_a_list_of_nothing(format_, lines):
-    assert tables.listing(format_, COLUMNS, []).splitlines() == lines
-
-
-def test_json_holds_the_rows_as_they_are():
-    rows = [{'name': 'ä', 'size': None, 'parts': ['x']}]
-    assert json.loads(tables.listing('json', COLUMNS, rows)) == rows

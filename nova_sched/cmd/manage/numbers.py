@@ -1,0 +1,33 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Numbers on the command line."""
+
+import math
+
+
+def from_1(text):
+    """A whole number from 1."""
+    if int(text) < 1:
+        raise ValueError(text)
+    return int(text)
+
+
+def seconds(text):
+    """A length of time above 0, in seconds."""
+    if not 0 < float(text) < math.inf:
+        raise ValueError(text)
+    return float(text)
+
+
+# argparse adds these texts to its errors
+from_1.__name__ = 'number from 1'
+seconds.__name__ = 'number of seconds above 0'

@@ -1,0 +1,161 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The output of a verb in the format that was asked for: tables and text for people; JSON, YAML,
+CSV or plain values for scripts."""
+
+import csv
+import io
+import json
+import os
+import re
+import sys
+
+from nova_sched import errors
+from nova_sched.cmd.manage import tables
+from nova_sched.suggestion import suggestion
+
+TABLE, JSON, YAML, CSV, VALUE = FORMATS = ('table', 'json', 'yaml', 'csv', 'value')
+
+
+def add_arguments(parser):
+    """The options of every verb."""
+    parser.add_argument(
+        '--format',
+        choices=FORMATS,
+        default=TABLE,
+        help='a table or text for people (default); for scripts JSON, YAML, CSV, or the values '
+        'alone, a line for each row',
+    )
+    parser.add_argument(
+        '--column',
+        metavar='NAME',
+        action='append',
+        default=[],
+        help='show only this key, or in a table this column; may be repeated',
+    )
+    parser.add_argument(
+        '--sort',
+        metavar='NAME',
+        help='sort rows by this key, or in a table by this column; NAME:desc is from high to low',
+    )
+
+
+def show(args, found, columns=None, text=None):
+    """Print the result of a verb: ``found`` is a row, or a list of rows, each a mapping of plain
+    values by key.
+
+    For people it is printed as a table with these columns, each a function of a row by its
+    heading, or as the ``text`` that is a function of ``found``. Raises InvalidRequest for the name
+    of a column that does not exist.
+    """
+    if args.sort and isinstance(found, list):
+        found = _sorted(found, args.sort, columns or {})
+    if args.format == TABLE:
+        _print(args, tables.coloured(_for_people(found, args.column, columns or {}, text)))
+        return
+    rows = found if isinstance(found, list) else [found]
+    if args.column:
+        rows = [{name: _value(row, name, {}) for name in args.column} for row in rows]
+    _print(args, WRITERS[args.format](rows if isinstance(found, list) else rows[0]))
+
+
+def _for_people(found, names, columns, text):
+    rows = found if isinstance(found, list) else [found]
+    if names:
+        chosen = {name: lambda row, name=name: _cell(row, name, columns) for name in names}
+        return tables.table(chosen, rows)
+    return tables.table(columns, rows) if text is None else text(found)
+
+
+def _cell(row, name, columns):
+    value = _value(row, name, columns)
+    return _plain(value) if isinstance(value, dict | list) else '-' if value is None else value
+
+
+def _value(row, name, columns):
+    """The cell below a heading, in any case; else the value of a key."""
+    for heading, cell in columns.items():
+        if heading.lower() == name.lower():
+            return cell(row)
+    if name not in row:
+        there = sorted({*row, *columns})
+        advice = suggestion(name, there) or f'; there are {", ".join(there)}'
+        why = f'there is no column {name}{advice}'
+        raise errors.InvalidRequest('--column or --sort', why)
+    return row[name]
+
+
+def _sorted(rows, order, columns):
+    name, _, direction = order.partition(':')
+    if direction not in ('', 'asc', 'desc'):
+        raise errors.InvalidRequest('--sort', f'{direction} is no direction: give asc or desc')
+    return sorted(
+        rows, key=lambda row: _natural(_value(row, name, columns)), reverse=direction == 'desc'
+    )
+
+
+def _natural(value):
+    """The order of people: nothing, numbers, then texts with their numbers by value."""
+    if value is None:
+        return (0,)
+    if isinstance(value, int | float):
+        return (1, value)
+    parts = re.split(r'(\d+)', _plain(value))
+    return (2, [(int(part), '') if part.isdigit() else (-1, part) for part in parts])
+
+
+def _plain(value):
+    """A value in one line: texts and numbers as they are, all else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _as_json(found):
+    return json.dumps(found, indent=2)
+
+
+def _as_yaml(found):
+    import yaml  # late: most commands need it not
+
+    return yaml.safe_dump(found, sort_keys=False, allow_unicode=True).rstrip('\n')
+
+
+def _as_csv(found):
+    rows = found if isinstance(found, list) else [found]
+    lines = io.StringIO()
+    if rows:
+        writer = csv.DictWriter(lines, list(rows[0]), lineterminator='\n', extrasaction='ignore')
+        writer.writeheader()
+        writer.writerows(
+            {name: '' if value is None else _plain(value) for name, value in row.items()}
+            for row in rows
+        )
+    return lines.getvalue().rstrip('\n')
+
+
+def _as_values(found):
+    """A line for each row; a single row has a line for each of its values."""
+    if isinstance(found, list):
+        return '\n'.join(' '.join(map(_plain, row.values())) for row in found)
+    return '\n'.join(map(_plain, found.values()))
+
+
+WRITERS = {JSON: _as_json, YAML: _as_yaml, CSV: _as_csv, VALUE: _as_values}
+
+
+def _print(args, text):
+    """Print, unless the reader has closed the pipe, as `head` does: that ends a watch."""
+    try:
+        print(text, end='\n' if text else '', flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if getattr(args, 'watch', None) is not None:
+            raise SystemExit(0) from None

@@ -1,0 +1,107 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""`server`: places servers as a conductor would, without Nova."""
+
+import sys
+import uuid
+
+from oslo_context.context import RequestContext
+
+from nova_sched import errors
+from nova_sched.cmd.manage import asking, explain, output, specs, store, tables
+from nova_sched.db.decision_log import SqlDecisionLog
+from nova_sched.rpc import client
+
+
+def place(args, conf):
+    """Place servers on a running scheduler, as a conductor would
+
+    The scheduler claims a host for each server; the claims are pending, and end when they expire,
+    unless the hosts report the instances or 'claim release' ends them. With --dry-run nothing is
+    claimed. With --why the tables of 'explain' follow: of a refusal from the scheduler's record,
+    of a success from a dry run just before it.
+
+    Keys: instance_uuid, host, node, node_uuid, alternates (hosts), why (with --why, the keys of
+    'explain dry-run'); of a request that is refused: refused (the reason), request_id, why.
+    """
+    spec = specs.spec(args, conf)
+    if args.dry_run:
+        found = asking.ask(args, conf, client.ExplainClient, lambda asked: asked.dry_run(spec))
+        output.show(args, found, text=explain.decision_page)
+        return 0 if found['outcome'] == 'placed' else 1
+    context = RequestContext(overwrite=False, project_id=args.project)
+    servers = [str(uuid.uuid4()) for _ in range(spec.num_instances)]
+    spec.instance_uuid = servers[0]
+    before = None
+    if args.why:
+        before = asking.ask(args, conf, client.ExplainClient, lambda asked: asked.dry_run(spec))
+    try:
+        selections = asking.ask(
+            args,
+            conf,
+            client.SchedulerClient,
+            lambda scheduler: scheduler.select_destinations(spec, servers, context=context),
+        )
+    except errors.NoValidHost as refused:
+        return _refused(args, conf, context.request_id, refused)
+    found = [
+        _row(server, listed) | ({'why': before} if args.why else {})
+        for server, listed in zip(servers, selections, strict=True)
+    ]
+    output.show(args, found, None if args.why else COLUMNS, _page if args.why else None)
+    return 0
+
+
+def _row(server, selections):
+    chosen, *alternates = selections
+    return {
+        'instance_uuid': server,
+        'host': chosen.service_host,
+        'node': chosen.nodename,
+        'node_uuid': chosen.compute_node_uuid,
+        'alternates': [one.service_host for one in alternates],
+    }
+
+
+def _refused(args, conf, request_id, refused):
+    records = SqlDecisionLog(store.ready(conf)).read(request_id) if args.why else []
+    found = {'refused': str(refused), 'request_id': request_id}
+    if args.format != output.TABLE:
+        output.show(args, found | ({'why': records[-1] if records else None} if args.why else {}))
+        return 1
+    print(refused, file=sys.stderr)
+    if records:
+        output.show(args, records, text=explain.decisions_page)
+    else:
+        print(f"See 'nova-sched-manage explain show {request_id}'.", file=sys.stderr)
+    return 1
+
+
+COLUMNS = {
+    'Instance': lambda row: row['instance_uuid'],
+    'Host': tables.place,
+    'Alternates': lambda row: ', '.join(row['alternates']) or '-',
+}
+
+
+def _page(rows):
+    return f'{tables.table(COLUMNS, rows)}\n\n{explain.decision_page(rows[0]["why"])}'
+
+
+def _place_arguments(parser):
+    specs.add_arguments(parser)
+    parser.add_argument('--dry-run', action='store_true', help='claim nothing')
+    parser.add_argument('--why', action='store_true', help='show the reasons, too')
+    asking.add_timeout(parser)
+
+
+VERBS = (('place', place, _place_arguments),)

@@ -1,0 +1,49 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Shells complete nouns, verbs and options."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = 'from nova_sched.cmd.manage import main; main()'
+
+
+@pytest.mark.parametrize('shell', ['bash', 'zsh', 'fish'])
+def test_the_script_of_a_shell(manage, shell):
+    status, out, err = manage(f'completion {shell}')
+    assert (status, err) == (0, '')
+    assert 'nova-sched-manage' in out
+
+
+@pytest.mark.parametrize(
+    'line, words',
+    [
+        pytest.param('nova-sched-manage sch', {'scheduler'}, id='noun'),
+        pytest.param('nova-sched-manage host dis', {'disable'}, id='verb'),
+        pytest.param('nova-sched-manage claim list --st', {'--state'}, id='option'),
+        pytest.param('nova-sched-manage host list --format y', {'yaml'}, id='value'),
+    ],
+)
+def test_words_that_may_come_next(tmp_path, line, words):
+    file = tmp_path / 'words'
+    asked = {
+        '_ARGCOMPLETE': '1',
+        'COMP_LINE': line,
+        'COMP_POINT': str(len(line)),
+        '_ARGCOMPLETE_STDOUT_FILENAME': str(file),
+        '_ARGCOMPLETE_IFS': '\n',
+    }
+    subprocess.run([sys.executable, '-c', PROGRAM], env={**os.environ, **asked}, check=False)
+    assert {word.strip() for word in file.read_text().split('\n')} == words

@@ -1,0 +1,149 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The formats of a verb's result, its columns and its order."""
+
+import argparse
+import csv
+import io
+import json
+
+import pytest
+import yaml
+
+from nova_sched import errors
+from nova_sched.cmd.manage import output, tables
+
+ROWS = [
+    {'host': 'node-10', 'used': 5, 'zone': 'ä, "b"', 'more': {'a': [1]}},
+    {'host': 'node-9', 'used': None, 'zone': None, 'more': {}},
+]
+COLUMNS = {'Host': lambda row: row['host'], 'In use': lambda row: f'{row["used"]} of 8'}
+
+
+@pytest.fixture
+def shown(capsys):
+    """``shown('--format', 'csv', found=..., columns=..., text=...)``: the printed text."""
+
+    def run(*words, found=ROWS, columns=None, text=None):
+        parser = argparse.ArgumentParser()
+        output.add_arguments(parser)
+        output.show(parser.parse_args(words), found, columns, text)
+        return capsys.readouterr().out
+
+    return run
+
+
+def cells(text):
+    lines = [line.split('|')[1:-1] for line in text.splitlines() if line.startswith('|')]
+    return [[cell.strip() for cell in line] for line in lines]
+
+
+def test_json_and_yaml_hold_the_rows_as_they_are(shown):
+    assert json.loads(shown('--format', 'json', columns=COLUMNS)) == ROWS
+    assert yaml.safe_load(shown('--format', 'yaml', columns=COLUMNS)) == ROWS
+
+
+def test_csv_has_a_heading_and_a_line_for_each_row(shown):
+    assert list(csv.DictReader(io.StringIO(shown('--format', 'csv')))) == [
+        {'host': 'node-10', 'used': '5', 'zone': 'ä, "b"', 'more': '{"a": [1]}'},
+        {'host': 'node-9', 'used': '', 'zone': '', 'more': '{}'},
+    ]
+
+
+def test_values_have_a_line_for_each_row_or_for_each_value_of_one(shown):
+    words = ('--format', 'value', '--column', 'host', '--column', 'used')
+    assert shown(*words) == 'node-10 5\nnode-9 null\n'
+    assert shown(*words, found=ROWS[0]) == 'node-10\n5\n'
+
+
+@pytest.mark.parametrize('format_', ['csv', 'value', 'json', 'yaml'])
+def test_a_list_of_nothing(shown, format_):
+    wanted = {'json': '[]\n', 'yaml': '[]\n'}.get(format_, '')
+    assert shown('--format', format_, found=[]) == wanted
+
+
+def test_a_table_has_columns_by_heading_or_key(shown):
+    assert cells(shown(columns=COLUMNS)) == [
+        ['Host', 'In use'],
+        ['node-10', '5 of 8'],
+        ['node-9', 'None of 8'],
+    ]
+    chosen = shown('--column', 'in use', '--column', 'zone', '--column', 'more', columns=COLUMNS)
+    assert cells(chosen) == [
+        ['in use', 'zone', 'more'],
+        ['5 of 8', 'ä, "b"', '{"a": [1]}'],
+        ['None of 8', '-', '{}'],
+    ]
+
+
+def test_a_text_is_for_people_only(shown):
+    assert shown(found=ROWS[0], text=lambda row: f'It is {row["host"]}.') == 'It is node-10.\n'
+    assert cells(shown('--column', 'host', found=ROWS[0], text=lambda row: 'x'))[1] == ['node-10']
+    assert json.loads(shown('--format', 'json', found=ROWS[0], text=lambda row: 'x')) == ROWS[0]
+
+
+@pytest.mark.parametrize(
+    'order, hosts',
+    [
+        pytest.param('host', ['node-9', 'node-10'], id='numbers in texts'),
+        pytest.param('Host:desc', ['node-10', 'node-9'], id='descending'),
+        pytest.param('used:asc', ['node-9', 'node-10'], id='nothing is first'),
+        pytest.param('more', ['node-10', 'node-9'], id='mappings'),
+    ],
+)
+def test_order(shown, order, hosts):
+    words = ('--sort', order, '--format', 'value', '--column', 'host')
+    assert shown(*words, columns=COLUMNS).split() == hosts
+
+
+@pytest.mark.parametrize(
+    'words, why',
+    [
+        pytest.param(['--column', 'hots'], 'no column hots; did you mean host', id='column'),
+        pytest.param(
+            ['--sort', 'size'], 'no column size; there are Host, In use, host, more', id='order'
+        ),
+        pytest.param(['--sort', 'host:up'], 'up is no direction', id='direction'),
+        pytest.param(
+            ['--format', 'json', '--column', 'In use'], 'no column In use', id='heading in JSON'
+        ),
+    ],
+)
+def test_a_column_that_does_not_exist(shown, words, why):
+    with pytest.raises(errors.InvalidRequest, match=why):
+        shown(*words, columns=COLUMNS)
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize('no_color', ['', '1'])
+def test_a_terminal_shows_states_in_colours(monkeypatch, no_color):
+    monkeypatch.setattr('sys.stdout', Terminal())
+    monkeypatch.setenv('NO_COLOR', no_color)
+    table = tables.coloured('| up | forced down | supper |\nERROR x\n  down')
+    green, red = '\033[32mup\033[0m', '\033[31mforced down\033[0m'
+    plain = '| up | forced down | supper |\nERROR x\n  down'
+    coloured = f'| {green} | {red} | supper |\n\033[31mERROR\033[0m x\n  down'
+    assert table == (plain if no_color else coloured)
+
+
+def test_a_table_is_as_wide_as_the_terminal(monkeypatch):
+    columns = {name: lambda row, name=name: row[name] for name in ('a', 'b')}
+    row = {'a': 'word ' * 20, 'b': 'text ' * 20}
+    assert max(map(len, tables.table(columns, [row]).splitlines())) > 200
+    monkeypatch.setattr('sys.stdout', Terminal())
+    monkeypatch.setenv('COLUMNS', '60')
+    assert max(map(len, tables.table(columns, [row]).splitlines())) <= 60
+    assert max(map(len, tables.fill('word ' * 50, 'start ').splitlines())) <= 60
