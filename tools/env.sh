@@ -65,10 +65,11 @@ find_python() {
     die "no Python 3.11 or later with venv among: ${candidates[*]}"
 }
 
-# Make .venv hold the package, and with "test" all that the gate needs. Does nothing while it already does.
+# Make .venv hold the package and what starts the demonstration's private RabbitMQ; with "test" all that the gate needs.
+# Does nothing while it already does.
 make_venv() {
-    local what=(-e "$root") profile=${1:-run} stamp
-    [ "$profile" = run ] || what=(-e "$root[postgresql,mysql]" -r "$root/test-requirements.txt")
+    local what=(-e "$root" pytest trustme) profile=${1:-demo} stamp
+    [ "$profile" = demo ] || what=(-e "$root[postgresql,mysql]" -r "$root/test-requirements.txt")
     stamp=$(cd "$root" && cat setup.cfg pyproject.toml constraints.txt requirements.txt test-requirements.txt | cksum)
     stamp="$root ${PYTHON:-} $stamp"
     "$venv/bin/python" -c '' 2>/dev/null || rm -rf "$venv"
@@ -79,5 +80,5 @@ make_venv() {
     rm -rf "$venv"
     "$python" -m venv "$venv"
     "$venv/bin/python" -m pip install -q -c "$root/constraints.txt" "${what[@]}" </dev/null
-    printf '%s\n' "$stamp" | tee "$venv/.made-for-run" > "$venv/.made-for-$profile"
+    printf '%s\n' "$stamp" | tee "$venv/.made-for-demo" > "$venv/.made-for-$profile"
 }

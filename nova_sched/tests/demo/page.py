@@ -1,0 +1,180 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The report of a demonstration: one HTML file with inline SVG, drawn from plain data."""
+
+import dataclasses
+import xml.etree.ElementTree as ET
+
+from nova_sched.sim.report import percentile
+
+STYLE = (
+    'body {font: 15px sans-serif; max-width: 62em; margin: 2em auto; padding: 0 1em}'
+    ' td, th {text-align: left; padding: .3em 1em .3em 0; vertical-align: top}'
+    ' pre {overflow: auto; background: #f4f4f4; padding: 1em}'
+)
+FREE, FULL = (232, 240, 247), (8, 64, 129)  # colours of a host that is empty, and of a full one
+BLUE = '#2171b5'
+WIDTH, LINE, LABEL = 860, 22, 150
+BINS, HEIGHT = 40, 160
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DemoResult:
+    """What a demonstration has measured.
+
+    ``steps`` are (heading, sentence). ``racks`` maps each rack to its hosts, and each host to the
+    shares (0..1) of its vCPUs that were in use before and after. ``funnel`` has (rule, hosts seen,
+    hosts left) of the refusal of ``asked``. ``tree`` is text.
+    """
+
+    steps: list[tuple[str, str]]
+    racks: dict[str, dict[str, tuple[float, float]]]
+    asked: str
+    reason: str
+    funnel: list[tuple[str, int, int]]
+    latencies_s: list[float]
+    tree: str
+
+
+def page(result):
+    """Returns the report as HTML, which is well-formed XML too."""
+    head = _element('head', {}, _element('title', {}, 'nova_sched'), _element('style', {}, STYLE))
+    rows = (
+        _element('tr', {}, _element('th', {}, heading), _element('td', {}, sentence))
+        for heading, sentence in result.steps
+    )
+    body = _element(
+        'body',
+        {},
+        _element('h1', {}, 'nova_sched: a demonstration'),
+        _element('table', {}, *rows),
+        _element('h2', {}, 'vCPUs in use, before and after the race, the group and the jobs'),
+        heat_maps(result.racks),
+        _element('h2', {}, f'Refused: {result.asked}'),
+        _element('p', {}, result.reason),
+        funnel(result.funnel),
+        _element('h2', {}, 'Time that a conductor waited for select_destinations'),
+        histogram(result.latencies_s),
+        _element('h2', {}, 'A nested group'),
+        _element('pre', {}, result.tree),
+    )
+    # ASCII with character references, so that no reader has to know an encoding.
+    text = ET.tostring(_element('html', {'lang': 'en'}, head, body), short_empty_elements=False)
+    return f'<!DOCTYPE html>\n{text.decode()}\n'
+
+
+def picture(result):
+    """Returns the three plots as one SVG document."""
+    plots = [heat_maps(result.racks), funnel(result.funnel), histogram(result.latencies_s)]
+    top = 0
+    for plot in plots:
+        plot.set('y', str(top))
+        top += int(plot.get('height')) + LINE
+    whole = _svg(top, _element('rect', {'width': WIDTH, 'height': top, 'fill': 'white'}), *plots)
+    return f'{ET.tostring(whole).decode()}\n'
+
+
+def heat_maps(racks):
+    """One row for each rack, one square for each host; before on the left, after on the right."""
+    half = (WIDTH - LABEL) // 2
+    side = min(2 * LINE, (half - LINE) // max(map(len, racks.values()), default=1))
+    parts = [
+        _text(LABEL, 14, 'before (light: free, dark: in use)'),
+        _text(LABEL + half, 14, 'after'),
+    ]
+    for row, (rack, hosts) in enumerate(racks.items(), 1):
+        parts.append(_text(0, row * LINE + 14, rack))
+        for column, (host, shares) in enumerate(hosts.items()):
+            for place, share in enumerate(shares):
+                square = {
+                    'x': LABEL + place * half + column * side,
+                    'y': row * LINE,
+                    'width': side - 2,
+                    'height': LINE - 4,
+                    'fill': colour(share),
+                }
+                title = _element('title', {}, f'{host}: {share:.0%}')
+                parts.append(_element('rect', square, title))
+    return _svg((len(racks) + 1) * LINE, *parts)
+
+
+def colour(share):
+    """Returns the colour of a share, from 0 (light) to 1 (dark)."""
+    within = min(max(share, 0.0), 1.0)
+    mixed = (round(free + (full - free) * within) for free, full in zip(FREE, FULL, strict=True))
+    return f'#{"".join(f"{part:02x}" for part in mixed)}'
+
+
+def funnel(steps):
+    """One bar for each rule: the hosts that it left, of those that it saw."""
+    left_px, most = LABEL + 50, max((seen for _, seen, _ in steps), default=1)
+    parts = []
+    for row, (rule, seen, left) in enumerate(steps):
+        y = row * LINE
+        scale = (WIDTH - left_px - 60) / most
+        parts += [
+            _text(0, y + 14, rule),
+            _bar(left_px, y, seen * scale, '#deebf7'),
+            _bar(left_px, y, left * scale, BLUE),
+            _text(left_px + seen * scale + 6, y + 14, f'{seen} → {left}'),
+        ]
+    return _svg(max(len(steps), 1) * LINE, *parts)
+
+
+def histogram(latencies_s):
+    """The number of calls by their time; the slowest one in a hundred share the last column."""
+    if not latencies_s:
+        return _svg(LINE, _text(0, 14, 'no calls'))
+    p50, p99 = (percentile(latencies_s, share) for share in (0.5, 0.99))
+    counts = [0] * (BINS + 1)
+    for latency_s in latencies_s:
+        counts[min(int(latency_s / (p99 or 1) * BINS), BINS)] += 1
+    wide = WIDTH / len(counts)
+    parts = []
+    for place, count in enumerate(counts):
+        tall = round(count / max(counts) * HEIGHT, 1)
+        bar = {'x': round(place * wide, 1), 'y': HEIGHT - tall, 'width': round(wide - 2, 1)}
+        title = _element('title', {}, f'{count} calls')
+        parts.append(_element('rect', {**bar, 'height': tall, 'fill': BLUE}, title))
+    words = f'{len(latencies_s)} calls; p50 {p50 * 1000:.0f} ms, p99 {p99 * 1000:.0f} ms'
+    parts += [
+        _text(0, HEIGHT + 16, '0'),
+        _text(WIDTH * 0.3, HEIGHT + 16, words),
+        _text(WIDTH - 130, HEIGHT + 16, f'over {p99 * 1000:.0f} ms'),
+    ]
+    return _svg(HEIGHT + LINE, *parts)
+
+
+def _bar(x, y, width, fill):
+    shape = {'x': x, 'y': y, 'width': round(width, 1), 'height': LINE - 4, 'fill': fill}
+    return _element('rect', shape)
+
+
+def _text(x, y, words):
+    style = {'font-family': 'sans-serif', 'font-size': 13}
+    return _element('text', {'x': round(x, 1), 'y': y, **style}, words)
+
+
+def _svg(height, *parts):
+    size = {'width': WIDTH, 'height': height}
+    return _element('svg', {'xmlns': 'http://www.w3.org/2000/svg', **size}, *parts)
+
+
+def _element(tag, attributes, *children):
+    """An element with children, of which a text may be the only one."""
+    made = ET.Element(tag, {name: str(value) for name, value in attributes.items()})
+    for child in children:
+        if isinstance(child, str):
+            made.text = child
+        else:
+            made.append(child)
+    return made
