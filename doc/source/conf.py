@@ -11,8 +11,13 @@
 # under the License.
 """How the manual is built: sphinx-build -W doc/source doc/build/html."""
 
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))  # rest_reference
+
 project = 'nova_sched'
-extensions = ['oslo_config.sphinxext', 'oslo_policy.sphinxext']
+extensions = ['oslo_config.sphinxext', 'oslo_policy.sphinxext', 'rest_reference']
 html_theme = 'alabaster'
 html_theme_options = {'page_width': '60em', 'show_powered_by': False}
 html_show_copyright = False

@@ -163,15 +163,20 @@ class Daemon:
             return sorted(session.execute(f'SELECT * FROM {name}').fetchall(), key=repr)
 
     def state(self):
-        """All that the daemon knows, in memory and in the database, but for when it heard of
-        it."""
+        """All that the daemon knows, in memory and in the database, but for when it heard of it,
+        and for candidates that expire meanwhile."""
         # The one look inside: what no caller can see must not change either.
         known = self.service.scheduler.call(_picture, self.service.scheduler._cluster)
-        tables = (
-            'claims reports services aggregates host_instances candidates candidate_requests'
-        ).split()
+        tables = 'claims reports services aggregates host_instances'.split()
+        lasting = [
+            row for row in self.table('candidate_requests') if row[1] > time.time() + TIMEOUT_S
+        ]
+        requests = {uuid for uuid, *_ in lasting}
+        candidates = [row for row in self.table('candidates') if row[1] in requests]
         nodes = [row[:4] + row[5:] for row in self.table('nodes')]  # without seen_s
-        return {'known': known, 'nodes': nodes, **{name: self.table(name) for name in tables}}
+        offered = {'candidate_requests': lasting, 'candidates': candidates}
+        rest = {name: self.table(name) for name in tables}
+        return {'known': known, 'nodes': nodes, **offered, **rest}
 
 
 def _without_age(service):

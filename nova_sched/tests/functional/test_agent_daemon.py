@@ -109,7 +109,7 @@ def test_it_goes_on_without_a_scheduler_until_it_is_told_to_end(daemon):
 def test_a_daemon_that_cannot_work_says_why(daemon, line, why):
     daemon.configure(line)
     daemon.start()
-    assert daemon.status() == 1
+    assert daemon.status() == os.EX_CONFIG
     assert why in daemon.log
     assert 'Traceback' not in daemon.log
 
@@ -119,6 +119,6 @@ def test_a_list_of_instances_that_cannot_be_read_stops_it(daemon, tmp_path):
     (tmp_path / 'state' / 'instances.json').write_text('{')
     daemon.configure()
     daemon.start()
-    assert daemon.status() == 1
+    assert daemon.status() == os.EX_CONFIG
     assert 'instances.json' in daemon.log
     assert 'restore it' in daemon.log

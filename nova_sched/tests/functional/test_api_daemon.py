@@ -138,7 +138,7 @@ def test_a_daemon_that_cannot_work_says_why(daemon, lines, why):
     with socket.create_server(('127.0.0.1', 0)) as other:
         daemon.configure(*(line.format(taken=other.getsockname()[1]) for line in lines))
         daemon.start()
-        assert daemon.status() == 1
+        assert daemon.status() == os.EX_CONFIG
     assert why in daemon.log
     assert 'Traceback' not in daemon.log
 

@@ -11,6 +11,7 @@
 # under the License.
 """nova-sched-queues as a process: what it says, and how it ends."""
 
+import os
 import signal
 
 import pytest
@@ -57,6 +58,6 @@ def test_it_works_until_it_is_told_to_end(daemon, database):
 def test_a_daemon_that_cannot_work_says_why(daemon, database, line, why):
     daemon.configure(database, '[queues]', line)
     daemon.start()
-    assert daemon.status() == 1
+    assert daemon.status() == os.EX_CONFIG
     assert why in daemon.log
     assert 'Traceback' not in daemon.log

@@ -17,6 +17,7 @@ import json
 import pytest
 
 from nova_sched import errors, objects
+from nova_sched.rpc import translate
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import error_name, eventually, outcome, spec
 from nova_sched.tests.options import settings
@@ -34,6 +35,15 @@ def test_a_host_is_chosen_claimed_and_returned_with_alternates(daemon):
     }
     assert (chosen.allocation_request_version, chosen.availability_zone) == ('1.36', 'nova')
     assert daemon.hosts_of('one') == {chosen.service_host: 'pending'}
+
+
+def test_a_flavor_is_read_from_the_first_of_many_equal_requests(daemon, monkeypatch):
+    daemon.add('a', 'b', 'c')
+    read, counted = translate._kind_facts, []
+    monkeypatch.setattr(translate, '_kind_facts', lambda one: counted.append(one) or read(one))
+    for name in ('one', 'two', 'three'):
+        daemon.boot(name, vcpus=3)
+    assert len(counted) == 1
 
 
 @pytest.mark.parametrize(

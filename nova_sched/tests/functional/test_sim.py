@@ -250,7 +250,7 @@ def test_the_command_shows_a_summary(service_backend):
             id='state elsewhere',
         ),
         pytest.param(
-            ['--config-file', 'missing.conf'], 1, 'missing.conf', id='no such configuration'
+            ['--config-file', 'missing.conf'], 78, 'missing.conf', id='no such configuration'
         ),
         pytest.param(
             ['--embedded', '--trace', 'missing.csv'], 1, 'No such file', id='no such trace'

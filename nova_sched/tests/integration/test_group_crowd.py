@@ -66,6 +66,7 @@ def cloud(request, rabbitmq, tmp_path):
     """A cloud on RabbitMQ and the database that the test names."""
     server = request.getfixturevalue(request.param)
     with contextlib.closing(Cloud(tmp_path, rabbitmq.fresh(), upgraded(server))) as made:
+        made.options['groups.solver'] = True
         yield made
 
 
