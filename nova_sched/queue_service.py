@@ -12,6 +12,7 @@
 """Assembles the queue model: the broker of a process, a queue manager, and a conductor's
 router."""
 
+import contextlib
 import functools
 import logging
 import threading
@@ -85,10 +86,17 @@ def check(conf):
     rpc.transport(conf).cleanup()
     broker(conf)
     Catalogue.of(0, (), conf.queues.specials)
-    try:
+    with contextlib.suppress(errors.StoreUnavailable):  # the process waits, and logs it
         service.database(conf).dispose()
-    except errors.StoreUnavailable as error:
-        LOG.warning('%s; the manager of queues starts when it does', error)
+
+
+def try_once(conf):
+    """Connect once to the broker of [queues] transport_url, if it is not the bus. Raises
+    BrokerUnavailable, BrokerRefused or BadConfig."""
+    if conf.queues.transport_url:
+        of = broker(conf)
+        if not isinstance(of, MemoryBroker):
+            of.try_once()
 
 
 CLOCK_S = 10.0  # seconds between two queries of the database's time

@@ -39,7 +39,7 @@ def load(engine, recording):
     """
     later_s = time.time() - recording['captured_s']
     with transaction(engine) as connection:
-        alembic.command.upgrade(schema._config(connection), recording['revision'])
+        alembic.command.upgrade(schema.config(connection), recording['revision'])
     with engine.begin() as connection:
         for name, rows in recording['tables'].items():
             if name == 'alembic_version':

@@ -32,7 +32,8 @@ FLOORS = [
     {'state'},
     {'objects', 'db'},
     {'hardware'},
-    {'conf', 'errors', 'logs', 'heat'},  # heat: it runs where Heat is and this package need not be
+    # heat: it runs where Heat is and this package need not be
+    {'conf', 'errors', 'logs', 'suggestion', 'heat'},
 ]
 DEPTH = {room: depth for depth, floor in enumerate(FLOORS) for room in floor}
 
@@ -57,7 +58,7 @@ FENCES = {
     'oslo_service': {'service', 'queue_service', 'cmd'},
     'oslo_versionedobjects': {'objects'},
     'ortools': {'groups'},
-    'psutil': {'agent'},
+    'psutil': {'agent', 'engine'},
     'sqlalchemy': {'db', 'claims'},
 }
 

@@ -115,6 +115,10 @@ class AmqpBroker(brokers.Broker):
         content = amqp_link.message(body, tries, reason, sent_ms, ttl_s)
         return self._pool.run(lambda link: link.send(queue, content))
 
+    def try_once(self) -> None:
+        """Connect once. Raises BrokerUnavailable, or BrokerRefused."""
+        amqp_link.close(self._connection('check'))
+
     def consumer(self, deliver: Callable[[brokers.Delivery], None], name: str) -> AmqpConsumer:
         whole = self._queue_type == conf.CLASSIC
         made = AmqpConsumer(

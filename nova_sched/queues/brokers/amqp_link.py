@@ -29,7 +29,14 @@ import amqp
 import kombu
 import kombu.compression
 from amqp import spec
-from amqp.exceptions import AMQPError, MessageNacked, NotFound, PreconditionFailed
+from amqp.exceptions import (
+    AccessRefused,
+    AMQPError,
+    MessageNacked,
+    NotAllowed,
+    NotFound,
+    PreconditionFailed,
+)
 
 from nova_sched import errors
 from nova_sched.conf import queues as conf
@@ -119,11 +126,12 @@ def _tls(options: Mapping[str, Any]) -> bool | dict[str, Any]:
 def connect(broker: RabbitCluster, name: str, heartbeat_s: float = 0.0) -> amqp.Connection:
     """Returns a connection to the first node that answers, in random order.
 
-    Raises BrokerUnavailable if none answers. With heartbeats, a broker that is only busy is never
-    silent for a whole interval. A reconnect then would only add to its load.
+    Raises BrokerUnavailable if none answers, BrokerRefused if one refuses the account or the
+    virtual host. With heartbeats, a broker that is only busy is never silent for a whole interval.
+    A reconnect then would only add to its load.
     """
     silence_s = max(SILENCE_S, heartbeat_s)
-    why = ''
+    problem = errors.BrokerUnavailable('')
     for host in random.sample(broker.hosts, len(broker.hosts)):
         bus = kombu.Connection(
             host.name,
@@ -144,9 +152,12 @@ def connect(broker: RabbitCluster, name: str, heartbeat_s: float = 0.0) -> amqp.
         )
         try:
             return bus.transport.establish_connection()
+        except (AccessRefused, NotAllowed) as error:
+            problem = errors.BrokerRefused(f'{host.name}: {error.reply_text}')
         except ERRORS as error:
-            why = f'{host.name}: {error or type(error).__name__}'
-    raise errors.BrokerUnavailable(why)
+            if not isinstance(problem, errors.BrokerRefused):
+                problem = errors.BrokerUnavailable(f'{host.name}: {error or type(error).__name__}')
+    raise problem
 
 
 def close(connection: amqp.Connection) -> None:

@@ -15,6 +15,7 @@ import contextlib
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -110,6 +111,8 @@ def _split(command: str | None) -> list[str]:
         raise errors.BadConfig('[queues] exec_command', str(error)) from None
     if not words:
         raise errors.BadConfig('[queues] exec_command', 'the driver exec needs one')
+    if shutil.which(words[0]) is None:
+        raise errors.BadConfig('[queues] exec_command', f'there is no program {words[0]}')
     return words
 
 

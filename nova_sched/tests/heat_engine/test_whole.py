@@ -68,7 +68,8 @@ def test_the_example_of_the_manual(heat, real, ours, stack):
     done = heat.update(made['stack_identity'], shop, parameters={'count': 4})
     assert done['stack_status'] == 'FAILED'
     assert 'The scheduler refuses: ' in done['stack_status_reason']
-    assert 'shop/front/web 3 of 4' in done['stack_status_reason']
+    assert 'shop/front: anti-affinity at rack' in done['stack_status_reason']
+    assert '3 of 4' not in done['stack_status_reason'], 'capacity stays out of refusals'
     assert real.racks == before
 
     heat.delete(made['stack_identity'])

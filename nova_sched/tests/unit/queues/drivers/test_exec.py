@@ -124,7 +124,18 @@ def test_no_shell_reads_the_command(tmp_path):
 
 
 def test_a_command_that_is_not_there_is_named():
-    assert why_not('/nowhere/build') == '/nowhere/build cannot be run: No such file or directory'
+    with pytest.raises(errors.BadConfig, match='there is no program /nowhere/build'):
+        driver('/nowhere/build')
+
+
+def test_a_command_that_is_removed_later_is_named(tmp_path):
+    command = tmp_path / 'build'
+    command.write_text('#!/bin/sh\n')
+    command.chmod(0o755)
+    made = driver(str(command))
+    command.unlink()
+    with pytest.raises(errors.BuildFailed, match='build cannot be run: No such file or directory'):
+        made.create(job(), job().spec)
 
 
 def is_running(pid_file):
