@@ -16,7 +16,6 @@ import threading
 
 import pytest
 
-from nova_sched.cmd.manage import asking
 from nova_sched.rpc import client
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.manage import runner
