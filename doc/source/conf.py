@@ -17,7 +17,20 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))  # rest_reference
 
 project = 'nova_sched'
-extensions = ['oslo_config.sphinxext', 'oslo_policy.sphinxext', 'rest_reference']
+extensions = [
+    'oslo_config.sphinxext',
+    'oslo_policy.sphinxext',
+    'rest_reference',
+    'sphinx.ext.graphviz',
+]
+# Pictures have a background of their own, so that they can be read on a dark page too.
+graphviz_output_format = 'svg'
+graphviz_dot_args = [
+    *('-Gbgcolor=white', '-Gfontname=Arial', '-Gfontsize=12', '-Gstyle=rounded', '-Gcolor=#8a8a8a'),
+    *('-Nfontname=Arial', '-Nfontsize=12', '-Nstyle=rounded,filled', '-Nfillcolor=#e8f1fa'),
+    *('-Ncolor=#2f6f9f', '-Nfontcolor=#1a1a1a'),
+    *('-Efontname=Arial', '-Efontsize=11', '-Ecolor=#555555', '-Efontcolor=#333333'),
+]
 html_theme = 'alabaster'
 html_theme_options = {'page_width': '60em', 'show_powered_by': False}
 html_show_copyright = False
