@@ -20,6 +20,13 @@ from pathlib import Path
 MANUAL = Path(__file__).resolve().parents[2] / 'doc' / 'source'
 DIRECTIVE = re.compile(r'(?P<indent> *)\.\. code-block::(?: (?P<language>\w+))?$')
 PROMPT = '$ '
+# Examples in Python: a page, and a text that only this one of its examples has.
+BOOT = 'conductors.rst', 'boot(spec, instance_uuids'
+MOVE = 'claims.rst', 'conductor.move'
+CANDIDATES = 'conductors.rst', 'select_candidates'
+MEMBERS = 'conductors.rst', 'groups.create'
+REPORT = 'compute-nodes.rst', 'update_resource_stats'
+ROUTER = 'conductors.rst', 'Routing'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -95,3 +102,16 @@ def programs(command):
         else:
             found[-1].append(word)
     return [words for words in found if words]
+
+
+def python(example):
+    """The block of an example in Python."""
+    page, text = example
+    (found,) = (one for one in of(page) if one.language == 'python' and text in one.text)
+    return found
+
+
+def run(example, **names):
+    """Run an example in Python with these names. Returns all of its names after that."""
+    exec(compile(python(example).text, example[0], 'exec'), names)
+    return names
