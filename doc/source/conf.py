@@ -24,13 +24,17 @@ extensions = [
     'sphinx.ext.graphviz',
 ]
 # Pictures have a background of their own, so that they can be read on a dark page too.
+STYLE = {
+    'G': {'bgcolor': 'white', 'color': '#8a8a8a', 'fontsize': 12, 'size': '9.5,99'},
+    'N': {'fillcolor': '#e8f1fa', 'color': '#2f6f9f', 'fontsize': 12, 'style': 'rounded,filled'},
+    'E': {'color': '#555555', 'fontcolor': '#333333', 'fontsize': 11},
+}
 graphviz_output_format = 'svg'
 graphviz_dot_args = [
-    *('-Gbgcolor=white', '-Gfontname=Arial', '-Gfontsize=12', '-Gstyle=rounded', '-Gcolor=#8a8a8a'),
-    *('-Nfontname=Arial', '-Nfontsize=12', '-Nstyle=rounded,filled', '-Nfillcolor=#e8f1fa'),
-    *('-Ncolor=#2f6f9f', '-Nfontcolor=#1a1a1a'),
-    *('-Efontname=Arial', '-Efontsize=11', '-Ecolor=#555555', '-Efontcolor=#333333'),
+    f'-{part}{name}={value}'
+    for part, values in STYLE.items()
+    for name, value in {'fontname': 'Arial', **values}.items()
 ]
 html_theme = 'alabaster'
-html_theme_options = {'page_width': '60em', 'show_powered_by': False}
+html_theme_options = {'page_width': '70em', 'show_powered_by': False}
 html_show_copyright = False

@@ -14,12 +14,13 @@
 import ast
 import collections
 import re
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[3]
-PAGE = ROOT / 'doc' / 'source' / 'logs.rst'
+from nova_sched.tests import manual
+
+ROOT = manual.MANUAL.parents[1]
+PAGE = manual.MANUAL / 'logs.rst'
 LEVELS = {'info': 'INFO', 'warning': 'WARNING', 'error': 'ERROR', 'exception': 'ERROR'}
 PROBLEMS = {'begin': 'ERROR', 'end': 'INFO'}  # of logs.Problems
 VALUE = re.compile(r'%[-+.\d]*[a-z]')
@@ -120,3 +121,52 @@ def test_a_warning_and_an_error_have_a_remedy(listed):
         for (text, levels, _), (_, body) in listed.items()
         if levels != {'INFO'} and 'Remedy:' not in body
     ] == []
+
+
+# Lines and errors in other pages.
+
+
+@pytest.fixture(scope='module')
+def texts(logged):
+    """Patterns for the log lines, the errors, and what the schema is said to be."""
+    said = {text for text, *_ in logged}
+    for path in ('errors.py', 'db/schema.py'):
+        for node in ast.walk(ast.parse((ROOT / 'nova_sched' / path).read_text('utf-8'))):
+            if isinstance(node, ast.JoinedStr):
+                said.add(re.sub(r'\{[^}]*\}', '…', ast.unparse(node)[2:-1]))
+            elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
+                said.add(re.sub(r'\{\w+\}', '…', str(node.value.value)))
+    return [
+        re.compile('.*'.join(map(re.escape, text.split('…'))))
+        for text in said
+        if re.search('[a-z]{2}', text)
+    ]
+
+
+def quoted():
+    """The log lines in blocks of the manual."""
+    for block in manual.blocks():
+        if block.language == 'text' or any(
+            line.startswith('nova-sched-q') for line in block.commands
+        ):
+            text = re.sub(r'\n(?!INFO|WARNING|ERROR|\$)', ' ', block.text.strip())
+            for line in text.splitlines():
+                if found := re.match(r'(?:INFO|WARNING|ERROR) (.*)|(Decided .*)', line):
+                    yield pytest.param(found[1] or found[2], id=block.page)
+
+
+@pytest.mark.parametrize('line', list(quoted()))
+def test_a_line_in_an_example_is_one_of_the_code(texts, line):
+    assert any(pattern.fullmatch(line) for pattern in texts)
+
+
+def symptoms():
+    """What the page of symptoms quotes: texts with values."""
+    page = (manual.MANUAL / 'troubleshooting.rst').read_text('utf-8')
+    found = [' '.join(text.split()) for text in re.findall('``([^`]+)``', page)]
+    return [text for text in found if '…' in text]
+
+
+@pytest.mark.parametrize('text', symptoms())
+def test_a_symptom_quotes_a_text_of_the_code(texts, text):
+    assert any(pattern.fullmatch(text) for pattern in texts)
