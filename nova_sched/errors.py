@@ -217,8 +217,8 @@ class BuildFailed(SchedError):
 
 
 class QuotaExceeded(SchedError):
-    """``used`` does not include the request; ``resource`` is `servers`, or `class:` and a resource
-    class."""
+    """``used`` does not include the request. ``resource`` is `servers`, `class:` and a resource
+    class, or one of claims.plan_quota."""
 
     facts = ('project', 'resource', 'asked', 'used', 'limit')
     message = 'Project {project}: {asked} {resource} asked, {used} of {limit} used'
