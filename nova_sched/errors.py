@@ -169,6 +169,11 @@ class TemplateError(Invalid):
     facts = ('where', 'line', 'column', 'why')
     message = 'Template, line {line}, column {column}, {where}: {why}'
 
+    def __str__(self):
+        if self.line is None:
+            return f'Template, {self.where}: {self.why}'
+        return super().__str__()
+
 
 class IncompatibleObject(Invalid):
     facts = ('name', 'version', 'supported')

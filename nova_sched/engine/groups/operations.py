@@ -21,6 +21,7 @@ from oslo_utils import uuidutils
 
 from nova_sched import errors
 from nova_sched.claims import GroupRecord
+from nova_sched.engine.groups import names
 from nova_sched.engine.groups.member_state import LoadedGroup, read
 from nova_sched.engine.groups.quota import limits_of, no_limits
 from nova_sched.engine.groups.views import GroupViews, status_of, view_of
@@ -108,6 +109,7 @@ class GroupOperations:
             expires_s=self._expiry(now_s, ttl_s),
             members=len(definition.members),
         )
+        definition = self._with_known_names(definition, definition.members)
         known = LoadedGroup.of(record, definition, source, allowance)
         try:
             return self._plan(known, dry_run)
@@ -126,9 +128,10 @@ class GroupOperations:
         ttl_s=None,
         context=None,
         allowance=None,
+        renew=True,
     ):
         """Change the group to the definition. Built members keep their hosts, unless that is
-        impossible.
+        impossible. Without ``renew``, a plan that has not expired keeps its expiry.
 
         Returns the GroupView. Raises GroupChanged if the group is not at this generation,
         GroupRefused, QuotaExceeded and LimitsUnknown. The group is unchanged then.
@@ -136,14 +139,18 @@ class GroupOperations:
         for _ in range(self._settings().plan_attempts):
             old = self._find(uuid, project_id, generation)
             now_s = self._clock()
+            kept = None if renew else self._alive(old).record
             record = dataclasses.replace(
                 old.record,
                 generation=old.record.generation + 1,
                 updated_s=now_s,
-                expires_s=self._expiry(now_s, ttl_s, uuid),
+                expires_s=kept.expires_s if kept else self._expiry(now_s, ttl_s, uuid),
                 members=len(definition.members),
             )
             known = LoadedGroup.of(record, definition, source, allowance)
+            new = [path for path, kind in known.kinds.items() if old.kinds.get(path) != kind]
+            named = self._with_known_names(definition, new)
+            known = dataclasses.replace(known, definition=named)
             try:
                 return self._plan(known, dry_run, may_move=True, changed=_changed(old, known))
             except _Changed:
@@ -151,6 +158,11 @@ class GroupOperations:
                     return self.show(uuid)
                 LOG.info('Group %s has changed meanwhile; its update is planned again', uuid)
         raise errors.GroupRefused(*self._too_quick())
+
+    def _with_known_names(self, definition, paths):
+        """The definition with warnings of unknown names in these members. Raises TemplateError."""
+        default_zone = self._settings().default_zone
+        return self._call(names.checked, definition, paths, self._cluster.hosts, default_zone)
 
     def _is_done(self, record):
         """Whether this call has stored the record already, in a commit whose answer was lost."""
