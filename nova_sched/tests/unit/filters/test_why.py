@@ -151,7 +151,9 @@ ZONES = [
             'CUSTOM_CO is required, no host has it; '
             'CUSTOM_COOLD is required, no host has it; did you mean CUSTOM_COOLED?; '
             'HW_CPU_X86_AVX is required, no host has it; did you mean HW_CPU_X86_AVX2?',
-            None,
+            'CUSTOM_CO is required, the host lacks it; '
+            'CUSTOM_COOLD is required, the host lacks it; did you mean CUSTOM_COOLED?; '
+            'HW_CPU_X86_AVX is required, the host lacks it; did you mean HW_CPU_X86_AVX2?',
             id='misspelled traits',
         ),
         pytest.param(
