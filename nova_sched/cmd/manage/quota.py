@@ -14,6 +14,7 @@
 import re
 
 from nova_sched import errors
+from nova_sched.claims import plan_quota
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.cmd.manage import output, store
 from nova_sched.conf import quota
@@ -102,13 +103,19 @@ def rows(books, limits_of, project, besides=()):
             'project_id': project,
             'resource': name,
             'used': used.get(name, 0),
-            'limit': _limit(most.get(name, NO_LIMIT)),
+            'limit': _limit(_most(most, name)),
             'own': own.get(name),
         }
         for name in sorted(
             {*used, *own, *most, *besides}, key=lambda name: (name != 'servers', name)
         )
     ]
+
+
+def _most(limits, name):
+    """The limit of a resource. Of Keystone's limits, those of plans are none unless registered."""
+    known = dict(limits) if plan_quota.is_counted(name) else limits
+    return known.get(name, NO_LIMIT)
 
 
 def _limit(number):
