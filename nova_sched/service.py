@@ -169,7 +169,7 @@ def scheduler(conf, store, decision_log=None, candidates=None, schedulers=None):
         announced(rules(conf)),
         conf.scheduler.max_batch,
         candidates,
-        Solver() if conf.groups.solver else None,
+        Solver(nice=conf.groups.solver_nice) if conf.groups.solver else None,
         limits=limits(conf, store),
     )
 

@@ -216,10 +216,12 @@ class MemoryClaimStore(ClaimStore):
         if self.locator is None or closed.domain is None:
             return closed.nodes
         level, name = closed.domain.level, closed.domain.name
+        only = self.locator.host_of(level, name)
         return frozenset(
             uuid
-            for uuid, one in self._nodes.items()
-            if self._domains_of(one.report).get(level) == name
+            for (host, _), uuid in self._names.items()
+            if only in (None, host)
+            and self._domains_of(self._nodes[uuid].report).get(level) == name
         )
 
     def _enter(self, uuids, raised=frozenset()):

@@ -102,6 +102,9 @@ class NodeLocator(Protocol):
         ``aggregates`` are the aggregates of its host.
         """
 
+    def host_of(self, level: str, name: str) -> str | None:
+        """Returns the host that has all nodes of a domain; None if they may be on any hosts."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class GroupGuard:

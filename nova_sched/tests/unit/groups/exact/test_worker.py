@@ -139,6 +139,13 @@ def test_started_beforehand():
         assert ask(solver, 'pid') == child
 
 
+def test_it_yields_to_others():
+    with worker.Solver(nice=3) as solver:
+        assert ask(solver, 'echo', 1) == 1
+        (child,) = psutil.Process().children()
+        assert child.nice() == psutil.Process().nice() + 3
+
+
 SCRIPT = """
 import sys
 if sys.argv[1] == 'eventlet':
