@@ -26,7 +26,10 @@ import sys
 import tempfile
 import time
 
+import limits
+
 from nova_sched import rpc
+from nova_sched.conf import api as api_options
 from nova_sched.tests.bench.calls import HERE, Caller, OnSqlite, daemon, process, until_it_says
 from nova_sched.tests.bench.timing import p50_ms, p99_ms
 from nova_sched.tests.fixtures import rabbitmq
@@ -35,7 +38,9 @@ from nova_sched.tests.fixtures.process import free_port
 NODES = 10_000
 TURN_S = 5.0
 PAUSE_S = 0.01  # between two decisions: the machine is not full without the member
-PLANS_S, READS_S = 2, 2  # requests a second: its rate limit, and as many that only read
+# Requests a second: the rate limit by default, and as many that only read.
+RATE = limits.parse(next(one.default for one in api_options.OPTS if one.name == 'plan_rate'))
+PLANS_S = READS_S = RATE.amount / RATE.get_expiry()
 HEADERS = {'X-Auth-Token': 'eve:evil', 'Content-Type': 'application/json', 'If-Match': '*'}
 
 
