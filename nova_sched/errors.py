@@ -169,6 +169,11 @@ class TemplateError(Invalid):
     facts = ('where', 'line', 'column', 'why')
     message = 'Template, line {line}, column {column}, {where}: {why}'
 
+    def __str__(self):
+        if self.line is None:
+            return f'Template, {self.where}: {self.why}'
+        return super().__str__()
+
 
 class IncompatibleObject(Invalid):
     facts = ('name', 'version', 'supported')
@@ -217,8 +222,8 @@ class BuildFailed(SchedError):
 
 
 class QuotaExceeded(SchedError):
-    """``used`` does not include the request; ``resource`` is `servers`, or `class:` and a resource
-    class."""
+    """``used`` does not include the request. ``resource`` is `servers`, `class:` and a resource
+    class, or one of claims.plan_quota."""
 
     facts = ('project', 'resource', 'asked', 'used', 'limit')
     message = 'Project {project}: {asked} {resource} asked, {used} of {limit} used'

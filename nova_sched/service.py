@@ -41,6 +41,7 @@ from nova_sched.groups.arrays.problem import PlanLimits
 from nova_sched.groups.exact.worker import Solver
 from nova_sched.groups.topology import DomainTopology
 from nova_sched.logs import MINUTE_S
+from nova_sched.queues.limits import limits
 from nova_sched.rpc import endpoints
 from nova_sched.rpc.direct import settings as direct_settings
 from nova_sched.rpc.serializer import SchedulerSerializer
@@ -120,8 +121,8 @@ def database(conf):
     does that.
     """
     options = {name: conf.database[name] for name in PASSED_ON}
-    limits = db_limits.DatabaseLimits.of(conf.database_limits)
-    engine = db_engine.create(conf.database.connection, limits, **options)
+    times = db_limits.DatabaseLimits.of(conf.database_limits)
+    engine = db_engine.create(conf.database.connection, times, **options)
     if engine.dialect.name == 'sqlite':
         schema.upgrade(engine)
     else:
@@ -168,7 +169,8 @@ def scheduler(conf, store, decision_log=None, candidates=None, schedulers=None):
         announced(rules(conf)),
         conf.scheduler.max_batch,
         candidates,
-        Solver() if conf.groups.solver else None,
+        Solver(nice=conf.groups.solver_nice) if conf.groups.solver else None,
+        limits=limits(conf, store),
     )
 
 

@@ -18,8 +18,14 @@ CLOSE = 0.7  # of 1 for equal words
 
 def question(word, words, close_enough=CLOSE):
     """Returns `did you mean ...?` if one of the words is close enough, else an empty text."""
-    close = difflib.get_close_matches(word, words, n=1, cutoff=close_enough)
-    return f'did you mean {close[0]}?' if close else ''
+    close = closest(word, words, close_enough)
+    return f'did you mean {close}?' if close else ''
+
+
+def closest(word, words, close_enough=CLOSE):
+    """Returns the closest of the words; None if none is close enough."""
+    found = difflib.get_close_matches(word, words, n=1, cutoff=close_enough)
+    return found[0] if found else None
 
 
 def suggestion(word, words):

@@ -35,6 +35,13 @@ TABLE = (
     (errors.Invalid, 400, 'invalid', ()),
     (errors.NotFound, 404, 'not-found', ()),
     (errors.PolicyForbidden, 403, 'forbidden', ()),
+    (
+        errors.QuotaExceeded,
+        403,
+        'quota-exceeded',
+        ('project', 'resource', 'asked', 'used', 'limit'),
+    ),
+    (errors.LimitsUnknown, 503, 'limits-unknown', ()),
     (errors.RateLimited, 429, 'rate-limited', ('retry_s',)),
     (errors.FlavorExists, 409, 'exists', ()),
     (errors.GroupRefused, 409, 'refused', ('details',)),
@@ -46,8 +53,14 @@ TABLE = (
     (errors.NoAnswer, 503, 'unavailable', ()),
     (errors.StoreFull, 507, 'full', ()),
 )
-# Errors whose text goes to the log only, because it contains addresses of databases.
-PRIVATE = (errors.StoreUnavailable, errors.BrokerUnavailable, errors.NoAnswer, errors.StoreFull)
+# Errors whose text goes to the log only, because it contains addresses of services.
+PRIVATE = (
+    errors.StoreUnavailable,
+    errors.BrokerUnavailable,
+    errors.NoAnswer,
+    errors.StoreFull,
+    errors.LimitsUnknown,
+)
 # Headers that Werkzeug adds to its errors.
 KEPT = ('Allow', 'WWW-Authenticate')
 WORDS = {
@@ -55,6 +68,10 @@ WORDS = {
     'unavailable': (
         'A service that the request needs does not answer; the request may or may not be '
         'done. Repeat it.'
+    ),
+    'limits-unknown': (
+        'The limits of the project cannot be read from Keystone; nothing was done. '
+        'Repeat the request.'
     ),
     'full': 'The database has no free space; nothing was done.',
     'internal': 'Internal error of the service; see its log.',

@@ -150,6 +150,10 @@ class GroupHandlers:
     def update_group(self, call):
         seen = call.seen_generations(needed=True)
         group = self._known(call, 'update')
+        # An update holds the planned hosts for longer, as a renewal does.
+        owner = group.project_id, group.user_id
+        if 'ttl' in call.body:
+            self._policy.demand(call.context, 'groups:renew', *owner)
         self._count(call)
         with self._refusals(call.context, group.project_id, group.user_id):
             changed = self._backend.update(
@@ -159,6 +163,7 @@ class GroupHandlers:
                 dry_run=call.dry_run,
                 project_id=group.project_id,
                 context=call.context,
+                renew=self._policy.allows(call.context, 'groups:renew', *owner),
                 **self._levels(call.context, group.project_id, group.user_id),
             )
         return self._whole(call, changed)

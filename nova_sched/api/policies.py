@@ -64,7 +64,11 @@ def _rule(name, default, scopes, description, *operations):
 
 RULES = [
     _rule(
-        'groups:create', MEMBER, PROJECT, "Create a group in the caller's project.", 'create_group'
+        'groups:create',
+        MEMBER,
+        PROJECT,
+        "Create a group in the caller's project: hold hosts for servers that do not exist yet.",
+        'create_group',
     ),
     _rule('groups:validate', READER, EVERYWHERE, 'Check a template.', 'validate_group'),
     _rule(
@@ -107,7 +111,15 @@ RULES = [
         'Find places for members that have none.',
         'renew_plan',
     ),
-    _rule('groups:renew', MEMBER, EVERYWHERE, 'Hold the planned hosts for longer.', 'renew_group'),
+    _rule(
+        'groups:renew',
+        MEMBER,
+        EVERYWHERE,
+        'Hold the planned hosts for longer. A caller without this right can update a group, '
+        'and its planned hosts are held as long as before.',
+        'renew_group',
+        'update_group',
+    ),
     _rule(
         'groups:exclusive:host',
         MEMBER,

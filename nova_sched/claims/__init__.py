@@ -58,6 +58,7 @@ __all__ = [
     'NodeReports',
     'Placement',
     'PlacementOutcome',
+    'PlanQuotas',
     'ServerGroupPolicy',
     'ServiceFacts',
     'SmallTables',
@@ -282,6 +283,22 @@ class GroupRecords(StoreTransactions):
         return 0
 
 
+class PlanQuotas(StoreTransactions):
+    """What the plans of a project use, and the limits that were set for it.
+
+    Both may be read from any thread. A placement with ``limits`` (see GroupGuard) is validated
+    against the usage in its own transaction.
+    """
+
+    @abc.abstractmethod
+    def plan_usage(self, project_id: str) -> Mapping[str, int]:
+        """Returns the usage by resource, as claims.plan_quota counts; without zeros."""
+
+    def limits(self, project_id: str) -> Mapping[str, int]:
+        """Returns the limits that were set for a project, by resource; -1 is no limit."""
+        return {}
+
+
 class ChangeFeed(StoreTransactions):
     """What has changed in the store since a scheduler last looked.
 
@@ -322,5 +339,7 @@ class ChangeFeed(StoreTransactions):
         return dataclasses.replace(self.look(stale + missing), seen=seen)
 
 
-class ClaimStore(ClaimTransactions, NodeReports, SmallTables, GroupRecords, ChangeFeed):
+class ClaimStore(
+    ClaimTransactions, NodeReports, SmallTables, GroupRecords, PlanQuotas, ChangeFeed
+):
     """A whole claim store: all contracts, on the same data."""

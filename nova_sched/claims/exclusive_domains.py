@@ -81,6 +81,13 @@ class ExclusiveDomains:
         """Returns the Change that ends those of ``ending`` that no claim has."""
         return Change(self._tenants, self._without(self._ending - _tokens(self._tenants)))
 
+    def growth(self, change):
+        """How many more exclusive domains there are after the change."""
+        before, after = self._alive(), set()
+        for node, usage in self._usages.items():
+            after |= change.marks.get(node, usage.fences)
+        return len(after) - len(before)
+
     def adopt(self, change):
         """Apply the change."""
         self._tenants = change.tenants

@@ -15,7 +15,8 @@ store."""
 import dataclasses
 from collections.abc import Iterable, Sequence
 
-from nova_sched.claims import PlacementOutcome, ServerGroupPolicy
+from nova_sched import errors
+from nova_sched.claims import PlacementOutcome, ServerGroupPolicy, plan_quota
 from nova_sched.claims.exclusive_domains import put
 from nova_sched.objects.claim import PENDING, PLANNED, Claim
 from nova_sched.state.request import AFFINITY
@@ -136,24 +137,25 @@ class ServerGroupMembers:
         return sum(node in nodes for nodes in others) < self.policy.most
 
 
-def judge(placements, usages, held, members, records, exclusive_domains, now_s):
+def judge(placements, usages, held, members, records, exclusive_domains, now_s, plans=None):
     """Validate placements one after the other; returns a PlacementOutcome for each.
 
     ``usages`` (node UUID to NodeUsage), ``held`` (Held), ``members`` (group UUID to
     ServerGroupMembers) and ``records`` (UUID to GroupRecord, None where there is none) cover every
     node, consumer, policy and record that the placements name, and every node where such a
     consumer holds a claim. ``exclusive_domains`` (ExclusiveDomains) cover the domains that the
-    placements close or end. All of them are updated to the state after the batch; ``now_s`` is the
-    time of that state.
+    placements close or end. ``plans`` has the usage of their plans by resource, for each project
+    of a placement with ``limits``. All of them are updated to the state after the batch; ``now_s``
+    is the time of that state.
     """
-    validator = _BatchValidator(usages, held, members, records, exclusive_domains)
+    validator = _BatchValidator(usages, held, members, records, exclusive_domains, plans or {})
     won = [validator.judge(placement) for placement in placements]
     held.stamp(now_s)
     for _, node in (*held.added, *held.removed):
         usages[node].changed = True
     tokens = {node: usages[node].fences for node in exclusive_domains.changed}
     return [
-        _outcome(placement, one, usages, held, validator.records, tokens)
+        _outcome(placement, one, usages, held, validator.records, tokens, validator.exceeded)
         for placement, one in zip(placements, won, strict=True)
     ]
 
@@ -216,10 +218,11 @@ def elsewhere(placement, held):
 class _BatchValidator:
     """The state that one batch is validated against; each placement that wins updates it."""
 
-    def __init__(self, usages, held, members, records, exclusive_domains):
+    def __init__(self, usages, held, members, records, exclusive_domains, plans):
         self._usages, self._held = usages, held
-        self._members = members
+        self._members, self._plans = members, plans
         self.records = records
+        self.exceeded = {}  # id of a placement -> the QuotaExceeded by which it lost
         self._exclusive_domains = exclusive_domains
         self._not_freed = set[str]()
 
@@ -276,13 +279,39 @@ class _BatchValidator:
         if members is None:
             return False
         domains = self._exclusive_domains.after(changes, put(placement))
-        if domains is None or not self._consume(changes):
+        if domains is None:
             return False
+        more = self._added(placement, changes, domains)
+        if more is None or not self._consume(changes):
+            return False
+        if placement.guard is not None and placement.guard.limits:
+            self._plans[placement.guard.record.project_id].update(more)
         self._members.update(members)
         self._exclusive_domains.adopt(domains)
         if (uuid := placement.record_uuid) is not None:
             self.records[uuid] = _next(placement, self.records[uuid])
         return True
+
+    def _added(self, placement, changes, domains):
+        """The usage that the placement adds to the plans of its project, if that has limits; None
+        if it would exceed one."""
+        guard = placement.guard
+        if guard is None or not guard.limits:
+            return {}
+        record = _next(placement, self.records[guard.record.uuid])
+        more = plan_quota.added(
+            changes.values(),
+            self.records[record.uuid],
+            record,
+            self._exclusive_domains.growth(domains),
+        )
+        try:
+            project = record.project_id
+            plan_quota.check(project, self._plans[project], more, guard.limits)
+        except errors.QuotaExceeded as error:
+            self.exceeded[id(placement)] = error
+            return None
+        return more
 
     def _changes(self, placement):
         """(consumer, node) -> claim before, claim after: the changes that the placement would
@@ -384,7 +413,7 @@ def _same(one, other):
     return dataclasses.replace(one, definition=None) == dataclasses.replace(other, definition=None)
 
 
-def _outcome(placement, won, usages, held, records, tokens):
+def _outcome(placement, won, usages, held, records, tokens, exceeded):
     nodes = {claim.node_uuid for claim in placement.claims} | {
         node for _, node in placement.releases
     }
@@ -401,7 +430,11 @@ def _outcome(placement, won, usages, held, records, tokens):
         )
     gone = tuple(sorted({claim.node_uuid for claim in placement.claims} - known.keys()))
     outcome = PlacementOutcome(
-        False, used={node: dict(one.used) for node, one in known.items()}, gone=gone, tokens=tokens
+        False,
+        used={node: dict(one.used) for node, one in known.items()},
+        gone=gone,
+        tokens=tokens,
+        exceeded=exceeded.get(id(placement)),
     )
     uuid = placement.record_uuid
     if uuid is None or _serial(records[uuid]) == placement.guard.serial:

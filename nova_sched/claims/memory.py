@@ -18,7 +18,7 @@ import threading
 import time
 
 from nova_sched import errors
-from nova_sched.claims import ANY, Changes, ClaimStore, ClosedDomain, NodeFacts
+from nova_sched.claims import ANY, Changes, ClaimStore, ClosedDomain, NodeFacts, plan_quota
 from nova_sched.claims.exclusive_domains import (
     ExclusiveDomains,
     carried,
@@ -117,8 +117,13 @@ class MemoryClaimStore(ClaimStore):
             }
             guards = {one.record_uuid for one in placements} - {None}
             records = {uuid: self._records.get(uuid) for uuid in guards}
+            plans = {
+                one.guard.record.project_id: self._plan_usage(one.guard.record.project_id)
+                for one in placements
+                if one.guard and one.guard.limits
+            }
             outcomes = judge(
-                placements, usages, held, members, records, exclusive_domains, self.now_s()
+                placements, usages, held, members, records, exclusive_domains, self.now_s(), plans
             )
             self._write(held, usages, exclusive_domains)
             self._records |= {
@@ -211,10 +216,12 @@ class MemoryClaimStore(ClaimStore):
         if self.locator is None or closed.domain is None:
             return closed.nodes
         level, name = closed.domain.level, closed.domain.name
+        only = self.locator.host_of(level, name)
         return frozenset(
             uuid
-            for uuid, one in self._nodes.items()
-            if self._domains_of(one.report).get(level) == name
+            for (host, _), uuid in self._names.items()
+            if only in (None, host)
+            and self._domains_of(self._nodes[uuid].report).get(level) == name
         )
 
     def _enter(self, uuids, raised=frozenset()):
@@ -316,6 +323,21 @@ class MemoryClaimStore(ClaimStore):
     def domains(self):
         with self._lock:
             return dict(self._domains)
+
+    def plan_usage(self, project_id):
+        with self._lock:
+            return self._plan_usage(project_id)
+
+    def _plan_usage(self, project_id):
+        used = plan_quota.amounts({}, 0)
+        groups = {one.uuid for one in self._records.values() if one.project_id == project_id}
+        for uuid in groups:
+            used[plan_quota.MEMBERS] += plan_quota.members(self._records[uuid])
+            for claim in map(self._find, self._members.get(uuid, ())):
+                if claim.state == PLANNED:
+                    used.update(plan_quota.of_claim(claim))
+        used[plan_quota.DOMAINS] = sum(one.top_group in groups for one in self._domains.values())
+        return +used
 
     def spread_domain(self, token, nodes, domain=None):
         with self._lock:

@@ -34,6 +34,7 @@ from nova_sched.claims import (
     sql_domains,
     sql_new,
     sql_nodes,
+    sql_plans,
     sql_reports,
 )
 from nova_sched.claims import sql_groups as groups
@@ -42,7 +43,7 @@ from nova_sched.claims.exclusive_domains import Change, ExclusiveDomains, moved_
 from nova_sched.claims.judge import Held, judge, only_short, stale
 from nova_sched.claims.lifecycle import amend, finishing, leaving, reverting
 from nova_sched.claims.reconcile import newest
-from nova_sched.db import clock
+from nova_sched.db import clock, quotas
 from nova_sched.db.engine import Sessions
 from nova_sched.db.tables import (
     AGGREGATES,
@@ -75,6 +76,13 @@ class SqlClaimStore(ClaimStore):
     # Claims.
 
     def commit(self, placements):
+        try:
+            return self._commit_once(placements)
+        except quotas.NoRows as missing:
+            quotas.make_rows(self._sessions, missing.projects)
+            return self._commit_once(placements)
+
+    def _commit_once(self, placements):
         # Nearly every consumer is new, and no query is needed to find that out: the table rejects
         # a second claim of a consumer. A placement may also lose because of its consumer's own
         # older claim.
@@ -96,7 +104,8 @@ class SqlClaimStore(ClaimStore):
         consumers = {claim.consumer_uuid for one in placements for claim in one.claims}
         consumers |= {consumer for one in placements for consumer, _ in one.releases}
         brief = not ask and not any(
-            one.guard and (one.guard.policies or one.guard.closed_domains) for one in placements
+            one.guard and (one.guard.policies or one.guard.closed_domains or one.guard.limits)
+            for one in placements
         )
         with self._sessions.brief() if brief else self._sessions.transaction() as connection:
             known = sql.read_claims(connection, sql.CLAIMS_OF, consumers) if ask else ()
@@ -119,7 +128,10 @@ class SqlClaimStore(ClaimStore):
                     steps.records,
                 )
                 exclusive_domains = steps.domains.exclusive_domains(connection, usages)
-            outcomes = judge(placements, usages, held, members, records, exclusive_domains, now_s)
+            plans = sql_plans.hold(connection, placements)
+            outcomes = judge(
+                placements, usages, held, members, records, exclusive_domains, now_s, plans
+            )
             lost = [
                 one for one, outcome in zip(placements, outcomes, strict=True) if not outcome.won
             ]
@@ -273,6 +285,14 @@ class SqlClaimStore(ClaimStore):
     def domains(self):
         with self._sessions.transaction(reads=True) as connection:
             return sql_domains.known(connection)
+
+    def plan_usage(self, project_id):
+        with self._sessions.transaction(reads=True) as connection:
+            return sql_plans.read(connection, project_id)
+
+    def limits(self, project_id):
+        with self._sessions.transaction(reads=True) as connection:
+            return quotas.own_limits(connection, project_id)
 
     def claims(self, consumer_uuid=None):
         return self._claims(

@@ -134,27 +134,27 @@ class DomainReader:
 
 def _filled(connection, locator, placements):
     """The placements with all nodes in the domains they close, as committed by now."""
-    all_closed = (closed for one in placements for closed in domains.put(one))
-    if locator is None or not any(closed.domain for closed in all_closed):
+    named = [closed.domain for one in placements for closed in domains.put(one) if closed.domain]
+    if locator is None or not named:
         return placements
-    where = _Where(connection, locator)
-    places = [_place(row) for row in connection.execute(PLACES)]
-    return domains.filled(placements, lambda closed: _nodes_of(closed, places, where))
+    hosts = {locator.host_of(domain.level, domain.name) for domain in named}
+    rows = connection.execute(PLACES) if None in hosts else sql.rows(connection, PLACES_OF, hosts)
+    places, where = [_place(row) for row in rows], _Where(connection, locator)
+    inside = collections.defaultdict(set)
+    for place in places:
+        for domain in where.domains(place).items() if place.told is not None else ():
+            inside[domain].add(place.uuid)
+    untold = [place for place in places if place.told is None]
+    return domains.filled(placements, lambda closed: _nodes_of(closed, inside, untold))
 
 
-def _nodes_of(closed, places, where):
+def _nodes_of(closed, inside, untold):
+    """The nodes of a ClosedDomain: those ``inside`` its domain (level, name), and of the places of
+    ``untold`` domains those that were known to be."""
     if closed.domain is None:
         return closed.nodes
-    level, name = closed.domain.level, closed.domain.name
-    return frozenset(
-        place.uuid
-        for place in places
-        if (
-            where.domains(place).get(level) == name
-            if place.told is not None
-            else place.uuid in closed.nodes or closed.token in place.fences
-        )
-    )
+    known = (one.uuid for one in untold if one.uuid in closed.nodes or closed.token in one.fences)
+    return frozenset(inside[closed.domain.level, closed.domain.name]).union(known)
 
 
 def marked(connection, tokens):

@@ -17,6 +17,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from nova_sched import errors
 from nova_sched.objects.claim import Claim
 from nova_sched.state.aggregates import HostAggregate
 from nova_sched.state.report import Report
@@ -40,7 +41,8 @@ class GroupRecord:
     definition or of its members' placement. ``definition`` is text that no store parses. It is
     None where the caller did not request it. In a placement, None keeps the stored definition.
     ``deleted``: the record stays until the last claim of a member ends. Times are seconds since
-    the epoch. With ``expires_s`` None, the record never expires.
+    the epoch. With ``expires_s`` None, the record never expires. ``members``: the number of
+    members in its definition.
     """
 
     uuid: str
@@ -54,6 +56,7 @@ class GroupRecord:
     updated_s: float = 0.0
     expires_s: float | None = None
     deleted: bool = False
+    members: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -99,6 +102,9 @@ class NodeLocator(Protocol):
         ``aggregates`` are the aggregates of its host.
         """
 
+    def host_of(self, level: str, name: str) -> str | None:
+        """Returns the host that has all nodes of a domain; None if they may be on any hosts."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class GroupGuard:
@@ -114,7 +120,9 @@ class GroupGuard:
     changes. ``closed_domains`` are the exclusive domains that the placement closes. It loses if
     one of these would then contain an outsider: a claim without its token, or an instance without
     a claim. CPUs and devices that come from a claim in ``planned_releases`` are still there: their
-    node needs no generation.
+    node needs no generation. ``limits`` are those of the project of ``record``, by resource, on
+    what claims.plan_quota counts. The placement loses if it would add to a resource and exceed its
+    limit.
     """
 
     policies: tuple[ServerGroupPolicy, ...] = ()
@@ -122,6 +130,7 @@ class GroupGuard:
     record: GroupRecord | None = None
     serial: int | None = None
     closed_domains: tuple[ClosedDomain, ...] = ()
+    limits: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -196,7 +205,7 @@ class PlacementOutcome:
     ``new`` placement is confirmed. It is empty if a plain placement lost only because its amounts
     did not fit: ``used`` says so, and reading all claims of full nodes takes longer than the
     commit. If the serial differed, ``record`` is the whole stored record, and ``record_gone`` is
-    true if there is none.
+    true if there is none. ``exceeded``: the quota that it would exceed; nothing else was wrong.
     """
 
     won: bool
@@ -208,6 +217,7 @@ class PlacementOutcome:
     tokens: Mapping[str, frozenset[str]] = dataclasses.field(default_factory=dict)
     record: GroupRecord | None = None
     record_gone: bool = False
+    exceeded: errors.QuotaExceeded | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -66,7 +66,7 @@ OPTS = [
     ),
     cfg.StrOpt(
         'plan_rate',
-        default='120/minute',
+        default='30/minute',
         help='How often each process of the API creates, validates, updates, plans again or '
         'renews groups for one project, such as `10/second` or `120/minute`. A request above '
         'it gets 429 with Retry-After. Empty: no limit. It does not apply to callers that '

@@ -85,6 +85,15 @@ OPTS = [
         'groups are refused that could be placed, and a refusal does not say which '
         'policies collide.',
     ),
+    cfg.IntOpt(
+        'solver_nice',
+        default=10,
+        min=0,
+        max=19,
+        help='How much less of a busy processor the process of the solver gets than the '
+        'scheduler itself, as in nice(1): groups that are hard to place then hardly slow '
+        'the decisions of other requests. Read at the start.',
+    ),
     cfg.FloatOpt(
         'greedy_seconds',
         default=0.2,

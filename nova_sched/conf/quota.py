@@ -33,7 +33,9 @@ OPTS = [
         default={'servers': 10, 'class:VCPU': 20, 'class:MEMORY_MB': 51200},
         sample_default='servers=10, class:VCPU=20, class:MEMORY_MB=51200',
         help='Default limits of a project, for resources without a limit in the table, as '
-        '`resource=number`: `servers`, or `class:` and a resource class of Placement. '
+        '`resource=number`. For servers of queues: `servers`, or `class:` and a resource '
+        'class of Placement. For placement groups: `planned_servers`, `planned_class:` and a '
+        'resource class, `group_members` and `exclusive_domains`. '
         '-1 is no limit. A resource that is not named has no limit.',
     ),
 ]

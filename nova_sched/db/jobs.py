@@ -15,13 +15,11 @@ A job is stored before it is sent, together with the quota of its instance, and 
 each job and its hold end exactly once, whichever messages are lost or repeated.
 """
 
-import contextlib
 import dataclasses
 import json
 from collections.abc import Mapping
 
 import sqlalchemy as sa
-from oslo_db import exception as db_error
 
 from nova_sched import errors
 from nova_sched.db import bulk, clock, quotas
@@ -100,7 +98,6 @@ OLD = (
 
 STATES = (QUEUED, DONE, FAILED, CANCELLED)
 
-THERE = db_error.DBDuplicateEntry, sa.exc.IntegrityError  # the errors of oslo.db and of the driver
 TRIES = 5  # how many times other transactions may store the same jobs meanwhile
 LETTERS = 4000  # maximum length of a stored reason, in characters
 
@@ -180,8 +177,8 @@ class SqlJobTable:
             try:
                 return self._open(entries, holds, most, known)
             except quotas.NoRows as missing:
-                self._make_rows(missing.projects)
-            except THERE:
+                quotas.make_rows(self._sessions, missing.projects)
+            except quotas.THERE:
                 known = True  # nearly always all are new, and a check costs a statement
         raise errors.StoreBusy('other schedulers enter the same jobs now')
 
@@ -206,14 +203,6 @@ class SqlJobTable:
         rows = READ_JOBS.run(connection, {entry.uuid for entry in entries})
         found = [JobEntry(**dict(zip(COLUMNS, row, strict=True))) for row in rows]
         return {entry.uuid: entry for entry in found}
-
-    def _make_rows(self, projects):
-        """Make a row for the usage of each project, in separate transactions that are not rolled
-        back."""
-        for project in projects:
-            row = {'project_id': project, 'used': '{}'}
-            with contextlib.suppress(*THERE), self._sessions.brief() as connection:
-                quotas.PUT_USAGE.run(connection, [row])
 
     def settle(
         self, uuid, state, now_s, host=None, tries=0, why=None, release=False, amounts=None
@@ -344,7 +333,7 @@ class SqlJobTable:
     def limits(self, project_id):
         """The limits that were set for a project, by resource; -1 is no limit."""
         with self._sessions.transaction(reads=True) as connection:
-            return dict(connection.execute(quotas.READ_LIMITS, {'project': project_id}).all())
+            return quotas.own_limits(connection, project_id)
 
     def set_limit(self, project_id, resource, limit):
         """Set a limit of a project, -1 for no limit; None removes the limit that was set."""
@@ -356,7 +345,7 @@ class SqlJobTable:
                     connection.execute(quotas.DROP_LIMIT, key)
                 elif connection.execute(quotas.SET_LIMIT, {**key, 'now': limit}).rowcount == 0:
                     connection.execute(quotas.PUT_LIMIT, row)
-        except THERE as error:
+        except quotas.THERE as error:
             raise errors.StoreBusy('another process sets the same limit now') from error
 
     def projects(self):

@@ -17,9 +17,11 @@ its lock.
 """
 
 import collections
+import contextlib
 import json
 
 import sqlalchemy as sa
+from oslo_db import exception as db_error
 
 from nova_sched import errors
 from nova_sched.db import bulk
@@ -32,6 +34,12 @@ PUT_HOLDS, WRITE_HOLDS = bulk.Insert(QUOTA_HOLDS), bulk.Update(QUOTA_HOLDS, 'amo
 DROP_HOLDS = bulk.Delete(QUOTA_HOLDS)
 LOCK_USAGE = bulk.Select(QUOTA_USAGE, 'project_id', 'used', lock=True)
 PUT_USAGE, WRITE_USAGE = bulk.Insert(QUOTA_USAGE), bulk.Update(QUOTA_USAGE, 'used')
+# Written, not only locked: on Galera, locks are local to one server.
+RAISE_PLANS = (
+    sa.update(QUOTA_USAGE)
+    .where(QUOTA_USAGE.c.project_id.in_(sa.bindparam('projects', expanding=True)))
+    .values(plans=QUOTA_USAGE.c.plans + 1)
+)
 
 PROJECT = sa.bindparam('project')
 READ_USAGE = sa.select(QUOTA_USAGE.c.used).where(QUOTA_USAGE.c.project_id == PROJECT)
@@ -46,6 +54,9 @@ DROP_LIMIT = sa.delete(QUOTA_LIMITS).where(*_THIS_LIMIT)
 PUT_LIMIT = sa.insert(QUOTA_LIMITS)
 
 
+THERE = db_error.DBDuplicateEntry, sa.exc.IntegrityError  # the errors of oslo.db and of the driver
+
+
 class NoRows(Exception):
     """The usage of ``projects`` has no rows yet: they must exist before transactions can wait for
     them."""
@@ -53,6 +64,28 @@ class NoRows(Exception):
     def __init__(self, projects):
         super().__init__(projects)
         self.projects = projects
+
+
+def make_rows(sessions, projects):
+    """Make a row for the usage of each project, in separate transactions that are not rolled
+    back."""
+    for project in projects:
+        row = {'project_id': project, 'used': '{}', 'plans': 0}
+        with contextlib.suppress(*THERE), sessions.brief() as connection:
+            PUT_USAGE.run(connection, [row])
+
+
+def hold_plans(connection, projects):
+    """Wait for other transactions that add to the plans of these projects; later ones wait for
+    this one's end. Raises NoRows: then the transaction must be rolled back."""
+    if missing := set(projects) - {project for project, _ in LOCK_USAGE.run(connection, projects)}:
+        raise NoRows(sorted(missing))
+    connection.execute(RAISE_PLANS, {'projects': sorted(projects)})
+
+
+def own_limits(connection, project_id):
+    """The limits that were set for a project, by resource; -1 is no limit."""
+    return dict(connection.execute(READ_LIMITS, {'project': project_id}).all())
 
 
 def take(connection, holds, limits):

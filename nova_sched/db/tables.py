@@ -121,12 +121,12 @@ SERVER_GROUPS = _table(
 )
 
 # A group: its owner, and its definition as text. A transaction that changes the group locks
-# this row and raises its `serial`; `generation` is that of the definition. `deleted`: members
-# still have claims.
+# this row and raises its `serial`; `generation` is that of the definition, and `members` is the
+# number of members in it. `deleted`: members still have claims.
 TOP_GROUPS = _table(
     'top_groups',
     sa.Column('uuid', UUID, primary_key=True),
-    sa.Column('project_id', NAME),
+    sa.Column('project_id', NAME, index=True),
     sa.Column('user_id', NAME),
     sa.Column('name', NAME),
     sa.Column('generation', sa.BigInteger, nullable=False),
@@ -136,6 +136,7 @@ TOP_GROUPS = _table(
     sa.Column('updated_s', SECONDS, nullable=False),
     sa.Column('expires_s', SECONDS),
     sa.Column('deleted', sa.Boolean(create_constraint=False), nullable=False),
+    sa.Column('members', sa.Integer, nullable=False, server_default='0'),
 )
 
 # A failure domain that is exclusive to a group: the nodes in it carry the token, and no other
@@ -259,11 +260,13 @@ QUOTA_LIMITS = _table(
 )
 
 # The usage of a project: the sum of the amounts of its holds, by resource. A transaction that
-# changes a hold locks this row.
+# changes a hold locks this row, and so does one that adds to a group of a project whose plans are
+# limited; `plans` rises with each of these.
 QUOTA_USAGE = _table(
     'quota_usage',
     sa.Column('project_id', NAME, primary_key=True),
     sa.Column('used', JSON_TEXT, nullable=False),
+    sa.Column('plans', sa.BigInteger, nullable=False, server_default='0'),
 )
 
 # The quota of its project that one instance takes, from before its job is sent until the instance

@@ -28,6 +28,7 @@ from nova_sched.engine.groups.member_resolver import MemberResolver, ReplanRequi
 from nova_sched.engine.groups.member_state import Library
 from nova_sched.engine.groups.operations import GroupOperations
 from nova_sched.engine.groups.plans import Plans
+from nova_sched.engine.groups.quota import no_limits
 from nova_sched.engine.loop import Loop
 from nova_sched.engine.pending_answer import PendingAnswer
 from nova_sched.engine.place import Placer
@@ -47,7 +48,8 @@ class Scheduler:
 
     ``pauses`` detects that this process was stopped. Without ``candidates``, these are kept in
     this process. ``solver`` (groups.exact.worker) solves hard group problems. ``writer`` (a
-    cycle.Writer) writes won decisions in another service.
+    cycle.Writer) writes won decisions in another service. ``limits(project_id)`` are the limits of
+    a project by resource, for plans.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class Scheduler:
         solver=None,
         pauses=None,
         writer=None,
+        limits=no_limits,
     ):
         self._context = context
         self._cluster, self._store = context.cluster, context.store
@@ -83,7 +86,7 @@ class Scheduler:
         )
         handlers |= {PLACE: cycle.run, WRITTEN: cycle.written}
         self.claim_service = ClaimService(context, self.state_sync, members)
-        self.groups = GroupOperations(context, plans, library, self.call, solver)
+        self.groups = GroupOperations(context, plans, library, self.call, solver, limits)
         self.questions = Questions(context, self._placer)
         self.candidates = HostOffers(
             context, self.place, self._until_done, self.state_sync, self.claim_service, candidates

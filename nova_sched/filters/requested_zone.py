@@ -17,6 +17,7 @@ from nova_sched.conf import CONF
 from nova_sched.filters import Filter, reasons
 from nova_sched.state.aggregates import zones
 from nova_sched.state.facts import LASTING
+from nova_sched.suggestion import suggestion
 
 
 class RequestedZone(Filter):
@@ -51,4 +52,6 @@ def outside(hosts, zone, rows):
     found = {word for some in aggregates for word in zones(some) or {default}}
     here = 'the host is' if len(rows) == 1 else 'these hosts are'
     empty = '' if hosts.in_zone(zone, default).any() else ', where no host is'
-    return f'zone {zone} is asked for{empty}, {here} in {reasons.listed(found)}'
+    known = hosts.has_zone(zone) or zone == default
+    unknown = '' if known else suggestion(zone, [*zones(hosts.aggregates), default])
+    return f'zone {zone} is asked for{empty}, {here} in {reasons.listed(found)}{unknown}'

@@ -17,7 +17,7 @@ from nova_sched.conf import CONF
 from nova_sched.filters import Filter, reasons
 from nova_sched.objects.claim import DISK_GB, MEMORY_MB, PCPU, VCPU
 from nova_sched.state.facts import LASTING, HostFacts
-from nova_sched.state.traits import HYPERTHREADING
+from nova_sched.state.traits import HYPERTHREADING, suggested
 
 OF_EVERY_NODE = frozenset([VCPU, PCPU, MEMORY_MB, DISK_GB])
 
@@ -62,7 +62,7 @@ class RequiredTraits(Filter):
         said = []
         for trait, verdict, right in self._asked(hosts, request):
             if lacking := np.count_nonzero(~right[rows]):
-                has = _elsewhere(right, rows) if verdict == 'required' else ''
+                has = _elsewhere(hosts, trait, right, rows) if verdict == 'required' else ''
                 said.append((lacking, f'{trait} is {verdict}{has}'))
         return '; '.join(
             text if number == len(rows) else f'{text} ({reasons.count(number, "host")})'
@@ -101,9 +101,13 @@ def _devices_count(hosts, request):
     return found
 
 
-def _elsewhere(has, rows):
-    """Returns how many of all hosts have the trait; for a single host, that it lacks it."""
-    if len(rows) == 1:
-        return ', the host lacks it'
+def _elsewhere(hosts, trait, has, rows):
+    """Returns how many of all hosts have the trait; for a single host, that it lacks it. A trait
+    that none has may be misspelled."""
     number = np.count_nonzero(has)
-    return f', {number} of all {len(has)} hosts have it' if number else ', no host has it'
+    unknown = '' if number else suggested(trait, hosts.trait_names())
+    if len(rows) == 1:
+        return f', the host lacks it{unknown}'
+    if number:
+        return f', {number} of all {len(has)} hosts have it'
+    return f', no host has it{unknown}'

@@ -180,6 +180,9 @@ class DomainLocator:
     def domains(self, host, nodename, told, of_host):
         return self._topology.domains(host, nodename, told, of_host, self._default_zone())
 
+    def host_of(self, level, name):
+        return name.partition('/')[0] if level == HOST else None
+
 
 def _name(host, nodename):
     return host if host == nodename else f'{host}/{nodename}'

@@ -24,12 +24,14 @@ Limits = Callable[[str], Mapping[str, int]]
 
 
 class OwnLimits(Protocol):
-    """The part of the job table that provides limits."""
+    """The part of the job table, or of the claim store, that provides limits."""
 
     def limits(self, project_id: str) -> Mapping[str, int]: ...
 
 
-def limits(conf: Any, job_table: OwnLimits, clock: Callable[[], float] = time.monotonic) -> Limits:
+def limits(
+    conf: Any, own_limits: OwnLimits, clock: Callable[[], float] = time.monotonic
+) -> Limits:
     """Returns a function of a project's limits by resource: -1, or not named, is no limit.
 
     It raises StoreUnavailable if the table is unavailable, LimitsUnknown if Keystone is, and
@@ -41,7 +43,7 @@ def limits(conf: Any, job_table: OwnLimits, clock: Callable[[], float] = time.mo
         return lambda project_id: {}
     if driver == quota.TABLE:
         return _CachedLimits(
-            lambda project_id: {**defaults, **job_table.limits(project_id)}, clock
+            lambda project_id: {**defaults, **own_limits.limits(project_id)}, clock
         )
     # Not at the top: its imports take as long as all the others together.
     from nova_sched.queues import unified_limits

@@ -326,6 +326,7 @@ class GroupsClient(NamespaceClient):
         ttl=None,
         context=None,
         exclusive_levels=None,
+        renew=True,
     ):
         """Returns the group with its ``moves``. Raises GroupNotFound, GroupChanged, TemplateError
         or GroupRefused."""
@@ -342,6 +343,7 @@ class GroupsClient(NamespaceClient):
             project_id=project_id,
             ttl=ttl,
             exclusive_levels=exclusive_levels,
+            renew=renew,
         )
 
     def delete(self, uuid, generation=None, dry_run=False, project_id=None, context=None):

@@ -183,6 +183,12 @@ class Hosts(Columns):
         number = self.traits.find(trait)
         return self.everywhere(False) if number is None else self.trait_sets.has(number, self.rows)
 
+    def trait_names(self):
+        """Names of the traits that a host, or a child provider, has."""
+        found = {trait for trait in self.traits.words if self.has_trait(trait).any()}
+        trees = [tree for tree in self.interned['shape'].values if tree is not None]
+        return found.union(*(one.traits for tree in trees for one in tree.children))
+
     def has_zone(self, zone):
         """Whether any aggregate names the zone."""
         return self.aggregates.has_zone(zone)

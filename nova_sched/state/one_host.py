@@ -134,6 +134,9 @@ class OneHost:
     def has_trait(self, trait):
         return self.everywhere(trait in getattr(self._state, 'traits', ()))
 
+    def trait_names(self):
+        return set(getattr(self._state, 'traits', ()))
+
     def has_zone(self, zone):
         return zone in aggregates.zones(self._state.aggregates)
 

@@ -23,8 +23,23 @@ from oslo_utils import strutils
 from nova_sched.hardware.numa.guest import ISOLATE, REQUIRE
 from nova_sched.hardware.pci import requests_of
 from nova_sched.state.fields import extra_specs, image_properties, read, thread_policy
+from nova_sched.suggestion import closest
 
 HYPERTHREADING = 'HW_CPU_HYPERTHREADING'
+
+CUSTOM = 'CUSTOM_'
+# Names of traits share their beginnings. A trait of an operator may also be the secret of another
+# project, so it is suggested only for a name that differs from it in a letter or two.
+CLOSE = 0.85
+
+
+def suggested(trait, known):
+    """Returns the trait that may have been meant, as the end of an error, or an empty text."""
+    prefix = CUSTOM if trait.startswith(CUSTOM) else ''
+    alike = [one.removeprefix(prefix) for one in known if one.startswith(CUSTOM) == bool(prefix)]
+    close = closest(trait.removeprefix(prefix), alike, CLOSE)
+    return f'; did you mean {prefix}{close}?' if close else ''
+
 
 # Property: the trait for each value; other values need none.
 OF_WORDS = types.MappingProxyType(

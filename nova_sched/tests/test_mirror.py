@@ -30,6 +30,7 @@ ELSEWHERE = {
     'claims/lifecycle.py': 'unit/claims/contracts.py',
     'claims/exclusive_domains.py': 'unit/claims/contracts.py',
     'claims/statements.py': 'unit/claims/contracts.py',
+    'claims/plan_quota.py': 'unit/claims/contracts.py',
     'claims/sql_*.py': 'unit/claims/contracts.py',
     'claims/audit_pieces.py': 'unit/claims/test_audit.py',
     'claims/findings.py': 'unit/claims/test_audit.py',

@@ -14,13 +14,17 @@
 import re
 
 from nova_sched import errors
+from nova_sched.claims import plan_quota
+from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.cmd.manage import output, store
 from nova_sched.conf import quota
 from nova_sched.db.jobs import SqlJobTable
 from nova_sched.queues.limits import limits
 
 NO_LIMIT = -1
-RESOURCE = re.compile(r'servers|class:[A-Z0-9_]{1,249}')
+RESOURCE = re.compile(
+    r'(planned_)?(servers|class:[A-Z0-9_]{1,240})|group_members|exclusive_domains'
+)
 LARGEST = 2**62
 
 
@@ -28,10 +32,12 @@ def show(args, conf):
     """Show the usage and the limits of a project
 
     Limits are those of the table, else of [quota] limits. With [quota] driver = keystone they are
-    those of Keystone, and a resource that is not registered has the limit 0.
+    those of Keystone. There a resource of servers that is not registered has the limit 0, and one
+    of placement groups has none.
 
-    Keys: for each resource project_id, resource (servers, or class: and a
-    resource class), used, limit (null: none), own (the value set here for the project; null:
+    Keys: for each resource project_id, resource (servers, class: and a resource class; for
+    placement groups planned_servers, planned_class: and a resource class, group_members and
+    exclusive_domains), used, limit (null: none), own (the value set here for the project; null:
     nothing, -1: no limit).
     """
     return _show(args, conf, [args.project])
@@ -57,39 +63,59 @@ def set_limit(args, conf):
     if conf.quota.driver != quota.TABLE:
         why = f'it is {conf.quota.driver}: limits that are set here would not be read'
         raise errors.BadConfig('[quota] driver', why)
-    job_table = SqlJobTable(store.ready(conf))
-    job_table.set_limit(args.project, args.resource, args.limit)
-    shown = rows(job_table, limits(conf, job_table), args.project, [args.resource])
+    books = _Books(store.ready(conf))
+    books.job_table.set_limit(args.project, args.resource, args.limit)
+    shown = rows(books, limits(conf, books.job_table), args.project, [args.resource])
     (found,) = (row for row in shown if row['resource'] == args.resource)
     output.show(args, found, text=sentence)
     return 0
 
 
 def _show(args, conf, projects):
-    job_table = SqlJobTable(store.ready(conf))
-    limits_of = limits(conf, job_table)
-    chosen = job_table.projects() if projects is None else projects
-    found = [row for project in chosen for row in rows(job_table, limits_of, project)]
+    books = _Books(store.ready(conf))
+    limits_of = limits(conf, books.job_table)
+    chosen = books.projects() if projects is None else projects
+    found = [row for project in chosen for row in rows(books, limits_of, project)]
     output.show(args, found, COLUMNS)
     return 0
 
 
-def rows(job_table, limits_of, project, besides=()):
+class _Books:
+    """The usage of projects: that of servers is in the job table, that of plans in the claims."""
+
+    def __init__(self, engine):
+        self.job_table, self._claims = SqlJobTable(engine), SqlClaimStore(engine)
+
+    def usage(self, project):
+        return {**self.job_table.usage(project), **self._claims.plan_usage(project)}
+
+    def projects(self):
+        planners = {one.project_id for one in self._claims.top_groups()} - {None}
+        return sorted({*self.job_table.projects(), *planners})
+
+
+def rows(books, limits_of, project, besides=()):
     """A row for each resource that the project uses, that has a limit, or that is named in
     ``besides``."""
-    used, own, most = job_table.usage(project), job_table.limits(project), limits_of(project)
+    used, own, most = books.usage(project), books.job_table.limits(project), limits_of(project)
     return [
         {
             'project_id': project,
             'resource': name,
             'used': used.get(name, 0),
-            'limit': _limit(most.get(name, NO_LIMIT)),
+            'limit': _limit(_most(most, name)),
             'own': own.get(name),
         }
         for name in sorted(
             {*used, *own, *most, *besides}, key=lambda name: (name != 'servers', name)
         )
     ]
+
+
+def _most(limits, name):
+    """The limit of a resource. Of Keystone's limits, those of plans are none unless registered."""
+    known = dict(limits) if plan_quota.is_counted(name) else limits
+    return known.get(name, NO_LIMIT)
 
 
 def _limit(number):
@@ -140,7 +166,7 @@ def _amount(text):
 
 
 # The texts that argparse adds to its errors.
-_resource.__name__ = 'resource (servers, or class:VCPU)'
+_resource.__name__ = 'resource (servers, class:VCPU, planned_servers, ...)'
 _amount.__name__ = 'limit (-1 or more, or default)'
 
 
@@ -154,7 +180,8 @@ def _set_arguments(parser):
         'resource',
         metavar='RESOURCE',
         type=_resource,
-        help='servers, or class: and a resource class, such as class:VCPU',
+        help='servers, or class: and a resource class, such as class:VCPU; for placement groups '
+        'planned_servers, planned_class:VCPU, group_members or exclusive_domains',
     )
     parser.add_argument(
         'limit',

@@ -21,7 +21,9 @@ from oslo_utils import uuidutils
 
 from nova_sched import errors
 from nova_sched.claims import GroupRecord
+from nova_sched.engine.groups import names
 from nova_sched.engine.groups.member_state import LoadedGroup, read
+from nova_sched.engine.groups.quota import limits_of, no_limits
 from nova_sched.engine.groups.views import GroupViews, status_of, view_of
 from nova_sched.groups import joint, moves, why
 from nova_sched.groups.topology import warnings
@@ -40,10 +42,11 @@ class GroupOperations:
     """Creates, changes and shows groups; may be called from any thread.
 
     ``call`` runs a function in the loop and waits for it. ``solver`` is a
-    groups.exact.worker.Solver; None: plans are made without one.
+    groups.exact.worker.Solver; None: plans are made without one. ``limits(project_id)`` are the
+    limits of a project by resource; it may raise LimitsUnknown and StoreUnavailable.
     """
 
-    def __init__(self, context, plans, library, call, solver=None):
+    def __init__(self, context, plans, library, call, solver=None, limits=no_limits):
         self._cluster, self._store, self._topology = (
             context.cluster,
             context.store,
@@ -51,6 +54,7 @@ class GroupOperations:
         )
         self._settings, self._clock = context.settings, context.clock
         self._plans, self._library, self._call, self._solver = plans, library, call, solver
+        self._limits = limits
         self._turns = threading.Lock()
         self._group_views = GroupViews(context, plans)
 
@@ -92,7 +96,7 @@ class GroupOperations:
         """Plan all members together and claim the plan. Returns the GroupView.
 
         ``allowance`` is the time that is left to make requests of the members. Raises
-        TemplateError after it, and GroupRefused.
+        TemplateError after it, GroupRefused, QuotaExceeded and LimitsUnknown.
         """
         now_s = self._clock()
         record = GroupRecord(
@@ -103,7 +107,9 @@ class GroupOperations:
             created_s=now_s,
             updated_s=now_s,
             expires_s=self._expiry(now_s, ttl_s),
+            members=len(definition.members),
         )
+        definition = self._with_known_names(definition, definition.members)
         known = LoadedGroup.of(record, definition, source, allowance)
         try:
             return self._plan(known, dry_run)
@@ -122,23 +128,29 @@ class GroupOperations:
         ttl_s=None,
         context=None,
         allowance=None,
+        renew=True,
     ):
         """Change the group to the definition. Built members keep their hosts, unless that is
-        impossible.
+        impossible. Without ``renew``, a plan that has not expired keeps its expiry.
 
-        Returns the GroupView. Raises GroupChanged if the group is not at this generation, and
-        GroupRefused. The group is unchanged then.
+        Returns the GroupView. Raises GroupChanged if the group is not at this generation,
+        GroupRefused, QuotaExceeded and LimitsUnknown. The group is unchanged then.
         """
         for _ in range(self._settings().plan_attempts):
             old = self._find(uuid, project_id, generation)
             now_s = self._clock()
+            kept = None if renew else self._alive(old).record
             record = dataclasses.replace(
                 old.record,
                 generation=old.record.generation + 1,
                 updated_s=now_s,
-                expires_s=self._expiry(now_s, ttl_s, uuid),
+                expires_s=kept.expires_s if kept else self._expiry(now_s, ttl_s, uuid),
+                members=len(definition.members),
             )
             known = LoadedGroup.of(record, definition, source, allowance)
+            new = [path for path, kind in known.kinds.items() if old.kinds.get(path) != kind]
+            named = self._with_known_names(definition, new)
+            known = dataclasses.replace(known, definition=named)
             try:
                 return self._plan(known, dry_run, may_move=True, changed=_changed(old, known))
             except _Changed:
@@ -146,6 +158,11 @@ class GroupOperations:
                     return self.show(uuid)
                 LOG.info('Group %s has changed meanwhile; its update is planned again', uuid)
         raise errors.GroupRefused(*self._too_quick())
+
+    def _with_known_names(self, definition, paths):
+        """The definition with warnings of unknown names in these members. Raises TemplateError."""
+        default_zone = self._settings().default_zone
+        return self._call(names.checked, definition, paths, self._cluster.hosts, default_zone)
 
     def _is_done(self, record):
         """Whether this call has stored the record already, in a commit whose answer was lost."""
@@ -233,7 +250,7 @@ class GroupOperations:
         """The GroupView.
 
         With ``replan``, plans members without a host, and members whose hosts are not suitable any
-        more.
+        more. Raises GroupRefused, QuotaExceeded and LimitsUnknown.
         """
         if not replan:
             return self.show(uuid, project_id)
@@ -290,6 +307,8 @@ class GroupOperations:
                     f'{refusal.reason}'
                 )
                 raise errors.NoValidHost(why_not) from None
+            except (errors.QuotaExceeded, errors.LimitsUnknown) as error:
+                raise errors.MemberRefused(placement.member, str(error)) from None
             LOG.info('Replanned group %s for member %s', placement.top_group, placement.member)
             return
         raise errors.TooManyConflicts(self._settings().plan_attempts)
@@ -325,11 +344,12 @@ class GroupOperations:
 
     def _plan(self, known, dry_run=False, may_move=False, asked=None, changed=frozenset()):
         """Plan and claim; repeat on the new host state if other claims came first. Raises
-        GroupRefused, or _Changed."""
+        GroupRefused, QuotaExceeded, LimitsUnknown, or _Changed."""
         caps: dict[tuple[str, str], int] = {}
+        limits = limits_of(self._limits, known.record.project_id)
         for attempt in range(self._settings().plan_attempts):
             with self._turn() if attempt else contextlib.nullcontext():
-                view = self._try(known, dry_run, may_move, asked, changed, caps)
+                view = self._try(known, dry_run, may_move, asked, changed, caps, limits)
             if view is not None:
                 return view
         raise errors.GroupRefused(*self._too_quick())
@@ -345,13 +365,15 @@ class GroupOperations:
             if has_it:
                 self._turns.release()
 
-    def _try(self, known, dry_run, may_move, asked, changed, caps):
+    def _try(self, known, dry_run, may_move, asked, changed, caps, limits):
         """Plan and claim once. Returns None if claims of other requests came first; ``caps`` then
         has the limits found on their hosts."""
         settings = self._settings()
         expires_s = known.record.expires_s
         begin_s = time.perf_counter()
-        draft = self._call(self._plans.draft, known, caps, asked, changed)
+        draft = self._call(self._plans.draft, known, caps, asked, changed, limits)
+        if limits:
+            self._call(self._plans.check_quota, draft)
         seen = draft.group_problem
         if seen.closed:
             raise _closed(seen.closed, seen.removed_by)
@@ -366,10 +388,14 @@ class GroupOperations:
             )
             raise refusal
         if dry_run:
+            if limits:
+                self._call(self._plans.check_quota, draft, found.hosts)
             return self._call(self._group_views.foresee, draft, found.hosts)
         record = dataclasses.replace(known.record, definition=known.text())
         lifetime_s = None if expires_s is None else max(expires_s - self._clock(), 1.0)
         taken, view = self._call(self._take, known, draft, found.hosts, record, lifetime_s)
+        if taken.exceeded is not None:
+            raise taken.exceeded
         if not taken.won:
             if taken.record is not None or taken.gone:
                 raise _Changed

@@ -15,12 +15,14 @@ only."""
 import contextlib
 import dataclasses
 import logging
+from collections.abc import Mapping
 
 import numpy as np
 from oslo_utils import uuidutils
 
 from nova_sched import errors
 from nova_sched.claims import ClosedDomain, GroupGuard
+from nova_sched.engine.groups import quota
 from nova_sched.engine.groups.member_state import LoadedGroup, LoadedMember, member_states, rules
 from nova_sched.engine.groups.problem_builder import GroupProblem, build_problem, unsettled
 from nova_sched.objects.claim import PLANNED
@@ -34,7 +36,8 @@ class Draft:
     ``group_problem``.
 
     ``left`` has planned claims of former members. ``changed`` has members (paths) whose
-    description differs from the previous definition.
+    description differs from the previous definition. ``limits`` are those of the group's project
+    on plans (see GroupGuard).
     """
 
     known: LoadedGroup
@@ -42,6 +45,14 @@ class Draft:
     group_problem: GroupProblem
     left: tuple = ()
     changed: frozenset[str] = frozenset()
+    limits: Mapping[str, int] = dataclasses.field(default_factory=dict)
+
+    def kept(self, state, claim):
+        """The claim of the member, if a plan on its host keeps it: not one that is planned for
+        another request."""
+        if claim is None or claim.state != PLANNED:
+            return claim
+        return None if state.member in self.changed or asked_for(state) else claim
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -50,13 +61,15 @@ class PlanOutcome:
 
     If not ``won``: ``short`` maps (kind, node UUID) to the number of members of the kind that the
     node took. It is empty if claims of other requests were committed first. ``record`` is the
-    stored record of the group, if it has changed in the meantime.
+    stored record of the group, if it has changed in the meantime. ``exceeded``: the quota that the
+    plan would exceed.
     """
 
     won: bool
     short: dict = dataclasses.field(default_factory=dict)
     record: object = None
     gone: bool = False
+    exceeded: errors.QuotaExceeded | None = None
 
 
 class _Short(Exception):
@@ -88,7 +101,7 @@ class Plans:
             self._state_sync.catch_up(sorted(differ), {})
         return [claim for claim in claims if self._cluster.node(claim.node_uuid) is not None]
 
-    def draft(self, known, caps=None, asked=None, changed=frozenset()):
+    def draft(self, known, caps=None, asked=None, changed=frozenset(), limits=None):
         """Read the host state for a plan of the whole group. Returns a Draft.
 
         ``asked``: a Request that replaces that of its member. Its instance is being built, and its
@@ -128,7 +141,7 @@ class Plans:
                 caps,
                 claims,
             )
-        return Draft(known, found, seen, left, changed)
+        return Draft(known, found, seen, left, changed, limits or {})
 
     def _within_domains(self, known, found, claims, levels):
         """The states with requests that may enter the group's exclusive domains. Domains that
@@ -163,6 +176,23 @@ class Plans:
 
     # Take.
 
+    def check_quota(self, draft, hosts=None):
+        """Raises QuotaExceeded if the plan would exceed the limits of its project, as far as that
+        is known; without ``hosts`` (as in ``take``), before they are chosen."""
+        if hosts is None:
+            quota.check(self._store, draft)
+            return
+        nodes = [self._cluster.node(draft.group_problem.nodes[host]) for host in hosts]
+        if any(node is None for node in nodes):
+            return
+        levels = self.levels()
+        tokens = {
+            token
+            for state, node in zip(draft.member_states, nodes, strict=True)
+            for token in draft.known.tokens(state.member, node.row, levels)
+        }
+        quota.check(self._store, draft, nodes, tokens)
+
     def take(self, draft, hosts, record, lifetime_s):
         """Claim a plan. ``hosts`` has for each member the number of its host in the group_problem.
 
@@ -180,13 +210,7 @@ class Plans:
             closed_domains |= known.closed_domains(
                 state.member, node.row, levels, self._cluster.hosts.nodes
             )
-            here = state.on(node.uuid)
-            if (
-                here is not None
-                and here.state == PLANNED
-                and (state.member in draft.changed or asked_for(state))
-            ):
-                here = None  # it is planned for another request
+            here = draft.kept(state, state.on(node.uuid))
             if here is not None and here.state != PLANNED and state.planned:
                 ended.append(state.planned)
             if here is not None:
@@ -222,7 +246,7 @@ class Plans:
             keys = tuple(claim.key for claim in ended)
             placement = self._state_sync.placement(claims, [], keys, [*ended, *kept])
             to_close = tuple(closed for _, closed in sorted(closed_domains.items()))
-            (outcome,) = self._store.commit([_guarded(placement, record, to_close)])
+            (outcome,) = self._store.commit([_guarded(placement, record, to_close, draft.limits)])
         except _Short as short:
             self._undo(consumptions, ended)
             return PlanOutcome(False, short.args[0])
@@ -235,7 +259,9 @@ class Plans:
             if closed_domains:
                 # Aggregates may define which hosts are in a domain.
                 self._state_sync.catch_up([], {})
-            return PlanOutcome(False, {}, outcome.record, outcome.record_gone)
+            return PlanOutcome(
+                False, {}, outcome.record, outcome.record_gone, exceeded=outcome.exceeded
+            )
         for claim in kept:
             self._cluster.drop(claim)
             self._cluster.add(claim)
@@ -390,11 +416,16 @@ class Plans:
         )
 
 
-def _guarded(placement, record, closed_domains=()):
-    """The placement that also replaces the record of a group, and closes these domains."""
+def _guarded(placement, record, closed_domains=(), limits=None):
+    """The placement that also replaces the record of a group, and closes these domains, within the
+    limits of its project."""
     guard = placement.guard or GroupGuard()
     guard = dataclasses.replace(
-        guard, record=record, serial=record.serial, closed_domains=closed_domains
+        guard,
+        record=record,
+        serial=record.serial,
+        closed_domains=closed_domains,
+        limits=limits or {},
     )
     return dataclasses.replace(placement, guard=guard)
 

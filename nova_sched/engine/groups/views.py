@@ -20,6 +20,7 @@ import numpy as np
 
 from nova_sched.engine.groups import outsiders
 from nova_sched.engine.groups.member_state import member_states
+from nova_sched.filters.reasons import count
 from nova_sched.groups.arrays import policies
 from nova_sched.objects.claim import PENDING, PLANNED
 from nova_sched.state.aggregates import zones
@@ -89,12 +90,12 @@ class GroupViews:
 
     def foresee(self, draft, hosts):
         """The GroupView of the group after a plan. It is not stored."""
-        levels, members = self._plans.levels(), []
+        member_view, members = self._member_views(draft.known), []
         for member, host in zip(draft.member_states, hosts.tolist(), strict=True):
             node = self._cluster.node(draft.group_problem.nodes[host])
             here = member.on(node.uuid)
             state = here.state if here else PLANNED
-            members.append(self._member(draft.known, member, state, node, levels))
+            members.append(member_view(member, state, node))
         known = draft.known
         view = view_of(known.record, COMPLETE, known, tuple(members))
         return self.with_changes(dataclasses.replace(view, dry_run=True), draft, hosts)
@@ -105,20 +106,17 @@ class GroupViews:
         Instances have to move, or to be resized.
         """
         moves = _moves(draft, hosts, self._cluster)
-        told = [*_resized(draft), *_astray(draft, hosts, self._cluster)]
+        told = [*_resized(draft), *_astray(draft, hosts)]
         return dataclasses.replace(view, moves=moves, warnings=(*view.warnings, *told))
 
     def see(self, known, claims, dry_run=False):
         """The GroupView of a group with these claims."""
-        levels = self._plans.levels()
-        members, states = [], member_states(known, claims)
+        member_view, members, states = self._member_views(known), [], member_states(known, claims)
         for state in states:
             # An instance is shown where it is, even if it is bound for another host.
             claim = next(iter(state.held), state.planned)
             node = claim and self._cluster.node(claim.node_uuid)
-            members.append(
-                self._member(known, state, claim.state if node else UNPLACED, node, levels)
-            )
+            members.append(member_view(state, claim.state if node else UNPLACED, node))
         view = view_of(known.record, status_of(known.record, known, claims), known, tuple(members))
         moving = tuple(
             _to_make(state, self._cluster) for state in states if state.held and state.planned
@@ -129,41 +127,46 @@ class GroupViews:
         )
 
     def _shared(self, tokens):
-        """Warnings for hosts of the group's exclusive domains that have instances from outside the
-        group."""
+        """A warning if hosts of the group's exclusive domains have instances from outside the
+        group. It has no names: owners may read it, and the log has them for operators."""
         if not tokens:
             return []
-        found = {
-            node.host: max(outsiders.of(node, token)[1] for token in tokens & node.fences)
+        found = [
+            max(outsiders.of(node, token)[1] for token in tokens & node.fences)
             for node in self._cluster
             if not tokens.isdisjoint(node.fences)
-        }
-        return [
-            f'Host {host} joined an exclusive domain of the group; '
-            f'instances outside the group there: {count}'
-            for host, count in sorted(found.items())
-            if count
         ]
+        if not any(found):
+            return []
+        hosts = count(sum(map(bool, found)), 'host')
+        had = 'with instances from outside the group'
+        return [f'{hosts} joined an exclusive domain of the group {had}']
 
-    def _member(self, known, member, state, node, levels):
-        view = MemberView(
-            path=member.member,
-            state=state,
-            member_uuid=known.consumers[member.member],
-            instance_uuid=member.held[0].consumer_uuid if member.held else None,
-        )
-        if node is None:
-            return view
-        hosts = self._cluster.hosts
-        found = zones(hosts.aggregates.of(node.host)) or {self._settings().default_zone}
-        return dataclasses.replace(
-            view,
-            host=node.host,
-            nodename=node.nodename,
-            node_uuid=node.uuid,
-            zone=','.join(sorted(found)),
-            domains={name: level.names[level.ids[node.row]] for name, level in levels.items()},
-        )
+    def _member_views(self, known):
+        """A function of a member's state, its state as a word and its node (or None), that returns
+        its MemberView."""
+        levels, default_zone = self._plans.levels(), self._settings().default_zone
+        aggregates = self._cluster.hosts.aggregates
+
+        def view_of_member(member, state, node):
+            view = MemberView(
+                path=member.member,
+                state=state,
+                member_uuid=known.consumers[member.member],
+                instance_uuid=member.held[0].consumer_uuid if member.held else None,
+            )
+            if node is None:
+                return view
+            return dataclasses.replace(
+                view,
+                host=node.host,
+                nodename=node.nodename,
+                node_uuid=node.uuid,
+                zone=','.join(sorted(zones(aggregates.of(node.host)) or {default_zone})),
+                domains={name: level.names[level.ids[node.row]] for name, level in levels.items()},
+            )
+
+        return view_of_member
 
 
 def view_of(record, status, known=None, members=()):
@@ -207,20 +210,14 @@ def _resized(draft):
     ]
 
 
-def _astray(draft, hosts, cluster):
-    """Warnings for servers that move to hosts where the plan does not place them."""
-    found = []
-    for state, host in zip(draft.member_states, hosts.tolist(), strict=True):
-        if state.bound is not None and state.bound.node_uuid != draft.group_problem.nodes[host]:
-            going, staying = (
-                cluster.node(uuid)
-                for uuid in (state.bound.node_uuid, draft.group_problem.nodes[host])
-            )
-            found.append(
-                f'Member {state.member} is moving to {_host(going)}, but its planned host is '
-                f'{_host(staying)}: revert its move'
-            )
-    return found
+def _astray(draft, hosts):
+    """Warnings for servers that move to hosts where the plan does not place them. They name no
+    host, because owners read them."""
+    return [
+        f'Member {state.member} is moving to another host than its planned one: revert its move'
+        for state, host in zip(draft.member_states, hosts.tolist(), strict=True)
+        if state.bound is not None and state.bound.node_uuid != draft.group_problem.nodes[host]
+    ]
 
 
 def _to_make(state, cluster):

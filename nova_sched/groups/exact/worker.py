@@ -56,12 +56,13 @@ class Solver:
 
     Any number of threads, native or green, may call ``ask``. The process does one task at a time.
     A second task waits for its turn, up to its ``wait_s``. A process that was forked from this one
-    starts a separate worker process.
+    starts a separate worker process. Its niceness is that of this process and ``nice`` more.
     """
 
-    def __init__(self, grace_s: float = GRACE_S, start_s: float = START_S) -> None:
+    def __init__(self, grace_s: float = GRACE_S, start_s: float = START_S, nice: int = 0) -> None:
         self._grace_s = grace_s
         self._start_s = start_s
+        self._nice = nice
         self._turn = threading.Lock()
         self._process: _Process | None = None
         self._rest_until = 0.0
@@ -108,7 +109,7 @@ class Solver:
             self._drop()
         if self._process is None and not self._closed and time.monotonic() >= self._rest_until:
             try:
-                self._process = _Process()
+                self._process = _Process(self._nice)
             except OSError:
                 LOG.exception('The solver process cannot start; groups are planned without it')
                 self._rest_until = time.monotonic() + REST_S
@@ -156,12 +157,12 @@ class Solver:
 class _Process:
     """The running process and this side of the channel to it."""
 
-    def __init__(self) -> None:
+    def __init__(self, nice: int) -> None:
         self._channel, far = socket.socketpair()
         path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get('PYTHONPATH')]))
         try:
             self._popen = subprocess.Popen(
-                [sys.executable, '-m', __spec__.name, str(far.fileno())],
+                [sys.executable, '-m', __spec__.name, str(far.fileno()), str(nice)],
                 env=os.environ | {'PYTHONPATH': path},
                 pass_fds=[far.fileno()],
                 stdin=subprocess.DEVNULL,
@@ -255,6 +256,7 @@ def main() -> None:
         signal.SIGINT, signal.SIG_IGN
     )  # Ctrl-C is for the parent, which then closes the channel
     channel = socket.socket(fileno=int(sys.argv[1]))
+    os.nice(int(sys.argv[2]))
     importlib.import_module(NATIVE)
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
         send(channel, True)

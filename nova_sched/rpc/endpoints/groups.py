@@ -93,9 +93,13 @@ class GroupsEndpoint:
         project_id=None,
         ttl=None,
         exclusive_levels=None,
+        renew=True,
     ):
         """Replace the definition of a group. Returns the group with the ``moves`` that the caller
         has to make.
+
+        With ``renew`` (since 1.1, true before) the planned claims are held for ``ttl`` more
+        seconds; without, until they would end anyway.
 
         Raises GroupChanged if the group is not at this ``generation``, TemplateError, or
         GroupRefused; then the group stays unchanged.
@@ -114,6 +118,7 @@ class GroupsEndpoint:
             ttl_s=groups.optional(groups.number, ttl, 'ttl'),
             context=groups.owner(context),
             allowance=allowance,
+            renew=groups.flag(renew, 'renew'),
         )
         return groups.top_group(view)
 

@@ -29,6 +29,7 @@ ASKED_FOR = (
     'parts',
     'batches',
     'start',
+    'hostile',
 )  # run by name only
 FIELDS = ('what', 'p50', 'p99', 'a second', 'floor', 'ratio', 'conflicts', 'first request')
 CROWD_FIELDS = 'what,schedulers,unseen,way,conflicts,lost,late,given up,full,uneven,large'.split(
@@ -70,6 +71,7 @@ def _rows(arguments):
         crowd_spread,
         decisions,
         first_requests,
+        hostile,
         joint,
         joint_huawei,
         parts,
@@ -100,6 +102,7 @@ def _rows(arguments):
         'parts': parts,
         'batches': batches,
         'start': start,
+        'hostile': hostile,
     }
     for name in arguments.only:
         for row in modules[name].rows(arguments.seconds):

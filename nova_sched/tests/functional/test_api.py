@@ -82,14 +82,21 @@ class Caller:
 @pytest.fixture(scope='module')
 def call(started, tmp_path_factory):
     """The API on a port of its own, over the daemon's bus, with a manager of queues."""
-    conf = configuration(port=0, shutdown_timeout=5)
-    groups = client.GroupsClient(started.bus, timeout_s=TIMEOUT_S)
-    made = app.make(conf, groups, client.QueuesClient(started.bus, timeout_s=TIMEOUT_S))
+    with serving(started, tmp_path_factory.mktemp('queues')) as caller:
+        yield caller
+
+
+@contextlib.contextmanager
+def serving(daemon, folder, **options):
+    """A Caller of the API with these options of [api], as ``call`` is one."""
+    conf = configuration(port=0, shutdown_timeout=5, **options)
+    groups = client.GroupsClient(daemon.bus, timeout_s=TIMEOUT_S)
+    made = app.make(conf, groups, client.QueuesClient(daemon.bus, timeout_s=TIMEOUT_S))
     served = api.server(conf, made)
     thread = threading.Thread(target=served.serve, daemon=True)
     thread.start()
     try:
-        with managed(started.bus, tmp_path_factory.mktemp('queues')):
+        with managed(daemon.bus, folder):
             yield Caller(served.bind_addr[1])
     finally:
         served.stop()

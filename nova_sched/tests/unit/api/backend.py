@@ -89,7 +89,7 @@ class Backend:
         self.refusal = None
         self.calls = []
         self.contexts = []
-        self.levels = None
+        self.levels = self.renews = None
 
     def _asked(self, method, context, **words):
         self.calls.append(
@@ -144,8 +144,8 @@ class Backend:
 
     def update(self, uuid, template, parameters=None, flavors=None, images=None, generation=None,
                dry_run=False, project_id=None, ttl=None, context=None,
-               exclusive_levels=None):  # fmt: skip
-        self.levels = exclusive_levels
+               exclusive_levels=None, renew=True):  # fmt: skip
+        self.levels, self.renews = exclusive_levels, renew
         self._asked('update', context, template=template, parameters=parameters, flavors=flavors,
                     images=images, generation=generation, dry_run=dry_run, project_id=project_id,
                     ttl=ttl)  # fmt: skip

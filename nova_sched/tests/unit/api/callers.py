@@ -27,6 +27,6 @@ def configuration(**values):
     api_options.register_opts(made)
     policy_options.set_defaults(made)
     made([], project='nova_sched', default_config_files=[], default_config_dirs=[])
-    for name, value in {'auth_strategy': 'noauth', **values}.items():
+    for name, value in {'auth_strategy': 'noauth', 'plan_rate': '', **values}.items():
         made.set_override(name, value, group='api')
     return made

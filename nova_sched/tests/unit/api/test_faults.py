@@ -67,6 +67,13 @@ WHY = {'core': ['app/spread'], 'contradicts': False}
             {'details': None},
             id='without details',
         ),
+        pytest.param(
+            errors.QuotaExceeded('red', 'group_members', 3, 8, 10),
+            403,
+            'quota-exceeded',
+            {'project': 'red', 'resource': 'group_members', 'asked': 3, 'used': 8, 'limit': 10},
+            id='a quota',
+        ),
         pytest.param(errors.TooManyConflicts(3), 409, 'refused', {}, id='others were faster'),
         pytest.param(
             errors.GroupChanged('x', 1, 2),

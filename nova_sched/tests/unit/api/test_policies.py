@@ -185,6 +185,25 @@ def test_who_may_close_domains(conf, backend, tmp_path, caller, rules, levels):
 
 
 @pytest.mark.parametrize(
+    'rule, body, status, renews',
+    [
+        pytest.param('@', {}, 200, True, id='an update renews'),
+        pytest.param('@', {'ttl': 60}, 200, True, id='for some time'),
+        pytest.param('!', {}, 200, False, id='an update keeps the expiry'),
+        pytest.param('!', {'ttl': 60}, 403, None, id='a time is a renewal'),
+    ],
+)
+def test_who_may_renew_by_an_update(conf, backend, tmp_path, rule, body, status, renews):
+    file = tmp_path / 'policy.yaml'
+    file.write_text(f'"nova_sched:groups:renew": "{rule}"')
+    conf.set_override('policy_file', str(file), group='oslo_policy')
+    http = Client(app.make(conf, backend, Manager()))
+    sent = {'template': {'resources': {}}, **body}
+    answer = http.put(APP, json=sent, headers=headers('red', 'member,reader'))
+    assert (answer.status_code, backend.renews) == (status, renews)
+
+
+@pytest.mark.parametrize(
     'text',
     [
         pytest.param('a: [', id='no YAML'),

@@ -18,6 +18,7 @@ from nova_sched.tests.unit.claims.batteries import (
     change_feed,
     group_records,
     node_reports,
+    plan_quotas,
     small_tables,
     steps,
     transactions,
@@ -28,6 +29,7 @@ CONTRACTS = {
     claims.NodeReports: node_reports.BATTERY,
     claims.SmallTables: small_tables.BATTERY,
     claims.GroupRecords: group_records.BATTERY,
+    claims.PlanQuotas: plan_quotas.BATTERY,
     claims.ChangeFeed: change_feed.BATTERY,
 }
 

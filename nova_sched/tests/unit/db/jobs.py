@@ -90,7 +90,7 @@ def check_usage(database):
             sums[project].update(json.loads(amounts))
         used = {
             project: json.loads(found)
-            for project, found in connection.execute(sa.select(QUOTA_USAGE))
+            for project, found, _ in connection.execute(sa.select(QUOTA_USAGE))
         }
     assert {project: found for project, found in used.items() if found} == sums
 

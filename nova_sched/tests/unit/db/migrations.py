@@ -35,6 +35,11 @@ def differences(engine, metadata=METADATA):
         return alembic.autogenerate.compare_metadata(context, metadata)
 
 
+def _insert(connection, table, row):
+    names, values = ', '.join(row), ', '.join(f':{name}' for name in row)
+    connection.execute(sa.text(f'INSERT INTO {table} ({names}) VALUES ({values})'), row)
+
+
 class Migrations:
     def test_an_empty_database_has_no_version(self, database):
         assert schema.version(database) is None
@@ -67,16 +72,27 @@ class Migrations:
             alembic.command.upgrade(schema.config(connection), '0001')
             row = {name: uuid_of(name) for name in ('uuid', 'consumer_uuid', 'node_uuid')}
             row |= {'state': 'confirmed', 'resources': '{"VCPU": 2}', 'created_s': 1.5}
-            insert = (
-                f'INSERT INTO claims ({", ".join(row)}) VALUES '
-                f'({", ".join(f":{name}" for name in row)})'
-            )
-            connection.execute(sa.text(insert), row)
+            _insert(connection, 'claims', row)
         schema.upgrade(database)
         (found,) = SqlClaimStore(database).claims()
         made = {'uuid': uuid_of('uuid'), 'created_s': 1.5, 'parts': None, 'counted': False}
         keys = uuid_of('consumer_uuid'), uuid_of('node_uuid')
         assert found == Claim(*keys, {'VCPU': 2}, CONFIRMED, **made)
+
+    def test_the_members_of_an_older_group(self, database):
+        """Those that have claims are counted, each once."""
+        with transaction(database) as connection:
+            alembic.command.upgrade(schema.config(connection), '0008')
+            group = {'uuid': uuid_of('group'), 'project_id': 'p', 'generation': 1, 'serial': 1}
+            times = {'deleted': False, 'created_s': 1.0, 'updated_s': 1.0}
+            _insert(connection, 'top_groups', group | times)
+            for member, node in (('a', 'x'), ('a', 'y'), ('b', 'x')):
+                row = {'uuid': uuid_of(f'{member} on {node}'), 'consumer_uuid': uuid_of(member)}
+                row |= {'node_uuid': uuid_of(node), 'top_group': uuid_of('group')}
+                row |= {'state': 'confirmed', 'resources': '{"VCPU": 2}', 'created_s': 1.5}
+                _insert(connection, 'claims', row)
+        schema.upgrade(database)
+        assert SqlClaimStore(database).plan_usage('p') == {'group_members': 2}
 
     def test_a_difference_is_found(self, database):
         schema.upgrade(database)

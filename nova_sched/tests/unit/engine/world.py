@@ -21,6 +21,7 @@ from nova_sched.engine.catalog import Rules, always
 from nova_sched.engine.clock import StoreClock
 from nova_sched.engine.context import Context
 from nova_sched.engine.cycle import PLACE, Order
+from nova_sched.engine.groups.quota import no_limits
 from nova_sched.engine.scheduler import CALL, REPORT, Scheduler
 from nova_sched.engine.sync.membership import SchedulerMembership
 from nova_sched.filters import Filter, RowFilter
@@ -120,6 +121,7 @@ class World:
         solver=None,
         clock=None,
         writer=None,
+        limits=no_limits,
         **settings,
     ):
         self.store = MemoryClaimStore() if store is None else store
@@ -139,7 +141,7 @@ class World:
         )
         chain = spreading() if chain is None else chain
         self.scheduler = Scheduler(
-            self.context, chain, max_batch, candidates, solver, writer=writer
+            self.context, chain, max_batch, candidates, solver, writer=writer, limits=limits
         )
         self.state_sync = self.scheduler.state_sync
         self.claim_service = self.scheduler.claim_service

@@ -115,8 +115,9 @@ ZONES = [
             AvailabilityZoneFilter,
             {'n': 3, 'aggregates': ZONES},
             {'availability_zone': 'west'},
-            'zone west is asked for, where no host is, these hosts are in east, north, nova',
-            'zone west is asked for, where no host is, the host is in east',
+            'zone west is asked for, where no host is, these hosts are in east, north, nova; '
+            'did you mean east?',
+            'zone west is asked for, where no host is, the host is in east; did you mean east?',
             id='a zone that is nowhere',
         ),
         pytest.param(
@@ -142,6 +143,18 @@ ZONES = [
             'HW_A is required, no host has it; HW_B is forbidden (1 host)',
             'HW_A is required, the host lacks it',
             id='a trait that nobody has, and a forbidden one',
+        ),
+        pytest.param(
+            RequiredTraits,
+            {'traits': [frozenset(['CUSTOM_COOLED', 'HW_CPU_X86_AVX2'])] * 2},
+            {'required_traits': frozenset(['CUSTOM_COOLD', 'CUSTOM_CO', 'HW_CPU_X86_AVX'])},
+            'CUSTOM_CO is required, no host has it; '
+            'CUSTOM_COOLD is required, no host has it; did you mean CUSTOM_COOLED?; '
+            'HW_CPU_X86_AVX is required, no host has it; did you mean HW_CPU_X86_AVX2?',
+            'CUSTOM_CO is required, the host lacks it; '
+            'CUSTOM_COOLD is required, the host lacks it; did you mean CUSTOM_COOLED?; '
+            'HW_CPU_X86_AVX is required, the host lacks it; did you mean HW_CPU_X86_AVX2?',
+            id='misspelled traits',
         ),
         pytest.param(
             ResourceCapacity,

@@ -233,7 +233,8 @@ def test_a_group_is_updated(caller):
         {'count': 4},
     )
     del told['context'], told['allowance']
-    assert told == {'generation': 2, 'dry_run': True, 'project_id': 'p', 'ttl_s': 5}
+    wanted = {'generation': 2, 'dry_run': True, 'project_id': 'p', 'ttl_s': 5, 'renew': True}
+    assert told == wanted
     assert [move.path for move in made.moves] == ['app/web/0']
 
 

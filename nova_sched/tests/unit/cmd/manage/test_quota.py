@@ -15,9 +15,15 @@ import json
 
 import pytest
 
+from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db.jobs import FAILED, SqlJobTable
 from nova_sched.tests.builders import NOW, uuid_of
 from nova_sched.tests.keystone import Keystone, served
+from nova_sched.tests.unit.claims.batteries.group_records.records import commit, plan, record
+from nova_sched.tests.unit.claims.batteries.group_records.records import (
+    planned as claim_of_member,
+)
+from nova_sched.tests.unit.claims.batteries.steps import ready
 from nova_sched.tests.unit.cmd.manage.test_commands import ROOT, keys
 from nova_sched.tests.unit.db.jobs import entry, hold
 
@@ -88,6 +94,38 @@ def test_quota_without_limits(run):
         ('p', 'servers', 2, None, None),
         ('p', 'class:VCPU', 3, None, None),
     ]
+
+
+@pytest.fixture
+def planned(database):
+    """Project g has a group of one member, whose host is held for two vCPUs."""
+    store = SqlClaimStore(database)
+    ready(store)
+    group = record(project_id='g', members=1)
+    assert commit(store, plan(claim_of_member(vcpus=2), of=group)).won
+
+
+PLANS = [
+    ('g', 'group_members', 1, None, None),
+    ('g', 'planned_class:MEMORY_MB', 512, None, None),
+    ('g', 'planned_class:VCPU', 2, None, None),
+    ('g', 'planned_servers', 1, 4, None),
+]
+
+
+def test_quota_of_plans(run, planned):
+    lines = '[quota]\nlimits = planned_servers=4\n'
+    assert shown(run('quota show g --format json', lines=lines).out) == PLANS
+    listed = shown(run('quota list --format json', lines=lines).out)
+    assert [row for row in listed if row[0] == 'g'] == PLANS
+    said = run('quota set g planned_class:VCPU 8', lines=lines).out
+    assert said == 'Project g has the limit 8 of planned_class:VCPU, of its own; 2 used.\n'
+
+
+@pytest.mark.filterwarnings('ignore::openstack.warnings.RemovedInSDK50Warning')
+def test_what_is_not_registered_of_plans_has_no_limit(run, planned):
+    with served(Keystone({'planned_servers': 4}, {})) as keystone:
+        assert shown(run('quota show g --format json', lines=keystone.config()).out) == PLANS
 
 
 @pytest.mark.filterwarnings('ignore::openstack.warnings.RemovedInSDK50Warning')

@@ -129,8 +129,7 @@ class TestExclusive:
         assert uuid_of('outsider') in told
         (warning,) = eight.groups.show(group.uuid).warnings
         assert warning == (
-            'Host h20 joined an exclusive domain of the group; '
-            'instances outside the group there: 1'
+            '1 host joined an exclusive domain of the group with instances from outside the group'
         )
 
     def test_a_sweep_finds_what_was_missed(self, eight):

@@ -117,10 +117,8 @@ class TestTakenBack:
         migrate(eight, group, move)
         back = update(eight, group, self.PAIR)
         assert back.moves == ()
-        warning = (
-            f'Member {move.path} is moving to {move.target}, but its planned host is {move.source}'
-        )
-        assert warning in back.warnings[-1]
+        wanted = 'is moving to another host than its planned one: revert its move'
+        assert back.warnings[-1] == f'Member {move.path} {wanted}'
         give_up(eight, move)
         assert {(state, host) for _, state, host in held(eight, group)} == {
             (CONFIRMED, move.source)

@@ -139,6 +139,12 @@ def test_started_beforehand():
         assert ask(solver, 'pid') == child
 
 
+def test_it_yields_to_others():
+    with worker.Solver(nice=3) as solver:
+        nice = psutil.Process(ask(solver, 'pid')).nice()
+    assert nice == psutil.Process().nice() + 3
+
+
 SCRIPT = """
 import sys
 if sys.argv[1] == 'eventlet':

@@ -58,6 +58,20 @@ class Racks:
         named = [one.metadata['rack'] for one in aggregates if 'rack' in one.metadata]
         return {'host': host, 'rack': min(named, default=told.get('rack', host))}
 
+    def host_of(self, level, name):
+        return name if level == 'host' else None
+
+
+class Noting(Racks):
+    """Notes the hosts whose domains the store asks for."""
+
+    def __init__(self):
+        self.asked = set()
+
+    def domains(self, host, nodename, told, aggregates):
+        self.asked.add(host)
+        return super().domains(host, nodename, told, aggregates)
+
 
 R1 = Domain('rack', 'r1', record().uuid)
 R2 = Domain('rack', 'r2', record().uuid)
@@ -100,6 +114,15 @@ class DomainNodes:
         assert behind(another()) == BOTH
         assert another().domains() == {TOKEN: R1}
         assert refuses(store, OTHER)
+
+    def test_a_host_is_closed_without_a_look_at_the_others(self, store):
+        """A cloud has thousands of them, and a member of any project may close some."""
+        racks(located(store), host_0='r1', host_1='r1', host_2='r2')
+        store.locator = Noting()
+        alone = ClosedDomain(TOKEN, frozenset(), Domain('host', HOST, record().uuid))
+        assert commit(store, plan(WEB_INSIDE, closed_domains=(alone,))).won
+        assert behind(store) == {HOST: {TOKEN}}
+        assert store.locator.asked == {HOST}
 
     def test_and_an_outsider_on_one_that_the_planner_does_not_know(self, store):
         racks(located(store), host_0='r1', host_1='r1')

@@ -115,11 +115,6 @@ def greedy(**flavor):
     [
         pytest.param(template(200), 'web: anti-affinity at host', id='more members than hosts'),
         pytest.param(greedy(vcpus=500), 'no host passes ResourceCapacity', id='a large server'),
-        pytest.param(
-            greedy(extra_specs={'trait:CUSTOM_NONE': 'required'}),
-            'no host passes RequiredTraits',
-            id='a trait',
-        ),
     ],
 )
 def test_a_refusal_tells_nothing_of_the_capacity(call, sent, words):  # noqa: F811
@@ -142,3 +137,12 @@ def test_answers_have_no_names_of_hosts(call):  # noqa: F811
     (first, _) = call('GET', path, who=ADMIN)[2]['members']
     assert first['host'] is not None
     assert call('DELETE', path)[0] == 204
+
+
+def test_an_unknown_trait_is_an_error(call):  # noqa: F811
+    sent = greedy(extra_specs={'trait:CUSTOM_SECRET': 'required'})
+    status, _, said = call('POST', '/v1/groups?dry_run=true', {'template': sent})
+    (error,) = said['errors']
+    assert (status, error['code']) == (400, 'nova_sched.template')
+    assert error['where'] == 'web/s0.flavor.extra_specs.trait:CUSTOM_SECRET'
+    assert error['detail'].endswith('no host has the trait CUSTOM_SECRET')

@@ -1,0 +1,97 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""What the plans of a project count against its quota, and whether a change keeps the limits.
+
+A planned claim counts while it exists, whatever ends it: its server, the end of the plan, or the
+removal of its node. So the usage is never stored, but read in the transaction that changes it.
+"""
+
+import collections
+from collections.abc import Iterable, Mapping
+
+from nova_sched import errors
+from nova_sched.claims.values import GroupRecord
+from nova_sched.hardware.machine import HardwareAllocation
+from nova_sched.objects.claim import PLANNED, Claim
+
+SERVERS, CLASS = 'planned_servers', 'planned_class:'
+MEMBERS, DOMAINS = 'group_members', 'exclusive_domains'
+
+NO_LIMIT = -1
+
+
+def is_counted(resource: str) -> bool:
+    """Whether plans use this resource."""
+    return resource in (SERVERS, MEMBERS, DOMAINS) or resource.startswith(CLASS)
+
+
+def amounts(resources: Mapping[str, int], number: int = 1) -> collections.Counter[str]:
+    """What planned claims of these resources use: so many, all equal."""
+    used = {f'{CLASS}{name}': number * units for name, units in resources.items() if units}
+    return collections.Counter({SERVERS: number, **used})
+
+
+def resources_of(
+    resources: Mapping[str, int], parts: HardwareAllocation | None, node_uuid: str
+) -> collections.Counter[str]:
+    """The resources of a claim together with those of child providers, which are in its parts."""
+    found = collections.Counter(resources)
+    for one in parts.providers if parts else ():
+        if one.provider_uuid != node_uuid:
+            found.update(one.resources)
+    return found
+
+
+def of_claim(claim: Claim) -> collections.Counter[str]:
+    """What a planned claim uses."""
+    return amounts(resources_of(claim.resources, claim.parts, claim.node_uuid))
+
+
+def added(
+    changes: Iterable[tuple[Claim | None, Claim | None]],
+    before: GroupRecord | None,
+    after: GroupRecord,
+    domains: int,
+) -> collections.Counter[str]:
+    """The usage that a change of a group adds, by resource; negative where it frees some.
+
+    ``changes`` are claims before and after, ``before`` and ``after`` the record of the group;
+    ``domains``: how many more domains are exclusive.
+    """
+    more: collections.Counter[str] = collections.Counter()
+    for old, new in changes:
+        if old is not None and old.state == PLANNED:
+            more.subtract(of_claim(old))
+        if new is not None and new.state == PLANNED:
+            more.update(of_claim(new))
+    more[MEMBERS] = members(after) - members(before)
+    more[DOMAINS] = domains
+    return more
+
+
+def members(record: GroupRecord | None) -> int:
+    """The members that a group counts."""
+    return 0 if record is None or record.deleted else record.members
+
+
+def check(
+    project: str | None,
+    used: Mapping[str, int],
+    more: Mapping[str, int],
+    limits: Mapping[str, int],
+) -> None:
+    """Raises QuotaExceeded if ``more`` adds to a resource and exceeds its limit: a project that
+    has more than its limit keeps it."""
+    for name, asked in sorted(more.items()):
+        limit, there = limits.get(name, NO_LIMIT), used.get(name, 0)
+        if asked > 0 and 0 <= limit < there + asked:
+            raise errors.QuotaExceeded(project, name, asked, there, limit)
