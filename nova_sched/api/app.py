@@ -107,7 +107,10 @@ def _begun():
 
 def _ended(response):
     response.headers.setdefault('Cache-Control', 'no-cache')
-    LOG.info(
+    # A proxy asks every few seconds.
+    is_probe = flask.request.path.startswith('/healthcheck') and response.status_code < 400
+    LOG.log(
+        logging.DEBUG if is_probe else logging.INFO,
         '%s %s: %d, %.1f ms',
         flask.request.method,
         flask.request.path,
