@@ -106,8 +106,9 @@ def application(conf, bus):
         if has_queues(conf) or not is_alone(conf)
         else NoQueueManager()
     )
-    probe = client.GroupsClient(bus, min(wait_s, health.PROBE_S))
-    return app.make(conf, client.GroupsClient(bus, wait_s), queues, probe)
+    probe_s = min(wait_s, health.PROBE_S)
+    probe, facts = client.GroupsClient(bus, probe_s), client.ExplainClient(bus, probe_s).health
+    return app.make(conf, client.GroupsClient(bus, wait_s), queues, probe, facts)
 
 
 def is_alone(conf):
