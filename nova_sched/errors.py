@@ -217,8 +217,17 @@ class Outdated(SchedError):
 
 
 class BuildFailed(SchedError):
+    """``why`` is for users; ``stdout`` and ``stderr``, the ends of what the driver's command has
+    printed, are for operators."""
+
+    host: str
+    why: str
     facts = ('host', 'why')
     message = 'Host {host} has failed: {why}'
+
+    def __init__(self, host, why, stdout='', stderr=''):
+        super().__init__(host, why)
+        self.stdout, self.stderr = stdout, stderr
 
 
 class QuotaExceeded(SchedError):

@@ -105,7 +105,8 @@ CLOCK_S = 10.0  # seconds between two queries of the database's time
 class QueueManager:
     """A queue manager: the list of queues, two readers, and periodic upkeep.
 
-    Any number of managers may share a database and a broker.
+    Any number of managers may share a database and a broker. ``is_ready``: it has read the
+    catalogue and takes messages; ``moved_s``: when its upkeep last moved, in monotonic seconds.
     """
 
     def __init__(self, conf, bus, engine):
@@ -134,7 +135,7 @@ class QueueManager:
             lambda: store.look(()),
         )
         self.upkeep = upkeep.JobUpkeep(
-            job_table, claims, self._broker, sender, ends, self._upkeep_settings, clock
+            job_table, claims, self._broker, sender, ends, self._upkeep_settings, clock, self._move
         )
         self.readers = [
             QueueReader(self._broker, RESULTS, ends.take),
@@ -145,6 +146,8 @@ class QueueManager:
             target=self._look_after, name='nova-sched-queues', daemon=True
         )
         self._problems = Problems(LOG)
+        self.is_ready = False
+        self.moved_s = 0.0
 
     def _upkeep_settings(self):
         conf = self._conf
@@ -163,6 +166,9 @@ class QueueManager:
         self._leaving.set()
         self.register.news.set()
 
+    def _move(self):
+        self.moved_s = time.monotonic()
+
     def stop(self):
         self.leave()
         self._thread.join()
@@ -171,15 +177,16 @@ class QueueManager:
         close_broker(self._broker)
 
     def _look_after(self):
-        started, due_s = False, 0.0
+        due_s = 0.0
         while not self._leaving.is_set():
+            self._move()
             self.register.news.clear()
             try:
                 self.register.refresh()
-                if not started:
+                if not self.is_ready:
                     for reader in self.readers:
                         reader.start()
-                    started = True
+                    self.is_ready = True
                 if time.monotonic() >= due_s:
                     self.upkeep.look()
                     due_s = time.monotonic() + self._upkeep_settings().lost_after_s / LOOKS
@@ -205,6 +212,11 @@ class QueueService(oslo_service.ServiceBase):
         self._leaving = threading.Event()
         self._listening = threading.Event()
         self._ended = threading.Event()
+
+    def alive_s(self):
+        """When its upkeep last moved, in monotonic seconds; 0 until it takes messages."""
+        is_ready = self._listening.is_set() and self.manager.is_ready
+        return self.manager.moved_s if is_ready else 0.0
 
     def start(self):
         self._engine = service.once_available(

@@ -237,6 +237,11 @@ class SchedulerService(oslo_service.ServiceBase):
         self._leaving = threading.Event()
         self._listening = threading.Event()
         self._ended = threading.Event()
+        self._is_reloaded = False
+
+    def alive_s(self):
+        """When its loop last moved, in monotonic seconds; 0 until it takes messages."""
+        return self.scheduler.loop.moved_s if self._listening.is_set() else 0.0
 
     def start(self):
         made = once_available(lambda: stores(self._conf), self._conf, self._leaving)
@@ -267,6 +272,8 @@ class SchedulerService(oslo_service.ServiceBase):
         self._server.start()
         self._listening.set()
         LOG.info('Scheduling on host %s', self._conf.host)
+        if self._is_reloaded:  # since the rules were built
+            self.reset()
 
     def _start_engine(self):
         was_enabled = gc.isenabled()
@@ -299,8 +306,12 @@ class SchedulerService(oslo_service.ServiceBase):
     def reset(self):
         """The configuration was read again. Rules are built again; settings are read for each
         batch anyway."""
-        if self.scheduler is None:
+        self._is_reloaded = True
+        if not self._listening.is_set():
             return
+        groups, wants_solver = self.scheduler.groups, self._conf.groups.solver
+        if wants_solver != groups.has_solver:
+            groups.use(Solver() if wants_solver else None)
         try:
             self.scheduler.follow(announced(rules(self._conf)))
         except errors.UnknownRule as error:

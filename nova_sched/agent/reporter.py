@@ -70,6 +70,7 @@ class Reporter:
         self._waits_since_s: float | None = None  # for the host's own server to listen
         self._difference_log = DifferenceLog()
         self._problems = Problems(LOG)
+        self._is_sending, self._moved_s = False, clock()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name='nova-sched-reporter', daemon=True)
 
@@ -80,6 +81,13 @@ class Reporter:
         """Mark the host's RPC server as reachable."""
         self._listening = True
         self._agent.news.set()
+
+    def alive_s(self) -> float:
+        """When it last moved, by its clock; 0 before ``listens``. A report may wait for the bus
+        for any time."""
+        if not self._listening:
+            return 0.0
+        return self._clock() if self._is_sending else self._moved_s
 
     def stop(self, timeout_s: float = 2.0) -> bool:
         """Stop reporting.
@@ -98,14 +106,22 @@ class Reporter:
             self._agent.news.clear()
             if self._stopping.is_set():
                 return
-            self._agent.news.wait(self.step())
+            self._rest(self.step())
+
+    def _rest(self, seconds: float) -> None:
+        """Wait for news, at most so long."""
+        end_s = self._clock() + seconds
+        while (left_s := end_s - self._clock()) > 0:
+            self._moved_s = self._clock()
+            if self._agent.news.wait(min(left_s, LOOK_S)):
+                return
 
     def step(self) -> float:
         """Read the node, and report it if that is due or it has changed.
 
         Returns the seconds until the next step.
         """
-        begin = self._clock()
+        begin = self._moved_s = self._clock()
         facts = self._look()
         looked = self._clock()
         if facts is not None and not self._listening:
@@ -196,6 +212,7 @@ class Reporter:
         timer.daemon = True
         timer.start()
         which = {} if self._count is None else self._count.next()
+        self._is_sending = True
         try:
             return self._client.update_resource_stats(
                 node.host,
@@ -206,4 +223,5 @@ class Reporter:
                 **which,
             )
         finally:
+            self._moved_s, self._is_sending = self._clock(), False
             timer.cancel()

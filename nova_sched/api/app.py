@@ -37,17 +37,17 @@ class Text(BaseConverter):
     part_isolating = False
 
 
-def make(conf, backend, manager, probe=None):
+def make(conf, backend, manager, probe=None, facts=lambda: None):
     """Returns the API as a WSGI application. ``backend`` has the methods of the client of the RPC
     namespace `groups`, ``manager`` those of the namespace `queues`. ``probe``: the same as
-    ``backend``, but it waits only briefly.
+    ``backend``, but it waits only briefly. ``facts()`` returns the answer of `explain.health`.
 
     Raises BadConfig.
     """
     policy = AccessPolicy(conf)
     handlers_by_tag = {
         'service': handlers.VersionHandlers(
-            conf, Readiness(lambda: (probe or backend).list(limit=1))
+            conf, Readiness(lambda: (probe or backend).list(limit=1), facts)
         ),
         'groups': handlers.GroupHandlers(
             backend, policy, conf.api.max_limit, PlanRateLimit(conf.api.plan_rate)
@@ -107,7 +107,10 @@ def _begun():
 
 def _ended(response):
     response.headers.setdefault('Cache-Control', 'no-cache')
-    LOG.info(
+    # A proxy asks every few seconds.
+    is_probe = flask.request.path.startswith('/healthcheck') and response.status_code < 400
+    LOG.log(
+        logging.DEBUG if is_probe else logging.INFO,
         '%s %s: %d, %.1f ms',
         flask.request.method,
         flask.request.path,

@@ -32,12 +32,13 @@ REASONS = (
 class Readiness:
     """Asks a scheduler by ``probe()``, one request at a time.
 
-    ``probe`` raises a SchedError if the service cannot work. May be used from any thread;
-    ``clock`` counts seconds.
+    ``probe`` raises a SchedError if the service cannot work; then ``facts()`` returns the number
+    of compute ``nodes``, and of those ``heard`` in time. May be used from any thread; ``clock``
+    counts seconds.
     """
 
-    def __init__(self, probe, clock=time.monotonic):
-        self._probe, self._clock = probe, clock
+    def __init__(self, probe, facts=lambda: None, clock=time.monotonic):
+        self._probe, self._facts, self._clock = probe, facts, clock
         self._lock = threading.Lock()
         self._is_asking, self._due_s = False, clock()
         self._reason = 'it is starting'
@@ -62,4 +63,14 @@ class Readiness:
             LOG.warning('Not ready: %s', error)
             found = [why for kind, why in REASONS if isinstance(error, kind)]
             return found[0] if found else 'a service that it needs does not answer'
-        return ''
+        return self._ask_nodes()
+
+    def _ask_nodes(self):
+        try:
+            found = self._facts()
+        except Exception as error:  # noqa: BLE001, a scheduler of an older release has no answer
+            LOG.debug('The compute nodes are not known: %s', error)
+            return ''
+        # Before the first report there is nothing that could have failed.
+        is_silent = found and found['nodes'] and not found['heard']
+        return 'no compute node has reported in time' if is_silent else ''

@@ -26,15 +26,12 @@ def main():
 
 
 def _run():
-    from oslo_service import service as oslo_service
-
-    from nova_sched.cmd import agent_service, startup
+    from nova_sched.cmd import agent_service, launcher, startup
 
     conf = startup.configure()
     service = agent_service.AgentService(conf, agent_service.check(conf))
     startup.try_brokers(conf)
-    launcher = oslo_service.launch(startup.Reloadable(conf), service, restart_method='mutate')
-    return launcher.wait()
+    return launcher.run(conf, service)
 
 
 if __name__ == '__main__':

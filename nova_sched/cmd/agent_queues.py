@@ -109,6 +109,8 @@ def driver(conf, host):
         fake_failures=wanted.fake_failures,
         exec_command=wanted.exec_command,
         exec_timeout_s=wanted.exec_timeout,
+        exec_user=wanted.exec_user,
+        exec_environment=wanted.exec_environment,
     )
     return drivers.find(wanted.driver)(chosen, host)
 

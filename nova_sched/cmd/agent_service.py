@@ -100,6 +100,10 @@ class AgentService(oslo_service.ServiceBase):
         self._server = self.reporter = self.worker = None
         self._ended = threading.Event()
 
+    def alive_s(self):
+        """When its reporter last moved, in monotonic seconds; 0 until the host can be reached."""
+        return self.reporter.alive_s() if self.reporter is not None else 0.0
+
     def start(self):
         made = agent(self._settings)
         if self._bus is None:

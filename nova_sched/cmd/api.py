@@ -40,8 +40,9 @@ def main():
 
 def _run():
     from nova_sched import queue_service, rpc, service
-    from nova_sched.cmd import startup
+    from nova_sched.cmd import startup, systemd
 
+    manager = systemd.Systemd()
     conf = startup.configure()
     check_address(conf)
     with contextlib.ExitStack() as stack:
@@ -54,8 +55,24 @@ def _run():
             if has_queues(conf):
                 queue_service.check(conf)
                 _start(stack, queue_service.QueueService(conf, bus))
-        until_told(server(conf, application(conf, bus)))
+        served = server(conf, application(conf, bus))
+        until_told(served, _monitored(served, bus, manager).stopping)
         LOG.info('Stopped')
+
+
+def _monitored(served, bus, systemd):
+    """A monitor that tells systemd whether this server answers."""
+    from nova_sched import rpc
+    from nova_sched.cmd import api_signs, monitor
+
+    signs = api_signs.ApiSigns(
+        served.bind_addr[:2], lambda: served.requests.idle == 0, lambda: rpc.try_once(bus)
+    )
+    if systemd.is_there:
+        signs.start()
+    made = monitor.Monitor(systemd, signs, 1)
+    made.start()
+    return made
 
 
 def check_address(conf):
@@ -89,8 +106,9 @@ def application(conf, bus):
         if has_queues(conf) or not is_alone(conf)
         else NoQueueManager()
     )
-    probe = client.GroupsClient(bus, min(wait_s, health.PROBE_S))
-    return app.make(conf, client.GroupsClient(bus, wait_s), queues, probe)
+    probe_s = min(wait_s, health.PROBE_S)
+    probe, facts = client.GroupsClient(bus, probe_s), client.ExplainClient(bus, probe_s).health
+    return app.make(conf, client.GroupsClient(bus, wait_s), queues, probe, facts)
 
 
 def is_alone(conf):
@@ -157,14 +175,16 @@ def _told(message='', level=logging.INFO, traceback=False):
     LOG.log(level, 'The web server: %s', message, exc_info=traceback)
 
 
-def until_told(served):
-    """Serve until SIGTERM or SIGINT; requests in flight are answered before this returns."""
+def until_told(served, stopping=lambda: None):
+    """Serve until SIGTERM or SIGINT; requests in flight are answered before this returns.
+    ``stopping`` is called before they are."""
     told = []
 
     def leave():
         # A signal handler only records the signal: in the hub of eventlet, no call may wait.
         while not told:
             time.sleep(NOTICE_S)
+        stopping()
         served.stop()
 
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -27,19 +27,14 @@ def main():
 
 
 def _run():
-    from oslo_service import service as oslo_service
-
     from nova_sched import queue_service
-    from nova_sched.cmd import startup
+    from nova_sched.cmd import launcher, startup
 
     conf = startup.configure()
     startup.read_all(conf)
     queue_service.check(conf)
     startup.try_brokers(conf)
-    launcher = oslo_service.launch(
-        startup.Reloadable(conf), queue_service.QueueService(conf), restart_method='mutate'
-    )
-    return launcher.wait()
+    return launcher.run(conf, queue_service.QueueService(conf))
 
 
 if __name__ == '__main__':

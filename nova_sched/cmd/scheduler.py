@@ -26,20 +26,13 @@ def main():
 
 
 def _run():
-    from oslo_service import service as oslo_service
-
     from nova_sched import service
-    from nova_sched.cmd import startup
+    from nova_sched.cmd import launcher, startup
 
     conf = startup.configure()
     startup.check(conf)
-    launcher = oslo_service.launch(
-        startup.Reloadable(conf, check=service.rules),
-        service.SchedulerService(conf),
-        workers=service.workers(conf),
-        restart_method='mutate',
-    )
-    return launcher.wait()
+    scheduler = service.SchedulerService(conf)
+    return launcher.run(conf, scheduler, service.workers(conf), check=service.rules)
 
 
 if __name__ == '__main__':

@@ -117,6 +117,7 @@ class Reloadable:
     def __init__(self, conf, argv=None, check=None):
         self._conf = conf
         self._check = check
+        self.problem = ''  # with the files, when they were last read
         self._argv = config_arguments(sys.argv[1:] if argv is None else argv)
 
     def __getattr__(self, name):
@@ -135,8 +136,10 @@ class Reloadable:
             if self._check is not None:
                 self._check(fresh)
         except (errors.SchedError, cfg.Error) as error:
+            self.problem = ' '.join(str(error).split())
             LOG.error('The configuration is not reloaded: %s', error)
             return {}
+        self.problem = ''
         return self._conf.mutate_config_files()
 
 

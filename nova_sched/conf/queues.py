@@ -121,7 +121,22 @@ OPTS = [
         'exec_command',
         help='Command of the driver `exec`, without a shell. It gets the job as JSON on its '
         'standard input, and its kind and the UUID of the instance as arguments. If '
-        'its exit status is not 0, its standard error is the reason of the failure.',
+        'its exit status is not 0, the last line of its standard error is the reason of the '
+        'failure, and the last 4 KiB of its standard output and of its standard error are kept '
+        'with the job: `nova-sched-manage job show`.',
+    ),
+    cfg.StrOpt(
+        'exec_user',
+        help='User that runs the command of the driver `exec`, with the groups of that user. For '
+        'another user than its own, the agent must run as root, or with the capabilities '
+        'CAP_SETUID, CAP_SETGID and CAP_KILL. If unset, the user of the agent runs it.',
+    ),
+    cfg.ListOpt(
+        'exec_environment',
+        default=['PATH', 'LANG'],
+        help='Environment of the command of the driver `exec`: each item is `NAME=value`, or the '
+        '`NAME` of a variable that the command takes over from the agent. It sees no other '
+        'variable.',
     ),
     cfg.IntOpt(
         'exec_timeout',

@@ -79,6 +79,7 @@ SETTLE = (
         host=sa.bindparam('now_host'),
         tries=sa.bindparam('now_tries'),
         why=sa.bindparam('now_why'),
+        failures=sa.bindparam('now_failures'),
         updated_s=NOW_S,
     )
 )
@@ -108,8 +109,9 @@ class JobEntry:
 
     ``queue`` is the flavor queue, by its name in the catalogue; None for a job in a node's own
     queue. ``host`` is where the job is or was done, as far as that is known. ``tries`` is the
-    number of times that a node has taken it; ``why`` is the cause of a failure. ``message`` is the
-    QueueJob as JSON text, which is sent again if the job is lost.
+    number of times that a node has taken it; ``why`` is the cause of a failure, and ``failures``
+    (JSON text) what drivers said of failed attempts. ``message`` is the QueueJob as JSON text,
+    which is sent again if the job is lost.
     """
 
     uuid: str
@@ -126,6 +128,7 @@ class JobEntry:
     message: str
     created_s: float
     updated_s: float
+    failures: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -205,7 +208,16 @@ class SqlJobTable:
         return {entry.uuid: entry for entry in found}
 
     def settle(
-        self, uuid, state, now_s, host=None, tries=0, why=None, release=False, amounts=None
+        self,
+        uuid,
+        state,
+        now_s,
+        host=None,
+        tries=0,
+        why=None,
+        failures=None,
+        release=False,
+        amounts=None,
     ):
         """End a queued job; returns its entry then, or None for a job that is no longer queued.
 
@@ -223,7 +235,7 @@ class SqlJobTable:
                 is None
             ):
                 return None
-            (entry,) = _end(connection, [_entry(row)], state, now_s, host, tries, why)
+            (entry,) = _end(connection, [_entry(row)], state, now_s, host, tries, why, failures)
             if held:
                 quotas.give_back(connection, *_hold(row), {} if release else amounts)
         return entry
@@ -365,7 +377,7 @@ def _hold(row):
     )
 
 
-def _end(connection, entries, state, now_s, host=None, tries=0, why=None):
+def _end(connection, entries, state, now_s, host=None, tries=0, why=None, failures=None):
     """Write the end of locked jobs; returns their entries then."""
     why = why and why.replace('\0', '')[:LETTERS]
     host = host or entries[0].host
@@ -374,8 +386,10 @@ def _end(connection, entries, state, now_s, host=None, tries=0, why=None):
         'now_host': host,
         'now_tries': tries,
         'now_why': why,
+        'now_failures': failures,
         'now_s': now_s,
     }
     connection.execute(SETTLE, {'uuids': [entry.uuid for entry in entries], **facts})
-    ends = {'state': state, 'host': host, 'tries': tries, 'why': why, 'updated_s': now_s}
+    ends = {'state': state, 'host': host, 'tries': tries, 'why': why, 'failures': failures}
+    ends['updated_s'] = now_s
     return [dataclasses.replace(entry, **ends) for entry in entries]

@@ -248,6 +248,7 @@ JOBS = _table(
     sa.Column('message', JSON_TEXT, nullable=False),
     sa.Column('created_s', SECONDS, nullable=False, index=True),
     sa.Column('updated_s', SECONDS, nullable=False),
+    sa.Column('failures', JSON_TEXT),
 )
 sa.Index(None, JOBS.c.state, JOBS.c.updated_s)
 

@@ -24,6 +24,7 @@ from nova_sched.engine.received import NOW, current
 
 LOG = logging.getLogger(__name__)
 
+IDLE_S = 0.5  # until a loop without work shows that it lives
 STORE = (errors.StoreUnavailable, errors.StoreFull)  # not caused by a message
 
 
@@ -71,7 +72,8 @@ class Loop:
 
     ``handlers`` maps a kind to a function of a list of messages. The function answers or fails
     each, and returns those that must be handled again, before any newer one. A handler that raises
-    has changed nothing. ``before`` is called before each batch.
+    has changed nothing. ``before`` is called before each batch. ``moved_s``: when the loop last
+    moved, in monotonic seconds.
     """
 
     def __init__(self, handlers, max_batch, before=lambda: None):
@@ -84,6 +86,7 @@ class Loop:
         self._gathering = threading.local()
         self._after = lambda: None
         self._is_busy = False
+        self.moved_s = time.monotonic()
         self._hurried = threading.Event()
         self._stopping = threading.Event()
         self._ended = threading.Event()
@@ -117,6 +120,7 @@ class Loop:
 
     def pause(self, seconds):
         """Wait, at most until ``hurry`` is called."""
+        self.moved_s = time.monotonic()
         self._hurried.wait(seconds)
 
     def start(self):
@@ -160,8 +164,8 @@ class Loop:
             self._refuse_rest()
 
     def turn(self, timeout_s=0.0):
-        """Handle one batch. Waits ``timeout_s`` seconds for its first message (None: without a
-        limit)."""
+        """Handle one batch. Waits ``timeout_s`` seconds for its first message."""
+        self.moved_s = time.monotonic()
         batch = self._take(timeout_s)
         self._is_busy = True
         try:
@@ -174,7 +178,7 @@ class Loop:
 
     def _run(self):
         while not self._stopping.is_set() or self._again or not self._queue.empty():
-            self.turn(None)
+            self.turn(IDLE_S)
         self._end()
 
     def _take(self, timeout_s):

@@ -44,10 +44,11 @@ class QueueJob(base.NovaSchedObject):
     the current host of the instance in a resize or a migration. ``claimed``: its claim exists
     already, on the node to whose queue it was sent. ``alternates`` are then the hosts and nodes
     (JSON text of pairs) to try after that one. ``tried`` are hosts where it failed. ``reply_to``
-    is the queue for the outcome; null: no reply is expected.
+    is the queue for the outcome; null: no reply is expected. ``failures`` is what drivers said of
+    failed attempts (JSON text, see queues.failures), since 1.1.
     """
 
-    VERSION = '1.0'
+    VERSION = '1.1'
 
     fields = {
         'uuid': fields.UUIDField(),
@@ -64,6 +65,7 @@ class QueueJob(base.NovaSchedObject):
         'request_id': fields.StringField(nullable=True),
         'reply_to': fields.StringField(nullable=True),
         'created_at': fields.DateTimeField(nullable=True),
+        'failures': fields.StringField(nullable=True),
     }
 
 

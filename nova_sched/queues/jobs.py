@@ -79,6 +79,7 @@ def new(
         'claimed': False,
         'alternates': None,
         'tried': [],
+        'failures': None,
     }
     return QueueJob(
         uuid=job_uuid,

@@ -437,6 +437,9 @@ class ExplainClient(NamespaceClient):
         """Raises NotFound."""
         return self.call(context, 'why_not', spec_obj=spec_obj, host=host)
 
+    def health(self, context=None):
+        return self.call(context, 'health')
+
     def capacity(self, spec_obj, context=None):
         return self.call(context, 'capacity', spec_obj=spec_obj)
 

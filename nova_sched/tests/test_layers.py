@@ -40,6 +40,7 @@ DEPTH = {room: depth for depth, floor in enumerate(FLOORS) for room in floor}
 FENCES = {
     'alembic': {'db'},
     'cheroot': {'cmd'},
+    'cotyledon': {'cmd'},
     'eventlet': {'cmd'},
     'heat': {'heat'},
     'keystoneauth1': {'api', 'cmd', 'heat', 'queues'},
@@ -58,7 +59,8 @@ FENCES = {
     'oslo_service': {'service', 'queue_service', 'cmd'},
     'oslo_versionedobjects': {'objects'},
     'ortools': {'groups'},
-    'psutil': {'agent', 'engine'},
+    'psutil': {'agent', 'engine', 'cmd'},
+    'sdnotify': {'cmd'},
     'sqlalchemy': {'db', 'claims'},
 }
 

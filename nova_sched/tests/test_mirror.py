@@ -37,6 +37,7 @@ ELSEWHERE = {
     'claims/maintenance.py': 'integration/test_maintenance.py',
     # Programs run as processes, the verbs against daemons.
     'cmd/api*.py': 'functional/test_api_daemon.py',
+    'cmd/launcher.py': 'integration/test_reload.py',
     'cmd/queues.py': 'functional/test_queues_daemon.py',
     'cmd/sim_models.py': 'functional/test_sim_models.py',
     'cmd/manage/group_pages.py': 'unit/cmd/manage/test_group.py',

@@ -21,6 +21,7 @@ from nova_sched.tests.test_layers import PACKAGE
 
 UNITS = sorted((PACKAGE.parent / 'etc/systemd').glob('*.service'))
 DAEMONS = {'nova-sched-scheduler', 'nova-sched-agent', 'nova-sched-api', 'nova-sched-queues'}
+LONGEST_S = 14  # that a statement on the database waits, with its connection
 MOST = 2.5  # of 10, by systemd-analyze
 
 
@@ -40,6 +41,9 @@ def test_what_a_unit_runs(path):
     service = unit(path)['Service']
     assert service['ExecStart'].split()[0] == f'/opt/nova-sched/bin/{path.stem}'
     assert service['User'] == 'nova-sched'
+    assert (service['Type'], service['NotifyAccess']) == ('notify', 'main')
+    assert service['TimeoutStartSec'] == 'infinity', 'an away bus or database is waited for'
+    assert int(service['WatchdogSec']) > 4 * LONGEST_S
     assert service['RestartPreventExitStatus'] == '78', 'a bad configuration is not tried again'
 
 

@@ -16,11 +16,15 @@ import json
 import urllib.parse
 
 from nova_sched import errors, rpc
-from nova_sched.cmd.manage import output, store, tables
+from nova_sched.claims.sql import SqlClaimStore
+from nova_sched.cmd.manage import numbers, output, store, tables
 from nova_sched.db.schedulers import SqlSchedulers
 from nova_sched.engine.sync.membership import SILENT_S
+from nova_sched.rpc.agent import AgentClient
+from nova_sched.rpc.client import QueuesClient
 
-TIMEOUT_S = 10.0  # for the REST API
+TIMEOUT_S = 10.0  # for an answer
+MANAGED = 2  # queues that managers take from; they are listed first
 
 
 def check(args, conf):
@@ -28,12 +32,16 @@ def check(args, conf):
 
     A scheduler is healthy if it has updated its row in the database within the given time. It does
     that in turn with polls that wait for its decisions, so one that hangs is not healthy. With
-    --host only schedulers of that host count. With --api the REST API must be ready, too. The exit
-    status is 0 if all is healthy, else 1.
+    --host only schedulers of that host count. With --api the REST API must be ready, too. --part
+    checks the named parts instead: nodes (one compute node, or --nodes of them, have reported
+    within [DEFAULT] service_down_time), queues (a manager of queues answers, and takes results),
+    agent (that of --host, or of [DEFAULT] host, answers); bus and agent need no database. The
+    exit status is 0 if all is healthy, else 1.
 
     Keys: part, healthy, detail (for each part).
     """
-    parts = [database(args, conf), bus(conf)]
+    wanted = args.part or ['schedulers', 'bus']
+    parts = [PARTS[name](args, conf) for name in PARTS if name in wanted]
     if args.api:
         parts.append(api(args.api))
     shown = {
@@ -63,7 +71,7 @@ def database(args, conf):
     return part('schedulers', bool(here), seen)
 
 
-def bus(conf):
+def bus(_args, conf):
     """The message bus of [DEFAULT] transport_url."""
     made = rpc.transport(conf)
     try:
@@ -73,6 +81,55 @@ def bus(conf):
     finally:
         made.cleanup()
     return part('bus', True, 'it accepts connections')
+
+
+def nodes(args, conf):
+    """The compute nodes that have reported."""
+    try:
+        claims = SqlClaimStore(store.ready(conf))
+        now_s, heads = claims.now_s(), claims.heads()
+    except errors.SchedError as error:
+        return part('nodes', False, str(error))
+    within_s = conf.service_down_time
+    heard = sum(now_s - seen_s <= within_s for _, seen_s in heads.values())
+    seen = f'{heard} of {tables.count(len(heads), "compute node")} heard within {within_s} s'
+    return part('nodes', heard >= args.nodes, seen)
+
+
+def queues(_args, conf):
+    """A manager of queues, and the queues that managers take from."""
+    found = asked('queues', conf, lambda made: QueuesClient(made, TIMEOUT_S).facts(None, MANAGED))
+    if 'detail' in found:
+        return found
+    silent = [one['queue'] for one in found['answer'] if not one['consumers']]
+    words = f'no manager takes from {", ".join(silent)}' if silent else 'a manager answers'
+    return part('queues', not silent, words)
+
+
+def agent(args, conf):
+    """The agent of one host."""
+    host = args.host or conf.host
+    found = asked('agent', conf, lambda made: AgentClient(made, host, TIMEOUT_S).instances())
+    if 'detail' in found:
+        return found
+    count = tables.count(len(found['answer']), 'instance')
+    return part('agent', True, f'that of host {host} answers; it has {count}')
+
+
+def asked(name, conf, ask):
+    """The ``answer`` of a service on the bus; or the part, if there is none."""
+    if not bus(None, conf)['healthy']:
+        return part(name, False, 'the bus does not answer')
+    made = rpc.transport(conf)
+    try:
+        return {'answer': ask(made)}
+    except errors.SchedError as error:
+        return part(name, False, str(error))
+    finally:
+        made.cleanup()
+
+
+PARTS = {'schedulers': database, 'bus': bus, 'nodes': nodes, 'queues': queues, 'agent': agent}
 
 
 def api(url):
@@ -90,13 +147,25 @@ def api(url):
 
 
 def _options(parser):
-    parser.add_argument('--host', help='count only schedulers of this host')
+    parser.add_argument(
+        '--host', help='count only schedulers of this host; for --part agent: the host'
+    )
     parser.add_argument(
         '--within',
         metavar='SECONDS',
         type=float,
         default=SILENT_S,
         help=f'how long ago a scheduler may have been heard ({SILENT_S:g})',
+    )
+    parser.add_argument(
+        '--part', choices=tuple(PARTS), action='append', help='check this part; may be repeated'
+    )
+    parser.add_argument(
+        '--nodes',
+        metavar='N',
+        type=numbers.from_1,
+        default=1,
+        help='how many compute nodes must have reported, for --part nodes (1)',
     )
     parser.add_argument('--api', metavar='URL', help='the REST API, such as http://127.0.0.1:8790')
 

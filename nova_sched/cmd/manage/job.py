@@ -16,6 +16,7 @@ import time
 from nova_sched import errors
 from nova_sched.cmd.manage import numbers, output, store, tables
 from nova_sched.db.jobs import CREATE, STATES, SqlJobTable
+from nova_sched.queues import failures
 
 MOST = 1000
 
@@ -46,12 +47,14 @@ def list_jobs(args, conf):
 def show(args, conf):
     """Show one job
 
-    Keys: those of 'job list'.
+    Keys: those of 'job list', and failures: for each of the last 5 attempts that failed on a node,
+    host, why, stdout and stderr (the last 4 KiB of what the driver's command has printed).
     """
     entry = SqlJobTable(store.ready(conf)).find(args.uuid)
     if entry is None:
         raise errors.JobNotFound(args.uuid)
-    output.show(args, row(entry), text=lambda found: page(found, time.time()))
+    found = row(entry) | {'failures': failures.read(entry.failures)}
+    output.show(args, found, text=lambda found: page(found, time.time()))
     return 0
 
 
@@ -118,7 +121,12 @@ def columns(now_s):
 def page(row, now_s):
     lines = [f'{name:12}{cell(row)}' for name, cell in columns(now_s).items()]
     lines += [f'User        {row["user_id"] or "-"}', f'Request     {row["request_id"] or "-"}']
-    return '\n'.join([*lines, tables.fill(row['why'] or '-', 'Why         ')])
+    lines.append(tables.fill(row['why'] or '-', 'Why         '))
+    for one in row['failures']:
+        lines += ['', tables.fill(one['why'], f'Failed on {one["host"]}: ')]
+        for name in ('stdout', 'stderr'):
+            lines += [f'  {name} | {line}' for line in one[name].splitlines()]
+    return '\n'.join(lines)
 
 
 # Arguments.

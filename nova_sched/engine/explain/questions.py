@@ -40,6 +40,13 @@ class Questions:
         hosts.now_s = self._clock()
         return hosts
 
+    def health(self):
+        """The number of compute ``nodes``, and how many of them are ``heard``: they have reported
+        within service_down_time."""
+        hosts, down_s = self._hosts, self._settings().service_down_time_s
+        heard = np.count_nonzero(hosts.now_s - hosts.seen_s <= down_s)
+        return {'nodes': len(self._cluster.snapshot()), 'heard': int(heard)}
+
     def dry_run(self, requests):
         """The result of a request for these instances, without claims.
 

@@ -63,6 +63,17 @@ class GroupOperations:
         if self._solver is not None:
             self._solver.start()
 
+    @property
+    def has_solver(self):
+        return self._solver is not None
+
+    def use(self, solver):
+        """Plan with this solver from the next group on (None: without one), and stop the one
+        before."""
+        self.close()
+        self._solver = solver
+        self.start()
+
     def close(self):
         """Stop the solver."""
         if self._solver is not None:

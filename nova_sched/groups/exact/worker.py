@@ -252,9 +252,9 @@ def _left(deadline: float | None) -> float | None:
 
 def main() -> None:
     """The main loop of the process: does one task after the other until the other end closes."""
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # Ctrl-C is for the parent, which then closes the channel
+    # They go to all of the group of processes, and are for the parent; it closes the channel.
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     channel = socket.socket(fileno=int(sys.argv[1]))
     os.nice(int(sys.argv[2]))
     importlib.import_module(NATIVE)

@@ -16,6 +16,7 @@ A driver is a class that an entry point of the namespace ``nova_sched.drivers`` 
 
 import abc
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 from nova_sched import errors
@@ -33,13 +34,16 @@ class DriverSettings:
     fake_failures: float = 0.0  # share of the jobs
     exec_command: str | None = None
     exec_timeout_s: float = 900.0
+    exec_user: str | None = None
+    exec_environment: Sequence[str] = ()
     seed: int = 0
 
 
 class Driver(abc.ABC):
     """Does jobs on one host. Its methods may be called from several threads at once.
 
-    Each blocks until its work is done, and raises BuildFailed with a reason for users if it fails.
+    Each blocks until its work is done, and raises BuildFailed with a reason for users if it fails,
+    and what was printed for operators, bounded.
     A job is delivered again if the agent ended during it. Each method must therefore accept that
     its work is done or partly done. An instance whose ``create`` or ``migrate`` failed is
     destroyed afterwards.

@@ -20,14 +20,16 @@ import signal
 import subprocess
 import tempfile
 import threading
+import time
 from typing import IO, Any
 
 from nova_sched import errors
 from nova_sched.objects.job import CREATE, DELETE, MIGRATE, RESIZE, QueueJob
-from nova_sched.queues.drivers import Driver
+from nova_sched.queues.drivers import Driver, command_user
+from nova_sched.queues.drivers.command_output import CommandOutput
 
-TAIL = 8192  # bytes of the standard error that are read
 LONGEST_REASON = 200  # characters
+BOUND_S = 1.0  # between two checks of how much a command has printed
 
 
 class Exec(Driver):
@@ -36,13 +38,16 @@ class Exec(Driver):
 
     The command reads the job from standard input: a JSON object with the fields of a QueueJob and
     the ``host``; ``spec`` is the RequestSpec in its RPC form. If the command fails, the last line
-    of its standard error is the reason. The command and its child processes are killed after
-    ``exec_timeout_s`` seconds.
+    of its standard error is the reason, and the ends of its output are kept with it. The command
+    and its child processes are killed after ``exec_timeout_s`` seconds. It runs as ``exec_user``,
+    and sees the variables of ``exec_environment`` only.
     """
 
     def __init__(self, settings: Any, host: str):
         super().__init__(settings, host)
         self._command = _split(settings.exec_command)
+        self._options = command_user.options(settings.exec_user, self._command[0])
+        self._options['env'] = command_user.environment(settings.exec_environment)
         self._running = set[subprocess.Popen]()
         self._lock = threading.Lock()
         self._closed = False
@@ -66,25 +71,40 @@ class Exec(Driver):
                 _kill(process)
 
     def _run(self, kind: str, instance_uuid: str, job: QueueJob | None) -> None:
-        # Files, not pipes: a remaining child process could keep a pipe open forever.
-        with tempfile.TemporaryFile() as told, tempfile.TemporaryFile() as said:
+        with tempfile.TemporaryFile() as told, CommandOutput() as out, CommandOutput() as err:
             told.write(_words(kind, instance_uuid, job, self.host))
             told.seek(0)
-            process = self._start([*self._command, kind, instance_uuid], told, said)
+            process = self._start([*self._command, kind, instance_uuid], told, out, err)
             try:
-                status = process.wait(self.settings.exec_timeout_s)
+                self._wait(process, out, err)
+                why = _last_line(err.text) or _how(process.returncode, kind)
             except subprocess.TimeoutExpired:
                 _kill(process)
                 process.wait()
                 why = f'{kind} has taken longer than {self.settings.exec_timeout_s:g} s'
-                raise errors.BuildFailed(self.host, why) from None
             finally:
                 with self._lock:
                     self._running.discard(process)
-            if status:
-                raise errors.BuildFailed(self.host, _last_line(said) or _how(status, kind))
+            if process.returncode:
+                raise errors.BuildFailed(self.host, why, out.text, err.text)
 
-    def _start(self, arguments: list[str], told: IO, said: IO) -> subprocess.Popen:
+    def _wait(self, process: subprocess.Popen, *outputs: CommandOutput) -> None:
+        """Raises TimeoutExpired."""
+        end_s = time.monotonic() + self.settings.exec_timeout_s
+        while True:
+            left_s = end_s - time.monotonic()
+            try:
+                process.wait(min(left_s, BOUND_S))
+                return
+            except subprocess.TimeoutExpired:
+                if left_s <= BOUND_S:
+                    raise
+            for output in outputs:
+                output.bound()
+
+    def _start(
+        self, arguments: list[str], told: IO, out: CommandOutput, err: CommandOutput
+    ) -> subprocess.Popen:
         with self._lock:
             if self._closed:
                 raise errors.BuildFailed(self.host, 'the agent ends')
@@ -92,9 +112,10 @@ class Exec(Driver):
                 process = subprocess.Popen(
                     arguments,
                     stdin=told,
-                    stdout=subprocess.DEVNULL,
-                    stderr=said,
+                    stdout=out.file,
+                    stderr=err.file,
                     start_new_session=True,
+                    **self._options,
                 )
             except OSError as error:
                 why = f'{arguments[0]} cannot be run: {error.strerror}'
@@ -111,9 +132,10 @@ def _split(command: str | None) -> list[str]:
         raise errors.BadConfig('[queues] exec_command', str(error)) from None
     if not words:
         raise errors.BadConfig('[queues] exec_command', 'the driver exec needs one')
-    if shutil.which(words[0]) is None:
+    program = shutil.which(words[0])
+    if program is None:
         raise errors.BadConfig('[queues] exec_command', f'there is no program {words[0]}')
-    return words
+    return [os.path.abspath(program), *words[1:]]
 
 
 def _words(kind: str, instance_uuid: str, job: QueueJob | None, host: str) -> bytes:
@@ -131,12 +153,10 @@ def _kill(process: subprocess.Popen) -> None:
             os.killpg(process.pid, signal.SIGKILL)
 
 
-def _last_line(said: IO) -> str:
-    """Returns the last line of a file that is not empty, '' if there is none."""
-    size = said.seek(0, os.SEEK_END)
-    said.seek(max(0, size - TAIL))
-    lines = said.read().decode(errors='replace').split('\n')
-    return next((line.strip()[:LONGEST_REASON] for line in reversed(lines) if line.strip()), '')
+def _last_line(said: str) -> str:
+    """Returns the last line of a text that is not empty, '' if there is none."""
+    lines = reversed(said.split('\n'))
+    return next((line.strip()[:LONGEST_REASON] for line in lines if line.strip()), '')
 
 
 def _how(status: int, kind: str) -> str:

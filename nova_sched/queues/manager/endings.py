@@ -118,7 +118,9 @@ class Endings:
 
     def _settle(self, job: QueueJob, state: str, **facts: Any) -> tuple[JobEntry | None, bool]:
         """Returns the current entry, None if there is none, and whether it was settled before."""
-        settled = self._job_table.settle(job.uuid, state, self._clock(), **facts)
+        settled = self._job_table.settle(
+            job.uuid, state, self._clock(), failures=job.failures, **facts
+        )
         return (self._job_table.find(job.uuid), True) if settled is None else (settled, False)
 
     def _unwanted(self, entry: JobEntry, job: QueueJob, host: str) -> None:

@@ -44,7 +44,7 @@ class UpkeepSettings:
 
 class JobUpkeep:
     """A periodic check of all jobs, by each manager; concurrent checks have the same effect as
-    one."""
+    one. ``moved()`` is called for each job."""
 
     def __init__(
         self,
@@ -55,8 +55,10 @@ class JobUpkeep:
         endings: Endings,
         settings: Callable[[], UpkeepSettings],
         clock: Callable[[], float],
+        moved: Callable[[], None] = lambda: None,
     ):
         self.lost = 0
+        self._moved = moved
         self._job_table, self._claims, self._broker = job_table, claims, broker
         self._sender, self._endings, self._settings, self._clock = sender, endings, settings, clock
         self._settled: set[str] = set()  # UUIDs of settled jobs that were cancelled
@@ -81,6 +83,7 @@ class JobUpkeep:
     def _unless_unread(self, entry: JobEntry, see_to: Callable[..., None], *facts: Any) -> None:
         """Process a job; an entry that is unreadable, such as another release's, does not stop the
         rest."""
+        self._moved()
         try:
             see_to(entry, *facts)
         except errors.Invalid as error:

@@ -29,6 +29,7 @@ from nova_sched.objects.job import (
     QueueJob,
     QueueResult,
 )
+from nova_sched.queues import failures
 from nova_sched.queues.brokers import FALLBACK, RESULTS, of_flavor, of_host
 from nova_sched.queues.drivers import Driver
 from nova_sched.queues.messages import NO_ROOM
@@ -182,6 +183,7 @@ class JobSteps:
                 return Drop()
             case errors.BuildFailed():
                 LOG.warning('Job %s: %s', task.job.uuid, error)
+                _keep(task, error)
                 return (yield from self._elsewhere(task))
             case errors.ComputeResourcesUnavailable() | errors.NodeNotFound():
                 return (yield from self._refused(task, str(error)))
@@ -245,7 +247,8 @@ class JobSteps:
         except errors.BuildFailed as error:
             self._node_api.revert_resize(task.uuid)
             yield from self._ask.revert(task)
-            return self._failed(task, error.args[1])
+            _keep(task, error)
+            return self._failed(task, error.why)
         self._node_api.confirm_resize(task.uuid)
         return self._done(task, claims)
 
@@ -273,7 +276,8 @@ class JobSteps:
         try:
             yield from self._ask.driver(lambda: self._driver.destroy(task.job, task.uuid))
         except errors.BuildFailed as error:
-            return self._failed(task, error.args[1])
+            _keep(task, error)
+            return self._failed(task, error.why)
         self._node_api.destroy(task.uuid)
         yield from self._ask.abort(task)
         return self._done(task, [])
@@ -296,6 +300,12 @@ class JobSteps:
         }
         words = {'why': None, 'claim': None, 'tries': task.delivery.tries} | where | fields
         return SendOn(RESULTS, QueueResult(job=task.job, outcome=outcome, **words))
+
+
+def _keep(task: Task, error: errors.BuildFailed) -> None:
+    """Keep what the driver has said with the job."""
+    job: Any = task.job
+    job.failures = failures.added(job.failures if 'failures' in job else None, error)
 
 
 def _alternates(job: QueueJob) -> list[tuple[str, str]]:

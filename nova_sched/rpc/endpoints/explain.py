@@ -21,7 +21,7 @@ from nova_sched.rpc.failures import expected
 class ExplainEndpoint:
     """Read-only calls. They return plain values; times are seconds since the epoch."""
 
-    target = messaging.Target(namespace='explain', version='1.0')
+    target = messaging.Target(namespace='explain', version='1.1')
 
     def __init__(self, scheduler):
         self._scheduler = scheduler
@@ -59,6 +59,12 @@ class ExplainEndpoint:
         return self._scheduler.call(
             self._scheduler.questions.why_not, request, words.name(host, 'host')
         )
+
+    @expected
+    def health(self, context):
+        """The number of compute ``nodes``, and how many of them were ``heard`` in time. Since
+        1.1."""
+        return self._scheduler.call(self._scheduler.questions.health)
 
     @expected
     def capacity(self, context, spec_obj):

@@ -243,3 +243,10 @@ def test_questions_in_parallel_with_decisions(daemon):
 )
 def test_bad_input(steady, method, arguments, name, words):
     refused_as(lambda: steady.raw(method, '1.0', 'explain', **arguments), name, words)
+
+
+def test_health_counts_the_nodes_that_are_heard(daemon):
+    daemon.add('a', 'b')
+    assert daemon.explain.health() == {'nodes': 2, 'heard': 2}
+    with settings({'default.service_down_time': 1}):
+        eventually(lambda: daemon.explain.health() == {'nodes': 2, 'heard': 0})

@@ -12,6 +12,7 @@
 """Daemons that end under load, in good order or not: no claim is lost, none doubled, and decisions
 go on."""
 
+import itertools
 import os
 import signal
 import time
@@ -50,9 +51,9 @@ def test_sigterm_answers_what_is_in_flight_and_the_other_daemon_goes_on(cloud, b
     first = cloud.daemon('one', DEFAULT__service_backend=backend)
     second = cloud.daemon('two', DEFAULT__service_backend=backend)
     callers = under_load(cloud, silence_s=30)  # an answer that is lost is asked for again
+    assert len(first.processes()) == (2 if backend == 'threading' else 1)
     assert first.stop() == 0
     check(cloud, callers)
-    assert ('oslo_service.backend._threading' in first.said()) == (backend == 'threading')
     assert {answer['tries'] for answer in callers.answers} == {1}
     assert second.said().count('Decided') + first.said().count('Decided') >= len(callers.answers)
 
@@ -122,9 +123,14 @@ def test_sighup_reloads_options_and_loses_no_call(cloud, backend):
     daemon.send(signal.SIGHUP)
     check(cloud, callers)
     assert {answer['tries'] for answer in callers.answers} == {1}
-    assert {len(answer['nodes']) for answer in callers.answers} == {2, 5}
-    ((*found,),) = cloud.scheduler.select_destinations(spec(), [uuid_of('afterwards')])
-    assert len(found) == 5
+    assert {len(answer['nodes']) for answer in callers.answers} <= {2, 5}
+    names = (f'after {number}' for number in itertools.count())
+
+    def has_five():
+        ((*found,),) = cloud.scheduler.select_destinations(spec(), [uuid_of(next(names))])
+        return len(found) == 5
+
+    eventually(has_five)
 
 
 @pytest.mark.parametrize('backend', BACKENDS)

@@ -15,6 +15,7 @@ import gc
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 import sqlalchemy as sa
@@ -324,6 +325,42 @@ def test_rules_change_with_the_configuration(bus, caplog, option, value, said):
 def test_a_service_that_was_never_started_can_be_reloaded(bus, caplog):
     service.SchedulerService(CONF, bus).reset()
     assert 'the rules stay as they were' not in caplog.text
+
+
+@pytest.mark.parametrize('before, after', [(False, True), (True, False)])
+def test_the_solver_comes_and_goes_with_the_configuration(bus, monkeypatch, before, after):
+    steps = []
+    monkeypatch.setattr(service.Solver, 'start', lambda solver: steps.append('start'))
+    monkeypatch.setattr(service.Solver, 'close', lambda solver: steps.append('close'))
+    with settings({'claims.store': 'memory', 'groups.solver': before}):
+        made = service.SchedulerService(CONF, bus)
+        made.start()
+        steps.clear()
+        with settings({'groups.solver': after}):
+            made.reset()
+            made.reset()
+        assert steps == (['start'] if after else ['close'])
+        assert made.scheduler.groups.has_solver == after
+    made.stop()
+
+
+def test_options_that_are_reloaded_while_it_starts_are_applied(bus, caplog):
+    caplog.set_level('INFO')
+    with settings({'claims.store': 'memory'}):
+        made = service.SchedulerService(CONF, bus)
+        made.reset()
+        made.start()
+    made.stop()
+    assert caplog.text.count('Deciding by') == 2
+
+
+def test_signs_of_life(bus):
+    with settings({'claims.store': 'memory'}):
+        made = service.SchedulerService(CONF, bus)
+        assert made.alive_s() == 0
+        made.start()
+    assert time.monotonic() - made.alive_s() < 10
+    made.stop()
 
 
 def test_a_service_that_was_never_started_can_be_stopped(bus):

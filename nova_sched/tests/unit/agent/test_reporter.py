@@ -116,6 +116,39 @@ def said(caplog):
     return lines
 
 
+class TestSignsOfLife:
+    def test_there_are_none_before_the_server_listens(self):
+        stage = Stage()
+        assert stage.made().alive_s() == 0
+        assert stage.reporter.alive_s() == stage.clock.now_s
+
+    def test_a_machine_that_cannot_be_read_ends_them(self):
+        stage, seen = Stage(look_s=5.0), []
+        look = stage.agent.look
+
+        def hangs():
+            found = look()
+            seen.append(stage.clock.now_s - stage.reporter.alive_s())
+            return found
+
+        stage.agent.look = hangs
+        stage.reporter.step()
+        assert seen == [5.0]
+
+    def test_a_report_may_wait_for_the_bus(self):
+        stage, seen = Stage(), []
+
+        def waits(*_, **__):
+            stage.clock.now_s += 1000
+            seen.append(stage.clock.now_s - stage.reporter.alive_s())
+            return {}
+
+        stage.client.update_resource_stats = waits
+        stage.reporter.step()
+        assert seen == [0.0]
+        assert stage.reporter.alive_s() == stage.clock.now_s
+
+
 def test_what_is_sent():
     stage = Stage()
     stage.agent.says = facts(instances=frozenset({'b', 'a'}))

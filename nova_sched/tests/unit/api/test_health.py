@@ -46,9 +46,28 @@ def test_not_ready(http, backend, error, reason):
     assert http.get('/healthcheck/live').status_code == 200
 
 
+def older_release():
+    raise RuntimeError('Endpoint does not support RPC method health')
+
+
+@pytest.mark.parametrize(
+    'facts, reason',
+    [
+        pytest.param(lambda: {'nodes': 3, 'heard': 1}, '', id='one is heard'),
+        pytest.param(
+            lambda: {'nodes': 3, 'heard': 0}, 'no compute node has reported in time', id='none'
+        ),
+        pytest.param(lambda: {'nodes': 0, 'heard': 0}, '', id='there are none yet'),
+        pytest.param(older_release, '', id='a scheduler of an older release'),
+    ],
+)
+def test_compute_nodes(facts, reason):
+    assert health.Readiness(lambda: None, facts).reason() == reason
+
+
 def test_an_answer_is_kept_for_a_moment():
     now_s, asked = [0.0], []
-    made = health.Readiness(lambda: asked.append(None), lambda: now_s[0])
+    made = health.Readiness(lambda: asked.append(None), clock=lambda: now_s[0])
     for now_s[0] in (0.0, 1.0, 1.9, 2.0, 2.1):
         assert made.reason() == ''
     assert len(asked) == 2

@@ -143,11 +143,18 @@ def test_a_catalogue_that_cannot_be_read_changes_nothing(conf):
     assert menu() is before
 
 
+EXEC = {'queues.driver': 'exec', 'queues.exec_command': 'true'}
+
+
 @pytest.mark.parametrize(
     'options, where',
     [
         pytest.param({'queues.driver': 'libvirt'}, 'driver', id='unknown driver'),
         pytest.param({'queues.driver': 'exec'}, 'exec_command', id='no command'),
+        pytest.param(EXEC | {'queues.exec_user': 'nobody-here'}, 'exec_user', id='no such user'),
+        pytest.param(
+            EXEC | {'queues.exec_environment': ['A B']}, 'exec_environment', id='no variable'
+        ),
         pytest.param(
             {'filter_scheduler.enabled_filters': ['NoFilter']}, 'enabled_filters', id='a rule'
         ),

@@ -162,6 +162,12 @@ class Jobs(Battery):
         job_table.open([entry(host='n1')])
         assert job_table.settle(uuid_of('a'), FAILED, NOW).host == 'n1'
 
+    def test_what_drivers_said_is_kept(self, job_table):
+        job_table.open([entry()])
+        said = json.dumps([{'stderr': 'ü\0' + 'x' * 2**20}])  # more than a TEXT of MariaDB has
+        ended = job_table.settle(uuid_of('a'), FAILED, NOW, failures=said)
+        assert (ended.failures, job_table.find(uuid_of('a'))) == (said, ended)
+
     def test_any_reason_can_be_kept(self, job_table):
         job_table.open([entry()])
         ended = job_table.settle(uuid_of('a'), FAILED, NOW, why='ü\0' + 'x' * 2 * LETTERS)

@@ -13,11 +13,12 @@
 ends."""
 
 import threading
+import time
 
 import pytest
 
 from nova_sched import errors
-from nova_sched.engine.loop import Loop
+from nova_sched.engine.loop import IDLE_S, Loop
 
 
 class Handler:
@@ -234,6 +235,23 @@ class TestThread:
         stopper.join(10)
         assert [future.done() for future in futures] == [True] * 8
         assert results(futures) == 'PQRSTUVW'
+
+    def test_it_moves_without_work_and_not_while_a_handler_hangs(self):
+        gate = Gate()
+        loop = Loop({'a': gate}, 2)
+        loop.start()
+        idle_s = loop.moved_s
+        while loop.moved_s == idle_s:
+            time.sleep(0.01)
+        sent(loop, 'a', 'p')
+        assert gate.entered.wait(10)
+        hung_s = loop.moved_s
+        time.sleep(2 * IDLE_S)
+        assert loop.moved_s == hung_s
+        loop.pause(0)  # as a handler does that waits for the store
+        assert loop.moved_s > hung_s
+        gate.open.set()
+        loop.stop()
 
     def test_what_comes_after_the_stop_is_refused(self):
         loop = Loop({'a': Handler()}, 64)

@@ -70,7 +70,7 @@ PINNED = {
     'PciDeviceList': '1.3-15ecf022a68ddbb8c2a6739cfc9f8f5e',
     'PciDevicePool': '1.1-3f5ddc3ff7bfa14da7f6c7e9904cc000',
     'PciDevicePoolList': '1.1-15ecf022a68ddbb8c2a6739cfc9f8f5e',
-    'QueueJob': '1.0-7f7b45bf7996c0b25240afe72480653b',
+    'QueueJob': '1.1-4c948c0a9b41c0e6b395897956b6027d',
     'QueueResult': '1.0-4cba877243c454ee240a01afe6526081',
     'RequestGroup': '1.3-0458d350a8ec9d0673f9be5640a990ce',
     'RequestLevelParams': '1.1-3a718a0ae0bfdec669e7108631b3f313',

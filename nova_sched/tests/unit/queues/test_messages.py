@@ -39,7 +39,7 @@ def test_a_result_comes_back_as_it_was():
 
 def test_what_may_be_null_may_be_left_out():
     sent = job()
-    for name in ('queue', 'source', 'alternates', 'reply_to', 'created_at'):
+    for name in ('queue', 'source', 'alternates', 'reply_to', 'created_at', 'failures'):
         delattr(sent, name)
     assert messages.read_job(messages.to_bytes(sent)).source is None
 

@@ -18,8 +18,9 @@ import time
 
 import pytest
 
+from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db.schedulers import SchedulerFacts, SqlSchedulers
-from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.builders import report, uuid_of
 
 
 @pytest.fixture
@@ -142,3 +143,27 @@ def test_an_api_that_is_not_there(health, heard):
     heard('one', 1)
     status, parts = health('--api http://127.0.0.1:1')
     assert (status, parts['api']['healthy']) == (1, False)
+
+
+@pytest.mark.parametrize(
+    'words, status, detail',
+    [
+        pytest.param('', 0, '2 of 3 compute nodes heard within 60 s', id='some of them'),
+        pytest.param('--nodes 2', 0, '2 of 3 compute nodes heard within 60 s', id='enough'),
+        pytest.param('--nodes 3', 1, '2 of 3 compute nodes heard within 60 s', id='too few'),
+    ],
+)
+def test_compute_nodes(health, database, words, status, detail):
+    store = SqlClaimStore(database)
+    for name, ago_s in (('one', 0), ('two', 30), ('three', 100)):
+        store.report([report(name)], store.now_s() - ago_s)
+    found, parts = health(f'--part nodes {words}')
+    assert (found, list(parts), parts['nodes']['detail']) == (status, ['nodes'], detail)
+
+
+@pytest.mark.parametrize('name', ['agent', 'queues'])
+def test_parts_on_a_bus_that_does_not_answer(health, name):
+    """They need no database."""
+    status, parts = health(f'--part {name} --part bus', bus='rabbit://a:b@127.0.0.1:1/')
+    assert (status, set(parts)) == (1, {name, 'bus'})
+    assert parts[name]['detail'] == 'the bus does not answer'

@@ -27,6 +27,10 @@ from nova_sched.tests.unit.claims.batteries.steps import ready
 from nova_sched.tests.unit.cmd.manage.test_commands import ROOT, keys
 from nova_sched.tests.unit.db.jobs import entry, hold
 
+FAILURES = json.dumps(
+    [{'host': 'n1', 'why': 'no image', 'stdout': '', 'stderr': 'looking\nno image\n'}]
+)
+
 
 @pytest.fixture
 def job_table(database):
@@ -35,7 +39,7 @@ def job_table(database):
     made = SqlJobTable(database)
     made.open([entry(queue='tiny'), entry('b', created_s=NOW + 1)], [hold(vcpus=3), hold('b')])
     made.open([entry('c', project_id='q', created_s=NOW + 2, message='secret')])
-    made.settle(uuid_of('c'), FAILED, NOW, host='n1', tries=2, why='no disk')
+    made.settle(uuid_of('c'), FAILED, NOW, host='n1', tries=2, why='no disk', failures=FAILURES)
     made.set_limit('q', 'servers', -1)
     return made
 
@@ -224,8 +228,15 @@ def test_job_list_as_table(run):
 def test_job_show(run):
     found = json.loads(run(f'job show {uuid_of("c")} --format json').out)
     assert (found['state'], found['why'], found['tries']) == ('failed', 'no disk', 2)
+    assert found['failures'] == json.loads(FAILURES)
     out = run(f'job show {uuid_of("c")}').out
-    assert out.splitlines()[-1] == 'Why         no disk'
+    assert out.splitlines()[-5:] == [
+        'Why         no disk',
+        '',
+        'Failed on n1: no image',
+        '  stderr | looking',
+        '  stderr | no image',
+    ]
     assert 'secret' not in out
 
 

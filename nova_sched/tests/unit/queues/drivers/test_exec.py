@@ -12,6 +12,7 @@
 """The driver that runs a command: real processes."""
 
 import json
+import os
 import shlex
 import sys
 import threading
@@ -22,6 +23,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.queues.drivers import DriverSettings
+from nova_sched.queues.drivers.command_output import TAIL
 from nova_sched.queues.drivers.exec import Exec
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.queues.node.doubles import job
@@ -29,8 +31,8 @@ from nova_sched.tests.unit.queues.node.doubles import job
 TIMEOUT_S = 10.0
 
 
-def driver(command, timeout_s=30.0):
-    return Exec(DriverSettings(exec_command=command, exec_timeout_s=timeout_s), 'host')
+def driver(command, timeout_s=30.0, **settings):
+    return Exec(DriverSettings(exec_command=command, exec_timeout_s=timeout_s, **settings), 'host')
 
 
 def script(folder, text, name='script'):
@@ -106,6 +108,41 @@ def test_an_instance_without_a_job_is_named_all_the_same(tmp_path):
 )
 def test_the_last_line_of_standard_error_is_the_reason(tmp_path, text, why):
     assert why_not(script(tmp_path, text)) == why
+
+
+@pytest.mark.parametrize(
+    'text, stdout, stderr',
+    [
+        pytest.param('echo out; echo err >&2; exit 1', 'out\n', 'err\n', id='both streams'),
+        pytest.param('echo out; sleep 60', 'out\n', '', id='of a command that takes too long'),
+        pytest.param(
+            'head -c 9999 /dev/zero | tr "\\0" x; exit 1', 'x' * TAIL, '', id='the end of it'
+        ),
+    ],
+)
+def test_what_a_failed_command_has_printed_is_kept(tmp_path, text, stdout, stderr):
+    with pytest.raises(errors.BuildFailed) as failed:
+        driver(script(tmp_path, text), timeout_s=2.0).create(job(), job().spec)
+    assert (failed.value.stdout, failed.value.stderr) == (stdout, stderr)
+
+
+def test_only_named_variables_are_in_the_environment(tmp_path, monkeypatch):
+    monkeypatch.setenv('OS_PASSWORD', 'secret')
+    monkeypatch.setenv('TZ', 'UTC')
+    names = ['PATH', 'TZ', 'COLOUR=blue']
+    text = f'env > {tmp_path}/env'
+    driver(script(tmp_path, text, 'other'), exec_environment=names).create(job(), job().spec)
+    found = {line.split('=')[0] for line in (tmp_path / 'env').read_text().splitlines()}
+    assert found - {'PWD', 'SHLVL', '_', 'OLDPWD'} == {'PATH', 'TZ', 'COLOUR'}
+
+
+def test_the_command_runs_as_its_user_and_can_be_ended(tmp_path):
+    assert os.geteuid() == 0, 'only root can run commands as another user'
+    code = 'id -un >&2; id -Gn | tr " " "\\n" | wc -l; exec sleep 600'
+    with pytest.raises(errors.BuildFailed) as failed:
+        driver(f"sh -c '{code}'", timeout_s=1.0, exec_user='nobody').create(job(), job().spec)
+    assert failed.value.stderr == 'nobody\n'
+    assert failed.value.why == 'create has taken longer than 1 s'
 
 
 def test_a_command_that_succeeds_may_complain(tmp_path):

@@ -58,6 +58,14 @@ def test_a_create_that_failed(managed, times):
     assert managed.state(one) == 'failed'
     assert managed.answer() == ('failed', 'a', 'its spec cannot be read')
     assert managed.used == {}
+
+
+@pytest.mark.parametrize('outcome', ['done', 'failed'])
+def test_what_drivers_said_is_kept(managed, outcome):
+    one = managed.add_job(job())
+    one.failures = '[]'
+    managed.report_result(result(one, outcome=outcome))
+    assert managed.job_table.find(one.uuid).failures == '[]'
     assert managed.claims.hosts() == {}
 
 

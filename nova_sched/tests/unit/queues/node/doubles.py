@@ -52,6 +52,7 @@ def job(name='server', kind='create', flavor='tiny', **fields):
         'request_id': None,
         'reply_to': None,
         'created_at': None,
+        'failures': None,
     }
     return objects.QueueJob(kind=kind, instance_uuid=uuid_of(name), **usual | fields)
 

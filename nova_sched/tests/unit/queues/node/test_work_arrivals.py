@@ -17,6 +17,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.objects.claim import CONFIRMED, PENDING
+from nova_sched.queues import failures
 from nova_sched.queues.brokers import of_flavor, of_host
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.queues.node.doubles import BUILD_S, Cloud, job
@@ -237,6 +238,20 @@ def test_a_failed_build_goes_to_the_scheduler(cloud):
     assert (a.node_api.used, a.node_api.failed_builds) == (0, 1)
     assert cloud.kinds() == [('destroy', 'a')]
     assert (cloud.results(), cloud.ready(of_flavor('tiny'))) == ([], 0)
+
+
+def test_what_the_drivers_said_stays_with_the_job(cloud):
+    for host in 'ab':
+        failed = errors.BuildFailed(host, f'no image on {host}', 'out', 'err')
+        cloud.start(host).driver.script.add('create', failed)
+    cloud.claims.put('server', 'a')
+    cloud.send(job(claimed=True, alternates='[["b", "b"]]'), of_host('a'))
+    cloud.run()
+    (fallen,) = cloud.fallen()
+    assert failures.read(fallen.failures) == [
+        {'host': host, 'why': f'no image on {host}', 'stdout': 'out', 'stderr': 'err'}
+        for host in 'ab'
+    ]
 
 
 def test_a_driver_that_breaks_has_failed(cloud):

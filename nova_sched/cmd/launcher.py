@@ -1,0 +1,146 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Runs a service in the worker processes of a daemon, and has them reload while they work."""
+
+import logging
+import multiprocessing
+import threading
+
+import cotyledon
+from cotyledon import oslo_config_glue
+from oslo_service import backend, opts
+from oslo_service import service as oslo_service
+
+from nova_sched.cmd.monitor import Monitor
+from nova_sched.cmd.signs import Signs
+from nova_sched.cmd.startup import Reloadable
+from nova_sched.cmd.systemd import Systemd
+
+LOG = logging.getLogger(__name__)
+
+SIGN_S = 0.5  # between two signs of life of a worker
+
+
+def run(conf, service, workers=1, check=None):
+    """Run a daemon until it is told to end. Returns its exit status.
+
+    ``service`` is an oslo.service with ``alive_s()``: when its loop last moved, in monotonic
+    seconds, or 0 while it starts. ``check`` validates a configuration that is reloaded.
+    """
+    signs = Signs(workers)
+    options = AnnouncedOptions(conf, check)
+    options.monitor = monitor = Monitor(Systemd(), signs, workers, lambda: options.problem)
+    supervised = SupervisedService(service, signs, monitor)
+    opts.register_service_opts(conf)
+    monitor.start()
+    if backend.get_backend_type() == backend.BackendType.EVENTLET:
+        return oslo_service.launch(options, supervised, workers, restart_method='mutate').wait()
+    manager = cotyledon.ServiceManager(
+        graceful_shutdown_timeout=conf.graceful_shutdown_timeout,
+        mp_context=multiprocessing.get_context('fork'),
+    )
+    oslo_config_glue.link(manager, options, 'mutate')
+    manager.register_hooks(on_terminate=monitor.stopping)
+    manager.add(Worker, workers, args=(options, supervised))
+    return manager.run()
+
+
+class AnnouncedOptions(Reloadable):
+    """A Reloadable that announces to a ``monitor`` that it reloads."""
+
+    monitor = None
+
+    def __init__(self, conf, check):
+        super().__init__(conf, check=check)
+
+    def mutate_config_files(self):
+        self.monitor.reloading()
+        changed = super().mutate_config_files()
+        self.monitor.applied(not self.problem)
+        return changed
+
+    def apply(self):
+        """In a worker: as ``mutate_config_files``, after the first process has validated it. The
+        check would slow the worker's calls."""
+        self._conf.mutate_config_files()
+
+
+class SupervisedService(oslo_service.ServiceBase):
+    """A service that gives signs of life to the first process of its daemon."""
+
+    def __init__(self, service, signs, monitor):
+        self._service, self._signs, self._monitor = service, signs, monitor
+
+    def start(self):
+        self._signs.begin()
+        threading.Thread(target=self._give_signs, name='nova-sched-signs', daemon=True).start()
+        self._service.start()
+
+    def _give_signs(self):
+        pause = threading.Event()
+        while True:
+            self._signs.give(self._service.alive_s())
+            pause.wait(SIGN_S)
+
+    def stop(self, graceful=True):
+        self._monitor.stopping()
+        self._service.stop(graceful)
+
+    def wait(self):
+        self._service.wait()
+
+    def reset(self):
+        """The configuration was read again."""
+        self._service.reset()
+        self._signs.reloaded(self._signs.reloads)
+
+    def reload(self, options):
+        """Read the configuration again, if it is valid, and work on with it."""
+        number = self._signs.reloads
+        try:
+            if self._signs.accepted == number:
+                options.apply()
+                self._service.reset()
+        except Exception:
+            LOG.exception('The options were not reloaded')
+        finally:
+            self._signs.reloaded(number)
+
+
+class Worker(cotyledon.Service):
+    """One worker process on native threads. It reloads in place, so that it misses no call."""
+
+    def __init__(self, worker_id, options, service):
+        super().__init__(worker_id)
+        self._options, self._service = options, service
+        self._news = threading.Event()
+
+    @property
+    def graceful_shutdown_timeout(self):
+        return self._options.graceful_shutdown_timeout
+
+    def run(self):
+        threading.Thread(target=self._follow, name='nova-sched-reload', daemon=True).start()
+        self._service.start()
+        self._service.wait()
+
+    def _follow(self):
+        while self._news.wait():
+            self._news.clear()
+            self._service.reload(self._options)
+
+    def reload(self):
+        # Cotyledon drops a reload that comes during another one, so only this is done here.
+        self._news.set()
+
+    def terminate(self):
+        self._service.stop()
