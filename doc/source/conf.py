@@ -11,13 +11,15 @@
 # under the License.
 """How the manual is built: sphinx-build -W doc/source doc/build/html."""
 
+import importlib.metadata
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))  # rest_reference
+sys.path.insert(0, str(Path(__file__).parent))  # command_reference, rest_reference
 
 project = 'nova_sched'
 extensions = [
+    'command_reference',
     'oslo_config.sphinxext',
     'oslo_policy.sphinxext',
     'rest_reference',
@@ -38,3 +40,15 @@ graphviz_dot_args = [
 html_theme = 'alabaster'
 html_theme_options = {'page_width': '70em', 'show_powered_by': False}
 html_show_copyright = False
+version = importlib.metadata.version('nova-sched')
+man_pages = [
+    (f'man/{name}', name, title, '', section)
+    for name, title, section in (
+        ('nova-sched-agent', 'report a compute node to the schedulers of nova_sched', 8),
+        ('nova-sched-api', 'the REST API of nova_sched', 8),
+        ('nova-sched-manage', 'manage nova_sched', 8),
+        ('nova-sched-queues', 'the manager of queues of nova_sched', 8),
+        ('nova-sched-scheduler', 'the scheduler of nova_sched', 8),
+        ('nova-sched-sim', 'simulate compute nodes and conductors', 1),
+    )
+]

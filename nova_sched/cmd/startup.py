@@ -13,6 +13,7 @@
 both."""
 
 import contextlib
+import importlib.metadata
 import logging
 import sys
 
@@ -33,7 +34,8 @@ RETRYING = ('oslo.messaging._drivers.impl_rabbit', 'nova_sched.rpc.direct.server
 def configure(argv=None, **kwargs):
     """Read the configuration and start logging. Returns CONF. Raises BadConfig or cfg.Error."""
     log.register_options(CONF)
-    CONF(sys.argv[1:] if argv is None else argv, project='nova_sched', **kwargs)
+    argv = sys.argv[1:] if argv is None else argv
+    CONF(argv, project='nova_sched', version=importlib.metadata.version('nova-sched'), **kwargs)
     try:
         log.setup(CONF, 'nova_sched')
     except (OSError, log.LogConfigError) as error:
