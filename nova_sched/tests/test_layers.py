@@ -31,6 +31,7 @@ FLOORS = [
     {'filters', 'weighers'},
     {'state'},
     {'objects', 'db'},
+    {'claim'},
     {'hardware'},
     # heat: it runs where Heat is and this package need not be
     {'conf', 'errors', 'logs', 'suggestion', 'heat'},

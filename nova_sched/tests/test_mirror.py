@@ -24,6 +24,7 @@ ELSEWHERE = {
     'errors.py': 'unit/rpc/test_failures.py',
     'api/app.py': 'functional/test_api.py',
     'api/views.py': 'functional/test_api.py',
+    'claim.py': 'unit/claims/contracts.py',
     # Every store runs the batteries of all contracts.
     'claims/values.py': 'unit/claims/contracts.py',
     'claims/memory.py': 'unit/claims/contracts.py',
@@ -56,6 +57,7 @@ ELSEWHERE = {
     'filters/numa_topology.py': 'unit/engine/test_hardware.py',
     'filters/pci_passthrough.py': 'unit/engine/test_hardware.py',
     'filters/reasons.py': 'unit/filters/test_why.py',
+    'groups/plan_limits.py': 'unit/groups/test_joint.py',
     'hardware/providers/request.py': 'unit/hardware/providers/test_fit.py',
     'heat/*.py': 'heat_engine/test_whole.py',  # they need Heat
     'objects/*.py': 'unit/objects/test_reference.py',
@@ -72,10 +74,12 @@ ELSEWHERE = {
     'rpc/endpoints/explain.py': 'functional/test_rpc_explain.py',
     'rpc/endpoints/groups.py': 'unit/rpc/test_groups.py',
     'rpc/endpoints/queues.py': 'functional/test_queues.py',
+    'rpc/servers.py': 'unit/rpc/test_serving.py',
     'sim/conductor.py': 'unit/sim/test_replay.py',
     'sim/fleet.py': 'functional/test_sim.py',
     'sim/models/*.py': 'functional/test_sim_models.py',
     'state/fields.py': 'unit/state/test_spec.py',
+    'state/host_aggregate.py': 'unit/state/test_aggregates.py',
     'state/membership.py': 'unit/filters/test_server_group_affinity.py',
     'state/node.py': 'unit/state/test_cluster.py',
     'state/request.py': 'unit/state/test_spec.py',

@@ -24,13 +24,18 @@ SLACK_S = 0.5  # seconds that the bus may take to say that there was no answer
 
 
 def ask(args, conf, client, question):
-    """Returns the scheduler's answer to ``question(caller)``, a ``client`` of rpc.client. Raises
-    NoAnswer, and BrokerUnavailable at once if the bus is away."""
+    """Returns the scheduler's answer to ``question(caller)``. Raises NoAnswer, and
+    BrokerUnavailable at once if the bus is away.
+
+    ``client`` is the name of a class in rpc.client, or a function of the bus and the timeout.
+    """
     from nova_sched import rpc  # late: most verbs do not use the bus
+    from nova_sched.rpc import client as clients
 
     bus, answer = rpc.transport(conf), concurrent.futures.Future()
     connected = threading.Event()
-    caller = client(bus, timeout_s=args.timeout)
+    made_by = client if callable(client) else getattr(clients, client)
+    caller = made_by(bus, timeout_s=args.timeout)
 
     def work():
         try:

@@ -13,7 +13,6 @@
 
 import argparse
 import importlib
-import importlib.metadata
 import logging
 import sys
 
@@ -86,9 +85,7 @@ def parser(complete=()):
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    top.add_argument(
-        '--version', action='version', version=importlib.metadata.version('nova-sched')
-    )
+    top.add_argument('--version', action=Version, nargs=0, help='print the version, and exit')
     top.add_argument('--debug', action='store_true', help='log to standard error')
     _add_config(top, 'config')
     nouns = top.add_subparsers(
@@ -100,6 +97,15 @@ def parser(complete=()):
         if noun in complete:
             added.add_verbs()
     return top
+
+
+class Version(argparse.Action):
+    """Reads the version from the installed package only when it is asked for."""
+
+    def __call__(self, parser, *_):
+        from importlib import metadata
+
+        parser.exit(message=metadata.version('nova-sched') + '\n')
 
 
 def module_of(noun):

@@ -28,7 +28,7 @@ def upgrade(args, conf):
     """
     url = store.connection(conf)
     address.sqlite_file(url)  # a database in memory would be gone at once
-    engine = db_engine.create(url, DatabaseLimits.of(conf.database_limits).for_upgrade())
+    engine = db_engine.for_command(url, DatabaseLimits.of(conf.database_limits).for_upgrade())
     before = schema.version(engine)
     with progress.shown('upgrading'):
         schema.upgrade(engine)

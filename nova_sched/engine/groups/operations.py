@@ -20,12 +20,12 @@ import time
 from oslo_utils import uuidutils
 
 from nova_sched import errors
+from nova_sched.claim import PLANNED
 from nova_sched.claims import GroupRecord
 from nova_sched.engine.groups.member_state import LoadedGroup, read
 from nova_sched.engine.groups.views import GroupViews, status_of, view_of
 from nova_sched.groups import joint, moves, why
 from nova_sched.groups.topology import warnings
-from nova_sched.objects.claim import PLANNED
 
 LOG = logging.getLogger(__name__)
 
