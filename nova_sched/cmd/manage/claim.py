@@ -18,7 +18,7 @@ from nova_sched import errors
 from nova_sched.claims.audit import audit
 from nova_sched.claims.findings import UNLISTED
 from nova_sched.claims.maintenance import StillThere
-from nova_sched.cmd.manage import asking, cloud, output, progress, rows, specs, tables
+from nova_sched.cmd.manage import asking, cloud, output, rows, specs, tables
 
 
 def list_claims(args, conf):
@@ -147,9 +147,8 @@ def audit_claims(args, conf):
     claim_uuid, group_uuid).
     """
     maintenance = cloud.maintenance(conf)
-    with progress.shown('checking all nodes and claims'):
-        snapshot = maintenance.snapshot()
-        found = audit(snapshot, maintenance.now_s())
+    snapshot = maintenance.snapshot()
+    found = audit(snapshot, maintenance.now_s())
     if args.wait and any(one.kind == UNLISTED for one in found):
         time.sleep(args.wait)
         before, snapshot = snapshot, maintenance.snapshot()

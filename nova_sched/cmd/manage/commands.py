@@ -15,8 +15,9 @@ import argparse
 import importlib
 import logging
 import sys
+import time
 
-from nova_sched.cmd.manage import numbers, output, watch
+from nova_sched.cmd.manage import numbers, output, progress, watch
 from nova_sched.conf import CONF
 
 NOUNS = {
@@ -71,8 +72,15 @@ def run(args):
     files = [word for pair in (*args.config, *args.more_config) for word in pair]
     CONF(files, project='nova_sched')
     if getattr(args, 'watch', None) is None:
+        return _once(args)
+    return watch.repeat(lambda: _once(args), args.watch, args.format == output.TABLE)
+
+
+def _once(args):
+    """Run the verb. Returns the exit status."""
+    args.begun_s = time.monotonic()
+    with progress.shown(args, 'working'):
         return args.verb(args, CONF)
-    return watch.repeat(lambda: args.verb(args, CONF), args.watch, args.format == output.TABLE)
 
 
 def parser(complete=()):
