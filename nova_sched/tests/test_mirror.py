@@ -61,6 +61,7 @@ ELSEWHERE = {
     'hardware/providers/request.py': 'unit/hardware/providers/test_fit.py',
     'heat/*.py': 'heat_engine/test_whole.py',  # they need Heat
     'objects/*.py': 'unit/objects/test_reference.py',
+    'osc/*.py': 'functional/test_openstack_client.py',
     'queues/fits/room.py': 'unit/queues/fits/test_fit.py',
     'queues/node/node_api.py': 'unit/queues/node/doubles.py',
     'queues/unified_limits.py': 'unit/queues/test_limits.py',
