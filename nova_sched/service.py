@@ -37,12 +37,12 @@ from nova_sched.engine.explain.decision_log import DecisionLog, MemoryDecisionLo
 from nova_sched.engine.received import Arrivals
 from nova_sched.engine.scheduler import Scheduler
 from nova_sched.engine.sync.membership import SchedulerMembership
-from nova_sched.groups.arrays.problem import PlanLimits
 from nova_sched.groups.exact.worker import Solver
+from nova_sched.groups.plan_limits import PlanLimits
 from nova_sched.groups.topology import DomainTopology
 from nova_sched.logs import MINUTE_S
 from nova_sched.queues.limits import limits
-from nova_sched.rpc import endpoints
+from nova_sched.rpc import endpoints, servers
 from nova_sched.rpc.direct import settings as direct_settings
 from nova_sched.rpc.serializer import SchedulerSerializer
 from nova_sched.state.cluster import Cluster
@@ -260,7 +260,7 @@ class SchedulerService(oslo_service.ServiceBase):
             collect_seldom()
         arrivals = Arrivals(self.scheduler.clock, self.scheduler.pauses)
         served = endpoints.all_of(self.scheduler)
-        self._server = rpc.server(
+        self._server = servers.server(
             self._bus,
             self._conf.host,
             served,

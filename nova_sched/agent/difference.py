@@ -19,7 +19,7 @@ import logging
 from collections.abc import Collection, Iterator, Mapping, Set
 from typing import Any
 
-from nova_sched.objects.claim import CONFIRMED
+from nova_sched.claim import CONFIRMED
 
 LOG = logging.getLogger(__name__)
 

@@ -22,8 +22,7 @@ from typing import Any
 
 from nova_sched import errors
 from nova_sched.agent import usage
-from nova_sched.hardware.machine import HardwareAllocation
-from nova_sched.objects.claim import (
+from nova_sched.claim import (
     CONFIRMED,
     DISK_GB,
     MEMORY_MB,
@@ -33,6 +32,7 @@ from nova_sched.objects.claim import (
     Claim,
     Resizing,
 )
+from nova_sched.hardware.machine import HardwareAllocation
 
 BUILDING, ACTIVE, RESIZED = 'building', 'active', 'resized'  # Nova's vm_state
 SPAWNING = 'spawning'  # Nova's task_state while it builds

@@ -22,9 +22,9 @@ from nova_sched import errors, objects
 from nova_sched.agent import AgentSettings, difference, inventory, machine, pci, usage
 from nova_sched.agent.instances import ACTIVE, BUILDING, RESIZED, LocalInstance, LocalInstances
 from nova_sched.agent.node import ClaimableNode
+from nova_sched.claim import RESIZE
 from nova_sched.hardware import Overdrawn
 from nova_sched.hardware.machine import HardwareAllocation
-from nova_sched.objects.claim import RESIZE
 from nova_sched.state.request import Request
 
 LOG = logging.getLogger(__name__)

@@ -22,6 +22,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from nova_sched.claim import Claim
 from nova_sched.claims.values import (
     ANY,
     Changes,
@@ -37,8 +38,7 @@ from nova_sched.claims.values import (
     ServerGroupPolicy,
     ServiceFacts,
 )
-from nova_sched.objects.claim import Claim
-from nova_sched.state.aggregates import HostAggregate
+from nova_sched.state.host_aggregate import HostAggregate
 from nova_sched.state.report import Report
 
 __all__ = [

@@ -16,11 +16,11 @@ All data is from one moment, so no finding is an effect of an unfinished transac
 
 import collections
 
+from nova_sched.claim import PLANNED
 from nova_sched.claims import findings as kind
 from nova_sched.claims.audit_pieces import as_claimed, overdrawn, shared
 from nova_sched.claims.findings import ERROR, NOTE, AuditFinding
 from nova_sched.claims.reconcile import keeps_source
-from nova_sched.objects.claim import PLANNED
 from nova_sched.state.request import AFFINITY
 
 LATE_S = 300.0  # a claim overdue for longer is an error: schedulers end them every 20 s

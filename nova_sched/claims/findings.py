@@ -15,8 +15,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from nova_sched.claim import Claim
 from nova_sched.claims import GroupRecord, ServerGroupPolicy
-from nova_sched.objects.claim import Claim
 from nova_sched.state.report import Inventory, Report
 
 ERROR, NOTE = 'error', 'note'

@@ -16,9 +16,9 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 
 from nova_sched import errors
+from nova_sched.claim import PENDING, PLANNED, Claim
 from nova_sched.claims import PlacementOutcome, ServerGroupPolicy, plan_quota
 from nova_sched.claims.exclusive_domains import put
-from nova_sched.objects.claim import PENDING, PLANNED, Claim
 from nova_sched.state.request import AFFINITY
 
 

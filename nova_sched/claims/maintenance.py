@@ -21,6 +21,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_error
 
 from nova_sched import errors
+from nova_sched.claim import PLANNED
 from nova_sched.claims import ServerGroupPolicy, findings, sql_domains, sql_nodes
 from nova_sched.claims import sql_groups as groups
 from nova_sched.claims import statements as sql
@@ -36,7 +37,6 @@ from nova_sched.db.tables import (
     SERVER_GROUPS,
     SERVICES,
 )
-from nova_sched.objects.claim import PLANNED
 from nova_sched.state.report import Inventory, Report
 
 # Schedulers need each statement to see data committed before it. Here all statements must see the

@@ -18,6 +18,7 @@ import threading
 import time
 
 from nova_sched import errors
+from nova_sched.claim import PLANNED
 from nova_sched.claims import ANY, Changes, ClaimStore, ClosedDomain, NodeFacts, plan_quota
 from nova_sched.claims.exclusive_domains import (
     ExclusiveDomains,
@@ -30,7 +31,6 @@ from nova_sched.claims.exclusive_domains import (
 from nova_sched.claims.judge import Held, NodeUsage, ServerGroupMembers, judge, only_short, stale
 from nova_sched.claims.lifecycle import amend, finishing, leaving, reverting
 from nova_sched.claims.reconcile import absent, keeps_source, newest, settle
-from nova_sched.objects.claim import PLANNED
 
 
 class MemoryClaimStore(ClaimStore):

@@ -19,9 +19,9 @@ import collections
 from collections.abc import Iterable, Mapping
 
 from nova_sched import errors
+from nova_sched.claim import PLANNED, Claim
 from nova_sched.claims.values import GroupRecord
 from nova_sched.hardware.machine import HardwareAllocation
-from nova_sched.objects.claim import PLANNED, Claim
 
 SERVERS, CLASS = 'planned_servers', 'planned_class:'
 MEMBERS, DOMAINS = 'group_members', 'exclusive_domains'

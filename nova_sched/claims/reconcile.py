@@ -16,7 +16,7 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from nova_sched.objects.claim import PCPU, VCPU, Claim
+from nova_sched.claim import PCPU, VCPU, Claim
 from nova_sched.state.report import Report
 
 

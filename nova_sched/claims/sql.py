@@ -23,6 +23,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_error
 
 from nova_sched import errors
+from nova_sched.claim import PLANNED
 from nova_sched.claims import (
     ANY,
     Changes,
@@ -54,7 +55,6 @@ from nova_sched.db.tables import (
     SERVICES,
     TOP_GROUPS,
 )
-from nova_sched.objects.claim import PLANNED
 
 
 class _Lost(Exception):

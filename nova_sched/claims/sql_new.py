@@ -41,9 +41,9 @@ that would confirm it waits for that, reads again, and finds it gone. On SQLite,
 write run one after the other.
 """
 
+from nova_sched.claim import CONFIRMED
 from nova_sched.db import bulk
 from nova_sched.db.tables import CLAIMS
-from nova_sched.objects.claim import CONFIRMED
 
 IS_CONFIRMED = f"state = '{CONFIRMED}'"
 ENTER_CONFIRMED = bulk.Mark(

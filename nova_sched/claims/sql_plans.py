@@ -16,11 +16,11 @@ import json
 
 import sqlalchemy as sa
 
+from nova_sched.claim import PLANNED
 from nova_sched.claims import plan_quota
 from nova_sched.db import quotas
 from nova_sched.db.tables import CLAIMS, EXCLUSIVE_DOMAINS, TOP_GROUPS
 from nova_sched.hardware.machine import HardwareAllocation
-from nova_sched.objects.claim import PLANNED
 
 OF_PROJECT = TOP_GROUPS.c.project_id == sa.bindparam('project')
 # Most planned claims of a project are equal: one row for each kind of those without hardware.

@@ -19,6 +19,7 @@ import operator
 
 import sqlalchemy as sa
 
+from nova_sched.claim import CONFIRMED, Claim, Resizing
 from nova_sched.claims import ServiceFacts
 from nova_sched.claims.judge import NodeUsage
 from nova_sched.db import bulk, clock
@@ -33,8 +34,7 @@ from nova_sched.db.tables import (
     SERVICES,
 )
 from nova_sched.hardware.machine import HardwareAllocation
-from nova_sched.objects.claim import CONFIRMED, Claim, Resizing
-from nova_sched.state.aggregates import HostAggregate
+from nova_sched.state.host_aggregate import HostAggregate
 from nova_sched.state.report import Inventory
 
 # Databases limit the parameters of one statement.

@@ -18,8 +18,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from nova_sched import errors
-from nova_sched.objects.claim import Claim
-from nova_sched.state.aggregates import HostAggregate
+from nova_sched.claim import Claim
+from nova_sched.state.host_aggregate import HostAggregate
 from nova_sched.state.report import Report
 
 

@@ -26,7 +26,7 @@ from nova_sched.queues.node import worker
 from nova_sched.queues.node.steps import Threads
 from nova_sched.rpc import reports
 from nova_sched.rpc.client import ClaimsClient, QueuesClient
-from nova_sched.state.aggregates import HostAggregate
+from nova_sched.state.host_aggregate import HostAggregate
 
 CALL_S = 60  # seconds to wait for an answer before the call is repeated
 GRACE_S, LEAVING_S = (

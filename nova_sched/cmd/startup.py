@@ -18,7 +18,6 @@ import logging
 import sys
 
 from oslo_config import cfg
-from oslo_log import log
 
 from nova_sched import conf as options
 from nova_sched import errors, logs
@@ -33,6 +32,8 @@ RETRYING = ('oslo.messaging._drivers.impl_rabbit', 'nova_sched.rpc.direct.server
 
 def configure(argv=None, **kwargs):
     """Read the configuration and start logging. Returns CONF. Raises BadConfig or cfg.Error."""
+    from oslo_log import log  # late: commands need ``guarded`` only
+
     log.register_options(CONF)
     argv = sys.argv[1:] if argv is None else argv
     CONF(argv, project='nova_sched', version=importlib.metadata.version('nova-sched'), **kwargs)
@@ -47,7 +48,6 @@ def configure(argv=None, **kwargs):
 
 def check(conf):
     """Checks the configuration before a process starts. Raises BadConfig or cfg.Error."""
-    # Imported late: commands need ``guarded`` only.
     from nova_sched import rpc, service
 
     options.register_plug_in_opts(conf)

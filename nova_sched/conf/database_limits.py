@@ -37,8 +37,8 @@ OPTS = [
         min=0,
         help='Seconds after which the server ends a statement. 2 seconds later the '
         'scheduler gives up the connection if no answer has come. MySQL itself ends '
-        'only SELECTs. 0 sets no limit on either side. Schema upgrades, audits and '
-        'other work of nova-sched-manage have none.',
+        'only SELECTs. 0 sets no limit on either side. nova-sched-manage reads whole '
+        'tables: its statements have 300 seconds instead, and schema upgrades no limit.',
     ),
     cfg.IntOpt(
         'lock_timeout',

@@ -17,7 +17,7 @@ import threading
 
 import sqlalchemy as sa
 from oslo_db import exception as db_error
-from oslo_db.sqlalchemy import enginefacade
+from oslo_db.sqlalchemy import exc_filters
 
 from nova_sched import errors
 from nova_sched.db import address, brief, faults
@@ -59,16 +59,38 @@ def create(connection, limits=db_limits.DEFAULT, **options):
     ``limits`` are for servers. Raises StoreUnavailable if the database does not answer, BadConfig
     for a bad URL.
     """
-    address.check_folder(connection)
+    from oslo_db.sqlalchemy import enginefacade  # late: it imports SQLAlchemy's ORM
+
     facade = enginefacade.transaction_context()
     facade.configure(connection=connection, **options, **OPTIONS)
+    waits = options.get('mysql_wsrep_sync_wait') is None
+    return _tried(connection, facade.writer.get_engine, limits, waits)
+
+
+def for_command(connection, limits=db_limits.DEFAULT):
+    """The same for a command of few statements: with the errors of oslo.db, and not its pool."""
+
+    def make():
+        made = sa.create_engine(connection, poolclass=sa.NullPool)
+        if made.dialect.name == 'sqlite':
+            _begin_as_oslo_db(made)
+        exc_filters.register_engine(made)
+        return made
+
+    return _tried(connection, make, limits)
+
+
+def _tried(connection, make, limits, waits=True):
+    """The engine that ``make`` returns, set up and connected once; raises the errors of
+    ``create``."""
+    address.check_folder(connection)
     with faults.told_apart():
         try:
-            engine = facade.writer.get_engine()
+            engine = make()
             if engine.dialect.name == 'sqlite':
                 _tune_sqlite(engine)
             else:
-                _tune_server(engine, limits, options.get('mysql_wsrep_sync_wait') is None)
+                _tune_server(engine, limits, waits)
             engine.connect().close()
         except (
             sa.exc.ResourceClosedError
@@ -111,6 +133,20 @@ def _tune_sqlite(engine):
         # oslo.db issues BEGIN; but a transaction that reads first and writes later could not be
         # granted the lock in between.
         return ('BEGIN IMMEDIATE' if statement == 'BEGIN' else statement), parameters
+
+
+def _begin_as_oslo_db(engine):
+    """On SQLite, begin transactions as an engine of oslo.db does."""
+
+    @sa.event.listens_for(engine, 'connect')
+    def _connect(connection, _record):
+        connection.isolation_level = None  # the driver begins none
+        connection.execute('PRAGMA foreign_keys=ON')
+
+    @sa.event.listens_for(engine, 'begin')
+    def _begin(connection):
+        if not connection.connection.driver_connection.in_transaction:
+            connection.exec_driver_sql('BEGIN')
 
 
 # On Galera a transaction starts when its server has all that was committed on any server before.

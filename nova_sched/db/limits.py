@@ -20,6 +20,8 @@ from nova_sched.conf import database_limits as conf
 
 # A server ends a statement before its client stops waiting, so the client learns the result.
 MARGIN_S = 2
+# For statements that read whole tables. A server that hangs may not keep a command for ever.
+AUDIT_S = 300
 # Keepalive begins after half of the permitted silence, and probes during the other half.
 PROBES = 5
 
@@ -51,8 +53,8 @@ class DatabaseLimits:
         return self.statement_s and self.statement_s + MARGIN_S
 
     def for_audit(self):
-        """The limits for reading whole tables: a statement may take as long as it needs."""
-        return dataclasses.replace(self, statement_s=0)
+        """The limits for reading whole tables."""
+        return dataclasses.replace(self, statement_s=self.statement_s and AUDIT_S)
 
     def for_upgrade(self):
         """The limits for a schema change: MariaDB could not roll back an interrupted one."""

@@ -13,7 +13,7 @@
 
 import dataclasses
 
-from nova_sched.groups.arrays.problem import PlanLimits
+from nova_sched.groups.plan_limits import PlanLimits
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from nova_sched.engine.decide import best, survivors, weigh
 from nova_sched.engine.explain import reasons
 from nova_sched.engine.explain.decision_log import PLACED, REFUSED, record
 from nova_sched.hardware import Overdrawn
-from nova_sched.state.aggregates import zones
+from nova_sched.state.host_aggregate import zones
 
 LOG = logging.getLogger(__name__)
 

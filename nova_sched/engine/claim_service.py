@@ -16,10 +16,10 @@ import dataclasses
 import numpy as np
 
 from nova_sched import errors
+from nova_sched.claim import RESIZE
 from nova_sched.claims import ANY
 from nova_sched.engine import catalog
 from nova_sched.engine.groups.member_resolver import ReplanRequired, is_member
-from nova_sched.objects.claim import RESIZE
 from nova_sched.state.membership import group_now
 
 

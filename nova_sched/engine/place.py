@@ -19,13 +19,13 @@ import itertools
 import numpy as np
 
 from nova_sched import errors
+from nova_sched.claim import PENDING
 from nova_sched.engine import slices
 from nova_sched.engine.decide import best, survivors, weigh
 from nova_sched.engine.explain import reasons
 from nova_sched.engine.groups.member_resolver import ReplanRequired
 from nova_sched.engine.kinds import KindState, RequestKinds
 from nova_sched.engine.received import NOW, Received
-from nova_sched.objects.claim import PENDING
 from nova_sched.state.membership import group_now
 from nova_sched.state.request import AFFINITY, NO_HARDWARE
 

@@ -14,8 +14,8 @@
 from nova_sched.conf import CONF
 from nova_sched.filters import Filter
 from nova_sched.filters.reasons import listed
-from nova_sched.state.aggregates import values
 from nova_sched.state.facts import LASTING
+from nova_sched.state.host_aggregate import values
 
 
 def isolating(request):

@@ -18,8 +18,8 @@ import numpy as np
 from nova_sched.filters import Filter
 from nova_sched.filters.extra_specs import matches
 from nova_sched.filters.reasons import listed
-from nova_sched.state.aggregates import values
 from nova_sched.state.facts import LASTING
+from nova_sched.state.host_aggregate import values
 
 SCOPE = 'aggregate_instance_extra_specs'
 

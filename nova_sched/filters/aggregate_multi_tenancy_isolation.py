@@ -13,8 +13,8 @@
 
 from nova_sched.filters import Filter
 from nova_sched.filters.reasons import causes
-from nova_sched.state.aggregates import split
 from nova_sched.state.facts import LASTING
+from nova_sched.state.host_aggregate import split
 
 PREFIX = 'filter_tenant_id'
 

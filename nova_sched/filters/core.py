@@ -11,8 +11,8 @@
 # under the License.
 """CoreFilter."""
 
+from nova_sched.claim import VCPU
 from nova_sched.filters import Filter, reasons
-from nova_sched.objects.claim import VCPU
 from nova_sched.state.facts import HostFacts
 
 

@@ -11,8 +11,8 @@
 # under the License.
 """RamFilter."""
 
+from nova_sched.claim import MEMORY_MB
 from nova_sched.filters import Filter, reasons
-from nova_sched.objects.claim import MEMORY_MB
 from nova_sched.state.facts import HostFacts
 
 

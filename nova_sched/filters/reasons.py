@@ -15,7 +15,7 @@ import math
 
 import numpy as np
 
-from nova_sched.objects.claim import DISK_GB, MEMORY_MB, PCPU, VCPU
+from nova_sched.claim import DISK_GB, MEMORY_MB, PCPU, VCPU
 
 UNITS = {VCPU: 'vCPU', PCPU: 'dedicated CPU', MEMORY_MB: 'MiB of memory', DISK_GB: 'GiB of disk'}
 FEW = 5

@@ -15,8 +15,8 @@ import numpy as np
 
 from nova_sched.conf import CONF
 from nova_sched.filters import Filter, reasons
-from nova_sched.state.aggregates import zones
 from nova_sched.state.facts import LASTING
+from nova_sched.state.host_aggregate import zones
 from nova_sched.suggestion import suggestion
 
 

@@ -13,9 +13,9 @@
 
 import numpy as np
 
+from nova_sched.claim import DISK_GB, MEMORY_MB, PCPU, VCPU
 from nova_sched.conf import CONF
 from nova_sched.filters import Filter, reasons
-from nova_sched.objects.claim import DISK_GB, MEMORY_MB, PCPU, VCPU
 from nova_sched.state.facts import LASTING, HostFacts
 from nova_sched.state.traits import HYPERTHREADING, suggested
 

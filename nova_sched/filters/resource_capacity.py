@@ -11,9 +11,9 @@
 # under the License.
 """ResourceCapacity, always on: the equivalent of Placement's inventories."""
 
+from nova_sched.claim import PCPU, VCPU
 from nova_sched.conf import CONF
 from nova_sched.filters import Filter, reasons
-from nova_sched.objects.claim import PCPU, VCPU
 from nova_sched.state.facts import OWN_HOSTS, HostFacts
 
 

@@ -21,8 +21,9 @@ import numpy as np
 from nova_sched.groups import why
 from nova_sched.groups.arrays import bounds, policies
 from nova_sched.groups.arrays.compile import compile
-from nova_sched.groups.arrays.problem import PlanLimits, Problem
+from nova_sched.groups.arrays.problem import Problem
 from nova_sched.groups.exact.worker import Solver
+from nova_sched.groups.plan_limits import PlanLimits
 from nova_sched.groups.quick import greedy
 from nova_sched.groups.time_limit import WALL_FACTOR
 from nova_sched.groups.why import Reason

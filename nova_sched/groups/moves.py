@@ -24,8 +24,9 @@ import numpy as np
 
 from nova_sched.groups import definition
 from nova_sched.groups.arrays import policies
-from nova_sched.groups.arrays.problem import PlanLimits, Problem, Rule
+from nova_sched.groups.arrays.problem import Problem, Rule
 from nova_sched.groups.joint import PlanResult
+from nova_sched.groups.plan_limits import PlanLimits
 
 MOST_FREE = 100  # servers that may all move at once; more take too long to plan
 FEWER_S = 5.0  # time to find out which of several moves are unnecessary

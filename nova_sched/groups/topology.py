@@ -25,7 +25,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from nova_sched import errors
-from nova_sched.state import aggregates
+from nova_sched.state import host_aggregate
 from nova_sched.state.hosts import Hosts
 
 HOST, ZONE = 'host', 'zone'
@@ -102,7 +102,7 @@ class DomainTopology:
         host: str,
         nodename: str,
         told: Mapping[str, str],
-        of_host: Sequence[aggregates.HostAggregate],
+        of_host: Sequence[host_aggregate.HostAggregate],
         default_zone: str,
     ) -> dict[str, str]:
         """Returns the name of one node's domain at each level, as ``look`` finds it for all rows.
@@ -112,7 +112,7 @@ class DomainTopology:
         found = {HOST: _name(host, nodename)}
         for level in self.levels[1:]:
             fact = default_zone if level == ZONE else told.get(level)
-            names = _told(aggregates.values(of_host, _key(level)), fact)
+            names = _told(host_aggregate.values(of_host, _key(level)), fact)
             found[level] = min(names) if names else found[self.below[level]]
         return found
 
@@ -159,7 +159,7 @@ class DomainTopology:
         for node, slot in zip(hosts.nodes, hosts.aggregate_set.tolist(), strict=True):
             if slot not in of_set:
                 of_set[slot] = frozenset(
-                    aggregates.values(hosts.aggregates.of(node.host), _key(name))
+                    host_aggregate.values(hosts.aggregates.of(node.host), _key(name))
                 )
             fact = default_zone if name == ZONE else node.report.stats.get(name)
             told.append(_told(of_set[slot], fact))
@@ -190,7 +190,7 @@ def _name(host, nodename):
 
 def _key(level):
     """Returns the aggregate metadata key that names a domain of the level."""
-    return aggregates.ZONE_KEY if level == ZONE else level
+    return host_aggregate.ZONE_KEY if level == ZONE else level
 
 
 def _told(of_aggregates, fact):

@@ -23,9 +23,10 @@ from nova_sched.groups import ideal
 from nova_sched.groups.arrays import bounds, policies
 from nova_sched.groups.arrays.bounds import Failure
 from nova_sched.groups.arrays.compile import compile
-from nova_sched.groups.arrays.problem import NOWHERE, PlanLimits, Problem
+from nova_sched.groups.arrays.problem import NOWHERE, Problem
 from nova_sched.groups.definition import Definition
 from nova_sched.groups.exact.worker import Solver
+from nova_sched.groups.plan_limits import PlanLimits
 from nova_sched.groups.quick import greedy
 from nova_sched.groups.time_limit import Clock, TimeLimit
 

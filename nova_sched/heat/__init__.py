@@ -19,5 +19,6 @@ each other from there.
     top_group_types     groups of servers, relations, and an AutoScalingGroup with an index
     top_group_members   reads the servers' descriptions from the stack itself
     top_group_contents  the resources of one stack, including nested and repeated ones
+    top_group_answers   the errors of that API; without Heat
     top_group_client    the scheduler's REST API, and the cloud's flavors and images
 """

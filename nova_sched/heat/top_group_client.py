@@ -15,6 +15,7 @@ Uses the stack's token, and the endpoint from the Keystone catalog.
 """
 
 from heat.common import exception
+from heat.engine.plugins import top_group_answers
 from keystoneauth1 import adapter
 from keystoneauth1 import exceptions as keystone_errors
 from oslo_config import cfg
@@ -75,8 +76,9 @@ class SchedulerApi:
         """Returns a new group, held for ``ttl`` seconds."""
         answer = self._asked('POST', '/v1/groups', json={**body, 'name': name, 'ttl': ttl})
         # Retries only if the request certainly had no effect: otherwise there could be two groups.
-        if answer.status_code == 503 and _fault(answer).get('code', '').endswith('.busy'):
-            raise Busy(_words(answer))
+        code = top_group_answers.fault(answer).get('code', '')
+        if answer.status_code == 503 and code.endswith('.busy'):
+            raise Busy(top_group_answers.words(answer))
         return _good(answer).json()
 
     def show(self, uuid):
@@ -110,7 +112,7 @@ class SchedulerApi:
         """Sends a request that may be sent twice."""
         answer = self._asked(method, path, **more)
         if answer.status_code == 503:
-            raise Busy(_words(answer))
+            raise Busy(top_group_answers.words(answer))
         return answer
 
     def _asked(self, method, path, **more):
@@ -122,29 +124,8 @@ class SchedulerApi:
 
 def _good(answer):
     if answer.status_code >= 400:
-        raise SchedulerError(_words(answer), answer.status_code)
+        raise SchedulerError(top_group_answers.words(answer), answer.status_code)
     return answer
-
-
-def _fault(answer):
-    """Returns the first error of an answer, in the form of OpenStack's guidelines; empty if there
-    is none."""
-    try:
-        faults = answer.json()['errors']
-        return faults[0]
-    except (ValueError, LookupError, TypeError):
-        return {}
-
-
-def _words(answer):
-    fault = _fault(answer)
-    where = f' ({fault["where"]})' if fault.get('where') else ''
-    detail = fault.get('detail') or f'HTTP {answer.status_code}'
-    return (
-        f'The scheduler refuses{where}: {detail}'
-        if answer.status_code < 500
-        else f'The scheduler fails: {detail}'
-    )
 
 
 # The attributes that Glance sets on every image; all others are properties.

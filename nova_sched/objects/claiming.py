@@ -20,11 +20,11 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from nova_sched import errors
+from nova_sched.claim import DISK_GB, MEMORY_MB, PCPU, VCPU, Claim
 from nova_sched.hardware import Overdrawn
 from nova_sched.hardware.machine import HardwareAllocation, Machine
 from nova_sched.hardware.pci import pools_of
 from nova_sched.hardware.providers import Allotted
-from nova_sched.objects.claim import DISK_GB, MEMORY_MB, PCPU, VCPU, Claim
 from nova_sched.objects.pci import PciDevicePool, PciDevicePoolList
 
 

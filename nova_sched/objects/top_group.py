@@ -12,8 +12,8 @@
 
 """A group for callers: its members with their places, and the moves that it needs."""
 
+from nova_sched.claim import CONFIRMED, PENDING, PLANNED
 from nova_sched.objects import base, fields
-from nova_sched.objects.claim import CONFIRMED, PENDING, PLANNED
 
 # Of a group: planned: all members have claims; building: some are pending or built; built: all are
 # built; incomplete: some have no claim; deleting: its members are being deleted.

@@ -25,11 +25,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from nova_sched import errors
+from nova_sched.claim import DISK_GB, MEMORY_MB, PCPU, VCPU
 from nova_sched.groups.definition import Member, MemberFlavor
 from nova_sched.groups.members import member_spec, pci_aliases
 from nova_sched.hardware import pci
 from nova_sched.objects import RequestSpec
-from nova_sched.objects.claim import DISK_GB, MEMORY_MB, PCPU, VCPU
 from nova_sched.state.report import LARGEST
 from nova_sched.state.request import Request
 from nova_sched.state.spec import READERS

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The message bus: its transport, its RPC servers, and their topics and namespaces."""
+"""The message bus: its transport, and the topics of RPC."""
 
 import oslo_messaging as messaging
 
@@ -17,14 +17,9 @@ from nova_sched import errors
 from nova_sched.queues.brokers import amqp_link
 from nova_sched.rpc import silence
 from nova_sched.rpc.direct import settings as direct_settings
-from nova_sched.rpc.direct.dispatcher import DirectDispatcher
-from nova_sched.rpc.direct.server import DirectServer
-from nova_sched.rpc.serializer import ServerSerializer
-from nova_sched.rpc.serving import Dispatcher, DrainingServer
 
 EXCHANGE = 'nova'
 TOPIC = 'scheduler'
-TIMEOUT_S = 60.0  # the default of rpc_response_timeout
 
 
 def transport(conf, url=None):
@@ -46,33 +41,3 @@ def try_once(bus):
     cluster = direct_settings.cluster(bus)
     if cluster is not None:
         amqp_link.close(amqp_link.connect(cluster, 'nova-sched check'))
-
-
-def server(
-    bus,
-    host,
-    endpoints,
-    topic=TOPIC,
-    serializer=None,
-    arrivals=None,
-    is_direct=False,
-    loop=None,
-):
-    """An RPC server for one process, on native or green threads as the process is.
-
-    It is ended with ``stop`` and ``finish``. Without another ``serializer`` it takes versioned
-    objects. ``arrivals`` (engine.received) returns the time at which a message was sent.
-    ``is_direct``: a DirectServer, which needs RabbitMQ (it raises BadConfig for another bus), in
-    place of oslo.messaging's. It works in turn with the ``loop`` (engine.loop) that decides its
-    calls.
-    """
-    target = messaging.Target(exchange=EXCHANGE, topic=topic, server=host)
-    serializer = serializer or ServerSerializer()
-    policy = messaging.ExplicitRPCAccessPolicy
-    # An option of oslo.messaging's clients, which it registers when the first one is made.
-    timeout_s = getattr(bus.conf, 'rpc_response_timeout', TIMEOUT_S)
-    if is_direct:
-        dispatcher = DirectDispatcher(endpoints, serializer, policy, arrivals, timeout_s)
-        return DirectServer(bus, target, dispatcher, loop)
-    dispatcher = Dispatcher(endpoints, serializer, policy, arrivals, timeout_s)
-    return DrainingServer(bus, target, dispatcher)

@@ -15,8 +15,7 @@ host, its client, and the agent's own client of the scheduler."""
 
 import oslo_messaging as messaging
 
-from nova_sched import rpc
-from nova_sched.rpc import translate, words
+from nova_sched.rpc import servers, translate, words
 from nova_sched.rpc.client import NamespaceClient, StatsClient
 from nova_sched.rpc.failures import expected
 
@@ -91,7 +90,7 @@ class AgentEndpoint:
 def server(bus, host, agent, hear=lambda: None):
     """An RPC server for the agent of one host; ``hear()`` is called when the catalogue has
     changed."""
-    return rpc.server(bus, host, [AgentEndpoint(agent, hear)], TOPIC)
+    return servers.server(bus, host, [AgentEndpoint(agent, hear)], TOPIC)
 
 
 class AgentClient(NamespaceClient):

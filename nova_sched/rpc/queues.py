@@ -22,7 +22,7 @@ import oslo_messaging as messaging
 
 from nova_sched import errors, rpc
 from nova_sched.queues.catalogue import Catalogue
-from nova_sched.rpc import agent
+from nova_sched.rpc import agent, servers
 from nova_sched.rpc.endpoints.queues import CatalogueEndpoint, QueuesEndpoint
 from nova_sched.rpc.serializer import Serializer
 
@@ -34,7 +34,7 @@ NEWS = 'nova_sched_catalogue'
 
 def manager_server(bus, host, register):
     """The RPC server of a manager, on which it also receives the changes of other managers."""
-    return rpc.server(
+    return servers.server(
         bus, host, [QueuesEndpoint(register), CatalogueEndpoint(register.hear)], TOPIC
     )
 
@@ -42,7 +42,7 @@ def manager_server(bus, host, register):
 def router_server(bus, name, hear):
     """An RPC server on which a router receives changes; it calls ``hear(version)`` from its
     threads."""
-    return rpc.server(bus, name, [CatalogueEndpoint(hear)], NEWS)
+    return servers.server(bus, name, [CatalogueEndpoint(hear)], NEWS)
 
 
 KEPT_S = 60.0  # seconds after which a copy is read again, in case a cast was lost

@@ -16,11 +16,11 @@ import json
 import math
 
 from nova_sched import errors, objects
+from nova_sched.claim import DISK_GB, MEMORY_MB, PCPU, VCPU
 from nova_sched.conf import CONF
 from nova_sched.hardware.numa import HostTopology
 from nova_sched.hardware.pci import pools_from_json
 from nova_sched.hardware.providers import ProviderTree
-from nova_sched.objects.claim import DISK_GB, MEMORY_MB, PCPU, VCPU
 from nova_sched.rpc import translate, words
 from nova_sched.state.report import INITIAL_RATIOS, LARGEST, Inventory, Report, ReportOrder, check
 

@@ -25,7 +25,7 @@ from nova_sched.hardware.machine import HardwareAllocation
 from nova_sched.objects.object_io import primitive
 from nova_sched.rpc import words
 from nova_sched.rpc.received_spec import ReceivedSpec
-from nova_sched.state.aggregates import HostAggregate
+from nova_sched.state.host_aggregate import HostAggregate
 from nova_sched.state.report import LARGEST
 from nova_sched.state.request import Request
 from nova_sched.state.spec import CALL_READERS, KIND_READERS

@@ -23,7 +23,7 @@ import uuid
 
 from nova_sched import errors, objects
 from nova_sched.agent import AgentSettings, inventory, machine
-from nova_sched.objects.claim import DISK_GB, MEMORY_MB, VCPU
+from nova_sched.claim import DISK_GB, MEMORY_MB, VCPU
 
 # Every UUID is derived from a name in this namespace, so that a second run finds the nodes of the
 # first.

@@ -21,7 +21,7 @@ import re
 import time
 import uuid
 
-from nova_sched.objects.claim import MEMORY_MB, VCPU
+from nova_sched.claim import MEMORY_MB, VCPU
 from nova_sched.sim import conductor
 
 

@@ -18,7 +18,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from nova_sched.objects.claim import DISK_GB, MEMORY_MB, VCPU
+from nova_sched.claim import DISK_GB, MEMORY_MB, VCPU
 from nova_sched.sim.replay import use_by_zone
 
 PLAIN_INTERVAL_S = 5.0

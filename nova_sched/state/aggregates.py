@@ -9,51 +9,17 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Host aggregates: which hosts are in which aggregate, and their metadata for each row."""
+"""All host aggregates: which hosts are in which, and their metadata for each row."""
 
-import dataclasses
 import logging
 import math
-from collections.abc import Mapping
 
 import numpy as np
 
+from nova_sched.state.host_aggregate import zones
 from nova_sched.state.vocab import Interned
 
 LOG = logging.getLogger(__name__)
-ZONE_KEY = 'availability_zone'
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class HostAggregate:
-    """One host aggregate, with Nova's attribute names."""
-
-    id: int
-    name: str
-    hosts: frozenset[str]
-    metadata: Mapping[str, str]
-    uuid: str | None = None
-
-    @property
-    def availability_zone(self):
-        return self.metadata.get(ZONE_KEY)
-
-
-def split(text):
-    """Returns the parts of a comma-separated list, stripped."""
-    return {part.strip() for part in text.split(',')}
-
-
-def values(aggregates, key):
-    """Returns all values of a metadata key in a host's aggregates, comma-separated lists split;
-    empty if none has the key."""
-    return {part for aggregate in aggregates if key in aggregate.metadata
-            for part in split(aggregate.metadata[key])}  # fmt: skip
-
-
-def zones(aggregates):
-    """Returns the zones that a host's aggregates name; empty means the default zone."""
-    return values(aggregates, ZONE_KEY)
 
 
 def number(aggregates, key, default, convert):

@@ -16,12 +16,13 @@ import collections
 import dataclasses
 
 from nova_sched import errors
-from nova_sched.objects.claim import PENDING, Claim
+from nova_sched.claim import PENDING, Claim
 from nova_sched.state import metrics
 from nova_sched.state.facts import CLAIMED, LASTING, HostFacts
-from nova_sched.state.hosts import DISABLED_TRAIT, Hosts
+from nova_sched.state.hosts import Hosts
 from nova_sched.state.membership import Membership
 from nova_sched.state.node import Node, ServiceState, machine_of, tree_of
+from nova_sched.state.report import DISABLED_TRAIT
 
 REPORT = (~LASTING).value  # what a report may change while the row's lasting facts stay
 REPORTED, MEMBERS, CLAIM = HostFacts.REPORTED.value, HostFacts.MEMBERS.value, CLAIMED.value

@@ -14,8 +14,8 @@ providers."""
 
 import dataclasses
 
+from nova_sched.claim import PCPU, VCPU
 from nova_sched.hardware import providers
-from nova_sched.objects.claim import PCPU, VCPU
 from nova_sched.state.groups import ISOLATE
 
 

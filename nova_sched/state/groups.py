@@ -19,9 +19,9 @@ Extra specs `resources:CLASS` and `trait:NAME` apply to the node as a whole. Wit
 import re
 from collections import Counter
 
+from nova_sched.claim import DISK_GB, MEMORY_MB, PCPU, VCPU
 from nova_sched.hardware.numa.guest import DEDICATED, MIXED
 from nova_sched.hardware.providers import ResourceGroup
-from nova_sched.objects.claim import DISK_GB, MEMORY_MB, PCPU, VCPU
 from nova_sched.state import fields
 from nova_sched.state.fields import cpu_policy, extra_specs, flavor, read
 from nova_sched.state.report import LARGEST

@@ -15,7 +15,7 @@ Nova."""
 import functools
 import types
 
-from nova_sched.objects.claim import DISK_GB
+from nova_sched.claim import DISK_GB
 from nova_sched.state import metrics
 
 

@@ -17,15 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from nova_sched.objects.claim import DISK_GB, MEMORY_MB, VCPU
-from nova_sched.state.aggregates import Aggregates, zones
+from nova_sched.claim import DISK_GB, MEMORY_MB, VCPU
+from nova_sched.state.aggregates import Aggregates
 from nova_sched.state.attributes import map_attribute, rows_with, values
 from nova_sched.state.columns import Columns
 from nova_sched.state.facts import AnswerCache, ChangedRows
+from nova_sched.state.host_aggregate import zones
 from nova_sched.state.host_state import HostState
 from nova_sched.state.places import Places
-
-DISABLED_TRAIT = 'COMPUTE_STATUS_DISABLED'
 
 
 class Hosts(Columns):

@@ -16,10 +16,10 @@ import collections
 import logging
 
 from nova_sched import errors
+from nova_sched.claim import Resizing
 from nova_sched.conf import CONF
 from nova_sched.hardware import Overdrawn, providers
 from nova_sched.hardware.machine import Machine
-from nova_sched.objects.claim import Resizing
 from nova_sched.objects.claiming import ClaimableMixin, Usage
 from nova_sched.state import demand
 from nova_sched.state.facts import CLAIMED, HELD

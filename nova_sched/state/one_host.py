@@ -20,10 +20,10 @@ import time
 
 import numpy as np
 
+from nova_sched.claim import DISK_GB, MEMORY_MB, VCPU
 from nova_sched.hardware import numa, pci, providers
 from nova_sched.hardware.machine import Machine
-from nova_sched.objects.claim import DISK_GB, MEMORY_MB, VCPU
-from nova_sched.state import aggregates, attributes, demand, metrics
+from nova_sched.state import aggregates, attributes, demand, host_aggregate, metrics
 from nova_sched.state.places import image_of
 
 # Resource class: the attributes of a host state with the total, the part not free, and the ratio.
@@ -138,11 +138,11 @@ class OneHost:
         return set(getattr(self._state, 'traits', ()))
 
     def has_zone(self, zone):
-        return zone in aggregates.zones(self._state.aggregates)
+        return zone in host_aggregate.zones(self._state.aggregates)
 
     def in_zone(self, zone, default_zone):
         return self.everywhere(
-            zone in (aggregates.zones(self._state.aggregates) or {default_zone})
+            zone in (host_aggregate.zones(self._state.aggregates) or {default_zone})
         )
 
     @property

@@ -19,7 +19,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from nova_sched import errors
-from nova_sched.objects.claim import DISK_GB, MEMORY_MB, VCPU
+from nova_sched.claim import DISK_GB, MEMORY_MB, VCPU
+
+DISABLED_TRAIT = 'COMPUTE_STATUS_DISABLED'
 
 # A node that reports no ratio has Nova's initial ones (its initial_*_allocation_ratio options).
 INITIAL_RATIOS = {VCPU: 4.0, MEMORY_MB: 1.0, DISK_GB: 1.0}

@@ -19,11 +19,11 @@ import time
 import types
 import uuid
 
+from nova_sched.claim import DISK_GB, MEMORY_MB, VCPU, Claim
 from nova_sched.claims import GroupGuard, Placement
 from nova_sched.claims.reconcile import settle
-from nova_sched.objects.claim import DISK_GB, MEMORY_MB, VCPU, Claim
-from nova_sched.state.aggregates import HostAggregate
 from nova_sched.state.cluster import Cluster
+from nova_sched.state.host_aggregate import HostAggregate
 from nova_sched.state.host_state import ATTRIBUTES
 from nova_sched.state.report import Inventory, Report
 from nova_sched.state.request import Request

@@ -14,23 +14,29 @@ database."""
 
 import concurrent.futures
 import threading
+import time
 
 from nova_sched import errors
-from nova_sched.cmd.manage import numbers, progress
+from nova_sched.cmd.manage import numbers
 
 TIMEOUT_S = 60
-QUIET_S = 2  # seconds until the command shows that it waits
 SLACK_S = 0.5  # seconds that the bus may take to say that there was no answer
 
 
 def ask(args, conf, client, question):
-    """Returns the scheduler's answer to ``question(caller)``, a ``client`` of rpc.client. Raises
-    NoAnswer, and BrokerUnavailable at once if the bus is away."""
+    """Returns the scheduler's answer to ``question(caller)``. Raises NoAnswer, and
+    BrokerUnavailable at once if the bus is away.
+
+    The timeout is that of the whole command, which began at ``args.begun_s``.
+    ``client`` is the name of a class in rpc.client, or a function of the bus and the timeout.
+    """
     from nova_sched import rpc  # late: most verbs do not use the bus
+    from nova_sched.rpc import client as clients
 
     bus, answer = rpc.transport(conf), concurrent.futures.Future()
     connected = threading.Event()
-    caller = client(bus, timeout_s=args.timeout)
+    made_by = client if callable(client) else getattr(clients, client)
+    caller = made_by(bus, timeout_s=args.timeout)
 
     def work():
         try:
@@ -43,12 +49,8 @@ def ask(args, conf, client, question):
     # A daemon thread does not keep the program alive: oslo.messaging retries an unreachable bus
     # forever.
     threading.Thread(target=work, daemon=True).start()
-    quiet_s = min(QUIET_S, args.timeout)
     try:
-        if concurrent.futures.wait([answer], quiet_s).done:
-            return answer.result()
-        with progress.shown('waiting for an answer'):
-            return answer.result(args.timeout - quiet_s + SLACK_S)
+        return answer.result(args.timeout + SLACK_S - (time.monotonic() - args.begun_s))
     except concurrent.futures.TimeoutError:
         why = 'the message bus cannot be reached'
         if connected.is_set():

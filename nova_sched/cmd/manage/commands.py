@@ -13,11 +13,11 @@
 
 import argparse
 import importlib
-import importlib.metadata
 import logging
 import sys
+import time
 
-from nova_sched.cmd.manage import numbers, output, watch
+from nova_sched.cmd.manage import numbers, output, progress, watch
 from nova_sched.conf import CONF
 
 NOUNS = {
@@ -72,8 +72,15 @@ def run(args):
     files = [word for pair in (*args.config, *args.more_config) for word in pair]
     CONF(files, project='nova_sched')
     if getattr(args, 'watch', None) is None:
+        return _once(args)
+    return watch.repeat(lambda: _once(args), args.watch, args.format == output.TABLE)
+
+
+def _once(args):
+    """Run the verb. Returns the exit status."""
+    args.begun_s = time.monotonic()
+    with progress.shown(args, 'working'):
         return args.verb(args, CONF)
-    return watch.repeat(lambda: args.verb(args, CONF), args.watch, args.format == output.TABLE)
 
 
 def parser(complete=()):
@@ -86,9 +93,7 @@ def parser(complete=()):
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    top.add_argument(
-        '--version', action='version', version=importlib.metadata.version('nova-sched')
-    )
+    top.add_argument('--version', action=Version, nargs=0, help='print the version, and exit')
     top.add_argument('--debug', action='store_true', help='log to standard error')
     _add_config(top, 'config')
     nouns = top.add_subparsers(
@@ -100,6 +105,15 @@ def parser(complete=()):
         if noun in complete:
             added.add_verbs()
     return top
+
+
+class Version(argparse.Action):
+    """Reads the version from the installed package only when it is asked for."""
+
+    def __call__(self, parser, *_):
+        from importlib import metadata
+
+        parser.exit(message=metadata.version('nova-sched') + '\n')
 
 
 def module_of(noun):

@@ -17,7 +17,6 @@ import importlib.metadata
 import os
 from pathlib import Path
 
-from keystoneauth1 import loading
 from oslo_config import cfg
 
 from nova_sched import errors, rpc
@@ -34,9 +33,7 @@ ERROR, WARNING = 'error', 'warning'
 # Namespaces whose options a configuration may have; the sample is generated from the same.
 LIBRARIES = (
     'nova_sched',
-    'keystonemiddleware.auth_token',
     'oslo.db',
-    'oslo.limit',
     'oslo.log',
     'oslo.messaging',
     'oslo.middleware.healthcheck',
@@ -44,8 +41,13 @@ LIBRARIES = (
     'oslo.policy',
     'oslo.service.service',
 )
+# The same by section, for the libraries that use Keystone: their imports take long, so only those
+# of the sections in the files are read.
+ASKING_KEYSTONE = {
+    'keystone_authtoken': 'keystonemiddleware.auth_token',
+    'oslo_limit': 'oslo.limit',
+}
 # Authentication types for Keystone; each has additional options.
-ASKING_KEYSTONE = 'keystone_authtoken', 'oslo_limit'
 AUTH_TYPES = ('password', 'v3password', 'v3applicationcredential')
 
 
@@ -61,7 +63,8 @@ class ConfigFinding:
 
 def everything(conf, paths):
     """All findings of all checks, errors first."""
-    found = list(values(words(paths), known_options()))
+    given = words(paths)
+    found = list(values(given, known_options({section for section, _ in given})))
     for check in (filters, weighers, bus, database, report_interval, queues, quotas):
         try:
             found += check(conf)
@@ -95,20 +98,14 @@ def words(paths):
     return found
 
 
-def known_options():
+def known_options(sections=frozenset(ASKING_KEYSTONE)):
     """Maps (group, option) to the option, for this package, libraries and plug-ins; includes old
-    names of options."""
-    listed = [
-        (
-            group,
-            [*loading.get_auth_common_conf_options(), *loading.get_auth_plugin_conf_options(kind)],
-        )
-        for group in ASKING_KEYSTONE
-        for kind in AUTH_TYPES
-    ]
-    listed += plug_in_opts()
+    names of options. Of ASKING_KEYSTONE only these ``sections``."""
+    asking = sorted(ASKING_KEYSTONE.keys() & sections)
+    listed = [*plug_in_opts(), *_keystone_opts(asking)]
+    names = {*LIBRARIES, *(ASKING_KEYSTONE[section] for section in asking)}
     for entry_point in importlib.metadata.entry_points(group='oslo.config.opts'):
-        if entry_point.name in LIBRARIES:
+        if entry_point.name in names:
             listed += entry_point.load()()
     found = {}
     for group, options in listed:
@@ -120,6 +117,18 @@ def known_options():
     return found
 
 
+def _keystone_opts(sections):
+    """The options of all authentication types, for each of these sections."""
+    if not sections:
+        return
+    from keystoneauth1 import loading  # late: the configuration of a scheduler has no account
+
+    for section in sections:
+        yield section, loading.get_auth_common_conf_options()
+        for kind in AUTH_TYPES:
+            yield section, loading.get_auth_plugin_conf_options(kind)
+
+
 def values(given, known):
     """Sections and options that this release does not read, and values that are not valid."""
     groups = {group for group, _ in known}
@@ -128,7 +137,7 @@ def values(given, known):
             WARNING,
             f'[{group}]',
             'no part of this release reads this section',
-            question(group, groups) or IGNORE,
+            question(group, groups | ASKING_KEYSTONE.keys()) or IGNORE,
         )
     for (group, name), texts in given.items():
         if group not in groups:
@@ -222,7 +231,7 @@ def database(conf):
         if file is not None and not file.exists():
             yield from _folder(where, file.absolute().parent)
             return
-        engine = db_engine.create(url, DatabaseLimits.of(conf.database_limits))
+        engine = db_engine.for_command(url, DatabaseLimits.of(conf.database_limits))
         found = schema.version(engine)
     except errors.BadConfig as error:
         yield ConfigFinding(
@@ -261,17 +270,21 @@ def report_interval(conf):
 
 def queues(conf):
     """An invalid broker, special thing or driver of jobs."""
-    # Imported only here: these imports take as long as all the rest.
-    from nova_sched import queue_service
-    from nova_sched.cmd import agent_queues
-    from nova_sched.queues.catalogue import Catalogue
+    asked = []
+    # What is not configured is not imported: it takes as long as all the rest.
+    if conf.queues.specials:
+        from nova_sched.queues.catalogue import Catalogue
 
-    asked = [('specials', lambda: Catalogue.of(0, (), conf.queues.specials))]
+        asked.append(('specials', lambda: Catalogue.of(0, (), conf.queues.specials)))
     if conf.queues.transport_url:  # else it is that of the bus
+        from nova_sched import queue_service
+
         asked.append(
             ('transport_url', lambda: queue_service.close_broker(queue_service.broker(conf)))
         )
     if conf.queues.enabled:
+        from nova_sched.cmd import agent_queues
+
         asked.append(('driver', lambda: agent_queues.driver(conf, conf.host)))
     for name, check_value in asked:
         try:

@@ -79,7 +79,9 @@ def database(conf):
     """The clock of the database, which orders claims and reports."""
     if conf.claims.store != 'sql':
         return None
-    engine = db_engine.create(conf.database.connection, DatabaseLimits.of(conf.database_limits))
+    engine = db_engine.for_command(
+        conf.database.connection, DatabaseLimits.of(conf.database_limits)
+    )
     try:
         with db_engine.transaction(engine) as connection:
             ahead_s = clock.read(connection) - time.time()

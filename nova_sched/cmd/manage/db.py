@@ -11,7 +11,7 @@
 # under the License.
 """`db`: the schema of the database."""
 
-from nova_sched.cmd.manage import output, progress, store
+from nova_sched.cmd.manage import output, store
 from nova_sched.db import address, schema
 from nova_sched.db import engine as db_engine
 from nova_sched.db.limits import DatabaseLimits
@@ -28,10 +28,9 @@ def upgrade(args, conf):
     """
     url = store.connection(conf)
     address.sqlite_file(url)  # a database in memory would be gone at once
-    engine = db_engine.create(url, DatabaseLimits.of(conf.database_limits).for_upgrade())
+    engine = db_engine.for_command(url, DatabaseLimits.of(conf.database_limits).for_upgrade())
     before = schema.version(engine)
-    with progress.shown('upgrading'):
-        schema.upgrade(engine)
+    schema.upgrade(engine)
     found = {'database': address.shown(url), 'before': before, 'version': schema.version(engine)}
     if before == found['version']:
         words = f'{found["database"]} has schema {before} already.'

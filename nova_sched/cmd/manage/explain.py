@@ -19,7 +19,6 @@ import time
 from nova_sched import errors
 from nova_sched.cmd.manage import asking, numbers, output, specs, store, tables
 from nova_sched.db.decision_log import SqlDecisionLog
-from nova_sched.rpc import client
 
 
 def dry_run(args, conf):
@@ -124,7 +123,7 @@ def list_decisions(args, conf):
 
 
 def _ask(args, conf, question):
-    return asking.ask(args, conf, client.ExplainClient, question)
+    return asking.ask(args, conf, 'ExplainClient', question)
 
 
 # Text output.

@@ -17,8 +17,6 @@ import time
 from nova_sched import errors
 from nova_sched.cmd.manage import asking, output, specs, store, tables
 from nova_sched.db.flavors import SqlFlavors
-from nova_sched.queues.catalogue import Catalogue, checked_flavor
-from nova_sched.rpc.queues import Announcer
 
 TELL_S = 3  # seconds to wait for the bus: a process that gets no message polls by itself
 
@@ -31,6 +29,8 @@ def create(args, conf):
 
     Keys: those of 'flavor list'.
     """
+    from nova_sched.queues.catalogue import checked_flavor  # late: it checks as a scheduler does
+
     asked = {'name': args.name, 'flavorid': args.id, 'vcpus': args.vcpus, 'memory_mb': args.ram}
     asked |= {'root_gb': args.disk, 'ephemeral_gb': args.ephemeral, 'swap': args.swap}
     flavors = SqlFlavors(store.ready(conf))
@@ -78,6 +78,8 @@ def show(args, conf):
 
     Keys: those of 'flavor list', and queues (their names).
     """
+    from nova_sched.queues.catalogue import Catalogue  # late, as above
+
     found = _of_name(SqlFlavors(store.ready(conf)), args.name)
     queues = [str(queue) for queue in Catalogue.of(0, [found], conf.queues.specials).queues]
     one = {**row(found), 'queues': queues}
@@ -94,6 +96,8 @@ def _of_name(flavors, name):
 
 def _tell(args, conf, flavors):
     """Send a message that the list has changed, if the bus can be reached."""
+    from nova_sched.rpc.queues import Announcer  # late, as the bus
+
     version, _ = flavors.list()
     try:
         asking.ask(

@@ -11,20 +11,10 @@
 # under the License.
 """`group`: groups of servers, planned together before the first one exists."""
 
-import contextlib
 import sys
-
-import yaml
-from oslo_context.context import RequestContext
 
 from nova_sched import errors
 from nova_sched.cmd.manage import asking, group_pages, output, specs
-from nova_sched.groups import template, why
-from nova_sched.groups.exact import worker
-from nova_sched.groups.members import member_spec
-from nova_sched.groups.template.servers import flavors_of_file
-from nova_sched.groups.topology import DomainTopology
-from nova_sched.rpc import client
 
 
 class BadFile(errors.InvalidRequest):
@@ -43,6 +33,8 @@ def create(args, conf):
     Keys: those of 'group show'; of a group that is refused: refused (the
     reason), details (null for nothing).
     """
+    from oslo_context.context import RequestContext  # late, as the bus
+
     given = _description(args)
     context = RequestContext(overwrite=False, project_id=args.project, user_id=args.user)
     return _told(
@@ -118,6 +110,8 @@ def plan(args, conf):
 
     Keys: those of 'group create'.
     """
+    from nova_sched.groups.topology import DomainTopology  # late: it imports NumPy
+
     below = DomainTopology(conf.topology.levels, conf.topology.orders).below
     return _told(
         args,
@@ -152,7 +146,7 @@ def delete(args, conf):
     def ask(groups):
         return groups.delete(args.uuid, args.generation, args.dry_run, args.project)
 
-    gone = asking.ask(args, conf, client.GroupsClient, ask)
+    gone = asking.ask(args, conf, 'GroupsClient', ask)
     if gone is not None:
         _show(args, gone, group_pages.page)
     else:
@@ -168,7 +162,7 @@ def topology(args, conf):
 
     Keys: domains (number by level, from narrow to wide), warnings.
     """
-    found = asking.ask(args, conf, client.GroupsClient, lambda groups: groups.topology())
+    found = asking.ask(args, conf, 'GroupsClient', lambda groups: groups.topology())
     output.show(args, found, text=group_pages.topology)
     return 0
 
@@ -186,47 +180,9 @@ def validate(args, conf):
     others, weight (null: required), most, min_domains, max_skew), warnings, contradiction (text;
     null: none was found).
     """
-    given, topology = (
-        _description(args),
-        DomainTopology(conf.topology.levels, conf.topology.orders),
-    )
-    try:
-        definition = _read(conf, topology.levels, **given)
-    except (errors.TemplateError, errors.InvalidRequest) as error:
-        place = {name: getattr(error, name, None) for name in errors.TemplateError.facts}
-        if args.format == output.TABLE:
-            print(group_pages.mistake(args.file, **place), file=sys.stderr)
-        else:
-            output.show(args, {'ok': False, 'error': place})
-        return 1
-    with worker.Solver() if conf.groups.solver else contextlib.nullcontext() as solver:
-        collision = why.contradiction_anywhere(definition, topology.levels, solver=solver)
-    found = {
-        'ok': collision is None,
-        'error': None,
-        **definition.summary(),
-        'contradiction': collision,
-    }
-    output.show(args, found, text=group_pages.validated)
-    return 0 if found['ok'] else 1
+    from nova_sched.cmd.manage import group_validation  # late: it imports the solver
 
-
-def _read(conf, levels, flavors, **given):
-    """The Definition of a template, as a scheduler of this configuration would read it.
-
-    Raises TemplateError, InvalidRequest for a member that Nova would refuse, or BadConfig.
-    """
-    found = template.read(
-        given['template'],
-        given['parameters'],
-        {**flavors_of_file(conf.groups.flavors), **(flavors or {})},
-        given['images'],
-        levels=levels,
-        max_members=conf.groups.max_members,
-    )
-    for member in {one.description: one for one in reversed(found.members.values())}.values():
-        member_spec.spec_of(member)
-    return found
+    return group_validation.validate(args, conf, _description(args))
 
 
 # Calls to the scheduler.
@@ -235,7 +191,7 @@ def _read(conf, levels, flavors, **given):
 def _told(args, conf, question, page):
     """Call a scheduler, and show the group or the refusal. Returns the exit status."""
     try:
-        found = asking.ask(args, conf, client.GroupsClient, question)
+        found = asking.ask(args, conf, 'GroupsClient', question)
     except errors.GroupRefused as refused:
         if args.format == output.TABLE:
             print(group_pages.refusal(refused), file=sys.stderr)
@@ -280,6 +236,8 @@ def _text(path):
 
 def _mapping(path):
     """The YAML mapping in a file; None without a file. Raises BadFile."""
+    import yaml  # late: most commands need it not
+
     if path is None:
         return None
     try:

@@ -153,6 +153,8 @@ WRITERS = {JSON: _as_json, YAML: _as_yaml, CSV: _as_csv, VALUE: _as_values}
 
 def _print(args, text):
     """Print, unless the reader has closed the pipe, as `head` does: that ends a watch."""
+    if hasattr(args, 'sign'):
+        args.sign.end()
     try:
         print(text, end='\n' if text else '', flush=True)
     except BrokenPipeError:

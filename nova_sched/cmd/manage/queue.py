@@ -12,7 +12,6 @@
 """`queue`: the queues on the broker, and their waiting jobs."""
 
 from nova_sched.cmd.manage import asking, output
-from nova_sched.rpc.client import QueuesClient
 
 PAGE = 500  # queues in one answer: a manager asks the broker for each
 
@@ -27,7 +26,7 @@ def list_queues(args, conf):
     on the broker), ready (jobs that wait), consumers (workers that take from it; of the first two,
     managers). These are null if the broker does not have the queue.
     """
-    found = asking.ask(args, conf, QueuesClient, everything)
+    found = asking.ask(args, conf, 'QueuesClient', everything)
     if args.waiting:
         found = [row for row in found if row['ready']]
     output.show(args, found, COLUMNS)

@@ -15,9 +15,9 @@
 import collections
 import fnmatch
 
+from nova_sched.claim import CONFIRMED, PENDING, PLANNED
 from nova_sched.cmd.manage import tables
 from nova_sched.hardware.machine import HardwareAllocation
-from nova_sched.objects.claim import CONFIRMED, PENDING, PLANNED
 
 STATES = (PLANNED, PENDING, CONFIRMED)
 

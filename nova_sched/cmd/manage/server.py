@@ -19,7 +19,6 @@ from oslo_context.context import RequestContext
 from nova_sched import errors
 from nova_sched.cmd.manage import asking, explain, output, specs, store, tables
 from nova_sched.db.decision_log import SqlDecisionLog
-from nova_sched.rpc import client
 
 
 def place(args, conf):
@@ -35,7 +34,7 @@ def place(args, conf):
     """
     spec = specs.spec(args, conf)
     if args.dry_run:
-        found = asking.ask(args, conf, client.ExplainClient, lambda asked: asked.dry_run(spec))
+        found = asking.ask(args, conf, 'ExplainClient', lambda asked: asked.dry_run(spec))
         output.show(args, found, text=explain.decision_page)
         return 0 if found['outcome'] == 'placed' else 1
     context = RequestContext(overwrite=False, project_id=args.project)
@@ -43,12 +42,12 @@ def place(args, conf):
     spec.instance_uuid = servers[0]
     before = None
     if args.why:
-        before = asking.ask(args, conf, client.ExplainClient, lambda asked: asked.dry_run(spec))
+        before = asking.ask(args, conf, 'ExplainClient', lambda asked: asked.dry_run(spec))
     try:
         selections = asking.ask(
             args,
             conf,
-            client.SchedulerClient,
+            'SchedulerClient',
             lambda scheduler: scheduler.select_destinations(spec, servers, context=context),
         )
     except errors.NoValidHost as refused:

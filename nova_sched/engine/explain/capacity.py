@@ -19,10 +19,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from nova_sched import errors
+from nova_sched.claim import PCPU, VCPU
 from nova_sched.engine.decide import chain, survivors
-from nova_sched.objects.claim import PCPU, VCPU
-from nova_sched.state.aggregates import zones
 from nova_sched.state.facts import CLAIMED, EVERYTHING, NOTHING, HostFacts
+from nova_sched.state.host_aggregate import zones
 from nova_sched.state.request import AFFINITY, NO_HARDWARE
 
 MOST = 10_000  # instances that are counted on one host

@@ -21,8 +21,8 @@ import itertools
 
 import numpy as np
 
+from nova_sched.claim import PCPU, VCPU
 from nova_sched.hardware.numa.guest import DEDICATED, ISOLATE, PREFER, SHARED
-from nova_sched.objects.claim import PCPU, VCPU
 
 MOST_CELLS = 4  # of a host that has columns for its cells
 MOST_WAYS = 24  # alternatives of one kind

@@ -19,11 +19,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from nova_sched import errors
+from nova_sched.claim import PLANNED, Claim
 from nova_sched.claims import ClosedDomain, Domain, GroupRecord
 from nova_sched.groups.arrays.problem import Rule
 from nova_sched.groups.definition import EXCLUSIVE, Definition
 from nova_sched.groups.members import member_spec
-from nova_sched.objects.claim import PLANNED, Claim
 from nova_sched.state.request import Request
 from nova_sched.state.spec import READERS
 

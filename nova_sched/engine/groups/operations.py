@@ -20,6 +20,7 @@ import time
 from oslo_utils import uuidutils
 
 from nova_sched import errors
+from nova_sched.claim import PLANNED
 from nova_sched.claims import GroupRecord
 from nova_sched.engine.groups import names
 from nova_sched.engine.groups.member_state import LoadedGroup, read
@@ -27,7 +28,6 @@ from nova_sched.engine.groups.quota import limits_of, no_limits
 from nova_sched.engine.groups.views import GroupViews, status_of, view_of
 from nova_sched.groups import joint, moves, why
 from nova_sched.groups.topology import warnings
-from nova_sched.objects.claim import PLANNED
 
 LOG = logging.getLogger(__name__)
 

@@ -21,11 +21,11 @@ import numpy as np
 from oslo_utils import uuidutils
 
 from nova_sched import errors
+from nova_sched.claim import PLANNED
 from nova_sched.claims import ClosedDomain, GroupGuard
 from nova_sched.engine.groups import quota
 from nova_sched.engine.groups.member_state import LoadedGroup, LoadedMember, member_states, rules
 from nova_sched.engine.groups.problem_builder import GroupProblem, build_problem, unsettled
-from nova_sched.objects.claim import PLANNED
 
 LOG = logging.getLogger(__name__)
 

@@ -17,8 +17,8 @@ dry run as the plan itself would be refused.
 
 import collections
 
+from nova_sched.claim import PLANNED
 from nova_sched.claims import plan_quota
-from nova_sched.objects.claim import PLANNED
 
 
 def no_limits(_project_id):

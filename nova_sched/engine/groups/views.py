@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 
+from nova_sched.claim import PENDING, PLANNED
 from nova_sched.engine.groups import outsiders
 from nova_sched.engine.groups.member_state import member_states
 from nova_sched.filters.reasons import count
 from nova_sched.groups.arrays import policies
-from nova_sched.objects.claim import PENDING, PLANNED
-from nova_sched.state.aggregates import zones
+from nova_sched.state.host_aggregate import zones
 
 UNPLACED = 'unplaced'
 COMPLETE = 'planned'

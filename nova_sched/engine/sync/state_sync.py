@@ -19,9 +19,9 @@ import math
 import threading
 
 from nova_sched import errors
+from nova_sched.claim import PLANNED
 from nova_sched.claims import ClaimSelector, GroupGuard, Placement, ServerGroupPolicy, ServiceFacts
 from nova_sched.engine.groups import outsiders
-from nova_sched.objects.claim import PLANNED
 
 LOG = logging.getLogger(__name__)
 

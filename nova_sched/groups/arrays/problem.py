@@ -173,27 +173,3 @@ def thrifty_ways(ways: np.ndarray) -> np.ndarray:
         return ways
     below = (ways[None] <= ways[:, None]).all(axis=2) & (ways[None] != ways[:, None]).any(axis=2)
     return ways[~below.any(axis=1)]
-
-
-MEMBERS = 100  # of the groups that PlanLimits are for
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class PlanLimits:
-    """Seconds of processor time for the greedy search, and for the solver's repair, improvement
-    and explanation, each for a group of up to MEMBERS.
-
-    ``improve_scores``: the solver also improves a placement that breaks no preferred policy and
-    moves no member.
-    """
-
-    greedy_s: float = 0.2
-    repair_s: float = 1.0
-    improve_s: float = 1.0
-    explain_s: float = 2.0
-    improve_scores: bool = False
-
-    def of_group(self, members: int) -> 'PlanLimits':
-        """Returns the limits for a group of so many members: the greedy search of a large group
-        has proportionally more time."""
-        return dataclasses.replace(self, greedy_s=self.greedy_s * max(1.0, members / MEMBERS))

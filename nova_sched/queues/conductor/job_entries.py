@@ -17,8 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from nova_sched import errors
+from nova_sched.claim import CONFIRMED
 from nova_sched.db.jobs import CANCELLED, DONE, FAILED, QUEUED, JobEntry, QuotaHold, SqlJobTable
-from nova_sched.objects.claim import CONFIRMED
 from nova_sched.objects.job import CREATE, QueueJob
 from nova_sched.queues import jobs
 

@@ -20,9 +20,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from nova_sched import errors, objects
+from nova_sched.claim import CONFIRMED
 from nova_sched.db.jobs import CANCELLED, FAILED, QUEUED, JobEntry, SqlJobTable
 from nova_sched.engine.answer import ALLOCATION_VERSION
-from nova_sched.objects.claim import CONFIRMED
 from nova_sched.objects.job import CREATE, DELETE, MIGRATE, RESIZE, QueueJob
 from nova_sched.queues import jobs
 from nova_sched.queues.brokers import Broker

@@ -18,8 +18,8 @@ from collections.abc import Callable
 from typing import Any
 
 from nova_sched import errors
+from nova_sched.claim import CONFIRMED
 from nova_sched.db.jobs import CANCELLED, FAILED, QUEUED, JobEntry, SqlJobTable
-from nova_sched.objects.claim import CONFIRMED
 from nova_sched.objects.job import CREATE, DELETE, DONE, MIGRATE, QueueJob, QueueResult
 from nova_sched.queues import jobs, messages
 from nova_sched.queues.brokers import Delivery

@@ -20,9 +20,9 @@ from typing import Any
 from oslo_context.context import RequestContext
 
 from nova_sched import errors, objects
+from nova_sched.claim import MIGRATION, PENDING
+from nova_sched.claim import RESIZE as RESIZE_MOVE
 from nova_sched.db.jobs import CANCELLED, QUEUED, SqlJobTable
-from nova_sched.objects.claim import MIGRATION, PENDING
-from nova_sched.objects.claim import RESIZE as RESIZE_MOVE
 from nova_sched.objects.job import CREATE, DELETE, MIGRATE, RESIZE, QueueJob
 from nova_sched.queues import jobs, messages
 from nova_sched.queues.brokers import DROPPED, EXPIRED, Delivery

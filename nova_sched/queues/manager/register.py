@@ -23,7 +23,7 @@ from nova_sched.claims import Changes
 from nova_sched.db.flavors import SqlFlavors
 from nova_sched.queues.brokers import FALLBACK, RESULTS, Broker, of_flavor
 from nova_sched.queues.catalogue import Catalogue, checked_flavor
-from nova_sched.state.aggregates import HostAggregate
+from nova_sched.state.host_aggregate import HostAggregate
 
 LOG = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from nova_sched import errors
-from nova_sched.objects.claim import CONFIRMED, MIGRATION
+from nova_sched.claim import CONFIRMED, MIGRATION
 from nova_sched.objects.job import (
     CREATE,
     DELETE,

@@ -24,7 +24,7 @@ from nova_sched.sim import conductor
 from nova_sched.sim.machines import SimulatedNode
 from nova_sched.sim.replay import Demand
 from nova_sched.sim.trace import Arrival, TraceFlavor
-from nova_sched.state.aggregates import ZONE_KEY, HostAggregate
+from nova_sched.state.host_aggregate import ZONE_KEY, HostAggregate
 from nova_sched.state.report import Inventory, Report
 from nova_sched.state.request import Request
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from nova_sched.objects.claim import MEMORY_MB, VCPU
+from nova_sched.claim import MEMORY_MB, VCPU
 from nova_sched.sim.replay import short
 from nova_sched.sim.trace import TraceFlavor
 

@@ -23,7 +23,7 @@ from nova_sched.hardware.machine import HardwareRequest
 from nova_sched.hardware.numa import GuestCell, GuestTopology, HostCell, HostTopology
 from nova_sched.hardware.pci import PciPool, pools_to_json
 from nova_sched.hardware.pci import PciRequest as Devices
-from nova_sched.state.aggregates import HostAggregate
+from nova_sched.state.host_aggregate import HostAggregate
 from nova_sched.tests.bench import fleet
 from nova_sched.tests.bench.decisions import Decide, row
 from nova_sched.tests.bench.floor import Floor

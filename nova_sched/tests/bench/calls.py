@@ -28,12 +28,12 @@ import oslo_messaging as messaging
 import psutil
 
 from nova_sched import rpc
+from nova_sched.claim import Claim
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.conf import CONF
 from nova_sched.conf.scheduler import DIRECT, OSLO
 from nova_sched.db import engine as db_engine
 from nova_sched.db import schema
-from nova_sched.objects.claim import Claim
 from nova_sched.tests.bench import bare, commits, fleet
 from nova_sched.tests.bench.raw_client import RawClient
 from nova_sched.tests.bench.timing import by_turns, p50_ms, p99_ms

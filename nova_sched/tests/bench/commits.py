@@ -19,11 +19,11 @@ import tempfile
 import time
 import uuid
 
+from nova_sched.claim import Claim
 from nova_sched.claims import Placement
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import engine as db_engine
 from nova_sched.db import schema
-from nova_sched.objects.claim import Claim
 from nova_sched.tests.bench import fleet
 from nova_sched.tests.bench.timing import by_turns, p50_ms
 

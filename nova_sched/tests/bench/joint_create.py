@@ -38,7 +38,7 @@ from nova_sched.db import engine, schema
 from nova_sched.engine.groups import operations
 from nova_sched.engine.groups.plans import Plans
 from nova_sched.engine.groups.views import GroupViews
-from nova_sched.state.aggregates import ZONE_KEY, HostAggregate
+from nova_sched.state.host_aggregate import ZONE_KEY, HostAggregate
 from nova_sched.tests.bench import joint_groups
 from nova_sched.tests.bench.timing import p50_ms, p99_ms
 from nova_sched.tests.builders import report

@@ -30,8 +30,8 @@ BATCH = 1_000
 
 def fill(folder, hosts):
     """The URL of a database with that many hosts and CLAIMS pending claims."""
+    from nova_sched.claim import Claim
     from nova_sched.claims import Placement
-    from nova_sched.objects.claim import Claim
     from nova_sched.tests.bench import commits
 
     store, names = commits.sqlite_store(folder, hosts)

@@ -27,13 +27,13 @@ import pytest
 import sqlalchemy as sa
 
 from nova_sched import errors
+from nova_sched.claim import CONFIRMED, PENDING, RESIZE
 from nova_sched.claims import ClosedDomain, Placement, ServiceFacts
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import engine as db_engine
 from nova_sched.db import schema
 from nova_sched.db.jobs import CANCELLED, DONE, FAILED, SqlJobTable
 from nova_sched.db.tables import NODES
-from nova_sched.objects.claim import CONFIRMED, PENDING, RESIZE
 from nova_sched.tests.builders import NOW, claim, uuid_of
 from nova_sched.tests.fixtures import mariadb
 from nova_sched.tests.integration.messages import hear, just_before

@@ -23,6 +23,7 @@ from pathlib import Path
 from oslo_context.context import RequestContext
 
 from nova_sched import errors, objects
+from nova_sched.claim import VCPU
 from nova_sched.claims.audit import audit
 from nova_sched.claims.maintenance import ClaimMaintenance
 from nova_sched.claims.sql import SqlClaimStore
@@ -30,7 +31,6 @@ from nova_sched.cmd.manage import group_pages
 from nova_sched.conf import CONF
 from nova_sched.db import engine
 from nova_sched.db.schedulers import SqlSchedulers
-from nova_sched.objects.claim import VCPU
 from nova_sched.queue_service import QueueService, Routing
 from nova_sched.rpc.client import ExplainClient, GroupsClient, QueuesClient, SchedulerClient
 from nova_sched.sim import conductor, trace

@@ -15,7 +15,7 @@ when."""
 import pytest
 
 from nova_sched import errors
-from nova_sched.objects.claim import DISK_GB, MEMORY_MB, VCPU
+from nova_sched.claim import DISK_GB, MEMORY_MB, VCPU
 from nova_sched.rpc import translate
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import spec

@@ -18,7 +18,7 @@ import uuid
 import pytest
 
 from nova_sched import errors, objects
-from nova_sched.objects.claim import VCPU
+from nova_sched.claim import VCPU
 from nova_sched.rpc.agent import AgentClient
 from nova_sched.rpc.client import ExplainClient
 from nova_sched.tests.functional.test_agent import asked, cloud, conf, until

@@ -14,7 +14,7 @@
 import pytest
 
 from nova_sched import errors
-from nova_sched.objects.claim import DISK_GB, MOVES, VCPU
+from nova_sched.claim import DISK_GB, MOVES, VCPU
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import spec
 

@@ -28,12 +28,12 @@ import subprocess
 import sys
 import threading
 
+from nova_sched.claim import VCPU
 from nova_sched.claims import ClaimSelector
 from nova_sched.conf import CONF
 from nova_sched.engine.cycle import PLACE, Order
 from nova_sched.engine.received import Arrivals, handling
 from nova_sched.engine.scheduler import CALL, REPORT
-from nova_sched.objects.claim import VCPU
 from nova_sched.state.report import ReportOrder
 from nova_sched.tests.builders import report, request
 from nova_sched.tests.options import settings

@@ -20,10 +20,10 @@ ROLE is one of report, aggregate, plan, enter, boot. Prints how many of its roun
 import random
 import sys
 
+from nova_sched.claim import PLANNED
 from nova_sched.claims import ClosedDomain, Domain, GroupRecord, Placement
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import engine
-from nova_sched.objects.claim import PLANNED
 from nova_sched.tests.builders import NOW, aggregate, claim, guarded, report, uuid_of
 from nova_sched.tests.unit.claims.batteries.group_records.domain_nodes import Racks
 from nova_sched.tests.unit.claims.batteries.group_records.exclusive_domains import until_done

@@ -13,10 +13,10 @@
 
 import pytest
 
+from nova_sched.claim import CONFIRMED
 from nova_sched.claims import Placement
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import engine, schema
-from nova_sched.objects.claim import CONFIRMED
 from nova_sched.tests.builders import NOW, claim, report, still, uuid_of
 from nova_sched.tests.integration import audit
 from nova_sched.tests.unit.hardware.builders import cell, dedicated, machine, pool, told, wanted

@@ -22,10 +22,10 @@ import pytest
 import sqlalchemy as sa
 
 from nova_sched import errors
+from nova_sched.claim import CONFIRMED, PLANNED
 from nova_sched.claims import ClosedDomain, GroupRecord, Placement
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db.tables import NODES
-from nova_sched.objects.claim import CONFIRMED, PLANNED
 from nova_sched.tests.builders import NOW, claim, guarded, report, still, uuid_of
 from nova_sched.tests.integration.messages import counted, just_before
 from nova_sched.tests.unit.claims import contracts

@@ -27,6 +27,7 @@ from nova_sched import errors, rpc
 from nova_sched.conf import CONF
 from nova_sched.engine.loop import Loop
 from nova_sched.queues.brokers import amqp_link
+from nova_sched.rpc import servers
 from nova_sched.rpc.deferred import Deferred, begins, once
 from nova_sched.rpc.direct import settings as direct_settings
 from nova_sched.rpc.failures import expected
@@ -87,7 +88,7 @@ class Server:
     def __init__(self, url, name='host'):
         self.bus = rpc.transport(CONF, url)
         self.endpoint = Endpoint()
-        self.server = rpc.server(
+        self.server = servers.server(
             self.bus, name, [self.endpoint], TOPIC, is_direct=True, loop=self.endpoint.loop
         )
         self.server.start()
@@ -192,7 +193,7 @@ def joined(threads):
 def test_another_transport_is_refused_when_the_server_is_made():
     bus = rpc.transport(CONF, 'fake://')
     with pytest.raises(errors.BadConfig, match=r'\[scheduler\] rpc_server'):
-        rpc.server(bus, 'host', [Endpoint()], TOPIC, is_direct=True)
+        servers.server(bus, 'host', [Endpoint()], TOPIC, is_direct=True)
     bus.cleanup()
 
 
@@ -495,7 +496,7 @@ def test_stop_before_the_broker_answers(world):
     proxy, url = world.proxy()
     proxy.cut()
     bus = rpc.transport(CONF, url)
-    server = rpc.server(bus, 'host', [Endpoint()], TOPIC, is_direct=True)
+    server = servers.server(bus, 'host', [Endpoint()], TOPIC, is_direct=True)
     starting = threading.Thread(target=server.start)
     starting.start()
     time.sleep(0.5)

@@ -28,6 +28,7 @@ from amqp import transport
 from nova_sched import errors, rpc
 from nova_sched.conf import CONF
 from nova_sched.queues.brokers import amqp_link
+from nova_sched.rpc import servers
 from nova_sched.rpc.failures import expected
 from nova_sched.tests.functional.harness import eventually
 from nova_sched.tests.options import settings
@@ -107,7 +108,9 @@ class Raw:
         self.channel.auto_decode = False
         self.channel.queue_declare(REPLIES, auto_delete=False)
         self._endpoint = Endpoint()
-        self._server = rpc.server(self.bus, 'host', [self._endpoint], TOPIC, is_direct=is_direct)
+        self._server = servers.server(
+            self.bus, 'host', [self._endpoint], TOPIC, is_direct=is_direct
+        )
         self._server.start()
 
     def call(self, method, args, **more):
@@ -248,7 +251,7 @@ def declared(rabbitmq, is_direct):
     url = rabbitmq.fresh()
     host = url.rpartition('/')[2]
     bus = rpc.transport(CONF, url)
-    server = rpc.server(bus, 'host', [Endpoint()], TOPIC, is_direct=is_direct)
+    server = servers.server(bus, 'host', [Endpoint()], TOPIC, is_direct=is_direct)
     server.start()
 
     def facts(kind, *words):

@@ -20,13 +20,13 @@ from concurrent import futures
 import pytest
 import sqlalchemy as sa
 
+from nova_sched.claim import CONFIRMED
 from nova_sched.claims import ClosedDomain, Placement
 from nova_sched.claims import statements as sql
 from nova_sched.claims.maintenance import ALL_CLAIMS, ONE_MOMENT
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.claims.sql_domains import KNOWN, PLACES
 from nova_sched.db.tables import REVISIONS
-from nova_sched.objects.claim import CONFIRMED
 from nova_sched.tests.builders import NOW, aggregate, report
 from nova_sched.tests.integration.exclusive_race import HOSTS, ROLES
 from nova_sched.tests.integration.messages import counted, just_before

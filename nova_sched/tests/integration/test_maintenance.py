@@ -23,6 +23,7 @@ import pytest
 import sqlalchemy as sa
 
 from nova_sched import errors
+from nova_sched.claim import CONFIRMED
 from nova_sched.claims import Placement, ServerGroupPolicy, ServiceFacts
 from nova_sched.claims.audit import audit
 from nova_sched.claims.findings import DRIFT, EMPTY_GROUP, MARK, ORPHAN, AuditFinding
@@ -35,7 +36,6 @@ from nova_sched.claims.maintenance import (
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.claims.sql_groups import forget_groups
 from nova_sched.db.engine import Sessions
-from nova_sched.objects.claim import CONFIRMED
 from nova_sched.state.request import AFFINITY, ANTI_AFFINITY
 from nova_sched.tests.builders import NOW, claim, guarded, report, still, uuid_of
 from nova_sched.tests.clean import assert_clean, faults

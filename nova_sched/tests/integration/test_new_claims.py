@@ -18,9 +18,9 @@ from concurrent import futures
 import pytest
 
 from nova_sched import errors
+from nova_sched.claim import CONFIRMED, PENDING
 from nova_sched.claims import Placement, sql_nodes
 from nova_sched.claims.sql import SqlClaimStore
-from nova_sched.objects.claim import CONFIRMED, PENDING
 from nova_sched.tests.builders import claim, still, uuid_of
 from nova_sched.tests.integration.messages import counted, just_before
 from nova_sched.tests.integration.test_claim_store import waiting

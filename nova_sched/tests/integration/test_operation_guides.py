@@ -21,12 +21,12 @@ import sqlalchemy as sa
 from oslo_context.context import RequestContext
 
 from nova_sched import errors, rpc
+from nova_sched.claim import VCPU
 from nova_sched.claims.audit import audit
 from nova_sched.claims.maintenance import ClaimMaintenance
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.conf import CONF
 from nova_sched.db import engine, schema
-from nova_sched.objects.claim import VCPU
 from nova_sched.rpc.client import SchedulerClient
 from nova_sched.sim import conductor
 from nova_sched.sim.conductor import SimulatedConductor

@@ -19,7 +19,7 @@ import time
 
 import pytest
 
-from nova_sched.objects.claim import CONFIRMED
+from nova_sched.claim import CONFIRMED
 from nova_sched.queues import messages
 from nova_sched.queues.brokers import RESULTS, of_host
 from nova_sched.queues.brokers.amqp import AmqpBroker

@@ -18,7 +18,7 @@ import pytest
 from nova_sched import errors
 from nova_sched.agent.instances import ACTIVE, BUILDING, RESIZED, LocalInstance, LocalInstances
 from nova_sched.agent.usage import CellUse
-from nova_sched.objects.claim import Resizing
+from nova_sched.claim import Resizing
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.agent.builders import SERVER
 from nova_sched.tests.unit.hardware.builders import cell, machine, mixed, pool, wanted

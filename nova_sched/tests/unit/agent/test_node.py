@@ -16,8 +16,8 @@ import pytest
 from nova_sched import errors
 from nova_sched.agent.instances import LocalInstance
 from nova_sched.agent.node import ClaimableNode
+from nova_sched.claim import Resizing
 from nova_sched.hardware.providers import ResourceGroup
-from nova_sched.objects.claim import Resizing
 from nova_sched.tests.builders import request, uuid_of
 from nova_sched.tests.unit.agent.builders import NODE
 from nova_sched.tests.unit.hardware.builders import cell, dedicated, machine, pool, shared, wanted

@@ -17,6 +17,7 @@ import json
 import pytest
 import sqlalchemy as sa
 
+from nova_sched.claim import CONFIRMED, MIGRATION, Resizing
 from nova_sched.claims import Placement
 from nova_sched.claims.audit import audit
 from nova_sched.claims.maintenance import ClaimMaintenance
@@ -24,7 +25,6 @@ from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import engine, schema
 from nova_sched.hardware.machine import HardwareAllocation
 from nova_sched.hardware.providers import Allotted
-from nova_sched.objects.claim import CONFIRMED, MIGRATION, Resizing
 from nova_sched.tests.builders import NOW, claim, report, still, uuid_of
 from nova_sched.tests.clean import faults
 from nova_sched.tests.unit.claims.databases import cleared

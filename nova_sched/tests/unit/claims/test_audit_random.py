@@ -17,6 +17,7 @@ import random
 
 import pytest
 
+from nova_sched.claim import DISK_GB, MEMORY_MB, MOVES, PENDING, PLANNED, VCPU
 from nova_sched.claims import (
     ClosedDomain,
     GroupGuard,
@@ -30,7 +31,6 @@ from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import engine, schema
 from nova_sched.hardware.machine import Machine
-from nova_sched.objects.claim import DISK_GB, MEMORY_MB, MOVES, PENDING, PLANNED, VCPU
 from nova_sched.state.request import AFFINITY, ANTI_AFFINITY
 from nova_sched.tests.builders import NOW, claim, guarded, report, still, uuid_of
 from nova_sched.tests.clean import assert_clean

@@ -19,10 +19,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nova_sched.claim import CONFIRMED, PENDING, PLANNED, VCPU, Claim, Resizing
 from nova_sched.claims import Placement
 from nova_sched.claims.exclusive_domains import ExclusiveDomains
 from nova_sched.claims.judge import Held, NodeUsage, judge
-from nova_sched.objects.claim import CONFIRMED, PENDING, PLANNED, VCPU, Claim, Resizing
 from nova_sched.state.report import Inventory
 
 GOLD = 'CUSTOM_GOLD'

@@ -15,9 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nova_sched.claims.reconcile import foreign_use, settle
-from nova_sched.hardware.machine import HardwareAllocation
-from nova_sched.objects.claim import (
+from nova_sched.claim import (
     CONFIRMED,
     DISK_GB,
     MEMORY_MB,
@@ -28,6 +26,8 @@ from nova_sched.objects.claim import (
     Claim,
     Resizing,
 )
+from nova_sched.claims.reconcile import foreign_use, settle
+from nova_sched.hardware.machine import HardwareAllocation
 from nova_sched.state.report import Inventory
 from nova_sched.tests.builders import report, uuid_of
 

@@ -18,10 +18,10 @@ import pytest
 import sqlalchemy as sa
 
 from nova_sched import errors
+from nova_sched.claim import PLANNED
 from nova_sched.claims import GroupRecord, Placement, ServiceFacts
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db.tables import NODES
-from nova_sched.objects.claim import PLANNED
 from nova_sched.tests.builders import NOW, aggregate, claim, guarded, report, still, uuid_of
 from nova_sched.tests.unit.claims.batteries.transactions.times import OwnClock
 

@@ -19,11 +19,11 @@ import alembic.command
 import alembic.migration
 import sqlalchemy as sa
 
+from nova_sched.claim import CONFIRMED, Claim
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import schema
 from nova_sched.db.engine import transaction
 from nova_sched.db.tables import METADATA, REVISIONS
-from nova_sched.objects.claim import CONFIRMED, Claim
 from nova_sched.tests.builders import uuid_of
 
 

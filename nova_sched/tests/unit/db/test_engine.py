@@ -31,9 +31,14 @@ def path(tmp_path):
     return tmp_path / 'some.sqlite'
 
 
-@pytest.fixture
-def database(path):
-    made = engine.create(f'sqlite:///{path}')
+@pytest.fixture(
+    params=[
+        pytest.param(engine.create, id='of a daemon'),
+        pytest.param(engine.for_command, id='of a command'),
+    ]
+)
+def database(request, path):
+    made = request.param(f'sqlite:///{path}')
     with engine.transaction(made) as connection:
         connection.execute(sa.text('CREATE TABLE t (n INTEGER PRIMARY KEY)'))
     yield made

@@ -96,7 +96,8 @@ def test_what_the_driver_gets(given, driver, expected):
             DEFAULT.for_audit(),
             'postgresql',
             '',
-            'lock_timeout = 6000, idle_in_transaction_session_timeout = 5000',
+            'statement_timeout = 300000, lock_timeout = 6000, '
+            'idle_in_transaction_session_timeout = 5000',
             id='an audit',
         ),
         pytest.param(DEFAULT.for_upgrade(), 'mariadb', '', '', id='an upgrade'),
@@ -128,8 +129,13 @@ def test_what_the_server_is_told(given, kind, said, expected):
 
 
 @pytest.mark.parametrize(
-    'given', [DEFAULT.for_audit(), DEFAULT.for_upgrade()], ids=['audit', 'upgrade']
+    'given, answer_s',
+    [
+        pytest.param(DEFAULT.for_audit(), 302, id='audit'),
+        pytest.param(dataclasses.replace(DEFAULT, statement_s=0).for_audit(), 0, id='no limit'),
+        pytest.param(DEFAULT.for_upgrade(), 0, id='upgrade'),
+    ],
 )
-def test_work_that_takes_long_is_waited_for(given):
-    assert given.answer_s == 0
+def test_work_that_takes_long_is_waited_for(given, answer_s):
+    assert given.answer_s == answer_s
     assert given.silence_s == DEFAULT.silence_s

@@ -14,8 +14,8 @@
 import pytest
 
 from nova_sched import errors
+from nova_sched.claim import CONFIRMED, PENDING, VCPU
 from nova_sched.claims import Placement
-from nova_sched.objects.claim import CONFIRMED, PENDING, VCPU
 from nova_sched.state.report import Inventory
 from nova_sched.tests.builders import claim, report
 from nova_sched.tests.unit.engine.stores import Unsteady

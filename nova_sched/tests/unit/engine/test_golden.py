@@ -22,8 +22,8 @@ import dataclasses
 import pytest
 
 from nova_sched import errors, objects
+from nova_sched.claim import Claim
 from nova_sched.engine import catalog
-from nova_sched.objects.claim import Claim
 from nova_sched.rpc import translate
 from nova_sched.state.cluster import Cluster, Consumption
 from nova_sched.tests.reference import golden, nine_nodes, wire

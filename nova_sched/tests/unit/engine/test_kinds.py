@@ -20,6 +20,7 @@ import weakref
 import pytest
 
 from nova_sched import errors
+from nova_sched.claim import MEMORY_MB
 from nova_sched.engine import kinds
 from nova_sched.engine.catalog import Rules
 from nova_sched.engine.decide import best, survivors, weigh
@@ -29,7 +30,6 @@ from nova_sched.filters import Filter
 from nova_sched.filters.compute import ComputeFilter
 from nova_sched.filters.ram import RamFilter
 from nova_sched.filters.resource_capacity import ResourceCapacity
-from nova_sched.objects.claim import MEMORY_MB
 from nova_sched.state.facts import HostFacts
 from nova_sched.state.request import RequestedDestination, ServerGroup
 from nova_sched.tests.builders import NOW, aggregate, claim, cluster, put, report, request, uuid_of

@@ -21,12 +21,12 @@ from pathlib import Path
 import pytest
 
 from nova_sched import service
+from nova_sched.claim import MEMORY_MB, PCPU
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.conf import CONF
 from nova_sched.db import engine, schema
 from nova_sched.hardware.machine import HardwareRequest
 from nova_sched.hardware.numa import GuestCell, GuestTopology, HostCell, HostTopology
-from nova_sched.objects.claim import MEMORY_MB, PCPU
 from nova_sched.state.report import Inventory, Report
 from nova_sched.state.request import Request
 from nova_sched.tests.builders import uuid_of

@@ -18,12 +18,12 @@ import random
 import pytest
 
 from nova_sched import errors
+from nova_sched.claim import CONFIRMED, MEMORY_MB, VCPU
 from nova_sched.engine import Settings
 from nova_sched.engine.answer import selections
 from nova_sched.engine.place import Placer
 from nova_sched.filters.server_group_affinity import ServerGroupAffinityFilter
 from nova_sched.filters.server_group_anti_affinity import ServerGroupAntiAffinityFilter
-from nova_sched.objects.claim import CONFIRMED, MEMORY_MB, VCPU
 from nova_sched.state.request import RequestedDestination
 from nova_sched.tests.builders import claim, cluster, report, request, uuid_of
 from nova_sched.tests.unit.engine.world import Named, Score, names, picture, rules, spreading

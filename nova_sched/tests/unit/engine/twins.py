@@ -24,12 +24,12 @@ import random
 import time
 
 from nova_sched import errors, service
+from nova_sched.claim import Claim
 from nova_sched.conf import CONF
 from nova_sched.engine import catalog
 from nova_sched.engine.answer import selections
 from nova_sched.engine.place import Placer
 from nova_sched.hardware.machine import HardwareRequest
-from nova_sched.objects.claim import Claim
 from nova_sched.state.cluster import Cluster
 from nova_sched.state.report import Inventory, Report
 from nova_sched.state.request import Request

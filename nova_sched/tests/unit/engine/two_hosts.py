@@ -13,8 +13,8 @@
 
 import pytest
 
+from nova_sched.claim import VCPU
 from nova_sched.claims import Placement
-from nova_sched.objects.claim import VCPU
 from nova_sched.tests.builders import report, request, uuid_of
 from nova_sched.tests.unit.engine.stores import Contested
 from nova_sched.tests.unit.engine.world import World, fresh, picture

@@ -20,12 +20,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nova_sched import errors
+from nova_sched.claim import VCPU
 from nova_sched.filters import Filter, RowFilter
 from nova_sched.filters.child_providers import ChildProviders
 from nova_sched.filters.core import CoreFilter
 from nova_sched.filters.foreign import ForeignFilter
 from nova_sched.filters.required_traits import RequiredTraits
-from nova_sched.objects.claim import VCPU
 from nova_sched.state.facts import EVERYTHING, LASTING, OWN_HOSTS, HostFacts, amount_of
 from nova_sched.tests import options
 from nova_sched.tests.builders import aggregate, cluster, hosts, put, request, uuid_of

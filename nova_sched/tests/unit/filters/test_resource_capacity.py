@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 
 from nova_sched import errors
+from nova_sched.claim import CONFIRMED, Claim
 from nova_sched.filters.resource_capacity import ResourceCapacity
-from nova_sched.objects.claim import CONFIRMED, Claim
 from nova_sched.state.report import Inventory
 from nova_sched.tests.builders import claim, cluster, hosts, mask_of, put, report, request, uuid_of
 from nova_sched.tests.options import settings

@@ -19,7 +19,6 @@ import pytest
 
 from nova_sched.groups import joint, moves
 from nova_sched.groups.arrays import policies
-from nova_sched.groups.arrays.problem import PlanLimits
 from nova_sched.groups.definition import (
     AFFINITY,
     ANTI_AFFINITY,
@@ -30,6 +29,7 @@ from nova_sched.groups.definition import (
     SPREAD,
 )
 from nova_sched.groups.exact import tasks
+from nova_sched.groups.plan_limits import PlanLimits
 from nova_sched.tests.groups import policy, problem
 
 HOSTS = 4

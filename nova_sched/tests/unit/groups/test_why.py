@@ -23,7 +23,6 @@ import pytest
 
 from nova_sched.groups import ideal, joint, why
 from nova_sched.groups.arrays import policies
-from nova_sched.groups.arrays.problem import PlanLimits
 from nova_sched.groups.definition import (
     AFFINITY,
     ANTI_AFFINITY,
@@ -34,6 +33,7 @@ from nova_sched.groups.definition import (
     SPREAD,
 )
 from nova_sched.groups.exact import tasks, worker
+from nova_sched.groups.plan_limits import PlanLimits
 from nova_sched.tests.groups import problem as problem_of
 from nova_sched.tests.unit.groups import oracle, random_problems
 from nova_sched.tests.unit.groups.exact.test_tasks import CELLS, paths, policy, problem

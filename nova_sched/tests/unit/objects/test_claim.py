@@ -16,8 +16,8 @@ import datetime
 import pytest
 
 from nova_sched import objects
+from nova_sched.claim import CONFIRMED, PENDING, PLANNED
 from nova_sched.objects import object_io
-from nova_sched.objects.claim import CONFIRMED, PENDING, PLANNED
 
 SOME = '7a9f961e-91b7-5eec-ba67-426d5c717816'
 

@@ -14,9 +14,9 @@
 import pytest
 
 from nova_sched import errors, objects
+from nova_sched.claim import DISK_GB, MEMORY_MB, PCPU, VCPU
 from nova_sched.hardware import pci
 from nova_sched.hardware.numa import HostTopology
-from nova_sched.objects.claim import DISK_GB, MEMORY_MB, PCPU, VCPU
 from nova_sched.tests.builders import request, uuid_of
 from nova_sched.tests.functional.harness import compute_node
 from nova_sched.tests.hardware_objects import node_fields

@@ -16,7 +16,7 @@ import json
 import pytest
 
 from nova_sched import errors, objects
-from nova_sched.objects.claim import MEMORY_MB
+from nova_sched.claim import MEMORY_MB
 from nova_sched.tests.unit.objects import reference
 
 NODE = reference.wire('object-ComputeNode-numa-pci-metrics.json')['primitive']['nova_object.data']

@@ -15,9 +15,9 @@ the router and of the manager."""
 import collections
 
 from nova_sched import errors, objects, queue_service
+from nova_sched.claim import CONFIRMED, PENDING
 from nova_sched.db import engine, schema
 from nova_sched.db.jobs import QuotaHold, SqlJobTable
-from nova_sched.objects.claim import CONFIRMED, PENDING
 from nova_sched.queues import jobs, messages
 from nova_sched.queues.brokers import FALLBACK, Broker, Consumer, Delivery, QueueFacts, of_host
 from nova_sched.queues.catalogue import Catalogue

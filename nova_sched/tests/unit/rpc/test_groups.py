@@ -21,7 +21,7 @@ from oslo_context.context import RequestContext
 from nova_sched import errors, objects, rpc
 from nova_sched.conf import CONF
 from nova_sched.engine.groups.views import GroupView, MemberView, RequiredMove
-from nova_sched.rpc import client, groups
+from nova_sched.rpc import client, groups, servers
 from nova_sched.rpc.endpoints.groups import GroupsEndpoint
 from nova_sched.tests.builders import NOW, uuid_of
 from nova_sched.tests.options import settings
@@ -129,7 +129,7 @@ class Scheduler:
 def served():
     """(a client, the scheduler behind the bus)."""
     bus, scheduler = rpc.transport(CONF, 'fake://groups'), Scheduler()
-    server = rpc.server(bus, 'groups', [GroupsEndpoint(scheduler)])
+    server = servers.server(bus, 'groups', [GroupsEndpoint(scheduler)])
     server.start()
     yield client.GroupsClient(bus, timeout_s=10), scheduler
     server.stop()

@@ -17,11 +17,11 @@ import datetime
 import pytest
 
 from nova_sched import objects
+from nova_sched.claim import Claim
 from nova_sched.engine.answer import Selected
 from nova_sched.hardware.numa import NumaLimits
-from nova_sched.objects.claim import Claim
 from nova_sched.rpc import translate
-from nova_sched.state.aggregates import HostAggregate
+from nova_sched.state.host_aggregate import HostAggregate
 from nova_sched.tests.builders import CELL, uuid_of
 from nova_sched.tests.reference import recorded, wire
 from nova_sched.tests.unit.hardware.builders import cell, dedicated, machine, pool, wanted

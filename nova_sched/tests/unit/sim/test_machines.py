@@ -16,7 +16,7 @@ import collections
 import pytest
 
 from nova_sched import errors
-from nova_sched.objects.claim import MEMORY_MB, VCPU
+from nova_sched.claim import MEMORY_MB, VCPU
 from nova_sched.rpc import reports
 from nova_sched.sim import machines
 from nova_sched.sim.trace import TraceFlavor

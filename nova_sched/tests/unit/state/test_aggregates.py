@@ -16,7 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nova_sched.state.aggregates import Aggregates, OwnAggregates, number, split, values, zones
+from nova_sched.state.aggregates import Aggregates, OwnAggregates, number
+from nova_sched.state.host_aggregate import split, values, zones
 from nova_sched.tests.builders import aggregate
 
 

@@ -14,7 +14,7 @@
 import pytest
 
 from nova_sched import errors
-from nova_sched.objects.claim import CONFIRMED, DISK_GB, MEMORY_MB, VCPU
+from nova_sched.claim import CONFIRMED, DISK_GB, MEMORY_MB, VCPU
 from nova_sched.state.cluster import Cluster
 from nova_sched.tests.builders import claim, cluster, hosts, put, report, request, uuid_of
 

@@ -16,10 +16,10 @@ import dataclasses
 import pytest
 
 from nova_sched import errors
+from nova_sched.claim import CONFIRMED, Claim
 from nova_sched.hardware.machine import Machine
 from nova_sched.hardware.numa import HostTopology
 from nova_sched.hardware.pci import pools_from_json
-from nova_sched.objects.claim import CONFIRMED, Claim
 from nova_sched.tests.builders import cluster, put, report, request, uuid_of
 from nova_sched.tests.unit.hardware.builders import (
     cell,

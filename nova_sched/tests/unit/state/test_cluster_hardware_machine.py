@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from nova_sched import errors
-from nova_sched.objects.claim import CONFIRMED
+from nova_sched.claim import CONFIRMED
 from nova_sched.state.cluster import Cluster
 from nova_sched.tests.builders import report, request, uuid_of
 from nova_sched.tests.unit.hardware.builders import (

@@ -19,12 +19,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from nova_sched.claim import CONFIRMED, PENDING, Claim
 from nova_sched.hardware.machine import HardwareAllocation, Machine
-from nova_sched.objects.claim import CONFIRMED, PENDING, Claim
-from nova_sched.state.aggregates import HostAggregate
 from nova_sched.state.cluster import Cluster
-from nova_sched.state.hosts import DISABLED_TRAIT
-from nova_sched.state.report import Inventory, Report
+from nova_sched.state.host_aggregate import HostAggregate
+from nova_sched.state.report import DISABLED_TRAIT, Inventory, Report
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.hardware.builders import (
     cell,

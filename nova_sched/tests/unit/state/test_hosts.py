@@ -13,7 +13,7 @@
 
 import numpy as np
 
-from nova_sched.objects.claim import CONFIRMED
+from nova_sched.claim import CONFIRMED
 from nova_sched.tests.builders import claim, cluster, hosts, request, uuid_of
 
 HERE, NEW = uuid_of('here'), uuid_of('new')

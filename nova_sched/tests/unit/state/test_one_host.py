@@ -18,8 +18,8 @@ import types
 import numpy as np
 import pytest
 
+from nova_sched.claim import DISK_GB, MEMORY_MB, PCPU, VCPU
 from nova_sched.hardware import pci
-from nova_sched.objects.claim import DISK_GB, MEMORY_MB, PCPU, VCPU
 from nova_sched.state.metrics import NO_VALUE
 from nova_sched.state.one_host import OneHost
 from nova_sched.tests.builders import CELL, aggregate, host

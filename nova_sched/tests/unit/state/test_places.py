@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from nova_sched import objects
-from nova_sched.objects.claim import Claim
+from nova_sched.claim import Claim
 from nova_sched.state.places import SPARE, Places, image_of
 from nova_sched.tests.builders import cluster, request, uuid_of
 

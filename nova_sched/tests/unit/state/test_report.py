@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nova_sched import errors
-from nova_sched.objects.claim import VCPU
+from nova_sched.claim import VCPU
 from nova_sched.state.report import LARGEST, Inventory, Report, check
 from nova_sched.tests.builders import hosts, report, uuid_of
 

@@ -15,7 +15,7 @@ import types
 
 import pytest
 
-from nova_sched.objects.claim import DISK_GB, MEMORY_MB, PCPU, VCPU
+from nova_sched.claim import DISK_GB, MEMORY_MB, PCPU, VCPU
 from nova_sched.tests.builders import request
 
 

@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 from nova_sched import errors
+from nova_sched.claim import CONFIRMED
 from nova_sched.hardware import pci
-from nova_sched.objects.claim import CONFIRMED
 from nova_sched.state.request import RequestedDestination
 from nova_sched.tests.builders import aggregate, claim, cluster, hosts, request, spec, uuid_of
 from nova_sched.tests.options import settings

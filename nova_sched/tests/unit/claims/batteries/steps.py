@@ -11,8 +11,8 @@
 # under the License.
 """What the batteries have in common: short steps on a store, and looks at what it keeps."""
 
+from nova_sched.claim import CONFIRMED, RESIZE, VCPU
 from nova_sched.claims import Placement
-from nova_sched.objects.claim import CONFIRMED, RESIZE, VCPU
 from nova_sched.state.report import ReportOrder
 from nova_sched.tests.builders import NOW, claim, report, uuid_of
 

@@ -19,10 +19,7 @@ import threading
 import pytest
 import sqlalchemy as sa
 
-from nova_sched.claims import Placement
-from nova_sched.claims.sql import SqlClaimStore
-from nova_sched.cmd.manage.rows import waits_for
-from nova_sched.objects.claim import (
+from nova_sched.claim import (
     CONFIRMED,
     DISK_GB,
     EVACUATION,
@@ -36,6 +33,9 @@ from nova_sched.objects.claim import (
     Claim,
     Resizing,
 )
+from nova_sched.claims import Placement
+from nova_sched.claims.sql import SqlClaimStore
+from nova_sched.cmd.manage.rows import waits_for
 from nova_sched.tests.builders import claim, now, report, uuid_of
 from nova_sched.tests.unit.hardware.builders import cell, dedicated, machine, pool, told, wanted
 from nova_sched.tests.unit.hardware.builders import request as device

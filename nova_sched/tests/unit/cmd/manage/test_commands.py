@@ -17,11 +17,11 @@ import sys
 
 import pytest
 
+from nova_sched.claim import CONFIRMED
 from nova_sched.claims import Placement, ServiceFacts
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.cmd.manage import commands
 from nova_sched.db import engine, schema
-from nova_sched.objects.claim import CONFIRMED
 from nova_sched.tests.builders import aggregate, claim, now, report, uuid_of
 from nova_sched.tests.test_layers import PACKAGE
 

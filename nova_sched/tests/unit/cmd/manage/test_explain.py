@@ -14,9 +14,6 @@ printed."""
 
 import io
 import json
-import socket
-import subprocess
-import sys
 
 import pytest
 
@@ -389,34 +386,6 @@ def test_an_image_property_of_no_such_value(manage):
     status, out, err = manage('explain dry-run --image-property hw_architecture=z80')
     assert (status, out) == (1, '')
     assert 'hw_architecture' in err
-
-
-def ask_bus(tmp_path, port, timeout_s):
-    """The errors of a verb that calls a scheduler on a bus at this port."""
-    file = tmp_path / 'nova_sched.conf'
-    file.write_text(f'[DEFAULT]\ntransport_url = rabbit://guest:guest@127.0.0.1:{port}/\n')
-    call = 'import sys; from nova_sched.cmd import manage; sys.exit(manage.main())'
-    words = ['explain', 'capacity', '--timeout', str(timeout_s), '--config-file', str(file)]
-    done = subprocess.run(
-        [sys.executable, '-c', call, *words],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
-    assert (done.returncode, done.stdout) == (1, '')
-    assert 'Traceback' not in done.stderr
-    return done.stderr
-
-
-def test_a_bus_that_is_away(tmp_path):
-    assert 'The broker does not answer: ' in ask_bus(tmp_path, 1, 1000)
-
-
-def test_a_bus_that_is_silent(tmp_path):
-    with socket.create_server(('127.0.0.1', 0)) as silent:
-        said = ask_bus(tmp_path, silent.getsockname()[1], 1)
-    assert 'No answer to capacity: the message bus cannot be reached' in said
 
 
 def test_no_answer(manage):

@@ -9,23 +9,51 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A sign that a command works is for terminals only."""
+"""A sign that a command works is for terminals only, and ends with the first output."""
 
 import sys
+import time
+from argparse import Namespace
 
-from nova_sched.cmd.manage import progress
+import pytest
+
+from nova_sched.cmd.manage import output, progress
+
+LONG_S = 30
 
 
-def test_it_is_shown_on_a_terminal(monkeypatch, capsys):
+def until_shown(sign):
+    end_s = time.monotonic() + LONG_S
+    while not sign.is_shown and time.monotonic() < end_s:
+        time.sleep(0.05)
+    time.sleep(0.3)  # it is drawn ten times a second
+
+
+def seen(capsys, after_s, work=lambda sign: None):
+    """The output of a command that shows a sign after so many seconds."""
+    args = Namespace(format='value', column=[], sort=None)
+    with progress.shown(args, 'working'):
+        args.sign.end()
+        args.sign = progress.Sign('working', after_s)
+        work(args.sign)
+        output.show(args, {'found': 'all'})
+    return capsys.readouterr()
+
+
+@pytest.fixture
+def terminal(capsys, monkeypatch):
     monkeypatch.setenv('TERM', 'xterm')
     monkeypatch.setattr(sys.stderr, 'isatty', lambda: True)
-    with progress.shown('waiting'):
-        pass
-    out, err = capsys.readouterr()
-    assert (out, 'waiting' in err) == ('', True)
+
+
+def test_it_is_shown_on_a_terminal(terminal, capsys):
+    out, err = seen(capsys, 0, until_shown)
+    assert (out, 'working' in err) == ('all\n', True)
+
+
+def test_a_command_that_is_done_soon_shows_none(terminal, capsys):
+    assert seen(capsys, LONG_S) == ('all\n', '')
 
 
 def test_nothing_is_shown_elsewhere(capsys):
-    with progress.shown('waiting'):
-        pass
-    assert capsys.readouterr() == ('', '')
+    assert seen(capsys, 0, lambda sign: time.sleep(0.5)) == ('all\n', '')

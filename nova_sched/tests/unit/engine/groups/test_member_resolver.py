@@ -17,12 +17,12 @@ import threading
 import pytest
 
 from nova_sched import errors
+from nova_sched.claim import PENDING, PLANNED
 from nova_sched.engine.cycle import PLACE, Order
 from nova_sched.engine.scheduler import CALL
 from nova_sched.groups.definition import (
     MemberFlavor,
 )
-from nova_sched.objects.claim import PENDING, PLANNED
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.engine.groups.group_cloud import (
     BIG,

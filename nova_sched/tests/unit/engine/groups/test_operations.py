@@ -18,6 +18,7 @@ import dataclasses
 import pytest
 
 from nova_sched import errors
+from nova_sched.claim import PENDING, PLANNED
 from nova_sched.groups.definition import (
     AFFINITY,
     ANTI_AFFINITY,
@@ -30,7 +31,6 @@ from nova_sched.groups.definition import (
 )
 from nova_sched.groups.topology import DomainTopology
 from nova_sched.objects import InstanceGroup
-from nova_sched.objects.claim import PENDING, PLANNED
 from nova_sched.tests.builders import guarded, uuid_of
 from nova_sched.tests.unit.engine.groups.group_cloud import (
     BIG,

@@ -15,6 +15,7 @@ takes."""
 import pytest
 
 from nova_sched import errors
+from nova_sched.claim import CONFIRMED, PENDING, PLANNED
 from nova_sched.groups.definition import (
     AFFINITY,
     ANTI_AFFINITY,
@@ -24,7 +25,6 @@ from nova_sched.groups.definition import (
     MemberFlavor,
 )
 from nova_sched.groups.exact import worker
-from nova_sched.objects.claim import CONFIRMED, PENDING, PLANNED
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.engine.groups.group_cloud import BIG, SOURCE, cloud, definition, members
 from nova_sched.tests.unit.engine.world import fresh, picture

@@ -18,10 +18,10 @@ import types
 import pytest
 
 from nova_sched import errors
+from nova_sched.claim import CONFIRMED
 from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.engine.cycle import PLACE, Order
 from nova_sched.engine.received import Received, handling
-from nova_sched.objects.claim import CONFIRMED
 from nova_sched.tests.builders import NOW, claim, report, request, uuid_of
 from nova_sched.tests.unit.engine.world import Score, World, rules, spreading
 

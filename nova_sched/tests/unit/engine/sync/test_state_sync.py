@@ -16,10 +16,10 @@ import dataclasses
 import pytest
 
 from nova_sched import errors
+from nova_sched.claim import CONFIRMED, PENDING
 from nova_sched.claims import Placement, ServiceFacts
 from nova_sched.claims.values import Changes
 from nova_sched.engine.sync.state_sync import SOME
-from nova_sched.objects.claim import CONFIRMED, PENDING
 from nova_sched.tests.builders import NOW, aggregate, claim, report, uuid_of
 from nova_sched.tests.unit.engine.two_hosts import A, B, C, asks, commit, node, states, used, world
 from nova_sched.tests.unit.engine.world import fresh, picture

@@ -16,8 +16,8 @@ import threading
 import pytest
 
 from nova_sched import errors, objects, queue_service
+from nova_sched.claim import CONFIRMED, PENDING
 from nova_sched.db.jobs import SqlJobTable
-from nova_sched.objects.claim import CONFIRMED, PENDING
 from nova_sched.queues import jobs, messages
 from nova_sched.queues.conductor import router
 from nova_sched.tests.builders import uuid_of

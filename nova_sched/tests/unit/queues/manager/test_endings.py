@@ -14,7 +14,7 @@
 import pytest
 
 from nova_sched import errors
-from nova_sched.objects.claim import PENDING
+from nova_sched.claim import PENDING
 from nova_sched.queues.brokers import Delivery
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.queues.managed_queues import (

@@ -18,7 +18,7 @@ import pytest
 from oslo_context import context
 
 from nova_sched import errors
-from nova_sched.objects.claim import PENDING
+from nova_sched.claim import PENDING
 from nova_sched.queues.brokers import DROPPED, EXPIRED
 from nova_sched.tests.unit.queues.managed_queues import (
     LARGE,

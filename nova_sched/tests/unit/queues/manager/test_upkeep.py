@@ -15,8 +15,8 @@ import pytest
 import sqlalchemy as sa
 
 from nova_sched import errors
+from nova_sched.claim import PENDING
 from nova_sched.db.tables import JOBS
-from nova_sched.objects.claim import PENDING
 from nova_sched.queues import messages
 from nova_sched.tests.unit.queues.managed_queues import (
     LARGE,

@@ -20,7 +20,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from nova_sched import errors, objects
-from nova_sched.objects.claim import CONFIRMED, PENDING
+from nova_sched.claim import CONFIRMED, PENDING
 from nova_sched.queues import messages
 from nova_sched.queues.brokers import FALLBACK, RESULTS, of_flavor
 from nova_sched.queues.brokers.memory import SimulatedBroker

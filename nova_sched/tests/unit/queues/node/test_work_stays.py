@@ -16,7 +16,7 @@ import json
 import pytest
 
 from nova_sched import errors
-from nova_sched.objects.claim import CONFIRMED, PENDING
+from nova_sched.claim import CONFIRMED, PENDING
 from nova_sched.queues import failures
 from nova_sched.queues.brokers import of_flavor, of_host
 from nova_sched.tests.builders import uuid_of

@@ -20,7 +20,7 @@ from types import SimpleNamespace
 import pytest
 
 from nova_sched import errors
-from nova_sched.objects.claim import CONFIRMED
+from nova_sched.claim import CONFIRMED
 from nova_sched.queues import messages
 from nova_sched.queues.brokers import RESULTS, of_flavor, of_host
 from nova_sched.queues.brokers.memory import MemoryBroker

@@ -13,8 +13,8 @@
 
 import pytest
 
+from nova_sched.claim import CONFIRMED
 from nova_sched.claims import ClosedDomain, Domain
-from nova_sched.objects.claim import CONFIRMED
 from nova_sched.tests.builders import NOW, aggregate, claim, report
 from nova_sched.tests.unit.claims.batteries.group_records.exclusive_domains import (
     BOTH,

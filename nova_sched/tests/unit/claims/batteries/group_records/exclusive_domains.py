@@ -22,8 +22,8 @@ from concurrent import futures
 import pytest
 
 from nova_sched import errors
+from nova_sched.claim import CONFIRMED, RESIZE
 from nova_sched.claims import ClosedDomain, Placement
-from nova_sched.objects.claim import CONFIRMED, RESIZE
 from nova_sched.tests.builders import NOW, claim, guarded, report, uuid_of
 from nova_sched.tests.unit.claims.batteries.group_records.records import (
     DB,

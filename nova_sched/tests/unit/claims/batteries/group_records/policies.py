@@ -13,8 +13,8 @@
 
 import pytest
 
+from nova_sched.claim import CONFIRMED
 from nova_sched.claims import Placement, ServerGroupPolicy
-from nova_sched.objects.claim import CONFIRMED
 from nova_sched.state.request import AFFINITY, ANTI_AFFINITY
 from nova_sched.tests.builders import claim, guarded, report, uuid_of
 from nova_sched.tests.unit.claims.batteries.steps import (

@@ -16,8 +16,8 @@ import dataclasses
 import pytest
 
 from nova_sched import errors
+from nova_sched.claim import CONFIRMED, PENDING, PLANNED, RESIZE, VCPU
 from nova_sched.claims import GroupRecord, Placement
-from nova_sched.objects.claim import CONFIRMED, PENDING, PLANNED, RESIZE, VCPU
 from nova_sched.tests.builders import NOW, claim, guarded, uuid_of
 from nova_sched.tests.unit.claims.batteries.steps import (
     HOST,

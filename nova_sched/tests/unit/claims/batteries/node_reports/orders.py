@@ -15,7 +15,7 @@ import dataclasses
 
 import pytest
 
-from nova_sched.objects.claim import CONFIRMED
+from nova_sched.claim import CONFIRMED
 from nova_sched.state.report import ReportOrder
 from nova_sched.tests.builders import NOW, claim, report
 from nova_sched.tests.unit.claims.batteries.steps import (

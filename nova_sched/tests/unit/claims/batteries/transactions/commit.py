@@ -13,8 +13,8 @@
 
 import pytest
 
+from nova_sched.claim import CONFIRMED, DISK_GB, MEMORY_MB, PENDING, PLANNED, VCPU, Claim
 from nova_sched.claims import Placement
-from nova_sched.objects.claim import CONFIRMED, DISK_GB, MEMORY_MB, PENDING, PLANNED, VCPU, Claim
 from nova_sched.state.report import Inventory
 from nova_sched.tests.builders import NOW, claim, uuid_of
 from nova_sched.tests.unit.claims.batteries.steps import (

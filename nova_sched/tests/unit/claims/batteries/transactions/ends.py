@@ -13,8 +13,8 @@
 
 import pytest
 
+from nova_sched.claim import CONFIRMED, PENDING, PLANNED, VCPU
 from nova_sched.claims import ClaimSelector
-from nova_sched.objects.claim import CONFIRMED, PENDING, PLANNED, VCPU
 from nova_sched.tests.builders import NOW, claim, uuid_of
 from nova_sched.tests.unit.claims.batteries.steps import (
     DAY,

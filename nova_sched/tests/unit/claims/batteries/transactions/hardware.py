@@ -15,8 +15,8 @@ import dataclasses
 
 import pytest
 
+from nova_sched.claim import CONFIRMED, PENDING
 from nova_sched.claims import Placement
-from nova_sched.objects.claim import CONFIRMED, PENDING
 from nova_sched.tests.builders import NOW, claim, uuid_of
 from nova_sched.tests.unit.claims.batteries.steps import (
     HOST,

@@ -15,8 +15,7 @@ import dataclasses
 
 import pytest
 
-from nova_sched.claims import Placement
-from nova_sched.objects.claim import (
+from nova_sched.claim import (
     CONFIRMED,
     DISK_GB,
     EVACUATION,
@@ -28,6 +27,7 @@ from nova_sched.objects.claim import (
     VCPU,
     Claim,
 )
+from nova_sched.claims import Placement
 from nova_sched.tests.builders import NOW, guarded, report, uuid_of
 from nova_sched.tests.unit.claims.batteries.steps import HOST, OTHER, A, C, node, ready
 

@@ -13,8 +13,8 @@
 
 import pytest
 
+from nova_sched.claim import CONFIRMED, PENDING, VCPU
 from nova_sched.claims import Placement
-from nova_sched.objects.claim import CONFIRMED, PENDING, VCPU
 from nova_sched.tests.builders import NOW, claim, report, uuid_of
 from nova_sched.tests.unit.claims.batteries.steps import (
     HOST,

@@ -17,9 +17,9 @@ import time
 
 import pytest
 
+from nova_sched.claim import VCPU
 from nova_sched.claims import Placement
 from nova_sched.claims.sql import SqlClaimStore
-from nova_sched.objects.claim import VCPU
 from nova_sched.tests.builders import NOW, claim, report, uuid_of
 from nova_sched.tests.unit.claims.batteries.steps import (
     DAY,

@@ -13,8 +13,8 @@
 
 import pytest
 
+from nova_sched.claim import CONFIRMED, PENDING, PLANNED, RESIZE
 from nova_sched.claims import Placement
-from nova_sched.objects.claim import CONFIRMED, PENDING, PLANNED, RESIZE
 from nova_sched.tests.builders import claim
 from nova_sched.tests.unit.claims.batteries.steps import (
     HOST,

@@ -1,0 +1,229 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""A claim: the resources of one consumer on one node, and its state transitions; a plain value."""
+
+import dataclasses
+import json
+import operator
+import uuid
+from collections.abc import Mapping
+
+from nova_sched.hardware.machine import HardwareAllocation
+
+PLANNED = 'planned'  # a group member that is not created yet
+PENDING = 'pending'  # chosen and returned to the conductor
+CONFIRMED = 'confirmed'  # the node reports the instance
+
+VCPU, MEMORY_MB, DISK_GB, PCPU = 'VCPU', 'MEMORY_MB', 'DISK_GB', 'PCPU'
+
+# The reasons why a consumer comes from another node. With a resize or a migration, the source
+# keeps its claim until the move is settled, regardless of its reports. With a live migration or an
+# evacuation, the source claim ends when the source no longer lists the consumer.
+RESIZE = 'resize'
+MIGRATION = 'migration'
+LIVE_MIGRATION = 'live-migration'
+EVACUATION = 'evacuation'
+MOVES = (RESIZE, MIGRATION, LIVE_MIGRATION, EVACUATION)
+KEEPING_THE_SOURCE = frozenset([RESIZE, MIGRATION])
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Resizing:
+    """The old and new size of a consumer that is resized on its node: amounts by class, and the
+    new ``parts``.
+
+    ``uuid`` identifies the resize: the UUID of the claim that asked for it. None: written by an
+    older release.
+    """
+
+    old: Mapping[str, int]
+    new: Mapping[str, int]
+    parts: HardwareAllocation | None = None
+    uuid: str | None = None
+
+    @property
+    def together(self):
+        """Returns the resources for both sizes. Only one size runs at a time, but the old disk is
+        kept until the resize is settled."""
+        names = dict.fromkeys((*self.old, *self.new))
+        return {
+            name: self._both(name, self.old.get(name, 0), self.new.get(name, 0)) for name in names
+        }
+
+    @staticmethod
+    def _both(name, old, new):
+        return old + new if name == DISK_GB else max(old, new)
+
+    def to_json(self):
+        parts = self.parts and self.parts.to_json()
+        sizes = {'old': dict(self.old), 'new': dict(self.new)}
+        return json.dumps({**sizes, 'parts': parts, 'uuid': self.uuid}, sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text):
+        """Reads the text that ``to_json`` wrote."""
+        plain = json.loads(text)
+        parts = plain['parts'] and HardwareAllocation.from_json(plain['parts'])
+        return cls(plain['old'], plain['new'], parts, plain.get('uuid'))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Claim:
+    """A claim: the resources of one consumer on one node.
+
+    ``resources`` maps Placement's resource classes to whole amounts (VCPU and PCPU: CPUs,
+    MEMORY_MB: MiB, DISK_GB: GiB). ``created_s``, ``changed_s`` and ``expires_s`` are seconds since
+    the epoch by the store's clock, which sets the first two. ``changed_s`` is the time when the
+    claim was made or last replaced by another one. ``expires_s`` None never expires. ``parts`` are
+    the CPUs, pages and devices that it holds in addition. ``counted``: the usage in the node's
+    report includes them. ``unseen``: confirmed by a caller, and no report of its node has arrived
+    since. ``image_properties`` are those of the consumer's image, as text. ``move`` is the reason
+    why the consumer comes from another node (one of MOVES). During a resize on this node,
+    ``resizing`` has both sizes: ``resources`` is their combined need, ``parts`` are the old ones.
+    For a member of a group, ``top_group`` is the group's UUID, and ``member`` its path there.
+    ``fences`` are the tokens of the exclusive domains that the claim belongs to. An exclusive
+    domain lasts as long as any claim has its token.
+    """
+
+    consumer_uuid: str
+    node_uuid: str
+    resources: Mapping[str, int]
+    state: str = PENDING
+    project_id: str | None = None
+    user_id: str | None = None
+    group_uuid: str | None = None
+    request_id: str | None = None
+    created_s: float = 0.0
+    changed_s: float = 0.0
+    expires_s: float | None = None
+    parts: HardwareAllocation | None = None
+    counted: bool = False
+    unseen: bool = False
+    image_properties: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    move: str | None = None
+    resizing: Resizing | None = None
+    top_group: str | None = None
+    member: str | None = None
+    fences: tuple[str, ...] = ()
+    uuid: str = dataclasses.field(default_factory=lambda: str(uuid.uuid4()))
+
+    @property
+    def key(self):
+        """Returns consumer and node: one consumer holds at most one claim on one node."""
+        return self.consumer_uuid, self.node_uuid
+
+    @property
+    def is_confirmed(self):
+        return self.state == CONFIRMED
+
+    def has_uuid(self, uuid):
+        """Returns whether a UUID identifies this claim or its open resize."""
+        return uuid == self.uuid or (self.resizing is not None and uuid == self.resizing.uuid)
+
+    @property
+    def keeps_source(self):
+        """Returns whether the source node keeps its claim regardless of its reports."""
+        return self.move in KEEPING_THE_SOURCE
+
+    @property
+    def uncounted(self):
+        """Returns the hardware allocations that the usage in the node's report does not
+        include."""
+        new = self.resizing.parts if self.resizing else None
+        return tuple(parts for parts in (None if self.counted else self.parts, new) if parts)
+
+    @property
+    def all_parts(self):
+        """Returns all hardware allocations: the old one, and the new one of a resize in place."""
+        new = self.resizing.parts if self.resizing else None
+        return tuple(parts for parts in (self.parts, new) if parts)
+
+    # State transitions.
+
+    def stamped(self, before, now_s):
+        """Returns the claim as the store keeps it from ``now_s`` on, replacing the claim
+        ``before`` (None: no claim)."""
+        if before is not None and before.uuid == self.uuid:
+            return dataclasses.replace(self, changed_s=now_s)
+        left_s = None if self.expires_s is None else now_s + self.expires_s - self.created_s
+        # Runs for each new claim: this takes half as long as dataclasses.replace.
+        values = [*_VALUES(self)]
+        values[_CREATED], values[_CHANGED], values[_EXPIRES] = now_s, now_s, left_s
+        return Claim(*values)
+
+    def merged_with(self, later):
+        """Returns this claim merged with a later claim of the same consumer on the same node.
+
+        A pending claim is replaced. A confirmed claim is resized. The same claim again can change
+        only its position in a group.
+        """
+        mine = self.in_group_of(later)
+        if self.uuid == later.uuid:
+            return mine
+        if not self.is_confirmed:
+            return later if later.top_group else later.in_group_of(self)
+        old = self.resizing.old if self.resizing else self.resources
+        resizing = Resizing(old, later.resources, later.parts, later.uuid)
+        if (
+            self.resizing
+            and dataclasses.replace(resizing, uuid=self.resizing.uuid) == self.resizing
+        ):
+            return mine
+        return dataclasses.replace(
+            mine, resources=resizing.together, resizing=resizing, expires_s=later.expires_s
+        )
+
+    def in_group_of(self, other):
+        """Returns the claim with the other claim's position in a group, if that has one."""
+        names = 'top_group', 'member', 'fences'
+        if other.top_group is None or all(
+            getattr(self, name) == getattr(other, name) for name in names
+        ):
+            return self
+        return dataclasses.replace(self, **{name: getattr(other, name) for name in names})
+
+    def confirmed(self):
+        """Returns the claim confirmed: the node has the consumer. A move or a resize stays open
+        until it is settled.
+
+        An earlier report of the node, without the consumer, may still arrive.
+        """
+        if self.is_confirmed:
+            return self
+        return dataclasses.replace(self, state=CONFIRMED, expires_s=None, unseen=True)
+
+    def finished(self):
+        """Returns the claim after the move or resize is settled, with the new size."""
+        done = dataclasses.replace(self.confirmed(), expires_s=None, move=None)
+        if self.resizing is None:
+            return done
+        new = self.resizing
+        return dataclasses.replace(
+            done, resources=new.new, parts=new.parts, counted=False, resizing=None
+        )
+
+    def reverted(self):
+        """Returns the claim after the resize is reverted: with the old size."""
+        return dataclasses.replace(
+            self, resources=self.resizing.old, resizing=None, expires_s=None
+        )
+
+    def overdue(self, now_s):
+        """Returns whether the claim has expired: it waited too long for a confirmation."""
+        waits = not self.is_confirmed or self.resizing is not None
+        return waits and self.expires_s is not None and self.expires_s <= now_s
+
+
+_NAMES = [field.name for field in dataclasses.fields(Claim)]
+_VALUES = operator.attrgetter(*_NAMES)
+_CREATED, _CHANGED, _EXPIRES = map(_NAMES.index, ('created_s', 'changed_s', 'expires_s'))

@@ -1,0 +1,62 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The scheduler's REST API over a session of keystoneauth, with errors of one sentence."""
+
+import urllib.parse
+
+from keystoneauth1 import exceptions as keystone_errors
+from osc_lib import exceptions
+
+from nova_sched.heat import top_group_answers as answers
+
+SERVICE_TYPE = 'server-scheduling'
+GROUPS, FLAVORS, QUEUES = '/v1/groups', '/v1/flavors', '/v1/queues'
+
+
+class SchedulerApi:
+    """Requests to the API; answers are plain values in its form. All methods raise
+    CommandError."""
+
+    def __init__(self, http, timeout_s):
+        self._http, self._timeout_s = http, timeout_s
+
+    def pages(self, path, key, limit=None, **query):
+        """All items of a list, page by page; with a ``limit`` the first ones only."""
+        found, wanted = [], {**query, 'limit': limit}
+        while True:
+            page = self.ask('GET', path, wanted).json()
+            found += page[key]
+            following = [one['href'] for one in page.get('links', ()) if one['rel'] == 'next']
+            if not following or (limit is not None and len(found) >= limit):
+                return found[:limit]
+            wanted = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(following[0]).query))
+
+    def ask(self, method, path, query=None, **more):
+        """The HTTP answer; entries of ``query`` that are None are left out."""
+        sent = {name: _word(value) for name, value in (query or {}).items() if value is not None}
+        try:
+            answer = self._http.request(path, method, params=sent, timeout=self._timeout_s, **more)
+        except keystone_errors.ClientException as error:
+            raise exceptions.CommandError(f'The scheduler cannot be asked: {error}') from None
+        if answer.status_code >= 400:
+            raise exceptions.CommandError(answers.words(answer))
+        return answer
+
+
+def _word(value):
+    return str(value).lower() if isinstance(value, bool) else value
+
+
+def at(path, *names):
+    """The path of one item, with its name quoted."""
+    return '/'.join([path, *(urllib.parse.quote(name, safe='') for name in names)])

@@ -1,0 +1,301 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""`openstack placement group ...`: groups of servers, planned together before the first exists."""
+
+import contextlib
+import sys
+
+import yaml
+from osc_lib import exceptions
+from osc_lib.cli import format_columns
+from osc_lib.command import command
+
+from nova_sched.osc.client import GROUPS, at
+
+HELD = 'seconds for which the places of members that are not created yet are held'
+BRIEF = ('uuid', 'name', 'project_id', 'status', 'generation', 'created_at', 'expires_at')
+MEMBER = ('path', 'state', 'host', 'availability_zone', 'instance_uuid', 'domains')
+NESTED = {
+    'parameters': format_columns.DictColumn,
+    'members': format_columns.ListDictColumn,
+    'moves': format_columns.ListDictColumn,
+    'policies': format_columns.ListDictColumn,
+    'warnings': format_columns.ListColumn,
+}
+HIDDEN = ('links', 'template')
+
+
+class CreateGroup(command.ShowOne):
+    """Plan all members of a template together, and hold their places"""
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        _describe(parser)
+        parser.add_argument('--name', metavar='<name>', help='name of the group')
+        _add_ttl(parser)
+        _add_dry_run(parser)
+        return parser
+
+    def take_action(self, parsed_args):
+        body = {**_description(parsed_args), 'name': parsed_args.name, 'ttl': parsed_args.ttl}
+        return _shown(
+            _api(self).ask('POST', GROUPS, {'dry_run': parsed_args.dry_run}, json=body).json()
+        )
+
+
+class ListGroups(command.Lister):
+    """List placement groups, the oldest first"""
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument('--name', metavar='<name>', help='only groups of this name')
+        parser.add_argument(
+            '--status',
+            choices=('planned', 'building', 'built', 'incomplete', 'deleting'),
+            help='only groups of this status',
+        )
+        parser.add_argument(
+            '--project', metavar='<id>', help='only groups of this project (admin)'
+        )
+        parser.add_argument(
+            '--all-projects', action='store_true', help='groups of all projects (admin)'
+        )
+        parser.add_argument('--marker', metavar='<uuid>', help='only groups after this one')
+        parser.add_argument('--limit', metavar='<number>', type=int, help='maximum number')
+        return parser
+
+    def take_action(self, parsed_args):
+        found = _api(self).pages(
+            GROUPS,
+            'groups',
+            parsed_args.limit,
+            name=parsed_args.name,
+            status=parsed_args.status,
+            project_id=parsed_args.project,
+            all_projects=parsed_args.all_projects or None,
+            marker=parsed_args.marker,
+        )
+        return BRIEF, [[one[name] for name in BRIEF] for one in found]
+
+
+class ShowGroup(command.ShowOne):
+    """Show a placement group with its members and their places"""
+
+    def get_parser(self, prog_name):
+        return _one(super().get_parser(prog_name))
+
+    def take_action(self, parsed_args):
+        return _shown(_api(self).ask('GET', at(GROUPS, parsed_args.group)).json())
+
+
+class SetGroup(command.ShowOne):
+    """Replace the template of a placement group
+
+    Members that are built stay where they are, unless a required policy forces a move: the answer
+    lists each move that is needed.
+    """
+
+    def get_parser(self, prog_name):
+        parser = _one(super().get_parser(prog_name))
+        _describe(parser)
+        _add_generation(parser)
+        _add_ttl(parser)
+        _add_dry_run(parser)
+        return parser
+
+    def take_action(self, parsed_args):
+        body, api = _description(parsed_args), _api(self)
+        path = at(GROUPS, parsed_args.group)
+        if parsed_args.ttl is not None:
+            body['ttl'] = parsed_args.ttl
+        if parsed_args.generation is None:  # then the one that is there now counts
+            seen = api.ask('GET', path).headers.get('ETag', '*')
+        else:
+            seen = _tag(parsed_args.generation)
+        query = {'dry_run': parsed_args.dry_run}
+        return _shown(api.ask('PUT', path, query, json=body, headers={'If-Match': seen}).json())
+
+
+class DeleteGroup(command.Command):
+    """Delete placement groups
+
+    The planned claims end at once. Servers that were created stay, and keep their resources.
+    """
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument('groups', metavar='<uuid>', nargs='+', help='UUIDs of the groups')
+        _add_generation(parser)
+        return parser
+
+    def take_action(self, parsed_args):
+        more = {}
+        if parsed_args.generation is not None:
+            more['headers'] = {'If-Match': _tag(parsed_args.generation)}
+        for group in parsed_args.groups:
+            _api(self).ask('DELETE', at(GROUPS, group), **more)
+
+
+class PlanGroup(command.Lister):
+    """Show the actual or planned place of each member, at every level"""
+
+    def get_parser(self, prog_name):
+        parser = _one(super().get_parser(prog_name))
+        parser.add_argument(
+            '--replan', action='store_true', help='first place the members that have no place'
+        )
+        _add_dry_run(parser)
+        return parser
+
+    def take_action(self, parsed_args):
+        path = at(GROUPS, parsed_args.group, 'plan')
+        if parsed_args.replan:
+            answer = _api(self).ask('POST', path, {'dry_run': parsed_args.dry_run})
+        elif parsed_args.dry_run:
+            raise exceptions.CommandError('--dry-run is for --replan: without it nothing changes')
+        else:
+            answer = _api(self).ask('GET', path)
+        members = answer.json()['members']
+        return MEMBER, [
+            [
+                format_columns.DictColumn(one[name]) if name == 'domains' else one[name]
+                for name in MEMBER
+            ]
+            for one in members
+        ]
+
+
+class RenewGroup(command.ShowOne):
+    """Hold the places of the members that are not created yet for longer"""
+
+    def get_parser(self, prog_name):
+        parser = _one(super().get_parser(prog_name))
+        _add_ttl(parser)
+        _add_dry_run(parser)
+        return parser
+
+    def take_action(self, parsed_args):
+        query, body = {'dry_run': parsed_args.dry_run}, {'ttl': parsed_args.ttl}
+        path = at(GROUPS, parsed_args.group, 'renew')
+        return _shown(_api(self).ask('POST', path, query, json=body).json())
+
+
+class ValidateGroup(command.ShowOne):
+    """Check a template, and show its members and policies"""
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        _describe(parser)
+        return parser
+
+    def take_action(self, parsed_args):
+        body = _description(parsed_args)
+        return _shown(_api(self).ask('POST', at(GROUPS, 'validate'), json=body).json())
+
+
+def _api(action):
+    return action.app.client_manager.server_scheduling
+
+
+def _shown(found):
+    """A mapping as columns and values."""
+    kept = {name: value for name, value in found.items() if name not in HIDDEN}
+    return tuple(kept), [
+        NESTED[name](value) if name in NESTED and value else value for name, value in kept.items()
+    ]
+
+
+def _tag(generation):
+    return f'"{generation}"'
+
+
+# Arguments.
+
+
+def _one(parser):
+    parser.add_argument('group', metavar='<uuid>', help='UUID of the group')
+    return parser
+
+
+def _describe(parser):
+    parser.add_argument(
+        'template', metavar='<file>', help='the template, YAML or JSON; - is standard input'
+    )
+    parser.add_argument(
+        '--parameter',
+        metavar='<key=value>',
+        action='append',
+        default=[],
+        type=_pair,
+        help='a parameter of the template; may be repeated, and goes before those of --parameters',
+    )
+    for name, what in (
+        ('parameters', 'the parameters of the template by name'),
+        ('flavors', 'flavors that the template names'),
+        ('images', 'images that the template names'),
+    ):
+        parser.add_argument(f'--{name}', metavar='<file>', help=f'YAML file of {what}')
+
+
+def _add_ttl(parser):
+    parser.add_argument('--ttl', metavar='<seconds>', type=int, help=HELD)
+
+
+def _add_dry_run(parser):
+    parser.add_argument('--dry-run', action='store_true', help='change nothing, show the result')
+
+
+def _add_generation(parser):
+    parser.add_argument(
+        '--generation', metavar='<number>', type=int, help='only if it is at this generation'
+    )
+
+
+def _pair(text):
+    key, equals, value = text.partition('=')
+    if not key or not equals:
+        raise ValueError(text)
+    return key, value
+
+
+_pair.__name__ = '<key=value>'  # argparse adds this text to its error
+
+
+def _description(args):
+    """The part of a body that describes the members. Raises CommandError."""
+    parameters = {**_mapping(args.parameters), **dict(args.parameter)}
+    given = {'parameters': parameters, 'flavors': _mapping(args.flavors)}
+    given['images'] = _mapping(args.images)
+    return {'template': _text(args.template), **{key: one for key, one in given.items() if one}}
+
+
+def _text(path):
+    try:
+        with contextlib.nullcontext(sys.stdin) if path == '-' else open(path) as file:
+            return file.read()
+    except (OSError, ValueError) as error:
+        why = getattr(error, 'strerror', None) or str(error)
+        raise exceptions.CommandError(f'{path} cannot be read: {why}') from None
+
+
+def _mapping(path):
+    """The mapping in a file; empty without a file."""
+    if path is None:
+        return {}
+    try:
+        found = yaml.safe_load(_text(path))
+    except yaml.YAMLError as error:
+        raise exceptions.CommandError(f'{path}: {" ".join(str(error).split())}') from None
+    if not isinstance(found, dict):
+        raise exceptions.CommandError(f'{path} holds no mapping')
+    return found

@@ -1,0 +1,53 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""RPC servers on the bus."""
+
+import oslo_messaging as messaging
+
+from nova_sched.rpc import EXCHANGE, TOPIC
+from nova_sched.rpc.direct.dispatcher import DirectDispatcher
+from nova_sched.rpc.direct.server import DirectServer
+from nova_sched.rpc.serializer import ServerSerializer
+from nova_sched.rpc.serving import Dispatcher, DrainingServer
+
+TIMEOUT_S = 60.0  # the default of rpc_response_timeout
+
+
+def server(
+    bus,
+    host,
+    endpoints,
+    topic=TOPIC,
+    serializer=None,
+    arrivals=None,
+    is_direct=False,
+    loop=None,
+):
+    """An RPC server for one process, on native or green threads as the process is.
+
+    It is ended with ``stop`` and ``finish``. Without another ``serializer`` it takes versioned
+    objects. ``arrivals`` (engine.received) returns the time at which a message was sent.
+    ``is_direct``: a DirectServer, which needs RabbitMQ (it raises BadConfig for another bus), in
+    place of oslo.messaging's. It works in turn with the ``loop`` (engine.loop) that decides its
+    calls.
+    """
+    target = messaging.Target(exchange=EXCHANGE, topic=topic, server=host)
+    serializer = serializer or ServerSerializer()
+    policy = messaging.ExplicitRPCAccessPolicy
+    # An option of oslo.messaging's clients, which it registers when the first one is made.
+    timeout_s = getattr(bus.conf, 'rpc_response_timeout', TIMEOUT_S)
+    if is_direct:
+        dispatcher = DirectDispatcher(endpoints, serializer, policy, arrivals, timeout_s)
+        return DirectServer(bus, target, dispatcher, loop)
+    dispatcher = Dispatcher(endpoints, serializer, policy, arrivals, timeout_s)
+    return DrainingServer(bus, target, dispatcher)
