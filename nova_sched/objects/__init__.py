@@ -14,7 +14,7 @@
 primitives."""
 # ruff: noqa: F401 - the classes are imported for use by other modules
 
-from nova_sched.claim import ClaimInfo
+from nova_sched.objects.claim import ClaimInfo
 from nova_sched.objects.compute_node import (
     Aggregate,
     AggregateList,
