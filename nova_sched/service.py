@@ -22,6 +22,7 @@ from oslo_service import service as oslo_service
 from nova_sched import errors, rpc
 from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.claims.sql import SqlClaimStore
+from nova_sched.conf import claims as claims_conf
 from nova_sched.conf.scheduler import DIRECT
 from nova_sched.db import engine as db_engine
 from nova_sched.db import limits as db_limits
@@ -121,7 +122,7 @@ def database(conf):
     """
     options = {name: conf.database[name] for name in PASSED_ON}
     limits = db_limits.DatabaseLimits.of(conf.database_limits)
-    engine = db_engine.create(conf.database.connection, limits, **options)
+    engine = db_engine.create(claims_conf.connection(conf), limits, **options)
     if engine.dialect.name == 'sqlite':
         schema.upgrade(engine)
     else:

@@ -27,9 +27,11 @@ from oslo_config import cfg
 from nova_sched.conf import (
     agent,
     api,
+    api_database,
     base,
     candidates,
     claims,
+    cluster,
     compute,
     database_limits,
     explain,
@@ -51,9 +53,11 @@ CONF = cfg.CONF
 MODULES = (
     agent,
     api,
+    api_database,
     base,
     candidates,
     claims,
+    cluster,
     compute,
     database_limits,
     explain,

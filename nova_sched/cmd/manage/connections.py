@@ -18,6 +18,7 @@ from oslo_config import cfg
 
 from nova_sched import errors, queue_service, rpc
 from nova_sched.cmd.manage.config import ERROR, WARNING, ConfigFinding, config_files
+from nova_sched.conf import claims as claims_conf
 from nova_sched.conf import quota
 from nova_sched.db import clock
 from nova_sched.db import engine as db_engine
@@ -79,7 +80,9 @@ def database(conf):
     """The clock of the database, which orders claims and reports."""
     if conf.claims.store != 'sql':
         return None
-    engine = db_engine.create(conf.database.connection, DatabaseLimits.of(conf.database_limits))
+    engine = db_engine.create(
+        claims_conf.connection(conf), DatabaseLimits.of(conf.database_limits)
+    )
     try:
         with db_engine.transaction(engine) as connection:
             ahead_s = clock.read(connection) - time.time()

@@ -17,6 +17,7 @@ from nova_sched import errors
 from nova_sched.claims import ServiceFacts
 from nova_sched.claims.maintenance import ClaimMaintenance
 from nova_sched.claims.sql import SqlClaimStore
+from nova_sched.conf import claims as claims_conf
 from nova_sched.db import address, schema
 from nova_sched.db import engine as db_engine
 from nova_sched.db.limits import DatabaseLimits
@@ -29,7 +30,7 @@ def connection(conf):
     if conf.claims.store != 'sql':
         why = f'it is {conf.claims.store}: only the scheduler process knows its claims then'
         raise errors.BadConfig('[claims] store', why)
-    return conf.database.connection
+    return claims_conf.connection(conf)
 
 
 def existing(conf):

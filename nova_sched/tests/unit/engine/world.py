@@ -120,6 +120,7 @@ class World:
         solver=None,
         clock=None,
         writer=None,
+        reads_nova=False,
         **settings,
     ):
         self.store = MemoryClaimStore() if store is None else store
@@ -136,6 +137,7 @@ class World:
             random=random.Random(seed),
             topology=topology or DomainTopology(),
             membership=membership or SchedulerMembership(),
+            reads_nova=reads_nova,
         )
         chain = spreading() if chain is None else chain
         self.scheduler = Scheduler(

@@ -1,0 +1,289 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Keeps the hosts of a scheduler as Nova's databases and Placement have them."""
+
+import concurrent.futures
+import dataclasses
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from nova_sched import errors
+from nova_sched.claims import ServiceFacts
+from nova_sched.cloud import node_report
+from nova_sched.logs import Problems
+from nova_sched.state.report import ReportOrder
+
+LOG = logging.getLogger(__name__)
+
+OVERLAP_S = 5.0  # rows that were written this long before the last look are read once more
+FRESH_S = 0.2  # a look before a refusal uses the last one, if it is not older
+PATIENCE_S = 2.0  # that a refusal waits for a look that is under way
+STOP_S = 10.0
+BATCH = 200  # nodes that are read and reported at once
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Intervals:
+    """Seconds between two looks, between two comparisons, and until a service is down."""
+
+    look_s: float = 2.0
+    compare_s: float = 60.0
+    down_s: float = 60.0
+
+
+@dataclasses.dataclass(slots=True)
+class CellView:
+    """What the mirror has read of one cell.
+
+    ``stamps``: node UUID -> (host, `updated_at`), as it was read. ``generations``: node UUID ->
+    generations of its providers. ``left_out``: host -> why it gets no servers. ``looked_s`` is the
+    time of the last look by the cell's clock.
+    """
+
+    cell: Any
+    stamps: dict[str, tuple[str, float | None]] = dataclasses.field(default_factory=dict)
+    generations: dict[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
+    left_out: dict[str, str] = dataclasses.field(default_factory=dict)
+    looked_s: float | None = None
+
+    def of_host(self, hosts):
+        """UUIDs of the nodes of these hosts."""
+        return {uuid for uuid, (host, _) in self.stamps.items() if host in hosts}
+
+
+class Mirror:
+    """A thread that reads Nova's cells and Placement, and reports what has changed.
+
+    Each scheduler reads the services of all cells. The compute nodes of a cell are read by one of
+    the live schedulers; the others learn of them from the claim store. ``intervals`` returns the
+    Intervals. Correctness of claims does not depend on any of them: Placement judges each
+    allocation.
+    """
+
+    def __init__(self, scheduler, cells, api, placement, intervals=Intervals, readers=4):
+        self._scheduler, self._clock = scheduler, scheduler.clock
+        self._cells, self._api, self._placement = cells, api, placement
+        self._intervals = intervals
+        self._views: dict[str, CellView] = {}
+        self._mappings: Mapping[str, str] = {}  # host -> cell UUID
+        self._changed_hosts, self._changes = set[str](), threading.Lock()
+        self._looking = threading.Lock()  # one look at a time
+        self._wake, self._leaving = threading.Event(), threading.Event()
+        self._looked_s = self._compared_s = float('-inf')
+        self._must_compare = True
+        self._problems = Problems(LOG)
+        self._readers = concurrent.futures.ThreadPoolExecutor(readers, 'nova-sched-read')
+        self._thread = threading.Thread(target=self._run, name='nova-sched-mirror', daemon=True)
+
+    def start(self):
+        """Read everything once, and go on in a thread."""
+        with self._looking:
+            self._look(compare=True)
+        self._thread.start()
+
+    def stop(self):
+        self._leaving.set()
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join(STOP_S)
+        self._readers.shutdown(wait=False, cancel_futures=True)
+
+    # Called by other threads.
+
+    def compare_soon(self):
+        """Compare everything: an aggregate has changed, or the cells are to be read again."""
+        self._must_compare = True
+        self._wake.set()
+
+    def host_changed(self, host):
+        """Read the nodes of this host at the next look."""
+        with self._changes:
+            self._changed_hosts.add(host)
+        self._wake.set()
+
+    def read_nodes(self, uuids):
+        """Read these nodes now, because Placement has refused a claim on them."""
+        with self._looking:
+            self._look_at_cells(frozenset(uuids))
+
+    def look_now(self, _refusal=None):
+        """Look for changes before a request is refused. Returns whether there was a look."""
+        began_s = time.monotonic()
+        if not self._looking.acquire(timeout=PATIENCE_S):
+            return False
+        try:
+            if self._looked_s < began_s - FRESH_S:
+                self._look_at_cells()
+                return True
+            return self._looked_s >= began_s
+        finally:
+            self._looking.release()
+
+    # The thread.
+
+    def _run(self):
+        while not self._leaving.is_set():
+            intervals = self._intervals()
+            self._wake.wait(max(0.0, self._looked_s + intervals.look_s - time.monotonic()))
+            self._wake.clear()
+            due = time.monotonic() >= self._compared_s + intervals.compare_s
+            if not self._leaving.is_set():
+                with self._looking:
+                    self._look(compare=due or self._must_compare)
+
+    def _look(self, compare):
+        if compare:
+            self._must_compare = False
+            self._compared_s = time.monotonic()
+            self._try("Nova's API database", self._compare_cloud)
+        self._look_at_cells(compare=compare)
+
+    def _look_at_cells(self, nodes=frozenset(), compare=False):
+        with self._changes:
+            hosts, self._changed_hosts = self._changed_hosts, set()
+        position, count = self._scheduler.position_and_count
+        for place, (uuid, view) in enumerate(sorted(self._views.items())):
+            is_mine = place % count == position
+            wanted = (nodes & view.stamps.keys()) | (view.of_host(hosts) if hosts else set())
+            self._try(f'Cell {uuid}', self._look_at_cell, view, wanted, is_mine, compare)
+        self._looked_s = time.monotonic()
+
+    def _try(self, what, work, *args):
+        """Run a step. A part of the cloud that cannot be read does not keep the scheduler from
+        reading the other parts."""
+        try:
+            work(*args)
+            self._problems.end(what, f'{what} can be read again')
+        except errors.SchedError as error:
+            self._must_compare = True
+            text = '%s cannot be read: %s; its hosts count as down after service_down_time'
+            self._problems.begin(what, text, what, error)
+        except Exception:
+            if not self._leaving.is_set():
+                LOG.exception('A look at %s failed; it is repeated', what)
+
+    # The whole cloud.
+
+    def _compare_cloud(self):
+        """Read the cells, the host mappings and the aggregates again."""
+        self._cells.reread()
+        enabled = {cell.uuid: cell for cell in self._cells}
+        for uuid, cell in enabled.items():
+            if uuid not in self._views or self._views[uuid].cell is not cell:
+                self._views[uuid] = CellView(cell)
+        for uuid in self._views.keys() - enabled.keys():
+            del self._views[uuid]
+            self._call('cell_is_disabled', uuid)
+            LOG.warning('Cell %s is disabled or gone: its hosts get no servers', uuid)
+        self._mappings = self._api.host_mappings()
+        if self._scheduler.position_and_count[0] == 0:
+            self._call('aggregates_are', self._api.aggregates())
+
+    def _call(self, method, *args):
+        """Call a method of NovaHosts in the loop, by its name."""
+        return self._scheduler.call(getattr(self._scheduler.nova_hosts, method), *args)
+
+    # A cell.
+
+    def _look_at_cell(self, view, wanted, is_mine, compare):
+        before_s, cell_s = self._clock(), view.cell.now_s()
+        self._show_services(view, before_s - cell_s)
+        if not (wanted or is_mine):
+            return
+        stale = wanted | (self._written(view) if is_mine else set())
+        if compare and is_mine:
+            stale |= self._compare_nodes(view)
+        ordered = sorted(stale)
+        for begin in range(0, len(ordered), BATCH):
+            self._read(view, ordered[begin : begin + BATCH])
+        view.looked_s = cell_s
+        if stale:
+            self._show_services(view, before_s - cell_s)
+
+    def _show_services(self, view, ahead_s):
+        self._call('services_are', view.cell.uuid, self._not_up(view, ahead_s))
+
+    def _not_up(self, view, ahead_s):
+        """host -> ServiceFacts of the services of a cell that take no servers. The clock of the
+        claim store is ``ahead_s`` ahead of the cell's."""
+        found = {
+            host: ServiceFacts(host, True, f'left out: {why}')
+            for host, why in view.left_out.items()
+        }
+        for row in view.cell.services_not_up(self._intervals().down_s):
+            seen_s = max(0.0, row.seen_s + ahead_s)
+            is_disabled = row.disabled or row.host in found
+            reason = row.disabled_reason if row.disabled else None
+            if reason is None and row.host in found:
+                reason = found[row.host].disabled_reason
+            found[row.host] = ServiceFacts(row.host, is_disabled, reason, row.forced_down, seen_s)
+        return found
+
+    def _written(self, view):
+        """UUIDs of the nodes whose rows were written since the last look."""
+        if view.looked_s is None:
+            return set()
+        return {
+            uuid
+            for uuid, stamp in view.cell.nodes_changed_since(view.looked_s - OVERLAP_S).items()
+            if view.stamps.get(uuid) != stamp
+        }
+
+    def _compare_nodes(self, view):
+        """Remove nodes that are gone. Returns the UUIDs of those that differ from what was
+        read."""
+        since_s, stamps = self._clock(), view.cell.node_stamps()
+        generations = self._placement.provider_generations()
+        for uuid in view.stamps.keys() - stamps.keys():
+            host, _ = view.stamps.pop(uuid)
+            self._call('node_is_gone', uuid, since_s)
+            LOG.info('Compute node %s of host %s is gone from its cell', uuid, host)
+        return {
+            uuid
+            for uuid, stamp in stamps.items()
+            if view.stamps.get(uuid) != stamp
+            or view.generations.get(uuid) != generations.get(uuid, {})
+        }
+
+    def _read(self, view, uuids):
+        """Read these nodes, and report them."""
+        order = ReportOrder(since_s=self._clock())
+        rows = view.cell.nodes(uuids)
+        providers = self._readers.map(self._placement.node, [row.uuid for row in rows])
+        trees = dict(zip([row.uuid for row in rows], providers, strict=True))
+        consumers = {consumer for tree in trees.values() for consumer in tree.consumers}
+        migrations = view.cell.migrations(sorted(consumers))
+        waiting = []
+        for row in rows:
+            tree = trees[row.uuid]
+            view.stamps[row.uuid] = row.host, row.updated_s
+            view.generations[row.uuid] = tree.generations
+            try:
+                cell_uuid = self._mappings.get(row.host)
+                made = node_report.report(row, tree, migrations, cell_uuid, order)
+                waiting.append((row, self._scheduler.begin_report(made)))
+            except errors.SchedError as error:
+                self._leave_out(view, row, error)
+        for row, told in waiting:
+            try:
+                told.result()
+                view.left_out.pop(row.host, None)
+            except errors.Invalid as error:
+                self._leave_out(view, row, error)
+
+    def _leave_out(self, view, row, error):
+        if view.left_out.get(row.host) != str(error):
+            LOG.warning('Host %s gets no servers: %s', row.host, error)
+        view.left_out[row.host] = str(error)
