@@ -97,6 +97,7 @@ NOVAS = [
 # (host), or no such option.
 OURS = {
     ('DEFAULT', 'host'),
+    ('DEFAULT', 'report_interval'),
     ('DEFAULT', 'service_backend'),
     ('DEFAULT', 'state_path'),
     ('scheduler', 'workers'),
