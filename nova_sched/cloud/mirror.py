@@ -131,6 +131,18 @@ class Mirror:
         finally:
             self._looking.release()
 
+    def waits_for_host(self, instance_uuids):
+        """Whether Nova builds or moves any of these servers now. Raises StoreUnavailable.
+
+        Nova makes the server in its cell before it deletes the build request, so the build request
+        is read first.
+        """
+        return any(
+            self._api.has_build_request(uuid)
+            or any(_has_task(view.cell.instance(uuid)) for view in [*self._views.values()])
+            for uuid in instance_uuids
+        )
+
     # The thread.
 
     def _run(self):
@@ -287,3 +299,7 @@ class Mirror:
         if view.left_out.get(row.host) != str(error):
             LOG.warning('Host %s gets no servers: %s', row.host, error)
         view.left_out[row.host] = str(error)
+
+
+def _has_task(row):
+    return row is not None and not row.deleted and row.task_state is not None

@@ -52,7 +52,9 @@ class Serializer(messaging.Serializer):
         known = {name: value for name, value in (ctxt or {}).items() if name not in IGNORED}
         if not words.is_name(known.get('request_id')):
             known['request_id'] = None  # one is generated
-        return RequestContext.from_dict(known)
+        made = RequestContext.from_dict(known)
+        made.timestamp = known.get('timestamp')  # of Nova's contexts, by the clock of its API
+        return made
 
 
 class ServerSerializer(Serializer):

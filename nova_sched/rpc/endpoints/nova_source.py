@@ -15,8 +15,12 @@ Calls of conductors are as usual. A cast may come late, twice or never: it only 
 read what it is about. Methods that would claim without Placement are refused.
 """
 
+from oslo_utils import timeutils
+
 from nova_sched import errors
-from nova_sched.rpc import words
+from nova_sched.conf import CONF
+from nova_sched.rpc import TIMEOUT_S, translate, words
+from nova_sched.rpc.deferred import begins
 from nova_sched.rpc.endpoints.candidates import CandidatesEndpoint
 from nova_sched.rpc.endpoints.claims import ClaimsEndpoint
 from nova_sched.rpc.endpoints.scheduler import SchedulerEndpoint
@@ -36,11 +40,26 @@ REPORTING = ('update_resource_stats', 'update_service', 'remove_node')
 
 
 class NovaSourceEndpoint(SchedulerEndpoint):
-    """As SchedulerEndpoint; ``mirror`` (cloud.mirror.Mirror) reads what a cast is about."""
+    """As SchedulerEndpoint; ``mirror`` (cloud.mirror.Mirror) reads what a cast is about.
+
+    A conductor may have given up a call that waited in its queue, for example while no scheduler
+    ran. A claim would then have no server. So a call whose request is older than
+    ``[DEFAULT] rpc_response_timeout`` is decided only while Nova still builds or moves a server.
+    """
 
     def __init__(self, scheduler, mirror):
         super().__init__(scheduler)
         self._mirror = mirror
+
+    @expected
+    @begins
+    def select_destinations(self, context, **arguments):
+        age_s, uuids = _age_s(context), arguments.get('instance_uuids')
+        is_old = age_s > getattr(CONF, 'rpc_response_timeout', TIMEOUT_S)
+        if uuids and is_old and not self._mirror.waits_for_host(translate.instance_uuids(uuids)):
+            why = f'The request is {age_s:.0f} s old, and Nova does not wait for it any more.'
+            raise errors.NoValidHost(why)
+        return super().select_destinations(context, **arguments)
 
     @expected
     def update_aggregates(self, context, aggregates):
@@ -61,6 +80,15 @@ class NovaSourceEndpoint(SchedulerEndpoint):
     @expected
     def sync_instance_info(self, context, host_name, instance_uuids):
         self._mirror.host_changed(words.name(host_name, 'host_name'))
+
+
+def _age_s(context):
+    """Seconds since the request was made, by the clock of Nova's API; 0 if it is not told."""
+    try:
+        made = timeutils.parse_isotime(context.timestamp)
+    except (AttributeError, TypeError, ValueError):
+        return 0.0
+    return (timeutils.utcnow() - timeutils.normalize_time(made)).total_seconds()
 
 
 def _refusing(endpoint, methods):

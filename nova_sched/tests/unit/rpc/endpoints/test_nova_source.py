@@ -11,27 +11,36 @@
 # under the License.
 """The endpoints of a scheduler that reads its hosts from Nova."""
 
+import datetime
+import types
+
 import oslo_messaging as messaging
 import pytest
+from oslo_utils import timeutils
 
 from nova_sched import errors
 from nova_sched.rpc import endpoints
 from nova_sched.rpc.endpoints import nova_source
+from nova_sched.tests.builders import uuid_of
 
-HOST = 'compute-1'
+HOST, A = 'compute-1', uuid_of('a')
 
 
 class Told:
     """A mirror that records what it is told."""
 
     def __init__(self):
-        self.told = []
+        self.told, self.waits = [], False
 
     def compare_soon(self):
         self.told.append('all')
 
     def host_changed(self, host):
         self.told.append(host)
+
+    def waits_for_host(self, instance_uuids):
+        self.told.append(instance_uuids)
+        return self.waits
 
 
 @pytest.fixture
@@ -71,6 +80,40 @@ def test_a_cast_makes_the_mirror_read(served, mirror, method, arguments, told):
 def test_a_host_that_is_no_name_is_refused(served, mirror):
     call = served[None].sync_instance_info
     error = failure(lambda: call({}, host_name=['x'], instance_uuids=[]))
+    assert isinstance(error, errors.InvalidRequest)
+    assert mirror.told == []
+
+
+def called(served, age_s, uuids):
+    """What a call of that age fails with: the engine is missing."""
+    made = timeutils.utcnow() - datetime.timedelta(seconds=age_s)
+    context = types.SimpleNamespace(timestamp=None if age_s is None else made.isoformat())
+    arguments = {'spec_obj': None, 'instance_uuids': uuids}
+    return failure(lambda: served[None].select_destinations(context, **arguments))
+
+
+@pytest.mark.parametrize(
+    'age_s, uuids, waits, error',
+    [
+        pytest.param(5, [A], False, errors.InvalidRequest, id='a new call is decided'),
+        pytest.param(500, [A], True, errors.InvalidRequest, id='an old one that Nova waits for'),
+        pytest.param(500, [A], False, 'NoValidHost', id='an old one that it does not wait for'),
+        pytest.param(500, [], False, errors.InvalidRequest, id='an old one that claims nothing'),
+        pytest.param(500, ['x'], True, errors.InvalidRequest, id='no UUIDs'),
+    ],
+)
+def test_an_old_call_is_decided_while_nova_waits(served, mirror, age_s, uuids, waits, error):
+    mirror.waits = waits
+    found = called(served, age_s, uuids)
+    assert error in (type(found), type(found).__name__)
+    assert mirror.told == ([{A}] if age_s > 60 and uuids == [A] else [])
+
+
+@pytest.mark.parametrize('timestamp', [None, 'soon', 7])
+def test_a_call_of_unknown_age_is_decided(served, mirror, timestamp):
+    context = types.SimpleNamespace(timestamp=timestamp)
+    call = served[None].select_destinations
+    error = failure(lambda: call(context, spec_obj=None, instance_uuids=[A]))
     assert isinstance(error, errors.InvalidRequest)
     assert mirror.told == []
 
