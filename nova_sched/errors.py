@@ -153,6 +153,7 @@ class Invalid(SchedError):
 
 
 class MalformedObject(Invalid):
+    why: str
     facts = ('path', 'why')
     message = 'Malformed object at {path}: {why}'
 

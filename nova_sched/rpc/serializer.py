@@ -14,9 +14,8 @@
 import oslo_messaging as messaging
 from oslo_context.context import RequestContext
 
-from nova_sched import objects
+from nova_sched import objects, words
 from nova_sched.objects import RequestSpec
-from nova_sched.rpc import words
 from nova_sched.rpc.failures import answered
 from nova_sched.rpc.received_spec import SpecKinds
 

@@ -24,14 +24,14 @@ FLOORS = [
     {'sim'},
     {'queue_service'},
     {'service'},
-    {'rpc', 'api', 'agent'},
+    {'rpc', 'api', 'agent', 'cloud'},
     {'queues'},
     {'engine'},
     {'groups', 'claims'},
     {'filters', 'weighers'},
     {'state'},
     {'objects', 'db'},
-    {'hardware'},
+    {'hardware', 'words'},
     # heat: it runs where Heat is and this package need not be
     {'conf', 'errors', 'logs', 'suggestion', 'heat'},
 ]
