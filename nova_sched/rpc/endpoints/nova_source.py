@@ -17,9 +17,9 @@ read what it is about. Methods that would claim without Placement are refused.
 
 from oslo_utils import timeutils
 
-from nova_sched import errors
+from nova_sched import errors, words
 from nova_sched.conf import CONF
-from nova_sched.rpc import TIMEOUT_S, translate, words
+from nova_sched.rpc import TIMEOUT_S, translate
 from nova_sched.rpc.deferred import begins
 from nova_sched.rpc.endpoints.candidates import CandidatesEndpoint
 from nova_sched.rpc.endpoints.claims import ClaimsEndpoint
