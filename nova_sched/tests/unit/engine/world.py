@@ -121,6 +121,7 @@ class World:
         clock=None,
         writer=None,
         reads_nova=False,
+        hosts_changed=None,
         **settings,
     ):
         self.store = MemoryClaimStore() if store is None else store
@@ -141,7 +142,13 @@ class World:
         )
         chain = spreading() if chain is None else chain
         self.scheduler = Scheduler(
-            self.context, chain, max_batch, candidates, solver, writer=writer
+            self.context,
+            chain,
+            max_batch,
+            candidates,
+            solver,
+            writer=writer,
+            hosts_changed=hosts_changed,
         )
         self.state_sync = self.scheduler.state_sync
         self.claim_service = self.scheduler.claim_service
