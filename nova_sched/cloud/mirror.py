@@ -22,6 +22,7 @@ from typing import Any
 from nova_sched import errors
 from nova_sched.claims import ServiceFacts
 from nova_sched.cloud import node_report
+from nova_sched.cloud.placement import NodeProviders
 from nova_sched.logs import Problems
 from nova_sched.state.report import ReportOrder
 
@@ -31,6 +32,7 @@ OVERLAP_S = 5.0  # rows that were written this long before the last look are rea
 FRESH_S = 0.2  # a look before a refusal uses the last one, if it is not older
 PATIENCE_S = 2.0  # that a refusal waits for a look that is under way
 STOP_S = 10.0
+NOT_FOUND = 404
 BATCH = 200  # nodes that are read and reported at once
 
 
@@ -143,6 +145,13 @@ class Mirror:
             for uuid in instance_uuids
         )
 
+    def has_any(self, node_uuid, providers):
+        """Whether any of these providers is in the tree of the compute node."""
+        tree = {node_uuid}
+        for view in [*self._views.values()]:
+            tree.update(view.generations.get(node_uuid, ()))
+        return not tree.isdisjoint(providers)
+
     # The thread.
 
     def _run(self):
@@ -201,7 +210,7 @@ class Mirror:
             LOG.warning('Cell %s is disabled or gone: its hosts get no servers', uuid)
         self._mappings = self._api.host_mappings()
         if self._scheduler.position_and_count[0] == 0:
-            self._call('aggregates_are', self._api.aggregates())
+            self._call('aggregates_are', self._cells.aggregates())
 
     def _call(self, method, *args):
         """Call a method of NovaHosts in the loop, by its name."""
@@ -273,7 +282,7 @@ class Mirror:
         """Read these nodes, and report them."""
         order = ReportOrder(since_s=self._clock())
         rows = view.cell.nodes(uuids)
-        providers = self._readers.map(self._placement.node, [row.uuid for row in rows])
+        providers = self._readers.map(self._providers, [row.uuid for row in rows])
         trees = dict(zip([row.uuid for row in rows], providers, strict=True))
         consumers = {consumer for tree in trees.values() for consumer in tree.consumers}
         migrations = view.cell.migrations(sorted(consumers))
@@ -294,6 +303,15 @@ class Mirror:
                 view.left_out.pop(row.host, None)
             except errors.Invalid as error:
                 self._leave_out(view, row, error)
+
+    def _providers(self, uuid):
+        """The NodeProviders of a compute node; empty ones if a provider is gone by now."""
+        try:
+            return self._placement.node(uuid)
+        except errors.PlacementRefused as error:
+            if error.status == NOT_FOUND:
+                return NodeProviders(uuid)
+            raise
 
     def _leave_out(self, view, row, error):
         if view.left_out.get(row.host) != str(error):
