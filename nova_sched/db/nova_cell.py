@@ -148,6 +148,16 @@ class InstanceRow:
     deleted: bool
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class CellLook:
+    """What one look at a cell has read: the time by its database, the ServiceRows of services that
+    are not up, and the stamps of compute nodes that were written."""
+
+    now_s: float
+    not_up: list[ServiceRow]
+    written: dict[str, tuple[str, float]]
+
+
 class NovaCell:
     """One cell; ``engine`` is a reader of its database.
 
@@ -167,6 +177,15 @@ class NovaCell:
         """The time by the cell's database."""
         with transaction(self._engine) as connection:
             return clock.read(connection)
+
+    def look(self, down_time_s, since_s):
+        """A CellLook: ``services_not_up`` and ``nodes_changed_since``, in one transaction, which
+        saves most of the messages to a database that is far away."""
+        with transaction(self._engine) as connection:
+            now_s = clock.read(connection)
+            not_up = connection.execute(NOT_UP, {'down_s': down_time_s}).all()
+            written = connection.execute(CHANGED, {'since': _moment(since_s)}).all()
+        return CellLook(now_s, [_service(row) for row in not_up], _stamps(written))
 
     # Services.
 
@@ -194,8 +213,7 @@ class NovaCell:
     def nodes_changed_since(self, updated_s):
         """The stamps of the compute nodes that were written at that time or later, by the clocks
         of Nova's services."""
-        since = datetime.datetime.fromtimestamp(updated_s, datetime.UTC).replace(tzinfo=None)
-        return _stamps(self._rows(CHANGED, since=since))
+        return _stamps(self._rows(CHANGED, since=_moment(updated_s)))
 
     def nodes(self, uuids):
         """NodeRows of those of these compute nodes that there are."""
@@ -249,6 +267,11 @@ def _stamps(rows):
 def _node(row):
     facts = {column.name: row._mapping[column.name] for column in FACTS}
     return NodeRow(**facts, updated_s=_s(row.written), has_service=bool(row.has_service))
+
+
+def _moment(seconds):
+    """A time in UTC without a zone, of seconds since the epoch."""
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).replace(tzinfo=None)
 
 
 def _s(moment):

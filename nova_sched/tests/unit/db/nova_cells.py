@@ -137,6 +137,17 @@ class NovaCells:
         (row,) = cell.nodes([uuid_of('node made')])
         assert (row.host, row.updated_s) == stamps[row.uuid]
 
+    def test_a_look(self, writer, cell):
+        fill(writer, tables.SERVICES, service(), service('cmp2', disabled=True))
+        fill(writer, tables.NODES, node(), node('cmp2', 500.0))
+        before_s = time.time()
+        found = cell.look(DOWN_S, before_s - 20)
+        assert found.now_s == pytest.approx(before_s, abs=1)
+        assert found.not_up == cell.services_not_up(DOWN_S)
+        assert [row.host for row in found.not_up] == ['cmp2']
+        assert found.written == cell.nodes_changed_since(before_s - 20)
+        assert [host for host, _ in found.written.values()] == ['cmp1']
+
     def test_the_facts_of_compute_nodes(self, writer, cell):
         full = node(
             stats='{"x": "größe"}', metrics=None, pci_stats='{}', numa_topology='x' * 60_000
