@@ -39,6 +39,15 @@ UNUSABLE = (
     db_error.DBNonExistentDatabase,
 )
 
+# Statements by dialect after which a session refuses to write.
+ON_MYSQL = 'SET SESSION TRANSACTION READ ONLY'
+ONLY_READ = {
+    'postgresql': 'SET default_transaction_read_only = on',
+    'mysql': ON_MYSQL,
+    'mariadb': ON_MYSQL,
+    'sqlite': 'PRAGMA query_only = ON',
+}
+
 # Module that is missing: the extra that installs a driver, and how the URL then begins.
 EXTRAS = {
     'psycopg': ('postgresql', 'postgresql+psycopg2'),
@@ -59,17 +68,47 @@ def create(connection, limits=db_limits.DEFAULT, **options):
     ``limits`` are for servers. Raises StoreUnavailable if the database does not answer, BadConfig
     for a bad URL.
     """
+    with _usable():
+        engine = _configured(connection, options)
+        if engine.dialect.name == 'sqlite':
+            _tune_sqlite(engine)
+        else:
+            _tune_server(engine, limits, options.get('mysql_wsrep_sync_wait') is None)
+        engine.connect().close()
+    return engine
+
+
+def reader(connection, limits=db_limits.DEFAULT, **options):
+    """An engine for a database that belongs to another service, as ``create`` makes it: it only
+    reads, and connects when it is first used. Raises BadConfig for a bad URL."""
+    with _usable():
+        engine = _configured(connection, options)
+        if engine.dialect.name != 'sqlite':
+            _tune_server(engine, limits, options.get('mysql_wsrep_sync_wait') is None)
+
+    @sa.event.listens_for(engine, 'connect')
+    def _only_read(connection, _record):
+        cursor = connection.cursor()
+        cursor.execute(ONLY_READ[engine.dialect.name])
+        connection.commit()
+
+    return engine
+
+
+def _configured(connection, options):
     address.check_folder(connection)
     facade = enginefacade.transaction_context()
     facade.configure(connection=connection, **options, **OPTIONS)
+    return facade.writer.get_engine()
+
+
+@contextlib.contextmanager
+def _usable():
+    """Raises BadConfig for a database that can never be used, StoreUnavailable for one that does
+    not answer."""
     with faults.told_apart():
         try:
-            engine = facade.writer.get_engine()
-            if engine.dialect.name == 'sqlite':
-                _tune_sqlite(engine)
-            else:
-                _tune_server(engine, limits, options.get('mysql_wsrep_sync_wait') is None)
-            engine.connect().close()
+            yield
         except (
             sa.exc.ResourceClosedError
         ) as error:  # the link was cut while the first connection was made
@@ -82,7 +121,6 @@ def create(connection, limits=db_limits.DEFAULT, **options):
         except UNUSABLE as error:
             why = faults.first_line(error) + _driver_advice(error)
             raise errors.BadConfig('[database] connection', why) from error
-    return engine
 
 
 def _driver_advice(error):

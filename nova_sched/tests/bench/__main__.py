@@ -29,6 +29,7 @@ ASKED_FOR = (
     'parts',
     'batches',
     'start',
+    'nova-cells',
 )  # run by name only
 FIELDS = ('what', 'p50', 'p99', 'a second', 'floor', 'ratio', 'conflicts', 'first request')
 CROWD_FIELDS = 'what,schedulers,unseen,way,conflicts,lost,late,given up,full,uneven,large'.split(
@@ -72,6 +73,7 @@ def _rows(arguments):
         first_requests,
         joint,
         joint_huawei,
+        nova_cells,
         parts,
         queue_catalogue,
         queue_fit,
@@ -100,6 +102,7 @@ def _rows(arguments):
         'parts': parts,
         'batches': batches,
         'start': start,
+        'nova-cells': nova_cells,
     }
     for name in arguments.only:
         for row in modules[name].rows(arguments.seconds):
