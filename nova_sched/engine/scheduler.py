@@ -47,7 +47,7 @@ class Scheduler:
 
     ``pauses`` detects that this process was stopped. Without ``candidates``, these are kept in
     this process. ``solver`` (groups.exact.worker) solves hard group problems. ``writer`` (a
-    cycle.Writer) writes won decisions in another service.
+    writer.Writer) writes won decisions in another service.
     """
 
     def __init__(
