@@ -33,6 +33,7 @@ FRESH_S = 0.2  # a look before a refusal uses the last one, if it is not older
 PATIENCE_S = 2.0  # that a refusal waits for a look that is under way
 STOP_S = 10.0
 NOT_FOUND = 404
+NEVER_S = 2.0**33  # later than each row is written
 BATCH = 200  # nodes that are read and reported at once
 
 
@@ -219,48 +220,40 @@ class Mirror:
     # A cell.
 
     def _look_at_cell(self, view, wanted, is_mine, compare):
-        before_s, cell_s = self._clock(), view.cell.now_s()
-        self._show_services(view, before_s - cell_s)
+        clock_s, intervals = self._clock(), self._intervals()
+        since_s = (view.looked_s or 0.0) - OVERLAP_S if is_mine else NEVER_S
+        seen = view.cell.look(intervals.down_s, since_s)
+        self._show_services(view, seen, clock_s)
         if not (wanted or is_mine):
             return
-        stale = wanted | (self._written(view) if is_mine else set())
+        stale = wanted | {
+            uuid for uuid, stamp in seen.written.items() if view.stamps.get(uuid) != stamp
+        }
         if compare and is_mine:
             stale |= self._compare_nodes(view)
         ordered = sorted(stale)
         for begin in range(0, len(ordered), BATCH):
             self._read(view, ordered[begin : begin + BATCH])
-        view.looked_s = cell_s
+        if is_mine:
+            view.looked_s = seen.now_s
         if stale:
-            self._show_services(view, before_s - cell_s)
+            self._show_services(view, seen, clock_s)
 
-    def _show_services(self, view, ahead_s):
-        self._call('services_are', view.cell.uuid, self._not_up(view, ahead_s))
-
-    def _not_up(self, view, ahead_s):
-        """host -> ServiceFacts of the services of a cell that take no servers. The clock of the
-        claim store is ``ahead_s`` ahead of the cell's."""
+    def _show_services(self, view, seen, clock_s):
+        """Tell the loop of the services of a cell that take no servers, by the clock of the claim
+        store, which was at ``clock_s`` when they were read."""
         found = {
             host: ServiceFacts(host, True, f'left out: {why}')
             for host, why in view.left_out.items()
         }
-        for row in view.cell.services_not_up(self._intervals().down_s):
-            seen_s = max(0.0, row.seen_s + ahead_s)
-            is_disabled = row.disabled or row.host in found
-            reason = row.disabled_reason if row.disabled else None
-            if reason is None and row.host in found:
-                reason = found[row.host].disabled_reason
-            found[row.host] = ServiceFacts(row.host, is_disabled, reason, row.forced_down, seen_s)
-        return found
-
-    def _written(self, view):
-        """UUIDs of the nodes whose rows were written since the last look."""
-        if view.looked_s is None:
-            return set()
-        return {
-            uuid
-            for uuid, stamp in view.cell.nodes_changed_since(view.looked_s - OVERLAP_S).items()
-            if view.stamps.get(uuid) != stamp
-        }
+        for row in seen.not_up:
+            seen_s = max(0.0, row.seen_s + clock_s - seen.now_s)
+            left_out = found.get(row.host)
+            reason = row.disabled_reason if row.disabled else left_out and left_out.disabled_reason
+            found[row.host] = ServiceFacts(
+                row.host, row.disabled or left_out is not None, reason, row.forced_down, seen_s
+            )
+        self._call('services_are', view.cell.uuid, found)
 
     def _compare_nodes(self, view):
         """Remove nodes that are gone. Returns the UUIDs of those that differ from what was
@@ -276,6 +269,8 @@ class Mirror:
             for uuid, stamp in stamps.items()
             if view.stamps.get(uuid) != stamp
             or view.generations.get(uuid) != generations.get(uuid, {})
+            or stamp[0] in view.left_out
+            or stamp[0] not in self._mappings
         }
 
     def _read(self, view, uuids):

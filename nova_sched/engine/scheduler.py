@@ -48,7 +48,7 @@ class Scheduler:
 
     ``pauses`` detects that this process was stopped. Without ``candidates``, these are kept in
     this process. ``solver`` (groups.exact.worker) solves hard group problems. ``writer`` (a
-    cycle.Writer) writes won decisions in another service. ``hosts_changed`` looks for changes of
+    writer.Writer) writes won decisions in another service. ``hosts_changed`` looks for changes of
     hosts before a request is refused, and returns whether it found any.
     """
 

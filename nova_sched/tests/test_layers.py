@@ -42,7 +42,7 @@ FENCES = {
     'cheroot': {'cmd'},
     'eventlet': {'cmd'},
     'heat': {'heat'},
-    'keystoneauth1': {'api', 'cmd', 'heat', 'queues'},
+    'keystoneauth1': {'api', 'cloud', 'cmd', 'conf', 'heat', 'queues'},
     'flask': {'api'},
     'keystonemiddleware': {'api'},
     'kombu': {'queues'},

@@ -51,6 +51,7 @@ ELSEWHERE = {
     'db/quotas.py': 'unit/db/test_jobs.py',
     'db/counting.py': 'unit/db/test_jobs.py',
     'engine/context.py': 'unit/engine/world.py',
+    'engine/writer.py': 'unit/engine/test_cycle_writer.py',
     'filters/different_host.py': 'unit/filters/test_same_host.py',
     'filters/image_traits.py': 'unit/filters/test_image_metadata.py',
     'filters/numa_topology.py': 'unit/engine/test_hardware.py',

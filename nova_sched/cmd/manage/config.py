@@ -46,7 +46,7 @@ LIBRARIES = (
     'oslo.service.service',
 )
 # Authentication types for Keystone; each has additional options.
-ASKING_KEYSTONE = 'keystone_authtoken', 'oslo_limit'
+ASKING_KEYSTONE = 'keystone_authtoken', 'oslo_limit', 'placement'
 AUTH_TYPES = ('password', 'v3password', 'v3applicationcredential')
 
 

@@ -15,7 +15,7 @@ import contextlib
 
 from nova_sched import errors
 from nova_sched.cloud.placement import ConsumerAllocations, NodeProviders
-from nova_sched.db.nova_cell import InstanceRow, NodeRow, ServiceRow
+from nova_sched.db.nova_cell import CellLook, InstanceRow, NodeRow, ServiceRow
 from nova_sched.tests.builders import CELL, NOW, uuid_of
 
 
@@ -73,16 +73,13 @@ class FakeCell:
         self._check()
         return self.clock() + self.ahead_s
 
-    def services_not_up(self, down_time_s):
-        self._check()
-        return list(self.not_up.values())
+    def look(self, down_time_s, since_s):
+        written = {uuid: one for uuid, one in self.node_stamps().items() if one[1] >= since_s}
+        return CellLook(self.now_s(), list(self.not_up.values()), written)
 
     def node_stamps(self):
         self._check()
         return {uuid: (row.host, row.updated_s) for uuid, row in self.rows.items()}
-
-    def nodes_changed_since(self, updated_s):
-        return {uuid: one for uuid, one in self.node_stamps().items() if one[1] >= updated_s}
 
     def nodes(self, uuids):
         self._check()

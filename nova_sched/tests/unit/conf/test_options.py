@@ -116,6 +116,7 @@ OWN_GROUPS = {
     'database_limits',
     'explain',
     'groups',
+    'placement',  # most are those of keystoneauth
     'queues',
     'quota',
     'stats',
