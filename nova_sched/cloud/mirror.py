@@ -72,13 +72,15 @@ class Mirror:
     Each scheduler reads the services of all cells. The compute nodes of a cell are read by one of
     the live schedulers; the others learn of them from the claim store. ``intervals`` returns the
     Intervals. Correctness of claims does not depend on any of them: Placement judges each
-    allocation.
+    allocation. ``then`` is called after each look of the thread, with whether it has compared.
     """
 
-    def __init__(self, scheduler, cells, api, placement, intervals=Intervals, readers=4):
+    def __init__(
+        self, scheduler, cells, api, placement, intervals=Intervals, readers=4, then=lambda _: None
+    ):
         self._scheduler, self._clock = scheduler, scheduler.clock
         self._cells, self._api, self._placement = cells, api, placement
-        self._intervals = intervals
+        self._intervals, self._then = intervals, then
         self._views: dict[str, CellView] = {}
         self._mappings: Mapping[str, str] = {}  # host -> cell UUID
         self._changed_hosts, self._changes = set[str](), threading.Lock()
@@ -161,15 +163,18 @@ class Mirror:
             self._wake.wait(max(0.0, self._looked_s + intervals.look_s - time.monotonic()))
             self._wake.clear()
             due = time.monotonic() >= self._compared_s + intervals.compare_s
+            compare = due or self._must_compare
             if not self._leaving.is_set():
                 with self._looking:
-                    self._look(compare=due or self._must_compare)
+                    self._look(compare)
+                self._try('Nova', self._then, compare)
 
     def _look(self, compare):
         if compare:
             self._must_compare = False
             self._compared_s = time.monotonic()
-            self._try("Nova's API database", self._compare_cloud)
+            if not self._try("Nova's API database", self._compare_cloud):
+                self._must_compare = True
         self._look_at_cells(compare=compare)
 
     def _look_at_cells(self, nodes=frozenset(), compare=False):
@@ -179,22 +184,25 @@ class Mirror:
         for place, (uuid, view) in enumerate(sorted(self._views.items())):
             is_mine = place % count == position
             wanted = (nodes & view.stamps.keys()) | (view.of_host(hosts) if hosts else set())
-            self._try(f'Cell {uuid}', self._look_at_cell, view, wanted, is_mine, compare)
+            if not self._try(f'Cell {uuid}', self._look_at_cell, view, wanted, is_mine, compare):
+                self._must_compare = True
         self._looked_s = time.monotonic()
 
     def _try(self, what, work, *args):
-        """Run a step. A part of the cloud that cannot be read does not keep the scheduler from
-        reading the other parts."""
+        """Run a step. Returns whether it succeeded. A part of the cloud that cannot be read does
+        not keep the scheduler from reading the other parts."""
         try:
             work(*args)
-            self._problems.end(what, f'{what} can be read again')
         except errors.SchedError as error:
-            self._must_compare = True
             text = '%s cannot be read: %s; its hosts count as down after service_down_time'
             self._problems.begin(what, text, what, error)
         except Exception:
             if not self._leaving.is_set():
                 LOG.exception('A look at %s failed; it is repeated', what)
+        else:
+            self._problems.end(what, f'{what} can be read again')
+            return True
+        return False
 
     # The whole cloud.
 

@@ -24,6 +24,7 @@ FLOORS = [
     {'sim'},
     {'queue_service'},
     {'service'},
+    {'nova_service'},
     {'rpc', 'api', 'agent', 'cloud'},
     {'queues'},
     {'engine'},

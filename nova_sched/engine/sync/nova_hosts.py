@@ -22,7 +22,7 @@ SHOWN_PER_DOWN_TIME = 3  # times that a host that is up is marked so, in service
 
 
 class NovaHosts:
-    """The hosts of Nova's cells. Its methods run in the loop only.
+    """The hosts of Nova's cells. Its methods run in the loop, unless they say otherwise.
 
     Services are not stored: each scheduler reads them itself.
     """
@@ -55,6 +55,11 @@ class NovaHosts:
             host = hosts.nodes[row].host
             if host not in not_up:
                 self._cluster.see(host, now_s)
+
+    def host_of(self, node_uuid):
+        """Returns the host of a compute node, or None. May be called from any thread."""
+        node = self._cluster.node(node_uuid)
+        return node and node.host
 
     def cell_is_disabled(self, cell_uuid):
         """Give the hosts of a cell no servers."""
