@@ -23,7 +23,7 @@ from nova_sched.tests.stock_cloud.servers import Servers
 from nova_sched.tests.stock_cloud.tap import Tap
 from nova_sched.tests.stock_cloud.waiting import eventually
 
-COMPUTE_API, PLACEMENT_API = '2.90', '1.36'
+COMPUTE_API, PLACEMENT_API = '2.91', '1.36'
 
 
 class Cloud:
@@ -60,7 +60,6 @@ class Cloud:
         """Delete all that was made; then Placement must hold nothing."""
         self.servers.clear()
         eventually({}, self.placement.allocations)
-        self.placement.clear()
         self.hosts.clear()
 
     def _adapter(self, service: str, version: str) -> adapter.Adapter:

@@ -17,15 +17,14 @@ Allocations = dict[str, dict[str, int]]  # provider's name -> resource class -> 
 
 
 class Placement:
-    """A host's provider has the host's name. ``clear`` deletes the providers made here."""
+    """A host's provider has the host's name, its child ``child`` of that."""
 
     def __init__(self, placement: adapter.Adapter):
         self._placement = placement
-        self._made: list[str] = []
 
     def hosts(self) -> set[str]:
         """The names of the root providers."""
-        return {one['name'] for one in self._providers() if one['parent_provider_uuid'] is None}
+        return {one['name'] for one in self._providers() if not one['parent_provider_uuid']}
 
     def allocations(self) -> dict[str, Allocations]:
         """All that is allocated, by consumer: an instance or a migration."""
@@ -36,32 +35,18 @@ class Placement:
                 found.setdefault(consumer, {})[provider['name']] = one['resources']
         return found
 
-    def add_child(self, host: str, resource: str, total: int) -> str:
-        """The name of a new provider below the host's, with an inventory of one custom class."""
-        name = f'{host}_{resource.lower()}'
-        self._placement.put(f'/resource_classes/{resource}')
-        body = {'name': name, 'parent_provider_uuid': self._uuid(host)}
-        made = self._placement.post('/resource_providers', json=body).json()['uuid']
-        self._made.append(made)
-        self._placement.put(
-            f'/resource_providers/{made}/inventories',
-            json={'resource_provider_generation': 0, 'inventories': {resource: {'total': total}}},
-        )
-        return name
-
-    def set_trait(self, host: str, trait: str) -> None:
-        """Add a custom trait to the host's provider; nova-compute leaves such traits alone."""
+    def add_trait(self, host: str, trait: str) -> None:
+        """Give the host's provider a custom trait; nova-compute leaves such traits alone."""
         self._placement.put(f'/traits/{trait}')
-        path = f'/resource_providers/{self._uuid(host)}/traits'
+        provider = next(one for one in self._providers() if one['name'] == host)
+        path = f'/resource_providers/{provider["uuid"]}/traits'
         now = self._placement.get(path).json()
-        self._placement.put(path, json={**now, 'traits': [*now['traits'], trait]})
-
-    def clear(self) -> None:
-        while self._made:
-            self._placement.delete(f'/resource_providers/{self._made.pop()}')
-
-    def _uuid(self, host: str) -> str:
-        return next(one['uuid'] for one in self._providers() if one['name'] == host)
+        self._placement.put(path, json={**now, 'traits': sorted({*now['traits'], trait})})
 
     def _providers(self) -> list[dict]:
         return self._placement.get('/resource_providers').json()['resource_providers']
+
+
+def child(host: str) -> str:
+    """The name that Nova's fake driver gives a host's child provider."""
+    return f'{host}-child'

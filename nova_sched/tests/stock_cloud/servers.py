@@ -117,22 +117,38 @@ class Servers:
 
     def named(self, name: str) -> list[Server]:
         # Those of a call for several are named NAME-1, NAME-2 and so on.
-        found = self._nova.get(f'/servers/detail?name=^{name}(-[0-9]*)?$').json()['servers']
+        pattern = {'name': f'^{name}(-[0-9]+)?$'}
+        found = self._nova.get('/servers/detail', params=pattern).json()['servers']
         return sorted(map(_server, found), key=lambda one: one.name)
 
     def get(self, uuid: str) -> Server:
         return _server(self._nova.get(f'/servers/{uuid}').json()['server'])
 
-    def act(self, uuid: str, action: str, **body: object) -> Server:
-        """Do what /servers/{uuid}/action calls so, and wait until the server is at rest."""
-        self._nova.post(f'/servers/{uuid}/action', json={action: body or None})
-        eventually(False, lambda: self.get(uuid).is_busy)
+    def act(self, uuid: str, action: str, body: object = None, *, until: str = 'ACTIVE') -> Server:
+        """Do what /servers/{uuid}/action calls so, and wait until the server is at rest in a
+        status."""
+        self._nova.post(f'/servers/{uuid}/action', json={action: body})
+        eventually(until, lambda: self._resting(uuid))
         return self.get(uuid)
 
-    def migrations(self, uuid: str) -> list[dict]:
-        """Of this server, the newest first."""
-        found = self._nova.get(f'/os-migrations?instance_uuid={uuid}').json()
-        return found['migrations']
+    def _resting(self, uuid: str) -> str | None:
+        server = self.get(uuid)
+        return None if server.is_busy else server.status
+
+    def migration(self, uuid: str) -> str:
+        """The UUID of this server's newest migration, which holds the allocation of the host that
+        the server leaves."""
+        found = self._nova.get(f'/os-migrations?instance_uuid={uuid}').json()['migrations']
+        return max(found, key=lambda one: one['id'])['uuid']
+
+    def tried(self, uuid: str) -> set[str]:
+        """The hosts that this server was built on, also in vain."""
+        path = f'/servers/{uuid}/os-instance-actions'
+        asked = self._nova.get(path).json()['instanceActions'][-1]['request_id']
+        events = self._nova.get(f'{path}/{asked}').json()['instanceAction']['events']
+        return {
+            one['host'] for one in events if one['event'] == 'compute__do_build_and_run_instance'
+        }
 
     def delete(self, uuids: Iterable[str]) -> None:
         """Delete, and wait until they are gone."""

@@ -24,10 +24,18 @@ from nova_sched.tests.stock_cloud.programs import Programs, installed
 from nova_sched.tests.stock_cloud.settings import Settings
 from nova_sched.tests.stock_cloud.stubs import server as stub_server
 
-# Each is 10 vCPUs, 8 GiB and 1,028 GB large.
-HOSTS = tuple(f'cmp{number}' for number in range(1, 6))
-FLAKY = 'flaky'  # its first build of each server fails; it is disabled until a test needs it
-DRIVERS = dict.fromkeys(HOSTS, 'fake.MediumFakeDriver') | {FLAKY: 'fake.FakeRescheduleDriver'}
+# Each has 10 vCPUs, 8 GiB and 1,028 GB; some have a child provider with an inventory of MAGIC.
+PLAIN, NESTED = ('cmp1', 'cmp2', 'cmp3'), ('cmp4', 'cmp5')
+HOSTS = (*PLAIN, *NESTED)
+MAGIC = 'CUSTOM_MAGIC'
+# Much larger, so that it is the first choice; its first build of each server fails. It is disabled
+# until a test needs it.
+FLAKY = 'flaky'
+DRIVERS = {
+    **dict.fromkeys(PLAIN, 'fake.MediumFakeDriver'),
+    **dict.fromkeys(NESTED, 'fake.MediumFakeDriverWithNestedCustomResources'),
+    FLAKY: 'fake.FakeRescheduleDriver',
+}
 PLACEMENT, NOVA = 'placement.wsgi.api:application', 'nova.wsgi.osapi_compute:application'
 
 

@@ -143,6 +143,9 @@ class Settings:
                 'track_instance_changes': not is_split,
                 # The host whose builds fail would be the last choice after its first failure.
                 'build_failure_weight_multiplier': 0,
+                # Free memory would outweigh a soft policy.
+                'soft_affinity_weight_multiplier': 10,
+                'soft_anti_affinity_weight_multiplier': 10,
             },
             'quota': dict.fromkeys(
                 ('instances', 'cores', 'ram', 'server_groups', 'server_group_members'), -1
