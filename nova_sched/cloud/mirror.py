@@ -14,6 +14,7 @@
 import concurrent.futures
 import dataclasses
 import logging
+import random
 import threading
 import time
 from collections.abc import Mapping
@@ -33,6 +34,7 @@ FRESH_S = 0.2  # a look before a refusal uses the last one, if it is not older
 PATIENCE_S = 2.0  # that a refusal waits for a look that is under way
 STOP_S = 10.0
 NOT_FOUND = 404
+RETRIED = 20  # hosts that were left out, and are read again at each look
 NEVER_S = 2.0**33  # later than each row is written
 BATCH = 200  # nodes that are read and reported at once
 
@@ -180,6 +182,8 @@ class Mirror:
     def _look_at_cells(self, nodes=frozenset(), compare=False):
         with self._changes:
             hosts, self._changed_hosts = self._changed_hosts, set()
+        if any(view.left_out for view in self._views.values()):
+            self._try("Nova's API database", self._read_mappings)
         position, count = self._scheduler.position_and_count
         for place, (uuid, view) in enumerate(sorted(self._views.items())):
             is_mine = place % count == position
@@ -217,9 +221,12 @@ class Mirror:
             del self._views[uuid]
             self._call('cell_is_disabled', uuid)
             LOG.warning('Cell %s is disabled or gone: its hosts get no servers', uuid)
-        self._mappings = self._api.host_mappings()
+        self._read_mappings()
         if self._scheduler.position_and_count[0] == 0:
             self._call('aggregates_are', self._cells.aggregates())
+
+    def _read_mappings(self):
+        self._mappings = self._api.host_mappings()
 
     def _call(self, method, *args):
         """Call a method of NovaHosts in the loop, by its name."""
@@ -237,6 +244,9 @@ class Mirror:
         stale = wanted | {
             uuid for uuid, stamp in seen.written.items() if view.stamps.get(uuid) != stamp
         }
+        if is_mine and view.left_out:
+            some = random.sample(sorted(view.left_out), min(RETRIED, len(view.left_out)))
+            stale |= view.of_host(some)
         if compare and is_mine:
             stale |= self._compare_nodes(view)
         ordered = sorted(stale)
@@ -277,7 +287,6 @@ class Mirror:
             for uuid, stamp in stamps.items()
             if view.stamps.get(uuid) != stamp
             or view.generations.get(uuid) != generations.get(uuid, {})
-            or stamp[0] in view.left_out
             or stamp[0] not in self._mappings
         }
 
@@ -289,7 +298,7 @@ class Mirror:
         trees = dict(zip([row.uuid for row in rows], providers, strict=True))
         consumers = {consumer for tree in trees.values() for consumer in tree.consumers}
         migrations = view.cell.migrations(sorted(consumers))
-        waiting = []
+        left_out, waiting = {}, []
         for row in rows:
             tree = trees[row.uuid]
             view.stamps[row.uuid] = row.host, row.updated_s
@@ -297,15 +306,19 @@ class Mirror:
             try:
                 cell_uuid = self._mappings.get(row.host)
                 made = node_report.report(row, tree, migrations, cell_uuid, order)
-                waiting.append((row, self._scheduler.begin_report(made)))
+                waiting.append((row.host, self._scheduler.begin_report(made)))
             except errors.SchedError as error:
-                self._leave_out(view, row, error)
-        for row, told in waiting:
+                left_out[row.host] = str(error)
+        for host, told in waiting:
             try:
                 told.result()
-                view.left_out.pop(row.host, None)
+                view.left_out.pop(host, None)
             except errors.Invalid as error:
-                self._leave_out(view, row, error)
+                left_out[host] = str(error)
+        for host, why in left_out.items():
+            if view.left_out.get(host) != why:
+                LOG.warning('Host %s gets no servers: %s', host, why)
+        view.left_out |= left_out
 
     def _providers(self, uuid):
         """The NodeProviders of a compute node; empty ones if a provider is gone by now."""
@@ -315,11 +328,6 @@ class Mirror:
             if error.status == NOT_FOUND:
                 return NodeProviders(uuid)
             raise
-
-    def _leave_out(self, view, row, error):
-        if view.left_out.get(row.host) != str(error):
-            LOG.warning('Host %s gets no servers: %s', row.host, error)
-        view.left_out[row.host] = str(error)
 
 
 def _has_task(row):
