@@ -207,6 +207,15 @@ def test_another_request_has_just_made_the_consumer(fake):
     assert (outcome, patience.pauses) == (WON, [0.0, 0.1])
 
 
+def test_a_failed_request_has_left_a_consumer(fake):
+    """Placement makes it, and then refuses: it stays, without allocations, at generation 0."""
+    fake.consumers[A] = [0, {}, 'p', 'u']
+    patience = Patience(most=50)
+    _, outcome = written(fake, wants(), patience=patience)
+    assert (outcome, fake.consumers[A][:2]) == (WON, [1, {ONE: {'VCPU': 1}}])
+    assert 10 <= sum(patience.pauses) < 12
+
+
 @pytest.mark.parametrize(
     'held, wanted, outcome, after',
     [
