@@ -39,6 +39,9 @@ LOG = logging.getLogger(__name__)
 ATTEMPTS = 4  # while other requests change the same providers, as in Nova
 PAUSE_S = 2.0  # the longest pause before the second attempt; each later one has as much more
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 2.0  # while Placement does not answer
+# Looks, about 10 seconds, after which a consumer without allocations is what a failed request has
+# left: Placement makes the consumer first, in a transaction of its own.
+ABANDONED = 15
 WON = WriteOutcome(won=True)
 
 
@@ -211,7 +214,8 @@ class AllocationWrite:
         those that it leaves.
         """
         if not found.providers:
-            return server.allocations, ()
+            generation = 0 if self._looks >= ABANDONED else None
+            return dataclasses.replace(server.allocations, generation=generation), ()
         if _has(found, server.allocations):
             # At a new generation, the call before cannot take them back any more.
             return _with(server, found, found.providers), ()

@@ -169,8 +169,10 @@ class PlacementClient:
     def remove(self, consumer, allocations):
         """Remove the allocations of a consumer, if they are still those that were read.
 
-        Returns whether they were.
+        Returns whether they were; True without a request if there were none.
         """
+        if not allocations.providers:
+            return True
         try:
             self.write({consumer: dataclasses.replace(allocations, providers={}, mappings={})})
         except errors.PlacementConflict:

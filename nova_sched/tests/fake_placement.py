@@ -14,6 +14,7 @@
 It answers the requests of nova_sched.cloud.placement as Placement 1.36 does.
 """
 
+import collections
 import contextlib
 import dataclasses
 import http.server
@@ -152,9 +153,12 @@ class FakePlacement:
         for provider in {uuid for held in wanted.values() for uuid in held}:
             if provider not in self.providers:
                 raise Refused(400, f"Allocation for resource provider '{provider}'")
-            for name, total in self.providers[provider][1].items():
-                asked = sum(held.get(provider, {}).get(name, 0) for held in wanted.values())
-                if asked and self.used(provider, name, wanted) + asked > total:
+            totals = self.providers[provider][1]
+            asked = collections.Counter()
+            for held in wanted.values():
+                asked.update(held.get(provider, {}))
+            for name, amount in asked.items():
+                if self.used(provider, name, wanted) + amount > totals.get(name, 0):
                     raise Refused(409, f'Unable to allocate inventory: {name} on {provider}')
 
 

@@ -101,11 +101,17 @@ def test_allocations_are_removed_as_they_were_read(fake, placement, generation, 
     assert (A in fake.allocated()) is not removed
 
 
+def test_there_is_nothing_to_remove(fake, placement):
+    assert placement.remove(A, ConsumerAllocations())
+    assert fake.requests == []
+
+
 @pytest.mark.parametrize(
     'wanted, about_consumer, concurrent',
     [
         pytest.param(some(1, generation=7), True, True, id='another generation'),
         pytest.param(some(5), False, False, id='no capacity'),
+        pytest.param(some(1, node=CHILD), False, False, id='no inventory'),
     ],
 )
 def test_a_conflict(placement, wanted, about_consumer, concurrent):
