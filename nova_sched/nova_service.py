@@ -62,6 +62,7 @@ class NovaSource:
             in_flight=conf.placement.in_flight,
             timeout_s=self._timeout_s,
             late_s=conf.placement.read_timeout,
+            not_up=lambda nodes: self.mirror.not_up(nodes),
         )
         self.mirror = self._scheduler = self._settler = None
         self._record = None

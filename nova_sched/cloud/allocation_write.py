@@ -127,6 +127,11 @@ class AllocationWrite:
         }
         self._left = list(self.sent)  # servers that the next request writes
 
+    @property
+    def nodes(self):
+        """UUIDs of the chosen compute nodes."""
+        return tuple({one.node_uuid for one in self._servers})
+
     def run(self):
         step = self._write
         while True:
@@ -164,7 +169,7 @@ class AllocationWrite:
             self._why = 'other requests change those of the hosts'
             return self._after(self._write, self._random.uniform(0, PAUSE_S * self._conflicts))
         LOG.info('Placement does not take the allocations: %s', error)
-        self.full = tuple({one.node_uuid for one in self._servers})
+        self.full = self.nodes
         return WriteOutcome(won=False)
 
     def _no_answer(self, error):

@@ -64,10 +64,12 @@ class AllocationWriter:
     other.
 
     ``claims`` returns the claims that the store has of a server. ``host_of`` returns the host of a
-    compute node by its UUID, None if it is no compute node. ``reread`` is called with the UUIDs of
-    nodes that Placement has refused, before their order is decided again: it reads their usages.
-    These run in threads of the writer. A write is given up when its order is ``timeout_s`` old;
-    Placement may do its last request up to ``late_s`` later.
+    compute node by its UUID, None if it is no compute node. ``not_up`` is called with the UUIDs of
+    chosen nodes before they are claimed, and returns those whose hosts take no servers; their
+    order is decided again then. ``reread`` is called with the UUIDs of nodes that Placement has
+    refused, before their order is decided again: it reads their usages. All of these run in
+    threads of the writer. A write is given up when its order is ``timeout_s`` old; Placement may
+    do its last request up to ``late_s`` later.
     """
 
     def __init__(
@@ -80,9 +82,11 @@ class AllocationWriter:
         timeout_s=60.0,
         late_s=20.0,
         random=None,
+        not_up=lambda _: (),
     ):
         self._client, self._host_of, self._reread = client, host_of, reread
         self._timeout_s, self._random = timeout_s, random or Random()
+        self._not_up = not_up
         self._turns = Turns()
         self._doubts = Doubts(client, self._turns, claims, late_s)
         self._problems = Problems(LOG)
@@ -140,6 +144,8 @@ class AllocationWriter:
             self._turns.leave(turn)
 
     def _outcome(self, write, received):
+        if self._not_up(write.nodes):
+            return WriteOutcome(won=False)
         outcome = write.run()
         if outcome.won:
             self._problems.end('Placement', 'Placement answers again')

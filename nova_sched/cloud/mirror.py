@@ -138,6 +138,29 @@ class Mirror:
         finally:
             self._looking.release()
 
+    def not_up(self, node_uuids):
+        """Look at the services of these nodes once more, before they are claimed.
+
+        Returns the UUIDs of the nodes that are not up, which the host state knows then.
+
+        A cell that does not answer counts as up: its hosts are judged by the last look.
+        """
+        found = []
+        for cell_uuid, hosts in self._scheduler.nova_hosts.hosts_by_cell(node_uuids).items():
+            view = self._views.get(cell_uuid)
+            if view is None:
+                continue
+            try:
+                rows = view.cell.services_not_up(self._intervals().down_s, sorted(hosts))
+                ahead_s = self._clock() - view.cell.now_s() if rows else 0.0
+            except errors.StoreUnavailable:
+                continue
+            if rows:
+                facts = {row.host: _facts(row, ahead_s) for row in rows}
+                self._call('services_are_not_up', cell_uuid, facts)
+                found += [uuid for row in rows for uuid in hosts[row.host]]
+        return found
+
     def waits_for_host(self, instance_uuids):
         """Whether Nova builds or moves any of these servers now. Raises StoreUnavailable.
 
@@ -265,12 +288,12 @@ class Mirror:
             for host, why in view.left_out.items()
         }
         for row in seen.not_up:
-            seen_s = max(0.0, row.seen_s + clock_s - seen.now_s)
             left_out = found.get(row.host)
-            reason = row.disabled_reason if row.disabled else left_out and left_out.disabled_reason
-            found[row.host] = ServiceFacts(
-                row.host, row.disabled or left_out is not None, reason, row.forced_down, seen_s
-            )
+            found[row.host] = facts = _facts(row, clock_s - seen.now_s)
+            if left_out is not None and not row.disabled:
+                found[row.host] = dataclasses.replace(
+                    facts, disabled=True, disabled_reason=left_out.disabled_reason
+                )
         self._call('services_are', view.cell.uuid, found)
 
     def _compare_nodes(self, view):
@@ -328,6 +351,12 @@ class Mirror:
             if error.status == NOT_FOUND:
                 return NodeProviders(uuid)
             raise
+
+
+def _facts(row, ahead_s):
+    """The ServiceFacts of a ServiceRow, by a clock that is ``ahead_s`` ahead of the cell's."""
+    seen_s = max(0.0, row.seen_s + ahead_s)
+    return ServiceFacts(row.host, row.disabled, row.disabled_reason, row.forced_down, seen_s)
 
 
 def _has_task(row):

@@ -67,7 +67,7 @@ COMPUTE_SERVICES = sa.select(
 NOT_UP = COMPUTE_SERVICES.where(
     sa.or_(SERVICES.c.disabled.is_(True), SERVICES.c.forced_down.is_(True), IS_SILENT)
 )
-OF_HOSTS = COMPUTE_SERVICES.where(SERVICES.c.host.in_(KEYS))
+NOT_UP_ON_HOSTS = NOT_UP.where(SERVICES.c.host.in_(KEYS))
 OLDEST = sa.select(sa.func.min(SERVICES.c.version)).where(
     IS_COMPUTE, SERVICES.c.forced_down.is_not(True)
 )
@@ -189,14 +189,12 @@ class NovaCell:
 
     # Services.
 
-    def services_not_up(self, down_time_s):
-        """ServiceRows of the compute services that are disabled, forced down, or without a sign
-        of life in ``down_time_s`` by the database's clock."""
-        return [_service(row) for row in self._rows(NOT_UP, down_s=down_time_s)]
-
-    def services(self, hosts=None):
-        """ServiceRows of all compute services, or of those on these hosts."""
-        found = self._rows(COMPUTE_SERVICES) if hosts is None else self._among(OF_HOSTS, hosts)
+    def services_not_up(self, down_time_s, hosts=None):
+        """ServiceRows of the compute services, or of those on these hosts, that are disabled,
+        forced down, or without a sign of life in ``down_time_s`` by the database's clock."""
+        if hosts is None:
+            return [_service(row) for row in self._rows(NOT_UP, down_s=down_time_s)]
+        found = self._among(NOT_UP_ON_HOSTS, hosts, down_s=down_time_s)
         return [_service(row) for row in found]
 
     def oldest_compute_version(self):
@@ -243,14 +241,16 @@ class NovaCell:
         with transaction(self._engine) as connection:
             return connection.execute(statement, values).all()
 
-    def _among(self, statement, keys):
+    def _among(self, statement, keys, **values):
         """The rows of these keys, a part of the keys at a time."""
         ordered = list(keys)
         with transaction(self._engine) as connection:
             return [
                 row
                 for begin in range(0, len(ordered), CHUNK)
-                for row in connection.execute(statement, {'keys': ordered[begin : begin + CHUNK]})
+                for row in connection.execute(
+                    statement, {'keys': ordered[begin : begin + CHUNK], **values}
+                )
             ]
 
 

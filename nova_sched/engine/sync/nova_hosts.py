@@ -43,10 +43,9 @@ class NovaHosts:
         before = self._not_up.get(cell_uuid, {})
         for host in before.keys() - not_up.keys():
             self._cluster.set_service(host, False, None, False, now_s)
-        for host, facts in not_up.items():
-            if before.get(host) != facts:
-                self._cluster.set_service(**dataclasses.asdict(facts))
-                self._cluster.silence(host, facts.seen_s)
+        self.services_are_not_up(
+            cell_uuid, {host: one for host, one in not_up.items() if before.get(host) != one}
+        )
         self._not_up[cell_uuid] = dict(not_up)
         # Not all of them at each look: each change makes the row's verdicts new.
         shown_s = now_s - self._settings().service_down_time_s / SHOWN_PER_DOWN_TIME
@@ -56,10 +55,27 @@ class NovaHosts:
             if host not in not_up:
                 self._cluster.see(host, now_s)
 
+    def services_are_not_up(self, cell_uuid, found):
+        """Apply these services of a cell (host -> ServiceFacts), as in ``services_are``; the other
+        ones stay as they are."""
+        self._not_up.setdefault(cell_uuid, {}).update(found)
+        for host, facts in found.items():
+            self._cluster.set_service(**dataclasses.asdict(facts))
+            self._cluster.silence(host, facts.seen_s)
+
     def host_of(self, node_uuid):
         """Returns the host of a compute node, or None. May be called from any thread."""
         node = self._cluster.node(node_uuid)
         return node and node.host
+
+    def hosts_by_cell(self, node_uuids):
+        """Returns cell UUID -> host -> UUIDs of these nodes. May be called from any thread."""
+        found = {}
+        for uuid in node_uuids:
+            node = self._cluster.node(uuid)
+            if node is not None:
+                found.setdefault(node.cell_uuid, {}).setdefault(node.host, []).append(uuid)
+        return found
 
     def cell_is_disabled(self, cell_uuid):
         """Give the hosts of a cell no servers."""

@@ -77,6 +77,10 @@ class FakeCell:
         written = {uuid: one for uuid, one in self.node_stamps().items() if one[1] >= since_s}
         return CellLook(self.now_s(), list(self.not_up.values()), written)
 
+    def services_not_up(self, down_time_s, hosts):
+        self._check()
+        return [row for host, row in self.not_up.items() if host in hosts]
+
     def node_stamps(self):
         self._check()
         return {uuid: (row.host, row.updated_s) for uuid, row in self.rows.items()}

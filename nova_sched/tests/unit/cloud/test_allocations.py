@@ -285,3 +285,14 @@ class Quick(random.Random):
 
     def uniform(self, least, most):
         return super().uniform(least, most) / 100
+
+
+def test_a_host_that_takes_no_servers_is_not_claimed(fake):
+    """It was disabled, forced down or silent since it was chosen."""
+    asked = []
+    cloud = Cloud(fake, not_up=lambda nodes: asked.append(nodes) or list(nodes))
+    outcome = cloud.write(A).result(5)
+    assert (outcome.won, outcome.refusal) == (False, None)
+    assert asked == [(ONE,)]
+    assert A not in fake.allocated()
+    cloud.writer.stop(1.0)

@@ -317,3 +317,22 @@ def test_whether_nova_waits_for_a_host(cloud, server, waits):
     assert cloud.mirror.waits_for_host([A]) is waits
     cloud.nova.build_requests.add(A)
     assert cloud.mirror.waits_for_host([B, A])
+
+
+class TestNotUp:
+    """The services of chosen hosts are read once more before they are claimed."""
+
+    def test_a_host_that_was_disabled_since_the_last_look(self, cloud):
+        uuids = [node_uuid('host-0'), node_uuid('host-1'), uuid_of('unknown')]
+        assert cloud.mirror.not_up(uuids) == []
+        cloud.cell.silence('host-0', disabled=True, seen_s=NOW)
+        assert cloud.mirror.not_up(uuids) == [node_uuid('host-0')]
+        assert cloud.up() == {'host-1'}
+        cloud.cell.not_up.clear()
+        cloud.look()
+        assert cloud.up() == {'host-0', 'host-1'}
+
+    def test_a_cell_that_is_away_counts_as_up(self, cloud):
+        cloud.cell.silence('host-0', disabled=True, seen_s=NOW)
+        cloud.cell.is_away = True
+        assert cloud.mirror.not_up([node_uuid('host-0')]) == []

@@ -35,7 +35,7 @@ class TestNovaCell(nova_cells.NovaCells):
     [
         pytest.param(lambda one: one.now_s(), id='now_s'),
         pytest.param(lambda one: one.services_not_up(60), id='services_not_up'),
-        pytest.param(lambda one: one.services(['x']), id='services'),
+        pytest.param(lambda one: one.services_not_up(60, ['x']), id='services_not_up, of hosts'),
         pytest.param(lambda one: one.node_stamps(), id='node_stamps'),
         pytest.param(lambda one: one.nodes(['x']), id='nodes'),
     ],
