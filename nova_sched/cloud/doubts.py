@@ -49,13 +49,16 @@ class Doubts:
         self._waiting: dict[str, list[Doubt]] = {}  # by server
         self._lock = threading.Lock()
         self._wake, self._leaving = threading.Event(), threading.Event()
-        self._thread = threading.Thread(target=self._run, name='nova-sched-doubts', daemon=True)
-        self._thread.start()
+        self._thread: threading.Thread | None = None  # from the first doubt on
 
     def add(self, sent):
         with self._lock:
             doubts = self._waiting.setdefault(sent.server.uuid, [])
             doubts.append(Doubt(sent, self._clock()))
+            if self._thread is None:
+                name = 'nova-sched-doubts'
+                self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+                self._thread.start()
         self._wake.set()
 
     def forget(self, server):
@@ -68,7 +71,8 @@ class Doubts:
         """End the thread, and log the servers whose allocations are not certain."""
         self._leaving.set()
         self._wake.set()
-        self._thread.join(STOP_S)
+        if self._thread is not None:
+            self._thread.join(STOP_S)
         for server, doubts in self._waiting.items():
             nodes = ', '.join(sorted({one.sent.server.node_uuid for one in doubts}))
             text = 'Instance %s was refused, but may have allocations on node %s in Placement'

@@ -141,6 +141,12 @@ class FakePlacement:
             consumer: {uuid: one['resources'] for uuid, one in body['allocations'].items()}
             for consumer, body in written.items()
         }
+        unknown = {uuid for held in wanted.values() for uuid in held} - self.providers.keys()
+        if unknown:
+            # The consumers were made before, and stay.
+            for consumer in wanted:
+                self.consumers.setdefault(consumer, [0, {}, 'p', 'u'])
+            raise Refused(400, f'Allocation for resource provider {unknown} that does not exist.')
         self._check(wanted)
         for consumer, body in written.items():
             generation = (body['consumer_generation'] or 0) + 1
@@ -151,8 +157,6 @@ class FakePlacement:
 
     def _check(self, wanted):
         for provider in {uuid for held in wanted.values() for uuid in held}:
-            if provider not in self.providers:
-                raise Refused(400, f"Allocation for resource provider '{provider}'")
             totals = self.providers[provider][1]
             asked = collections.Counter()
             for held in wanted.values():

@@ -156,6 +156,12 @@ def test_an_answer_that_is_no_json(fake, placement):
         placement.usages(NODE)
 
 
+def test_a_provider_that_is_gone(fake, placement):
+    with pytest.raises(errors.PlacementRefused, match='does not exist'):
+        placement.write({A: some(1, node=B)})
+    assert fake.allocated() == {}
+
+
 def test_no_server(fake, placement):
     with served() as gone:
         away = client_of(gone)
