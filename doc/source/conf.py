@@ -17,7 +17,24 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))  # rest_reference
 
 project = 'nova_sched'
-extensions = ['oslo_config.sphinxext', 'oslo_policy.sphinxext', 'rest_reference']
+extensions = [
+    'oslo_config.sphinxext',
+    'oslo_policy.sphinxext',
+    'rest_reference',
+    'sphinx.ext.graphviz',
+]
+# Pictures have a background of their own, so that they can be read on a dark page too.
+STYLE = {
+    'G': {'bgcolor': 'white', 'color': '#8a8a8a', 'fontsize': 12, 'size': '9.5,99'},
+    'N': {'fillcolor': '#e8f1fa', 'color': '#2f6f9f', 'fontsize': 12, 'style': 'rounded,filled'},
+    'E': {'color': '#555555', 'fontcolor': '#333333', 'fontsize': 11},
+}
+graphviz_output_format = 'svg'
+graphviz_dot_args = [
+    f'-{part}{name}={value}'
+    for part, values in STYLE.items()
+    for name, value in {'fontname': 'Arial', **values}.items()
+]
 html_theme = 'alabaster'
-html_theme_options = {'page_width': '60em', 'show_powered_by': False}
+html_theme_options = {'page_width': '70em', 'show_powered_by': False}
 html_show_copyright = False

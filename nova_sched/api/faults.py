@@ -66,7 +66,7 @@ def of(error, environ):
     for kind, status, code, facts in TABLE:
         if isinstance(error, kind):
             if status >= 500:
-                LOG.warning('%s', error)
+                LOG.warning('Answered with status %d: %s', status, error)
             detail = WORDS[code] if isinstance(error, PRIVATE) else str(error)
             told = {name: getattr(error, name, None) for name in facts}
             made = response(status, code, detail, environ, told)

@@ -154,7 +154,7 @@ def _with_slashes(served):
 
 
 def _told(message='', level=logging.INFO, traceback=False):
-    LOG.log(level, '%s', message, exc_info=traceback)
+    LOG.log(level, 'The web server: %s', message, exc_info=traceback)
 
 
 def until_told(served):

@@ -95,7 +95,7 @@ def accepted(where, connect):
     except errors.BrokerRefused as error:
         raise errors.BadConfig(where, str(error)) from None
     except errors.BrokerUnavailable as error:
-        LOG.warning('%s', error)
+        LOG.warning('%s: %s; the daemon starts, and waits for it', where, error)
 
 
 def read_all(conf):

@@ -274,11 +274,11 @@ class AmqpConsumer(brokers.Consumer):
 
     def _heed(self, error: Exception) -> None:
         if self._whole and isinstance(error, AMQPNotImplementedError):
-            why = (
+            LOG.warning(
                 'Some queues are quorum queues: several jobs may arrive at once, '
-                'and are put back then. %s'
+                'and are put back then. %s',
+                error,
             )
-            LOG.warning(why, error)
             self._whole = False
 
     def _rest(self) -> None:

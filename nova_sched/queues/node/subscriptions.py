@@ -105,9 +105,10 @@ class SubscriptionSync:
                     self._follow()
                 except Exception as error:
                     self.stale = True
-                    why = 'The queues of this node cannot be chosen, trying until they can: %s'
                     self._problems.begin(
-                        'queues', why, f'{type(error).__name__}: {first_line(error)}'
+                        'queues',
+                        'The queues of this node cannot be chosen, trying until they can: %s',
+                        f'{type(error).__name__}: {first_line(error)}',
                     )
                     LOG.debug('Evaluation failed', exc_info=True)
                 else:

@@ -17,6 +17,7 @@ import concurrent.futures
 import pytest
 
 from nova_sched import errors
+from nova_sched.tests import manual
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.queue_cloud import (
     FALLBACK_AFTER_S,
@@ -56,6 +57,18 @@ def test_a_server_from_its_queue_to_its_end(cloud):
     cloud.router.delete(uuid_of('server'))
     assert (cloud.held('server'), cloud.instances(host), cloud.used) == ([], [], {})
     assert isinstance(refused(cloud.router.delete, uuid_of('nobody')), errors.NotFound)
+
+
+def test_the_example_of_the_manual(cloud):
+    cloud.worker('a', 'b')
+    with settings({'default.transport_url': 'fake://'}):
+        server, bigger = [uuid_of('server')], cloud.spec('large')
+        names = manual.run(
+            manual.ROUTER, spec=cloud.spec(), bigger=bigger, instance_uuids=server, context=None
+        )
+    assert names['placed'][0][0].service_host in ('a', 'b')
+    assert [kind for kind, _ in cloud.jobs('server')][:3] == ['create', 'resize', 'delete']
+    assert cloud.held('server') == []
 
 
 def test_a_server_by_the_scheduler_is_built_by_its_worker_too(cloud):

@@ -33,10 +33,15 @@ from nova_sched.sim.conductor import SimulatedConductor
 from nova_sched.sim.fleet import CallPool, Fleet
 from nova_sched.sim.machines import Plan, machines
 from nova_sched.sim.session import SMALL, stored_accounts
+from nova_sched.tests import manual
 from nova_sched.tests.fixtures.process import LOOPBACK
 from nova_sched.tests.fixtures.scheduler import Daemon
+from nova_sched.tests.manual import MANUAL
 
 TOKEN = 'a-secret-token'
+LOGGING = MANUAL / 'examples' / 'logging.conf'
+WRITES_TO = '/var/log/nova-sched/scheduler.json'
+(EXAMPLE,) = (json.loads(one.text) for one in manual.of('logs.rst') if one.language == 'json')
 
 
 class Booting:
@@ -124,23 +129,39 @@ def test_servers_that_are_younger_than_the_backup_are_counted(booting, postgresq
         second.kill()
 
 
-def test_a_log_in_json_has_the_request_of_each_line(booting, tmp_path):
-    cloud, bus = booting
-    daemon = Daemon(
-        tmp_path / 'daemon', bus, f'sqlite:///{tmp_path}/db.sqlite', {'DEFAULT.use_json': True}
-    )
+def with_use_json(_home):
+    """Options with which the log on standard error is JSON."""
+    return {'DEFAULT.use_json': True}, None
+
+
+def with_a_file(home):
+    """Options that name the file of the manual, and the log that it makes."""
+    log, config = home / 'scheduler.json', home / 'logging.conf'
+    text = LOGGING.read_text('utf-8')
+    assert WRITES_TO in text
+    config.write_text(text.replace(WRITES_TO, str(log)))
+    return {'DEFAULT.log_config_append': config}, log
+
+
+@pytest.mark.parametrize('options', [with_use_json, with_a_file])
+def test_a_log_in_json_has_the_request_of_each_line(booting, tmp_path, options):
+    (cloud, bus), (more, log) = booting, options(tmp_path)
+    daemon = Daemon(tmp_path / 'daemon', bus, f'sqlite:///{tmp_path}/db.sqlite', more)
     try:
         daemon.start()
         request_id = f'req-{uuid.uuid4()}'
         cloud.refused(request_id)
-        daemon.until_it_says('"Decided req-')
+        daemon.until_it_says('Decided req-')
         assert daemon.stop() == 0
     finally:
         daemon.kill()
-    lines = [json.loads(line) for line in daemon.said().splitlines()]
+    text = daemon.said() if log is None else log.read_text('utf-8')
+    lines = [json.loads(line) for line in text.splitlines()]
     (decided,) = [one for one in lines if one['message'].startswith('Decided req-')]
     assert decided['levelname'] == 'INFO'
+    assert decided['name'] == 'nova_sched.engine.answer'
     assert decided['message'].startswith(f'Decided {request_id}: ')
     assert decided['context']['request_id'] == request_id
     assert decided['context']['project_id'] == 'p'
-    assert TOKEN not in daemon.said()
+    assert all(one.keys() >= EXAMPLE.keys() for one in lines)
+    assert TOKEN not in text + daemon.said()

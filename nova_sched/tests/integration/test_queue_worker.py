@@ -51,6 +51,28 @@ class OneAtATime:
         return call
 
 
+class NodeOfWorker:
+    """A host's node for one of its workers. Threads of a worker that has ended wait forever, like
+    those of a process that was killed."""
+
+    def __init__(self, site):
+        self._site, self._lock = site, threading.Lock()
+
+    def end(self):
+        self._lock.acquire()
+
+    def __getattr__(self, name):
+        found = getattr(self._site, name)
+        if not callable(found):
+            return found
+
+        def call(*args, **words):
+            with self._lock:
+                return found(*args, **words)
+
+        return call
+
+
 class SlowDriver(Driver):
     def _do(self, kind, instance_uuid):
         time.sleep(BUILD_S)
@@ -68,6 +90,7 @@ class Fleet:
         self.broker = AmqpBroker(url, fallback_after_s=TIMEOUT_S)
         self.broker.declare(NAMES)
         self.workers, self._brokers, self.over = {}, [], []
+        self._nodes = {}  # host: the node of its present worker
         self.told = collections.defaultdict(list)  # job: hosts
         self._consumer = self.broker.consumer(self._hear, 'test')
         self._consumer.window(100)
@@ -81,8 +104,11 @@ class Fleet:
 
     def start(self, host):
         broker, view = AmqpBroker(self.url, fallback_after_s=TIMEOUT_S), View()
+        if host in self._nodes:
+            self._nodes[host].end()
+        self._nodes[host] = NodeOfWorker(self.sites[host])
         around = worker.WorkerDependencies(
-            self.sites[host], self.claims, broker, SlowDriver(host, self.done), lambda: view, read
+            self._nodes[host], self.claims, broker, SlowDriver(host, self.done), lambda: view, read
         )
         chosen = worker.WorkerSettings(slots=SLOTS, max_redeliveries=20)
         made = worker.Worker(around, chosen, Threads(), time.monotonic, random.Random(0))
