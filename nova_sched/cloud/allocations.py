@@ -166,8 +166,9 @@ class AllocationWriter:
             LOG.exception('Nodes %s cannot be read', ', '.join(nodes))
 
     def _no_answer(self, error):
-        text = '%s; requests are repeated while their callers wait'
-        self._problems.begin('Placement', text, error)
+        self._problems.begin(
+            'Placement', '%s; requests are repeated while their callers wait', error
+        )
 
     def _end(self, future, outcome):
         with self._idle:

@@ -221,14 +221,21 @@ class Mirror:
         try:
             work(*args)
         except errors.SchedError as error:
-            text = '%s cannot be read: %s; its hosts count as down after service_down_time'
-            self._problems.begin(what, text, what, error)
+            problem = error
         except Exception:
             if not self._leaving.is_set():
                 LOG.exception('A look at %s failed; it is repeated', what)
+            return False
         else:
             self._problems.end(what, f'{what} can be read again')
             return True
+        # Outside of the handler: oslo.log would add the error to the line once more.
+        self._problems.begin(
+            what,
+            '%s cannot be read: %s; its hosts count as down after service_down_time',
+            what,
+            problem,
+        )
         return False
 
     # The whole cloud.

@@ -55,7 +55,7 @@ class SqlServiceRecords:
                 self._insert(host, uuid)
         except db_error.DBDuplicateEntry:  # another process of this host has made it
             self._update(host)
-        except db_error.DBError as error:
+        except (db_error.DBError, sa.exc.DBAPIError) as error:
             raise errors.BadConfig('[database] connection', faults.first_line(error)) from error
 
     def _update(self, host):

@@ -14,7 +14,7 @@
 import pytest
 
 from nova_sched.db import engine
-from nova_sched.tests.unit.db import nova_apis, nova_cells
+from nova_sched.tests.unit.db import nova_apis, nova_cells, nova_service_records
 
 
 @pytest.fixture(scope='module')
@@ -34,4 +34,8 @@ class TestNovaCell(nova_cells.NovaCells):
 
 
 class TestNovaApi(nova_apis.NovaApis):
+    pass
+
+
+class TestServiceRecords(nova_service_records.ServiceRecords):
     pass

@@ -82,6 +82,11 @@ def ago(seconds):
     return now - datetime.timedelta(seconds=seconds)
 
 
+def seconds(moment):
+    """Seconds since the epoch of a time as Nova writes it."""
+    return moment.replace(tzinfo=datetime.UTC).timestamp()
+
+
 def service(host='cmp1', seen_s=1.0, created_s=1000.0, **fields):
     """A row of a compute service; ``seen_s`` and ``created_s`` are seconds ago."""
     facts = {
