@@ -30,8 +30,7 @@ from nova_sched.state.report import ReportOrder
 LOG = logging.getLogger(__name__)
 
 OVERLAP_S = 5.0  # rows that were written this long before the last look are read once more
-FRESH_S = 0.2  # a look before a refusal uses the last one, if it is not older
-PATIENCE_S = 2.0  # that a refusal waits for a look that is under way
+WAIT_S = 2.0  # that a refusal waits for a look that is under way
 STOP_S = 10.0
 NOT_FOUND = 404
 RETRIED = 20  # hosts that were left out, and are read again at each look
@@ -88,7 +87,7 @@ class Mirror:
         self._changed_hosts, self._changes = set[str](), threading.Lock()
         self._looking = threading.Lock()  # one look at a time
         self._wake, self._leaving = threading.Event(), threading.Event()
-        self._looked_s = self._compared_s = float('-inf')
+        self._began_s = self._looked_s = self._compared_s = float('-inf')  # of the last look
         self._must_compare = True
         self._problems = Problems(LOG)
         self._readers = concurrent.futures.ThreadPoolExecutor(readers, 'nova-sched-read')
@@ -127,16 +126,15 @@ class Mirror:
 
     def look_now(self, _refusal=None):
         """Look for changes before a request is refused. Returns whether there was a look."""
-        began_s = time.monotonic()
-        if not self._looking.acquire(timeout=PATIENCE_S):
+        refused_s = time.monotonic()
+        if not self._looking.acquire(timeout=WAIT_S):
             return False
         try:
-            if self._looked_s < began_s - FRESH_S:
+            if self._began_s < refused_s:  # else, the look of another refusal was late enough
                 self._look_at_cells()
-                return True
-            return self._looked_s >= began_s
         finally:
             self._looking.release()
+        return True
 
     def not_up(self, node_uuids):
         """Look at the services of these nodes once more, before they are claimed.
@@ -203,6 +201,7 @@ class Mirror:
         self._look_at_cells(compare=compare)
 
     def _look_at_cells(self, nodes=frozenset(), compare=False):
+        self._began_s = time.monotonic()
         with self._changes:
             hosts, self._changed_hosts = self._changed_hosts, set()
         if any(view.left_out for view in self._views.values()):

@@ -60,6 +60,7 @@ class FakePlacement:
 
     def __init__(self):
         self.providers, self.consumers = {}, {}
+        self.generations = collections.Counter()  # of providers
         self.faults = lambda method, path: None
         self.requests, self.bodies, self.lock = [], [], threading.Lock()
         self.url = None
@@ -96,7 +97,7 @@ class FakePlacement:
                 'resource_providers': [
                     {
                         'uuid': uuid,
-                        'generation': 1,
+                        'generation': self.generations[uuid],
                         'root_provider_uuid': top,
                         'parent_provider_uuid': None if top == uuid else top,
                     }
@@ -149,6 +150,8 @@ class FakePlacement:
             raise Refused(400, f'Allocation for resource provider {unknown} that does not exist.')
         self._check(wanted)
         for consumer, body in written.items():
+            held = self.consumers.get(consumer, (None, {}))[1]
+            self.generations.update({*held, *wanted[consumer]})
             generation = (body['consumer_generation'] or 0) + 1
             owner = body['project_id'], body['user_id']
             self.consumers[consumer] = [generation, wanted[consumer], *owner]

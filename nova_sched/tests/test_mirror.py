@@ -63,6 +63,7 @@ ELSEWHERE = {
     'queues/fits/room.py': 'unit/queues/fits/test_fit.py',
     'queues/node/node_api.py': 'unit/queues/node/doubles.py',
     'queues/unified_limits.py': 'unit/queues/test_limits.py',
+    'nova_service.py': 'functional/test_nova_source.py',
     'rpc/agent.py': 'functional/test_agent.py',
     'rpc/conductor.py': 'functional/test_agent.py',
     'rpc/direct/server.py': 'integration/test_direct_server.py',

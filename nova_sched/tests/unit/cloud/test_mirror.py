@@ -11,9 +11,13 @@
 # under the License.
 """The mirror of Nova's databases and Placement."""
 
+import threading
+import time
+
 import pytest
 
 from nova_sched import errors
+from nova_sched.cloud import mirror
 from nova_sched.cloud.mirror import Intervals, Mirror
 from nova_sched.objects.claim import CONFIRMED, PENDING
 from nova_sched.tests.builders import CELL, NOW, aggregate, request, uuid_of
@@ -296,10 +300,28 @@ def test_nodes_of_a_refused_claim_are_read_at_once(cloud):
 
 def test_a_look_before_a_refusal(cloud):
     cloud.cell.silence('host-0', disabled=True, seen_s=NOW)
-    cloud.mirror._looked_s = float('-inf')
     assert cloud.mirror.look_now()
     assert cloud.up() == {'host-1'}
-    assert not cloud.mirror.look_now()
+
+
+def test_a_refusal_does_not_wait_long_for_another_look(cloud, monkeypatch):
+    monkeypatch.setattr(mirror, 'WAIT_S', 0.01)
+    with cloud.mirror._looking:
+        assert not cloud.mirror.look_now()
+
+
+def test_refusals_at_the_same_time_share_a_look(cloud):
+    looks = []
+    for cell in cloud.nova.cells:
+        cell.look = lambda *args, look=cell.look: looks.append(args) or look(*args)
+    with cloud.mirror._looking:
+        callers = [threading.Thread(target=cloud.mirror.look_now) for _ in range(5)]
+        for one in callers:
+            one.start()
+        time.sleep(0.2)
+    for one in callers:
+        one.join()
+    assert len(looks) == 1
 
 
 @pytest.mark.parametrize(
