@@ -13,6 +13,7 @@
 
 import pytest
 
+from nova_sched.tests.stock_cloud.schedulers import REFERENCE
 from nova_sched.tests.stock_cloud.services import HOSTS, LASTING
 
 
@@ -59,6 +60,8 @@ def test_the_capacity_that_is_used_counts(cloud, servers, placement, end):
 
 @pytest.mark.brief
 def test_a_stop_lets_calls_end(cloud, servers, placement):
+    if cloud.scheduler.kind == REFERENCE:
+        pytest.skip('nova-scheduler loses calls when it is stopped')
     flavor = servers.flavor()
     names = [servers.ask(flavor) for _ in range(6)]
     cloud.scheduler.stop()
