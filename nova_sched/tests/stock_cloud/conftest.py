@@ -22,7 +22,8 @@ from nova_sched.tests.stock_cloud.layouts import LAYOUTS
 
 __all__ = ['mariadb', 'postgresql', 'rabbitmq']
 
-PYTHON = pytest.StashKey()
+PYTHON, CLOUD = pytest.StashKey(), pytest.StashKey()
+LINES = 30  # of the scheduler's log that a failure shows
 
 
 def pytest_addoption(parser):
@@ -53,6 +54,16 @@ def pytest_sessionstart(session):
         session.config.stash[PYTHON] = interpreter()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    cloud = item.config.stash.get(CLOUD, None)
+    if report.failed and cloud is not None:
+        lines = cloud.scheduler.log.read_text().splitlines()[-LINES:]
+        report.sections.append((str(cloud.scheduler.log), '\n'.join(lines)))
+    return report
+
+
 @pytest.fixture(scope='session')
 def running(request, rabbitmq, tmp_path_factory):
     """The cloud of one layout."""
@@ -65,6 +76,7 @@ def running(request, rabbitmq, tmp_path_factory):
         kind=request.config.option.scheduler,
         python=request.config.stash.get(PYTHON, None),
     ) as cloud:
+        request.config.stash[CLOUD] = cloud
         yield cloud
 
 

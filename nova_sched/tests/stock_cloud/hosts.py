@@ -13,7 +13,7 @@
 
 import itertools
 
-from keystoneauth1 import adapter
+from keystoneauth1 import adapter, exceptions
 
 
 class Hosts:
@@ -40,6 +40,14 @@ class Hosts:
 
     def force_up(self, *hosts: str) -> None:
         self._change(hosts, forced_down=False)
+
+    def may_be_up(self, host: str) -> bool:
+        """``force_up``, and whether Nova accepts that."""
+        try:
+            self.force_up(host)
+        except exceptions.BadRequest:
+            return False
+        return True
 
     def aggregate(self, *hosts: str, zone: str | None = None, **metadata: str) -> str:
         """The name of a new aggregate with these hosts."""

@@ -35,11 +35,27 @@ class Placement:
                 found.setdefault(consumer, {})[provider['name']] = one['resources']
         return found
 
+    def uuid(self, name: str) -> str:
+        """Of the provider with this name."""
+        return next(one['uuid'] for one in self._providers() if one['name'] == name)
+
+    def allocate(self, consumer: str, provider: str, resources: dict[str, int]) -> None:
+        """Allocate for a new consumer, in one request; ``provider`` is its UUID."""
+        body = {
+            'allocations': {provider: {'resources': resources}},
+            'project_id': consumer,
+            'user_id': consumer,
+            'consumer_generation': None,
+        }
+        self._placement.put(f'/allocations/{consumer}', json=body)
+
+    def release(self, consumer: str) -> None:
+        self._placement.delete(f'/allocations/{consumer}')
+
     def add_trait(self, host: str, trait: str) -> None:
         """Give the host's provider a custom trait; nova-compute leaves such traits alone."""
         self._placement.put(f'/traits/{trait}')
-        provider = next(one for one in self._providers() if one['name'] == host)
-        path = f'/resource_providers/{provider["uuid"]}/traits'
+        path = f'/resource_providers/{self.uuid(host)}/traits'
         now = self._placement.get(path).json()
         self._placement.put(path, json={**now, 'traits': sorted({*now['traits'], trait})})
 

@@ -40,7 +40,7 @@ class Scheduler:
         options: dict | None = None,
     ):
         self.kind = kind
-        self.log = configuration.with_name('scheduler.out')
+        self.log = configuration.with_suffix('.log')
         self._transport_url = transport_url.replace('rabbit://', 'amqp://')
         if kind == REFERENCE:
             command = [Path(sys.prefix, 'bin', 'nova-scheduler'), '--config-file', configuration]
@@ -52,7 +52,8 @@ class Scheduler:
                 *('--config-file', configuration),
                 *('--config-file', own),
             ]
-        self._process = Process(command, answers=self._listens, log=self.log, timeout_s=START_S)
+        output = configuration.with_suffix('.out')
+        self._process = Process(command, answers=self._listens, log=output, timeout_s=START_S)
 
     def start(self) -> None:
         """Start, and wait until it takes calls."""

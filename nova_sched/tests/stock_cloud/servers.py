@@ -19,8 +19,9 @@ from dataclasses import dataclass
 from keystoneauth1 import adapter, exceptions
 
 from nova_sched.tests.stock_cloud.stubs.glance import FIRST
-from nova_sched.tests.stock_cloud.waiting import eventually
+from nova_sched.tests.stock_cloud.waiting import PAUSE_S, eventually
 
+REFUSAL = 'No valid host was found.'  # how the fault of a server without a host begins
 BUSY = frozenset(['BUILD', 'REBUILD', 'RESIZE', 'MIGRATING'])
 
 
@@ -106,9 +107,9 @@ class Servers:
         self._nova.post('/servers', json=body)
         return name
 
-    def built(self, name: str, count: int = 1) -> list[Server]:
+    def built(self, name: str, count: int = 1, pause_s: float = PAUSE_S) -> list[Server]:
         """The servers of this name, once none is being built any more."""
-        eventually([False] * count, lambda: [one.is_busy for one in self.named(name)])
+        eventually([False] * count, lambda: [one.is_busy for one in self.named(name)], pause_s)
         return self.named(name)
 
     def boot(self, flavor: Flavor, count: int = 1, **words: object) -> list[Server]:

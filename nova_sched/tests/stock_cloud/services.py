@@ -28,13 +28,15 @@ from nova_sched.tests.stock_cloud.stubs import server as stub_server
 PLAIN, NESTED = ('cmp1', 'cmp2', 'cmp3'), ('cmp4', 'cmp5')
 HOSTS = (*PLAIN, *NESTED)
 MAGIC = 'CUSTOM_MAGIC'
-# Much larger, so that it is the first choice; its first build of each server fails. It is disabled
-# until a test needs it.
-FLAKY = 'flaky'
+# Two much larger hosts, which are disabled until a test needs them: on one the first build of each
+# server fails; the other one is the only one whose nova-compute can start again, because only its
+# driver keeps the UUID of the node.
+FLAKY, LASTING = 'flaky', 'lasting'
 DRIVERS = {
     **dict.fromkeys(PLAIN, 'fake.MediumFakeDriver'),
     **dict.fromkeys(NESTED, 'fake.MediumFakeDriverWithNestedCustomResources'),
     FLAKY: 'fake.FakeRescheduleDriver',
+    LASTING: 'fake.FakeDriverWithoutFakeNodes',
 }
 PLACEMENT, NOVA = 'placement.wsgi.api:application', 'nova.wsgi.osapi_compute:application'
 
@@ -82,7 +84,7 @@ def running(
         scheduler.start()
         programs.until('all hosts up', lambda: cloud.has_hosts(set(DRIVERS)))
         programs.run([*manage, 'cell_v2', 'discover_hosts', '--by-service'])
-        cloud.hosts.disable(FLAKY)
+        cloud.hosts.disable(FLAKY, LASTING)
         cloud.hosts.keep()
         yield cloud
 

@@ -85,7 +85,7 @@ class Settings:
 
     def compute(self, host: str, driver: str) -> Path:
         options = {'host': host, 'compute_driver': driver}
-        return self._nova(f'compute-{host}', None, has_api=False, level='cell', options=options)
+        return self._nova(host, None, has_api=False, level='cell', options=options)
 
     def manage(self, database: str) -> Path:
         """Of nova-manage, which makes the tables of a cell in [database]."""

@@ -23,6 +23,7 @@ def flaky(hosts):
     return FLAKY
 
 
+@pytest.mark.brief
 @pytest.mark.parametrize(
     'count, group',
     [

@@ -19,9 +19,9 @@ WAIT_S = 120.0  # the machine may be busy
 PAUSE_S = 0.1
 
 
-def eventually(expected: Any, ask: Callable[[], Any], timeout_s: float = WAIT_S) -> None:
-    """Ask until the answer is ``expected``; AssertionError with both after the timeout."""
-    until = time.monotonic() + timeout_s
+def eventually(expected: Any, ask: Callable[[], Any], pause_s: float = PAUSE_S) -> None:
+    """Ask until the answer is ``expected``; AssertionError with both after WAIT_S."""
+    until = time.monotonic() + WAIT_S
     while (found := ask()) != expected and time.monotonic() < until:
-        time.sleep(PAUSE_S)
+        time.sleep(pause_s)
     assert found == expected
