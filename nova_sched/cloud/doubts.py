@@ -75,8 +75,11 @@ class Doubts:
             self._thread.join(STOP_S)
         for server, doubts in self._waiting.items():
             nodes = ', '.join(sorted({one.sent.server.node_uuid for one in doubts}))
-            text = 'Instance %s was refused, but may have allocations on node %s in Placement'
-            LOG.warning(text, server, nodes)
+            LOG.warning(
+                'Instance %s was refused, but may have allocations on node %s in Placement',
+                server,
+                nodes,
+            )
 
     def _run(self):
         while not self._leaving.is_set():
@@ -131,8 +134,11 @@ class Doubts:
                 before, project_id=found.project_id, user_id=found.user_id
             )
             self._client.write({server.uuid: before})
-            text = 'Took back the allocations of instance %s on node %s: its caller was refused'
-            LOG.warning(text, server.uuid, server.node_uuid)
+            LOG.warning(
+                'Took back the allocations of instance %s on node %s: its caller was refused',
+                server.uuid,
+                server.node_uuid,
+            )
         self._end(doubt)
 
     def _end(self, doubt):

@@ -226,7 +226,7 @@ class Mirror:
                 LOG.exception('A look at %s failed; it is repeated', what)
             return False
         else:
-            self._problems.end(what, f'{what} can be read again')
+            self._problems.end(what, '%s can be read again', what)
             return True
         # Outside of the handler: oslo.log would add the error to the line once more.
         self._problems.begin(

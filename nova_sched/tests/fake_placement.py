@@ -97,7 +97,7 @@ class FakePlacement:
                 'resource_providers': [
                     {
                         'uuid': uuid,
-                        'generation': self.generations[uuid],
+                        'generation': 1 + self.generations[uuid],
                         'root_provider_uuid': top,
                         'parent_provider_uuid': None if top == uuid else top,
                     }

@@ -54,7 +54,7 @@ def test_a_node_and_its_providers(placement):
             NODE: {'parent_provider_uuid': None, **inventories},
             CHILD: {'parent_provider_uuid': NODE, **gpus},
         },
-        {NODE: 1, CHILD: 1},
+        {NODE: 2, CHILD: 1},
         {NODE: {A: {'VCPU': 1}}, CHILD: {}},
     )
     assert found.consumers == {A}
@@ -67,7 +67,7 @@ def test_a_node_without_a_provider(placement):
 
 def test_what_is_read(placement):
     placement.write({A: some(3)})
-    assert placement.provider_generations() == {NODE: {NODE: 1, CHILD: 1}}
+    assert placement.provider_generations() == {NODE: {NODE: 2, CHILD: 1}}
     assert placement.root_of(CHILD) == NODE
     assert placement.usages(NODE) == {'VCPU': 3}
     assert placement.allocations_of(A) == some(3, generation=1)
