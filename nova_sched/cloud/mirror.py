@@ -267,12 +267,11 @@ class Mirror:
         clock_s, intervals = self._clock(), self._intervals()
         since_s = (view.looked_s or 0.0) - OVERLAP_S if is_mine else NEVER_S
         seen = view.cell.look(intervals.down_s, since_s)
-        self._show_services(view, seen, clock_s)
+        enabled = self._show_services(view, seen, clock_s)
         if not (wanted or is_mine):
             return
-        stale = wanted | {
-            uuid for uuid, stamp in seen.written.items() if view.stamps.get(uuid) != stamp
-        }
+        stale = wanted | (view.stamps.keys() & enabled)
+        stale |= {uuid for uuid, stamp in seen.written.items() if view.stamps.get(uuid) != stamp}
         if is_mine and view.left_out:
             some = random.sample(sorted(view.left_out), min(RETRIED, len(view.left_out)))
             stale |= view.of_host(some)
@@ -288,7 +287,8 @@ class Mirror:
 
     def _show_services(self, view, seen, clock_s):
         """Tell the loop of the services of a cell that take no servers, by the clock of the claim
-        store, which was at ``clock_s`` when they were read."""
+        store, which was at ``clock_s`` when they were read. Returns the UUIDs of nodes that only
+        a trait disables."""
         found = {
             host: ServiceFacts(host, True, f'left out: {why}')
             for host, why in view.left_out.items()
@@ -300,7 +300,7 @@ class Mirror:
                 found[row.host] = dataclasses.replace(
                     facts, disabled=True, disabled_reason=left_out.disabled_reason
                 )
-        self._call('services_are', view.cell.uuid, found)
+        return self._call('services_are', view.cell.uuid, found)
 
     def _compare_nodes(self, view):
         """Remove nodes that are gone. Returns the UUIDs of those that differ from what was

@@ -186,7 +186,7 @@ def served(fake=None):
         thread.join()
 
 
-def client_of(fake, timeouts_s=(1.0, 5.0)):
+def client_of(fake, timeouts_s=(10.0, 30.0)):
     """A PlacementClient for it, which logs in nowhere."""
     auth = token_endpoint.Token(fake.url, 'admin')
     made = adapter.Adapter(

@@ -37,7 +37,8 @@ class NovaHosts:
         """Apply the compute services of one cell of Nova. ``not_up`` (host -> ServiceFacts) are
         those that are disabled, forced down or silent; all others are up now.
 
-        Each scheduler reads them itself, so the store does not have them.
+        Returns the UUIDs of the nodes that only a trait of their provider disables: Nova removes
+        it a moment after a service is enabled.
         """
         hosts, now_s = self._cluster.hosts, self._clock()
         before = self._not_up.get(cell_uuid, {})
@@ -54,6 +55,8 @@ class NovaHosts:
             host = hosts.nodes[row].host
             if host not in not_up:
                 self._cluster.see(host, now_s)
+        disabled = (hosts.nodes[row] for row in np.flatnonzero(of_cell & hosts.disabled).tolist())
+        return [node.uuid for node in disabled if not node.service.disabled]
 
     def services_are_not_up(self, cell_uuid, found):
         """Apply these services of a cell (host -> ServiceFacts), as in ``services_are``; the other

@@ -152,7 +152,8 @@ class FakePlacement:
                 child: {'parent_provider_uuid': uuid, 'inventories': {}, 'traits': []}
                 for child in children
             }
-            generations = dict.fromkeys([uuid, *children], 1)
+            before = self.trees[uuid].generations[uuid] if uuid in self.trees else 0
+            generations = dict.fromkeys([uuid, *children], before + 1)
             self.trees[uuid] = NodeProviders(uuid, {uuid: root, **rest}, generations, {})
 
     def allocate(self, consumer, host, **amounts):

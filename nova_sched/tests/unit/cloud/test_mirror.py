@@ -341,6 +341,19 @@ def test_whether_nova_waits_for_a_host(cloud, server, waits):
     assert cloud.mirror.waits_for_host([B, A])
 
 
+def test_a_trait_that_disables_is_read_until_it_is_gone(cloud):
+    """Nova removes it a moment after the service is enabled."""
+    cloud.placement.add('host-0', traits=['COMPUTE_STATUS_DISABLED'])
+    cloud.cell.silence('host-0', disabled=True, seen_s=NOW)
+    cloud.look(compare=True)
+    cloud.cell.not_up.clear()
+    cloud.look()
+    assert cloud.up() == {'host-1'}
+    cloud.placement.add('host-0')
+    cloud.look()
+    assert cloud.up() == {'host-0', 'host-1'}
+
+
 class TestNotUp:
     """The services of chosen hosts are read once more before they are claimed."""
 
