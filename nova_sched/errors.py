@@ -50,6 +50,10 @@ SchedError
 +- StoreFull                 the database is full: nothing is done, and a repeat does not help
 +- BrokerUnavailable         the broker does not answer: the request may be done or not
 |  +- BrokerRefused          it refuses the user, the password or the virtual host
++- PlacementError            Placement did not do a request
+|  +- PlacementUnavailable   it does not answer, or fails: the request may be done or not
+|  +- PlacementRefused       it refuses the request: nothing is done, and a repeat does not help
+|     +- PlacementConflict   what the request is about has changed, or has no capacity left
 +- NoAnswer                  no scheduler answered a call in time; the request may be done or not
 +- BadConfig                 the daemon cannot start with this configuration
 |  +- UnknownRule            no filter or weigher of that name
@@ -153,6 +157,7 @@ class Invalid(SchedError):
 
 
 class MalformedObject(Invalid):
+    why: str
     facts = ('path', 'why')
     message = 'Malformed object at {path}: {why}'
 
@@ -326,6 +331,41 @@ class BrokerRefused(BrokerUnavailable):
     """The broker refuses the user, the password or the virtual host."""
 
     message = 'The broker refuses the connection: {why}'
+
+
+class PlacementError(SchedError):
+    """``why`` has Placement's own words where there are any."""
+
+    facts: tuple[str, ...] = ('why',)
+    message = 'Placement: {why}'
+
+
+class PlacementUnavailable(PlacementError):
+    message = 'Placement does not answer: {why}'
+
+
+class PlacementRefused(PlacementError):
+    """``status`` is the HTTP status; None: there was no request, because Keystone or the
+    configuration does not allow it."""
+
+    facts = ('why', 'status')
+    message = 'Placement refuses a request: {why}'
+
+
+class PlacementConflict(PlacementRefused):
+    """``code`` is Placement's code of the error; see ``is_about_consumer``."""
+
+    facts = ('why', 'code')
+
+    @property
+    def is_concurrent(self):
+        """Whether another request was faster: its subject has another generation."""
+        return self.code == 'placement.concurrent_update'
+
+    @property
+    def is_about_consumer(self):
+        """Whether the consumer has another generation than the request says."""
+        return self.is_concurrent and 'consumer generation conflict' in self.why
 
 
 class NoAnswer(SchedError):

@@ -37,7 +37,7 @@ class Problems:
         if is_new:
             self._log.error(text, *args)
 
-    def end(self, kind: str, text: str) -> None:
+    def end(self, kind: str, text: str, *args: Any) -> None:
         """Log the end of a kind of problem, if there was one."""
         if not self._known:
             return
@@ -45,7 +45,7 @@ class Problems:
             over = {one for one in self._known if one[0] == kind}
             self._known -= over
         if over:
-            self._log.info(text)
+            self._log.info(text, *args)
 
 
 class RetryFilter(logging.Filter):

@@ -22,6 +22,8 @@ from oslo_service import service as oslo_service
 from nova_sched import errors, rpc
 from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.claims.sql import SqlClaimStore
+from nova_sched.conf import claims as claims_conf
+from nova_sched.conf.cluster import reads_nova
 from nova_sched.conf.scheduler import DIRECT
 from nova_sched.db import engine as db_engine
 from nova_sched.db import limits as db_limits
@@ -122,7 +124,7 @@ def database(conf):
     """
     options = {name: conf.database[name] for name in PASSED_ON}
     times = db_limits.DatabaseLimits.of(conf.database_limits)
-    engine = db_engine.create(conf.database.connection, times, **options)
+    engine = db_engine.create(claims_conf.connection(conf), times, **options)
     if engine.dialect.name == 'sqlite':
         schema.upgrade(engine)
     else:
@@ -147,11 +149,12 @@ def stores(conf):
     )
 
 
-def scheduler(conf, store, decision_log=None, candidates=None, schedulers=None):
+def scheduler(conf, store, decision_log=None, candidates=None, schedulers=None, nova=None):
     """A scheduler over a claim store, and over stores of decision records and candidates. It is
     not started.
 
-    With a store of ``schedulers`` it shares the claim store.
+    With a store of ``schedulers`` it shares the claim store. ``nova`` is the NovaSource of its
+    hosts; None: hosts report themselves.
     """
     clock = StoreClock(store.now_s)
     membership = SchedulerMembership(schedulers, conf.host, os.getpid(), clock)
@@ -163,6 +166,7 @@ def scheduler(conf, store, decision_log=None, candidates=None, schedulers=None):
         topology=topology(conf),
         membership=membership,
         decision_log=DecisionLog(decision_log),
+        reads_nova=nova is not None,
     )
     return Scheduler(
         context,
@@ -170,8 +174,20 @@ def scheduler(conf, store, decision_log=None, candidates=None, schedulers=None):
         conf.scheduler.max_batch,
         candidates,
         Solver(nice=conf.groups.solver_nice) if conf.groups.solver else None,
+        writer=nova and nova.writer,
         limits=limits(conf, store),
+        hosts_changed=nova and nova.hosts_changed,
     )
+
+
+def nova_source(conf, store):
+    """The NovaSource of a scheduler that reads its hosts from Nova, or None."""
+    if not reads_nova(conf):
+        return None
+    # Imported late: only such a scheduler needs it.
+    from nova_sched import nova_service
+
+    return nova_service.NovaSource(conf, store)
 
 
 def topology(conf):
@@ -233,7 +249,7 @@ class SchedulerService(oslo_service.ServiceBase):
         self._conf = conf
         self._bus = bus
         self._own_bus = bus is None
-        self._server = self.scheduler = self.store = None
+        self._server = self.scheduler = self.store = self._nova = None
         self._leaving = threading.Event()
         self._listening = threading.Event()
         self._ended = threading.Event()
@@ -250,16 +266,19 @@ class SchedulerService(oslo_service.ServiceBase):
         self.store = made[0]
         if self._bus is None:
             self._bus = rpc.transport(self._conf)
-        self.scheduler = scheduler(self._conf, *made)
+        self._nova = nova_source(self._conf, self.store)
+        self.scheduler = scheduler(self._conf, *made, nova=self._nova)
         # Its process loads meanwhile, so that the first group does not wait for it.
         self.scheduler.groups.start()
         once_available(self._start_engine, self._conf, self._leaving)
         if self._leaving.is_set():
             return
+        if self._nova is not None:
+            self._nova.start(self.scheduler)
         if self._own_bus:
             collect_seldom()
         arrivals = Arrivals(self.scheduler.clock, self.scheduler.pauses)
-        served = endpoints.all_of(self.scheduler)
+        served = endpoints.all_of(self.scheduler, self._nova and self._nova.mirror)
         self._server = servers.server(
             self._bus,
             self._conf.host,
@@ -292,7 +311,11 @@ class SchedulerService(oslo_service.ServiceBase):
         # A server that is still connecting to its bus cannot be stopped, and has taken no message.
         if self._server is not None and self._listening.wait(START_TIMEOUT_S):
             self._server.stop()
+            if self._nova is not None:
+                self._nova.drain()
             self._server.finish()
+        if self._nova is not None:
+            self._nova.stop()
         if self.scheduler is not None:
             self.scheduler.stop()
         if self._own_bus and self._bus is not None:
@@ -316,3 +339,5 @@ class SchedulerService(oslo_service.ServiceBase):
             self.scheduler.follow(announced(rules(self._conf)))
         except errors.UnknownRule as error:
             LOG.error('%s; the rules stay as they were', error)
+        if self._nova is not None and self._nova.mirror is not None:
+            self._nova.mirror.compare_soon()

@@ -23,6 +23,7 @@ from nova_sched import conf as options
 from nova_sched import errors, logs
 from nova_sched.cmd.backend import config_arguments
 from nova_sched.conf import CONF
+from nova_sched.conf.cluster import reads_nova
 
 LOG = logging.getLogger(__name__)
 
@@ -54,6 +55,10 @@ def check(conf):
     read_all(conf)
     service.rules(conf)
     service.topology(conf)
+    if reads_nova(conf):
+        from nova_sched import nova_service
+
+        nova_service.check(conf)
     bus = rpc.transport(conf)
     try:
         service.check_rpc_server(conf, bus)

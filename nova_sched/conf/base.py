@@ -43,6 +43,14 @@ OPTS = [
         help='Seconds without a report after which a compute node counts as down. '
         'ComputeFilter passes a host while its last report is at most this old.',
     ),
+    cfg.IntOpt(
+        'report_interval',
+        default=10,
+        min=1,
+        mutable=True,
+        help="Seconds between two signs of life of a scheduler in Nova's table of services. Only "
+        'where hosts are read from Nova ([cluster] source).',
+    ),
     cfg.StrOpt(
         'service_backend',
         default='threading',

@@ -15,16 +15,26 @@
 from oslo_config import cfg
 from oslo_db import options as db_options
 
+from nova_sched.conf import cluster
+
 GROUP = 'claims'
 OPTS = [
     cfg.StrOpt(
         'store',
         default='sql',
         choices=[
-            ('sql', 'claims and node facts live in [database] connection and outlive the process'),
+            ('sql', 'claims and node facts live in a database and outlive the process'),
             ('memory', 'claims live in this process only: for trials and simulations'),
         ],
         help='Where claims are kept.',
+    ),
+    cfg.StrOpt(
+        'connection',
+        secret=True,
+        help='URL of the database of claims. Without it, the database is `[database] connection`, '
+        'or, where that is a database of Nova (`[cluster] source`), a SQLite file in '
+        '`[DEFAULT] state_path`, which the schedulers of one machine share. Schedulers on '
+        'several machines need one database server.',
     ),
     cfg.IntOpt(
         'pending_ttl',
@@ -53,6 +63,13 @@ OPTS = [
 
 
 EMBEDDED = 'sqlite:///$state_path/nova-sched.sqlite'
+
+
+def connection(conf):
+    """Returns the URL of the database of claims."""
+    if conf.claims.connection is None and cluster.reads_nova(conf):
+        return EMBEDDED.replace('$state_path', conf.state_path)
+    return conf.claims.connection or conf.database.connection
 
 
 def register_opts(conf):

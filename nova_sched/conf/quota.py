@@ -15,17 +15,35 @@ from oslo_config import cfg, types
 
 NONE, TABLE, KEYSTONE = 'none', 'table', 'keystone'
 
+# Nova's option of this name has classes.
+OF_NOVA = {
+    'nova.quota.NoopQuotaDriver': NONE,
+    'nova.quota.DbQuotaDriver': TABLE,
+    'nova.quota.UnifiedLimitsDriver': KEYSTONE,
+}
+
+
+class DriverType(types.String):
+    """The name of a driver; Nova's class names stand for the drivers here."""
+
+    def __call__(self, value):
+        return super().__call__(OF_NOVA.get(value, value))
+
+
 GROUP = 'quota'
 OPTS = [
-    cfg.StrOpt(
+    cfg.Opt(
         'driver',
+        type=DriverType(
+            choices=[
+                (NONE, 'no limits; usage is counted all the same'),
+                (TABLE, 'limits from the database, by `nova-sched-manage quota set`'),
+                (KEYSTONE, 'unified limits of Keystone, by oslo.limit; [oslo_limit] says where'),
+            ]
+        ),
         default=TABLE,
-        choices=[
-            (NONE, 'no limits; usage is counted all the same'),
-            (TABLE, 'limits from the database, by `nova-sched-manage quota set`'),
-            (KEYSTONE, 'unified limits of Keystone, by oslo.limit; [oslo_limit] says where'),
-        ],
-        help='Where the limits of projects come from.',
+        help='Where the limits of projects come from. The class names of the same option in '
+        'nova.conf are understood.',
     ),
     cfg.Opt(
         'limits',

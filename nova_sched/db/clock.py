@@ -16,6 +16,7 @@ Everything in the database that is ordered by time uses this clock. SQLite uses 
 
 import sqlalchemy as sa
 from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import FunctionElement
 
 # UNIX_TIMESTAMP reads a time in the session's time zone, which is UTC (see db.engine).
 ON_MYSQL = 'unix_timestamp(sysdate(6)) + 0e0'
@@ -24,6 +25,16 @@ TEXTS = {
     'mysql': ON_MYSQL,
     'mariadb': ON_MYSQL,
     'sqlite': "(julianday('now') - 2440587.5) * 86400.0",
+}
+
+
+# Nova's columns hold times in UTC without a zone. SQLite compares them as texts.
+AGO_ON_MYSQL = 'utc_timestamp(6) - INTERVAL {} SECOND'
+AGO_TEXTS = {
+    'postgresql': "(clock_timestamp() AT TIME ZONE 'utc') - {} * INTERVAL '1 second'",
+    'mysql': AGO_ON_MYSQL,
+    'mariadb': AGO_ON_MYSQL,
+    'sqlite': "strftime('%Y-%m-%d %H:%M:%f', 'now', (-1.0 * {}) || ' seconds')",
 }
 
 
@@ -37,6 +48,18 @@ class Now(sa.ColumnElement):
 @compiles(Now)
 def _text(_element, compiler, **_words):
     return TEXTS[compiler.dialect.name]
+
+
+class UtcAgo(FunctionElement):
+    """The time some seconds ago, as a column of a statement: in UTC, without a zone."""
+
+    type = sa.DateTime()
+    inherit_cache = True
+
+
+@compiles(UtcAgo)
+def _ago_text(element, compiler, **words):
+    return AGO_TEXTS[compiler.dialect.name].format(compiler.process(element.clauses, **words))
 
 
 NOW = Now()

@@ -39,6 +39,15 @@ UNUSABLE = (
     db_error.DBNonExistentDatabase,
 )
 
+# Statements by dialect after which a session refuses to write.
+ON_MYSQL = 'SET SESSION TRANSACTION READ ONLY'
+ONLY_READ = {
+    'postgresql': 'SET default_transaction_read_only = on',
+    'mysql': ON_MYSQL,
+    'mariadb': ON_MYSQL,
+    'sqlite': 'PRAGMA query_only = ON',
+}
+
 # Module that is missing: the extra that installs a driver, and how the URL then begins.
 EXTRAS = {
     'psycopg': ('postgresql', 'postgresql+psycopg2'),
@@ -59,39 +68,66 @@ def create(connection, limits=db_limits.DEFAULT, **options):
     ``limits`` are for servers. Raises StoreUnavailable if the database does not answer, BadConfig
     for a bad URL.
     """
-    from oslo_db.sqlalchemy import enginefacade  # late: it imports SQLAlchemy's ORM
-
-    facade = enginefacade.transaction_context()
-    facade.configure(connection=connection, **options, **OPTIONS)
-    waits = options.get('mysql_wsrep_sync_wait') is None
-    return _tried(connection, facade.writer.get_engine, limits, waits)
+    with _usable():
+        engine = _configured(connection, options)
+        _tune(engine, limits, options.get('mysql_wsrep_sync_wait') is None)
+        engine.connect().close()
+    return engine
 
 
 def for_command(connection, limits=db_limits.DEFAULT):
     """The same for a command of few statements: with the errors of oslo.db, and not its pool."""
+    with _usable():
+        address.check_folder(connection)
+        engine = sa.create_engine(connection, poolclass=sa.NullPool)
+        if engine.dialect.name == 'sqlite':
+            _begin_as_oslo_db(engine)
+        exc_filters.register_engine(engine)
+        _tune(engine, limits)
+        engine.connect().close()
+    return engine
 
-    def make():
-        made = sa.create_engine(connection, poolclass=sa.NullPool)
-        if made.dialect.name == 'sqlite':
-            _begin_as_oslo_db(made)
-        exc_filters.register_engine(made)
-        return made
 
-    return _tried(connection, make, limits)
+def reader(connection, limits=db_limits.DEFAULT, **options):
+    """An engine for a database that belongs to another service, as ``create`` makes it: it only
+    reads, and connects when it is first used. Raises BadConfig for a bad URL."""
+    with _usable():
+        engine = _configured(connection, options)
+        if engine.dialect.name != 'sqlite':
+            _tune_server(engine, limits, options.get('mysql_wsrep_sync_wait') is None)
+
+    @sa.event.listens_for(engine, 'connect')
+    def _only_read(connection, _record):
+        cursor = connection.cursor()
+        cursor.execute(ONLY_READ[engine.dialect.name])
+        connection.commit()
+
+    return engine
 
 
-def _tried(connection, make, limits, waits=True):
-    """The engine that ``make`` returns, set up and connected once; raises the errors of
-    ``create``."""
+def _configured(connection, options):
+    from oslo_db.sqlalchemy import enginefacade  # late: it imports SQLAlchemy's ORM
+
     address.check_folder(connection)
+    facade = enginefacade.transaction_context()
+    facade.configure(connection=connection, **options, **OPTIONS)
+    return facade.writer.get_engine()
+
+
+def _tune(engine, limits, waits=True):
+    if engine.dialect.name == 'sqlite':
+        _tune_sqlite(engine)
+    else:
+        _tune_server(engine, limits, waits)
+
+
+@contextlib.contextmanager
+def _usable():
+    """Raises BadConfig for a database that can never be used, StoreUnavailable for one that does
+    not answer."""
     with faults.told_apart():
         try:
-            engine = make()
-            if engine.dialect.name == 'sqlite':
-                _tune_sqlite(engine)
-            else:
-                _tune_server(engine, limits, waits)
-            engine.connect().close()
+            yield
         except (
             sa.exc.ResourceClosedError
         ) as error:  # the link was cut while the first connection was made
@@ -104,7 +140,6 @@ def _tried(connection, make, limits, waits=True):
         except UNUSABLE as error:
             why = faults.first_line(error) + _driver_advice(error)
             raise errors.BadConfig('[database] connection', why) from error
-    return engine
 
 
 def _driver_advice(error):

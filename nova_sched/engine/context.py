@@ -30,7 +30,8 @@ class Context:
 
     ``cluster`` is the host state; only the loop writes it. ``settings`` returns the current
     Settings. ``clock`` returns seconds since the epoch by the store's clock. ``topology`` has the
-    levels for groups. ``membership`` lists the schedulers that share the store.
+    levels for groups. ``membership`` lists the schedulers that share the store. ``reads_nova``:
+    the signs of life of hosts come from Nova's databases, and reports are none.
     """
 
     cluster: Cluster
@@ -42,3 +43,4 @@ class Context:
     membership: SchedulerMembership = dataclasses.field(default_factory=SchedulerMembership)
     decision_log: DecisionLog = dataclasses.field(default_factory=DecisionLog)
     figures: Figures = dataclasses.field(default_factory=Figures)
+    reads_nova: bool = False

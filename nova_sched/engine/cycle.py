@@ -19,8 +19,7 @@ import itertools
 import logging
 import math
 import time
-from concurrent.futures import Future
-from typing import Any, Protocol
+from typing import Any
 
 from nova_sched import errors
 from nova_sched.claims import ClaimSelector, PlacementOutcome
@@ -30,6 +29,8 @@ from nova_sched.engine.groups.member_resolver import ReplanRequired, is_member, 
 from nova_sched.engine.loop import Message
 from nova_sched.engine.place import Decision
 from nova_sched.engine.time_slice import TimeSlice
+from nova_sched.engine.writer import outcome_of
+from nova_sched.state.request import RequestedDestination
 from nova_sched.state.vocab import Unfinished
 
 LOG = logging.getLogger(__name__)
@@ -77,23 +78,11 @@ class Attempt:
     answer: list | None = None
 
 
-class Writer(Protocol):
-    """Writes won decisions elsewhere too, for example as allocations of another service, before
-    their callers are answered."""
-
-    def write(self, decision: Decision, answer: list) -> 'Future[bool] | None':
-        """Returns None if there is nothing to write; else a Future of whether it was written.
-
-        It does not wait: the loop goes on. If the Future is false or fails, the claims of the
-        decision end and its order is decided again.
-        """
-
-
 class Cycle:
     """Places orders, a batch at a time. Runs in the loop only.
 
     ``until_done`` runs work on the store, and waits while the store is down. ``writer`` is a
-    Writer; None: callers are answered as soon as the store has their claims.
+    writer.Writer; None: callers are answered as soon as the store has their claims.
     """
 
     def __init__(self, context, loop, placer, state_sync, members, until_done, writer=None):
@@ -273,7 +262,7 @@ class Cycle:
         message, decision = attempt.message, attempt.decision
         try:
             answer = selections(self._placer, decision, settings, message.work.alternates)
-            writing = self._writer and self._writer.write(decision, answer)
+            writing = self._writer and self._writer.write(decision, answer, message)
             if writing is None:
                 self._answers.placed(message, decision, answer, settings)
             else:
@@ -293,7 +282,7 @@ class Cycle:
             if sent.exception() is not None and not attempt.message.future.done():
                 attempt.message.fail(sent.exception())
 
-        self._loop.send(WRITTEN, (attempt, _is_written(done))).add_done_callback(fail)
+        self._loop.send(WRITTEN, (attempt, outcome_of(done))).add_done_callback(fail)
 
     def written(self, messages):
         """Answer the decisions that the writer has written, and end the claims of the other ones.
@@ -304,21 +293,50 @@ class Cycle:
         """
         settings, again = self._context.settings(), []
         for message in messages:
-            attempt, is_written = message.work
+            attempt, outcome = message.work
             try:
-                if is_written:
+                if outcome.won:
                     self._check_claims(attempt.decision)
                     self._answers.placed(
                         attempt.message, attempt.decision, attempt.answer, settings
                     )
-                else:
-                    self._end_claims(attempt.decision)
-                    if self._retry_or_refuse(attempt, settings):
-                        again.append(attempt.message)
+                elif self._unwritten(attempt, outcome, settings):
+                    again.append(attempt.message)
             except errors.SchedError as error:
                 attempt.message.fail(error)
             message.answer(None)
         return again
+
+    def _unwritten(self, attempt, outcome, settings):
+        """End the claims of a decision that was not written. Returns whether its order is decided
+        again; else its caller is answered."""
+        message = attempt.message
+        self._end_claims(attempt.decision)
+        if outcome.refusal is not None:
+            refusal = errors.NoValidHost(outcome.refusal, attempt.decision.steps)
+            self._answers.refused(message, refusal, settings)
+            return False
+        if outcome.elsewhere:
+            requests = [
+                self._directed(request, outcome.elsewhere.get(request.instance_uuid))
+                for request in message.work.requests
+            ]
+            message.work = dataclasses.replace(message.work, requests=requests)
+        return self._retry_or_refuse(attempt, settings)
+
+    def _directed(self, request, node_uuid):
+        """A request that is restricted to one node. Raises NoValidHost if the node is unknown."""
+        if node_uuid is None:
+            return request
+        node = self._cluster.node(node_uuid)
+        if node is None:
+            raise errors.NoValidHost(
+                f'Instance {request.instance_uuid} has allocations on node {node_uuid}, which '
+                'this scheduler does not know.'
+            )
+        destination = request.destination or RequestedDestination()
+        destination = dataclasses.replace(destination, host=node.host, node=node.nodename)
+        return dataclasses.replace(request, destination=destination)
 
     def _check_claims(self, decision):
         """Raise Superseded if a claim of the decision is not in the store any more.
@@ -374,15 +392,6 @@ class Cycle:
             if not changed:
                 self._answers.refused(one.message, one.refusal, settings)
         return [one.message for one in refused] if changed else []
-
-
-def _is_written(done):
-    """Whether a writer's Future says so; a failure counts as no."""
-    try:
-        return bool(done.result())
-    except Exception:
-        LOG.exception('A placed request could not be written elsewhere')
-        return False
 
 
 def _split_by_instance(messages, paused):

@@ -11,6 +11,7 @@
 # under the License.
 """An order that the engine decides while its caller does something else."""
 
+from nova_sched import errors
 from nova_sched.engine.groups.member_resolver import ReplanRequired
 
 
@@ -18,16 +19,22 @@ class PendingAnswer:
     """One order in the engine. Its ``future`` ends when the loop has decided it.
 
     ``replan`` decides the order of this request again, after the group of its member was replanned
-    for it. That takes time, and happens in ``result``.
+    for it. ``again``, if any, gets a NoValidHost, and decides the order again if there is news of
+    hosts. Both take time, and happen in ``result``.
     """
 
-    def __init__(self, future, replan):
+    def __init__(self, future, replan, again=None):
         self.future = future
-        self._replan = replan
+        self._replan, self._again = replan, again
 
     def waits(self):
         """Whether ``result`` would wait now."""
-        return not self.future.done() or isinstance(self.future.exception(), ReplanRequired)
+        if not self.future.done():
+            return True
+        error = self.future.exception()
+        return isinstance(error, ReplanRequired) or (
+            self._again is not None and isinstance(error, errors.NoValidHost)
+        )
 
     def result(self):
         """A list of Selected for each request: the chosen host, then alternates. Raises
@@ -36,4 +43,8 @@ class PendingAnswer:
             return self.future.result()
         except ReplanRequired as error:
             request = error.request
+        except errors.NoValidHost as error:
+            if self._again is None:
+                raise
+            return self._again(error)
         return self._replan(request)

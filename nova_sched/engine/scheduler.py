@@ -32,6 +32,7 @@ from nova_sched.engine.groups.quota import no_limits
 from nova_sched.engine.loop import Loop
 from nova_sched.engine.pending_answer import PendingAnswer
 from nova_sched.engine.place import Placer
+from nova_sched.engine.sync.nova_hosts import NovaHosts
 from nova_sched.engine.sync.state_sync import StateSync
 from nova_sched.engine.sync.store_poller import StorePoller
 from nova_sched.engine.sync.store_retry import StoreRetry
@@ -48,8 +49,9 @@ class Scheduler:
 
     ``pauses`` detects that this process was stopped. Without ``candidates``, these are kept in
     this process. ``solver`` (groups.exact.worker) solves hard group problems. ``writer`` (a
-    cycle.Writer) writes won decisions in another service. ``limits(project_id)`` are the limits of
-    a project by resource, for plans.
+    writer.Writer) writes won decisions in another service. ``limits(project_id)`` are the limits
+    of a project by resource, for plans. ``hosts_changed`` looks for changes of hosts before a
+    request is refused, and returns whether it found any.
     """
 
     def __init__(
@@ -62,10 +64,12 @@ class Scheduler:
         pauses=None,
         writer=None,
         limits=no_limits,
+        hosts_changed=None,
     ):
         self._context = context
         self._cluster, self._store = context.cluster, context.store
         self._settings = context.settings
+        self._hosts_changed = hosts_changed
         self.figures, self.decision_log = context.figures, context.decision_log
         self.pauses = Pauses() if pauses is None else pauses
         self._pauses_known, self._knows_clock = self.pauses.count, False
@@ -79,6 +83,7 @@ class Scheduler:
         self._until_done = StoreRetry(self.loop, context).until_done
         self._placer = Placer(context.cluster, rules, context.random)
         self.state_sync = StateSync(context)
+        self.nova_hosts = NovaHosts(context, self.state_sync)
         library, plans = Library(context.store), Plans(context, self.state_sync, self._placer)
         members = MemberResolver(context.cluster, plans, library, self._until_done)
         cycle = Cycle(
@@ -146,8 +151,18 @@ class Scheduler:
         """As ``place``, but does not wait: returns a PendingAnswer."""
         order = Order(requests, alternates, claim, context, ranked)
         return PendingAnswer(
-            self.loop.send(PLACE, order), lambda request: self._place_replanned(order, request)
+            self.loop.send(PLACE, order),
+            lambda request: self._place_replanned(order, request),
+            self._hosts_changed and (lambda error: self._place_after_look(order, error)),
         )
+
+    def _place_after_look(self, order, refusal):
+        """Place an order again if hosts have changed since it was refused."""
+        if not self._hosts_changed(refusal):
+            raise refusal
+        return PendingAnswer(
+            self.loop.send(PLACE, order), lambda request: self._place_replanned(order, request)
+        ).result()
 
     def _place_replanned(self, order, request):
         """Place an order after its member's group was replanned for it, repeatedly if need be."""

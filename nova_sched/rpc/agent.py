@@ -15,7 +15,8 @@ host, its client, and the agent's own client of the scheduler."""
 
 import oslo_messaging as messaging
 
-from nova_sched.rpc import servers, translate, words
+from nova_sched import words
+from nova_sched.rpc import servers, translate
 from nova_sched.rpc.client import NamespaceClient, StatsClient
 from nova_sched.rpc.failures import expected
 

@@ -14,12 +14,12 @@ Views into objects."""
 
 import json
 
-from nova_sched import errors, objects
+from nova_sched import errors, objects, words
 from nova_sched.conf import CONF
 from nova_sched.groups import template
 from nova_sched.groups.definition import EXCLUSIVE
 from nova_sched.groups.template.servers import flavors_of_file
-from nova_sched.rpc import translate, words
+from nova_sched.rpc import translate
 
 LONGEST = 2**20  # characters of a template and of all data sent with it, as JSON
 LARGEST = 2**31 - 1  # integers of databases, and seconds that a plan can be held for

@@ -21,10 +21,9 @@ import collections
 import marshal
 import threading
 
-from nova_sched import errors, objects
+from nova_sched import errors, objects, words
 from nova_sched.objects.field_io import REFUSALS, UNKNOWN
 from nova_sched.objects.object_io import CHANGES, DATA, NAME, NAMESPACE, VERSION
-from nova_sched.rpc import words
 from nova_sched.state.spec import KIND_FIELDS
 
 MOST = 1024  # kinds that are kept; the one that was not used for the longest time goes first

@@ -9,32 +9,15 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Turns a ComputeNode and its inventories into a Report for the host state, and checks each
-field."""
+"""Turns a message with a ComputeNode into a Report for the host state."""
 
-import json
-import math
+import dataclasses
 
-from nova_sched import errors, objects
-from nova_sched.claim import DISK_GB, MEMORY_MB, PCPU, VCPU
+from nova_sched import errors, objects, words
 from nova_sched.conf import CONF
-from nova_sched.hardware.numa import HostTopology
-from nova_sched.hardware.pci import pools_from_json
-from nova_sched.hardware.providers import ProviderTree
-from nova_sched.rpc import translate, words
-from nova_sched.state.report import INITIAL_RATIOS, LARGEST, Inventory, Report, ReportOrder, check
-
-# Resource class: fields of total, use and ratio.
-FIELDS = {
-    VCPU: ('vcpus', 'vcpus_used', 'cpu_allocation_ratio'),
-    MEMORY_MB: ('memory_mb', 'memory_mb_used', 'ram_allocation_ratio'),
-    DISK_GB: ('local_gb', 'local_gb_used', 'disk_allocation_ratio'),
-}
-# The largest integer that a database stores.
-LARGEST_COUNT = 2**31 - 1
-INVENTORY_KEYS = frozenset(
-    ['total', 'reserved', 'min_unit', 'max_unit', 'step_size', 'allocation_ratio']
-)
+from nova_sched.rpc import translate
+from nova_sched.state import compute_node
+from nova_sched.state.report import LARGEST, ReportOrder
 
 
 def report(node, name=None, instances=None, inventories=None, cell_uuid=None):
@@ -47,72 +30,20 @@ def report(node, name=None, instances=None, inventories=None, cell_uuid=None):
         raise errors.BadReport(
             words.short(name), 'stats', f'it must be a ComputeNode, not {words.kind(node)}'
         )
-    uuid = _get(node, 'uuid')
-    host = _get(node, 'host') or name
-    nodename = _get(node, 'hypervisor_hostname')
-
-    def refuse(field, why):
-        raise errors.BadReport(
-            nodename if words.is_name(nodename) else words.short(name), field, why
-        )
-
-    if not words.is_uuid(uuid):
-        refuse('uuid', f'{words.short(uuid)} is no UUID')
-    for field, value in (('host', host), ('hypervisor_hostname', nodename)):
-        if not words.is_name(value):
-            refuse(field, f'{words.short(value)} is no name')
-    if name is not None and host != name:
-        refuse('host', f'it says {words.short(host)}, but {words.short(name)} sent it')
-    if cell_uuid is not None and not words.is_uuid(cell_uuid):
-        refuse('cell_uuid', f'{words.short(cell_uuid)} is no UUID')
-    tree = _tree(inventories, refuse)
-    root = tree.get(uuid, {})
-    if tree and not root:
-        refuse('inventories', f'they have no provider {uuid}, the node itself')
-    found, used = _inventories(node, root, refuse)
-    given = _get(node, 'stats') or {}
-    stats = {key: value if value is None else str(value) for key, value in given.items()}
-    providers = _text(tree, refuse) if tree else None
-    if len(tree) > 1:
-        try:
-            ProviderTree.from_json(providers, uuid)
-        except errors.MalformedObject as error:
-            refuse('inventories', str(error))
-    facts = {
-        'cpu_info': _get(node, 'cpu_info'),
-        'numa_topology': _get(node, 'numa_topology'),
-        'metrics': _get(node, 'metrics'),
-        'pci_pools': translate.text(_get(node, 'pci_device_pools')),
-        'providers': providers if len(tree) > 1 else None,
-    }
-    _check_size([*facts.values(), *stats, *stats.values(), providers], refuse)
-    _check_pieces(facts, refuse)
-    return check(
-        Report(
-            node_uuid=uuid,
-            host=host,
-            nodename=nodename,
-            inventories=found,
-            used=used,
-            cell_uuid=cell_uuid or CONF.stats.cell_uuid,
-            instances=_instances(instances, refuse),
-            traits=frozenset(root.get('traits', ())),
-            disk_slack_gb=_slack_gb(node),
-            num_instances=_count(stats, 'num_instances', refuse),
-            io_workload=_count(stats, 'io_workload', refuse),
-            failed_builds=_count(stats, 'failed_builds', refuse),
-            hypervisor_type=_get(node, 'hypervisor_type'),
-            hypervisor_version=_get(node, 'hypervisor_version'),
-            host_ip=None if _get(node, 'host_ip') is None else str(node.host_ip),
-            supported_instances=tuple(
-                tuple(spec.to_list()) for spec in _get(node, 'supported_hv_specs') or ()
-            ),
-            stats=stats,
-            running_vms=_get(node, 'running_vms'),
-            current_workload=_get(node, 'current_workload'),
-            **facts,
-        )
+    made = compute_node.report(
+        node,
+        CONF.stats.max_report_size,
+        name=name,
+        inventories=inventories,
+        cell_uuid=cell_uuid,
+        default_cell_uuid=CONF.stats.cell_uuid,
     )
+    if instances is None:
+        return made
+    try:
+        return dataclasses.replace(made, instances=translate.instance_uuids(instances))
+    except errors.InvalidRequest as error:
+        raise errors.BadReport(made.nodename, error.where, error.why) from error
 
 
 def order(node, boot, sequence, since_s):
@@ -122,150 +53,5 @@ def order(node, boot, sequence, since_s):
         for where, value in (('boot', boot), ('sequence', sequence)):
             if words.number(value, where) > LARGEST:
                 raise errors.InvalidRequest(where, f'{words.short(value)} is too large')
-    told = _get(node, 'updated_at')
+    told = node.updated_at if 'updated_at' in node else None
     return ReportOrder(since_s, boot, sequence, None if told is None else told.timestamp())
-
-
-def _get(node, field):
-    return getattr(node, field) if field in node else None
-
-
-def _check_size(texts, refuse):
-    size, most = sum(len(text) for text in texts if text), CONF.stats.max_report_size
-    if size > most:
-        refuse('stats', f'its nested facts have {size} characters; at most {most} are accepted')
-
-
-def _check_pieces(facts, refuse):
-    """Refuses hardware facts that the host state could not read, and so would not count."""
-    for field, text, read in (
-        ('numa_topology', facts['numa_topology'], HostTopology.from_json),
-        ('pci_device_pools', facts['pci_pools'], pools_from_json),
-    ):
-        try:
-            if text:
-                read(text)
-        except errors.MalformedObject as error:
-            refuse(field, f'{error.why:.200}')
-
-
-def _instances(given, refuse):
-    try:
-        return translate.instance_uuids(given)
-    except errors.InvalidRequest as error:
-        return refuse(error.where, error.why)
-
-
-def _count(stats, key, refuse):
-    text = stats.get(key)
-    try:
-        value = 0 if text is None else int(text)
-    except ValueError:
-        return refuse(f'stats[{key}]', f'{words.short(text)} is no number')
-    if not 0 <= value <= LARGEST_COUNT:
-        refuse(f'stats[{key}]', f'{words.short(value)} is not between 0 and {LARGEST_COUNT}')
-    return value
-
-
-def _slack_gb(node):
-    """Disk that is free by the node's record, but not really."""
-    least, free = _get(node, 'disk_available_least'), _get(node, 'free_disk_gb')
-    if free is None:
-        free = (_get(node, 'local_gb') or 0) - (_get(node, 'local_gb_used') or 0)
-    return 0 if least is None else max(0, free - least)
-
-
-def _inventories(node, root, refuse):
-    """Inventories and use by resource class: the ComputeNode's own, under those that it reports
-    apart."""
-    found, used = {}, {}
-    for resource_class, (total_field, used_field, ratio_field) in FIELDS.items():
-        total, in_use, ratio = (
-            _get(node, field) for field in (total_field, used_field, ratio_field)
-        )
-        for field, value in ((total_field, total), (used_field, in_use)):
-            if value is None:
-                refuse(field, 'it is not set')
-            if value < 0:
-                refuse(field, f'{words.short(value)} is negative')
-        if ratio is not None and not (math.isfinite(ratio) and ratio >= 0):
-            refuse(ratio_field, f'{ratio} is no ratio')
-        found[resource_class] = Inventory(total, 0, ratio or INITIAL_RATIOS[resource_class])
-        used[resource_class] = in_use
-    dedicated, pinned = _dedicated(_get(node, 'numa_topology'), refuse)
-    # A node that reports its inventories includes there its CPUs for dedicated use: maybe none.
-    if dedicated and (not root or PCPU in root.get('inventories', {})):
-        found[PCPU], used[PCPU] = Inventory(dedicated), pinned
-    for resource_class, inventory in root.get('inventories', {}).items():
-        found[resource_class] = _inventory(f'inventories[{resource_class}]', inventory, refuse)
-    return found, used
-
-
-def _dedicated(numa, refuse):
-    """CPUs that a node's NUMA topology keeps for dedicated use, and how many of them are in
-    use."""
-    if numa is None:
-        return 0, 0
-    try:
-        cells = objects.NUMATopology.from_json(numa).cells
-        return sum(len(cell.pcpuset) for cell in cells), sum(
-            len(cell.pinned_cpus) for cell in cells
-        )
-    except (errors.Invalid, NotImplementedError) as error:
-        return refuse('numa_topology', str(error))
-
-
-def _inventory(where, given, refuse):
-    if not isinstance(given, dict) or 'total' not in given:
-        refuse(where, 'it must be a mapping with a total')
-    unknown = sorted(map(str, given.keys() - INVENTORY_KEYS))
-    if unknown:
-        refuse(where, f'it has unknown keys: {words.short(", ".join(unknown))}')
-    for key, value in given.items():
-        whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) <= LARGEST
-        if not (
-            whole
-            or (key == 'allocation_ratio' and isinstance(value, float) and math.isfinite(value))
-        ):
-            refuse(f'{where}.{key}', f'{words.short(value)} is no number that can be')
-    if given['total'] < 0:
-        refuse(f'{where}.total', f'{given["total"]} is negative')
-    return Inventory(
-        total=given['total'],
-        reserved=given.get('reserved', 0),
-        ratio=float(given.get('allocation_ratio', 1.0)),
-        min_unit=given.get('min_unit', 1),
-        max_unit=given.get('max_unit'),
-        step_size=given.get('step_size', 1),
-    )
-
-
-def _tree(given, refuse):
-    """The provider tree by UUID, after a check of its form."""
-    if given is None:
-        return {}
-    if not isinstance(given, dict):
-        refuse('inventories', 'they must be a mapping of provider UUIDs')
-    for uuid, provider in given.items():
-        where = f'inventories[{words.short(uuid)}]'
-        if not words.is_uuid(uuid) or not isinstance(provider, dict):
-            refuse(where, 'it must map a UUID to a provider')
-        parent = provider.get('parent_provider_uuid')
-        if parent is not None and (not words.is_uuid(parent) or parent not in given):
-            refuse(f'{where}.parent_provider_uuid', f'there is no provider {words.short(parent)}')
-        inventories, traits = provider.get('inventories', {}), provider.get('traits', [])
-        if not isinstance(inventories, dict) or not all(map(words.is_symbol, inventories)):
-            refuse(f'{where}.inventories', 'it must be a mapping of resource classes')
-        if not isinstance(traits, list) or not all(map(words.is_symbol, traits)):
-            refuse(f'{where}.traits', 'it must be a list of traits')
-        for resource_class, inventory in inventories.items():
-            _inventory(f'{where}.inventories[{resource_class}]', inventory, refuse)
-    return given
-
-
-def _text(tree, refuse):
-    """The provider tree as text, to be kept."""
-    try:
-        return json.dumps(tree, sort_keys=True, allow_nan=False)
-    except (TypeError, ValueError, RecursionError) as error:
-        return refuse('inventories', words.short(str(error)))

@@ -14,9 +14,8 @@
 import oslo_messaging as messaging
 from oslo_context.context import RequestContext
 
-from nova_sched import objects
+from nova_sched import objects, words
 from nova_sched.objects import RequestSpec
-from nova_sched.rpc import words
 from nova_sched.rpc.failures import answered
 from nova_sched.rpc.received_spec import SpecKinds
 
@@ -52,7 +51,9 @@ class Serializer(messaging.Serializer):
         known = {name: value for name, value in (ctxt or {}).items() if name not in IGNORED}
         if not words.is_name(known.get('request_id')):
             known['request_id'] = None  # one is generated
-        return RequestContext.from_dict(known)
+        made = RequestContext.from_dict(known)
+        made.timestamp = known.get('timestamp')  # of Nova's contexts, by the clock of its API
+        return made
 
 
 class ServerSerializer(Serializer):

@@ -17,9 +17,8 @@ import re
 import oslo_messaging as messaging
 from oslo_messaging.rpc.server import RPCServer
 
-from nova_sched import errors
+from nova_sched import errors, words
 from nova_sched.engine.received import NOW, handling
-from nova_sched.rpc import words
 from nova_sched.rpc.deferred import Deferred
 from nova_sched.rpc.failures import answered
 from nova_sched.rpc.serializer import TIMEOUT_KEY

@@ -18,12 +18,11 @@ import json
 
 from oslo_utils import uuidutils
 
-from nova_sched import errors, objects
+from nova_sched import errors, objects, words
 from nova_sched.conf import CONF
 from nova_sched.engine.answer import allocation_request
 from nova_sched.hardware.machine import HardwareAllocation
 from nova_sched.objects.object_io import primitive
-from nova_sched.rpc import words
 from nova_sched.rpc.received_spec import ReceivedSpec
 from nova_sched.state.host_aggregate import HostAggregate
 from nova_sched.state.report import LARGEST
@@ -327,12 +326,3 @@ def service(given):
 def seconds(moment):
     """Seconds since the epoch of a date, 0 for none."""
     return moment.timestamp() if moment is not None else 0.0
-
-
-def text(value):
-    """Nested facts as JSON text; text stays as it is."""
-    return (
-        value
-        if value is None or isinstance(value, str)
-        else json.dumps(objects.to_primitive(value), sort_keys=True)
-    )

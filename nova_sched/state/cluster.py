@@ -348,6 +348,12 @@ class Cluster:
             self.hosts.seen_s[node.row] = service.seen_s
             self.hosts.changed.mark(node.row, REPORTED)
 
+    def silence(self, host, seen_s):
+        """Set the time of the host's last sign of life, which may be earlier than the known
+        one."""
+        self.service(host).seen_s = 0.0
+        self.see(host, seen_s)
+
     def set_service(self, host, disabled, disabled_reason, forced_down, seen_s=0.0):
         service = self.service(host)
         service.disabled = disabled

@@ -24,7 +24,8 @@ FLOORS = [
     {'sim'},
     {'queue_service'},
     {'service'},
-    {'rpc', 'api', 'agent'},
+    {'nova_service'},
+    {'rpc', 'api', 'agent', 'cloud'},
     {'queues'},
     {'engine'},
     {'groups', 'claims'},
@@ -32,7 +33,7 @@ FLOORS = [
     {'state'},
     {'objects', 'db'},
     {'claim'},
-    {'hardware'},
+    {'hardware', 'words'},
     # heat: it runs where Heat is and this package need not be
     {'conf', 'errors', 'logs', 'suggestion', 'heat'},
 ]
@@ -44,7 +45,7 @@ FENCES = {
     'cotyledon': {'cmd'},
     'eventlet': {'cmd'},
     'heat': {'heat'},
-    'keystoneauth1': {'api', 'cmd', 'heat', 'osc', 'queues'},
+    'keystoneauth1': {'api', 'cloud', 'cmd', 'conf', 'heat', 'osc', 'queues'},
     'flask': {'api'},
     'cliff': {'osc'},
     'keystonemiddleware': {'api'},

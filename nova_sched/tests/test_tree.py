@@ -28,11 +28,12 @@ ROOT = PACKAGE.parent
 MODULES = sorted(
     [*PACKAGE.rglob('*.py'), *(ROOT / 'doc').rglob('*.py'), *(ROOT / 'releasenotes').rglob('*.py')]
 )
-# The tests with Nova's client and with Heat have environments of their own.
+# The tests with Nova's client, with Heat and with a stock cloud have environments of their own.
 APART = {
     'heat_engine',
     'nova_client',
     'plugin_package',
+    'stock_cloud',
 }  # these run where something else is installed
 TESTS = [path for path in (PACKAGE / 'tests').rglob('*.py') if APART.isdisjoint(path.parts)]
 TEXTS = sorted(

@@ -21,6 +21,7 @@ from oslo_config import cfg
 
 from nova_sched import errors, rpc
 from nova_sched.cmd.manage import output, quota, tables
+from nova_sched.conf import claims as claims_conf
 from nova_sched.conf import plug_in_opts
 from nova_sched.conf.filter_scheduler import ALL_FILTERS
 from nova_sched.db import address, schema
@@ -46,6 +47,7 @@ LIBRARIES = (
 ASKING_KEYSTONE = {
     'keystone_authtoken': 'keystonemiddleware.auth_token',
     'oslo_limit': 'oslo.limit',
+    'placement': 'nova_sched',
 }
 # Authentication types for Keystone; each has additional options.
 AUTH_TYPES = ('password', 'v3password', 'v3applicationcredential')
@@ -225,7 +227,7 @@ def database(conf):
             WARNING, '[claims] store', problem, 'for trials leave it; else make it sql'
         )
         return
-    where, url = '[database] connection', conf.database.connection
+    where, url = '[database] connection', claims_conf.connection(conf)
     try:
         file = address.sqlite_file(url)
         if file is not None and not file.exists():

@@ -18,6 +18,7 @@ from oslo_config import cfg
 
 from nova_sched import errors, queue_service, rpc
 from nova_sched.cmd.manage.config import ERROR, WARNING, ConfigFinding, config_files
+from nova_sched.conf import claims as claims_conf
 from nova_sched.conf import quota
 from nova_sched.db import clock
 from nova_sched.db import engine as db_engine
@@ -80,7 +81,7 @@ def database(conf):
     if conf.claims.store != 'sql':
         return None
     engine = db_engine.for_command(
-        conf.database.connection, DatabaseLimits.of(conf.database_limits)
+        claims_conf.connection(conf), DatabaseLimits.of(conf.database_limits)
     )
     try:
         with db_engine.transaction(engine) as connection:

@@ -12,6 +12,7 @@
 """`db`: the schema of the database."""
 
 from nova_sched.cmd.manage import output, store
+from nova_sched.conf import claims as claims_conf
 from nova_sched.db import address, schema
 from nova_sched.db import engine as db_engine
 from nova_sched.db.limits import DatabaseLimits
@@ -47,7 +48,7 @@ def version(args, conf):
     """
     engine = store.existing(conf)
     found = {
-        'database': address.shown(conf.database.connection),
+        'database': address.shown(claims_conf.connection(conf)),
         'version': schema.version(engine),
         'needed': schema.HEAD,
     }

@@ -13,6 +13,7 @@
 """Opens the database of the configuration for the verbs, and never makes it by accident."""
 
 from nova_sched import errors
+from nova_sched.conf import claims as claims_conf
 from nova_sched.db import address, schema
 from nova_sched.db import engine as db_engine
 from nova_sched.db.limits import DatabaseLimits
@@ -23,7 +24,7 @@ def connection(conf):
     if conf.claims.store != 'sql':
         why = f'it is {conf.claims.store}: only the scheduler process knows its claims then'
         raise errors.BadConfig('[claims] store', why)
-    return conf.database.connection
+    return claims_conf.connection(conf)
 
 
 def existing(conf):

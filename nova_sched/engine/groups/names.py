@@ -18,8 +18,8 @@ restricts nothing. In a template both are errors: they are found before anything
 import dataclasses
 
 from nova_sched import errors
-from nova_sched.state.aggregates import zones
 from nova_sched.state.groups import KEY
+from nova_sched.state.host_aggregate import zones
 from nova_sched.state.traits import suggested
 from nova_sched.suggestion import suggestion
 

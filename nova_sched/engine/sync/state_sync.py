@@ -39,6 +39,7 @@ class StateSync:
     def __init__(self, context):
         self._cluster, self._store = context.cluster, context.store
         self._settings, self._clock = context.settings, context.clock
+        self._reads_nova = context.reads_nova
         self._lists = {}  # host -> instances, as stored from messages
         self._stale = set()  # UUIDs
         self.wake = threading.Event()
@@ -85,7 +86,7 @@ class StateSync:
         self._adopt_all(changes.nodes)
         for uuid, seen_s in changes.seen.items():
             node = self._cluster.node(uuid)
-            if node is not None:
+            if node is not None and not self._reads_nova:
                 self._cluster.see(node.host, seen_s)
 
     def _replace_services(self, services):
@@ -124,7 +125,7 @@ class StateSync:
             facts.foreign,
             facts.foreign_instances,
             facts.generation,
-            facts.seen_s,
+            0.0 if self._reads_nova else facts.seen_s,
             facts.fences,
         )
 
@@ -329,12 +330,13 @@ class StateSync:
 
     def set_aggregates(self, aggregates):
         for aggregate in aggregates:
-            self._set_aggregate(aggregate.id, aggregate)
+            self.set_aggregate(aggregate.id, aggregate)
 
     def delete_aggregate(self, aggregate_id):
-        self._set_aggregate(aggregate_id, None)
+        self.set_aggregate(aggregate_id, None)
 
-    def _set_aggregate(self, aggregate_id, aggregate):
+    def set_aggregate(self, aggregate_id, aggregate):
+        """Store and apply an aggregate; None removes it."""
         moved = self._store.set_aggregate(aggregate_id, aggregate)
         self._cluster.set_aggregate(aggregate_id, aggregate)
         self.reread_nodes(moved)

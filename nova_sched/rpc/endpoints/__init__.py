@@ -12,6 +12,7 @@
 """The RPC endpoints of the scheduler, one namespace in each file: they translate arguments, call
 the engine, and translate results."""
 
+from nova_sched.rpc.endpoints import nova_source
 from nova_sched.rpc.endpoints.candidates import CandidatesEndpoint
 from nova_sched.rpc.endpoints.claims import ClaimsEndpoint
 from nova_sched.rpc.endpoints.explain import ExplainEndpoint
@@ -20,14 +21,20 @@ from nova_sched.rpc.endpoints.scheduler import BaseApiEndpoint, SchedulerEndpoin
 from nova_sched.rpc.endpoints.stats import StatsEndpoint
 
 
-def all_of(scheduler):
-    """Every endpoint of one scheduler."""
-    return [
-        SchedulerEndpoint(scheduler),
-        StatsEndpoint(scheduler),
-        ClaimsEndpoint(scheduler),
-        CandidatesEndpoint(scheduler),
-        ExplainEndpoint(scheduler),
-        GroupsEndpoint(scheduler),
-        BaseApiEndpoint(),
-    ]
+def all_of(scheduler, mirror=None):
+    """Every endpoint of one scheduler; with ``mirror``, of one that reads its hosts from Nova."""
+    if mirror is None:
+        own = [
+            SchedulerEndpoint(scheduler),
+            StatsEndpoint(scheduler),
+            ClaimsEndpoint(scheduler),
+            CandidatesEndpoint(scheduler),
+        ]
+    else:
+        own = [
+            nova_source.NovaSourceEndpoint(scheduler, mirror),
+            nova_source.NovaSourceStats(scheduler),
+            nova_source.NovaSourceClaims(scheduler),
+            nova_source.NovaSourceCandidates(scheduler),
+        ]
+    return [*own, ExplainEndpoint(scheduler), GroupsEndpoint(scheduler), BaseApiEndpoint()]

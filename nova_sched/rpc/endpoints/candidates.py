@@ -13,8 +13,8 @@
 
 import oslo_messaging as messaging
 
-from nova_sched import errors
-from nova_sched.rpc import translate, words
+from nova_sched import errors, words
+from nova_sched.rpc import translate
 from nova_sched.rpc.failures import expected
 
 

@@ -19,11 +19,11 @@ certain: the caller may call again.
 
 import oslo_messaging as messaging
 
-from nova_sched import errors
+from nova_sched import errors, words
 from nova_sched.claim import MOVES
 from nova_sched.claims import ClaimSelector
 from nova_sched.engine import received
-from nova_sched.rpc import translate, words
+from nova_sched.rpc import translate
 from nova_sched.rpc.failures import expected
 
 

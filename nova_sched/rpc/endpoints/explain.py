@@ -14,7 +14,8 @@ one."""
 
 import oslo_messaging as messaging
 
-from nova_sched.rpc import translate, words
+from nova_sched import words
+from nova_sched.rpc import translate
 from nova_sched.rpc.failures import expected
 
 

@@ -13,9 +13,10 @@
 
 import oslo_messaging as messaging
 
+from nova_sched import words
 from nova_sched.conf import CONF
 from nova_sched.groups.template.values import Allowance
-from nova_sched.rpc import groups, words
+from nova_sched.rpc import groups
 from nova_sched.rpc.deferred import once
 from nova_sched.rpc.failures import expected
 

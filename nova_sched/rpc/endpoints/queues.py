@@ -14,8 +14,7 @@ other processes."""
 
 import oslo_messaging as messaging
 
-from nova_sched import errors
-from nova_sched.rpc import words
+from nova_sched import errors, words
 from nova_sched.rpc.failures import expected
 
 

@@ -15,8 +15,9 @@ nodes; and `baseapi`, which every service of Nova answers."""
 
 import oslo_messaging as messaging
 
+from nova_sched import words
 from nova_sched.engine import received
-from nova_sched.rpc import translate, words
+from nova_sched.rpc import translate
 from nova_sched.rpc.deferred import Deferred, begins
 from nova_sched.rpc.failures import expected
 

@@ -17,8 +17,9 @@ import dataclasses
 
 import oslo_messaging as messaging
 
+from nova_sched import words
 from nova_sched.engine import received
-from nova_sched.rpc import reports, translate, words
+from nova_sched.rpc import reports, translate
 from nova_sched.rpc.deferred import Deferred, begins
 from nova_sched.rpc.failures import expected
 

@@ -30,6 +30,7 @@ ASKED_FOR = (
     'batches',
     'start',
     'hostile',
+    'nova-cells',
 )  # run by name only
 FIELDS = ('what', 'p50', 'p99', 'a second', 'floor', 'ratio', 'conflicts', 'first request')
 CROWD_FIELDS = 'what,schedulers,unseen,way,conflicts,lost,late,given up,full,uneven,large'.split(
@@ -74,6 +75,7 @@ def _rows(arguments):
         hostile,
         joint,
         joint_huawei,
+        nova_cells,
         parts,
         queue_catalogue,
         queue_fit,
@@ -103,6 +105,7 @@ def _rows(arguments):
         'batches': batches,
         'start': start,
         'hostile': hostile,
+        'nova-cells': nova_cells,
     }
     for name in arguments.only:
         for row in modules[name].rows(arguments.seconds):

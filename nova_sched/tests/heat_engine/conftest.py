@@ -13,6 +13,7 @@
 
 import pytest
 
+from nova_sched.tests.fixtures.interpreter import interpreter
 from nova_sched.tests.heat_engine import cloud as clouds
 from nova_sched.tests.heat_engine import engine as engines
 from nova_sched.tests.heat_engine import process
@@ -24,7 +25,7 @@ PYTHON = pytest.StashKey()
 def pytest_sessionstart(session):
     # Not in a fixture: making an environment may take longer than any test is given.
     if not session.config.option.collectonly:
-        session.config.stash[PYTHON] = process.interpreter()
+        session.config.stash[PYTHON] = interpreter()
 
 
 @pytest.fixture(scope='session')

@@ -14,30 +14,9 @@ not."""
 
 import contextlib
 import json
-import os
 import subprocess
-import sys
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[3]
-
-
-def interpreter() -> Path:
-    """The Python of an environment with our package: NOVA_SCHED_PYTHON, or the one that tools/test
-    makes."""
-    named = os.environ.get('NOVA_SCHED_PYTHON')
-    if named:
-        return Path(named)
-    # Not with the Python of Heat's environment.
-    env = {name: value for name, value in os.environ.items() if name != 'VIRTUAL_ENV'}
-    folders = (
-        folder for folder in os.get_exec_path() if not Path(folder).is_relative_to(sys.prefix)
-    )
-    env['PATH'] = os.pathsep.join(folders)
-    subprocess.run(
-        ['bash', '-euc', '. tools/env.sh && make_venv test'], cwd=ROOT, env=env, check=True
-    )
-    return ROOT / '.venv' / 'bin' / 'python'
+from nova_sched.tests.fixtures.interpreter import ROOT
 
 
 class Process:

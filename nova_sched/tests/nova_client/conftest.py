@@ -21,6 +21,7 @@ from nova.conf import CONF
 from nova.context import RequestContext
 from nova.scheduler.rpcapi import SchedulerAPI
 
+from nova_sched.tests.fixtures.interpreter import interpreter
 from nova_sched.tests.fixtures.rabbitmq import rabbitmq
 from nova_sched.tests.nova_client import daemon as our
 from nova_sched.tests.nova_client import specs
@@ -37,7 +38,7 @@ LINES = 30  # of the daemon's log that a failure shows
 def pytest_sessionstart(session):
     # Not in a fixture: making an environment may take longer than any test is given.
     if not session.config.option.collectonly:
-        session.config.stash[PYTHON] = our.interpreter()
+        session.config.stash[PYTHON] = interpreter()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -11,16 +11,12 @@
 # under the License.
 """Our daemon as a process of its own, from an environment where Nova is not."""
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from nova_sched.tests.fixtures import process
 
-ROOT = Path(__file__).resolve().parents[3]
 HOST = 'scheduler-under-test'
 # All that Nova has.
 FILTERS = (
@@ -31,22 +27,6 @@ FILTERS = (
     'ServerGroupAntiAffinityFilter,SimpleCIDRAffinityFilter,PciPassthroughFilter,NUMATopologyFilter'
 )
 ISOLATED_HOST, ISOLATED_IMAGE = 'cmp-isolated', '99999999-9999-4999-8999-999999999999'
-
-
-def interpreter() -> Path:
-    """The Python of an environment with our package: NOVA_SCHED_PYTHON, or the one that tools/test
-    makes."""
-    named = os.environ.get('NOVA_SCHED_PYTHON')
-    if named:
-        return Path(named)
-    # Makes .venv, unless it is there and up to date; not with the Python of Nova's environment.
-    make = '. tools/env.sh && make_venv'
-    env = {name: value for name, value in os.environ.items() if name != 'VIRTUAL_ENV'}
-    env['PATH'] = os.pathsep.join(
-        folder for folder in os.get_exec_path() if not Path(folder).is_relative_to(sys.prefix)
-    )
-    subprocess.run(['bash', '-euc', make], cwd=ROOT, env=env, check=True)
-    return ROOT / '.venv' / 'bin' / 'python'
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,9 @@ import json
 
 import yaml
 
-from nova_sched import errors
+from nova_sched import errors, words
 from nova_sched.objects.top_group import GroupMember, GroupMove, TopGroup
 from nova_sched.queues.catalogue import checked_flavor
-from nova_sched.rpc import words
 from nova_sched.tests.builders import uuid_of
 
 NOON = datetime.datetime(2026, 11, 21, 12, 0, 0, tzinfo=datetime.UTC)

@@ -17,13 +17,15 @@ import pytest
 from oslo_config import cfg, generator
 
 from nova_sched import conf
-from nova_sched.conf import CONF
+from nova_sched.conf import CONF, claims, cluster, quota
+from nova_sched.tests.options import settings
 from nova_sched.tests.packages import install
 
 LISTED = [(group, option) for group, options in conf.list_opts() for option in options]
 
 # Group, name, type, default and least value of Nova's options, as in nova 34.0.0.
 NOVAS = [
+    ('api_database', 'connection', cfg.StrOpt, None, None),
     ('scheduler', 'max_attempts', cfg.IntOpt, 3, 1),
     ('filter_scheduler', 'host_subset_size', cfg.IntOpt, 1, 1),
     ('filter_scheduler', 'track_instance_changes', cfg.BoolOpt, True, None),
@@ -95,6 +97,7 @@ NOVAS = [
 # (host), or no such option.
 OURS = {
     ('DEFAULT', 'host'),
+    ('DEFAULT', 'report_interval'),
     ('DEFAULT', 'service_backend'),
     ('DEFAULT', 'state_path'),
     ('scheduler', 'workers'),
@@ -109,9 +112,11 @@ OWN_GROUPS = {
     'api',
     'candidates',
     'claims',
+    'cluster',
     'database_limits',
     'explain',
     'groups',
+    'placement',  # most are those of keystoneauth
     'queues',
     'quota',
     'stats',
@@ -221,3 +226,54 @@ def test_options_of_packages_with_rules(
     install(tmp_path, name, source, **points)
     assert [group for group, _ in conf.plug_in_opts()] == listed
     assert (f'The options of plug-in {name} cannot be read' in caplog.text) == (source != LISTS)
+
+
+@pytest.mark.parametrize(
+    'given, driver',
+    [
+        ('table', quota.TABLE),
+        ('nova.quota.NoopQuotaDriver', quota.NONE),
+        ('nova.quota.DbQuotaDriver', quota.TABLE),
+        ('nova.quota.UnifiedLimitsDriver', quota.KEYSTONE),
+    ],
+)
+def test_the_quota_drivers_of_nova_are_understood(given, driver):
+    with settings({'quota.driver': given}):
+        assert CONF.quota.driver == driver
+
+
+@pytest.mark.parametrize(
+    'options, reads, connection',
+    [
+        pytest.param({}, False, 'sqlite:////d', id='reports'),
+        pytest.param({'claims.connection': 'sqlite:////c'}, False, 'sqlite:////c', id='own one'),
+        pytest.param(
+            {'api_database.connection': 'x://', 'default.state_path': '/s'},
+            True,
+            'sqlite:////s/nova-sched.sqlite',
+            id='a nova.conf',
+        ),
+        pytest.param(
+            {'api_database.connection': 'x://', 'claims.connection': 'sqlite:////c'},
+            True,
+            'sqlite:////c',
+            id='a nova.conf and an own database',
+        ),
+        pytest.param(
+            {'api_database.connection': 'x://', 'cluster.source': 'reports'},
+            False,
+            'sqlite:////d',
+            id='reports all the same',
+        ),
+        pytest.param(
+            {'cluster.source': 'nova', 'default.state_path': '/s'},
+            True,
+            'sqlite:////s/nova-sched.sqlite',
+            id='nova',
+        ),
+    ],
+)
+def test_the_database_of_claims(options, reads, connection):
+    with settings({'database.connection': 'sqlite:////d', **options}):
+        assert cluster.reads_nova(CONF) is reads
+        assert claims.connection(CONF) == connection

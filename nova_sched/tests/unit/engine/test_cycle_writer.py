@@ -17,6 +17,7 @@ from concurrent.futures import Future
 import pytest
 
 from nova_sched import errors
+from nova_sched.engine.writer import WriteOutcome
 from nova_sched.tests.builders import report, request, uuid_of
 from nova_sched.tests.unit.engine.stores import Unsteady
 from nova_sched.tests.unit.engine.world import World
@@ -30,13 +31,15 @@ class Slow:
     def __init__(self):
         self.writing = []
 
-    def write(self, decision, answer):
+    def write(self, decision, answer, message):
         self.writing.append((decision, answer, Future()))
         return self.writing[-1][-1]
 
     def end(self, result):
-        """The oldest one ends with this result, or with this error."""
+        """The oldest one ends with this outcome (or whether it won), or with this error."""
         *_, done = self.writing.pop(0)
+        if isinstance(result, bool):
+            result = WriteOutcome(result)
         (done.set_exception if isinstance(result, Exception) else done.set_result)(result)
 
 
@@ -92,6 +95,43 @@ def test_what_is_never_written_is_refused(world):
     with pytest.raises(errors.TooManyConflicts):
         found.result(timeout=0)
     assert (held(world), world.cluster.claims_of(A)) == ([], [])
+
+
+def test_a_refusal_of_the_writer_goes_to_the_caller(world):
+    found = world.send_place(request(instance_uuid=A))
+    world.loop.turn()
+    world.writer.end(WriteOutcome(False, refusal='Placement does not answer.'))
+    world.loop.turn()
+    with pytest.raises(errors.NoValidHost) as refused:
+        found.result(timeout=0)
+    assert (refused.value.reason, held(world)) == ('Placement does not answer.', [])
+    assert (world.scheduler.figures.refused, world.scheduler.figures.placed) == (1, 0)
+
+
+def test_an_instance_that_is_elsewhere_already_is_placed_there(world):
+    """The answer of an earlier call was lost: the same server gets the same host."""
+    found = world.send_place(request(instance_uuid=A))
+    world.loop.turn()
+    (before,) = world.store.claims()
+    other = {one.uuid for one in world.cluster} - {before.node_uuid}
+    world.writer.end(WriteOutcome(False, elsewhere={A: other.pop()}))
+    world.loop.turn()
+    world.loop.turn()
+    world.writer.end(True)
+    world.loop.turn()
+    (after,) = world.store.claims()
+    assert after.node_uuid != before.node_uuid
+    assert found.result(timeout=0)[0][0].node_uuid == after.node_uuid
+
+
+def test_an_instance_that_is_on_an_unknown_node_is_refused(world):
+    found = world.send_place(request(instance_uuid=A))
+    world.loop.turn()
+    world.writer.end(WriteOutcome(False, elsewhere={A: B}))
+    world.loop.turn()
+    with pytest.raises(errors.NoValidHost, match=f'{A} has allocations on node {B}'):
+        found.result(timeout=0)
+    assert held(world) == []
 
 
 def test_a_later_claim_of_the_instance_stays(world):

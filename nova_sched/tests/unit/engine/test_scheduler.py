@@ -198,3 +198,36 @@ class TestRunning:
         assert [future.result(0)[0][0].host for future in futures] == ['host-0'] * 100
         with pytest.raises(RuntimeError, match='stopped'):
             made.scheduler.place([asks()])
+
+
+class TestHostsChanged:
+    """Before a request is refused, the scheduler looks for changes of hosts."""
+
+    def test_a_host_that_came_meanwhile_is_found(self, running):
+        def look(error):
+            looks.append(error.reason)
+            made.scheduler.report(report('host-1'))
+            return True
+
+        looks = []
+        made = World(hosts_changed=look, retry_interval_s=0.001)
+        scheduler = running(made)
+        ((chosen, *_),) = scheduler.place([asks(A)])
+        assert chosen.host == 'host-1'
+        assert len(looks) == 1
+
+    @pytest.mark.parametrize('changed', [True, False])
+    def test_a_refusal_that_stands(self, running, changed):
+        looks = []
+        made = World(hosts_changed=lambda error: looks.append(error) or changed)
+        scheduler = running(made)
+        with pytest.raises(errors.NoValidHost):
+            scheduler.place([asks(A)])
+        assert len(looks) == 1
+        assert scheduler.figures.refused == 1 + changed
+
+    def test_a_request_that_is_placed_needs_no_look(self, running):
+        made = World(hosts_changed=lambda error: pytest.fail('looked'))
+        scheduler = running(made)
+        scheduler.report(report('host-1'))
+        scheduler.place([asks(A)])

@@ -122,6 +122,8 @@ class World:
         clock=None,
         writer=None,
         limits=no_limits,
+        reads_nova=False,
+        hosts_changed=None,
         **settings,
     ):
         self.store = MemoryClaimStore() if store is None else store
@@ -138,10 +140,18 @@ class World:
             random=random.Random(seed),
             topology=topology or DomainTopology(),
             membership=membership or SchedulerMembership(),
+            reads_nova=reads_nova,
         )
         chain = spreading() if chain is None else chain
         self.scheduler = Scheduler(
-            self.context, chain, max_batch, candidates, solver, writer=writer, limits=limits
+            self.context,
+            chain,
+            max_batch,
+            candidates,
+            solver,
+            writer=writer,
+            limits=limits,
+            hosts_changed=hosts_changed,
         )
         self.state_sync = self.scheduler.state_sync
         self.claim_service = self.scheduler.claim_service

@@ -39,6 +39,9 @@ ERRORS = [
     errors.StoreUnavailable('connection refused'),
     errors.StoreBusy('deadlock detected'),
     errors.StoreFull('disk full'),
+    errors.PlacementUnavailable('connection refused'),
+    errors.PlacementRefused('no such resource class', 400),
+    errors.PlacementConflict('no capacity', 'placement.undefined_code'),
 ]
 
 

@@ -13,8 +13,7 @@
 
 import pytest
 
-from nova_sched import errors, objects
-from nova_sched.rpc import words
+from nova_sched import errors, objects, words
 
 UUID = '9c2d4f7e-0000-4000-8000-00000000abcd'
 

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Checks of text from the wire, so that every database and every log line can hold it."""
+"""Checks of text from outside, so that every database and every log line can hold it."""
 
 import math
 import re

@@ -1,0 +1,267 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The requests that write the allocations of one decision, and what each answer means.
+
+::
+
+    write ------ done ------------------------------------------------> won
+      |  ^------ the providers change under it: four attempts --------> decided again
+      |  ^------ no answer, 5xx: while the caller waits --------------> refused
+      |-- no capacity ------------------------------------------------> decided again
+      |-- 400, 401, 403 ----------------------------------------------> refused
+      `-- the consumer exists, or the outcome is not known: look
+            has nothing ----------- write
+            has this, by us -------------------------------------------> won
+            has this, by a call before ----- write it at its generation
+            has a host to evacuate --------- write the sum
+            has another host ------------------------------------------> decided again, for it
+"""
+
+import dataclasses
+import json
+import logging
+
+from nova_sched import errors
+from nova_sched.cloud.placement import ConsumerAllocations
+from nova_sched.engine.writer import WriteOutcome
+
+LOG = logging.getLogger(__name__)
+
+ATTEMPTS = 4  # while other requests change the same providers, as in Nova
+PAUSE_S = 2.0  # the longest pause before the second attempt; each later one has as much more
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 2.0  # while Placement does not answer
+# Looks, about 10 seconds, after which a consumer without allocations is what a failed request has
+# left: Placement makes the consumer first, in a transaction of its own.
+ABANDONED = 15
+WON = WriteOutcome(won=True)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Server:
+    """What one instance is to have: ``allocations`` on a node, for a claim.
+
+    ``avoided`` are the hosts that it has to leave, in lower case.
+    """
+
+    uuid: str
+    claim_uuid: str
+    node_uuid: str
+    allocations: ConsumerAllocations
+    avoided: frozenset[str] = frozenset()
+
+    def is_of_another(self, claim):
+        """Whether a claim keeps allocations on the node: one of another call, or a server that
+        runs there."""
+        is_here = claim.node_uuid == self.node_uuid
+        return is_here and (claim.is_confirmed or not claim.has_uuid(self.claim_uuid))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Sent:
+    """A request for a server: the allocations that it has ``before`` and ``after``."""
+
+    server: Server
+    before: ConsumerAllocations
+    after: ConsumerAllocations
+
+    def is_in(self, found):
+        """Whether what Placement has of the server was written by this request.
+
+        Each write raises the consumer's generation by one, so a later one differs.
+        """
+        generation = (self.after.generation or 0) + 1
+        return found.generation == generation and found.providers == self.after.providers
+
+
+def servers(decision, answer, context):
+    """A Server for each instance of a decision that has claims."""
+    return [
+        Server(
+            request.instance_uuid,
+            claim.uuid,
+            chosen[0].node_uuid,
+            _allocations(json.loads(chosen[0].allocation_request), request, context),
+            request.ignore_hosts,
+        )
+        for request, claim, chosen in zip(decision.requests, decision.claims, answer, strict=True)
+        if chosen[0].allocation_version is not None
+    ]
+
+
+def _allocations(document, request, context):
+    return ConsumerAllocations(
+        {uuid: one['resources'] for uuid, one in document['allocations'].items()},
+        None,
+        request.project_id or getattr(context, 'project_id', None),
+        request.user_id or getattr(context, 'user_id', None),
+        document.get('mappings', {}),
+    )
+
+
+class AllocationWrite:
+    """One decision's way into Placement. ``run`` returns its WriteOutcome.
+
+    ``host_of`` returns the host of a compute node by its UUID; None if it is no compute node.
+    ``patience`` says how long the caller waits. ``full`` has the nodes that Placement has refused,
+    ``sent`` the last request by server, and with ``is_doubtful`` it is not known whether it was
+    done.
+    """
+
+    def __init__(self, client, servers, host_of, patience, random):
+        self._client, self._servers, self._host_of = client, servers, host_of
+        self._patience, self._random = patience, random
+        self._conflicts = self._looks = self._failures = 0
+        self._why = 'the call waited too long for its turn'
+        self.full, self.is_doubtful = (), False
+        self.sent = {
+            one.uuid: Sent(one, ConsumerAllocations(), one.allocations) for one in servers
+        }
+        self._left = list(self.sent)  # servers that the next request writes
+
+    @property
+    def nodes(self):
+        """UUIDs of the chosen compute nodes."""
+        return tuple({one.node_uuid for one in self._servers})
+
+    def run(self):
+        step = self._write
+        while True:
+            try:
+                done = step()
+            except errors.PlacementConflict as error:
+                done = self._conflict(error)
+            except errors.PlacementUnavailable as error:
+                self.is_doubtful |= step == self._write
+                done = self._no_answer(error)
+            except errors.PlacementRefused as error:
+                done = _refused(str(error))
+            if isinstance(done, WriteOutcome):
+                return done
+            step = done
+
+    def _write(self):
+        if self._patience.is_over():
+            return self._give_up()
+        wanted = {uuid: self.sent[uuid].after for uuid in self._left}
+        self._client.write(wanted, self._patience.left_s())
+        self.is_doubtful = False
+        return WON
+
+    # Errors: each returns the next step, or the outcome.
+
+    def _conflict(self, error):
+        if error.is_about_consumer:
+            self._looks += 1
+            self._why = 'other requests change those of the instance'
+            # A request that has just made the consumer is about to give it allocations.
+            return self._after(self._look, FIRST_PAUSE_S * (self._looks - 1))
+        if error.is_concurrent and self._conflicts < ATTEMPTS - 1:
+            self._conflicts += 1
+            self._why = 'other requests change those of the hosts'
+            return self._after(self._write, self._random.uniform(0, PAUSE_S * self._conflicts))
+        LOG.info('Placement does not take the allocations: %s', error)
+        self.full = self.nodes
+        return WriteOutcome(won=False)
+
+    def _no_answer(self, error):
+        LOG.debug('%s', error)
+        self._patience.report(error)
+        pause_s = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2**self._failures)
+        self._failures += 1
+        self._why = 'Placement does not answer'
+        return self._after(self._look, self._random.uniform(pause_s / 2, pause_s))
+
+    def _after(self, step, pause_s):
+        return step if self._patience.wait(pause_s) else self._give_up()
+
+    def _give_up(self):
+        return _refused(f'The allocations could not be written in Placement: {self._why}.')
+
+    # What the servers have.
+
+    def _look(self):
+        """Read what the servers have, and prepare what is left to be written."""
+        sent, elsewhere = {}, {}
+        for uuid in self._left:
+            server = self.sent[uuid].server
+            found = self._client.allocations_of(uuid)
+            if self.is_doubtful and self.sent[uuid].is_in(found):
+                continue
+            wanted, nodes = self._wanted(server, found)
+            if wanted is not None:
+                sent[uuid] = Sent(server, found, wanted)
+            elif len(nodes) == 1 and server.node_uuid not in nodes:
+                (elsewhere[uuid],) = nodes
+            else:
+                return _refused(f'Instance {uuid} has other allocations: {found.providers}.')
+        if elsewhere:
+            LOG.warning('Instances are on other nodes by an earlier call: %s', elsewhere)
+            return WriteOutcome(won=False, elsewhere=elsewhere)
+        if not sent:
+            return WON
+        self.sent |= sent
+        self._left = list(sent)
+        return self._write
+
+    def _wanted(self, server, found):
+        """What has to be written for a server that has these allocations.
+
+        Returns None if it cannot have the wanted ones, and the nodes where it has some, without
+        those that it leaves.
+        """
+        if not found.providers:
+            generation = 0 if self._looks >= ABANDONED else None
+            return dataclasses.replace(server.allocations, generation=generation), ()
+        if _has(found, server.allocations):
+            # At a new generation, the call before cannot take them back any more.
+            return _with(server, found, found.providers), ()
+        nodes = self._nodes(found)
+        left = [uuid for uuid, host in nodes.items() if host.lower() not in server.avoided]
+        # Only before an evacuation: for all other moves, the conductor has given the allocations
+        # to the migration.
+        if nodes and not left and server.node_uuid not in nodes:
+            return _with(server, found, _sum(found.providers, server.allocations.providers)), ()
+        return None, left
+
+    def _nodes(self, found):
+        """UUID of each compute node that allocations are on -> its host. A sharing provider is on
+        none."""
+        hosts = {}
+        for uuid in found.providers:
+            node = uuid if self._host_of(uuid) else self._client.root_of(uuid)
+            if node is not None and self._host_of(node):
+                hosts[node] = self._host_of(node)
+        return hosts
+
+
+def _refused(text):
+    return WriteOutcome(won=False, refusal=text)
+
+
+def _has(found, wanted):
+    return all(found.providers.get(uuid) == some for uuid, some in wanted.providers.items())
+
+
+def _with(server, found, providers):
+    return dataclasses.replace(
+        server.allocations, providers=providers, generation=found.generation
+    )
+
+
+def _sum(before, wanted):
+    """The allocations of both nodes; those of a sharing provider count once."""
+    providers = {uuid: dict(some) for uuid, some in before.items()}
+    for uuid, some in wanted.items():
+        sums = providers.setdefault(uuid, {})
+        for name, amount in some.items():
+            sums[name] = max(amount, sums.get(name, 0))
+    return providers

@@ -1,0 +1,181 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Writes the allocations of won decisions to Placement, before their callers are answered."""
+
+import concurrent.futures
+import contextlib
+import dataclasses
+import functools
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from random import Random
+
+from nova_sched.cloud import allocation_write
+from nova_sched.cloud.allocation_write import AllocationWrite
+from nova_sched.cloud.doubts import Doubts
+from nova_sched.cloud.turns import Turns
+from nova_sched.engine.received import Received
+from nova_sched.engine.writer import WriteOutcome
+from nova_sched.logs import Problems
+
+LOG = logging.getLogger(__name__)
+
+STOPPING = 'The scheduler stops.'
+GONE = 'The caller has stopped waiting.'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a write may go on: until a moment, while its caller waits, and until the writer
+    stops. ``report`` is told why Placement does not answer."""
+
+    until_s: float
+    received: Received
+    stopping: threading.Event
+    report: Callable[[Exception], None]
+
+    def left_s(self):
+        return max(0.1, self.until_s - time.monotonic())
+
+    def is_over(self):
+        return time.monotonic() >= self.until_s or self.received.is_over()
+
+    def wait(self, seconds):
+        """Pause. Returns whether the write may go on."""
+        if seconds:
+            self.stopping.wait(min(seconds, self.left_s()))
+        return not (self.is_over() or self.stopping.is_set())
+
+
+class AllocationWriter:
+    """A writer.Writer, for ``in_flight`` decisions at a time; those for one server wait for each
+    other.
+
+    ``claims`` returns the claims that the store has of a server. ``host_of`` returns the host of a
+    compute node by its UUID, None if it is no compute node. ``not_up`` is called with the UUIDs of
+    chosen nodes before they are claimed, and returns those whose hosts take no servers; their
+    order is decided again then. ``reread`` is called with the UUIDs of nodes that Placement has
+    refused, before their order is decided again: it reads their usages. All of these run in
+    threads of the writer. A write is given up when its order is ``timeout_s`` old; Placement may
+    do its last request up to ``late_s`` later.
+    """
+
+    def __init__(
+        self,
+        client,
+        claims,
+        host_of,
+        reread,
+        in_flight=8,
+        timeout_s=60.0,
+        late_s=20.0,
+        random=None,
+        not_up=lambda _: (),
+    ):
+        self._client, self._host_of, self._reread = client, host_of, reread
+        self._timeout_s, self._random = timeout_s, random or Random()
+        self._not_up = not_up
+        self._turns = Turns()
+        self._doubts = Doubts(client, self._turns, claims, late_s)
+        self._problems = Problems(LOG)
+        self._stopping = threading.Event()
+        self._writing, self._idle = set[Future](), threading.Condition()
+        self._pool = concurrent.futures.ThreadPoolExecutor(in_flight, 'nova-sched-write')
+
+    def write(self, decision, answer, message):
+        """See Writer. Rebuilds, and orders without claims, have nothing to write."""
+        servers = allocation_write.servers(decision, answer, message.work.context)
+        if not servers:
+            return None
+        future = Future[WriteOutcome]()
+        if self._stopping.is_set():
+            future.set_result(WriteOutcome(won=False, refusal=STOPPING))
+            return future
+        with self._idle:
+            self._writing.add(future)
+        start = functools.partial(self._start, servers, message, future)
+        self._turns.enter([one.uuid for one in servers], start)
+        return future
+
+    def _start(self, servers, message, future, turn):
+        with contextlib.suppress(RuntimeError):  # the writer has stopped
+            self._pool.submit(self._run, turn, servers, message, future)
+
+    def stop(self, seconds):
+        """Let writes end for so long; they are not repeated any more, and new ones are refused.
+
+        Call it before the loop stops: their callers are answered there.
+        """
+        self._stopping.set()
+        with self._idle:
+            self._idle.wait_for(lambda: not self._writing, seconds)
+            left = list(self._writing)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        for future in left:
+            self._end(future, WriteOutcome(won=False, refusal=STOPPING))
+        self._doubts.stop()
+
+    # The threads.
+
+    def _run(self, turn, servers, message, future):
+        patience = Patience(
+            message.since_s + self._timeout_s, message.received, self._stopping, self._no_answer
+        )
+        write = AllocationWrite(self._client, servers, self._host_of, patience, self._random)
+        outcome = WriteOutcome(won=False, refusal='Its allocations could not be written.')
+        try:
+            outcome = self._outcome(write, message.received)
+        except Exception:
+            LOG.exception('The allocations of a decision cannot be written')
+        finally:
+            self._end(future, outcome)
+            self._turns.leave(turn)
+
+    def _outcome(self, write, received):
+        if self._not_up(write.nodes):
+            return WriteOutcome(won=False)
+        outcome = write.run()
+        if outcome.won:
+            self._problems.end('Placement', 'Placement answers again')
+            for server in write.sent:
+                self._doubts.forget(server)
+        is_late = outcome.won and received.is_over()
+        if is_late or (write.is_doubtful and not outcome.won):
+            for sent in write.sent.values():
+                self._doubts.add(sent)
+        if write.full:
+            self._read_again(write.full)
+        return WriteOutcome(won=False, refusal=GONE) if is_late else outcome
+
+    def _read_again(self, nodes):
+        try:
+            self._reread(nodes)
+        except Exception:  # the order is decided on what is known
+            LOG.exception('Nodes %s cannot be read', ', '.join(nodes))
+
+    def _no_answer(self, error):
+        self._problems.begin(
+            'Placement', '%s; requests are repeated while their callers wait', error
+        )
+
+    def _end(self, future, outcome):
+        with self._idle:
+            if future not in self._writing:
+                if outcome.won:
+                    LOG.warning('Allocations were written after the writer had stopped')
+                return
+            self._writing.remove(future)
+            self._idle.notify_all()
+        future.set_result(outcome)

@@ -1,0 +1,369 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Keeps the hosts of a scheduler as Nova's databases and Placement have them."""
+
+import concurrent.futures
+import dataclasses
+import logging
+import random
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from nova_sched import errors
+from nova_sched.claims import ServiceFacts
+from nova_sched.cloud import node_report
+from nova_sched.cloud.placement import NodeProviders
+from nova_sched.logs import Problems
+from nova_sched.state.report import ReportOrder
+
+LOG = logging.getLogger(__name__)
+
+OVERLAP_S = 5.0  # rows that were written this long before the last look are read once more
+WAIT_S = 2.0  # that a refusal waits for a look that is under way
+STOP_S = 10.0
+NOT_FOUND = 404
+RETRIED = 20  # hosts that were left out, and are read again at each look
+NEVER_S = 2.0**33  # later than each row is written
+BATCH = 200  # nodes that are read and reported at once
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Intervals:
+    """Seconds between two looks, between two comparisons, and until a service is down."""
+
+    look_s: float = 2.0
+    compare_s: float = 60.0
+    down_s: float = 60.0
+
+
+@dataclasses.dataclass(slots=True)
+class CellView:
+    """What the mirror has read of one cell.
+
+    ``stamps``: node UUID -> (host, `updated_at`), as it was read. ``generations``: node UUID ->
+    generations of its providers. ``left_out``: host -> why it gets no servers. ``looked_s`` is the
+    time of the last look by the cell's clock.
+    """
+
+    cell: Any
+    stamps: dict[str, tuple[str, float | None]] = dataclasses.field(default_factory=dict)
+    generations: dict[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
+    left_out: dict[str, str] = dataclasses.field(default_factory=dict)
+    looked_s: float | None = None
+
+    def of_host(self, hosts):
+        """UUIDs of the nodes of these hosts."""
+        return {uuid for uuid, (host, _) in self.stamps.items() if host in hosts}
+
+
+class Mirror:
+    """A thread that reads Nova's cells and Placement, and reports what has changed.
+
+    Each scheduler reads the services of all cells. The compute nodes of a cell are read by one of
+    the live schedulers; the others learn of them from the claim store. ``intervals`` returns the
+    Intervals. Correctness of claims does not depend on any of them: Placement judges each
+    allocation. ``then`` is called after each look of the thread, with whether it has compared.
+    """
+
+    def __init__(
+        self, scheduler, cells, api, placement, intervals=Intervals, readers=4, then=lambda _: None
+    ):
+        self._scheduler, self._clock = scheduler, scheduler.clock
+        self._cells, self._api, self._placement = cells, api, placement
+        self._intervals, self._then = intervals, then
+        self._views: dict[str, CellView] = {}
+        self._mappings: Mapping[str, str] = {}  # host -> cell UUID
+        self._changed_hosts, self._changes = set[str](), threading.Lock()
+        self._looking = threading.Lock()  # one look at a time
+        self._wake, self._leaving = threading.Event(), threading.Event()
+        self._began_s = self._looked_s = self._compared_s = float('-inf')  # of the last look
+        self._must_compare = True
+        self._problems = Problems(LOG)
+        self._readers = concurrent.futures.ThreadPoolExecutor(readers, 'nova-sched-read')
+        self._thread = threading.Thread(target=self._run, name='nova-sched-mirror', daemon=True)
+
+    def start(self):
+        """Read everything once, and go on in a thread."""
+        with self._looking:
+            self._look(compare=True)
+        self._thread.start()
+
+    def stop(self):
+        self._leaving.set()
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join(STOP_S)
+        self._readers.shutdown(wait=False, cancel_futures=True)
+
+    # Called by other threads.
+
+    def compare_soon(self):
+        """Compare everything: an aggregate has changed, or the cells are to be read again."""
+        self._must_compare = True
+        self._wake.set()
+
+    def host_changed(self, host):
+        """Read the nodes of this host at the next look."""
+        with self._changes:
+            self._changed_hosts.add(host)
+        self._wake.set()
+
+    def read_nodes(self, uuids):
+        """Read these nodes now, because Placement has refused a claim on them."""
+        with self._looking:
+            self._look_at_cells(frozenset(uuids))
+
+    def look_now(self, _refusal=None):
+        """Look for changes before a request is refused. Returns whether there was a look."""
+        refused_s = time.monotonic()
+        if not self._looking.acquire(timeout=WAIT_S):
+            return False
+        try:
+            if self._began_s < refused_s:  # else, the look of another refusal was late enough
+                self._look_at_cells()
+        finally:
+            self._looking.release()
+        return True
+
+    def not_up(self, node_uuids):
+        """Look at the services of these nodes once more, before they are claimed.
+
+        Returns the UUIDs of the nodes that are not up, which the host state knows then.
+
+        A cell that does not answer counts as up: its hosts are judged by the last look.
+        """
+        found = []
+        for cell_uuid, hosts in self._scheduler.nova_hosts.hosts_by_cell(node_uuids).items():
+            view = self._views.get(cell_uuid)
+            if view is None:
+                continue
+            try:
+                rows = view.cell.services_not_up(self._intervals().down_s, sorted(hosts))
+                ahead_s = self._clock() - view.cell.now_s() if rows else 0.0
+            except errors.StoreUnavailable:
+                continue
+            if rows:
+                facts = {row.host: _facts(row, ahead_s) for row in rows}
+                self._call('services_are_not_up', cell_uuid, facts)
+                found += [uuid for row in rows for uuid in hosts[row.host]]
+        return found
+
+    def waits_for_host(self, instance_uuids):
+        """Whether Nova builds or moves any of these servers now. Raises StoreUnavailable.
+
+        Nova makes the server in its cell before it deletes the build request, so the build request
+        is read first.
+        """
+        return any(
+            self._api.has_build_request(uuid)
+            or any(_has_task(view.cell.instance(uuid)) for view in [*self._views.values()])
+            for uuid in instance_uuids
+        )
+
+    def has_any(self, node_uuid, providers):
+        """Whether any of these providers is in the tree of the compute node."""
+        tree = {node_uuid}
+        for view in [*self._views.values()]:
+            tree.update(view.generations.get(node_uuid, ()))
+        return not tree.isdisjoint(providers)
+
+    # The thread.
+
+    def _run(self):
+        while not self._leaving.is_set():
+            intervals = self._intervals()
+            self._wake.wait(max(0.0, self._looked_s + intervals.look_s - time.monotonic()))
+            self._wake.clear()
+            due = time.monotonic() >= self._compared_s + intervals.compare_s
+            compare = due or self._must_compare
+            if not self._leaving.is_set():
+                with self._looking:
+                    self._look(compare)
+                self._try('Nova', self._then, compare)
+
+    def _look(self, compare):
+        if compare:
+            self._must_compare = False
+            self._compared_s = time.monotonic()
+            if not self._try("Nova's API database", self._compare_cloud):
+                self._must_compare = True
+        self._look_at_cells(compare=compare)
+
+    def _look_at_cells(self, nodes=frozenset(), compare=False):
+        self._began_s = time.monotonic()
+        with self._changes:
+            hosts, self._changed_hosts = self._changed_hosts, set()
+        if any(view.left_out for view in self._views.values()):
+            self._try("Nova's API database", self._read_mappings)
+        position, count = self._scheduler.position_and_count
+        for place, (uuid, view) in enumerate(sorted(self._views.items())):
+            is_mine = place % count == position
+            wanted = (nodes & view.stamps.keys()) | (view.of_host(hosts) if hosts else set())
+            if not self._try(f'Cell {uuid}', self._look_at_cell, view, wanted, is_mine, compare):
+                self._must_compare = True
+        self._looked_s = time.monotonic()
+
+    def _try(self, what, work, *args):
+        """Run a step. Returns whether it succeeded. A part of the cloud that cannot be read does
+        not keep the scheduler from reading the other parts."""
+        try:
+            work(*args)
+        except errors.SchedError as error:
+            problem = error
+        except Exception:
+            if not self._leaving.is_set():
+                LOG.exception('A look at %s failed; it is repeated', what)
+            return False
+        else:
+            self._problems.end(what, '%s can be read again', what)
+            return True
+        # Outside of the handler: oslo.log would add the error to the line once more.
+        self._problems.begin(
+            what,
+            '%s cannot be read: %s; its hosts count as down after service_down_time',
+            what,
+            problem,
+        )
+        return False
+
+    # The whole cloud.
+
+    def _compare_cloud(self):
+        """Read the cells, the host mappings and the aggregates again."""
+        self._cells.reread()
+        enabled = {cell.uuid: cell for cell in self._cells}
+        for uuid, cell in enabled.items():
+            if uuid not in self._views or self._views[uuid].cell is not cell:
+                self._views[uuid] = CellView(cell)
+        for uuid in self._views.keys() - enabled.keys():
+            del self._views[uuid]
+            self._call('cell_is_disabled', uuid)
+            LOG.warning('Cell %s is disabled or gone: its hosts get no servers', uuid)
+        self._read_mappings()
+        if self._scheduler.position_and_count[0] == 0:
+            self._call('aggregates_are', self._cells.aggregates())
+
+    def _read_mappings(self):
+        self._mappings = self._api.host_mappings()
+
+    def _call(self, method, *args):
+        """Call a method of NovaHosts in the loop, by its name."""
+        return self._scheduler.call(getattr(self._scheduler.nova_hosts, method), *args)
+
+    # A cell.
+
+    def _look_at_cell(self, view, wanted, is_mine, compare):
+        clock_s, intervals = self._clock(), self._intervals()
+        since_s = (view.looked_s or 0.0) - OVERLAP_S if is_mine else NEVER_S
+        seen = view.cell.look(intervals.down_s, since_s)
+        enabled = self._show_services(view, seen, clock_s)
+        if not (wanted or is_mine):
+            return
+        stale = wanted | (view.stamps.keys() & enabled)
+        stale |= {uuid for uuid, stamp in seen.written.items() if view.stamps.get(uuid) != stamp}
+        if is_mine and view.left_out:
+            some = random.sample(sorted(view.left_out), min(RETRIED, len(view.left_out)))
+            stale |= view.of_host(some)
+        if compare and is_mine:
+            stale |= self._compare_nodes(view)
+        ordered = sorted(stale)
+        for begin in range(0, len(ordered), BATCH):
+            self._read(view, ordered[begin : begin + BATCH])
+        if is_mine:
+            view.looked_s = seen.now_s
+        if stale:
+            self._show_services(view, seen, clock_s)
+
+    def _show_services(self, view, seen, clock_s):
+        """Tell the loop of the services of a cell that take no servers, by the clock of the claim
+        store, which was at ``clock_s`` when they were read. Returns the UUIDs of nodes that only
+        a trait disables."""
+        found = {
+            host: ServiceFacts(host, True, f'left out: {why}')
+            for host, why in view.left_out.items()
+        }
+        for row in seen.not_up:
+            left_out = found.get(row.host)
+            found[row.host] = facts = _facts(row, clock_s - seen.now_s)
+            if left_out is not None and not row.disabled:
+                found[row.host] = dataclasses.replace(
+                    facts, disabled=True, disabled_reason=left_out.disabled_reason
+                )
+        return self._call('services_are', view.cell.uuid, found)
+
+    def _compare_nodes(self, view):
+        """Remove nodes that are gone. Returns the UUIDs of those that differ from what was
+        read."""
+        since_s, stamps = self._clock(), view.cell.node_stamps()
+        generations = self._placement.provider_generations()
+        for uuid in view.stamps.keys() - stamps.keys():
+            host, _ = view.stamps.pop(uuid)
+            self._call('node_is_gone', uuid, since_s)
+            LOG.info('Compute node %s of host %s is gone from its cell', uuid, host)
+        return {
+            uuid
+            for uuid, stamp in stamps.items()
+            if view.stamps.get(uuid) != stamp
+            or view.generations.get(uuid) != generations.get(uuid, {})
+            or stamp[0] not in self._mappings
+        }
+
+    def _read(self, view, uuids):
+        """Read these nodes, and report them."""
+        order = ReportOrder(since_s=self._clock())
+        rows = view.cell.nodes(uuids)
+        providers = self._readers.map(self._providers, [row.uuid for row in rows])
+        trees = dict(zip([row.uuid for row in rows], providers, strict=True))
+        consumers = {consumer for tree in trees.values() for consumer in tree.consumers}
+        migrations = view.cell.migrations(sorted(consumers))
+        left_out, waiting = {}, []
+        for row in rows:
+            tree = trees[row.uuid]
+            view.stamps[row.uuid] = row.host, row.updated_s
+            view.generations[row.uuid] = tree.generations
+            try:
+                cell_uuid = self._mappings.get(row.host)
+                made = node_report.report(row, tree, migrations, cell_uuid, order)
+                waiting.append((row.host, self._scheduler.begin_report(made)))
+            except errors.SchedError as error:
+                left_out[row.host] = str(error)
+        for host, told in waiting:
+            try:
+                told.result()
+                view.left_out.pop(host, None)
+            except errors.Invalid as error:
+                left_out[host] = str(error)
+        for host, why in left_out.items():
+            if view.left_out.get(host) != why:
+                LOG.warning('Host %s gets no servers: %s', host, why)
+        view.left_out |= left_out
+
+    def _providers(self, uuid):
+        """The NodeProviders of a compute node; empty ones if a provider is gone by now."""
+        try:
+            return self._placement.node(uuid)
+        except errors.PlacementRefused as error:
+            if error.status == NOT_FOUND:
+                return NodeProviders(uuid)
+            raise
+
+
+def _facts(row, ahead_s):
+    """The ServiceFacts of a ServiceRow, by a clock that is ``ahead_s`` ahead of the cell's."""
+    seen_s = max(0.0, row.seen_s + ahead_s)
+    return ServiceFacts(row.host, row.disabled, row.disabled_reason, row.forced_down, seen_s)
+
+
+def _has_task(row):
+    return row is not None and not row.deleted and row.task_state is not None

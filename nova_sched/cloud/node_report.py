@@ -1,0 +1,136 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Turns a compute node of Nova's database, with its providers in Placement, into a Report."""
+
+import collections
+import dataclasses
+import json
+
+from nova_sched import errors, objects
+from nova_sched.conf import CONF
+from nova_sched.objects.object_io import primitive
+from nova_sched.state import compute_node
+
+# Columns that are a field of a ComputeNode with the same name and value.
+SAME = (
+    'uuid host hypervisor_hostname hypervisor_type hypervisor_version host_ip cpu_info '
+    'free_disk_gb disk_available_least running_vms current_workload metrics'
+).split()
+
+
+def report(row, providers, migrations, cell_uuid, order):
+    """The Report of a NodeRow. Raises BadReport, with the reason why the node gets no servers.
+
+    ``providers`` is its NodeProviders in Placement, ``migrations`` maps the UUIDs of migrations to
+    those of their instances, ``cell_uuid`` is None if the host is not mapped to a cell, ``order``
+    is the ReportOrder.
+    """
+    _check_complete(row, providers, cell_uuid)
+    made = compute_node.report(
+        _object(row),
+        CONF.stats.max_report_size,
+        inventories=_with_use(row.uuid, providers),
+        cell_uuid=cell_uuid,
+        allocated=_sums(providers.allocations.get(row.uuid, {})),
+    )
+    instances = frozenset(migrations.get(one, one) for one in providers.consumers)
+    return dataclasses.replace(made, instances=instances, order=order)
+
+
+def _check_complete(row, providers, cell_uuid):
+    """Raises BadReport for a compute node that Nova, too, gives no servers."""
+    for is_there, field, why in (
+        (
+            row.has_service,
+            'services',
+            f'the cell has no nova-compute service of host {row.host}: restart nova-compute there',
+        ),
+        (
+            cell_uuid is not None,
+            'host_mappings',
+            f'host {row.host} is mapped to no cell: run nova-manage cell_v2 discover_hosts',
+        ),
+        (
+            row.uuid in providers.providers,
+            'resource provider',
+            f'Placement has no resource provider {row.uuid}: nova-compute makes it at its start',
+        ),
+        (
+            row.free_disk_gb is not None,
+            'free_disk_gb',
+            'it is NULL: nova-compute has not reported its resources since its first start',
+        ),
+    ):
+        if not is_there:
+            raise _refused(row, field, why)
+
+
+def _refused(row, field, why):
+    return errors.BadReport(row.hypervisor_hostname or row.uuid, field, why)
+
+
+def _object(row):
+    """The ComputeNode of a NodeRow, without the amounts that Placement has."""
+    facts = {name: getattr(row, name) for name in SAME}
+    for column, field, read in (
+        ('stats', 'stats', dict),
+        ('supported_instances', 'supported_hv_specs', _specs),
+        ('pci_stats', 'pci_device_pools', lambda pools: pools),
+    ):
+        text = getattr(row, column)
+        try:
+            if text:
+                facts[field] = read(json.loads(text))
+        except (ValueError, TypeError, RecursionError) as error:
+            raise _refused(row, column, str(error)) from error
+    try:
+        return objects.from_primitive(
+            primitive('ComputeNode', {**facts, 'numa_topology': row.numa_topology or None})
+        )
+    except errors.MalformedObject as error:
+        raise _refused(row, error.path.removeprefix('ComputeNode.'), error.why) from error
+    except errors.IncompatibleObject as error:
+        raise _refused(row, 'nested facts', str(error)) from error
+
+
+def _specs(triples):
+    return [
+        primitive('HVSpec', {'arch': arch, 'hv_type': hv_type, 'vm_mode': vm_mode})
+        for arch, hv_type, vm_mode in triples
+    ]
+
+
+def _with_use(root_uuid, providers):
+    """The provider tree, with the usage of each child provider."""
+    return {
+        uuid: provider
+        if uuid == root_uuid
+        else {**provider, 'used': _used(provider, providers.allocations.get(uuid, {}))}
+        for uuid, provider in providers.providers.items()
+    }
+
+
+def _used(provider, allocations):
+    """The sums of a child provider's allocations, of the classes that it has."""
+    return {
+        name: amount
+        for name, amount in _sums(allocations).items()
+        if name in provider.get('inventories', {})
+    }
+
+
+def _sums(allocations):
+    """Amounts by resource class, of all consumers."""
+    sums = collections.Counter()
+    for amounts in allocations.values():
+        sums.update(amounts)
+    return dict(sums)

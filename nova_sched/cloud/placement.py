@@ -1,0 +1,266 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Placement's API, as far as a scheduler needs it."""
+
+import contextlib
+import dataclasses
+import json
+from collections.abc import Mapping
+
+from keystoneauth1 import exceptions, loading
+from keystoneauth1 import session as keystone_session
+
+from nova_sched import errors
+
+MICROVERSION = '1.36'
+TOO_MUCH = 408, 429  # statuses that ask the caller to come again
+SHOWN = 500  # characters of an answer that an error repeats
+READERS = 64  # connections that are kept for other requests than those that write
+
+Amounts = Mapping[str, int]  # by resource class
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ConsumerAllocations:
+    """What one consumer is allocated: amounts by provider UUID.
+
+    ``generation`` is that of the consumer; None: it is new.
+    """
+
+    providers: Mapping[str, Amounts] = dataclasses.field(default_factory=dict)
+    generation: int | None = None
+    project_id: str | None = None
+    user_id: str | None = None
+    mappings: Mapping[str, list[str]] = dataclasses.field(default_factory=dict)
+
+    def body(self):
+        """The allocations as Placement takes them for one consumer."""
+        made = {
+            'allocations': {
+                uuid: {'resources': dict(amounts)} for uuid, amounts in self.providers.items()
+            },
+            'project_id': self.project_id,
+            'user_id': self.user_id,
+            'consumer_generation': self.generation,
+        }
+        return {**made, 'mappings': dict(self.mappings)} if self.mappings else made
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NodeProviders:
+    """The provider tree of one compute node, whose UUID is that of the root provider.
+
+    ``providers`` maps a provider's UUID to its `parent_provider_uuid`, `inventories` and
+    `traits`, in the form of a node's report. ``generations`` is keyed by provider,
+    ``allocations`` by provider and consumer. All are empty if there is no such provider.
+    """
+
+    root_uuid: str
+    providers: Mapping[str, Mapping] = dataclasses.field(default_factory=dict)
+    generations: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    allocations: Mapping[str, Mapping[str, Amounts]] = dataclasses.field(default_factory=dict)
+
+    @property
+    def consumers(self):
+        """UUIDs of all consumers of the tree."""
+        return frozenset(
+            consumer for consumers in self.allocations.values() for consumer in consumers
+        )
+
+
+class PlacementClient:
+    """Requests to Placement. Its methods may be called from any thread, and each is one or a few
+    requests, without retries.
+
+    Raises PlacementUnavailable if the outcome is not known, PlacementRefused or PlacementConflict
+    if nothing was done. ``timeouts_s`` are those of a connection and of an answer.
+    """
+
+    def __init__(self, adapter, timeouts_s):
+        self._adapter, self._timeouts_s = adapter, timeouts_s
+
+    # Providers.
+
+    def provider_generations(self):
+        """Returns the generations of all providers, by root provider and by provider."""
+        found = {}
+        for one in self._get('/resource_providers')['resource_providers']:
+            found.setdefault(one['root_provider_uuid'], {})[one['uuid']] = one['generation']
+        return found
+
+    def root_of(self, provider_uuid):
+        """Returns the UUID of the root of the provider's tree; None if there is no such
+        provider."""
+        found = self._of_tree(provider_uuid)
+        return found[0]['root_provider_uuid'] if found else None
+
+    def node(self, uuid):
+        """Returns the NodeProviders of a compute node."""
+        found = {one['uuid']: one for one in self._of_tree(uuid)}
+        facts = {name: self._facts(name) for name in found}
+        return NodeProviders(
+            uuid,
+            {
+                name: {'parent_provider_uuid': one['parent_provider_uuid'], **facts[name][0]}
+                for name, one in found.items()
+            },
+            {name: one['generation'] for name, one in found.items()},
+            {name: facts[name][1] for name in found},
+        )
+
+    def _of_tree(self, uuid):
+        return self._get('/resource_providers', in_tree=uuid)['resource_providers']
+
+    def _facts(self, uuid):
+        """A provider's inventories and traits, and its allocations by consumer."""
+        path = f'/resource_providers/{uuid}'
+        inventories = self._get(f'{path}/inventories')['inventories']
+        traits = self._get(f'{path}/traits')['traits']
+        return {'inventories': inventories, 'traits': traits}, self.allocations(uuid)
+
+    def allocations(self, provider_uuid):
+        """Returns what is allocated from a provider: amounts by consumer."""
+        found = self._get(f'/resource_providers/{provider_uuid}/allocations')['allocations']
+        return {consumer: one['resources'] for consumer, one in found.items()}
+
+    def usages(self, provider_uuid):
+        """Returns the sums of what is allocated from a provider."""
+        return self._get(f'/resource_providers/{provider_uuid}/usages')['usages']
+
+    def allocation_candidates(self, query):
+        """Returns Placement's allocation candidates for a query: parameters by name."""
+        return self._get('/allocation_candidates', **query)
+
+    # Consumers.
+
+    def allocations_of(self, consumer):
+        """Returns the ConsumerAllocations of a consumer; without providers if it has none."""
+        found = self._get(f'/allocations/{consumer}')
+        return ConsumerAllocations(
+            {uuid: one['resources'] for uuid, one in found['allocations'].items()},
+            found.get('consumer_generation'),
+            found.get('project_id'),
+            found.get('user_id'),
+        )
+
+    def write(self, wanted, timeout_s=None):
+        """Replace the allocations of consumers: all of them, or none.
+
+        ``wanted`` maps consumers to ConsumerAllocations, with the generations that they must
+        have. Without providers, what they have is removed. ``timeout_s`` shortens the wait for
+        the answer.
+        """
+        bodies = {consumer: allocations.body() for consumer, allocations in wanted.items()}
+        if len(bodies) == 1:
+            ((consumer, body),) = bodies.items()
+            self._send('PUT', f'/allocations/{consumer}', body, timeout_s)
+        else:
+            self._send('POST', '/allocations', bodies, timeout_s)
+
+    def remove(self, consumer, allocations):
+        """Remove the allocations of a consumer, if they are still those that were read.
+
+        Returns whether they were; True without a request if there were none.
+        """
+        if not allocations.providers:
+            return True
+        try:
+            self.write({consumer: dataclasses.replace(allocations, providers={}, mappings={})})
+        except errors.PlacementConflict:
+            return False
+        return True
+
+    # Requests.
+
+    def _get(self, path, **query):
+        response = self._request('GET', path, params=query)
+        try:
+            return response.json()
+        except ValueError:
+            raise errors.PlacementUnavailable(f'its answer to GET {path} is no JSON') from None
+
+    def _send(self, method, path, body, timeout_s):
+        # A repeat is the caller's: it knows what the first request may have done.
+        never = {'connect_retries': 0, 'status_code_retries': 0}
+        self._request(method, path, timeout_s, json=body, **never)
+
+    def _request(self, method, path, timeout_s=None, **words):
+        connect_s, read_s = self._timeouts_s
+        timeouts = (connect_s, read_s if timeout_s is None else min(read_s, timeout_s))
+        with _translated(method, path):
+            response = self._adapter.request(
+                path, method, raise_exc=False, timeout=timeouts, headers=JSON, **words
+            )
+        if response.status_code >= 400:
+            raise _error(method, path, response)
+        return response
+
+
+JSON = {'Accept': 'application/json'}
+
+
+@contextlib.contextmanager
+def _translated(method, path):
+    """Turns errors of keystoneauth, Keystone and the connection into those of a client."""
+    what = f'{method} {path}'
+    try:
+        yield
+    except exceptions.HttpError as error:  # raised by the log-in: Keystone has answered
+        if error.http_status >= 500 or error.http_status in TOO_MUCH:
+            raise errors.PlacementUnavailable(f'{what}: Keystone: {error}') from error
+        raise errors.PlacementRefused(f'{what}: Keystone: {error}', error.http_status) from error
+    except (exceptions.ConnectionError, exceptions.DiscoveryFailure) as error:
+        raise errors.PlacementUnavailable(f'{what}: {error}') from error
+    except exceptions.ClientException as error:
+        why = f'{what}: {error}; check the options of [placement]'
+        raise errors.PlacementRefused(why, None) from error
+
+
+def _error(method, path, response):
+    """The error of an answer with an error status."""
+    status, code = response.status_code, None
+    try:
+        (first, *_) = json.loads(response.text)['errors']
+        detail, code = str(first['detail']), first.get('code')
+    except (ValueError, LookupError, TypeError):
+        detail = response.text
+    why = f'{method} {path}: {status}: {" ".join(detail.split())[:SHOWN]}'
+    if status >= 500 or status in TOO_MUCH:
+        return errors.PlacementUnavailable(why)
+    return (
+        errors.PlacementConflict(why, code)
+        if status == 409
+        else errors.PlacementRefused(why, status)
+    )
+
+
+def client(conf):
+    """The PlacementClient of the options in [placement]. Raises BadConfig; sends no request."""
+    try:
+        auth = loading.load_auth_from_conf_options(conf, 'placement')
+        session = loading.load_session_from_conf_options(conf, 'placement', auth=auth)
+        adapter = loading.load_adapter_from_conf_options(
+            conf, 'placement', session=session, default_microversion=MICROVERSION
+        )
+    except (exceptions.ClientException, ValueError, OSError) as error:
+        raise errors.BadConfig('[placement]', str(error)) from error
+    if auth is None:
+        raise errors.BadConfig('[placement] auth_type', 'it is not set')
+    group = conf.placement
+    # One connection for each request that may be under way.
+    keep = keystone_session.TCPKeepAliveAdapter(pool_maxsize=group.in_flight + READERS)
+    for scheme in ('http://', 'https://'):
+        session.session.mount(scheme, keep)
+    timeouts = (
+        (group.timeout,) * 2 if group.timeout else (group.connect_timeout, group.read_timeout)
+    )
+    return PlacementClient(adapter, timeouts)

@@ -1,0 +1,72 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Ends claims that no server will use, and removes their allocations.
+
+A scheduler that is killed between its commit and its answer leaves a claim, and maybe an
+allocation. A conductor that takes an alternate leaves the claim on the host that failed. The
+compute node does not know of either.
+"""
+
+import logging
+
+LOG = logging.getLogger(__name__)
+
+MOST = 100  # claims that are checked at once
+
+
+class Settler:
+    """Compares old claims that are still pending with Placement and Nova.
+
+    ``age_s``: a younger claim may still be written by its scheduler. Several settlers do no harm:
+    a claim ends by its UUID, and an allocation is removed at the generation that was read.
+    """
+
+    def __init__(self, scheduler, cells, api, placement, mirror, age_s):
+        self._scheduler, self._cells, self._api = scheduler, cells, api
+        self._placement, self._mirror, self._age_s = placement, mirror, age_s
+
+    def settle(self):
+        """Check the oldest of these claims. Raises a SchedError if Nova or Placement does not
+        answer."""
+        before_s = self._scheduler.clock() - self._age_s
+        pending = self._scheduler.call(self._scheduler.nova_hosts.pending_claims, before_s)
+        for claim in pending[:MOST]:
+            self._settle(claim)
+
+    def _settle(self, claim):
+        allocations = self._placement.allocations_of(claim.consumer_uuid)
+        is_there = self._mirror.has_any(claim.node_uuid, allocations.providers)
+        if is_there and self._server_exists(claim.consumer_uuid):
+            self._mirror.read_nodes([claim.node_uuid])
+            return
+        if is_there and not self._placement.remove(claim.consumer_uuid, allocations):
+            return  # the allocation has changed: the next look decides
+        if self._scheduler.call(self._scheduler.nova_hosts.end_claim, claim):
+            what = 'its server does not exist' if is_there else 'it has no allocation'
+            LOG.warning(
+                'Ended the claim of instance %s on node %s: %s',
+                claim.consumer_uuid,
+                claim.node_uuid,
+                what,
+            )
+
+    def _server_exists(self, uuid):
+        """Whether a server is being built or is there. Nova makes the server before it deletes the
+        build request, so the build request is read first."""
+        if self._api.has_build_request(uuid):
+            return True
+        return any(self._is_in(cell, uuid) for cell in self._cells)
+
+    @staticmethod
+    def _is_in(cell, uuid):
+        row = cell.instance(uuid)
+        return row is not None and not row.deleted

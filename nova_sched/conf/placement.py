@@ -1,0 +1,65 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Options of the [placement] group: how the scheduler reaches Placement. Most are Nova's."""
+
+import copy
+
+from keystoneauth1 import loading
+from oslo_config import cfg
+
+GROUP = 'placement'
+DEFAULTS = {'service-type': 'placement', 'valid-interfaces': ['internal', 'public']}
+
+
+def _options_of_keystoneauth():
+    """The options of a session, an adapter and an authentication plugin, with Nova's defaults."""
+    options = [
+        *loading.get_session_conf_options(),
+        *loading.get_adapter_conf_options(include_deprecated=False),
+        *loading.get_auth_common_conf_options(),
+    ]
+    for option in options:
+        if option.name in DEFAULTS:
+            option.default = copy.copy(DEFAULTS[option.name])
+        option.help = option.help.rstrip('. ') + '.'
+    return options
+
+
+OPTS = [
+    cfg.IntOpt(
+        'in_flight',
+        default=8,
+        min=1,
+        max=256,
+        help='Requests of one scheduler process that write allocations at the same time. The '
+        'others wait; those for one server are written one after the other.',
+    ),
+    cfg.FloatOpt(
+        'connect_timeout',
+        default=3.0,
+        min=0.1,
+        help='Seconds to wait for a connection to Placement.',
+    ),
+    cfg.FloatOpt(
+        'read_timeout',
+        default=20.0,
+        min=0.1,
+        help='Seconds to wait for an answer of Placement. A scheduler does not know whether a '
+        'request that took longer was done: it reads the allocations before it repeats the '
+        'request. If [placement] timeout is set, that is used for both.',
+    ),
+    *_options_of_keystoneauth(),
+]
+
+
+def register_opts(conf):
+    conf.register_opts(OPTS, group=GROUP)

@@ -1,0 +1,121 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Reads Nova's API database: cells, the cells of hosts, aggregates, and servers to be built."""
+
+import dataclasses
+from collections.abc import Mapping
+
+import sqlalchemy as sa
+
+from nova_sched.db.engine import transaction
+
+CELLS = sa.table(
+    'cell_mappings',
+    sa.column('id'),
+    sa.column('uuid'),
+    sa.column('name'),
+    sa.column('transport_url'),
+    sa.column('database_connection'),
+    sa.column('disabled', sa.Boolean()),
+)
+HOSTS = sa.table('host_mappings', sa.column('host'), sa.column('cell_id'))
+AGGREGATES = sa.table('aggregates', sa.column('id'), sa.column('uuid'), sa.column('name'))
+AGGREGATE_HOSTS = sa.table('aggregate_hosts', sa.column('aggregate_id'), sa.column('host'))
+AGGREGATE_METADATA = sa.table(
+    'aggregate_metadata', sa.column('aggregate_id'), sa.column('key'), sa.column('value')
+)
+BUILD_REQUESTS = sa.table('build_requests', sa.column('instance_uuid'))
+
+ALL_CELLS = sa.select(CELLS).order_by(CELLS.c.id)
+CELL_OF_HOST = sa.select(HOSTS.c.host, CELLS.c.uuid).join(CELLS, CELLS.c.id == HOSTS.c.cell_id)
+IS_BEING_BUILT = sa.select(BUILD_REQUESTS).where(
+    BUILD_REQUESTS.c.instance_uuid == sa.bindparam('uuid')
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CellMappingRow:
+    """One cell. The URLs have passwords, so they are not printed; both may be templates."""
+
+    uuid: str
+    name: str | None
+    transport_url: str | None = dataclasses.field(repr=False)
+    database_connection: str | None = dataclasses.field(repr=False)
+    disabled: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AggregateRow:
+    """One host aggregate, with the fields of ``state.aggregates.HostAggregate``."""
+
+    id: int
+    name: str
+    hosts: frozenset[str]
+    metadata: Mapping[str, str]
+    uuid: str | None
+
+
+class NovaApi:
+    """Nova's API database; ``engine`` is a reader of it.
+
+    Each method is one short transaction, and raises StoreUnavailable if the database does not
+    answer. Any thread may call it.
+    """
+
+    def __init__(self, engine):
+        self._engine = engine
+
+    def cell_mappings(self):
+        """The CellMappingRows of all cells, also of those that are disabled, in the order of
+        their ids."""
+        with transaction(self._engine) as connection:
+            rows = connection.execute(ALL_CELLS).all()
+        return [
+            CellMappingRow(
+                row.uuid,
+                row.name,
+                row.transport_url,
+                row.database_connection,
+                bool(row.disabled),
+            )
+            for row in rows
+        ]
+
+    def host_mappings(self):
+        """host -> UUID of its cell."""
+        with transaction(self._engine) as connection:
+            return {row.host: row.uuid for row in connection.execute(CELL_OF_HOST)}
+
+    def aggregates(self):
+        """The AggregateRows of all host aggregates, by id."""
+        hosts, metadata = {}, {}
+        with transaction(self._engine) as connection:
+            aggregates = connection.execute(sa.select(AGGREGATES)).all()
+            for row in connection.execute(sa.select(AGGREGATE_HOSTS)):
+                hosts.setdefault(row.aggregate_id, set()).add(row.host)
+            for row in connection.execute(sa.select(AGGREGATE_METADATA)):
+                metadata.setdefault(row.aggregate_id, {})[row.key] = row.value
+        return [
+            AggregateRow(
+                row.id,
+                row.name,
+                frozenset(hosts.get(row.id, ())),
+                metadata.get(row.id, {}),
+                row.uuid,
+            )
+            for row in sorted(aggregates, key=lambda row: row.id)
+        ]
+
+    def has_build_request(self, instance_uuid):
+        """Whether Nova has accepted this server, and has not made its instance yet."""
+        with transaction(self._engine) as connection:
+            return connection.execute(IS_BEING_BUILT, {'uuid': instance_uuid}).first() is not None

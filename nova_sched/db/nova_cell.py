@@ -1,0 +1,279 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Reads the database of one of Nova's cells: services, compute nodes, instances and migrations.
+
+The tables are Nova's, with the columns that are read. Rows that Nova has deleted have the value of
+their id in ``deleted``. Times are in UTC, and seconds since the epoch in all results.
+"""
+
+import dataclasses
+import datetime
+
+import sqlalchemy as sa
+
+from nova_sched.db import clock
+from nova_sched.db.engine import transaction
+
+CHUNK = 500  # keys in one statement
+COMPUTE = 'nova-compute'
+MOMENTS = ('created_at', 'updated_at', 'last_seen_up')
+FLAGS = ('disabled', 'forced_down')
+
+
+def table(name, columns):
+    """A table of Nova's with some of its columns, in a text with blanks in between."""
+    types = dict.fromkeys(MOMENTS, sa.DateTime()) | dict.fromkeys(FLAGS, sa.Boolean())
+    return sa.table(name, *(sa.column(one, types.get(one)) for one in columns.split()))
+
+
+SERVICES = table(
+    'services',
+    'host binary disabled disabled_reason forced_down last_seen_up version created_at deleted',
+)
+NODES = table(
+    'compute_nodes',
+    'uuid host hypervisor_hostname hypervisor_type hypervisor_version host_ip cpu_info '
+    'free_disk_gb disk_available_least running_vms current_workload stats metrics numa_topology '
+    'pci_stats supported_instances created_at updated_at deleted',
+)
+INSTANCES = table('instances', 'uuid host node vm_state task_state deleted')
+MIGRATIONS = table('migrations', 'uuid instance_uuid')
+
+KEYS = sa.bindparam('keys', expanding=True)
+
+# As Nova judges it: a service that is started, but has not reported yet, counts from its creation;
+# one of the future is as silent as one of the past.
+SEEN = sa.func.coalesce(SERVICES.c.last_seen_up, SERVICES.c.created_at)
+DOWN_S = sa.bindparam('down_s', type_=sa.Float())
+EARLIEST, LATEST = clock.UtcAgo(DOWN_S), clock.UtcAgo(-1.0 * DOWN_S)
+IS_SILENT = sa.or_(SEEN.is_(None), SEEN < EARLIEST, SEEN > LATEST)
+IS_COMPUTE = sa.and_(SERVICES.c.binary == COMPUTE, SERVICES.c.deleted == 0)
+COMPUTE_SERVICES = sa.select(
+    SERVICES.c.host,
+    SERVICES.c.disabled,
+    SERVICES.c.disabled_reason,
+    SERVICES.c.forced_down,
+    SEEN.label('seen'),
+).where(IS_COMPUTE)
+NOT_UP = COMPUTE_SERVICES.where(
+    sa.or_(SERVICES.c.disabled.is_(True), SERVICES.c.forced_down.is_(True), IS_SILENT)
+)
+NOT_UP_ON_HOSTS = NOT_UP.where(SERVICES.c.host.in_(KEYS))
+OLDEST = sa.select(sa.func.min(SERVICES.c.version)).where(
+    IS_COMPUTE, SERVICES.c.forced_down.is_not(True)
+)
+
+# A row that was never updated has no `updated_at`.
+WRITTEN = sa.func.coalesce(NODES.c.updated_at, NODES.c.created_at)
+STAMPS = sa.select(NODES.c.uuid, NODES.c.host, WRITTEN.label('written')).where(
+    NODES.c.deleted == 0
+)
+SINCE = sa.bindparam('since', type_=sa.DateTime())
+CHANGED = STAMPS.where(WRITTEN >= SINCE)
+FACTS = [
+    column for column in NODES.c if column.name not in ('created_at', 'updated_at', 'deleted')
+]
+FULL = (
+    sa.select(*FACTS, WRITTEN.label('written'), SERVICES.c.host.is_not(None).label('has_service'))
+    .select_from(
+        NODES.outerjoin(SERVICES, sa.and_(SERVICES.c.host == NODES.c.host, IS_COMPUTE)),
+    )
+    .where(NODES.c.deleted == 0, NODES.c.uuid.in_(KEYS))
+)
+
+ON_HOSTS = sa.select(INSTANCES.c.host, INSTANCES.c.uuid).where(
+    INSTANCES.c.deleted == 0, INSTANCES.c.host.in_(KEYS)
+)
+ONE_INSTANCE = sa.select(INSTANCES).where(INSTANCES.c.uuid == sa.bindparam('uuid'))
+MOVING = sa.select(MIGRATIONS).where(MIGRATIONS.c.uuid.in_(KEYS))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ServiceRow:
+    """A compute service; ``seen_s`` is its last sign of life, 0 if it never gave one."""
+
+    host: str
+    disabled: bool
+    disabled_reason: str | None
+    forced_down: bool
+    seen_s: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NodeRow:
+    """A compute node, with Nova's names of columns; the nested facts are JSON texts.
+
+    ``updated_s`` is the time of the last write, ``has_service`` whether its host has a compute
+    service.
+    """
+
+    uuid: str
+    host: str | None
+    hypervisor_hostname: str | None
+    hypervisor_type: str
+    hypervisor_version: int
+    host_ip: str | None
+    cpu_info: str | None
+    free_disk_gb: int | None
+    disk_available_least: int | None
+    running_vms: int | None
+    current_workload: int | None
+    stats: str | None
+    metrics: str | None
+    numa_topology: str | None
+    pci_stats: str | None
+    supported_instances: str | None
+    updated_s: float
+    has_service: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class InstanceRow:
+    """The place and the state of an instance."""
+
+    uuid: str
+    host: str | None
+    node: str | None
+    vm_state: str | None
+    task_state: str | None
+    deleted: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CellLook:
+    """What one look at a cell has read: the time by its database, the ServiceRows of services that
+    are not up, and the stamps of compute nodes that were written."""
+
+    now_s: float
+    not_up: list[ServiceRow]
+    written: dict[str, tuple[str, float]]
+
+
+class NovaCell:
+    """One cell; ``engine`` is a reader of its database.
+
+    Each method is one short transaction, and raises StoreUnavailable if the database does not
+    answer. Any thread may call it.
+    """
+
+    def __init__(self, engine, uuid=None, name=None):
+        self._engine = engine
+        self.uuid, self.name = uuid, name
+
+    def close(self):
+        """Close the connections that are not in use."""
+        self._engine.dispose()
+
+    def now_s(self):
+        """The time by the cell's database."""
+        with transaction(self._engine) as connection:
+            return clock.read(connection)
+
+    def look(self, down_time_s, since_s):
+        """A CellLook: ``services_not_up`` and ``nodes_changed_since``, in one transaction, which
+        saves most of the messages to a database that is far away."""
+        with transaction(self._engine) as connection:
+            now_s = clock.read(connection)
+            not_up = connection.execute(NOT_UP, {'down_s': down_time_s}).all()
+            written = connection.execute(CHANGED, {'since': _moment(since_s)}).all()
+        return CellLook(now_s, [_service(row) for row in not_up], _stamps(written))
+
+    # Services.
+
+    def services_not_up(self, down_time_s, hosts=None):
+        """ServiceRows of the compute services, or of those on these hosts, that are disabled,
+        forced down, or without a sign of life in ``down_time_s`` by the database's clock."""
+        if hosts is None:
+            return [_service(row) for row in self._rows(NOT_UP, down_s=down_time_s)]
+        found = self._among(NOT_UP_ON_HOSTS, hosts, down_s=down_time_s)
+        return [_service(row) for row in found]
+
+    def oldest_compute_version(self):
+        """The lowest version of the compute services that are not forced down; None: there are
+        none."""
+        return self._rows(OLDEST)[0][0]
+
+    # Compute nodes.
+
+    def node_stamps(self):
+        """Compute node UUID -> (host, time of the last write)."""
+        return _stamps(self._rows(STAMPS))
+
+    def nodes_changed_since(self, updated_s):
+        """The stamps of the compute nodes that were written at that time or later, by the clocks
+        of Nova's services."""
+        return _stamps(self._rows(CHANGED, since=_moment(updated_s)))
+
+    def nodes(self, uuids):
+        """NodeRows of those of these compute nodes that there are."""
+        return [_node(row) for row in self._among(FULL, uuids)]
+
+    # Instances.
+
+    def instances(self, hosts):
+        """host -> UUIDs of the instances there, for each of these hosts."""
+        found = {host: set() for host in hosts}
+        for host, uuid in self._among(ON_HOSTS, found):
+            found.setdefault(host, set()).add(uuid)
+        return {host: frozenset(uuids) for host, uuids in found.items()}
+
+    def instance(self, uuid):
+        """The InstanceRow of an instance, deleted or not; None: the cell has no such row."""
+        for row in self._rows(ONE_INSTANCE, uuid=uuid):
+            return InstanceRow(**{**row._mapping, 'deleted': bool(row.deleted)})
+        return None
+
+    def migrations(self, uuids):
+        """Migration UUID -> UUID of its instance, for those of these UUIDs that are
+        migrations."""
+        return {row.uuid: row.instance_uuid for row in self._among(MOVING, uuids)}
+
+    def _rows(self, statement, **values):
+        with transaction(self._engine) as connection:
+            return connection.execute(statement, values).all()
+
+    def _among(self, statement, keys, **values):
+        """The rows of these keys, a part of the keys at a time."""
+        ordered = list(keys)
+        with transaction(self._engine) as connection:
+            return [
+                row
+                for begin in range(0, len(ordered), CHUNK)
+                for row in connection.execute(
+                    statement, {'keys': ordered[begin : begin + CHUNK], **values}
+                )
+            ]
+
+
+def _service(row):
+    return ServiceRow(
+        row.host, bool(row.disabled), row.disabled_reason, bool(row.forced_down), _s(row.seen)
+    )
+
+
+def _stamps(rows):
+    return {row.uuid: (row.host, _s(row.written)) for row in rows}
+
+
+def _node(row):
+    facts = {column.name: row._mapping[column.name] for column in FACTS}
+    return NodeRow(**facts, updated_s=_s(row.written), has_service=bool(row.has_service))
+
+
+def _moment(seconds):
+    """A time in UTC without a zone, of seconds since the epoch."""
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).replace(tzinfo=None)
+
+
+def _s(moment):
+    """Seconds since the epoch of a time in UTC without a zone; 0 for none."""
+    return 0.0 if moment is None else moment.replace(tzinfo=datetime.UTC).timestamp()

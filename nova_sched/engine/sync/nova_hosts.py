@@ -1,0 +1,119 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Applies what was read from Nova's databases to the host state and the store."""
+
+import dataclasses
+
+import numpy as np
+
+from nova_sched.claim import PENDING
+from nova_sched.claims import ClaimSelector, ServiceFacts
+
+SHOWN_PER_DOWN_TIME = 3  # times that a host that is up is marked so, in service_down_time
+
+
+class NovaHosts:
+    """The hosts of Nova's cells. Its methods run in the loop, unless they say otherwise.
+
+    Services are not stored: each scheduler reads them itself.
+    """
+
+    def __init__(self, context, state_sync):
+        self._cluster, self._store = context.cluster, context.store
+        self._settings, self._clock = context.settings, context.clock
+        self._state_sync = state_sync
+        self._not_up = {}  # cell UUID -> host -> ServiceFacts
+
+    def services_are(self, cell_uuid, not_up):
+        """Apply the compute services of one cell of Nova. ``not_up`` (host -> ServiceFacts) are
+        those that are disabled, forced down or silent; all others are up now.
+
+        Returns the UUIDs of the nodes that only a trait of their provider disables: Nova removes
+        it a moment after a service is enabled.
+        """
+        hosts, now_s = self._cluster.hosts, self._clock()
+        before = self._not_up.get(cell_uuid, {})
+        for host in before.keys() - not_up.keys():
+            self._cluster.set_service(host, False, None, False, now_s)
+        self.services_are_not_up(
+            cell_uuid, {host: one for host, one in not_up.items() if before.get(host) != one}
+        )
+        self._not_up[cell_uuid] = dict(not_up)
+        # Not all of them at each look: each change makes the row's verdicts new.
+        shown_s = now_s - self._settings().service_down_time_s / SHOWN_PER_DOWN_TIME
+        of_cell = hosts.cell == hosts.cells.id(cell_uuid)
+        for row in np.flatnonzero(of_cell & (hosts.seen_s < shown_s)).tolist():
+            host = hosts.nodes[row].host
+            if host not in not_up:
+                self._cluster.see(host, now_s)
+        disabled = (hosts.nodes[row] for row in np.flatnonzero(of_cell & hosts.disabled).tolist())
+        return [node.uuid for node in disabled if not node.service.disabled]
+
+    def services_are_not_up(self, cell_uuid, found):
+        """Apply these services of a cell (host -> ServiceFacts), as in ``services_are``; the other
+        ones stay as they are."""
+        self._not_up.setdefault(cell_uuid, {}).update(found)
+        for host, facts in found.items():
+            self._cluster.set_service(**dataclasses.asdict(facts))
+            self._cluster.silence(host, facts.seen_s)
+
+    def host_of(self, node_uuid):
+        """Returns the host of a compute node, or None. May be called from any thread."""
+        node = self._cluster.node(node_uuid)
+        return node and node.host
+
+    def hosts_by_cell(self, node_uuids):
+        """Returns cell UUID -> host -> UUIDs of these nodes. May be called from any thread."""
+        found: dict[str | None, dict[str, list[str]]] = {}
+        for uuid in node_uuids:
+            node = self._cluster.node(uuid)
+            if node is not None:
+                found.setdefault(node.cell_uuid, {}).setdefault(node.host, []).append(uuid)
+        return found
+
+    def cell_is_disabled(self, cell_uuid):
+        """Give the hosts of a cell no servers."""
+        known = {node.host for node in self._cluster if node.cell_uuid == cell_uuid}
+        why = 'its cell is disabled'
+        self.services_are(cell_uuid, {host: ServiceFacts(host, True, why) for host in known})
+
+    def node_is_gone(self, uuid, since_s):
+        """Remove a node and its claims, unless it was made after ``since_s``."""
+        if self._store.remove_node(uuid, since_s):
+            self._cluster.remove(uuid)
+
+    def aggregates_are(self, aggregates):
+        """Apply all aggregates of Nova to the store and the host state."""
+        known = {one.id: one for one in self._cluster.hosts.aggregates}
+        for one in aggregates:
+            if known.pop(one.id, None) != one:
+                self._state_sync.set_aggregate(one.id, one)
+        for gone in known:
+            self._state_sync.set_aggregate(gone, None)
+
+    def pending_claims(self, before_s):
+        """Returns the claims that were made before that time and are not confirmed, oldest
+        first; no planned ones."""
+        found = [
+            claim
+            for node in self._cluster
+            for claim in node.claims.values()
+            if claim.state == PENDING and claim.changed_s < before_s
+        ]
+        return sorted(found, key=lambda claim: claim.changed_s)
+
+    def end_claim(self, claim):
+        """End this claim, unless it has changed. Returns whether it ended."""
+        selector = ClaimSelector(claim.uuid, claim.changed_s)
+        ended = self._store.release([claim.key], selector=selector)
+        self._state_sync.dropped(ended, 'no server will use')
+        return bool(ended)

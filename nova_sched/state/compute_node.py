@@ -1,0 +1,301 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Turns a ComputeNode and its inventories into a Report, and checks each field."""
+
+import json
+import math
+
+from nova_sched import errors, objects, words
+from nova_sched.claim import DISK_GB, MEMORY_MB, PCPU, VCPU
+from nova_sched.hardware.numa import HostTopology
+from nova_sched.hardware.pci import pools_from_json
+from nova_sched.hardware.providers import ProviderTree
+from nova_sched.state.report import INITIAL_RATIOS, LARGEST, Inventory, Report, check
+
+# Resource class: fields of total, use and ratio.
+FIELDS = {
+    VCPU: ('vcpus', 'vcpus_used', 'cpu_allocation_ratio'),
+    MEMORY_MB: ('memory_mb', 'memory_mb_used', 'ram_allocation_ratio'),
+    DISK_GB: ('local_gb', 'local_gb_used', 'disk_allocation_ratio'),
+}
+# The largest integer that a database stores.
+LARGEST_COUNT = 2**31 - 1
+INVENTORY_KEYS = frozenset(
+    ['total', 'reserved', 'min_unit', 'max_unit', 'step_size', 'allocation_ratio']
+)
+
+
+def report(
+    node,
+    max_size,
+    name=None,
+    inventories=None,
+    cell_uuid=None,
+    default_cell_uuid=None,
+    allocated=None,
+):
+    """The Report of a ComputeNode, without its instances. Raises BadReport with node and field.
+
+    ``max_size``: characters that the nested facts may have in all. ``name`` is the host that sent
+    it. ``inventories`` is a provider tree in Placement's form, whose root is the node itself and
+    replaces the ComputeNode's own totals, reserves and ratios. ``allocated`` is the sum of
+    Placement's allocations on the root, by resource class: with it, the root's inventories and
+    these amounts are the only ones, and the ComputeNode's own count nothing.
+    """
+    refuse = _refusal(node, name)
+    uuid, host, nodename = _identity(node, name, refuse)
+    if cell_uuid is not None and not words.is_uuid(cell_uuid):
+        refuse('cell_uuid', f'{words.short(cell_uuid)} is no UUID')
+    tree = _tree(inventories, refuse)
+    root = tree.get(uuid, {})
+    if tree and not root:
+        refuse('inventories', f'they have no provider {uuid}, the node itself')
+    if allocated is None:
+        found, used = _inventories(node, root, refuse)
+    else:
+        found = _of_root(root, refuse)
+        used = _with_reserves(allocated, found)
+    stats = _stats(node)
+    facts = _facts(node, uuid, tree, stats, max_size, refuse)
+    return check(
+        Report(
+            node_uuid=uuid,
+            host=host,
+            nodename=nodename,
+            inventories=found,
+            used=used,
+            cell_uuid=cell_uuid or default_cell_uuid,
+            traits=frozenset(root.get('traits', ())),
+            disk_slack_gb=_slack_gb(node),
+            num_instances=_count(stats, 'num_instances', refuse),
+            io_workload=_count(stats, 'io_workload', refuse),
+            failed_builds=_count(stats, 'failed_builds', refuse),
+            hypervisor_type=_get(node, 'hypervisor_type'),
+            hypervisor_version=_get(node, 'hypervisor_version'),
+            host_ip=None if _get(node, 'host_ip') is None else str(node.host_ip),
+            supported_instances=tuple(
+                tuple(spec.to_list()) for spec in _get(node, 'supported_hv_specs') or ()
+            ),
+            stats=stats,
+            running_vms=_get(node, 'running_vms'),
+            current_workload=_get(node, 'current_workload'),
+            **facts,
+        )
+    )
+
+
+def _refusal(node, name):
+    """A function that raises BadReport for a field of this node."""
+    nodename = _get(node, 'hypervisor_hostname')
+
+    def refuse(field, why):
+        raise errors.BadReport(
+            nodename if words.is_name(nodename) else words.short(name), field, why
+        )
+
+    return refuse
+
+
+def _identity(node, name, refuse):
+    """UUID, host and name of the node."""
+    uuid = _get(node, 'uuid')
+    host = _get(node, 'host') or name
+    nodename = _get(node, 'hypervisor_hostname')
+    if not words.is_uuid(uuid):
+        refuse('uuid', f'{words.short(uuid)} is no UUID')
+    for field, value in (('host', host), ('hypervisor_hostname', nodename)):
+        if not words.is_name(value):
+            refuse(field, f'{words.short(value)} is no name')
+    if name is not None and host != name:
+        refuse('host', f'it says {words.short(host)}, but {words.short(name)} sent it')
+    return uuid, host, nodename
+
+
+def _stats(node):
+    given = _get(node, 'stats') or {}
+    return {key: value if value is None else str(value) for key, value in given.items()}
+
+
+def _facts(node, uuid, tree, stats, max_size, refuse):
+    """The nested facts as texts, by field of a Report."""
+    text = _text(tree, refuse) if tree else ''
+    if len(tree) > 1:
+        try:
+            ProviderTree.from_json(text, uuid)
+        except errors.MalformedObject as error:
+            refuse('inventories', str(error))
+    pools = _get(node, 'pci_device_pools')
+    facts = {
+        'cpu_info': _get(node, 'cpu_info'),
+        'numa_topology': _get(node, 'numa_topology'),
+        'metrics': _get(node, 'metrics'),
+        'pci_pools': None if pools is None else _sorted_json(objects.to_primitive(pools)),
+        'providers': text if len(tree) > 1 else None,
+    }
+    _check_size([*facts.values(), *stats, *stats.values(), text], max_size, refuse)
+    _check_pieces(facts, refuse)
+    return facts
+
+
+def _get(node, field):
+    return getattr(node, field) if field in node else None
+
+
+def _check_size(texts, most, refuse):
+    size = sum(len(text) for text in texts if text)
+    if size > most:
+        refuse('stats', f'its nested facts have {size} characters; at most {most} are accepted')
+
+
+def _check_pieces(facts, refuse):
+    """Refuses hardware facts that the host state could not read, and so would not count."""
+    for field, text, read in (
+        ('numa_topology', facts['numa_topology'], HostTopology.from_json),
+        ('pci_device_pools', facts['pci_pools'], pools_from_json),
+    ):
+        try:
+            if text:
+                read(text)
+        except errors.MalformedObject as error:
+            refuse(field, f'{error.why:.200}')
+
+
+def _count(stats, key, refuse):
+    text = stats.get(key)
+    try:
+        value = 0 if text is None else int(text)
+    except ValueError:
+        return refuse(f'stats[{key}]', f'{words.short(text)} is no number')
+    if not 0 <= value <= LARGEST_COUNT:
+        refuse(f'stats[{key}]', f'{words.short(value)} is not between 0 and {LARGEST_COUNT}')
+    return value
+
+
+def _slack_gb(node):
+    """Disk that is free by the node's record, but not really."""
+    least, free = _get(node, 'disk_available_least'), _get(node, 'free_disk_gb')
+    if free is None:
+        free = (_get(node, 'local_gb') or 0) - (_get(node, 'local_gb_used') or 0)
+    return 0 if least is None else max(0, free - least)
+
+
+def _inventories(node, root, refuse):
+    """Inventories and use by resource class: the ComputeNode's own, under those that it reports
+    apart."""
+    found, used = {}, {}
+    for resource_class, (total_field, used_field, ratio_field) in FIELDS.items():
+        total, in_use, ratio = (
+            _get(node, field) for field in (total_field, used_field, ratio_field)
+        )
+        for field, value in ((total_field, total), (used_field, in_use)):
+            if value is None:
+                refuse(field, 'it is not set')
+            if value < 0:
+                refuse(field, f'{words.short(value)} is negative')
+        if ratio is not None and not (math.isfinite(ratio) and ratio >= 0):
+            refuse(ratio_field, f'{ratio} is no ratio')
+        found[resource_class] = Inventory(total, 0, ratio or INITIAL_RATIOS[resource_class])
+        used[resource_class] = in_use
+    dedicated, pinned = _dedicated(_get(node, 'numa_topology'), refuse)
+    # A node that reports its inventories includes there its CPUs for dedicated use: maybe none.
+    if dedicated and (not root or PCPU in root.get('inventories', {})):
+        found[PCPU], used[PCPU] = Inventory(dedicated), pinned
+    return found | _of_root(root, refuse), used
+
+
+def _of_root(root, refuse):
+    return {
+        resource_class: _inventory(f'inventories[{resource_class}]', inventory, refuse)
+        for resource_class, inventory in root.get('inventories', {}).items()
+    }
+
+
+def _with_reserves(allocated, inventories):
+    """Use by resource class as a ComputeNode counts it, of allocations as Placement does."""
+    used = {resource_class: one.reserved for resource_class, one in inventories.items()}
+    for resource_class, amount in allocated.items():
+        used[resource_class] = used.get(resource_class, 0) + amount
+    return used
+
+
+def _dedicated(numa, refuse):
+    """CPUs that a node's NUMA topology keeps for dedicated use, and how many of them are in
+    use."""
+    if numa is None:
+        return 0, 0
+    try:
+        cells = objects.NUMATopology.from_json(numa).cells
+        return sum(len(cell.pcpuset) for cell in cells), sum(
+            len(cell.pinned_cpus) for cell in cells
+        )
+    except (errors.Invalid, NotImplementedError) as error:
+        return refuse('numa_topology', str(error))
+
+
+def _inventory(where, given, refuse):
+    if not isinstance(given, dict) or 'total' not in given:
+        refuse(where, 'it must be a mapping with a total')
+    unknown = sorted(map(str, given.keys() - INVENTORY_KEYS))
+    if unknown:
+        refuse(where, f'it has unknown keys: {words.short(", ".join(unknown))}')
+    for key, value in given.items():
+        whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) <= LARGEST
+        if not (
+            whole
+            or (key == 'allocation_ratio' and isinstance(value, float) and math.isfinite(value))
+        ):
+            refuse(f'{where}.{key}', f'{words.short(value)} is no number that can be')
+    if given['total'] < 0:
+        refuse(f'{where}.total', f'{given["total"]} is negative')
+    return Inventory(
+        total=given['total'],
+        reserved=given.get('reserved', 0),
+        ratio=float(given.get('allocation_ratio', 1.0)),
+        min_unit=given.get('min_unit', 1),
+        max_unit=given.get('max_unit'),
+        step_size=given.get('step_size', 1),
+    )
+
+
+def _tree(given, refuse):
+    """The provider tree by UUID, after a check of its form."""
+    if given is None:
+        return {}
+    if not isinstance(given, dict):
+        refuse('inventories', 'they must be a mapping of provider UUIDs')
+    for uuid, provider in given.items():
+        where = f'inventories[{words.short(uuid)}]'
+        if not words.is_uuid(uuid) or not isinstance(provider, dict):
+            refuse(where, 'it must map a UUID to a provider')
+        parent = provider.get('parent_provider_uuid')
+        if parent is not None and (not words.is_uuid(parent) or parent not in given):
+            refuse(f'{where}.parent_provider_uuid', f'there is no provider {words.short(parent)}')
+        inventories, traits = provider.get('inventories', {}), provider.get('traits', [])
+        if not isinstance(inventories, dict) or not all(map(words.is_symbol, inventories)):
+            refuse(f'{where}.inventories', 'it must be a mapping of resource classes')
+        if not isinstance(traits, list) or not all(map(words.is_symbol, traits)):
+            refuse(f'{where}.traits', 'it must be a list of traits')
+        for resource_class, inventory in inventories.items():
+            _inventory(f'{where}.inventories[{resource_class}]', inventory, refuse)
+    return given
+
+
+def _text(tree, refuse):
+    """The provider tree as text, to be kept."""
+    try:
+        return _sorted_json(tree)
+    except (TypeError, ValueError, RecursionError) as error:
+        return refuse('inventories', words.short(str(error)))
+
+
+def _sorted_json(value):
+    return json.dumps(value, sort_keys=True, allow_nan=False)

@@ -1,0 +1,241 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""A scheduler that reads its hosts from Nova's databases and claims in Placement."""
+
+import contextlib
+import threading
+
+import pytest
+import sqlalchemy as sa
+
+from nova_sched import errors, nova_service, rpc, service
+from nova_sched.conf import CONF
+from nova_sched.db import engine
+from nova_sched.rpc import client
+from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.fake_placement import Fault, served
+from nova_sched.tests.functional.harness import HOST, TIMEOUT_S, eventually, spec
+from nova_sched.tests.options import settings
+from nova_sched.tests.unit.db import nova_service_records
+from nova_sched.tests.unit.db import nova_tables as nova
+
+HOSTS = 'cmp1', 'cmp2'
+CELL = uuid_of('cell')
+ROOM = {'VCPU': 4, 'MEMORY_MB': 8192, 'DISK_GB': 100}
+
+
+def node(host):
+    return uuid_of(f'node {host}')
+
+
+class NovaCloud:
+    """Nova's databases in files, a Placement, and a scheduler that has their options."""
+
+    def __init__(self, folder, fake):
+        self.fake, self.urls = fake, {}
+        self.engines = {}
+        for name, tables in (
+            ('api', nova.OF_API),
+            ('cell1', nova.OF_CELL),
+            ('cell0', nova_service_records.OWN),
+        ):
+            self.urls[name] = f'sqlite:///{folder}/nova_{name}.sqlite'
+            self.engines[name] = nova.emptied(engine.create(self.urls[name]), tables)
+        self.write(
+            'api',
+            nova.CELLS,
+            {
+                'id': 2,
+                'uuid': CELL,
+                'name': 'cell1',
+                'transport_url': 'fake://',
+                'database_connection': self.urls['cell1'],
+                'disabled': False,
+            },
+        )
+        for number, host in enumerate(HOSTS):
+            self.write('api', nova.HOSTS, {'id': number, 'host': host, 'cell_id': 2})
+            self.write('cell1', nova.SERVICES, nova.service(host))
+            self.write('cell1', nova.NODES, nova.node(host))
+            fake.add(node(host), **ROOM)
+        self.options = {
+            'default.host': HOST,
+            'database.connection': self.urls['cell0'],
+            'api_database.connection': self.urls['api'],
+            'claims.connection': f'sqlite:///{folder}/claims.sqlite',
+            'claims.refresh_interval': 0.2,
+            'claims.retry_interval': 0.05,
+            'cluster.look_interval': 0.2,
+            'placement.auth_type': 'none',
+            'placement.endpoint_override': fake.url,
+            'placement.read_timeout': 1.0,
+        }
+
+    def write(self, database, table, *rows):
+        nova.fill(self.engines[database], table, *rows)
+
+    def change(self, table, host, **values):
+        with self.engines['cell1'].begin() as connection:
+            connection.execute(sa.update(table).where(table.c.host == host).values(values))
+
+    @contextlib.contextmanager
+    def scheduler(self):
+        """A client of a running scheduler."""
+        with settings(self.options):
+            bus = rpc.transport(CONF, 'fake://')
+            self.service = service.SchedulerService(CONF, bus)
+            self.service.start()
+            try:
+                yield client.SchedulerClient(bus, timeout_s=TIMEOUT_S)
+            finally:
+                self.service.stop()
+                bus.cleanup()
+
+    def claims(self):
+        return {
+            (claim.consumer_uuid, claim.node_uuid): claim.state
+            for claim in self.service.store.claims()
+        }
+
+    def close(self):
+        for one in self.engines.values():
+            one.dispose()
+
+
+@pytest.fixture
+def cloud(tmp_path):
+    with served() as fake:
+        made = NovaCloud(tmp_path, fake)
+        yield made
+        made.close()
+
+
+def boot(scheduler, *names, **words):
+    found = scheduler.select_destinations(spec(**words), [uuid_of(name) for name in names])
+    return [chosen[0].service_host for chosen in found]
+
+
+def test_a_server_is_claimed_in_placement_before_the_answer(cloud):
+    with cloud.scheduler() as scheduler:
+        (host,) = boot(scheduler, 'a', vcpus=1)
+        held = cloud.fake.allocated()[uuid_of('a')]
+        assert list(held) == [node(host)]
+        assert held[node(host)]['VCPU'] == 1
+        cloud.service._nova.mirror.compare_soon()
+        confirmed = {(uuid_of('a'), node(host)): 'confirmed'}
+        eventually(lambda: cloud.claims() == confirmed)
+
+
+def test_room_that_others_take_in_placement_counts(cloud):
+    cloud.fake.consumers[uuid_of('x')] = [1, {node('cmp1'): {'VCPU': 4}}, 'p', 'u']
+    with cloud.scheduler() as scheduler:
+        assert boot(scheduler, 'a', vcpus=1) == ['cmp2']
+        # What was taken since the last look is found when Placement refuses the claim.
+        cloud.fake.consumers[uuid_of('y')] = [1, {node('cmp2'): {'VCPU': 3}}, 'p', 'u']
+        with pytest.raises(errors.NoValidHost):
+            boot(scheduler, 'b', vcpus=1)
+        assert set(cloud.fake.allocated()) == {uuid_of(name) for name in 'axy'}
+        assert set(cloud.claims()) == {(uuid_of('a'), node('cmp2'))}
+
+
+@pytest.mark.parametrize(
+    'change',
+    [
+        pytest.param({'disabled': True}, id='disabled'),
+        pytest.param({'forced_down': True}, id='forced down'),
+        pytest.param({'last_seen_up': nova.ago(100)}, id='silent'),
+    ],
+)
+def test_a_service_that_has_just_changed(cloud, change):
+    cloud.options['cluster.look_interval'] = 1000.0
+    with cloud.scheduler() as scheduler:
+        cloud.change(nova.SERVICES, 'cmp1', **change)
+        assert boot(scheduler, 'a') == boot(scheduler, 'b') == ['cmp2']
+        cloud.change(nova.SERVICES, 'cmp2', **change)
+        with pytest.raises(errors.NoValidHost):
+            boot(scheduler, 'c')
+        cloud.change(
+            nova.SERVICES, 'cmp1', disabled=False, forced_down=False, last_seen_up=nova.ago(0)
+        )
+        assert boot(scheduler, 'd') == ['cmp1']
+
+
+def test_several_servers_are_claimed_together_or_not_at_all(cloud):
+    with cloud.scheduler() as scheduler:
+        assert sorted(boot(scheduler, 'a', 'b', vcpus=3)) == ['cmp1', 'cmp2']
+        with pytest.raises(errors.NoValidHost):
+            boot(scheduler, 'c', 'd', vcpus=1, memory_mb=4096 * 2)
+        assert set(cloud.fake.allocated()) == {uuid_of('a'), uuid_of('b')}
+
+
+def test_placement_that_is_away_refuses_and_says_so(cloud):
+    with cloud.scheduler() as scheduler:
+        cloud.service._nova.writer._timeout_s = 1.0
+        cloud.fake.faults = lambda method, path: Fault(503)
+        with pytest.raises(errors.NoValidHost, match='Placement'):
+            boot(scheduler, 'a')
+        cloud.fake.faults = lambda method, path: None
+        assert boot(scheduler, 'a')
+
+
+def test_the_record_of_the_service(cloud):
+    def rows():
+        with cloud.engines['cell0'].connect() as connection:
+            return connection.execute(sa.text('SELECT host, "binary", topic FROM services')).all()
+
+    with cloud.scheduler():
+        found = eventually(rows)
+    assert found == [(HOST, 'nova-scheduler', 'scheduler')]
+
+
+def test_a_stop_lets_writes_end(cloud):
+    going, slow = threading.Event(), threading.Event()
+
+    def hold(method, path):
+        if method == 'PUT':
+            going.set()
+            slow.wait(2.0)
+
+    with cloud.scheduler() as scheduler:
+        cloud.fake.faults = hold
+        answers = []
+        caller = threading.Thread(target=lambda: answers.append(boot(scheduler, 'a')))
+        caller.start()
+        assert going.wait(TIMEOUT_S)
+        slow.set()
+    caller.join(TIMEOUT_S)
+    assert answers
+    assert set(cloud.fake.allocated()) == {uuid_of('a')}
+
+
+@pytest.mark.parametrize(
+    'options, where',
+    [
+        pytest.param(
+            {'cluster.source': 'nova', 'api_database.connection': None},
+            '[api_database] connection',
+            id='no API database',
+        ),
+        pytest.param({'claims.connection': 'same'}, '[claims] connection', id='claims in Nova'),
+        pytest.param({'placement.auth_type': None}, '[placement] auth_type', id='no Placement'),
+    ],
+)
+def test_a_configuration_that_cannot_work(cloud, options, where):
+    options = {
+        name: cloud.urls['cell0'] if value == 'same' else value for name, value in options.items()
+    }
+    with (
+        settings({**cloud.options, **options}),
+        pytest.raises(errors.BadConfig, match=r'\[') as told,
+    ):
+        nova_service.check(CONF)
+    assert where in str(told.value)

@@ -1,0 +1,71 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""A running stock cloud, as an operator sees it."""
+
+import requests
+from keystoneauth1 import adapter, exceptions, session
+from keystoneauth1.identity import v3
+
+from nova_sched.tests.stock_cloud.hosts import Hosts
+from nova_sched.tests.stock_cloud.placement import Placement
+from nova_sched.tests.stock_cloud.programs import Programs
+from nova_sched.tests.stock_cloud.schedulers import Scheduler
+from nova_sched.tests.stock_cloud.servers import Servers
+from nova_sched.tests.stock_cloud.tap import Tap
+from nova_sched.tests.stock_cloud.waiting import eventually
+
+COMPUTE_API, PLACEMENT_API = '2.91', '1.36'
+
+
+class Cloud:
+    """``programs`` are its processes, a nova-compute by its host's name; the scheduler is apart.
+
+    ``tap`` has the calls that the scheduler received.
+    """
+
+    def __init__(self, identity_url: str, programs: Programs, scheduler: Scheduler, tap: Tap):
+        self.programs, self.scheduler, self.tap = programs, scheduler, tap
+        direct = requests.Session()
+        direct.trust_env = False  # the environment may name a proxy
+        auth = v3.Password(
+            f'{identity_url}/v3',
+            username='admin',
+            password='secret',
+            user_domain_id='default',
+            project_name='demo',
+            project_domain_id='default',
+        )
+        self._session = session.Session(auth, direct)
+        nova = self._adapter('compute', COMPUTE_API)
+        self.servers, self.hosts = Servers(nova), Hosts(nova)
+        self.placement = Placement(self._adapter('placement', PLACEMENT_API))
+
+    def has_hosts(self, names: set[str]) -> bool:
+        """Whether the APIs answer, and these hosts are up and have providers."""
+        try:
+            return self.hosts.up() == self.placement.hosts() == names
+        except exceptions.ClientException:
+            return False
+
+    def clear(self) -> None:
+        """Delete all that was made; then Placement must hold nothing."""
+        self.servers.clear()
+        eventually({}, self.placement.allocations)
+        self.hosts.clear()
+
+    def _adapter(self, service: str, version: str) -> adapter.Adapter:
+        return adapter.Adapter(
+            self._session,
+            service_type=service,
+            interface='public',
+            default_microversion=version,
+        )

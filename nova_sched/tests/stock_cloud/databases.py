@@ -1,0 +1,92 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The databases of Nova and Placement on a private server: their users, URLs and rights."""
+
+from collections.abc import Iterable
+
+import sqlalchemy as sa
+
+NAMES = ('api', 'cell0', 'cell1', 'placement')
+SERVICES, SCHEDULER = 'nova', 'scheduler'  # the users
+PASSWORD = 'secret'
+TEMPLATE = '{scheme}://{username}:{password}@{hostname}:{port}/'
+USERS = {
+    'mysql': [
+        f"CREATE USER IF NOT EXISTS {SERVICES}@'127.0.0.1' IDENTIFIED BY '{PASSWORD}'",
+        f"CREATE OR REPLACE USER {SCHEDULER}@'127.0.0.1' IDENTIFIED BY '{PASSWORD}'",
+        f"GRANT ALL ON *.* TO {SERVICES}@'127.0.0.1'",
+    ],
+    'postgresql': [
+        f"CREATE ROLE {SERVICES} SUPERUSER LOGIN PASSWORD '{PASSWORD}'",
+        f"CREATE ROLE {SCHEDULER} LOGIN PASSWORD '{PASSWORD}'",
+    ],
+}
+ALL_RIGHTS = {
+    'mysql': f"GRANT ALL ON *.* TO {SCHEDULER}@'127.0.0.1'",
+    'postgresql': f'ALTER ROLE {SCHEDULER} SUPERUSER',
+}
+
+
+class Databases:
+    """Four new databases on ``server``, a MariaDB or PostgreSQL fixture.
+
+    The scheduler's user has no rights until one of the ``let`` methods is called.
+    """
+
+    def __init__(self, server, has_templates: bool):
+        self._server = sa.make_url(server.url)
+        self._has_templates = has_templates
+        self._databases = {name: sa.make_url(server.fresh()).database for name in NAMES}
+        self._kind = self._server.get_backend_name()
+        self._run(USERS[self._kind])
+
+    def url(self, name: str, user: str = SERVICES) -> str:
+        """Of one of NAMES, as SQLAlchemy writes it."""
+        url = self._server.set(username=user, password=PASSWORD, database=self._databases[name])
+        return url.render_as_string(hide_password=False)
+
+    def mapped_url(self, name: str) -> str:
+        """What the cell mapping of this database holds."""
+        url = self.url(name)
+        return TEMPLATE + url.rpartition('/')[2] if self._has_templates else url
+
+    def let_the_scheduler_write(self) -> None:
+        """All rights, as nova-scheduler has them."""
+        self._run([ALL_RIGHTS[self._kind]])
+
+    def let_the_scheduler_read(self) -> None:
+        """SELECT on Nova's tables, and the service record; nothing else. The tables are there."""
+        for name in NAMES[:3]:
+            self._run(self._reading(name), self._databases[name])
+
+    def _reading(self, name: str) -> Iterable[str]:
+        has_services = name != 'api'
+        if self._kind == 'mysql':
+            database, user = self._databases[name], f"{SCHEDULER}@'127.0.0.1'"
+            yield f'GRANT SELECT ON {database}.* TO {user}'
+            if has_services:
+                yield f'GRANT INSERT, UPDATE ON {database}.services TO {user}'
+            return
+        yield f'GRANT SELECT ON ALL TABLES IN SCHEMA public TO {SCHEDULER}'
+        if has_services:
+            yield f'GRANT INSERT, UPDATE ON services TO {SCHEDULER}'
+            yield f'GRANT USAGE ON SEQUENCE services_id_seq TO {SCHEDULER}'
+
+    def _run(self, statements: Iterable[str], database: str | None = None) -> None:
+        url = self._server.set(database=database) if database else self._server
+        engine = sa.create_engine(url, isolation_level='AUTOCOMMIT')
+        try:
+            with engine.connect() as connection:
+                for statement in statements:
+                    connection.exec_driver_sql(statement)
+        finally:
+            engine.dispose()

@@ -1,0 +1,83 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The schedulers that a cloud may run with: Nova's own, as the reference, and ours."""
+
+import sys
+import time
+from pathlib import Path
+
+import kombu
+
+from nova_sched.tests.fixtures.process import Process, ServerFailed
+from nova_sched.tests.stock_cloud.settings import ini
+
+REFERENCE, OURS = KINDS = ('reference', 'ours')
+START_S = 120.0
+
+
+class Scheduler:
+    """The scheduler of a cloud, as a process with one configuration file, and ours with a second.
+
+    ``python`` runs our package; it is not needed for the reference. ``options``
+    (``{'group': {'name': value}}``) go into the second file.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        configuration: Path,
+        transport_url: str,
+        python: Path | None = None,
+        options: dict | None = None,
+    ):
+        self.kind = kind
+        self.log = configuration.with_suffix('.log')
+        self._transport_url = transport_url.replace('rabbit://', 'amqp://')
+        if kind == REFERENCE:
+            command = [Path(sys.prefix, 'bin', 'nova-scheduler'), '--config-file', configuration]
+        else:
+            own = configuration.with_name('nova_sched.conf')
+            own.write_text(ini(options or {}))
+            command = [
+                python.with_name('nova-sched-scheduler'),
+                *('--config-file', configuration),
+                *('--config-file', own),
+            ]
+        output = configuration.with_suffix('.out')
+        self._process = Process(command, answers=self._listens, log=output, timeout_s=START_S)
+
+    def start(self) -> None:
+        """Start, and wait until it takes calls."""
+        self._process.start()
+
+    def stop(self) -> None:
+        """SIGTERM, and wait until it has left."""
+        self._process.stop()
+
+    def kill(self) -> None:
+        """SIGKILL it and all of its workers."""
+        self._process.kill()
+        until = time.monotonic() + START_S
+        while self._listens():  # the broker notices a moment later
+            if time.monotonic() > until:
+                raise ServerFailed('RabbitMQ keeps the consumers of a killed scheduler')
+            time.sleep(0.05)
+
+    def _listens(self) -> bool:
+        """Whether the queue has a consumer; the broker's management API learns it seconds
+        later."""
+        with kombu.Connection(self._transport_url) as connection:
+            try:
+                declared = connection.default_channel.queue_declare('scheduler', passive=True)
+            except connection.channel_errors:
+                return False
+            return declared.consumer_count > 0

@@ -1,0 +1,333 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The requests for one decision: each answer of Placement, and what follows."""
+
+import random
+import re
+import types
+
+import pytest
+
+from nova_sched.claim import Claim
+from nova_sched.cloud.allocation_write import (
+    ATTEMPTS,
+    WON,
+    AllocationWrite,
+    Server,
+    servers,
+)
+from nova_sched.cloud.placement import ConsumerAllocations
+from nova_sched.engine.answer import Selected, allocation_request
+from nova_sched.engine.writer import WriteOutcome
+from nova_sched.tests.builders import request, uuid_of
+from nova_sched.tests.fake_placement import CONCURRENT, Fault, client_of, served
+
+A, B = uuid_of('a'), uuid_of('b')
+ONE, TWO, THREE = (uuid_of(f'node {name}') for name in ('one', 'two', 'three'))
+CHILD, DISKS = uuid_of('child of one'), uuid_of('disks')
+HOSTS = {ONE: 'One', TWO: 'two', THREE: 'three'}
+OWNER = {'project_id': 'p', 'user_id': 'u'}
+OUT = Fault(503)
+LOST = Fault(lost=True)
+BUSY = Fault(409, 'changed while attempting to allocate', CONCURRENT)
+
+
+class Patience:
+    """Waits in no time; over after so many pauses. ``pauses`` are those it was asked for."""
+
+    def __init__(self, most=20):
+        self.pauses, self._most, self.reports = [], most, []
+
+    def left_s(self):
+        return 5.0
+
+    def is_over(self):
+        return len(self.pauses) >= self._most
+
+    def wait(self, seconds):
+        self.pauses.append(seconds)
+        return not self.is_over()
+
+    def report(self, error):
+        self.reports.append(error)
+
+
+@pytest.fixture
+def fake():
+    with served() as made:
+        for node in HOSTS:
+            made.add(node, VCPU=4)
+        made.add(CHILD, root=ONE, CUSTOM_GPU=1)
+        made.add(DISKS, DISK_GB=10)
+        yield made
+
+
+def wants(uuid=A, node=ONE, vcpus=1, avoided=(), **providers):
+    amounts = {node: {'VCPU': vcpus}, **providers}
+    wanted = ConsumerAllocations(amounts, None, 'p', 'u', {'': [node]})
+    return Server(uuid, f'claim of {uuid}', node, wanted, frozenset(avoided))
+
+
+def written(fake, *wanted, patience=None, timeouts_s=(1.0, 5.0)):
+    """The write, after it has ended, and its outcome."""
+    made = AllocationWrite(
+        client_of(fake, timeouts_s), wanted, HOSTS.get, patience or Patience(), random.Random(1)
+    )
+    return made, made.run()
+
+
+def one_after_the_other(*faults):
+    """These happen to the writing requests; None: nothing does."""
+    waiting = list(faults)
+
+    def fault(method, path):
+        return waiting.pop(0) if method != 'GET' and waiting else None
+
+    return fault
+
+
+def holds(fake, uuid, generation=1, **providers):
+    """The server has these allocations by an earlier call."""
+    fake.consumers[uuid] = [generation, providers['held'], 'p', 'u']
+
+
+def test_one_request_without_a_look_before(fake):
+    write, outcome = written(fake, wants())
+    assert (outcome, write.is_doubtful, write.full) == (WON, False, ())
+    assert fake.requests == [('PUT', f'/allocations/{A}')]
+    assert fake.bodies == [
+        {
+            A: {
+                'allocations': {ONE: {'resources': {'VCPU': 1}}},
+                'mappings': {'': [ONE]},
+                'consumer_generation': None,
+                **OWNER,
+            }
+        }
+    ]
+
+
+def test_several_servers_are_one_request(fake):
+    _, outcome = written(fake, wants(A), wants(B, TWO))
+    assert outcome == WON
+    assert fake.requests == [('POST', '/allocations')]
+    assert fake.allocated() == {A: {ONE: {'VCPU': 1}}, B: {TWO: {'VCPU': 1}}}
+
+
+def test_no_capacity_for_one_of_several(fake):
+    write, outcome = written(fake, wants(A), wants(B, TWO, vcpus=5))
+    assert (outcome, fake.allocated()) == (WriteOutcome(False), {})
+    assert sorted(write.full) == sorted([ONE, TWO])
+
+
+@pytest.mark.parametrize(
+    'faults, requests, outcome',
+    [
+        pytest.param([BUSY], 'PUT PUT', WON, id='the provider changes'),
+        pytest.param([BUSY] * 3, 'PUT PUT PUT PUT', WON, id='three times'),
+        pytest.param([BUSY] * 4, 'PUT PUT PUT PUT', WriteOutcome(False), id='four times'),
+        pytest.param([OUT], 'PUT GET PUT', WON, id='503'),
+        pytest.param([OUT, OUT], 'PUT GET PUT GET PUT', WON, id='503 twice'),
+        pytest.param([Fault(cut=True)], 'PUT GET PUT', WON, id='the request was lost'),
+        pytest.param([LOST], 'PUT GET', WON, id='the answer was lost'),
+        pytest.param(
+            [Fault(400, 'no such class')],
+            'PUT',
+            'Placement refuses a request: PUT /allocations/.*: 400: no such class',
+            id='400',
+        ),
+        pytest.param([Fault(403)], 'PUT', '403: out of order', id='403'),
+        # keystoneauth logs in once more.
+        pytest.param([Fault(401)] * 2, 'PUT', '401: out of order', id='401'),
+    ],
+)
+def test_what_placement_answers(fake, faults, requests, outcome):
+    fake.faults = one_after_the_other(*faults)
+    write, found = written(fake, wants())
+    assert ' '.join(method for method, _ in fake.requests).startswith(requests)
+    if isinstance(outcome, str):
+        assert not found.won
+        assert re.search(outcome, found.refusal)
+    else:
+        assert found == outcome
+        assert [method for method, _ in fake.requests] == requests.split()
+    assert bool(fake.allocated()) == found.won
+    assert bool(write.full) == (found == WriteOutcome(False))
+
+
+def test_pauses_while_the_providers_change(fake):
+    fake.faults = one_after_the_other(*[BUSY] * ATTEMPTS)
+    patience = Patience()
+    written(fake, wants(), patience=patience)
+    assert len(patience.pauses) == ATTEMPTS - 1
+    for pause_s, most_s in zip(patience.pauses, (2, 4, 6), strict=True):
+        assert 0 <= pause_s <= most_s
+
+
+def test_pauses_while_placement_is_away(fake):
+    fake.faults = lambda method, path: OUT
+    patience = Patience(most=10)
+    write, outcome = written(fake, wants(), patience=patience)
+    assert outcome.refusal.endswith('in Placement: Placement does not answer.')
+    assert write.is_doubtful
+    assert patience.pauses[0] <= 0.1
+    assert patience.pauses[-1] <= 2.0
+    assert len(patience.reports) == 10
+
+
+def test_an_answer_that_comes_late(fake):
+    """The request is done while the writer looks: it is found, not repeated."""
+    fake.faults = one_after_the_other(Fault(delay_s=0.4))
+    _, outcome = written(fake, wants(), timeouts_s=(1.0, 0.2))
+    assert outcome == WON
+    assert fake.consumers[A][:2] == [1, {ONE: {'VCPU': 1}}] or fake.consumers[A][0] == 2
+
+
+def test_the_caller_has_gone_before_the_first_request(fake):
+    write, outcome = written(fake, wants(), patience=Patience(most=0))
+    assert (fake.requests, write.is_doubtful) == ([], False)
+    assert outcome.refusal.endswith('the call waited too long for its turn.')
+
+
+def test_another_request_has_just_made_the_consumer(fake):
+    """It has no allocations yet, so there is nothing to look at: the request is repeated."""
+    conflict = Fault(409, 'consumer generation conflict - expected 0 but got None', CONCURRENT)
+    fake.faults = one_after_the_other(conflict, conflict)
+    patience = Patience()
+    _, outcome = written(fake, wants(), patience=patience)
+    assert (outcome, patience.pauses) == (WON, [0.0, 0.1])
+
+
+def test_a_failed_request_has_left_a_consumer(fake):
+    """Placement makes it, and then refuses: it stays, without allocations, at generation 0."""
+    fake.consumers[A] = [0, {}, 'p', 'u']
+    patience = Patience(most=50)
+    _, outcome = written(fake, wants(), patience=patience)
+    assert (outcome, fake.consumers[A][:2]) == (WON, [1, {ONE: {'VCPU': 1}}])
+    assert 10 <= sum(patience.pauses) < 12
+
+
+@pytest.mark.parametrize(
+    'held, wanted, outcome, after',
+    [
+        pytest.param(
+            {ONE: {'VCPU': 1}}, wants(), WON, {ONE: {'VCPU': 1}}, id='done by a call before'
+        ),
+        pytest.param(
+            {TWO: {'VCPU': 1}},
+            wants(),
+            WriteOutcome(False, elsewhere={A: TWO}),
+            {TWO: {'VCPU': 1}},
+            id='on another node',
+        ),
+        pytest.param(
+            {CHILD: {'CUSTOM_GPU': 1}},
+            wants(node=TWO),
+            WriteOutcome(False, elsewhere={A: ONE}),
+            {CHILD: {'CUSTOM_GPU': 1}},
+            id='on a child of another node',
+        ),
+        pytest.param(
+            {ONE: {'VCPU': 1}},
+            wants(node=TWO, avoided=['one']),
+            WON,
+            {ONE: {'VCPU': 1}, TWO: {'VCPU': 1}},
+            id='evacuation',
+        ),
+        pytest.param(
+            {ONE: {'VCPU': 1}, DISKS: {'DISK_GB': 8}},
+            wants(node=TWO, avoided=['one'], **{DISKS: {'DISK_GB': 8}}),
+            WON,
+            {ONE: {'VCPU': 1}, TWO: {'VCPU': 1}, DISKS: {'DISK_GB': 8}},
+            id='evacuation with a sharing provider',
+        ),
+        pytest.param(
+            {ONE: {'VCPU': 1}, TWO: {'VCPU': 1}},
+            wants(node=TWO, avoided=['one']),
+            WON,
+            {ONE: {'VCPU': 1}, TWO: {'VCPU': 1}},
+            id='evacuation, done by a call before',
+        ),
+        pytest.param(
+            {ONE: {'VCPU': 1}, TWO: {'VCPU': 1}},
+            wants(node=THREE, avoided=['one']),
+            WriteOutcome(False, elsewhere={A: TWO}),
+            {ONE: {'VCPU': 1}, TWO: {'VCPU': 1}},
+            id='evacuation, to another node before',
+        ),
+        pytest.param(
+            {ONE: {'VCPU': 2}},
+            wants(),
+            'other allocations',
+            {ONE: {'VCPU': 2}},
+            id='other amounts',
+        ),
+        pytest.param(
+            {DISKS: {'DISK_GB': 8}},
+            wants(),
+            'other allocations',
+            {DISKS: {'DISK_GB': 8}},
+            id='on no node',
+        ),
+    ],
+)
+def test_a_server_that_has_allocations(fake, held, wanted, outcome, after):
+    holds(fake, A, generation=5, held=held)
+    _, found = written(fake, wanted)
+    if isinstance(outcome, str):
+        assert outcome in found.refusal
+    else:
+        assert found == outcome
+    # What is won has a generation of its own: a late request of another call loses.
+    assert fake.consumers[A][:2] == [6 if found.won else 5, after]
+
+
+def test_one_of_several_was_done_before(fake):
+    holds(fake, A, held={ONE: {'VCPU': 1}})
+    _, outcome = written(fake, wants(A), wants(B))
+    assert outcome == WON
+    assert {uuid: one[0] for uuid, one in fake.consumers.items()} == {A: 2, B: 1}
+
+
+@pytest.mark.parametrize(
+    'spec_user, user', [('u', 'u'), (None, 'caller')], ids=['of the request', 'of the context']
+)
+def test_the_servers_of_a_decision(spec_user, user):
+    asked = [
+        request(instance_uuid=A, project_id='p', user_id=spec_user, ignore_hosts=['One']),
+        request(instance_uuid=B, project_id='p', user_id=spec_user),
+    ]
+    claims = [Claim(A, ONE, {'VCPU': 1}), Claim(B, TWO, {'VCPU': 1})]
+    decision = types.SimpleNamespace(requests=asked, claims=claims)
+    answer = [[selected(ONE)], [selected(TWO), selected(THREE)]]
+    context = types.SimpleNamespace(user_id='caller', project_id='other')
+    found = servers(decision, answer, context)
+    assert [(one.uuid, one.node_uuid, one.claim_uuid) for one in found] == [
+        (A, ONE, claims[0].uuid),
+        (B, TWO, claims[1].uuid),
+    ]
+    assert found[0].allocations == ConsumerAllocations(
+        {ONE: {'VCPU': 1}}, None, 'p', user, {'': [ONE]}
+    )
+    assert found[0].avoided == {'one'}
+
+
+def selected(node, version='1.36'):
+    text = allocation_request(node, '{"VCPU": 1}')
+    return Selected(node, 'host', 'host', None, None, text, version)
+
+
+def test_a_check_has_nothing_to_write():
+    decision = types.SimpleNamespace(
+        requests=[request(instance_uuid=A)], claims=[Claim(A, ONE, {'VCPU': 1})]
+    )
+    assert servers(decision, [[selected(ONE, version=None)]], None) == []

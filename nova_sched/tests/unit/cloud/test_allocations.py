@@ -1,0 +1,298 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The writer of allocations: threads, order, the end; and a whole scheduler under faults."""
+
+import collections
+import random
+import threading
+import time
+import types
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nova_sched import errors
+from nova_sched.claim import Claim
+from nova_sched.cloud.allocations import GONE, STOPPING, AllocationWriter
+from nova_sched.engine.answer import Selected, allocation_request
+from nova_sched.engine.loop import Message
+from nova_sched.engine.received import Received
+from nova_sched.engine.writer import WriteOutcome
+from nova_sched.tests.builders import report, request, uuid_of
+from nova_sched.tests.fake_placement import CONCURRENT, FakePlacement, Fault, client_of, served
+from nova_sched.tests.unit.engine.world import World
+
+A, B, C = uuid_of('a'), uuid_of('b'), uuid_of('c')
+ONE, TWO = uuid_of('node one'), uuid_of('node two')
+HOSTS = {ONE: 'one', TWO: 'two'}
+
+
+class Cloud:
+    """A writer and its Placement. ``reread`` has the nodes that it has asked to read again."""
+
+    def __init__(self, fake, **words):
+        self.fake, self.reread, self.claims = fake, [], []
+        self.writer = AllocationWriter(
+            client_of(fake),
+            lambda uuid: self.claims,
+            HOSTS.get,
+            self.reread.append,
+            random=random.Random(1),
+            **{'timeout_s': 5.0, 'late_s': 0.05, **words},
+        )
+
+    def write(self, *uuids, node=ONE, vcpus=1, is_over=lambda: False, age_s=0.0, version='1.36'):
+        decision = types.SimpleNamespace(
+            requests=[request(instance_uuid=one, project_id='p', user_id='u') for one in uuids],
+            claims=[Claim(one, node, {'VCPU': vcpus}) for one in uuids],
+        )
+        text = allocation_request(node, f'{{"VCPU": {vcpus}}}')
+        answer = [[Selected(node, 'h', 'h', None, None, text, version)] for _ in uuids]
+        order = types.SimpleNamespace(context=None)
+        message = Message('place', order, Received(is_over=is_over))
+        message.since_s -= age_s
+        return self.writer.write(decision, answer, message)
+
+
+@pytest.fixture
+def fake():
+    with served() as made:
+        made.add(ONE, VCPU=4)
+        made.add(TWO, VCPU=4)
+        yield made
+
+
+@pytest.fixture
+def cloud(fake):
+    made = Cloud(fake, in_flight=2)
+    yield made
+    made.writer.stop(2.0)
+
+
+def test_it_writes_and_does_not_wait(cloud):
+    cloud.fake.faults = lambda method, path: Fault(delay_s=0.1)
+    begin_s = time.monotonic()
+    futures = [cloud.write(A), cloud.write(B)]
+    assert time.monotonic() - begin_s < 0.1
+    assert [one.result(5) for one in futures] == [WriteOutcome(True)] * 2
+    assert cloud.fake.allocated() == {A: {ONE: {'VCPU': 1}}, B: {ONE: {'VCPU': 1}}}
+
+
+def test_nothing_to_write(cloud):
+    assert cloud.write(A, version=None) is None
+
+
+def test_at_most_in_flight_at_a_time(cloud):
+    now, most = collections.Counter(), []
+
+    def fault(method, path):
+        now['all'] += 1
+        most.append(now['all'])
+        time.sleep(0.05)
+        now['all'] -= 1
+
+    cloud.fake.faults = fault
+    for one in [cloud.write(uuid_of(str(number))) for number in range(4)]:
+        assert one.result(5).won
+    assert max(most) == 2
+
+
+def test_two_writes_for_one_server(cloud):
+    """The second waits for the first, and finds what that has written."""
+    cloud.fake.faults = lambda method, path: Fault(delay_s=0.05)
+    first, second = cloud.write(A), cloud.write(A, node=TWO)
+    assert first.result(5) == WriteOutcome(True)
+    assert second.result(5) == WriteOutcome(False, elsewhere={A: ONE})
+    assert [method for method, _ in cloud.fake.requests] == ['PUT', 'PUT', 'GET']
+
+
+def test_full_nodes_are_read_before_the_order_is_decided_again(cloud):
+    assert cloud.write(A, vcpus=5).result(5) == WriteOutcome(False)
+    assert cloud.reread == [(ONE,)]
+
+
+def test_nodes_that_cannot_be_read(fake, caplog):
+    def fail(nodes):
+        raise errors.StoreUnavailable('gone')
+
+    cloud = Cloud(fake)
+    cloud.writer._reread = fail
+    assert cloud.write(A, vcpus=5).result(5) == WriteOutcome(False)
+    assert 'cannot be read' in caplog.text
+    cloud.writer.stop(1.0)
+
+
+def test_placement_is_away(cloud, caplog):
+    cloud.fake.faults = lambda method, path: Fault(503)
+    outcome = cloud.write(A, age_s=4.7).result(5)
+    assert outcome.refusal.endswith('Placement does not answer.')
+    assert caplog.text.count('requests are repeated while their callers wait') == 1
+    cloud.fake.faults = lambda method, path: None
+    assert cloud.write(B).result(5).won
+
+
+def test_a_lost_answer_of_a_refused_call_is_taken_back(cloud):
+    """Placement does the request, and then answers nothing until the caller has gone."""
+    cloud.fake.faults = lambda method, path: Fault(lost=True) if method == 'PUT' else Fault(503)
+    assert not cloud.write(A, age_s=4.7).result(5).won
+    assert A in cloud.fake.allocated()
+    cloud.fake.faults = lambda method, path: None
+    wait(lambda: not cloud.fake.allocated())
+
+
+def test_a_caller_that_has_gone_meanwhile(cloud):
+    over = []
+    cloud.fake.faults = lambda method, path: over.append(1)
+    outcome = cloud.write(A, is_over=lambda: bool(over)).result(5)
+    assert outcome == WriteOutcome(False, refusal=GONE)
+    wait(lambda: not cloud.fake.allocated())
+
+
+def test_an_error_in_a_thread(fake, caplog):
+    cloud = Cloud(fake)
+    cloud.writer._host_of = None
+    fake.consumers[A] = [1, {TWO: {'VCPU': 1}}, 'p', 'u']
+    assert cloud.write(A).result(5).refusal == 'Its allocations could not be written.'
+    assert cloud.write(B).result(5).won
+    cloud.writer.stop(1.0)
+
+
+def test_stop_lets_writes_end(cloud):
+    cloud.fake.faults = lambda method, path: Fault(delay_s=0.2)
+    futures = [cloud.write(uuid_of(str(number))) for number in range(3)]
+    cloud.writer.stop(5.0)
+    assert [one.result(0).won for one in futures] == [True] * 3
+    assert cloud.write(A).result(0) == WriteOutcome(False, refusal=STOPPING)
+
+
+def test_stop_does_not_wait_longer(fake):
+    cloud = Cloud(fake, in_flight=1)
+    fake.faults = lambda method, path: Fault(delay_s=1.0)
+    futures = [cloud.write(A), cloud.write(B), cloud.write(A)]
+    threading.Event().wait(0.1)
+    begin_s = time.monotonic()
+    cloud.writer.stop(0.1)
+    assert time.monotonic() - begin_s < 0.9
+    assert [one.result(0).refusal for one in futures] == [STOPPING] * 3
+    time.sleep(1.2)
+    assert B not in fake.allocated()
+
+
+def test_stop_ends_repeats(cloud):
+    cloud.fake.faults = lambda method, path: Fault(503)
+    future = cloud.write(A)
+    threading.Event().wait(0.1)
+    cloud.writer.stop(2.0)
+    assert future.result(0).refusal.endswith('Placement does not answer.')
+
+
+def wait(condition, seconds=5.0):
+    until_s = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until_s, 'it does not happen'
+        time.sleep(0.01)
+
+
+# A whole scheduler.
+
+FAULTS = st.sampled_from(
+    [
+        None,
+        None,
+        None,
+        Fault(503),
+        Fault(lost=True),
+        Fault(cut=True),
+        Fault(409, 'changed while attempting to allocate', CONCURRENT),
+        Fault(409, 'Unable to allocate inventory'),
+        Fault(400, 'bad'),
+        Fault(delay_s=0.02),
+    ]
+)
+ORDERS = st.lists(
+    st.lists(st.sampled_from('abcdef'), min_size=1, max_size=3, unique=True),
+    min_size=1,
+    max_size=8,
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(orders=ORDERS, faults=st.lists(FAULTS, max_size=30))
+def test_allocations_are_those_of_the_claims(orders, faults):
+    """Whatever Placement does: at last, each claim has its allocations. No other server has any.
+
+    But if a second call for a server is refused, the allocations of the first one stay: its server
+    may be there.
+    """
+    fake, waiting, lock = FakePlacement(), list(faults), threading.Lock()
+
+    def fault(method, path):
+        with lock:
+            return waiting.pop() if waiting else None
+
+    nodes = {}
+    for name in ('x', 'y'):
+        one = report(f'host-{name}', vcpus=4)
+        nodes[one.node_uuid] = one.host
+        fake.add(one.node_uuid, VCPU=4, MEMORY_MB=10**6, DISK_GB=10**6)
+    fake.faults = fault
+    with served(fake):
+        world = World(writer=None, max_claim_attempts=3)
+        writer = AllocationWriter(
+            client_of(fake, (1.0, 1.0)),
+            world.store.claims,
+            nodes.get,
+            lambda nodes: None,
+            timeout_s=0.5,
+            late_s=0.02,
+            random=Quick(),
+        )
+        world = World(world.store, writer=writer, max_claim_attempts=3)
+        world.report(*[report(host, vcpus=4) for host in nodes.values()])
+        calls = [
+            world.send_place(*[request(instance_uuid=uuid_of(one), vcpus=1) for one in names])
+            for names in orders
+        ]
+        until_s = time.monotonic() + 20
+        while not all(one.done() for one in calls):
+            assert time.monotonic() < until_s, 'a call is not answered'
+            world.loop.turn(0.01)
+        wait(lambda: not writer._doubts._waiting)
+        writer.stop(1.0)
+    held = {
+        claim.consumer_uuid: {claim.node_uuid: dict(claim.resources)}
+        for claim in world.store.claims()
+    }
+    called = collections.Counter(uuid_of(name) for names in orders for name in names)
+    found = fake.allocated()
+    assert {
+        uuid: providers for uuid, providers in found.items() if uuid in held or called[uuid] == 1
+    } == held
+
+
+class Quick(random.Random):
+    """Pauses take next to no time."""
+
+    def uniform(self, least, most):
+        return super().uniform(least, most) / 100
+
+
+def test_a_host_that_takes_no_servers_is_not_claimed(fake):
+    """It was disabled, forced down or silent since it was chosen."""
+    asked = []
+    cloud = Cloud(fake, not_up=lambda nodes: asked.append(nodes) or list(nodes))
+    outcome = cloud.write(A).result(5)
+    assert (outcome.won, outcome.refusal) == (False, None)
+    assert asked == [(ONE,)]
+    assert A not in fake.allocated()
+    cloud.writer.stop(1.0)

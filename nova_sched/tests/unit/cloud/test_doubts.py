@@ -1,0 +1,150 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""What is taken back of requests whose outcome is not known."""
+
+import threading
+
+import pytest
+
+from nova_sched import errors
+from nova_sched.claim import CONFIRMED, Claim
+from nova_sched.cloud.allocation_write import Sent, Server
+from nova_sched.cloud.doubts import Doubts
+from nova_sched.cloud.placement import ConsumerAllocations
+from nova_sched.cloud.turns import Turns
+from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.fake_placement import Fault, client_of, served
+
+A, ONE, TWO = uuid_of('a'), uuid_of('one'), uuid_of('two')
+NOTHING = ConsumerAllocations()
+OURS = Claim(A, ONE, {'VCPU': 1})
+
+
+def some(generation=None, node=ONE, **more):
+    return ConsumerAllocations({node: {'VCPU': 1}, **more}, generation, 'p', 'u')
+
+
+def sent(before=NOTHING, after=None):
+    return Sent(Server(A, OURS.uuid, ONE, some()), before, after or some())
+
+
+class World:
+    def __init__(self, fake, late_s):
+        self.fake, self.turns, self.claims = fake, Turns(), []
+        self.doubts = Doubts(client_of(fake), self.turns, self._read, late_s)
+
+    def _read(self, uuid):
+        if isinstance(self.claims, Exception):
+            error, self.claims = self.claims, []
+            raise error
+        return self.claims
+
+    def wait(self):
+        """Until no doubt is left."""
+        for _ in range(500):
+            if not self.doubts._waiting:
+                return
+            threading.Event().wait(0.01)
+        raise AssertionError('it does not end')
+
+
+@pytest.fixture
+def world():
+    with served() as fake:
+        fake.add(ONE, VCPU=4)
+        fake.add(TWO, VCPU=4)
+        made = World(fake, late_s=0.05)
+        yield made
+        made.doubts.stop()
+
+
+@pytest.mark.parametrize(
+    'held, request_sent, claims, after',
+    [
+        pytest.param((1, some()), sent(), [], None, id='it was done'),
+        pytest.param((1, some()), sent(), [OURS], None, id='our claim has not ended yet'),
+        pytest.param(None, sent(), [], None, id='it was not done'),
+        pytest.param((2, some()), sent(), [], 2, id='a later call has written the same'),
+        pytest.param((1, some(node=TWO)), sent(), [], 1, id='other allocations'),
+        pytest.param(
+            (1, some()), sent(), [Claim(A, ONE, {'VCPU': 1})], 1, id='a later call has a claim'
+        ),
+        pytest.param(
+            (1, some()), sent(), [Claim(A, TWO, {'VCPU': 1})], None, id='a claim on another node'
+        ),
+        pytest.param(
+            (1, some()),
+            sent(),
+            [Claim(A, ONE, {'VCPU': 1}, uuid=OURS.uuid, state=CONFIRMED)],
+            1,
+            id='the server runs',
+        ),
+    ],
+)
+def test_what_is_taken_back(world, held, request_sent, claims, after):
+    if held:
+        world.fake.consumers[A] = [held[0], dict(held[1].providers), 'p', 'u']
+    world.claims = claims
+    world.doubts.add(request_sent)
+    world.wait()
+    found = world.fake.consumers.get(A)
+    assert (found and found[0]) == after
+
+
+def test_an_evacuation_gets_back_what_it_had(world):
+    before, both = some(4, TWO), some(4, TWO, **{ONE: {'VCPU': 1}})
+    world.fake.consumers[A] = [5, dict(both.providers), 'p', 'u']
+    world.doubts.add(sent(before, both))
+    world.wait()
+    assert world.fake.consumers[A] == [6, {TWO: {'VCPU': 1}}, 'p', 'u']
+
+
+def test_it_is_done_after_the_first_look(world):
+    world.doubts.add(sent())
+    threading.Event().wait(0.02)
+    world.fake.consumers[A] = [1, {ONE: {'VCPU': 1}}, 'p', 'u']
+    world.wait()
+    assert world.fake.allocated() == {}
+
+
+@pytest.mark.parametrize('what', ['placement', 'store'])
+def test_what_does_not_answer_is_asked_again(world, what):
+    world.fake.consumers[A] = [1, {ONE: {'VCPU': 1}}, 'p', 'u']
+    faults = [Fault(503)] if what == 'placement' else []
+    world.fake.faults = lambda method, path: faults.pop() if faults else None
+    world.claims = errors.StoreUnavailable('gone') if what == 'store' else []
+    world.doubts.add(sent())
+    world.wait()
+    assert world.fake.allocated() == {}
+
+
+def test_a_later_request_goes_first(world):
+    """While another request for the server is under way there is no look; it makes them void."""
+    turns = []
+    world.turns.enter([A], turns.append)
+    world.doubts.add(sent())
+    threading.Event().wait(0.05)
+    assert world.fake.requests == []
+    world.fake.consumers[A] = [1, {ONE: {'VCPU': 1}}, 'p', 'u']
+    world.doubts.forget(A)
+    world.turns.leave(turns[0])
+    world.wait()
+    threading.Event().wait(0.1)
+    assert (world.fake.requests, len(world.fake.allocated())) == ([], 1)
+
+
+def test_what_is_not_certain_at_the_end_is_logged(world, caplog):
+    world.fake.faults = lambda method, path: Fault(503)
+    world.doubts.add(sent())
+    threading.Event().wait(0.05)
+    world.doubts.stop()
+    assert f'Instance {A} was refused, but may have allocations on node {ONE}' in caplog.text

@@ -1,0 +1,373 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The mirror of Nova's databases and Placement."""
+
+import threading
+import time
+
+import pytest
+
+from nova_sched import errors
+from nova_sched.claim import CONFIRMED, PENDING
+from nova_sched.cloud import mirror
+from nova_sched.cloud.mirror import Intervals, Mirror
+from nova_sched.tests.builders import CELL, NOW, aggregate, request, uuid_of
+from nova_sched.tests.unit.cloud.doubles import FakeCell, FakeCloud, FakePlacement, node_uuid
+from nova_sched.tests.unit.engine.world import World
+
+A, B, OTHER = uuid_of('a'), uuid_of('b'), uuid_of('other cell')
+
+
+class Cloud:
+    """Two hosts in a cell, and a scheduler that reads them."""
+
+    def __init__(self, *cells):
+        self.placement = FakePlacement()
+        self.nova = FakeCloud(*cells)
+        self.cell = self.nova.cells[0]
+        self.cell.add('host-0', 'host-1')
+        self.placement.add('host-0', 'host-1')
+        self.world = World(reads_nova=True, refresh_interval_s=1e9)
+        for cell in self.nova.cells:
+            cell.clock = lambda: self.world.now_s
+        self.scheduler = self.world.scheduler
+        self.scheduler.loop.start()
+        self.mirror = Mirror(
+            self.scheduler, self.nova, self.nova, self.placement, lambda: Intervals(down_s=60.0)
+        )
+        self.look(compare=True)
+
+    def look(self, compare=False, after_s=0.0):
+        self.world.now_s += after_s
+        with self.mirror._looking:
+            self.mirror._look(compare=compare)
+
+    def stop(self):
+        self.mirror.stop()
+        self.scheduler.loop.stop()
+
+    def place(self, uuid, **words):
+        return self.scheduler.place([request(instance_uuid=uuid, vcpus=1, **words)])[0][0].host
+
+    def up(self):
+        hosts = self.world.cluster.hosts
+        return {
+            node.host
+            for node in self.world.cluster
+            if hosts.seen_s[node.row] > self.world.now_s - 60
+            and not hosts.disabled[node.row]
+            and not hosts.forced_down[node.row]
+        }
+
+    def used(self, host):
+        node = self.world.cluster.find(host, host)
+        return int(self.world.cluster.hosts.resources['VCPU'].used[node.row])
+
+    def claims(self):
+        return {(one.consumer_uuid, one.node_uuid): one.state for one in self.world.store.claims()}
+
+
+@pytest.fixture
+def make():
+    made = []
+
+    def start(*cells):
+        made.append(Cloud(*cells))
+        return made[-1]
+
+    yield start
+    for one in made:
+        one.stop()
+
+
+@pytest.fixture
+def cloud(make):
+    return make()
+
+
+def test_the_first_look_reads_everything(make):
+    cloud = make()
+    cloud.nova.listed = [aggregate(1, ['host-0'], availability_zone='z')]
+    cloud.look(compare=True)
+    assert {node.host for node in cloud.world.cluster} == cloud.up() == {'host-0', 'host-1'}
+    assert [one.id for one in cloud.world.cluster.hosts.aggregates] == [1]
+    assert {node.cell_uuid for node in cloud.world.cluster} == {CELL}
+
+
+def test_only_what_was_written_is_read_again(cloud):
+    cloud.cell.reads.clear()
+    cloud.look(after_s=10.0)
+    assert cloud.cell.reads == []
+    cloud.cell.add('host-1')
+    cloud.look()
+    assert cloud.cell.reads == [node_uuid('host-1')]
+
+
+def test_a_comparison_finds_what_placement_has_changed(cloud):
+    cloud.placement.allocate(A, 'host-0', VCPU=3)
+    cloud.look()
+    assert cloud.used('host-0') == 0
+    cloud.look(compare=True)
+    assert cloud.used('host-0') == 3
+
+
+def test_a_claim_follows_its_allocation(cloud):
+    host = cloud.place(A)
+    key = A, node_uuid(host)
+    cloud.look(compare=True)
+    assert (cloud.claims(), cloud.used(host)) == ({key: PENDING}, 1)
+    cloud.placement.allocate(A, host, VCPU=1)
+    cloud.look(compare=True, after_s=1.0)
+    assert (cloud.claims(), cloud.used(host)) == ({key: CONFIRMED}, 1)
+    cloud.placement.allocate(A, host)
+    cloud.look(compare=True, after_s=1.0)
+    assert (cloud.claims(), cloud.used(host)) == ({}, 0)
+
+
+def test_the_allocation_of_a_migration_counts_for_its_server(cloud):
+    host = cloud.place(A)
+    cloud.placement.allocate(A, host, VCPU=1)
+    cloud.look(compare=True, after_s=1.0)
+    cloud.placement.allocate(A, host)
+    cloud.placement.allocate(B, host, VCPU=1)
+    cloud.cell.moves[B] = A
+    cloud.look(compare=True, after_s=1.0)
+    assert cloud.claims() == {(A, node_uuid(host)): CONFIRMED}
+    assert cloud.used(host) == 1
+
+
+def test_an_older_read_does_not_end_a_younger_claim(cloud):
+    """The read began before the claim was confirmed."""
+    host = cloud.place(A)
+    cloud.world.store.confirm([A], [node_uuid(host)])
+    cloud.world.now_s -= 5
+    cloud.look(compare=True)
+    cloud.world.now_s += 5
+    assert cloud.claims() == {(A, node_uuid(host)): CONFIRMED}
+
+
+@pytest.mark.parametrize(
+    'facts, reads',
+    [
+        pytest.param({'disabled': True, 'seen_s': NOW}, set(), id='disabled'),
+        pytest.param({'forced_down': True, 'seen_s': NOW}, set(), id='forced down'),
+        pytest.param({'seen_s': NOW - 100}, set(), id='silent'),
+    ],
+)
+def test_a_service_that_is_not_up(cloud, facts, reads):
+    cloud.cell.silence('host-0', **facts)
+    cloud.look()
+    assert cloud.up() == {'host-1'}
+    cloud.cell.not_up.clear()
+    cloud.look()
+    assert cloud.up() == {'host-0', 'host-1'}
+
+
+def test_the_clock_of_a_cell_may_be_wrong(make):
+    cloud = make(FakeCell(ahead_s=3600.0))
+    assert cloud.up() == {'host-0', 'host-1'}
+    cloud.cell.silence('host-0', seen_s=NOW + 3600.0 - 100.0)
+    cloud.look()
+    hosts = cloud.world.cluster.hosts
+    row = cloud.world.cluster.find('host-0', 'host-0').row
+    assert hosts.seen_s[row] == NOW - 100.0
+
+
+@pytest.mark.parametrize(
+    'spoil, why',
+    [
+        pytest.param(
+            lambda cloud: cloud.nova.unmapped.add('host-0'), 'discover_hosts', id='no mapping'
+        ),
+        pytest.param(
+            lambda cloud: cloud.cell.add('host-0', has_service=False), 'service', id='no service'
+        ),
+        pytest.param(
+            lambda cloud: cloud.placement.trees.pop(node_uuid('host-0')), 'provider', id='provider'
+        ),
+        pytest.param(
+            lambda cloud: cloud.cell.add('host-0', free_disk_gb=None), 'free_disk_gb', id='no disk'
+        ),
+        pytest.param(lambda cloud: cloud.cell.add('host-0', stats='{'), 'stats', id='unreadable'),
+    ],
+)
+def test_a_host_that_is_left_out(cloud, caplog, spoil, why):
+    cloud.world.now_s += 1
+    spoil(cloud)
+    cloud.look(compare=True)
+    assert cloud.up() == {'host-1'}
+    (line,) = [one for one in caplog.messages if 'gets no servers' in one]
+    assert 'host-0' in line
+    assert why in line
+    cloud.nova.unmapped.clear()
+    cloud.placement.add('host-0')
+    cloud.cell.add('host-0')
+    cloud.look(compare=True)
+    assert cloud.up() == {'host-0', 'host-1'}
+
+
+def test_a_node_that_is_gone(cloud):
+    cloud.place(A)
+    del cloud.cell.rows[node_uuid('host-0')]
+    cloud.look(compare=True, after_s=1.0)
+    assert {node.host for node in cloud.world.cluster} == {'host-1'}
+
+
+def test_a_cell_that_is_away_does_not_hold_up_the_others(make, caplog):
+    other = FakeCell(OTHER)
+    other.add('host-2')
+    cloud = make(FakeCell(), other)
+    cloud.placement.add('host-2')
+    cloud.look(compare=True)
+    assert cloud.up() == {'host-0', 'host-1', 'host-2'}
+    cloud.cell.is_away = True
+    for _ in range(3):
+        cloud.look(after_s=21.0)
+    assert cloud.up() == {'host-2'}
+    assert len([one for one in caplog.messages if f'Cell {CELL} cannot be read' in one]) == 1
+    cloud.cell.is_away = False
+    cloud.look()
+    assert cloud.up() == {'host-0', 'host-1', 'host-2'}
+
+
+def test_placement_that_is_away_leaves_hosts_as_they_are(cloud):
+    cloud.placement.allocate(A, 'host-0', VCPU=2)
+    with cloud.placement.failing(errors.PlacementUnavailable('timeout')):
+        cloud.look(compare=True)
+        assert (cloud.up(), cloud.used('host-0')) == ({'host-0', 'host-1'}, 0)
+    cloud.look(compare=cloud.mirror._must_compare)
+    assert cloud.used('host-0') == 2
+
+
+def test_a_disabled_cell_gets_no_servers(make):
+    other = FakeCell(OTHER)
+    other.add('host-2')
+    cloud = make(FakeCell(), other)
+    cloud.placement.add('host-2')
+    cloud.look(compare=True)
+    cloud.nova.cells.remove(other)
+    cloud.look(compare=True)
+    assert cloud.up() == {'host-0', 'host-1'}
+    cloud.nova.cells.append(other)
+    cloud.look(compare=True)
+    assert cloud.up() == {'host-0', 'host-1', 'host-2'}
+
+
+def test_schedulers_share_the_cells(make):
+    """Each reads the services of all cells, and the nodes of its share."""
+    other = FakeCell(OTHER)
+    other.add('host-2')
+    cloud = make(FakeCell(), other)
+    cloud.placement.add('host-2')
+    cloud.look(compare=True)
+    reads = []
+    for position in (0, 1):
+        cloud.world.now_s += 1
+        cloud.world.context.membership.position_and_count = (position, 2)
+        for cell in cloud.nova.cells:
+            cell.reads.clear()
+        cloud.cell.add('host-0')
+        other.add('host-2')
+        cloud.look()
+        reads.append({*cloud.cell.reads, *other.reads})
+    assert [len(some) for some in reads] == [1, 1]
+    assert set().union(*reads) == {node_uuid('host-0'), node_uuid('host-2')}
+    assert cloud.up() == {'host-0', 'host-1', 'host-2'}
+
+
+def test_a_host_that_a_message_names_is_read(cloud):
+    cloud.placement.allocate(A, 'host-1', VCPU=2)
+    cloud.mirror.host_changed('host-1')
+    cloud.mirror.host_changed('unknown')
+    cloud.look()
+    assert cloud.used('host-1') == 2
+
+
+def test_nodes_of_a_refused_claim_are_read_at_once(cloud):
+    cloud.placement.allocate(A, 'host-1', VCPU=2)
+    cloud.mirror.read_nodes([node_uuid('host-1')])
+    assert cloud.used('host-1') == 2
+
+
+def test_a_look_before_a_refusal(cloud):
+    cloud.cell.silence('host-0', disabled=True, seen_s=NOW)
+    assert cloud.mirror.look_now()
+    assert cloud.up() == {'host-1'}
+
+
+def test_a_refusal_does_not_wait_long_for_another_look(cloud, monkeypatch):
+    monkeypatch.setattr(mirror, 'WAIT_S', 0.01)
+    with cloud.mirror._looking:
+        assert not cloud.mirror.look_now()
+
+
+def test_refusals_at_the_same_time_share_a_look(cloud):
+    looks = []
+    for cell in cloud.nova.cells:
+        cell.look = lambda *args, look=cell.look: looks.append(args) or look(*args)
+    with cloud.mirror._looking:
+        callers = [threading.Thread(target=cloud.mirror.look_now) for _ in range(5)]
+        for one in callers:
+            one.start()
+        time.sleep(0.2)
+    for one in callers:
+        one.join()
+    assert len(looks) == 1
+
+
+@pytest.mark.parametrize(
+    'server, waits',
+    [
+        pytest.param(None, False, id='no server'),
+        pytest.param({'task_state': 'resize_prep'}, True, id='it moves'),
+        pytest.param({'task_state': None, 'vm_state': 'error'}, False, id='it failed'),
+        pytest.param({'task_state': 'resize_prep', 'deleted': True}, False, id='it is deleted'),
+    ],
+)
+def test_whether_nova_waits_for_a_host(cloud, server, waits):
+    if server is not None:
+        cloud.cell.serve(A, **server)
+    assert cloud.mirror.waits_for_host([A]) is waits
+    cloud.nova.build_requests.add(A)
+    assert cloud.mirror.waits_for_host([B, A])
+
+
+def test_a_trait_that_disables_is_read_until_it_is_gone(cloud):
+    """Nova removes it a moment after the service is enabled."""
+    cloud.placement.add('host-0', traits=['COMPUTE_STATUS_DISABLED'])
+    cloud.cell.silence('host-0', disabled=True, seen_s=NOW)
+    cloud.look(compare=True)
+    cloud.cell.not_up.clear()
+    cloud.look()
+    assert cloud.up() == {'host-1'}
+    cloud.placement.add('host-0')
+    cloud.look()
+    assert cloud.up() == {'host-0', 'host-1'}
+
+
+class TestNotUp:
+    """The services of chosen hosts are read once more before they are claimed."""
+
+    def test_a_host_that_was_disabled_since_the_last_look(self, cloud):
+        uuids = [node_uuid('host-0'), node_uuid('host-1'), uuid_of('unknown')]
+        assert cloud.mirror.not_up(uuids) == []
+        cloud.cell.silence('host-0', disabled=True, seen_s=NOW)
+        assert cloud.mirror.not_up(uuids) == [node_uuid('host-0')]
+        assert cloud.up() == {'host-1'}
+        cloud.cell.not_up.clear()
+        cloud.look()
+        assert cloud.up() == {'host-0', 'host-1'}
+
+    def test_a_cell_that_is_away_counts_as_up(self, cloud):
+        cloud.cell.silence('host-0', disabled=True, seen_s=NOW)
+        cloud.cell.is_away = True
+        assert cloud.mirror.not_up([node_uuid('host-0')]) == []

@@ -1,0 +1,243 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The client of Placement: requests, answers and errors."""
+
+import pytest
+from keystoneauth1 import loading
+from oslo_config import cfg
+
+from nova_sched import errors
+from nova_sched.cloud.placement import ConsumerAllocations, NodeProviders, client
+from nova_sched.conf import placement as options
+from nova_sched.tests import keystone
+from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.fake_placement import Fault, client_of, served
+
+NODE, CHILD, A, B = (uuid_of(name) for name in ('node', 'child', 'a', 'b'))
+OWNER = {'project_id': 'p', 'user_id': 'u'}
+
+
+def some(amount, generation=None, node=NODE):
+    return ConsumerAllocations({node: {'VCPU': amount}}, generation, **OWNER)
+
+
+@pytest.fixture
+def fake():
+    with served() as made:
+        made.add(NODE, VCPU=4)
+        made.add(CHILD, root=NODE, CUSTOM_GPU=2)
+        yield made
+
+
+@pytest.fixture
+def placement(fake):
+    return client_of(fake)
+
+
+def test_a_node_and_its_providers(placement):
+    placement.write({A: some(1)})
+    inventories = {'inventories': {'VCPU': {'total': 4}}, 'traits': ['OWNER_NOVA']}
+    gpus = {'inventories': {'CUSTOM_GPU': {'total': 2}}, 'traits': ['OWNER_NOVA']}
+    found = placement.node(NODE)
+    assert found == NodeProviders(
+        NODE,
+        {
+            NODE: {'parent_provider_uuid': None, **inventories},
+            CHILD: {'parent_provider_uuid': NODE, **gpus},
+        },
+        {NODE: 2, CHILD: 1},
+        {NODE: {A: {'VCPU': 1}}, CHILD: {}},
+    )
+    assert found.consumers == {A}
+
+
+def test_a_node_without_a_provider(placement):
+    assert placement.node(B) == NodeProviders(B)
+    assert placement.root_of(B) is None
+
+
+def test_what_is_read(placement):
+    placement.write({A: some(3)})
+    assert placement.provider_generations() == {NODE: {NODE: 2, CHILD: 1}}
+    assert placement.root_of(CHILD) == NODE
+    assert placement.usages(NODE) == {'VCPU': 3}
+    assert placement.allocations_of(A) == some(3, generation=1)
+    assert placement.allocations_of(B) == ConsumerAllocations()
+    query = {'resources': 'VCPU:1', 'limit': '1000'}
+    assert placement.allocation_candidates(query)['asked'] == query
+
+
+def test_one_consumer_is_put_and_several_are_posted(fake, placement):
+    placement.write({A: some(1)})
+    placement.write({A: some(2, generation=1), B: some(2)})
+    assert fake.allocated() == {A: {NODE: {'VCPU': 2}}, B: {NODE: {'VCPU': 2}}}
+    assert fake.requests == [('PUT', f'/allocations/{A}'), ('POST', '/allocations')]
+    assert fake.bodies[0][A] == {
+        'allocations': {NODE: {'resources': {'VCPU': 1}}},
+        'consumer_generation': None,
+        **OWNER,
+    }
+
+
+def test_mappings_are_written(fake, placement):
+    wanted = ConsumerAllocations({NODE: {'VCPU': 1}}, None, 'p', 'u', {'': [NODE]})
+    placement.write({A: wanted})
+    assert fake.bodies[0][A]['mappings'] == {'': [NODE]}
+
+
+@pytest.mark.parametrize('generation, removed', [(1, True), (0, False)], ids=['as read', 'newer'])
+def test_allocations_are_removed_as_they_were_read(fake, placement, generation, removed):
+    placement.write({A: some(1)})
+    assert placement.remove(A, some(1, generation)) is removed
+    assert (A in fake.allocated()) is not removed
+
+
+def test_there_is_nothing_to_remove(fake, placement):
+    assert placement.remove(A, ConsumerAllocations())
+    assert fake.requests == []
+
+
+@pytest.mark.parametrize(
+    'wanted, about_consumer, concurrent',
+    [
+        pytest.param(some(1, generation=7), True, True, id='another generation'),
+        pytest.param(some(5), False, False, id='no capacity'),
+        pytest.param(some(1, node=CHILD), False, False, id='no inventory'),
+    ],
+)
+def test_a_conflict(placement, wanted, about_consumer, concurrent):
+    with pytest.raises(errors.PlacementConflict) as raised:
+        placement.write({A: wanted})
+    assert raised.value.is_about_consumer == about_consumer
+    assert raised.value.is_concurrent == concurrent
+
+
+@pytest.mark.parametrize(
+    'fault, kind, words',
+    [
+        pytest.param(Fault(500), errors.PlacementUnavailable, '500: out of order', id='500'),
+        pytest.param(Fault(503), errors.PlacementUnavailable, '503', id='503'),
+        pytest.param(Fault(429), errors.PlacementUnavailable, '429', id='too many requests'),
+        pytest.param(Fault(400), errors.PlacementRefused, '400: out of order', id='400'),
+        pytest.param(Fault(401), errors.PlacementRefused, '401', id='401'),
+        pytest.param(Fault(403), errors.PlacementRefused, '403', id='403'),
+        pytest.param(
+            Fault(409, code='placement.concurrent_update'),
+            errors.PlacementConflict,
+            '409',
+            id='409',
+        ),
+        pytest.param(Fault(lost=True), errors.PlacementUnavailable, 'Unable', id='lost answer'),
+        pytest.param(Fault(delay_s=0.5), errors.PlacementUnavailable, 'timed out', id='late'),
+    ],
+)
+def test_an_error(fake, fault, kind, words):
+    fake.faults = lambda method, path: fault
+    with pytest.raises(kind, match=words) as raised:
+        client_of(fake, (1.0, 0.2)).write({A: some(1)})
+    assert type(raised.value) is kind
+    assert f'PUT /allocations/{A}' in str(raised.value)
+
+
+def test_an_answer_that_is_no_json(fake, placement):
+    fake.handle = lambda *_: 'x' * 3
+    assert placement._get('/x') == 'xxx'
+    fake.faults = lambda method, path: Fault(502, text='<html>')
+    with pytest.raises(errors.PlacementUnavailable, match='502: <html>'):
+        placement.usages(NODE)
+
+
+def test_a_provider_that_is_gone(fake, placement):
+    with pytest.raises(errors.PlacementRefused, match='does not exist'):
+        placement.write({A: some(1, node=B)})
+    assert fake.allocated() == {}
+
+
+def test_no_server(fake, placement):
+    with served() as gone:
+        away = client_of(gone)
+    with pytest.raises(errors.PlacementUnavailable, match='Unable to establish connection'):
+        away.usages(NODE)
+
+
+def configured(**values):
+    conf = cfg.ConfigOpts()
+    options.register_opts(conf)
+    conf([])
+    for name, value in values.items():
+        conf.set_override(name, value, 'placement')
+    return conf
+
+
+def test_a_client_of_the_options(fake):
+    conf = configured(auth_type='none', endpoint_override=fake.url, in_flight=3)
+    assert client(conf).usages(NODE) == {'VCPU': 0}
+
+
+@pytest.mark.parametrize(
+    'values, where',
+    [
+        pytest.param({}, 'auth_type', id='no authentication'),
+        pytest.param({'auth_type': 'x'}, 'x', id='unknown authentication'),
+    ],
+)
+def test_bad_options(values, where):
+    with pytest.raises(errors.BadConfig, match=where):
+        client(configured(**values))
+
+
+@pytest.mark.parametrize(
+    'values, timeouts',
+    [
+        pytest.param({}, (3.0, 20.0), id='default'),
+        pytest.param({'timeout': 7}, (7, 7), id='timeout of keystoneauth'),
+        pytest.param({'connect_timeout': 1.5, 'read_timeout': 9.0}, (1.5, 9.0), id='both'),
+    ],
+)
+def test_timeouts(values, timeouts):
+    assert client(configured(auth_type='none', **values))._timeouts_s == timeouts
+
+
+def logging_in(auth_url):
+    """A client that has to get a token there first."""
+    conf = configured(auth_type='v3password')
+    conf.register_opts(loading.get_auth_plugin_conf_options('v3password'), 'placement')
+    words = {'auth_url': auth_url, 'username': 'nova', 'password': 'x'}
+    for name, value in {**words, 'user_domain_id': 'default', 'system_scope': 'all'}.items():
+        conf.set_override(name, value, 'placement')
+    return client(conf)
+
+
+@pytest.mark.parametrize(
+    'status, kind',
+    [(401, errors.PlacementRefused), (503, errors.PlacementUnavailable)],
+    ids=['wrong password', 'Keystone is out of order'],
+)
+def test_keystone_answers_with_an_error(fake, status, kind):
+    fake.faults = lambda method, path: Fault(status)
+    with pytest.raises(kind, match=f'Keystone.*{status}'):
+        logging_in(fake.url).usages(NODE)
+
+
+def test_keystone_is_away():
+    with served() as gone:
+        pass
+    with pytest.raises(errors.PlacementUnavailable, match='Unable to establish connection'):
+        logging_in(gone.url).usages(NODE)
+
+
+def test_the_catalog_has_no_placement():
+    with (
+        keystone.served(keystone.Keystone()) as there,
+        pytest.raises(errors.PlacementRefused, match='check the options of'),
+    ):
+        logging_in(there.url).usages(NODE)

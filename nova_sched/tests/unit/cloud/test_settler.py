@@ -1,0 +1,106 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Claims and allocations that no server will use."""
+
+import pytest
+
+from nova_sched.claim import CONFIRMED, PENDING
+from nova_sched.cloud.settler import Settler
+from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.unit.cloud.doubles import node_uuid
+from nova_sched.tests.unit.cloud.test_mirror import A, cloud, make
+
+__all__ = ['cloud', 'make']
+AGE_S = 60.0
+
+
+@pytest.fixture
+def settle(cloud):
+    settler = Settler(
+        cloud.scheduler, cloud.nova, cloud.nova, cloud.placement, cloud.mirror, AGE_S
+    )
+
+    def after(seconds):
+        cloud.world.now_s += seconds
+        settler.settle()
+
+    return after
+
+
+CASES = [
+    pytest.param(False, None, False, {}, id='killed before it wrote'),
+    pytest.param(True, None, False, {}, id='killed after it wrote, and Nova gave up'),
+    pytest.param(True, {}, True, CONFIRMED, id='Nova builds the server'),
+    pytest.param(True, {'deleted': True}, False, {}, id='its server is deleted'),
+    pytest.param(False, {}, False, {}, id='the conductor took another host'),
+]
+
+
+@pytest.mark.parametrize('allocated, server, stays, claim', CASES)
+def test_an_old_pending_claim(cloud, settle, allocated, server, stays, claim):
+    host = cloud.place(A)
+    if allocated:
+        cloud.placement.allocate(A, host, VCPU=1)
+    if server is not None:
+        cloud.cell.serve(A, **server)
+    settle(AGE_S + 1)
+    assert cloud.claims() == ({(A, node_uuid(host)): claim} if claim else {})
+    assert bool(cloud.placement.allocations_of(A).providers) is stays
+    assert cloud.used(host) == bool(claim)
+
+
+def test_a_server_whose_build_request_is_there_stays(cloud, settle):
+    host = cloud.place(A)
+    cloud.placement.allocate(A, host, VCPU=1)
+    cloud.nova.build_requests.add(A)
+    settle(AGE_S + 1)
+    assert cloud.claims() == {(A, node_uuid(host)): CONFIRMED}
+
+
+def test_a_young_claim_is_left_alone(cloud, settle):
+    host = cloud.place(A)
+    settle(AGE_S - 1)
+    assert cloud.claims() == {(A, node_uuid(host)): PENDING}
+
+
+def test_an_allocation_elsewhere_stays(cloud, settle):
+    """The conductor has claimed an alternate, as a stock one does."""
+    host = cloud.place(A)
+    (other,) = {'host-0', 'host-1'} - {host}
+    cloud.placement.allocate(A, other, VCPU=1)
+    cloud.cell.serve(A)
+    settle(AGE_S + 1)
+    assert cloud.claims() == {}
+    assert set(cloud.placement.allocations_of(A).providers) == {node_uuid(other)}
+
+
+def test_an_allocation_that_changes_meanwhile_is_left_for_the_next_time(cloud, settle):
+    host = cloud.place(A)
+    cloud.placement.allocate(A, host, VCPU=1)
+    remove = cloud.placement.remove
+
+    def late(consumer, allocations):
+        cloud.placement.allocate(A, host, VCPU=1)
+        return remove(consumer, allocations)
+
+    cloud.placement.remove = late
+    settle(AGE_S + 1)
+    assert cloud.claims() == {(A, node_uuid(host)): PENDING}
+    cloud.placement.remove = remove
+    settle(1)
+    assert cloud.claims() == {}
+
+
+def test_other_servers_are_not_touched(cloud, settle):
+    cloud.placement.allocate(uuid_of('other'), 'host-0', VCPU=1)
+    settle(AGE_S + 1)
+    assert cloud.placement.allocations_of(uuid_of('other')).providers

@@ -1,0 +1,82 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""What is read of Nova's API database, on every database: tests that each database runs.
+
+A module of tests brings the fixture ``database``: an engine that may write, on an empty database.
+"""
+
+import pytest
+
+from nova_sched.db import engine
+from nova_sched.db.nova_api import AggregateRow, CellMappingRow, NovaApi
+from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.unit.db import nova_tables as tables
+from nova_sched.tests.unit.db.nova_tables import fill
+
+
+def mapping(number=1, url='mysql+pymysql://nova:secret@db/nova', disabled=False):
+    """A row of a cell."""
+    return {
+        'id': number,
+        'uuid': uuid_of(f'cell {number}'),
+        'name': f'cell{number}',
+        'transport_url': 'rabbit://nova:secret@mq//',
+        'database_connection': url,
+        'disabled': disabled,
+    }
+
+
+class NovaApis:
+    @pytest.fixture
+    def writer(self, database):
+        return tables.emptied(database, tables.OF_API)
+
+    @pytest.fixture
+    def api(self, writer):
+        reader = engine.reader(writer.url.render_as_string(hide_password=False))
+        yield NovaApi(reader)
+        reader.dispose()
+
+    def test_cells(self, writer, api):
+        rows = [mapping(2, None, None), mapping(1), mapping(3, disabled=True)]
+        fill(writer, tables.CELLS, *rows)
+        found = api.cell_mappings()
+        assert [one.disabled for one in found] == [False, False, True]
+        assert found[0] == CellMappingRow(
+            uuid_of('cell 1'), 'cell1', rows[1]['transport_url'], rows[1]['database_connection']
+        )
+        assert found[1].database_connection is None
+        assert 'secret' not in repr(found)
+
+    def test_host_mappings(self, writer, api):
+        fill(writer, tables.CELLS, mapping(1), mapping(2))
+        hosts = [{'host': 'cmp1', 'cell_id': 1}, {'host': 'cmp2', 'cell_id': 2}]
+        fill(writer, tables.HOSTS, *hosts)
+        assert api.host_mappings() == {'cmp1': uuid_of('cell 1'), 'cmp2': uuid_of('cell 2')}
+
+    def test_aggregates(self, writer, api):
+        rows = [{'id': 2, 'uuid': None, 'name': 'empty'}, {'id': 1, 'uuid': 'x', 'name': 'zone'}]
+        fill(writer, tables.AGGREGATES, *rows)
+        hosts = [{'aggregate_id': 1, 'host': host} for host in ('cmp1', 'cmp2')]
+        fill(writer, tables.AGGREGATE_HOSTS, *hosts)
+        data = {'aggregate_id': 1, 'key': 'availability_zone', 'value': 'az1'}
+        fill(writer, tables.AGGREGATE_METADATA, data)
+        zone = frozenset(['cmp1', 'cmp2']), {'availability_zone': 'az1'}
+        assert api.aggregates() == [
+            AggregateRow(1, 'zone', *zone, 'x'),
+            AggregateRow(2, 'empty', frozenset(), {}, None),
+        ]
+
+    def test_a_server_that_is_to_be_built(self, writer, api):
+        fill(writer, tables.BUILD_REQUESTS, {'instance_uuid': uuid_of('server')})
+        assert api.has_build_request(uuid_of('server')) is True
+        assert api.has_build_request(uuid_of('other')) is False

@@ -1,0 +1,215 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""What is read of a cell of Nova, on every database: tests that each database runs.
+
+A module of tests brings the fixture ``database``: an engine that may write, on an empty database.
+"""
+
+import time
+
+import pytest
+import sqlalchemy as sa
+
+from nova_sched import errors
+from nova_sched.db import engine
+from nova_sched.db.nova_cell import CHUNK, InstanceRow, NovaCell, ServiceRow
+from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.unit.db import nova_tables as tables
+from nova_sched.tests.unit.db.nova_tables import ago, fill, instance, node, service
+
+DOWN_S = 60.0  # service_down_time
+
+
+class NovaCells:
+    @pytest.fixture
+    def writer(self, database):
+        return tables.emptied(database, tables.OF_CELL)
+
+    @pytest.fixture
+    def cell(self, writer):
+        url = writer.url.render_as_string(hide_password=False)
+        made = NovaCell(engine.reader(url), uuid_of('cell'), 'cell1')
+        yield made
+        made.close()
+
+    def test_the_clock(self, cell):
+        assert cell.now_s() == pytest.approx(time.time(), abs=1)
+
+    def test_nothing_is_written(self, writer):
+        reader = engine.reader(writer.url.render_as_string(hide_password=False))
+        with (
+            pytest.raises(errors.StoreUnavailable, match=r'(?i)read.?only'),
+            engine.transaction(reader) as connection,
+        ):
+            connection.execute(sa.delete(tables.SERVICES))
+        reader.dispose()
+
+    @pytest.mark.parametrize(
+        'fields, is_not_up',
+        [
+            pytest.param({'seen_s': 50.0}, False, id='up'),
+            pytest.param({'seen_s': 70.0}, True, id='silent'),
+            pytest.param({'seen_s': -50.0}, False, id='a clock that is ahead a little'),
+            pytest.param({'seen_s': -70.0}, True, id='a clock that is far ahead'),
+            pytest.param({'seen_s': None, 'created_s': 50.0}, False, id='just made'),
+            pytest.param({'seen_s': None, 'created_s': 70.0}, True, id='made, but never seen'),
+            pytest.param({'seen_s': None, 'created_s': None}, True, id='no time at all'),
+            pytest.param({'disabled': True}, True, id='disabled'),
+            pytest.param({'disabled': None, 'forced_down': None}, False, id='NULL is no'),
+            pytest.param({'forced_down': True}, True, id='forced down'),
+            pytest.param({'binary': 'nova-conductor', 'seen_s': 70.0}, False, id='no compute'),
+            pytest.param({'deleted': 7, 'seen_s': 70.0}, False, id='deleted'),
+        ],
+    )
+    def test_services_that_are_not_up(self, writer, cell, fields, is_not_up):
+        fill(writer, tables.SERVICES, service(**fields), service('other'))
+        found = [row.host for row in cell.services_not_up(DOWN_S)]
+        assert found == ['cmp1'] * is_not_up
+
+    @pytest.mark.parametrize('down_s', [0.5, 60, 3600.25])
+    def test_any_time_until_a_service_is_down(self, writer, cell, down_s):
+        fill(writer, tables.SERVICES, service('one', down_s + 5), service('two', down_s - 5))
+        assert {row.host for row in cell.services_not_up(down_s)} == {'one'} | (
+            {'two'} if down_s < 5 else set()
+        )
+
+    def test_the_facts_of_services(self, writer, cell):
+        seen_s = time.time() - 100
+        row = service(seen_s=100.0, disabled=True, disabled_reason='größe', forced_down=True)
+        fill(writer, tables.SERVICES, row, service('two', disabled=None), service('three'))
+        (found,) = cell.services_not_up(DOWN_S, ['cmp1', 'none'])
+        assert found == ServiceRow('cmp1', True, 'größe', True, pytest.approx(found.seen_s))
+        assert found.seen_s == pytest.approx(seen_s, abs=2)
+        assert cell.services_not_up(DOWN_S, []) == []
+        assert cell.services_not_up(DOWN_S, ['two']) == []
+
+    def test_ten_thousand_services(self, writer, cell):
+        rows = [service(f'cmp{n}', seen_s=1.0 if n % 100 else 70.0) for n in range(10_000)]
+        fill(writer, tables.SERVICES, *rows)
+        assert len(cell.services_not_up(DOWN_S)) == 100
+        assert len(cell.services_not_up(DOWN_S, [row['host'] for row in rows])) == 100
+
+    @pytest.mark.parametrize(
+        'rows, found',
+        [
+            pytest.param([], None, id='none'),
+            pytest.param([{'version': 66}, {'version': 74}], 66, id='the oldest'),
+            pytest.param([{'version': 66, 'forced_down': True}, {}], 74, id='not forced down'),
+            pytest.param([{'version': 66, 'deleted': 1}, {}], 74, id='not deleted'),
+            pytest.param([{'version': 1, 'binary': 'nova-conductor'}, {}], 74, id='no compute'),
+        ],
+    )
+    def test_the_oldest_compute_version(self, writer, cell, rows, found):
+        if rows:
+            services = [service(f'cmp{place}', **fields) for place, fields in enumerate(rows)]
+            fill(writer, tables.SERVICES, *services)
+        assert cell.oldest_compute_version() == found
+
+    def test_the_times_of_compute_nodes(self, writer, cell):
+        now_s = time.time()
+        rows = [
+            node('old', 500.0),
+            node('new', 5.0),
+            node('made', None, 7.0),
+            node('gone', 1.0, deleted=3),
+        ]
+        fill(writer, tables.NODES, *rows)
+        stamps = cell.node_stamps()
+        assert {host: now_s - written_s for host, written_s in stamps.values()} == {
+            'old': pytest.approx(500, abs=2),
+            'new': pytest.approx(5, abs=2),
+            'made': pytest.approx(7, abs=2),
+        }
+        later = cell.nodes_changed_since(now_s - 20)
+        assert later == {uuid: stamps[uuid] for uuid in map(uuid_of, ('node new', 'node made'))}
+        last_s = stamps[uuid_of('node new')][1]
+        assert uuid_of('node new') in cell.nodes_changed_since(last_s)
+        (row,) = cell.nodes([uuid_of('node made')])
+        assert (row.host, row.updated_s) == stamps[row.uuid]
+
+    def test_a_look(self, writer, cell):
+        fill(writer, tables.SERVICES, service(), service('cmp2', disabled=True))
+        fill(writer, tables.NODES, node(), node('cmp2', 500.0))
+        before_s = time.time()
+        found = cell.look(DOWN_S, before_s - 20)
+        assert found.now_s == pytest.approx(before_s, abs=1)
+        assert found.not_up == cell.services_not_up(DOWN_S)
+        assert [row.host for row in found.not_up] == ['cmp2']
+        assert found.written == cell.nodes_changed_since(before_s - 20)
+        assert [host for host, _ in found.written.values()] == ['cmp1']
+
+    def test_the_facts_of_compute_nodes(self, writer, cell):
+        full = node(
+            stats='{"x": "größe"}', metrics=None, pci_stats='{}', numa_topology='x' * 60_000
+        )
+        bare = node('cmp2', **dict.fromkeys(['free_disk_gb', 'host_ip', 'stats']))
+        fill(writer, tables.NODES, full, bare, node('gone', deleted=7))
+        others = service('cmp2', deleted=1), service('cmp2', binary='nova-conductor')
+        fill(writer, tables.SERVICES, service(), *others)
+        wanted = [row['uuid'] for row in (full, bare)] + [uuid_of('node gone'), uuid_of('none')]
+        found = {row.host: row for row in cell.nodes(wanted)}
+        assert {host: row.has_service for host, row in found.items()} == {
+            'cmp1': True,
+            'cmp2': False,
+        }
+        for row in (full, bare):
+            for name in row.keys() - {'created_at', 'updated_at', 'deleted'}:
+                assert getattr(found[row['host']], name) == row[name]
+        assert cell.nodes([]) == []
+
+    def test_more_keys_than_one_statement_has(self, writer, cell):
+        rows = [node(f'cmp{number}') for number in range(CHUNK + 1)]
+        fill(writer, tables.NODES, *rows)
+        assert len(cell.nodes([row['uuid'] for row in rows])) == CHUNK + 1
+
+    def test_the_instances_of_hosts(self, writer, cell):
+        there = [instance('a'), instance('b'), instance('c', 'cmp2'), instance('d', None)]
+        fill(writer, tables.INSTANCES, *there, instance('gone', deleted=9))
+        assert cell.instances(['cmp1', 'cmp3']) == {
+            'cmp1': {uuid_of('a'), uuid_of('b')},
+            'cmp3': frozenset(),
+        }
+
+    @pytest.mark.parametrize(
+        'fields, found',
+        [
+            pytest.param({}, ('cmp1', 'cmp1', 'active', None, False), id='there'),
+            pytest.param(
+                {'host': None, 'vm_state': 'building', 'task_state': 'scheduling'},
+                (None, None, 'building', 'scheduling', False),
+                id='to be built',
+            ),
+            pytest.param(
+                {'vm_state': 'deleted', 'deleted': 5},
+                ('cmp1', 'cmp1', 'deleted', None, True),
+                id='deleted',
+            ),
+        ],
+    )
+    def test_an_instance(self, writer, cell, fields, found):
+        fill(writer, tables.INSTANCES, instance(**fields), instance('other'))
+        assert cell.instance(uuid_of('server')) == InstanceRow(uuid_of('server'), *found)
+        assert cell.instance(uuid_of('none')) is None
+
+    def test_migrations(self, writer, cell):
+        row = {'uuid': uuid_of('migration'), 'instance_uuid': uuid_of('server')}
+        fill(writer, tables.MIGRATIONS, row, {'uuid': uuid_of('other'), 'instance_uuid': None})
+        assert cell.migrations([uuid_of('migration'), uuid_of('server')]) == {
+            uuid_of('migration'): uuid_of('server')
+        }
+        assert cell.migrations([]) == {}
+
+    def test_a_row_is_as_old_as_nova_says(self, writer, cell):
+        """Nova writes UTC, whatever the zone of the server or of this process."""
+        fill(writer, tables.NODES, {**node(), 'updated_at': ago(0)})
+        ((_, written_s),) = cell.node_stamps().values()
+        assert written_s == pytest.approx(cell.now_s(), abs=2)

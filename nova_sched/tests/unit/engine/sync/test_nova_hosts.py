@@ -1,0 +1,154 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""What Nova's databases tell of services, aggregates and nodes."""
+
+import pytest
+
+from nova_sched.claims import ServiceFacts
+from nova_sched.tests.builders import CELL, NOW, aggregate, report, request, uuid_of
+from nova_sched.tests.unit.engine.world import World
+
+OTHER = uuid_of('other cell')
+
+
+@pytest.fixture
+def world():
+    made = World(reads_nova=True)
+    made.report(report('a'), report('b'), report('c', cell_uuid=OTHER))
+    return made
+
+
+def seen(world):
+    return {node.host: world.cluster.hosts.seen_s[node.row] for node in world.cluster}
+
+
+def flags(world):
+    hosts = world.cluster.hosts
+    return {
+        node.host: (bool(hosts.disabled[node.row]), bool(hosts.forced_down[node.row]))
+        for node in world.cluster
+    }
+
+
+def tell(world, cell, *not_up):
+    world.call(world.scheduler.nova_hosts.services_are, cell, {one.host: one for one in not_up})
+
+
+def test_a_report_is_no_sign_of_life(world):
+    assert seen(world) == {'a': 0.0, 'b': 0.0, 'c': 0.0}
+    world.state_sync.refresh()
+    assert seen(world) == {'a': 0.0, 'b': 0.0, 'c': 0.0}
+
+
+def test_hosts_that_are_not_named_are_up(world):
+    tell(world, CELL)
+    assert seen(world) == {'a': NOW, 'b': NOW, 'c': 0.0}
+
+
+@pytest.mark.parametrize(
+    'facts, flag, seen_s',
+    [
+        pytest.param(
+            ServiceFacts('a', True, 'disk', False, NOW), (True, False), NOW, id='disabled'
+        ),
+        pytest.param(ServiceFacts('a', False, None, True, NOW), (False, True), NOW, id='forced'),
+        pytest.param(
+            ServiceFacts('a', False, None, False, NOW - 90), (False, False), NOW - 90, id='silent'
+        ),
+    ],
+)
+def test_a_service_that_is_not_up_and_comes_back(world, facts, flag, seen_s):
+    tell(world, CELL)
+    tell(world, CELL, facts)
+    assert (flags(world)['a'], seen(world)['a']) == (flag, seen_s)
+    assert (flags(world)['b'], seen(world)['b']) == ((False, False), NOW)
+    tell(world, CELL)
+    assert (flags(world)['a'], seen(world)['a']) == ((False, False), NOW)
+
+
+def test_a_host_that_is_up_is_marked_a_few_times_in_the_down_time(world):
+    tell(world, CELL)
+    world.now_s += 10
+    tell(world, CELL)
+    assert seen(world)['a'] == NOW
+    world.now_s += 11
+    tell(world, CELL)
+    assert seen(world)['a'] == NOW + 21
+
+
+def test_a_node_that_is_read_later_has_the_state_of_its_service(world):
+    tell(world, CELL, ServiceFacts('d', True, 'new', False, NOW))
+    world.report(report('d'))
+    assert flags(world)['d'] == (True, False)
+
+
+def test_hosts_of_a_disabled_cell_get_no_servers(world):
+    tell(world, OTHER)
+    world.call(world.scheduler.nova_hosts.cell_is_disabled, OTHER)
+    assert flags(world) == {'a': (False, False), 'b': (False, False), 'c': (True, False)}
+    tell(world, OTHER)
+    assert flags(world)['c'] == (False, False)
+
+
+def test_aggregates_are_those_of_nova(world):
+    of = world.scheduler.nova_hosts.aggregates_are
+    world.call(of, [aggregate(1, ['a']), aggregate(2, ['b'], ssd='true')])
+    world.call(of, [aggregate(2, ['a'], ssd='true'), aggregate(3, ['b'])])
+    known = {one.id: one.hosts for one in world.cluster.hosts.aggregates}
+    assert known == {2: {'a'}, 3: {'b'}}
+    assert {one.id for one in World(world.store).cluster.hosts.aggregates} == {2, 3}
+
+
+@pytest.mark.parametrize(
+    'since_s, left',
+    [
+        pytest.param(NOW + 1, {'b', 'c'}, id='it is gone'),
+        pytest.param(NOW - 1, {'a', 'b', 'c'}, id='it was made after the look'),
+    ],
+)
+def test_a_node_that_is_gone(world, since_s, left):
+    world.call(world.scheduler.nova_hosts.node_is_gone, world.cluster.find('a', 'a').uuid, since_s)
+    assert {node.host for node in world.cluster} == left
+    assert {node.host for node in World(world.store).cluster} == left
+
+
+def test_pending_claims_that_are_old(world):
+    tell(world, CELL)
+    world.place(request(instance_uuid=uuid_of('one')))
+    world.now_s += 10
+    world.place(request(instance_uuid=uuid_of('two')))
+    of = world.scheduler.nova_hosts.pending_claims
+    found = [world.call(of, NOW + after_s) for after_s in (0, 5, 15)]
+    assert [[one.consumer_uuid for one in some] for some in found] == [
+        [],
+        [uuid_of('one')],
+        [uuid_of('one'), uuid_of('two')],
+    ]
+
+
+def test_a_claim_ends_unless_it_has_changed(world):
+    tell(world, CELL)
+    world.place(request(instance_uuid=uuid_of('one')))
+    (claim,) = world.store.claims()
+    end = world.scheduler.nova_hosts.end_claim
+    world.now_s += 10
+    world.store.confirm([claim.consumer_uuid], [claim.node_uuid])
+    assert not world.call(end, claim)
+    (now,) = world.store.claims()
+    assert now.is_confirmed
+    world.store.release([claim.key])
+    world.state_sync.refresh()
+    world.place(request(instance_uuid=uuid_of('one')))
+    (claim,) = world.store.claims()
+    assert world.call(end, claim)
+    assert world.store.claims() == []
+    assert world.cluster.claims_of(claim.consumer_uuid) == []
