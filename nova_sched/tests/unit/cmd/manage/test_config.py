@@ -12,6 +12,7 @@
 """`config check`: each problem of a configuration."""
 
 import contextlib
+import re
 import sqlite3
 
 import pytest
@@ -20,6 +21,7 @@ from oslo_config import cfg
 from nova_sched.cmd.manage import config
 from nova_sched.conf import CONF
 from nova_sched.tests.packages import install
+from nova_sched.tests.test_tree import ROOT
 
 GOOD = """
 [DEFAULT]
@@ -256,3 +258,19 @@ def test_a_later_file_has_the_last_word(tmp_path):
         }
     finally:
         CONF.reset()
+
+
+def test_the_configuration_of_the_compose_file_passes(manage, tmp_path):
+    """With a database that is there: SQLite in place of that service."""
+    text = (ROOT / 'packaging' / 'container' / 'nova_sched.conf').read_text()
+    text, replaced = re.subn(
+        '^connection = postgresql.*@postgresql/.*$',
+        f'connection = sqlite:///{tmp_path}/db.sqlite',
+        text,
+        flags=re.MULTILINE,
+    )
+    assert replaced == 1
+    assert manage('db upgrade', config=text).status == 0
+    checked = manage('config check', config=text)
+    assert checked.out.endswith('0 errors, 0 warnings.\n')
+    assert checked.status == 0
