@@ -42,6 +42,7 @@ TEXTS = sorted(
         'doc/source',
         'etc',
         'nova_sched',
+        'packaging',
         'releasenotes/notes',
         'releasenotes/source',
         'tools',
