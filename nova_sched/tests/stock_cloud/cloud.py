@@ -15,6 +15,7 @@ import requests
 from keystoneauth1 import adapter, exceptions, session
 from keystoneauth1.identity import v3
 
+from nova_sched.tests.stock_cloud import consumers
 from nova_sched.tests.stock_cloud.hosts import Hosts
 from nova_sched.tests.stock_cloud.placement import Placement
 from nova_sched.tests.stock_cloud.programs import Programs
@@ -27,13 +28,22 @@ COMPUTE_API, PLACEMENT_API = '2.91', '1.36'
 
 
 class Cloud:
-    """``programs`` are its processes, a nova-compute by its host's name; the scheduler is apart.
+    """``tap`` has the calls that the scheduler received.
 
-    ``tap`` has the calls that the scheduler received.
+    ``programs`` are the processes but for the scheduler, a nova-compute by its host's name.
+    ``cell_url`` is the transport URL of the cell.
     """
 
-    def __init__(self, identity_url: str, programs: Programs, scheduler: Scheduler, tap: Tap):
+    def __init__(
+        self,
+        identity_url: str,
+        cell_url: str,
+        programs: Programs,
+        scheduler: Scheduler,
+        tap: Tap,
+    ):
         self.programs, self.scheduler, self.tap = programs, scheduler, tap
+        self._cell_url = cell_url
         direct = requests.Session()
         direct.trust_env = False  # the environment may name a proxy
         auth = v3.Password(
@@ -55,6 +65,17 @@ class Cloud:
             return self.hosts.up() == self.placement.hosts() == names
         except exceptions.ClientException:
             return False
+
+    def kill_compute(self, host: str) -> None:
+        """SIGKILL its nova-compute."""
+        self.programs.kill(host)
+        consumers.until_left(self._cell_url, f'compute.{host}')
+
+    def start_compute(self, host: str) -> None:
+        """Start its nova-compute, and wait until it takes messages: before that it puts servers in
+        ERROR that are sent to it."""
+        self.programs.start_again(host)
+        consumers.until_consumed(self._cell_url, f'compute.{host}')
 
     def clear(self) -> None:
         """Delete all that was made; then Placement must hold nothing."""

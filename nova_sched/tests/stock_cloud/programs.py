@@ -53,13 +53,12 @@ class Programs:
         )
         self._running[name].start()
 
-    def restart(self, name: str) -> None:
-        """SIGKILL and start again."""
-        self.kill(name)
-        self._running[name].start()
-
     def kill(self, name: str) -> None:
+        """SIGKILL it and all of its children."""
         self._running[name].kill()
+
+    def start_again(self, name: str) -> None:
+        self._running[name].start()
 
     def kill_all(self) -> None:
         for process in reversed(self._running.values()):

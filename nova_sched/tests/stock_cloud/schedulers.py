@@ -11,17 +11,15 @@
 # under the License.
 """The schedulers that a cloud may run with: Nova's own, as the reference, and ours."""
 
-import sys
-import time
 from pathlib import Path
 
-import kombu
-
-from nova_sched.tests.fixtures.process import Process, ServerFailed
+from nova_sched.tests.fixtures.process import Process
+from nova_sched.tests.stock_cloud import consumers
+from nova_sched.tests.stock_cloud.programs import TIMEOUT_S, installed
 from nova_sched.tests.stock_cloud.settings import ini
 
 REFERENCE, OURS = KINDS = ('reference', 'ours')
-START_S = 120.0
+QUEUE = 'scheduler'
 
 
 class Scheduler:
@@ -41,9 +39,9 @@ class Scheduler:
     ):
         self.kind = kind
         self.log = configuration.with_suffix('.log')
-        self._transport_url = transport_url.replace('rabbit://', 'amqp://')
+        self._transport_url = transport_url
         if kind == REFERENCE:
-            command = [Path(sys.prefix, 'bin', 'nova-scheduler'), '--config-file', configuration]
+            command = [installed('nova-scheduler'), '--config-file', configuration]
         else:
             own = configuration.with_name('nova_sched.conf')
             own.write_text(ini(options or {}))
@@ -53,7 +51,7 @@ class Scheduler:
                 *('--config-file', own),
             ]
         output = configuration.with_suffix('.out')
-        self._process = Process(command, answers=self._listens, log=output, timeout_s=START_S)
+        self._process = Process(command, answers=self._listens, log=output, timeout_s=TIMEOUT_S)
 
     def start(self) -> None:
         """Start, and wait until it takes calls."""
@@ -66,18 +64,7 @@ class Scheduler:
     def kill(self) -> None:
         """SIGKILL it and all of its workers."""
         self._process.kill()
-        until = time.monotonic() + START_S
-        while self._listens():  # the broker notices a moment later
-            if time.monotonic() > until:
-                raise ServerFailed('RabbitMQ keeps the consumers of a killed scheduler')
-            time.sleep(0.05)
+        consumers.until_left(self._transport_url, QUEUE)
 
     def _listens(self) -> bool:
-        """Whether the queue has a consumer; the broker's management API learns it seconds
-        later."""
-        with kombu.Connection(self._transport_url) as connection:
-            try:
-                declared = connection.default_channel.queue_declare('scheduler', passive=True)
-            except connection.channel_errors:
-                return False
-            return declared.consumer_count > 0
+        return consumers.has_consumer(self._transport_url, QUEUE)

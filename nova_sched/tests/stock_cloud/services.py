@@ -67,7 +67,7 @@ def running(
         databases = Databases(database, layout.has_templates)
         settings = Settings(home, layout, databases, transports, stubs.identity_url)
         scheduler = schedulers.Scheduler(kind, settings.scheduler(), top, python, options)
-        cloud = Cloud(stubs.identity_url, programs, scheduler, calls)
+        cloud = Cloud(stubs.identity_url, transports['cell'], programs, scheduler, calls)
         stack.callback(programs.kill_all)
         stack.callback(scheduler.kill)
 
