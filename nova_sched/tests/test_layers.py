@@ -45,7 +45,6 @@ FENCES = {
     'heat': {'heat'},
     'keystoneauth1': {'api', 'cmd', 'heat', 'osc', 'queues'},
     'flask': {'api'},
-    'cliff': {'osc'},
     'keystonemiddleware': {'api'},
     'kombu': {'queues'},
     'openstack': {'queues'},
