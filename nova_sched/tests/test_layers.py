@@ -47,7 +47,6 @@ FENCES = {
     'heat': {'heat'},
     'keystoneauth1': {'api', 'cloud', 'cmd', 'conf', 'heat', 'osc', 'queues'},
     'flask': {'api'},
-    'cliff': {'osc'},
     'keystonemiddleware': {'api'},
     'kombu': {'queues'},
     'openstack': {'queues'},

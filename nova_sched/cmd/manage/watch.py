@@ -12,7 +12,7 @@
 """`--watch`: repeats a verb until the operator interrupts it."""
 
 import sys
-import time
+from time import sleep
 
 from nova_sched import errors
 
@@ -34,6 +34,6 @@ def repeat(verb, each_s, clears):
             except errors.SchedError as error:
                 status = 1
                 print(error, file=sys.stderr)
-            time.sleep(each_s)
+            sleep(each_s)
     except KeyboardInterrupt:
         return status

@@ -17,6 +17,7 @@ import re
 import pytest
 
 from nova_sched import errors
+from nova_sched.cmd.manage import watch
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import outcome
 from nova_sched.tests.functional.manage import runner
@@ -132,6 +133,18 @@ def test_list(cloud, manage, shop):
     assert [(one['uuid'], one['status']) for one in json.loads(out)] == [(shop, 'planned')]
     assert shop in manage('list', '--name', 'shop', '--limit', '1')[1]
     assert shop not in manage('list', '--project', 'q')[1]
+
+
+def test_a_list_is_watched(cloud, manage, shop, monkeypatch):
+    """The second time the group is gone."""
+    runs = iter([lambda: cloud.groups.delete(shop), _interrupt])
+    monkeypatch.setattr(watch, 'sleep', lambda seconds: next(runs)())
+    status, out, err = manage('list', '--watch', '5', '--format', 'value', '--column', 'uuid')
+    assert (status, out, err) == (0, f'{shop}\n', '')
+
+
+def _interrupt():
+    raise KeyboardInterrupt
 
 
 def test_plan_is_a_tree(cloud, manage, shop):

@@ -12,6 +12,7 @@
 """Shells complete nouns, verbs and options."""
 
 import os
+import shutil
 import subprocess
 import sys
 
@@ -25,6 +26,48 @@ def test_the_script_of_a_shell(manage, shell):
     status, out, err = manage(f'completion {shell}')
     assert (status, err) == (0, '')
     assert 'nova-sched-manage' in out
+
+
+BASH = """
+source <(nova-sched-manage completion bash)
+COMP_LINE='nova-sched-manage host dis' COMP_POINT=26 COMP_TYPE=9
+COMP_WORDS=(nova-sched-manage host dis) COMP_CWORD=2
+$(complete -p nova-sched-manage | sed 's/.*-F \\([^ ]*\\) .*/\\1/') nova-sched-manage dis host
+echo "${COMPREPLY[@]}"
+"""
+FISH = """
+nova-sched-manage completion fish | source
+complete -C 'nova-sched-manage host dis'
+"""
+ZSH = """
+autoload -U compinit; compinit -u -D
+source <(nova-sched-manage completion zsh)
+echo ${_comps[nova-sched-manage]:+disable}
+"""
+
+
+@pytest.mark.parametrize(
+    'shell, script',
+    [
+        pytest.param('bash', BASH, id='bash'),
+        pytest.param('fish', FISH, id='fish'),
+        pytest.param('zsh', ZSH, id='zsh'),
+    ],
+)
+def test_a_shell_completes(tmp_path, shell, script):
+    """bash and fish give the words; of zsh, which gives none without a terminal, that it has the
+    function."""
+    assert shutil.which(shell), f'install {shell}, as bindep.txt lists it'
+    path = f'{os.path.dirname(sys.executable)}:{os.environ["PATH"]}'
+    done = subprocess.run(
+        [shell, '-c', script],
+        env={**os.environ, 'PATH': path, 'HOME': str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.stdout.split()[:1] == ['disable'], done.stderr
 
 
 @pytest.mark.parametrize(

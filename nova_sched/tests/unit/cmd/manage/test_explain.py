@@ -281,6 +281,11 @@ def decision(name, ago_s, outcome='refused', **asked):
         pytest.param(['--since', '1h'], ['new', 'placed'], id='of the last hour'),
         pytest.param(['--project', 'q'], ['other'], id='of a project'),
         pytest.param(['--limit', '1'], ['new'], id='the newest'),
+        pytest.param(
+            ['--refused', '--since', '3h', '--project', 'p', '--limit', '5'],
+            ['new', 'old'],
+            id='refusals of a project',
+        ),
     ],
 )
 def test_decisions_are_listed(manage, database, more, names):

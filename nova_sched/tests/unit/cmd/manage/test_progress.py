@@ -15,8 +15,6 @@ import sys
 import time
 from argparse import Namespace
 
-import pytest
-
 from nova_sched.cmd.manage import output, progress
 
 LONG_S = 30
@@ -40,18 +38,19 @@ def seen(capsys, after_s, work=lambda sign: None):
     return capsys.readouterr()
 
 
-@pytest.fixture
-def terminal(capsys, monkeypatch):
+def be_terminal(monkeypatch):
     monkeypatch.setenv('TERM', 'xterm')
     monkeypatch.setattr(sys.stderr, 'isatty', lambda: True)
 
 
-def test_it_is_shown_on_a_terminal(terminal, capsys):
+def test_it_is_shown_on_a_terminal(capsys, monkeypatch):
+    be_terminal(monkeypatch)
     out, err = seen(capsys, 0, until_shown)
     assert (out, 'working' in err) == ('all\n', True)
 
 
-def test_a_command_that_is_done_soon_shows_none(terminal, capsys):
+def test_a_command_that_is_done_soon_shows_none(capsys, monkeypatch):
+    be_terminal(monkeypatch)
     assert seen(capsys, LONG_S) == ('all\n', '')
 
 

@@ -63,7 +63,7 @@ def test_the_option(manage, monkeypatch):
         if len(slept) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(watch.time, 'sleep', sleep)
+    monkeypatch.setattr(watch, 'sleep', sleep)
     status, out, err = manage('host list --watch 7')
     assert (status, out, slept) == (1, '', [])  # there is no database: that will not change
     manage('db upgrade')
