@@ -15,6 +15,7 @@ nodes; and `baseapi`, which every service of Nova answers."""
 
 import oslo_messaging as messaging
 
+from nova_sched import errors
 from nova_sched.engine import received
 from nova_sched.rpc import translate, words
 from nova_sched.rpc.deferred import Deferred, begins
@@ -55,9 +56,15 @@ class SchedulerEndpoint:
         )
         return Deferred(
             placement.future,
-            lambda: translate.selections(placement.result(), return_objects),
+            lambda: self._selections(placement, context, return_objects),
             placement.waits,
         )
+
+    def _selections(self, placement, context, return_objects):
+        try:
+            return translate.selections(placement.result(), return_objects)
+        except errors.NoValidHost as refusal:
+            raise self._scheduler.for_caller(refusal, context) from None
 
     @expected
     def update_aggregates(self, context, aggregates):
