@@ -11,6 +11,7 @@
 # under the License.
 """An order that the engine decides while its caller does something else."""
 
+from nova_sched import errors
 from nova_sched.engine.groups.member_resolver import ReplanRequired
 
 
@@ -29,11 +30,14 @@ class PendingAnswer:
         """Whether ``result`` would wait now."""
         return not self.future.done() or isinstance(self.future.exception(), ReplanRequired)
 
-    def result(self):
+    def result(self, told=lambda refusal: refusal):
         """A list of Selected for each request: the chosen host, then alternates. Raises
-        NoValidHost."""
+        NoValidHost, as ``told`` returns it."""
         try:
-            return self.future.result()
-        except ReplanRequired as error:
-            request = error.request
-        return self._replan(request)
+            try:
+                return self.future.result()
+            except ReplanRequired as error:
+                request = error.request
+            return self._replan(request)
+        except errors.NoValidHost as refusal:
+            raise told(refusal) from None

@@ -15,7 +15,6 @@ nodes; and `baseapi`, which every service of Nova answers."""
 
 import oslo_messaging as messaging
 
-from nova_sched import errors
 from nova_sched.engine import received
 from nova_sched.rpc import translate, words
 from nova_sched.rpc.deferred import Deferred, begins
@@ -56,15 +55,12 @@ class SchedulerEndpoint:
         )
         return Deferred(
             placement.future,
-            lambda: self._selections(placement, context, return_objects),
+            lambda: translate.selections(
+                placement.result(lambda refusal: self._scheduler.for_caller(refusal, context)),
+                return_objects,
+            ),
             placement.waits,
         )
-
-    def _selections(self, placement, context, return_objects):
-        try:
-            return translate.selections(placement.result(), return_objects)
-        except errors.NoValidHost as refusal:
-            raise self._scheduler.for_caller(refusal, context) from None
 
     @expected
     def update_aggregates(self, context, aggregates):
