@@ -158,8 +158,8 @@ def test_a_refusal_is_kept(daemon):
 def test_callers_are_told_all_if_the_operator_wants_it(daemon):
     daemon.add('a')
     with settings({'explain.tell_callers': 'all'}):
-        error = select(daemon, 'large', vcpus=99)
-    (record,) = daemon.decisions('req-large')
+        error = select(daemon, 'huge', vcpus=99)
+    (record,) = daemon.decisions('req-huge')
     assert error.reason == record['reason']
 
 

@@ -43,10 +43,8 @@ def test_the_true_cause_is_named(cloud, refusal):
     assert error.reason.endswith(f'see the details of request {record["request_id"]}.')
     cause = error.reason.removesuffix(f'{record["request_id"]}.')
     hosts = [host for names in ten_refusals.ZONES.values() for host in names]
-    assert [
-        word for word in (*hosts, *ten_refusals.ZONES) if re.search(rf'\b{word}\b', cause)
-    ] == []
-    assert not re.search(r'\d', cause)
+    names = '|'.join([*hosts, *ten_refusals.ZONES])
+    assert not re.search(rf'\d|\b({names})\b', cause)
     # The operator gets counts, amounts and names.
     assert record['reason'].startswith('There are not enough hosts available. Of 8 hosts, ')
     removed = sum(one['seen'] - one['left'] for one in record['filters'][:-1])
