@@ -28,4 +28,4 @@ def with_id(text, request_id):
     """The text, followed by the id of the request; None: the caller has sent no id."""
     if not request_id:
         return text
-    return f'{text} An operator can see the details of request {request_id}.'
+    return f'{text} Operators find the details under {request_id}.'

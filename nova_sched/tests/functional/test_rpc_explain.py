@@ -144,7 +144,7 @@ def test_a_refusal_is_kept(daemon):
     )
     assert error.reason == (
         f'{errors.NOT_ENOUGH} ResourceCapacity removed the last hosts: they do not have enough '
-        'free resources. An operator can see the details of request req-large.'
+        'free resources. Operators find the details under req-large.'
     )
     assert (record['asked']['instances'], record['asked']['resources']['VCPU']) == (
         [uuid_of('large')],
@@ -169,7 +169,7 @@ def test_the_request_is_named_by_its_own_words(daemon):
     error = select(daemon, 'named', force_hosts=['c'])
     assert error.reason == (
         f'{errors.NOT_ENOUGH} force_hosts removed the last hosts: the request names host c, '
-        'which is not known. An operator can see the details of request req-named.'
+        'which is not known. Operators find the details under req-named.'
     )
 
 
@@ -181,7 +181,7 @@ def test_a_running_instance_names_no_host(daemon):
     error = select(daemon, 'there')
     assert error.reason == (
         f'Instance {uuid_of("there")} runs on a host, and the request is no move from there. '
-        'An operator can see the details of request req-there.'
+        'Operators find the details under req-there.'
     )
     assert 'runs on host a,' in daemon.decisions('req-there')[-1]['reason']
 

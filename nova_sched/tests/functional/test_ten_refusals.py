@@ -40,7 +40,7 @@ def test_the_true_cause_is_named(cloud, refusal):
     assert error.reason.startswith(
         f'There are not enough hosts available. {refusal.rule} removed the last hosts: '
     ), error.reason
-    assert error.reason.endswith(f'see the details of request {record["request_id"]}.')
+    assert error.reason.endswith(f'Operators find the details under {record["request_id"]}.')
     cause = error.reason.removesuffix(f'{record["request_id"]}.')
     hosts = [host for names in ten_refusals.ZONES.values() for host in names]
     names = '|'.join([*hosts, *ten_refusals.ZONES])

@@ -21,7 +21,7 @@ from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.queues.managed_queues import job
 
 SERVER = uuid_of('server')
-ASK = 'An operator can see the details of request req-1.'
+ASK = 'Operators find the details under req-1.'
 FULL = f'{errors.NOT_ENOUGH} ResourceCapacity removed the last hosts. {ASK}'
 
 
