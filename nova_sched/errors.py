@@ -63,6 +63,8 @@ Arguments are positional and plain, because an error crosses the wire as its
 class name and its arguments.
 """
 
+NOT_ENOUGH = 'There are not enough hosts available.'  # the start of a refusal, as in Nova
+
 
 class SchedError(Exception):
     """Base of all errors; ``message`` is formatted with the names in ``facts``."""
@@ -80,26 +82,29 @@ class SchedError(Exception):
 
 
 class NoValidHost(SchedError):
-    """No node passed; ``reason`` is for users, ``steps`` and ``details`` (a mapping) for the
-    operator."""
+    """No node passed; ``reason``, ``steps`` and ``details`` (a mapping) are for the operator.
+
+    ``for_tenants`` is the text that a tenant may read: it has no amounts, numbers or names of the
+    cloud.
+    """
 
     reason: str
     facts = ('reason',)
     message = 'No valid host was found. {reason}'
 
-    def __init__(self, reason, steps=(), details=None):
+    def __init__(self, reason, steps=(), details=None, for_tenants=NOT_ENOUGH):
         super().__init__(reason)
         self.steps = steps
         self.details = details
+        self.for_tenants = for_tenants
 
 
 class TooManyConflicts(NoValidHost):
     """Hosts passed, but another request took each of them before the claim was made."""
 
     def __init__(self, attempts):
-        super().__init__(
-            f'Hosts that fit were taken by other requests, {attempts} times in a row.'
-        )
+        text = f'Hosts that fit were taken by other requests, {attempts} times in a row.'
+        super().__init__(text, for_tenants=text)
         self.args = (attempts,)
 
 
@@ -107,7 +112,8 @@ class Superseded(NoValidHost):
     """A later request for the same instance was answered before this one."""
 
     def __init__(self, instance):
-        super().__init__(f'A later request for instance {instance} was answered already.')
+        text = f'A later request for instance {instance} was answered already.'
+        super().__init__(text, for_tenants=text)
         self.args = (instance,)
 
 
@@ -116,8 +122,9 @@ class AlreadyRunning(NoValidHost):
     move."""
 
     def __init__(self, instance, host):
+        text = 'Instance {} runs on {}, and the request is no move from there.'
         super().__init__(
-            f'Instance {instance} runs on host {host}, and the request is no move from there.'
+            text.format(instance, f'host {host}'), for_tenants=text.format(instance, 'a host')
         )
         self.args = (instance, host)
 
@@ -127,7 +134,8 @@ class MemberRefused(NoValidHost):
     values."""
 
     def __init__(self, member, why):
-        super().__init__(f'Member {member} of its group: {why}.')
+        text = f'Member {member} of its group: {why}.'
+        super().__init__(text, for_tenants=text)
         self.args = (member, why)
 
 

@@ -310,6 +310,7 @@ class Routing:
             enabled=conf.queues.enabled,
             timeout_s=conf.queues.reply_timeout,
             concerns=Concerns.of(conf),
+            tell_callers=conf.explain.tell_callers,
         )
 
     def stop(self):

@@ -78,6 +78,7 @@ def settings(conf):
         track_instances=conf.filter_scheduler.track_instance_changes,
         explain_retention_s=conf.explain.retention,
         explain_sample=conf.explain.sample,
+        tell_callers=conf.explain.tell_callers,
         candidates_ttl_s=conf.candidates.ttl,
         candidates_max=conf.candidates.max,
         plan_ttl_s=conf.groups.plan_ttl,

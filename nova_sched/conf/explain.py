@@ -34,6 +34,18 @@ OPTS = [
         'weights of the chosen host and of its alternates by each weigher: 0 is none, '
         '1 is all. Records of refusals are always kept.',
     ),
+    cfg.StrOpt(
+        'tell_callers',
+        default='rules',
+        choices=[
+            ('rules', 'The rule that removed the last hosts, and the id of the request'),
+            ('all', 'All rules that removed hosts, with numbers of hosts and free amounts'),
+        ],
+        mutable=True,
+        help='What a conductor is told when its request finds no host. Nova shows this text '
+        'to the owner of the server. The log and the decision record have everything in any '
+        'case. Schedulers, and conductors that use queues, read this option.',
+    ),
 ]
 
 

@@ -35,6 +35,7 @@ class Settings:
     track_instances: bool = True
     explain_retention_s: float = 604800.0
     explain_sample: float = 0.01
+    tell_callers: str = 'rules'  # what a refusal says: see engine.explain.callers
     candidates_ttl_s: float = 600.0
     candidates_max: int = 10
     plan_ttl_s: float | None = 3600.0

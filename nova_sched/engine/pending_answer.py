@@ -36,9 +36,15 @@ class PendingAnswer:
             self._again is not None and isinstance(error, errors.NoValidHost)
         )
 
-    def result(self):
+    def result(self, told=lambda refusal: refusal):
         """A list of Selected for each request: the chosen host, then alternates. Raises
-        NoValidHost."""
+        NoValidHost, as ``told`` returns it."""
+        try:
+            return self._decided()
+        except errors.NoValidHost as refusal:
+            raise told(refusal) from None
+
+    def _decided(self):
         try:
             return self.future.result()
         except ReplanRequired as error:

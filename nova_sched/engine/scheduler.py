@@ -20,7 +20,8 @@ from nova_sched.engine.candidates import HostOffers
 from nova_sched.engine.claim_service import ClaimService
 from nova_sched.engine.clock import STILL_S, Pauses, StoreClock
 from nova_sched.engine.cycle import PLACE, WRITTEN, Cycle, Order
-from nova_sched.engine.explain import capacity
+from nova_sched.engine.explain import callers, capacity, reasons
+from nova_sched.engine.explain.decision_log import REFUSED, record
 from nova_sched.engine.explain.questions import Questions
 from nova_sched.engine.figures import MinuteLog
 from nova_sched.engine.groups import outsiders
@@ -164,6 +165,10 @@ class Scheduler:
             self.loop.send(PLACE, order), lambda request: self._place_replanned(order, request)
         ).result()
 
+    def for_caller(self, refusal, context):
+        """The NoValidHost with the text that the caller may pass on to a tenant."""
+        return callers.told(refusal, context.request_id, self._settings().tell_callers)
+
     def _place_replanned(self, order, request):
         """Place an order after its member's group was replanned for it, repeatedly if need be."""
         attempts = self._settings().plan_attempts
@@ -171,13 +176,22 @@ class Scheduler:
             if not order.claim:
                 path = request.member_placement.member
                 raise errors.MemberRefused(path, 'its group would be replanned for it')
-            self.groups.replan_for(request)
+            self._replan(order, request)
             order = dataclasses.replace(order, replanned=True)
             try:
                 return self.loop.send(PLACE, order).result()
             except ReplanRequired as error:
                 request = error.request
         raise errors.TooManyConflicts(attempts)
+
+    def _replan(self, order, request):
+        try:
+            self.groups.replan_for(request)
+        except errors.NoValidHost as refusal:
+            if self._settings().explain_retention_s:
+                details = reasons.bare(refusal.reason, len(self._cluster), 1)
+                self.decision_log.keep(record(order, REFUSED, self.clock(), details))
+            raise
 
     def report(self, report):
         """Apply a node's report. Returns NodeFacts: the accepted report, the claims and the

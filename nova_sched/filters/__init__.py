@@ -33,6 +33,8 @@ class Filter:
     ``run_filter_once_per_request``: for a request for several instances, the rule runs for the
     first one only. ``RUN_ON_REBUILD``: the rule also judges the one host of a rebuild check.
     ``KEPT_WHEN_FORCED``: it also judges a host that an operator names.
+    ``for_tenants``: why it removes hosts, for tenants: without amounts, numbers or names of the
+    cloud. Empty: the rule's name is explanation enough.
 
     A rule declares what its verdict depends on, in addition to options. A rule that declares
     nothing may read everything.
@@ -47,6 +49,7 @@ class Filter:
     run_filter_once_per_request = False
     RUN_ON_REBUILD = False
     KEPT_WHEN_FORCED = False
+    for_tenants = ''
     host_facts = EVERYTHING
     request_facts: tuple[str, ...] | None = None
     by_class = False
@@ -102,11 +105,11 @@ class Filter:
         return self.request_facts
 
     def why(self, hosts, request, rows):
-        """Returns a user-readable text on why the rule refused these rows; of several rows, the
+        """Returns a text for operators on why the rule refused these rows; of several rows, the
         nearest miss.
 
-        The text has no host names, because users read it. Empty: the rule's name is explanation
-        enough.
+        The text has no host names, because callers read it with [explain] tell_callers = all.
+        Empty: the rule's name is explanation enough.
         """
         return ''
 

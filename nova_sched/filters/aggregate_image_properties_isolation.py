@@ -39,6 +39,7 @@ class AggregateImagePropertiesIsolation(Filter):
     A property that is not set, off or 0 matches any host.
     """
 
+    for_tenants = 'their aggregates are for other images'
     run_filter_once_per_request = True
     RUN_ON_REBUILD = True
     host_facts = LASTING

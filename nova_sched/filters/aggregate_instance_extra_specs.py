@@ -54,6 +54,7 @@ class AggregateInstanceExtraSpecsFilter(Filter):
     aggregates have no such key is refused.
     """
 
+    for_tenants = 'their aggregates do not match the extra specs'
     run_filter_once_per_request = True
     host_facts = LASTING
     request_facts = ('extra_specs',)

@@ -31,6 +31,7 @@ class AggregateMultiTenancyIsolation(Filter):
     The projects are in metadata whose keys start with filter_tenant_id.
     """
 
+    for_tenants = 'they are kept for other projects'
     run_filter_once_per_request = True
     host_facts = LASTING
     request_facts = ('project_id',)

@@ -22,6 +22,7 @@ KEY = 'instance_type'
 class AggregateTypeAffinityFilter(Filter):
     """The flavor is in the metadata instance_type of the host's aggregates, if they have it."""
 
+    for_tenants = 'their aggregates are for other flavors'
     run_filter_once_per_request = True
     host_facts = LASTING
     request_facts = ('flavor_name',)

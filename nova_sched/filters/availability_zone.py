@@ -20,6 +20,7 @@ from nova_sched.state.facts import LASTING
 class AvailabilityZoneFilter(Filter):
     """The host is in the requested zone; hosts without a zone are in default_availability_zone."""
 
+    for_tenants = 'they are not in the requested availability zone'
     run_filter_once_per_request = True
     host_facts = LASTING
     request_facts = ('availability_zone',)

@@ -36,6 +36,7 @@ class ChildProviders(Filter):
     have a resource class outside of groups, one device gives the whole amount.
     """
 
+    for_tenants = 'they do not have the requested devices and resources'
     host_facts = LASTING | HostFacts.AMOUNTS | HostFacts.PROVIDERS
     request_facts = (*CONCERNS, *READ, RESOURCES, 'fallback_vcpus')
 

@@ -24,6 +24,7 @@ class ComputeFilter(Filter):
     """The compute service is enabled, not forced down, and reported within service_down_time
     seconds."""
 
+    for_tenants = 'they are not in service'
     run_filter_once_per_request = True
     host_facts = HostFacts.REPORTED
     request_facts = ()

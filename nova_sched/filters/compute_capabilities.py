@@ -86,6 +86,7 @@ class ComputeCapabilitiesFilter(Filter):
     attribute or a stat of that name. Keys of any other scope are not about the host.
     """
 
+    for_tenants = 'they do not have the capabilities that the flavor asks for'
     run_filter_once_per_request = True
     request_facts = ('extra_specs',)
 

@@ -22,6 +22,7 @@ class CoreFilter(Filter):
     A host that does not report its number of CPUs passes.
     """
 
+    for_tenants = 'they do not have enough free vCPUs'
     host_facts = HostFacts.AMOUNTS
     request_facts = ('vcpus',)
 

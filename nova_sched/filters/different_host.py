@@ -19,6 +19,7 @@ from nova_sched.state.facts import HostFacts
 class DifferentHostFilter(Filter):
     """The host holds none of the instances that the hint `different_host` names."""
 
+    for_tenants = 'the hint different_host does not allow them'
     run_filter_once_per_request = True
     host_facts = HostFacts.MEMBERS
     request_facts = ('hints',)

@@ -18,6 +18,7 @@ from nova_sched.state.facts import HostFacts
 class DisabledCompute(Filter):
     """The compute service is not disabled; ComputeFilter checks whether it is alive."""
 
+    for_tenants = 'they are disabled'
     run_filter_once_per_request = True
     host_facts = HostFacts.REPORTED
     request_facts = ()

@@ -27,6 +27,7 @@ class DiskFilter(Filter):
     The root disk of an instance that boots from a volume needs no space.
     """
 
+    for_tenants = 'they do not have enough free disk'
     host_facts = HostFacts.AMOUNTS
     request_facts = ('root_gb', 'ephemeral_gb', 'swap_mb', 'is_bfv')
 

@@ -18,6 +18,7 @@ from nova_sched.state.facts import HostFacts
 class ExclusiveDomain(Filter):
     """The request is a member of each policy that has the host in an exclusive domain."""
 
+    for_tenants = 'they are kept for another group'
     host_facts = HostFacts.MEMBERS
     request_facts = ('fences',)
 

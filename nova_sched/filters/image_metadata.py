@@ -22,6 +22,7 @@ class ImageMetadata(Filter):
     Each property has a trait for each of its values; see image_traits.
     """
 
+    for_tenants = 'they lack traits that the image needs'
     run_filter_once_per_request = True
     host_facts = LASTING
     request_facts = ('image_properties',)

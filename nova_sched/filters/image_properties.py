@@ -82,6 +82,7 @@ class ImagePropertiesFilter(Filter):
     conditions. An image that sets none of the three runs anywhere.
     """
 
+    for_tenants = 'they do not support the image'
     run_filter_once_per_request = True
     RUN_ON_REBUILD = True
     host_facts = LASTING

@@ -22,6 +22,7 @@ class ImageTypeSupport(Filter):
     An instance that boots from a volume has no image to run.
     """
 
+    for_tenants = 'they do not support the format of the image'
     run_filter_once_per_request = True
     host_facts = LASTING
     request_facts = ('image_format', 'is_bfv')

@@ -29,6 +29,7 @@ class IoOpsFilter(Filter):
     """The host runs fewer builds, resizes, snapshots and similar operations than
     max_io_ops_per_host."""
 
+    for_tenants = 'they are as busy as they may be'
     host_facts = HostFacts.COUNTS
     request_facts = ()
 

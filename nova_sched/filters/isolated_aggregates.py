@@ -26,6 +26,7 @@ class IsolatedAggregates(Filter):
     image, ports and devices count, inside and outside of groups.
     """
 
+    for_tenants = 'they are kept for requests with other traits'
     run_filter_once_per_request = True
     host_facts = LASTING
     request_facts = ('required_traits', 'sibling_threads', 'groups')

@@ -29,6 +29,7 @@ class IsolatedHostsFilter(Filter):
     With restrict_isolated_hosts_to_isolated_images, these hosts run no other images.
     """
 
+    for_tenants = 'they are kept for other images'
     run_filter_once_per_request = True
     RUN_ON_REBUILD = True
     host_facts = LASTING

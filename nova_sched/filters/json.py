@@ -199,6 +199,7 @@ class JsonFilter(Filter):
     terms than one request may have.
     """
 
+    for_tenants = "they do not meet the query's condition"
     request_facts = ('hints',)
 
     def mask(self, hosts, request):

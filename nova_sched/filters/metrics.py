@@ -23,6 +23,7 @@ class MetricsFilter(Filter):
     """The host reports every metric that [metrics] weight_setting names, even if without a
     value."""
 
+    for_tenants = 'they do not report all metrics'
     host_facts = HostFacts.REPORTED
     request_facts = ()
 

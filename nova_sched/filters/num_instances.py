@@ -20,6 +20,7 @@ from nova_sched.state.facts import HostFacts
 class NumInstancesFilter(Filter):
     """The host holds fewer instances than max_instances_per_host."""
 
+    for_tenants = 'they have as many instances as they may have'
     host_facts = HostFacts.COUNTS
     request_facts = ()
 

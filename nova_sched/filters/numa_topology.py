@@ -28,6 +28,7 @@ class NUMATopologyFilter(Filter):
     cores have a single thread do not pass.
     """
 
+    for_tenants = 'they do not have the requested NUMA cells'
     host_facts = HostFacts.CELLS | HostFacts.DEVICES
     request_facts = ('pieces',)
 

@@ -20,6 +20,7 @@ from nova_sched.state.facts import HostFacts
 class PciPassthroughFilter(Filter):
     """Every PCI request has enough free devices, in any NUMA cell of the host."""
 
+    for_tenants = 'they do not have the requested PCI devices'
     host_facts = HostFacts.DEVICES
     request_facts = ('pieces',)
 

@@ -20,6 +20,7 @@ class RamFilter(Filter):
     """Free memory (MiB, allocation ratio applied) covers the flavor, and so does the physical
     memory."""
 
+    for_tenants = 'they do not have enough free memory'
     host_facts = HostFacts.AMOUNTS
     request_facts = ('memory_mb',)
 

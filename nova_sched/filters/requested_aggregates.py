@@ -18,6 +18,7 @@ from nova_sched.state.facts import LASTING
 class RequestedAggregates(Filter):
     """The host is in one aggregate of each requested set, and in none of the forbidden ones."""
 
+    for_tenants = 'they are outside of the aggregates that the request names'
     run_filter_once_per_request = True
     host_facts = LASTING
     request_facts = ('destination',)

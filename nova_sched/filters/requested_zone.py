@@ -27,6 +27,7 @@ class RequestedZone(Filter):
     host with `default_zone:host`. AvailabilityZoneFilter, when enabled, is stricter.
     """
 
+    for_tenants = 'they are not in the requested availability zone'
     run_filter_once_per_request = True
     host_facts = LASTING
     request_facts = ('availability_zone',)

@@ -31,6 +31,7 @@ class RequiredTraits(Filter):
     replace dedicated ones.
     """
 
+    for_tenants = 'they do not have the requested traits'
     run_filter_once_per_request = True
     host_facts = LASTING | HostFacts.AMOUNTS | HostFacts.PROVIDERS
     request_facts = (

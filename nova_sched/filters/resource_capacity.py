@@ -28,6 +28,7 @@ class ResourceCapacity(Filter):
     both sizes.
     """
 
+    for_tenants = 'they do not have enough free resources'
     host_facts = HostFacts.AMOUNTS | HostFacts.MEMBERS | HostFacts.PROVIDERS
     request_facts = ('resources', 'fallback_vcpus', OWN_HOSTS)
 

@@ -19,6 +19,7 @@ from nova_sched.state.facts import LASTING
 class RetryFilter(Filter):
     """The request was not sent to this node of this host before."""
 
+    for_tenants = 'the request was sent there before'
     host_facts = LASTING
     request_facts = ('retry_hosts',)
 

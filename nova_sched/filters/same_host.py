@@ -25,6 +25,7 @@ def uuids(hint):
 class SameHostFilter(Filter):
     """The host holds one of the instances that the hint `same_host` names."""
 
+    for_tenants = 'the hint same_host does not allow them'
     run_filter_once_per_request = True
     host_facts = HostFacts.MEMBERS
     request_facts = ('hints',)

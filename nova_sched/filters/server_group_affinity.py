@@ -20,6 +20,7 @@ class ServerGroupAffinityFilter(Filter):
     """A member of an affinity group is placed on the host of the other members; the first one
     anywhere."""
 
+    for_tenants = 'the policy of the server group is affinity'
     KEPT_WHEN_FORCED = True
     host_facts = LASTING | HostFacts.MEMBERS
     request_facts = ('group',)

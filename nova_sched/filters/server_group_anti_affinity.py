@@ -20,6 +20,7 @@ class ServerGroupAntiAffinityFilter(Filter):
     """The host has fewer members of the anti-affinity group than max_server_per_host, or already
     has this instance."""
 
+    for_tenants = 'the policy of the server group is anti-affinity'
     KEPT_WHEN_FORCED = True
     host_facts = HostFacts.MEMBERS
     request_facts = ('group', OWN_HOSTS)

@@ -75,6 +75,7 @@ class SimpleCIDRAffinityFilter(Filter):
     The hint `cidr`, with its slash, is the size of the network; /24 unless given.
     """
 
+    for_tenants = 'their addresses are not in the requested network'
     run_filter_once_per_request = True
     host_facts = LASTING
     request_facts = ('hints',)

@@ -26,6 +26,7 @@ class TenantAggregates(Filter):
     placement_aggregate_required_for_tenants is set.
     """
 
+    for_tenants = 'they are outside of the aggregates of the project'
     run_filter_once_per_request = True
     host_facts = LASTING
     request_facts = ('project_id',)

@@ -26,7 +26,10 @@ NAMESPACE = uuid.UUID('5f0d7a26-6a53-4d0c-9a4e-6a6d0c1b8e57')  # of the UUIDs of
 MOVES = frozenset([RESIZE, MIGRATE])
 DELETED = 'It was deleted before it was built.'
 SERVERS = 'servers'
-EXHAUSTED = 'Exhausted all hosts available: tried '  # start of a reason; the hosts follow
+# Starts of reasons. After the first one the hosts follow.
+EXHAUSTED = 'Exhausted all hosts available: tried '
+NOT_TAKEN = 'no node has taken it from its queue within '
+NOT_OFFERED = 'its flavor is not offered any more; '
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

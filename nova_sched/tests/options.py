@@ -28,3 +28,8 @@ def settings(values):
     finally:
         for name, group in places:
             CONF.clear_override(name, group=group)
+
+
+def told_all():
+    """While the block runs, callers of refused requests are told all reasons."""
+    return settings({'explain.tell_callers': 'all'})

@@ -12,13 +12,15 @@
 """`server`: places servers as a conductor would, without Nova."""
 
 import sys
+import time
 import uuid
 
 from oslo_context.context import RequestContext
 
 from nova_sched import errors
-from nova_sched.cmd.manage import asking, explain, output, specs, store, tables
-from nova_sched.db.decision_log import SqlDecisionLog
+from nova_sched.cmd.manage import asking, explain, output, specs, tables
+
+RECORD_S, PAUSE_S = 2.0, 0.2  # seconds to wait for a record, and between two queries
 
 
 def place(args, conf):
@@ -72,17 +74,32 @@ def _row(server, selections):
 
 
 def _refused(args, conf, request_id, refused):
-    records = SqlDecisionLog(store.ready(conf)).read(request_id) if args.why else []
-    found = {'refused': str(refused), 'request_id': request_id}
+    record = _record(args, conf, request_id)
+    if record:
+        refused = errors.NoValidHost(record['reason'])  # the answer may leave facts out
     if args.format != output.TABLE:
-        output.show(args, found | ({'why': records[-1] if records else None} if args.why else {}))
+        found = {'refused': str(refused), 'request_id': request_id}
+        output.show(args, found | ({'why': record} if args.why else {}))
         return 1
     print(refused, file=sys.stderr)
-    if records:
-        output.show(args, records, text=explain.decisions_page)
+    if record and args.why:
+        output.show(args, [record], text=explain.decisions_page)
     else:
         print(f"See 'nova-sched-manage explain show {request_id}'.", file=sys.stderr)
     return 1
+
+
+def _record(args, conf, request_id):
+    """The scheduler's record of a refusal, which it writes after its answer; None if there is
+    none after RECORD_S."""
+    end_s = time.monotonic() + RECORD_S
+    while True:
+        found = asking.ask(args, conf, 'ExplainClient', lambda asked: asked.show(request_id))
+        if found:
+            return {**found[-1], 'time': tables.moment(found[-1]['time'])}
+        if time.monotonic() >= end_s:
+            return None
+        time.sleep(PAUSE_S)
 
 
 COLUMNS = {

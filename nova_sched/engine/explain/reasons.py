@@ -25,7 +25,6 @@ from nova_sched.filters.understood import Understood
 
 LOG = logging.getLogger(__name__)
 
-NOT_ENOUGH = 'There are not enough hosts available.'
 LONGEST = 1000  # characters of a reason
 NAMED = 10  # removed hosts that are named for each filter
 
@@ -158,14 +157,16 @@ def _named(word, wanted, known, of_host=''):
 
 
 def reason(told, size, found=0, asked=1):
-    """Why none of ``size`` hosts was left, for users: counts and causes, no host names.
+    """Why none of ``size`` hosts was left: counts and causes, no host names.
 
     ``found`` of the ``asked`` instances had a host by then.
     """
     removed = [one for one in told if one.gone]
     if removed and removed[-1].name == Understood.__name__:
         return f'{removed[-1].why[:1].upper()}{removed[-1].why[1:]}.'
-    start = NOT_ENOUGH + (f' {found} of {asked} instances found a host.' if asked > 1 else '')
+    start = errors.NOT_ENOUGH + (
+        f' {found} of {asked} instances found a host.' if asked > 1 else ''
+    )
     if not size:
         return f'{start} No compute node has reported yet.'
     if told and told[-1].left:
@@ -180,6 +181,20 @@ def reason(told, size, found=0, asked=1):
         before = '. '.join(f'{one.name} removed {one.gone}{_colon(one)}' for one in earlier)
         text += f' Before that, {before}.'
     return text if len(text) <= LONGEST else f'{text[: LONGEST - 1]}…'
+
+
+def for_tenants(text, told, rules, request):
+    """The ``reason`` without amounts, numbers and names of the cloud: which rule removed the last
+    hosts, or which names the request itself gives."""
+    last = told[-1] if told else None
+    if last is None or last.left or not last.gone:  # an earlier instance, or no host at all
+        return errors.NOT_ENOUGH
+    if last.name == Understood.__name__:
+        return text  # it repeats the request
+    words = {rule.name: rule.for_tenants for rule in (*rules.always, *rules.filters)}
+    # Nova itself names the host of a server that is rebuilt.
+    why = words.get(last.name, '' if request.is_rebuild else last.why)
+    return f'{errors.NOT_ENOUGH} {last.name} removed the last hosts{f": {why}" if why else ""}.'
 
 
 def _colon(one):
@@ -207,7 +222,8 @@ def refusal(candidates, rules, hosts, request, found=0, asked=1):
         told = [Judged(*step) for step in candidates.steps]
     text = reason(told, len(hosts), found, asked)
     steps = tuple(Step(one.name, one.seen, one.left) for one in told)
-    return errors.NoValidHost(text, steps, _details(text, len(hosts), asked, found, told))
+    details = _details(text, len(hosts), asked, found, told)
+    return errors.NoValidHost(text, steps, details, for_tenants(text, told, rules, request))
 
 
 def _details(reason, hosts, asked, found, told, placed=()):

@@ -314,10 +314,11 @@ class GroupOperations:
                 continue
             except errors.GroupRefused as refusal:
                 why_not = (
-                    f'Member {placement.member} cannot be where it was planned, and nowhere else: '
-                    f'{refusal.reason}'
+                    f'Member {placement.member} cannot be where it was planned, and nowhere else'
                 )
-                raise errors.NoValidHost(why_not) from None
+                raise errors.NoValidHost(
+                    f'{why_not}: {refusal.reason}', for_tenants=f'{why_not}.'
+                ) from None
             except (errors.QuotaExceeded, errors.LimitsUnknown) as error:
                 raise errors.MemberRefused(placement.member, str(error)) from None
             LOG.info('Replanned group %s for member %s', placement.top_group, placement.member)

@@ -27,6 +27,7 @@ from nova_sched.objects.job import CREATE, DELETE, MIGRATE, RESIZE, QueueJob
 from nova_sched.queues import jobs
 from nova_sched.queues.brokers import Broker
 from nova_sched.queues.conductor import routing
+from nova_sched.queues.conductor.failure import failure
 from nova_sched.queues.conductor.job_entries import EnteredJob, JobEntries
 from nova_sched.queues.conductor.waiting import JobEnd, Replies, Waiting
 from nova_sched.queues.messages import AWAY, Sender, place_of
@@ -45,7 +46,7 @@ class RouterSettings:
     ``cell_uuid`` is that of servers from queues. ``concerns`` are the scheduler options on which
     placement depends. ``timeout_s`` is how long a caller waits; ``look_s`` how long for an answer
     before the first query of the job table, ``joined_look_s`` the same for a job that another call
-    has sent.
+    has sent. ``tell_callers`` is what a failure says (engine.explain.callers).
     """
 
     cell_uuid: str
@@ -54,6 +55,7 @@ class RouterSettings:
     look_s: float = 5.0
     joined_look_s: float = 0.5
     concerns: routing.Concerns = routing.NOTHING
+    tell_callers: str = 'rules'
 
 
 class Router:
@@ -189,14 +191,14 @@ class Router:
     def _all_or_none(self, asked: Sequence[EnteredJob], unsent: Sends) -> dict[str, JobEnd]:
         """Returns the outcome of each job. If one failed, deletes the others and raises
         its error."""
-        instances = {one.uuid: one.instance_uuid for one in asked}
+        entered = {one.uuid: one for one in asked}
         outcomes = {one.uuid: JobEnd.of_entry(one.entry) for one in asked if one.is_over}
         for outcome in self._outcomes([one for one in asked if not one.is_over], unsent):
             outcomes[outcome.job_uuid] = outcome
             if not outcome.is_done:
-                lost = instances.pop(outcome.job_uuid)
-                self._undo(instances.values())
-                raise _failure(CREATE, lost, outcome)
+                lost = entered.pop(outcome.job_uuid)
+                self._undo(one.instance_uuid for one in entered.values())
+                raise self._failure(lost, outcome)
         return outcomes
 
     def _undo(self, instance_uuids: Iterable[str]) -> None:
@@ -331,8 +333,11 @@ class Router:
     def _one_outcome(self, asked: EnteredJob, unsent: Sends) -> JobEnd:
         outcome = next(iter(self._outcomes([asked], unsent)))
         if not outcome.is_done:
-            raise _failure(asked.job.kind, asked.instance_uuid, outcome)
+            raise self._failure(asked, outcome)
         return outcome
+
+    def _failure(self, asked: EnteredJob, outcome: JobEnd) -> errors.SchedError:
+        return failure(asked.entry, outcome, self._settings().tell_callers)
 
     def _outcomes(self, asked: Sequence[EnteredJob], unsent: Sends) -> Iterable[JobEnd]:
         settings = self._settings()
@@ -358,15 +363,3 @@ def _selection(claim: Any, cell_uuid: str, availability_zone: str | None) -> Any
         allocation_request_version=ALLOCATION_VERSION,
         availability_zone=availability_zone,
     )
-
-
-def _failure(kind: str, instance_uuid: str, outcome: JobEnd) -> errors.SchedError:
-    """Returns the error of a job that was not done."""
-    why = outcome.why or 'No reason was given.'
-    if outcome.state == CANCELLED:
-        return errors.NoValidHost(jobs.DELETED)
-    if kind == DELETE:
-        return errors.BuildFailed(outcome.host, why)
-    if why.startswith(jobs.EXHAUSTED):
-        return errors.MaxRetriesExceeded(instance_uuid, why.removeprefix(jobs.EXHAUSTED))
-    return errors.NoValidHost(why)

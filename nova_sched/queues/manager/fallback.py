@@ -88,12 +88,9 @@ class Fallback:
         if job.tried:
             return f'it failed on {", ".join(job.tried)}; '
         if delivery.reason == EXPIRED:
-            return (
-                'no node has taken it from its queue within '
-                f'{self._settings().fallback_after_s} s; '
-            )
+            return f'{jobs.NOT_TAKEN}{self._settings().fallback_after_s} s; '
         if delivery.reason == DROPPED:
-            return 'its flavor is not offered any more; '
+            return jobs.NOT_OFFERED
         return f'{delivery.tries} nodes have given it back; ' if delivery.tries else ''
 
     def _decide(self, job: QueueJob, why: str) -> None:

@@ -40,9 +40,12 @@ class CandidatesEndpoint:
             raise errors.InvalidRequest('scheduler_hints', 'a check of a rebuild claims nothing')
         wanted = None if count is None else words.number(count, 'count')
         text = translate.kept_text(spec)
-        return self._scheduler.candidates.offer(
-            requests, text, wanted, context, translate.candidate
-        )
+        try:
+            return self._scheduler.candidates.offer(
+                requests, text, wanted, context, translate.candidate
+            )
+        except errors.NoValidHost as refusal:
+            raise self._scheduler.for_caller(refusal, context) from None
 
     @expected
     def claim_candidate(self, context, uuid):

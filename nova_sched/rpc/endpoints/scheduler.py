@@ -56,7 +56,10 @@ class SchedulerEndpoint:
         )
         return Deferred(
             placement.future,
-            lambda: translate.selections(placement.result(), return_objects),
+            lambda: translate.selections(
+                placement.result(lambda refusal: self._scheduler.for_caller(refusal, context)),
+                return_objects,
+            ),
             placement.waits,
         )
 

@@ -13,6 +13,7 @@
 
 import collections
 import concurrent.futures
+import contextlib
 import itertools
 import statistics
 import threading
@@ -146,12 +147,11 @@ class Demonstration:
             image_properties={'hw_architecture': 'aarch64'},
         )
         self._asked = f'{IMPOSSIBLE} in {zone}, on a CPU with AVX-512, from an image for aarch64'
-        try:
+        with contextlib.suppress(errors.NoValidHost):
             SchedulerClient(self._cloud.bus).select_destinations(spec, [server], context=context)
-        except errors.NoValidHost as refused:
-            self._reason = refused.reason
         explain = ExplainClient(self._cloud.bus)
         (record,) = until(lambda: explain.show(context.request_id))
+        self._reason = record['reason']
         self._funnel = [
             (one['filter'], one['seen'], one['left'])
             for one in record['filters']

@@ -209,7 +209,7 @@ def test_shelve_and_unshelve(life):
     [
         pytest.param('x86_64', None, id='an image that runs there'),
         pytest.param(
-            'aarch64', 'ImagePropertiesFilter removed the last 1', id='one that does not'
+            'aarch64', 'ImagePropertiesFilter removed the last hosts: they', id='one that does not'
         ),
     ],
 )

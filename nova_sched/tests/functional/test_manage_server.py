@@ -19,6 +19,7 @@ import pytest
 from nova_sched.rpc import client
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.manage import runner
+from nova_sched.tests.options import settings
 
 
 @pytest.fixture
@@ -69,7 +70,27 @@ def test_a_refusal(place, hosts):
     assert 'nova-sched-manage explain show req-' in err
     status, out, _ = place('--vcpus', '9', '--format', 'json')
     assert status == 1
-    assert json.loads(out)['request_id'].startswith('req-')
+    found = json.loads(out)
+    assert found['request_id'].startswith('req-')
+    assert 'Of 2 hosts, ResourceCapacity' in found['refused']
+
+
+def test_the_reasons_of_a_refusal(place, hosts):
+    status, out, err = place('--vcpus', '9', '--why')
+    assert status == 1
+    assert 'Of 2 hosts, ResourceCapacity' in err
+    assert '| ResourceCapacity |' in out
+    found = json.loads(place('--vcpus', '9', '--why', '--format', 'json')[1])
+    assert found['why']['request_id'] == found['request_id']
+    assert found['why']['filters'][-1]['filter'] == 'ResourceCapacity'
+
+
+def test_a_refusal_without_a_record(place, hosts):
+    with settings({'explain.retention': 0}):
+        status, out, err = place('--vcpus', '9', '--why')
+    assert (status, out) == (1, '')
+    assert 'ResourceCapacity removed the last hosts' in err
+    assert 'nova-sched-manage explain show req-' in err
 
 
 def test_an_unknown_flavor(place, hosts):

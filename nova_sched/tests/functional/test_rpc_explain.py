@@ -137,11 +137,14 @@ def test_a_refusal_is_kept(daemon):
     daemon.add('a')
     error = select(daemon, 'large', vcpus=99)
     (record,) = daemon.decisions('req-large')
-    told = record['request_id'], record['outcome'], record['reason']
-    assert told == (
-        'req-large',
-        'refused',
-        error.reason,
+    assert (record['request_id'], record['outcome']) == ('req-large', 'refused')
+    assert record['reason'] == (
+        f'{errors.NOT_ENOUGH} Of 1 hosts, ResourceCapacity removed the last 1: '
+        '99 vCPUs asked, the host has 8 in all.'
+    )
+    assert error.reason == (
+        f'{errors.NOT_ENOUGH} ResourceCapacity removed the last hosts: they do not have enough '
+        'free resources. Operators find the details under req-large.'
     )
     assert (record['asked']['instances'], record['asked']['resources']['VCPU']) == (
         [uuid_of('large')],
@@ -150,6 +153,37 @@ def test_a_refusal_is_kept(daemon):
     # A second try of the same request is another decision.
     select(daemon, 'large', vcpus=98)
     eventually(lambda: len(daemon.decisions('req-large')) == 2)
+
+
+def test_callers_are_told_all_if_the_operator_wants_it(daemon):
+    daemon.add('a')
+    with settings({'explain.tell_callers': 'all'}):
+        error = select(daemon, 'huge', vcpus=99)
+    (record,) = daemon.decisions('req-huge')
+    assert error.reason == record['reason']
+
+
+def test_the_request_is_named_by_its_own_words(daemon):
+    """Nova's API lets only operators name a host."""
+    daemon.add('a', 'b')
+    error = select(daemon, 'named', force_hosts=['c'])
+    assert error.reason == (
+        f'{errors.NOT_ENOUGH} force_hosts removed the last hosts: the request names host c, '
+        'which is not known. Operators find the details under req-named.'
+    )
+
+
+def test_a_running_instance_names_no_host(daemon):
+    """A second build of an instance that runs: its conductor may pass the text on."""
+    daemon.add('a')
+    select(daemon, 'there')
+    daemon.claims.confirm_claim(uuid_of('there'), 'a')
+    error = select(daemon, 'there')
+    assert error.reason == (
+        f'Instance {uuid_of("there")} runs on a host, and the request is no move from there. '
+        'Operators find the details under req-there.'
+    )
+    assert 'runs on host a,' in daemon.decisions('req-there')[-1]['reason']
 
 
 def test_what_is_not_kept_is_nothing(daemon):

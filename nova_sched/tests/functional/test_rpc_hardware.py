@@ -19,7 +19,7 @@ from nova_sched import errors
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import DATA, primitive, running, spec
 from nova_sched.tests.hardware_objects import node_fields, spec_fields
-from nova_sched.tests.options import settings
+from nova_sched.tests.options import settings, told_all
 from nova_sched.tests.unit.hardware.builders import (
     cell,
     dedicated,
@@ -108,13 +108,13 @@ def test_the_refusal_says_what_is_short(daemon):
     daemon.add('a', **node_fields(HAS))
     for uuid in (ONE, TWO):
         boot(daemon, uuid)
-    with pytest.raises(errors.NoValidHost) as refused:
+    with told_all(), pytest.raises(errors.NoValidHost) as refused:
         boot(daemon, THREE)
     assert (
         'PciPassthroughFilter removed the last 1: nic: 1 devices asked, 0 free that match'
         in str(refused.value)
     )
-    with pytest.raises(errors.NoValidHost) as refused:
+    with told_all(), pytest.raises(errors.NoValidHost) as refused:
         boot(daemon, THREE, wanted(dedicated(3)))
     assert 'guest cell 0 needs 3 free dedicated CPUs, the best host cell has 2' in str(
         refused.value

@@ -16,6 +16,7 @@ import pytest
 from nova_sched import errors, objects
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import spec
+from nova_sched.tests.options import told_all
 
 ONE, TWO = uuid_of('one'), uuid_of('two')
 APART, NEAR = 'anti-affinity', 'affinity'
@@ -133,7 +134,7 @@ def test_members_that_must_be_near_wait_until_another_one_has_moved(trio, settle
         with pytest.raises(errors.ComputeResourcesUnavailable) as refused:
             trio.claims.instance_claim(member(NEAR), TWO, there, there)
         assert refused.value.shortages == AWAY
-    with pytest.raises(errors.NoValidHost, match=AWAY):
+    with told_all(), pytest.raises(errors.NoValidHost, match=AWAY):
         trio.scheduler.select_destinations(member(NEAR), [TWO])
     assert trio.state() == before
     settle(trio.claims)
@@ -148,7 +149,7 @@ def test_members_that_must_be_near_wait_until_another_one_has_moved(trio, settle
 @pytest.mark.parametrize('force', ['force_hosts', 'force_nodes'])
 def test_a_forced_host_breaks_no_policy(trio, policy, there, reason, force):
     run(trio, policy, ONE, there)
-    with pytest.raises(errors.NoValidHost) as refused:
+    with told_all(), pytest.raises(errors.NoValidHost) as refused:
         trio.scheduler.select_destinations(member(policy, **{force: ['b']}), [TWO])
     assert reason in str(refused.value)
     assert trio.claims.show(TWO) == []
@@ -169,6 +170,6 @@ def test_instances_of_one_request_are_members_of_each_other(trio):
         trio.claims.abort_claim(uuid)
     apart = trio.scheduler.select_destinations(member(APART), uuids)
     assert {found[0].service_host for found in apart} == {'a', 'b', 'c'}
-    with pytest.raises(errors.NoValidHost, match='allows 1 member on a host'):
+    with told_all(), pytest.raises(errors.NoValidHost, match='allows 1 member on a host'):
         trio.scheduler.select_destinations(member(APART), [uuid_of('four')])
     assert trio.claims.show(uuid_of('four')) == []

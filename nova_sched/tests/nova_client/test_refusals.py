@@ -12,6 +12,7 @@
 """Refusals reach Nova under its own class; nonsense is refused, and the daemon goes on."""
 
 import math
+import re
 
 import oslo_messaging as messaging
 import pytest
@@ -48,6 +49,13 @@ def test_no_valid_host_is_novas_own(cloud, boot, nodes, flavor):
     assert isinstance(error, exception.NovaException)
     assert error.kwargs['code'] == 500
     assert error.format_message() == f'No valid host was found. {error.kwargs["reason"]}'
+    # The owner of the server reads it, as far as Nova keeps it.
+    rule = '( [A-Za-z]+ removed the last hosts: they [^.0-9]+[.])?'
+    whole = ' Operators find the details under req-[-0-9a-f]{36}[.]'
+    words = f'There are not enough hosts available[.]{rule}{whole}'
+    assert re.fullmatch(words, error.kwargs['reason']), error.kwargs['reason']
+    assert len(error.format_message()) <= 255
+    assert not re.search(r'Of \d+ hosts|No compute node', str(error))
     # oslo.messaging puts the traceback below, as it does for Nova's own scheduler.
     assert str(error).splitlines()[0] == error.format_message()
 

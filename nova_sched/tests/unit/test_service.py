@@ -63,6 +63,9 @@ def test_the_defaults_of_the_options_are_those_of_the_engine():
             'explain.retention', 60, 'explain_retention_s', 60, id='age of decision records'
         ),
         pytest.param('explain.sample', 0.5, 'explain_sample', 0.5, id='share of decision records'),
+        pytest.param(
+            'explain.tell_callers', 'all', 'tell_callers', 'all', id='what callers are told'
+        ),
         pytest.param('candidates.ttl', 5, 'candidates_ttl_s', 5, id='age of candidates'),
         pytest.param('candidates.max', 5, 'candidates_max', 5, id='number of candidates'),
         pytest.param('groups.plan_ttl', 9, 'plan_ttl_s', 9, id='age of plans'),

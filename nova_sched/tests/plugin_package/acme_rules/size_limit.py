@@ -22,6 +22,7 @@ class SizeLimitFilter(Filter):
     """A host takes no instance with more memory (MiB) than its aggregates, or else the option,
     allow."""
 
+    for_tenants = 'they take no server with that much memory'
     host_facts = LASTING
     request_facts = ('memory_mb',)
 

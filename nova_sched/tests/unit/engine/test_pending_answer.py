@@ -46,6 +46,15 @@ def test_a_refusal_does_not_wait():
         made.result()
 
 
+def test_a_refusal_is_told_as_its_caller_wants_it():
+    def told(refusal):
+        return errors.NoValidHost(f'told: {refusal.reason}')
+
+    with pytest.raises(errors.NoValidHost, match='told: full'):
+        placement(error=errors.NoValidHost('full')).result(told)
+    assert placement(result=['host']).result(told) == ['host']
+
+
 def test_a_group_is_replanned_by_who_asks_for_the_result():
     request = types.SimpleNamespace(member_placement=types.SimpleNamespace(member='g.a'))
     made = placement(error=ReplanRequired(request))

@@ -160,9 +160,15 @@ class TestSurprises:
             eight.disable(f'h{host}')
         with pytest.raises(
             errors.NoValidHost, match='Member web/0 cannot be where it was planned'
-        ):
-            eight.build(group, 'web/0')
+        ) as refused:
+            eight.build(group, 'web/0', request_id='req-nowhere')
         assert len(eight.store.claims()) == 4
+        told = 'Member web/0 cannot be where it was planned, and nowhere else'
+        assert refused.value.for_tenants == f'{told}.'
+        assert refused.value.reason.startswith(f'{told}: ')
+        eight.scheduler.decision_log.flush()
+        (record,) = eight.scheduler.decision_log.show('req-nowhere')
+        assert (record['outcome'], record['reason']) == ('refused', refused.value.reason)
 
     def test_a_retry_goes_elsewhere_and_moves_no_member(self, eight):
         group = eight.create(webs())

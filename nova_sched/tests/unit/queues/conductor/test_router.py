@@ -165,9 +165,10 @@ def test_a_refusal_of_the_scheduler(make_routed):
 
 def test_a_refusal_after_the_queue(make_routed):
     """No node has taken it, and the scheduler has no host for it either."""
-    routed = make_routed(script=[errors.NoValidHost('Filter X removed all.')])
+    why = f'{errors.NOT_ENOUGH} Filter X removed all.'
+    routed = make_routed(script=[errors.NoValidHost(why)])
     routed.queues.consumer(routed.fallback.take, 'manager').follow({'flavor.tiny': 0})
-    assert refusal(routed.router.place, spec(), [SERVER]).reason == 'Filter X removed all.'
+    assert refusal(routed.router.place, spec(), [SERVER]).reason == why
     assert routed.used == NOTHING
 
 
@@ -179,11 +180,12 @@ def test_every_host_has_failed(make_routed):
 
     routed.queues.consumer(fail, 'workers').follow({'flavor.tiny': 0})
     error = refusal(routed.router.place, spec(), [SERVER])
-    assert (type(error), error.args) == (errors.MaxRetriesExceeded, (SERVER, 'a, b, c'))
+    assert (type(error), error.args) == (errors.MaxRetriesExceeded, (SERVER, 'as many as allowed'))
+    assert routed.job_table.of_instance(SERVER)[0].why.endswith('tried a, b, c')
 
 
 def test_all_or_none(make_routed):
-    routed = make_routed('a', script=[('a',), ('b',)])
+    routed = make_routed('a', script=[('a',), ('b',)], tell_callers='all')
     routed.add_worker('a')
     routed.add_worker('b', outcome='failed', why='no')
     assert refusal(routed.router.place, grouped(), [SERVER, OTHER]).reason == 'no'
@@ -191,7 +193,7 @@ def test_all_or_none(make_routed):
 
 
 def test_all_or_none_of_those_that_wait_still(make_routed):
-    routed = make_routed()
+    routed = make_routed(tell_callers='all')
     sent = []
 
     def second_fails(delivery):
@@ -481,7 +483,9 @@ def test_resize_elsewhere(make_routed):
 def test_resize_to_nowhere(make_routed):
     routed = make_routed(script=[errors.NoValidHost('full'), errors.NoValidHost('All full.')])
     running(routed)
-    assert refusal(routed.router.resize, spec('large'), SERVER).reason == 'All full.'
+    error = refusal(routed.router.resize, spec('large'), SERVER)
+    assert (type(error), error.reason) == (errors.NoValidHost, errors.NOT_ENOUGH)
+    assert routed.job_table.of_instance(SERVER)[-1].why == 'All full.'
     assert routed.used == TINY
 
 
