@@ -24,6 +24,7 @@ from nova_sched.rpc.serving import Dispatcher, DrainingServer
 
 EXCHANGE = 'nova'
 TOPIC = 'scheduler'
+SHADOW_TOPIC = 'scheduler-shadow'  # for questions to a scheduler that only watches
 TIMEOUT_S = 60.0  # the default of rpc_response_timeout
 
 

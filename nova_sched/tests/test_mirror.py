@@ -37,6 +37,8 @@ ELSEWHERE = {
     # Programs run as processes, the verbs against daemons.
     'cmd/api*.py': 'functional/test_api_daemon.py',
     'cmd/queues.py': 'functional/test_queues_daemon.py',
+    'rpc/copies.py': 'integration/test_copies.py',
+    'shadow/service.py': 'integration/test_shadow.py',
     'cmd/sim_models.py': 'functional/test_sim_models.py',
     'cmd/manage/group_pages.py': 'unit/cmd/manage/test_group.py',
     'cmd/manage/specs.py': 'unit/cmd/manage/test_explain.py',
