@@ -20,6 +20,7 @@ from nova_sched.tests.stock_cloud.placement import Placement
 from nova_sched.tests.stock_cloud.programs import Programs
 from nova_sched.tests.stock_cloud.schedulers import Scheduler
 from nova_sched.tests.stock_cloud.servers import Servers
+from nova_sched.tests.stock_cloud.shadows import Shadow
 from nova_sched.tests.stock_cloud.tap import Tap
 from nova_sched.tests.stock_cloud.waiting import eventually
 
@@ -27,13 +28,22 @@ COMPUTE_API, PLACEMENT_API = '2.91', '1.36'
 
 
 class Cloud:
-    """``programs`` are its processes, a nova-compute by its host's name; the scheduler is apart.
+    """``programs`` are its processes, a nova-compute by its host's name; the scheduler is apart,
+    and so is a ``shadow``, which is not started.
 
     ``tap`` has the calls that the scheduler received.
     """
 
-    def __init__(self, identity_url: str, programs: Programs, scheduler: Scheduler, tap: Tap):
+    def __init__(
+        self,
+        identity_url: str,
+        programs: Programs,
+        scheduler: Scheduler,
+        shadow: Shadow,
+        tap: Tap,
+    ):
         self.programs, self.scheduler, self.tap = programs, scheduler, tap
+        self.shadow = shadow
         direct = requests.Session()
         direct.trust_env = False  # the environment may name a proxy
         auth = v3.Password(
