@@ -40,32 +40,21 @@ def check(conf):
     placement.client(conf)
 
 
-class NovaSource:
-    """Nova and Placement for one scheduler: the mirror of its hosts, and the writer of its
-    allocations.
+class NovaReader:
+    """Nova and Placement for one scheduler that only reads them: the mirror of its hosts.
 
-    ``store`` is the claim store. Nothing is connected before ``start``.
+    Nothing is connected before ``start``.
     """
 
-    def __init__(self, conf, store):
+    writer: AllocationWriter | None = None
+
+    def __init__(self, conf):
         self._conf = conf
         limits = DatabaseLimits.of(conf.database_limits)
-        self._api = NovaApi(db_engine.reader(conf.api_database.connection, limits))
-        self._cells = Cells(self._api, conf.database.connection, limits)
-        self._placement = placement.client(conf)
-        self._timeout_s = getattr(conf, 'rpc_response_timeout', TIMEOUT_S)
-        self.writer = AllocationWriter(
-            self._placement,
-            store.claims,
-            lambda uuid: self._scheduler.nova_hosts.host_of(uuid),
-            lambda nodes: self.mirror.read_nodes(nodes),
-            in_flight=conf.placement.in_flight,
-            timeout_s=self._timeout_s,
-            late_s=conf.placement.read_timeout,
-            not_up=lambda nodes: self.mirror.not_up(nodes),
-        )
-        self.mirror = self._scheduler = self._settler = None
-        self._record = None
+        self.api = NovaApi(db_engine.reader(conf.api_database.connection, limits))
+        self.cells = Cells(self.api, conf.database.connection, limits)
+        self.placement = placement.client(conf)
+        self.mirror = self._scheduler = None
 
     def hosts_changed(self, refusal):
         """Look for changes before a request is refused. Returns whether there was a look."""
@@ -77,25 +66,57 @@ class NovaSource:
         self._scheduler = scheduler
         self.mirror = Mirror(
             scheduler,
-            self._cells,
-            self._api,
-            self._placement,
+            self.cells,
+            self.api,
+            self.placement,
             lambda: Intervals(
                 conf.cluster.look_interval, conf.cluster.compare_interval, conf.service_down_time
             ),
             conf.cluster.readers,
             self._after_look,
         )
-        age_s = self._timeout_s + conf.placement.read_timeout + MARGIN_S
-        self._settler = Settler(
-            scheduler, self._cells, self._api, self._placement, self.mirror, age_s
-        )
         self.mirror.start()
+
+    def _after_look(self, has_compared):
+        pass
+
+    def stop(self):
+        """Stop to read."""
+        if self.mirror is not None:
+            self.mirror.stop()
+
+
+class NovaSource(NovaReader):
+    """The same for a scheduler that claims: with the writer of its allocations, the settler of
+    old claims, and its service record.
+
+    ``store`` is the claim store.
+    """
+
+    def __init__(self, conf, store):
+        super().__init__(conf)
+        self._timeout_s = getattr(conf, 'rpc_response_timeout', TIMEOUT_S)
+        self.writer = AllocationWriter(
+            self.placement,
+            store.claims,
+            lambda uuid: self._scheduler.nova_hosts.host_of(uuid),
+            lambda nodes: self.mirror.read_nodes(nodes),
+            in_flight=conf.placement.in_flight,
+            timeout_s=self._timeout_s,
+            late_s=conf.placement.read_timeout,
+            not_up=lambda nodes: self.mirror.not_up(nodes),
+        )
+        self._settler = self._record = None
 
     def _after_look(self, has_compared):
         if self._conf.database.connection != claims_conf.connection(self._conf):
             self._write_record()
         if has_compared and self._scheduler.position_and_count[0] == 0:
+            if self._settler is None:
+                age_s = self._timeout_s + self._conf.placement.read_timeout + MARGIN_S
+                self._settler = Settler(
+                    self._scheduler, self.cells, self.api, self.placement, self.mirror, age_s
+                )
             self._settler.settle()
 
     def _write_record(self):
@@ -110,8 +131,3 @@ class NovaSource:
     def drain(self):
         """Let writes end, before the loop stops."""
         self.writer.stop(DRAIN_S)
-
-    def stop(self):
-        """Stop to read."""
-        if self.mirror is not None:
-            self.mirror.stop()

@@ -171,6 +171,26 @@ class Mirror:
             for uuid in instance_uuids
         )
 
+    def host_of(self, node_uuid):
+        """The host of a compute node that was read, also of one that is left out; else None."""
+        for view in [*self._views.values()]:
+            if node_uuid in view.stamps:
+                return view.stamps[node_uuid][0]
+        return None
+
+    @property
+    def left_out(self):
+        """Why hosts get no servers: a text by host, and by `cell UUID` for all hosts of a cell."""
+        found = {f'cell {uuid}': why for uuid, why in self._cells.left_out.items()}
+        for view in [*self._views.values()]:
+            found |= view.left_out
+        return found
+
+    @property
+    def unreadable(self):
+        """The parts of the cloud that cannot be read now, by name."""
+        return self._problems.kinds
+
     def has_any(self, node_uuid, providers):
         """Whether any of these providers is in the tree of the compute node."""
         tree = {node_uuid}

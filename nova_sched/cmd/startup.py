@@ -28,7 +28,11 @@ from nova_sched.conf.cluster import reads_nova
 LOG = logging.getLogger(__name__)
 
 # They log each attempt to connect to the bus.
-RETRYING = ('oslo.messaging._drivers.impl_rabbit', 'nova_sched.rpc.direct.server')
+RETRYING = (
+    'oslo.messaging._drivers.impl_rabbit',
+    'nova_sched.rpc.direct.server',
+    'nova_sched.rpc.copies',
+)
 
 
 def configure(argv=None, **kwargs):

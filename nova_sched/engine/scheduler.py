@@ -138,6 +138,11 @@ class Scheduler:
         that share the store, and their number."""
         return self._context.membership.position_and_count
 
+    @property
+    def has_hosts(self):
+        """Whether any compute node is known."""
+        return len(self._cluster) > 0
+
     # The API.
 
     def place(self, requests, alternates=False, claim=True, context=None, ranked=0):

@@ -20,6 +20,7 @@ from nova_sched.rpc.direct import settings as direct_settings
 
 EXCHANGE = 'nova'
 TOPIC = 'scheduler'
+SHADOW_TOPIC = 'scheduler-shadow'  # for questions to a scheduler that only watches
 
 
 def transport(conf, url=None):

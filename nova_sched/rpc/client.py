@@ -18,7 +18,7 @@ import oslo_messaging as messaging
 from oslo_context.context import RequestContext
 
 from nova_sched import errors
-from nova_sched.rpc import EXCHANGE, TOPIC
+from nova_sched.rpc import EXCHANGE, SHADOW_TOPIC, TOPIC
 from nova_sched.rpc.failures import NovaNoValidHost, known
 from nova_sched.rpc.serializer import Serializer
 
@@ -445,3 +445,9 @@ class ExplainClient(NamespaceClient):
 
     def show(self, request_id, context=None):
         return self.call(context, 'show', request_id=request_id)
+
+
+class ShadowExplainClient(ExplainClient):
+    """The same, to a scheduler that only watches."""
+
+    TOPIC = SHADOW_TOPIC

@@ -22,7 +22,7 @@ PACKAGE = Path(__file__).resolve().parents[1]
 FLOORS = [
     {'cmd', 'osc'},  # osc: it runs where the openstack client is and the rest need not be
     {'sim'},
-    {'queue_service'},
+    {'queue_service', 'shadow'},
     {'service'},
     {'nova_service'},
     {'rpc', 'api', 'agent', 'cloud'},
@@ -58,7 +58,7 @@ FENCES = {
     'oslo_messaging': {'rpc'},
     'oslo_middleware': {'api'},
     'oslo_policy': {'api'},
-    'oslo_service': {'service', 'queue_service', 'cmd'},
+    'oslo_service': {'service', 'queue_service', 'shadow', 'cmd'},
     'oslo_versionedobjects': {'objects'},
     'ortools': {'groups'},
     'psutil': {'agent', 'engine', 'cmd'},

@@ -40,6 +40,8 @@ ELSEWHERE = {
     'cmd/api*.py': 'functional/test_api_daemon.py',
     'cmd/launcher.py': 'integration/test_reload.py',
     'cmd/queues.py': 'functional/test_queues_daemon.py',
+    'rpc/copies.py': 'integration/test_copies.py',
+    'shadow/service.py': 'integration/test_shadow.py',
     'cmd/sim_models.py': 'functional/test_sim_models.py',
     'cmd/manage/group_pages.py': 'unit/cmd/manage/test_group.py',
     'cmd/manage/specs.py': 'unit/cmd/manage/test_explain.py',

@@ -12,7 +12,6 @@
 
 """`explain`: why requests were placed where they were, or refused."""
 
-import math
 import textwrap
 import time
 
@@ -123,7 +122,8 @@ def list_decisions(args, conf):
 
 
 def _ask(args, conf, question):
-    return asking.ask(args, conf, 'ExplainClient', question)
+    kind = 'ShadowExplainClient' if args.shadow else 'ExplainClient'
+    return asking.ask(args, conf, kind, question)
 
 
 # Text output.
@@ -303,6 +303,9 @@ def _record(one):
 def _ask_arguments(parser):
     specs.add_arguments(parser)
     asking.add_timeout(parser)
+    parser.add_argument(
+        '--shadow', action='store_true', help='ask nova-sched-shadow, and not a scheduler'
+    )
 
 
 def _host_arguments(parser):
@@ -314,25 +317,13 @@ def _show_arguments(parser):
     parser.add_argument('request_id', metavar='REQUEST', help='the request id, req-…')
 
 
-UNITS = {'s': 1, 'm': 60, 'h': 3600, 'd': 86400}
-
-
-def _span(text):
-    """Seconds of a length of time: 90, 15m, 2h, 7d."""
-    number, unit = (text[:-1], text[-1]) if text[-1:] in UNITS else (text, 's')
-    seconds = float(number) * UNITS[unit]
-    if not 0 <= seconds < math.inf:
-        raise ValueError(text)
-    return seconds
-
-
-_span.__name__ = 'length of time (90, 15m, 2h, 7d)'  # argparse adds this text to its error
-
-
 def _list_arguments(parser):
     parser.add_argument('--refused', action='store_true', help='only refusals')
     parser.add_argument(
-        '--since', metavar='TIME', type=_span, help='only of the last seconds, or 15m, 2h, 7d'
+        '--since',
+        metavar='TIME',
+        type=numbers.span,
+        help='only of the last seconds, or 15m, 2h, 7d',
     )
     parser.add_argument('--project', metavar='ID', help='only of this project')
     parser.add_argument(

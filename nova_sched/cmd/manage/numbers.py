@@ -13,6 +13,8 @@
 
 import math
 
+UNITS = {'s': 1, 'm': 60, 'h': 3600, 'd': 86400}
+
 
 def from_1(text):
     """A whole number from 1."""
@@ -28,6 +30,16 @@ def seconds(text):
     return float(text)
 
 
+def span(text):
+    """Seconds of a length of time: 90, 15m, 2h, 7d."""
+    number, unit = (text[:-1], text[-1]) if text[-1:] in UNITS else (text, 's')
+    span_s = float(number) * UNITS[unit]
+    if not 0 <= span_s < math.inf:
+        raise ValueError(text)
+    return span_s
+
+
 # argparse adds these texts to its errors
 from_1.__name__ = 'number from 1'
 seconds.__name__ = 'number of seconds above 0'
+span.__name__ = 'length of time (90, 15m, 2h, 7d)'

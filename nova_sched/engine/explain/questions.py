@@ -18,7 +18,7 @@ import numpy as np
 from nova_sched import errors
 from nova_sched.engine.answer import selections
 from nova_sched.engine.decide import CandidateSet, Note, chain, narrow, survivors, weigh
-from nova_sched.engine.explain import capacity, reasons
+from nova_sched.engine.explain import capacity, reasons, standings
 from nova_sched.engine.explain.decision_log import PLACED, REFUSED
 
 LOG = logging.getLogger(__name__)
@@ -112,6 +112,12 @@ class Questions:
         rank = 1 + int(np.count_nonzero(weights > weights[place]))
         there = {'host': hosts.nodes[rows[best]].host, 'node': hosts.nodes[rows[best]].nodename}
         return {'rank': rank, 'of': len(rows), **mine, 'best': there | other}
+
+    def standings(self, request):
+        """How each node stands for a request: standings.Standings."""
+        hosts = self._hosts
+        with self._placer.asking([request]):
+            return standings.taken(self._placer.rules, hosts, self._placer.grouped(request))
 
     def room(self, request):
         """How many more instances fit, by free amounts: the first part of an answer to

@@ -26,7 +26,7 @@ import pytest
 import yaml
 
 from nova_sched.api import document
-from nova_sched.cmd import sim
+from nova_sched.cmd import shadow, sim
 from nova_sched.cmd.manage import commands, config
 from nova_sched.tests import manual
 from nova_sched.tests.manual import MANUAL
@@ -34,7 +34,7 @@ from nova_sched.tests.manual import MANUAL
 ROOT = MANUAL.parents[1]
 TESTS = ROOT / 'nova_sched' / 'tests'
 MANAGE = ROOT / 'nova_sched' / 'cmd' / 'manage'
-DAEMONS = {f'nova-sched-{name}' for name in ('scheduler', 'agent', 'api', 'queues')}
+DAEMONS = {f'nova-sched-{name}' for name in ('scheduler', 'shadow', 'agent', 'api', 'queues')}
 DAEMON_OPTIONS = {'--config-file', '--config-dir'}
 # Programs that are not ours, and are not checked.
 FOREIGN = {'mysql', 'mariadb', 'mariadb-dump', 'pg_dump', 'pg_restore', 'sqlite3', 'createuser'}
@@ -127,6 +127,8 @@ def is_valid(program, argv):
     match name:
         case 'nova-sched-manage':
             return exit_status(commands.parser(), argv) == 0
+        case 'nova-sched-shadow' if argv[:1] == ['report']:
+            return exit_status(shadow.report_parser(), argv[1:]) == 0
         case 'nova-sched-sim':
             return exit_status(sim.parser(), argv) == 0
         case 'python' | 'python3':

@@ -21,6 +21,7 @@ from nova_sched.tests.stock_cloud.placement import Placement
 from nova_sched.tests.stock_cloud.programs import Programs
 from nova_sched.tests.stock_cloud.schedulers import Scheduler
 from nova_sched.tests.stock_cloud.servers import Servers
+from nova_sched.tests.stock_cloud.shadows import Shadow
 from nova_sched.tests.stock_cloud.tap import Tap
 from nova_sched.tests.stock_cloud.waiting import eventually
 
@@ -28,7 +29,7 @@ COMPUTE_API, PLACEMENT_API = '2.91', '1.36'
 
 
 class Cloud:
-    """``tap`` has the calls that the scheduler received.
+    """``tap`` has the calls that the scheduler received. A ``shadow`` is not started.
 
     ``programs`` are the processes but for the scheduler, a nova-compute by its host's name.
     ``cell_url`` is the transport URL of the cell.
@@ -40,9 +41,11 @@ class Cloud:
         cell_url: str,
         programs: Programs,
         scheduler: Scheduler,
+        shadow: Shadow,
         tap: Tap,
     ):
         self.programs, self.scheduler, self.tap = programs, scheduler, tap
+        self.shadow = shadow
         self._cell_url = cell_url
         direct = requests.Session()
         direct.trust_env = False  # the environment may name a proxy

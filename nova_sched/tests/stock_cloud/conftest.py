@@ -49,8 +49,7 @@ def pytest_generate_tests(metafunc):
 
 def pytest_sessionstart(session):
     # Not in a fixture: making an environment may take longer than any test is given.
-    option = session.config.option
-    if option.scheduler == schedulers.OURS and not option.collectonly:
+    if not session.config.option.collectonly:
         session.config.stash[PYTHON] = interpreter()
 
 

@@ -16,18 +16,20 @@ from collections.abc import Iterable
 import sqlalchemy as sa
 
 NAMES = ('api', 'cell0', 'cell1', 'placement')
-SERVICES, SCHEDULER = 'nova', 'scheduler'  # the users
+SERVICES, SCHEDULER, SHADOW = 'nova', 'scheduler', 'shadow'  # the users
 PASSWORD = 'secret'
 TEMPLATE = '{scheme}://{username}:{password}@{hostname}:{port}/'
 USERS = {
     'mysql': [
         f"CREATE USER IF NOT EXISTS {SERVICES}@'127.0.0.1' IDENTIFIED BY '{PASSWORD}'",
         f"CREATE OR REPLACE USER {SCHEDULER}@'127.0.0.1' IDENTIFIED BY '{PASSWORD}'",
+        f"CREATE OR REPLACE USER {SHADOW}@'127.0.0.1' IDENTIFIED BY '{PASSWORD}'",
         f"GRANT ALL ON *.* TO {SERVICES}@'127.0.0.1'",
     ],
     'postgresql': [
         f"CREATE ROLE {SERVICES} SUPERUSER LOGIN PASSWORD '{PASSWORD}'",
         f"CREATE ROLE {SCHEDULER} LOGIN PASSWORD '{PASSWORD}'",
+        f"CREATE ROLE {SHADOW} LOGIN PASSWORD '{PASSWORD}'",
     ],
 }
 ALL_RIGHTS = {
@@ -66,18 +68,26 @@ class Databases:
     def let_the_scheduler_read(self) -> None:
         """SELECT on Nova's tables, and the service record; nothing else. The tables are there."""
         for name in NAMES[:3]:
-            self._run(self._reading(name), self._databases[name])
+            self._run(self._reading(name, SCHEDULER), self._databases[name])
+            if name != 'api':
+                self._run(self._recording(name), self._databases[name])
 
-    def _reading(self, name: str) -> Iterable[str]:
-        has_services = name != 'api'
+    def let_the_shadow_read(self) -> None:
+        """SELECT on Nova's tables, and nothing else. The tables are there."""
+        for name in NAMES[:3]:
+            self._run(self._reading(name, SHADOW), self._databases[name])
+
+    def _reading(self, name: str, user: str) -> Iterable[str]:
         if self._kind == 'mysql':
-            database, user = self._databases[name], f"{SCHEDULER}@'127.0.0.1'"
-            yield f'GRANT SELECT ON {database}.* TO {user}'
-            if has_services:
-                yield f'GRANT INSERT, UPDATE ON {database}.services TO {user}'
-            return
-        yield f'GRANT SELECT ON ALL TABLES IN SCHEMA public TO {SCHEDULER}'
-        if has_services:
+            yield f"GRANT SELECT ON {self._databases[name]}.* TO {user}@'127.0.0.1'"
+        else:
+            yield f'GRANT SELECT ON ALL TABLES IN SCHEMA public TO {user}'
+
+    def _recording(self, name: str) -> Iterable[str]:
+        if self._kind == 'mysql':
+            services = f'{self._databases[name]}.services'
+            yield f"GRANT INSERT, UPDATE ON {services} TO {SCHEDULER}@'127.0.0.1'"
+        else:
             yield f'GRANT INSERT, UPDATE ON services TO {SCHEDULER}'
             yield f'GRANT USAGE ON SEQUENCE services_id_seq TO {SCHEDULER}'
 

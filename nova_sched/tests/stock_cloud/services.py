@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from nova_sched.tests.fixtures.process import LOOPBACK, free_port
-from nova_sched.tests.stock_cloud import schedulers, tap
+from nova_sched.tests.stock_cloud import schedulers, shadows, tap
 from nova_sched.tests.stock_cloud.cloud import Cloud
 from nova_sched.tests.stock_cloud.databases import Databases
 from nova_sched.tests.stock_cloud.layouts import Layout
@@ -67,8 +67,10 @@ def running(
         databases = Databases(database, layout.has_templates)
         settings = Settings(home, layout, databases, transports, stubs.identity_url)
         scheduler = schedulers.Scheduler(kind, settings.scheduler(), top, python, options)
-        cloud = Cloud(stubs.identity_url, transports['cell'], programs, scheduler, calls)
+        shadow = shadows.Shadow(settings.shadow(), python)
+        cloud = Cloud(stubs.identity_url, transports['cell'], programs, scheduler, shadow, calls)
         stack.callback(programs.kill_all)
+        stack.callback(shadow.kill)
         stack.callback(scheduler.kill)
 
         folder = settings.placement()
@@ -77,6 +79,7 @@ def running(
             databases.let_the_scheduler_read()
         else:
             databases.let_the_scheduler_write()
+        databases.let_the_shadow_read()
         manage = [installed('nova-manage'), '--config-file', settings.top('nova-manage')]
         _map_cells(programs, [*manage, 'cell_v2'], databases, transports['cell'])
         _serve(programs, home, 'placement', PLACEMENT, placement, OS_PLACEMENT_CONFIG_DIR=folder)

@@ -15,7 +15,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from nova_sched.tests.stock_cloud.databases import SCHEDULER, SERVICES, Databases
+from nova_sched.tests.stock_cloud.databases import SCHEDULER, SERVICES, SHADOW, Databases
 from nova_sched.tests.stock_cloud.layouts import Layout
 
 CONTROLLER = 'controller'  # [DEFAULT] host of all that is no compute host
@@ -77,6 +77,12 @@ class Settings:
         """As ``top``, with a Keystone and a database user of the scheduler's own."""
         return self._nova(
             'scheduler', database='cell0' if self._layout.is_split else 'cell1', user=SCHEDULER
+        )
+
+    def shadow(self) -> Path:
+        """As ``scheduler``, with users that may read only."""
+        return self._nova(
+            'shadow', database='cell0' if self._layout.is_split else 'cell1', user=SHADOW
         )
 
     def cell(self, name: str) -> Path:

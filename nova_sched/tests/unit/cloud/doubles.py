@@ -104,7 +104,7 @@ class FakeCloud:
     def __init__(self, *cells):
         self.cells = list(cells) or [FakeCell()]
         self.found, self.listed, self.build_requests = [], [], set()
-        self.unmapped = set()
+        self.unmapped, self.left_out = set(), {}
 
     # As Cells.
 
@@ -188,6 +188,11 @@ class FakePlacement:
         self._check()
         self.reads.append(uuid)
         return self.trees.get(uuid) or NodeProviders(uuid)
+
+    def root_of(self, provider_uuid):
+        self._check()
+        roots = (uuid for uuid, tree in self.trees.items() if provider_uuid in tree.generations)
+        return next(roots, None)
 
     def allocations_of(self, consumer):
         self._check()

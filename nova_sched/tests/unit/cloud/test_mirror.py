@@ -371,3 +371,31 @@ class TestNotUp:
         cloud.cell.silence('host-0', disabled=True, seen_s=NOW)
         cloud.cell.is_away = True
         assert cloud.mirror.not_up([node_uuid('host-0')]) == []
+
+
+# What a shadow asks.
+
+
+def test_the_host_of_a_node(cloud):
+    cloud.cell.add('host-2')  # it has no provider
+    cloud.look(compare=True)
+    found = [cloud.mirror.host_of(node_uuid(f'host-{number}')) for number in (0, 2, 9)]
+    assert found == ['host-0', 'host-2', None]
+
+
+def test_why_hosts_are_left_out(cloud):
+    assert cloud.mirror.left_out == {}
+    cloud.nova.unmapped.add('host-1')
+    cloud.nova.left_out[OTHER] = 'it is disabled'
+    cloud.look(compare=True)
+    assert set(cloud.mirror.left_out) == {'host-1', f'cell {OTHER}'}
+
+
+def test_what_cannot_be_read(cloud):
+    assert cloud.mirror.unreadable == []
+    cloud.cell.is_away = True
+    cloud.look()
+    assert cloud.mirror.unreadable == [f'Cell {CELL}']
+    cloud.cell.is_away = False
+    cloud.look()
+    assert cloud.mirror.unreadable == []

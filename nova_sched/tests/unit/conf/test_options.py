@@ -119,6 +119,7 @@ OWN_GROUPS = {
     'placement',  # most are those of keystoneauth
     'queues',
     'quota',
+    'shadow',
     'stats',
     'topology',
 }

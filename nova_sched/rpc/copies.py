@@ -1,0 +1,171 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Copies of the calls that the conductors send to a scheduler, from a queue of this process."""
+
+import contextlib
+import dataclasses
+import logging
+import threading
+import time
+import uuid
+from typing import Any
+
+import oslo_messaging as messaging
+from oslo_context.context import RequestContext
+
+from nova_sched import errors
+from nova_sched.queues.brokers import amqp_link
+from nova_sched.rpc import EXCHANGE, TOPIC, translate
+from nova_sched.rpc.direct import envelope
+from nova_sched.rpc.direct import settings as direct_settings
+from nova_sched.rpc.serializer import SchedulerSerializer
+from nova_sched.state.request import Request
+
+LOG = logging.getLogger(__name__)
+
+METHOD = 'select_destinations'
+SECRETS = ('auth_token', 'service_catalog')  # of a context
+# Copies that RabbitMQ sends ahead. Without a limit it would send all that the connection does not
+# take, and keep it in its memory, so that the queue would have no bound.
+PREFETCH = 100
+TURN_S = 0.5  # at most, until the thread looks whether it must end
+AGAIN_S = 2.0  # until the next attempt to connect
+LOOK_S = 10.0  # between two looks at the length of the queue
+BEATS = 2  # heartbeats that are sent in each interval
+STOP_S = 10.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CopiedCall:
+    """A call of ``select_destinations``: a Request for each instance.
+
+    The context has no token. ``is_named``: the caller gave the instances' UUIDs. ``since_s`` is
+    the moment of its arrival, by time.monotonic.
+    """
+
+    context: RequestContext
+    requests: list[Request]
+    is_named: bool
+    since_s: float
+
+
+class CallCopies:
+    """A thread that takes a copy of each call from its own queue.
+
+    RabbitMQ deletes the queue with the connection; of the messages that wait there, it drops the
+    oldest ones beyond ``most``. The thread acknowledges these copies only, and answers none.
+    ``take`` gets each CopiedCall in this thread, and must not wait. While the broker or the
+    exchange is away, the thread tries again. ``counts`` (a Counter) gets the number of
+    `unreadable` messages, and of `overflows`: looks at the queue that found it full. Raises
+    BadConfig for a bus that is not RabbitMQ.
+    """
+
+    def __init__(self, bus, take, most, counts, look_s=LOOK_S):
+        self._settings = direct_settings.of(bus)
+        self._take, self._most, self._look_s = take, most, look_s
+        self._serializer = SchedulerSerializer()
+        self._counts = counts
+        self._leaving = threading.Event()
+        self._thread = threading.Thread(target=self._run, name='nova-sched-copies', daemon=True)
+
+    def start(self):
+        self._thread.start()
+
+    def stop(self):
+        """Take no more copies."""
+        self._leaving.set()
+        if self._thread.is_alive():
+            self._thread.join(STOP_S)
+
+    def _run(self):
+        while not self._leaving.is_set():
+            try:
+                self._listen()
+            except (errors.BrokerUnavailable, *amqp_link.ERRORS) as error:
+                why = getattr(error, 'why', error) or type(error).__name__
+                LOG.error('No copies of calls: %s. Trying again in %.1f s', why, AGAIN_S)
+            except Exception:
+                LOG.exception('No copies of calls because of an unexpected error')
+            self._leaving.wait(AGAIN_S)
+
+    def _listen(self):
+        beat_s = self._settings.rabbit.heartbeat_timeout_threshold
+        connection = amqp_link.connect(self._settings.cluster, 'nova-sched-shadow', beat_s)
+        try:
+            channel, queue = connection.channel(), f'scheduler_shadow_{uuid.uuid4().hex}'
+            channel.auto_decode = False  # bodies as bytes
+            limits = {'x-max-length': self._most, 'x-overflow': 'drop-head'}
+            channel.queue_declare(queue, exclusive=True, auto_delete=True, arguments=limits)
+            channel.queue_bind(queue, EXCHANGE, TOPIC)
+            channel.basic_qos(0, PREFETCH, False)
+            channel.basic_consume(queue, exclusive=True, callback=self._arrived)
+            LOG.info('Copies of the calls to %s arrive in queue %s', TOPIC, queue)
+            looked_s = time.monotonic()
+            while not self._leaving.is_set():
+                # Before messages are read that waited while this process was stopped.
+                if time.monotonic() >= looked_s + self._look_s:
+                    self._look_at(channel, queue)
+                    looked_s = time.monotonic()
+                self._turn(connection)
+        finally:
+            amqp_link.close(connection)
+
+    @staticmethod
+    def _turn(connection):
+        """Take what arrives, for a moment."""
+        with contextlib.suppress(TimeoutError):
+            connection.drain_events(timeout=TURN_S)
+        if connection.heartbeat:
+            connection.heartbeat_tick(BEATS)
+
+    def _look_at(self, channel, queue):
+        """RabbitMQ does not say what it drops, but a full queue shows it."""
+        _, ready, _ = channel.queue_declare(queue, passive=True)
+        if ready >= self._most:
+            self._counts['overflows'] += 1
+            LOG.warning('The queue of copies is full (%d): RabbitMQ has dropped the oldest', ready)
+
+    def _arrived(self, found):
+        found.channel.basic_ack(found.delivery_tag)
+        try:
+            call = self._read(found, time.monotonic())
+        except Exception as error:  # noqa: BLE001, a message may hold anything
+            self._counts['unreadable'] += 1
+            LOG.warning('A copy of a call cannot be read: %s', _said(error))
+        else:
+            if call is not None:
+                self._take(call)
+
+    def _read(self, found, since_s):
+        """The CopiedCall of an amqp.Message; None for another method."""
+        message = envelope.read(found)
+        context, *_ = envelope.split(message)
+        for name in SECRETS:
+            context.pop(name, None)
+        if message.get('method') != METHOD or message.get('namespace') is not None:
+            return None
+        made = self._serializer.deserialize_context(context)
+        read = self._serializer.deserialize_entity
+        args: dict[str, Any] = {name: read(made, value) for name, value in message['args'].items()}
+        spec = translate.spec(
+            args.get('spec_obj'), args.get('request_spec'), args.get('filter_properties')
+        )
+        uuids = args.get('instance_uuids')
+        return CopiedCall(made, translate.requests(spec, uuids), bool(uuids), since_s)
+
+
+def _said(error):
+    """The text of an error of this package, which repeats little of a message; of others their
+    kind."""
+    if isinstance(error, messaging.ExpectedException):
+        error = error.exc_info[1]
+    return str(error) if isinstance(error, errors.SchedError) else type(error).__name__

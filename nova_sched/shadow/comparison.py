@@ -1,0 +1,146 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Compares a decision of the shadow with what the cloud did."""
+
+import collections
+import dataclasses
+import datetime
+from collections.abc import Mapping, Sequence
+
+from nova_sched.cloud.choices import PLACED, REFUSED, UNKNOWN, Choice
+from nova_sched.engine.explain.standings import Standings
+
+# What the comparison of a call may come to, in order: that of a call is the last of its servers'.
+SAME, BOTH_REFUSED = 'same', 'both_refused'
+AMONG_BEST = 'among_best'  # another host, which no host of the shadow's beats
+NOT_KNOWN = 'not_known'  # what the cloud did
+PASSED = 'passed'  # another host, which all filters of the shadow pass
+CLOUD_REFUSED = 'cloud_refused'
+FILTERED = 'filtered'  # a host that a filter of the shadow removes
+LEFT_OUT = 'left_out'  # a host that the shadow does not know, or leaves out
+SHADOW_REFUSED = 'shadow_refused'
+OUTCOMES = (
+    SAME,
+    BOTH_REFUSED,
+    AMONG_BEST,
+    NOT_KNOWN,
+    PASSED,
+    CLOUD_REFUSED,
+    FILTERED,
+    LEFT_OUT,
+    SHADOW_REFUSED,
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ShadowDecision:
+    """What the shadow decided for a call, and how all hosts stood then (None: not known).
+
+    ``chosen`` has (node UUID, host) for each instance; it is empty for a refusal, and ``reason``
+    is its text. ``took_s`` runs from the arrival of the copy, ``time_s`` is that moment since the
+    epoch. ``best`` is how many of the best hosts the scheduler chooses from. ``unreadable`` are
+    the parts of the cloud that could not be read. ``is_check``: the request takes no resources,
+    and what the cloud answered leaves no trace.
+    """
+
+    request_id: str | None
+    project_id: str | None
+    flavor: str | None
+    instances: tuple[str, ...]
+    ignored: frozenset[str]
+    is_check: bool
+    time_s: float
+    took_s: float
+    chosen: tuple[tuple[str, str], ...] = ()
+    reason: str | None = None
+    standings: Standings | None = None
+    best: int = 1
+    unreadable: tuple[str, ...] = ()
+
+
+def compared(ours: ShadowDecision, choices: Mapping[str, Choice], left_out: Mapping[str, str]):
+    """The comparison of a call, as plain values.
+
+    ``choices`` are by instance, ``left_out`` says by host why the mirror leaves it out.
+    """
+    servers = [
+        {'instance_uuid': uuid, **_server(ours, own, choices.get(uuid), left_out)}
+        for uuid, own in zip(ours.instances, _paired(ours, choices), strict=True)
+    ]
+    return {
+        'time': moment(ours.time_s),
+        'request_id': ours.request_id,
+        'project_id': ours.project_id,
+        'flavor': ours.flavor,
+        'outcome': max((one['outcome'] for one in servers), key=OUTCOMES.index),
+        'took_ms': round(ours.took_s * 1000, 3),
+        'reason': ours.reason,
+        'servers': servers,
+        **({'unreadable': list(ours.unreadable)} if ours.unreadable else {}),
+    }
+
+
+def moment(seconds):
+    """Seconds since the epoch as ISO 8601 in UTC, with milliseconds."""
+    found = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+    return found.isoformat(timespec='milliseconds')
+
+
+def _paired(ours, choices) -> Sequence[tuple[str, str] | None]:
+    """The shadow's (node, host) for each instance. The servers of a call are alike, so that their
+    order does not matter: those on the same hosts are compared with each other."""
+    if not ours.chosen:
+        return [None] * len(ours.instances)
+    left, found = collections.Counter(ours.chosen), {}
+    for uuid in ours.instances:
+        choice = choices.get(uuid)
+        same = next((one for one in left if choice and _is_same(one, choice)), None)
+        if same is not None:
+            found[uuid] = same
+            left -= collections.Counter([same])
+    rest = left.elements()
+    return [found.get(uuid) or next(rest) for uuid in ours.instances]
+
+
+def _is_same(own, choice):
+    node, host = own
+    return choice.node_uuid == node if choice.node_uuid else choice.host == host
+
+
+def _server(ours, own, choice, left_out):
+    """The comparison for one instance."""
+    choice = choice or Choice(UNKNOWN)
+    hosts = {'shadow': own and own[1], 'cloud': choice.host or choice.node_uuid}
+    if choice.outcome == UNKNOWN:
+        return {**hosts, 'outcome': NOT_KNOWN}
+    if choice.outcome == REFUSED:
+        return {**hosts, 'outcome': CLOUD_REFUSED if own else BOTH_REFUSED}
+    if own and _is_same(own, choice):
+        return {**hosts, 'outcome': SAME}
+    outcome, why = _difference(ours, own, choice, left_out)
+    return {**hosts, 'outcome': outcome if own else SHADOW_REFUSED, **why}
+
+
+def _difference(ours, own, choice, left_out):
+    """How the cloud's host stood, and what made the difference: a filter or a weigher."""
+    if ours.standings is None or choice.outcome != PLACED or choice.node_uuid is None:
+        return NOT_KNOWN, {}
+    standing = ours.standings.of(choice.node_uuid)
+    if standing is None or (standing.filter and choice.host in left_out):
+        return LEFT_OUT, {'why': left_out.get(choice.host, 'its node was not known')}
+    if standing.filter is not None:
+        return FILTERED, {'filter': standing.filter}
+    ranked = {'rank': standing.rank, 'of': standing.of}
+    decisive = own and ours.standings.decisive(own[0], choice.node_uuid)
+    if decisive:
+        ranked |= {'weigher': decisive[0], 'lead': round(decisive[1], 6)}
+    return (AMONG_BEST if standing.rank <= ours.best else PASSED), ranked

@@ -1,0 +1,89 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The file of comparisons."""
+
+import pytest
+
+from nova_sched.shadow.journal import MIB, NAME, Journal, lines
+
+T1, T2, T3 = (f'2026-01-0{day}T00:00:00.000+00:00' for day in (1, 2, 3))
+
+
+def numbers(folder, since=''):
+    return [line['number'] for line in lines(folder, since)]
+
+
+@pytest.fixture
+def journal(tmp_path):
+    made = Journal(tmp_path, file_size=1, files=3)
+    yield made
+    made.close()
+
+
+def test_lines_are_read_as_they_were_written(tmp_path, journal):
+    for number, time in enumerate((T1, T2, T3)):
+        journal.write({'time': time, 'number': number})
+    assert numbers(tmp_path) == [0, 1, 2]
+    assert numbers(tmp_path, T2) == [1, 2]
+
+
+def test_a_few_files_are_kept(tmp_path, journal):
+    for number in range(10):
+        journal.write({'time': T1, 'number': number, 'text': 'x' * (MIB // 2 - 1000)})
+    assert sorted(path.name for path in tmp_path.iterdir()) == [NAME, f'{NAME}.1', f'{NAME}.2']
+    assert all(path.stat().st_size <= MIB for path in tmp_path.iterdir())
+    assert numbers(tmp_path) == [4, 5, 6, 7, 8, 9]
+
+
+def test_it_goes_on_after_a_restart(tmp_path, journal):
+    journal.write({'time': T1, 'number': 0})
+    journal.close()
+    again = Journal(tmp_path)
+    again.write({'time': T1, 'number': 1})
+    again.close()
+    assert numbers(tmp_path) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    'text',
+    [
+        pytest.param('{"time": "2026', id='cut off'),
+        pytest.param('[1]', id='no mapping'),
+        pytest.param('', id='empty'),
+        pytest.param('\xff', id='no text'),
+    ],
+)
+def test_a_line_that_cannot_be_read_is_skipped(tmp_path, journal, text):
+    journal.write({'time': T1, 'number': 0})
+    with (tmp_path / NAME).open('a', encoding='latin-1') as file:
+        file.write(text + '\n')
+    journal.write({'time': T1, 'number': 1})
+    assert numbers(tmp_path) == [0, 1]
+
+
+def test_there_is_no_file(tmp_path):
+    assert numbers(tmp_path) == []
+
+
+def test_a_write_that_fails_raises(tmp_path, journal):
+    for number in (1, 2):
+        (tmp_path / f'{NAME}.{number}').mkdir()
+        (tmp_path / f'{NAME}.{number}' / 'file').touch()
+    half = {'time': T1, 'text': 'x' * (MIB // 2)}
+    journal.write(half)
+    with pytest.raises(OSError, match=NAME):
+        journal.write(half)
+
+
+def test_a_folder_that_does_not_exist(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        Journal(tmp_path / 'none')
