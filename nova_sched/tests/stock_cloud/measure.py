@@ -98,7 +98,8 @@ def echo_ms(broker: rabbitmq.RabbitMQ, times: int) -> float:
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server,
     ):
         server.stdout.readline()
-        bus = messaging.get_rpc_transport(cfg.ConfigOpts(), url=url)
+        cfg.CONF([], default_config_files=[])
+        bus = messaging.get_rpc_transport(cfg.CONF, url=url)
         target = messaging.Target(exchange='nova', topic='scheduler', version='4.5')
         client = messaging.get_rpc_client(bus, target)
         for _ in range(WARM_UP + times):
