@@ -49,6 +49,7 @@ man_pages = [
         ('nova-sched-manage', 'manage nova_sched', 8),
         ('nova-sched-queues', 'the manager of queues of nova_sched', 8),
         ('nova-sched-scheduler', 'the scheduler of nova_sched', 8),
+        ('nova-sched-shadow', 'watch the scheduler of a Nova cloud', 8),
         ('nova-sched-sim', 'simulate compute nodes and conductors', 1),
     )
 ]

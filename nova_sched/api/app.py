@@ -109,12 +109,12 @@ def _ended(response):
     response.headers.setdefault('Cache-Control', 'no-cache')
     # A proxy asks every few seconds.
     is_probe = flask.request.path.startswith('/healthcheck') and response.status_code < 400
-    LOG.log(
-        logging.DEBUG if is_probe else logging.INFO,
-        '%s %s: %d, %.1f ms',
-        flask.request.method,
-        flask.request.path,
-        response.status_code,
-        (time.monotonic() - flask.g.begun) * 1000,
-    )
+    if not is_probe:
+        LOG.info(
+            '%s %s: %d, %.1f ms',
+            flask.request.method,
+            flask.request.path,
+            response.status_code,
+            (time.monotonic() - flask.g.begun) * 1000,
+        )
     return response

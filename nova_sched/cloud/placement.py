@@ -20,6 +20,7 @@ from keystoneauth1 import exceptions, loading
 from keystoneauth1 import session as keystone_session
 
 from nova_sched import errors
+from nova_sched.conf import placement as conf_placement
 
 MICROVERSION = '1.36'
 TOO_MUCH = 408, 429  # statuses that ask the caller to come again
@@ -245,6 +246,7 @@ def _error(method, path, response):
 
 def client(conf):
     """The PlacementClient of the options in [placement]. Raises BadConfig; sends no request."""
+    conf_placement.register_keystone_opts(conf)
     try:
         auth = loading.load_auth_from_conf_options(conf, 'placement')
         session = loading.load_session_from_conf_options(conf, 'placement', auth=auth)

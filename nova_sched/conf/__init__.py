@@ -86,7 +86,11 @@ for _module in MODULES:
 
 def list_opts():
     """All options by group, for oslo-config-generator."""
-    return [(module.GROUP, copy.deepcopy(module.OPTS)) for module in MODULES]
+    late = {placement.GROUP: placement.keystone_opts()}
+    return [
+        (module.GROUP, [*copy.deepcopy(module.OPTS), *late.get(module.GROUP, ())])
+        for module in MODULES
+    ]
 
 
 def plug_in_opts():
@@ -105,7 +109,9 @@ def plug_in_opts():
 
 
 def register_plug_in_opts(conf):
-    """Register the options of plug-ins, for a process that checks them before it uses them."""
+    """Register the options of plug-ins and of keystoneauth, for a process that checks them before
+    it uses them."""
+    placement.register_keystone_opts(conf)
     for group, opts in plug_in_opts():
         conf.register_opts(opts, group=None if group == 'DEFAULT' else group)
 

@@ -13,25 +13,10 @@
 
 import copy
 
-from keystoneauth1 import loading
 from oslo_config import cfg
 
 GROUP = 'placement'
 DEFAULTS = {'service-type': 'placement', 'valid-interfaces': ['internal', 'public']}
-
-
-def _options_of_keystoneauth():
-    """The options of a session, an adapter and an authentication plugin, with Nova's defaults."""
-    options = [
-        *loading.get_session_conf_options(),
-        *loading.get_adapter_conf_options(include_deprecated=False),
-        *loading.get_auth_common_conf_options(),
-    ]
-    for option in options:
-        if option.name in DEFAULTS:
-            option.default = copy.copy(DEFAULTS[option.name])
-        option.help = option.help.rstrip('. ') + '.'
-    return options
 
 
 OPTS = [
@@ -57,9 +42,29 @@ OPTS = [
         'request that took longer was done: it reads the allocations before it repeats the '
         'request. If [placement] timeout is set, that is used for both.',
     ),
-    *_options_of_keystoneauth(),
 ]
 
 
 def register_opts(conf):
     conf.register_opts(OPTS, group=GROUP)
+
+
+def register_keystone_opts(conf):
+    """Register the options of keystoneauth, for a process that uses or checks them."""
+    conf.register_opts(keystone_opts(), group=GROUP)
+
+
+def keystone_opts():
+    """The options of a session, an adapter and an authentication plugin, with Nova's defaults."""
+    from keystoneauth1 import loading  # late: it takes long, and few commands need it
+
+    options = [
+        *loading.get_session_conf_options(),
+        *loading.get_adapter_conf_options(include_deprecated=False),
+        *loading.get_auth_common_conf_options(),
+    ]
+    for option in options:
+        if option.name in DEFAULTS:
+            option.default = copy.copy(DEFAULTS[option.name])
+        option.help = option.help.rstrip('. ') + '.'
+    return options

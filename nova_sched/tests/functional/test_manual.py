@@ -39,7 +39,8 @@ DAEMON_OPTIONS = {'--config-file', '--config-dir'}
 # Programs that are not ours, and are not checked.
 FOREIGN = {'mysql', 'mariadb', 'mariadb-dump', 'pg_dump', 'pg_restore', 'sqlite3', 'createuser'}
 FOREIGN |= {'createdb', 'openstack', 'rabbitmqctl', 'pip', 'gunicorn', 'source', 'cd', 'mkdir'}
-FOREIGN |= {'touch', 'systemd-sysusers', 'systemd-tmpfiles', '.'}
+FOREIGN |= {'touch', 'systemd-sysusers', 'systemd-tmpfiles', '.', 'export', 'apt', 'podman'}
+FOREIGN |= {'podman-compose', 'tools/build-deb', 'build-deb'}
 HEAT = 'heat.rst'  # its configuration is Heat's
 
 # What a page includes, and the test that runs it.

@@ -18,7 +18,7 @@ import pytest
 import sqlalchemy as sa
 
 from nova_sched import errors, nova_service, rpc, service
-from nova_sched.conf import CONF
+from nova_sched.conf import CONF, placement
 from nova_sched.db import engine
 from nova_sched.rpc import client
 from nova_sched.tests.builders import uuid_of
@@ -41,6 +41,7 @@ class NovaCloud:
     """Nova's databases in files, a Placement, and a scheduler that has their options."""
 
     def __init__(self, folder, fake):
+        placement.register_keystone_opts(CONF)
         self.fake, self.urls = fake, {}
         self.engines = {}
         for name, tables in (

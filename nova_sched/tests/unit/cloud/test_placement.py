@@ -172,6 +172,7 @@ def test_no_server(fake, placement):
 def configured(**values):
     conf = cfg.ConfigOpts()
     options.register_opts(conf)
+    options.register_keystone_opts(conf)
     conf([])
     for name, value in values.items():
         conf.set_override(name, value, 'placement')

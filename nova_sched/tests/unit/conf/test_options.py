@@ -21,6 +21,7 @@ from nova_sched.conf import CONF, claims, cluster, quota
 from nova_sched.tests.options import settings
 from nova_sched.tests.packages import install
 
+conf.placement.register_keystone_opts(CONF)
 LISTED = [(group, option) for group, options in conf.list_opts() for option in options]
 
 # Group, name, type, default and least value of Nova's options, as in nova 34.0.0.
