@@ -38,6 +38,7 @@ LOG = logging.getLogger(__name__)
 PAUSES = 4  # of one decision; then it goes on to its end
 LOSSES = 3  # after this many lost claims a request is decided after a new read of the store
 PLACE, WRITTEN = 'place', 'written'  # kinds of messages
+NOT_WRITTEN = 'Placement did not take the allocations.'  # what a tenant reads of a refusal
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -313,7 +314,9 @@ class Cycle:
         message = attempt.message
         self._end_claims(attempt.decision)
         if outcome.refusal is not None:
-            refusal = errors.NoValidHost(outcome.refusal, attempt.decision.steps)
+            refusal = errors.NoValidHost(
+                outcome.refusal, attempt.decision.steps, for_tenants=NOT_WRITTEN
+            )
             self._answers.refused(message, refusal, settings)
             return False
         if outcome.elsewhere:
