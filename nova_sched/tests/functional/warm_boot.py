@@ -29,7 +29,7 @@ from nova_sched.tests.functional.harness import running
 
 ROOT = pathlib.Path(nova_sched.__file__).parent
 # What a decision reads and asks, as against how it comes about.
-VALUES = frozenset('objects state filters weighers conf'.split())
+VALUES = frozenset('claim.py objects state filters weighers conf'.split())
 ENGINE, BACKGROUND = 'nova-sched-engine', 'nova-sched-'
 WARM_UP, TRACED = 3, 5  # boots
 
