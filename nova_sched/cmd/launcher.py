@@ -14,6 +14,7 @@
 import logging
 import multiprocessing
 import threading
+import time
 
 import cotyledon
 from cotyledon import oslo_config_glue
@@ -28,6 +29,7 @@ from nova_sched.cmd.systemd import Systemd
 LOG = logging.getLogger(__name__)
 
 SIGN_S = 0.5  # between two signs of life of a worker
+SETTLE_S = 1.0  # by then, no thread works with a value that it read before a reload
 
 
 def run(conf, service, workers=1, check=None):
@@ -72,6 +74,7 @@ class AnnouncedOptions(Reloadable):
         """In a worker: as ``mutate_config_files``, after the first process has validated it. The
         check would slow the worker's calls."""
         self._conf.mutate_config_files()
+        self.forget_values()
 
 
 class SupervisedService(oslo_service.ServiceBase):
@@ -110,6 +113,8 @@ class SupervisedService(oslo_service.ServiceBase):
             if self._signs.accepted == number:
                 options.apply()
                 self._service.reset()
+                time.sleep(SETTLE_S)
+                options.forget_values()
         except Exception:
             LOG.exception('The options were not reloaded')
         finally:

@@ -151,7 +151,17 @@ class Reloadable:
             LOG.error('The configuration is not reloaded: %s', error)
             return {}
         self.problem = ''
-        return self._conf.mutate_config_files()
+        changed = self._conf.mutate_config_files()
+        self.forget_values()
+        return changed
+
+    def forget_values(self):
+        """Let each option be read again from the files that were parsed.
+
+        oslo.config keeps the values that were read, and forgets them before it parses the files: a
+        thread that reads an option meanwhile makes it keep the old value.
+        """
+        options.base.register_opts(self._conf)  # again: this changes nothing, and forgets all
 
 
 def guarded(main, status=1):

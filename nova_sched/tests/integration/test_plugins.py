@@ -84,12 +84,15 @@ def boot(cloud, *names, **words):
     ]
 
 
-def reload(daemon, said=DECIDES, **options):
-    """Change the configuration, tell the daemon, and wait until it has said so."""
-    before = daemon.said().count(said)
+def reload(daemon, said=DECIDES, is_followed=False, **options):
+    """Change the configuration, tell the daemon, and wait until it has said so; with
+    ``is_followed``, also until it has built its rules again, as eventlet does after a mistake."""
+    before, decided = daemon.said().count(said), daemon.said().count(DECIDES)
     daemon.configure({key.replace('__', '.'): value for key, value in options.items()})
     daemon.send(signal.SIGHUP)
     daemon.until_it_says(said, before + 1)
+    if is_followed:
+        daemon.until_it_says(DECIDES, decided + 1)
 
 
 def test_rules_written_for_nova_are_named_as_in_nova_conf(installed, cloud):
@@ -181,7 +184,12 @@ def test_a_mistake_changes_nothing(installed, cloud, backend):
     for name, (value, words) in MISTAKES.items():
         # What else the file says is not taken over either.
         changed = {'quiet_weight_multiplier': '-1.0', name: value}
-        reload(daemon, KEPT_OUT, **{section + key: text for key, text in changed.items()})
+        reload(
+            daemon,
+            KEPT_OUT,
+            backend == 'eventlet',
+            **{section + key: text for key, text in changed.items()},
+        )
         assert words in daemon.said().rpartition(KEPT_OUT)[2].splitlines()[0]
         daemon.configure({f'filter_scheduler.{key}': text for key, text in sound.items()})
     first, second = boot(cloud, 'one', 'two', memory_mb=1024)

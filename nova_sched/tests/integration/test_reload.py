@@ -25,11 +25,11 @@ from nova_sched.tests.integration.rpc_servers import cloud
 
 __all__ = ['cloud']
 
-RELOADS = 3
+RELOADS = 4
 LAST = 10  # calls
 SETTLE_S = 2.0  # of calls before the first reload: their latency is the usual one
 SLOWER = 3  # times the slowest call without a reload
-BUSY_S = 0.5  # and what a busy machine may add
+BUSY_S = 0.3  # and what a busy machine may add
 
 
 class SteadyCaller:
@@ -61,6 +61,7 @@ class SteadyCaller:
 
     def last_hosts(self):
         """Numbers of hosts that the last calls were answered with."""
+        assert self.failures == []
         return {hosts for _, _, hosts in self.calls[-LAST:]}
 
     def slowest_s(self, since_s, until_s):
@@ -87,22 +88,25 @@ def caller(cloud):
 def test_no_call_waits_for_a_reload(cloud, caller, workers):
     daemon = cloud.daemon(scheduler__max_attempts=2, scheduler__workers=workers)
     processes = daemon.processes()
-    cloud.add(20, vcpus=1000)
+    cloud.add(20, vcpus=100_000, memory_mb=2**26)
     calls = caller()
     eventually(lambda: calls.calls)
     begin_s = time.monotonic()
     time.sleep(SETTLE_S)
-    reload_s = time.monotonic()
+    moments = [time.monotonic()]
     for attempts in range(3, 3 + RELOADS):
         daemon.configure({'scheduler.max_attempts': attempts})
         daemon.send(signal.SIGHUP)
         eventually(lambda wanted=attempts: calls.last_hosts() == {wanted})
+        moments.append(time.monotonic())
     calls.stop()
     assert calls.failures == []
-    usual_s = calls.slowest_s(begin_s, reload_s)
-    slowest_s = calls.slowest_s(reload_s, time.monotonic())
-    print(f'slowest call: usually {usual_s * 1e3:.1f} ms, over reloads {slowest_s * 1e3:.1f} ms')
-    assert slowest_s < SLOWER * usual_s + BUSY_S
+    usual_s = calls.slowest_s(begin_s, moments[0])
+    slowest_s = [calls.slowest_s(*span) for span in itertools.pairwise(moments)]
+    told = ', '.join(f'{one * 1e3:.1f}' for one in slowest_s)
+    print(f'slowest call: usually {usual_s * 1e3:.1f} ms, over reloads {told} ms')
+    # A busy machine may delay a call in some of them; a gap would be in each.
+    assert min(slowest_s) < SLOWER * usual_s + BUSY_S
     assert daemon.processes() == processes, 'no process was replaced'
     (listed,) = audit.rows(cloud.database, 'schedulers')
     assert {row['pid'] for row in listed} == set(processes[1:])

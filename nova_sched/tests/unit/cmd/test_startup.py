@@ -12,6 +12,9 @@
 """What every program does first, and how a bad configuration ends it."""
 
 import sys
+import threading
+import time
+from pathlib import Path
 
 import pytest
 from oslo_config import cfg
@@ -254,3 +257,28 @@ def test_the_rules_may_change(reloadable):
     conf.mutate_config_files()
     assert service.rules(CONF).filters[0].name == 'RamFilter'
     assert [rule.name for rule in service.rules(CONF).weighers] == ['CPUWeigher']
+
+
+def test_no_thread_makes_an_option_keep_its_old_value(configured):
+    """A thread reads the option all the time."""
+    conf, leaving = configured(), threading.Event()
+
+    def read():
+        while not leaving.is_set():
+            _ = conf.scheduler.max_attempts
+
+    (file,) = conf.config_file
+    made = startup.Reloadable(conf, ['--config-file', file])
+    reader = threading.Thread(target=read)
+    reader.start()
+    found = []
+    for value in range(1, 21):
+        configured_lines = Path(file).read_text().partition('[scheduler]')[0]
+        Path(file).write_text(f'{configured_lines}[scheduler]\nmax_attempts = {value}\n')
+        made.mutate_config_files()
+        time.sleep(0.01)
+        made.forget_values()
+        found.append(conf.scheduler.max_attempts)
+    leaving.set()
+    reader.join()
+    assert found == list(range(1, 21))
