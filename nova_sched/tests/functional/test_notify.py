@@ -61,9 +61,10 @@ class Daemon:
             return False
 
     def end(self):
-        for one in family(self.child.pid):
-            one.kill()
-        self.child.wait()
+        if self.child.poll() is None:  # else its number may be another process's
+            for one in family(self.child.pid):
+                one.kill()
+            self.child.wait()
         self.heard.close()
         self._log.close()
 
