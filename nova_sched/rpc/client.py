@@ -428,7 +428,7 @@ class QueuesClient(NamespaceClient):
 class ExplainClient(NamespaceClient):
     """Calls of operators; all return plain mappings, which the endpoint describes."""
 
-    NAMESPACE = 'explain'
+    NAMESPACE, VERSION = 'explain', '1.1'
 
     def dry_run(self, spec_obj, context=None):
         return self.call(context, 'dry_run', spec_obj=spec_obj)

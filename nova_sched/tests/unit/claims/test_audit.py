@@ -219,7 +219,7 @@ def test_what_can_be_repaired(database, store, statements, kind, about, recorded
 
 # B is a member of a group with an exclusive domain.
 B_INSIDE = [
-    f"INSERT INTO top_groups VALUES ('{GROUP}', NULL, NULL, NULL, 1, 1, NULL, 0, 0, NULL, 1)",
+    f"INSERT INTO top_groups VALUES ('{GROUP}', NULL, NULL, NULL, 1, 1, NULL, 0, 0, NULL, 1, 0)",
     (f"UPDATE claims SET top_group = '{GROUP}', member = 'db', fences = '[\"t\"]' "
      f"WHERE consumer_uuid = '{B}'"),
     f"UPDATE nodes SET fences = '[\"t\"]' WHERE uuid = '{ONE}'",
