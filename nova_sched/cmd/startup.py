@@ -109,6 +109,7 @@ def read_all(conf):
 
     oslo.config does not validate a value before it is read.
     """
+    options.placement.register_keystone_opts(conf)
     for group, opts in [*options.list_opts(), *options.plug_in_opts()]:
         values = conf if group == 'DEFAULT' else conf[group]
         for opt in opts:

@@ -109,9 +109,7 @@ def plug_in_opts():
 
 
 def register_plug_in_opts(conf):
-    """Register the options of plug-ins and of keystoneauth, for a process that checks them before
-    it uses them."""
-    placement.register_keystone_opts(conf)
+    """Register the options of plug-ins, for a process that checks them before it uses them."""
     for group, opts in plug_in_opts():
         conf.register_opts(opts, group=None if group == 'DEFAULT' else group)
 
