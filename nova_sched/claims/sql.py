@@ -120,7 +120,8 @@ class SqlClaimStore(ClaimStore):
             if ask:
                 self._end_orphans(connection, found, nodes - usages.keys())
             held = Held(claim for claim in found if claim.node_uuid in usages)
-            members, records, exclusive_domains = {}, {}, ExclusiveDomains(usages)
+            members, records, plans = {}, {}, {}
+            exclusive_domains = ExclusiveDomains(usages)
             if steps:
                 placements, members, records = (
                     steps.domains.placements,
@@ -128,7 +129,7 @@ class SqlClaimStore(ClaimStore):
                     steps.records,
                 )
                 exclusive_domains = steps.domains.exclusive_domains(connection, usages)
-            plans = sql_plans.hold(connection, placements)
+                plans = sql_plans.hold(connection, placements)
             outcomes = judge(
                 placements, usages, held, members, records, exclusive_domains, now_s, plans
             )

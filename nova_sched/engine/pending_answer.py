@@ -40,17 +40,14 @@ class PendingAnswer:
         """A list of Selected for each request: the chosen host, then alternates. Raises
         NoValidHost, as ``told`` returns it."""
         try:
-            return self._decided()
+            try:
+                return self.future.result()
+            except ReplanRequired as error:
+                request = error.request
+            except errors.NoValidHost as refusal:
+                if self._again is None:
+                    raise
+                return self._again(refusal)
+            return self._replan(request)
         except errors.NoValidHost as refusal:
             raise told(refusal) from None
-
-    def _decided(self):
-        try:
-            return self.future.result()
-        except ReplanRequired as error:
-            request = error.request
-        except errors.NoValidHost as error:
-            if self._again is None:
-                raise
-            return self._again(error)
-        return self._replan(request)
