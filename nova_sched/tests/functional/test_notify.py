@@ -128,16 +128,13 @@ def test_a_worker_that_hangs_stops_the_signs_of_life(daemon, workers):
     assert made.pings(2 * WATCHDOG_S)
 
 
-@pytest.mark.skipif(
-    os.environ.get('OS_DEFAULT__SERVICE_BACKEND') == 'eventlet',
-    reason='with eventlet, a daemon of one worker is a single process',
-)
-def test_a_killed_worker_is_replaced_while_the_daemon_lives(daemon):
-    made = daemon('scheduler')
+def test_killed_workers_are_replaced_while_the_daemon_lives(daemon):
+    """Two: with eventlet, one worker is the process of the daemon itself."""
+    made = daemon('scheduler', '[scheduler]\nworkers = 2')
     made.heard.until('READY', '1')
     made.signal_workers(signal.SIGKILL)
-    made.heard.until('STATUS', '0 of 1 workers ready')
-    made.heard.until('STATUS', WORKING)
+    made.heard.until('STATUS', '0 of 2 workers ready')
+    made.heard.until('STATUS', '2 of 2 workers ready')
     assert made.pings(WATCHDOG_S)
 
 
