@@ -11,6 +11,7 @@
 # under the License.
 """Passes jobs to the scheduler that no worker has taken, or that queues cannot handle."""
 
+import contextlib
 import copy
 import dataclasses
 import logging
@@ -20,7 +21,7 @@ from typing import Any
 from oslo_context.context import RequestContext
 
 from nova_sched import errors, objects
-from nova_sched.claim import MIGRATION, PENDING
+from nova_sched.claim import CONFIRMED, MIGRATION, PENDING
 from nova_sched.claim import RESIZE as RESIZE_MOVE
 from nova_sched.db.jobs import CANCELLED, QUEUED, SqlJobTable
 from nova_sched.objects.job import CREATE, DELETE, MIGRATE, RESIZE, QueueJob
@@ -117,9 +118,28 @@ class Fallback:
             self._note(job, [claim.host for claim in self._claims.show(job.instance_uuid)])
         while True:
             places = self._places(job, job.tried)
+            if job.tried and self._was_built(job):
+                return
             if at := self._sender.to_first(job, places, _context(job)):
                 LOG.info('Job %s goes to host %s, as the scheduler decided', job.uuid, at[0])
                 return
+
+    def _was_built(self, job: QueueJob) -> bool:
+        """Whether a host that was tried has built the instance after all, before the scheduler
+        chose another one. Settles the job as done if so.
+
+        The scheduler then takes the request, which ignores that host, for a move. No node knows
+        of its claim yet, so the claim ends. A build that was not confirmed by then never is: the
+        scheduler's claim has replaced its claim.
+        """
+        claims = self._claims.show(job.instance_uuid)
+        if not any(one.state == CONFIRMED for one in claims):
+            return False
+        for one in claims:
+            if one.state == PENDING:
+                with contextlib.suppress(errors.ClaimNotFound):
+                    self._claims.abort_claim(job.instance_uuid, one.host, claim=one.uuid)
+        return self._endings.is_there(job)
 
     def _places(self, job: QueueJob, without: Collection[str], spec: Any = None) -> list[Place]:
         """Returns the scheduler's hosts: the claimed one, and alternates."""

@@ -195,8 +195,12 @@ class Claims:
             raise errors.ComputeResourcesUnavailable(host, 'VCPU')
         self.put(host, PENDING, instance_uuid, move)
 
-    def abort_claim(self, instance_uuid, host=None, context=None):
-        mine = [key for key in self.there if key[0] == instance_uuid and host in (None, key[1])]
+    def abort_claim(self, instance_uuid, host=None, context=None, claim=None):
+        mine = [
+            key
+            for key, one in self.there.items()
+            if key[0] == instance_uuid and host in (None, key[1]) and claim in (None, one.uuid)
+        ]
         if not mine:
             raise errors.ClaimNotFound(instance_uuid)
         for key in mine:

@@ -18,7 +18,7 @@ import pytest
 from oslo_context import context
 
 from nova_sched import errors
-from nova_sched.claim import PENDING
+from nova_sched.claim import CONFIRMED, PENDING
 from nova_sched.queues.brokers import DROPPED, EXPIRED
 from nova_sched.tests.unit.queues.managed_queues import (
     LARGE,
@@ -115,6 +115,24 @@ def test_a_node_that_did_not_take_what_it_was_chosen_for_was_tried(make_managed)
     managed.fall_back(managed.add_job(job(claimed=True, alternates='[]')), reason=EXPIRED)
     assert managed.scheduler.asked[0].ignore_hosts == ['a']
     assert managed.claims.hosts() == {'b': PENDING}
+
+
+def test_a_node_that_built_it_just_before_the_scheduler_chose_another_keeps_it(make_managed):
+    """The request ignores the host that was tried, so the scheduler takes it for a move."""
+    managed = make_managed('a', 'b', script=[('b',)])
+    managed.claims.put('a', PENDING)
+    choose = managed.scheduler.select_destinations
+
+    def choose_late(*args, **words):
+        managed.claims.put('a')
+        return choose(*args, **words)
+
+    managed.scheduler.select_destinations = choose_late
+    one = managed.add_job(job(claimed=True, alternates='[]'))
+    managed.fall_back(one, reason=EXPIRED)
+    assert managed.claims.hosts() == {'a': CONFIRMED}
+    assert (managed.answer(), managed.queues.all_jobs()) == (('done', 'a', None), {})
+    assert (managed.state(one), managed.used) == ('done', TINY)
 
 
 @pytest.mark.parametrize('move', [None, 'resize'], ids=['a create', 'a move'])
