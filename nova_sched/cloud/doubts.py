@@ -126,7 +126,7 @@ class Doubts:
             if not doubt.looks:
                 self._end(doubt)
             return
-        # The claims are read after the allocations: who claims later, writes later, and then this
+        # The claims are read after the allocations. A later claim has a later write, and then this
         # removal or that write loses by the consumer's generation.
         if not any(map(server.is_of_another, self._claims(server.uuid))):
             before = dataclasses.replace(doubt.sent.before, generation=found.generation)

@@ -164,8 +164,8 @@ class CallCopies:
 
 
 def _said(error):
-    """The text of an error of this package, which repeats little of a message; of others their
-    kind."""
+    """The text of an error of this package, which repeats little of a message; else the kind of
+    the error."""
     if isinstance(error, messaging.ExpectedException):
         error = error.exc_info[1]
     return str(error) if isinstance(error, errors.SchedError) else type(error).__name__

@@ -36,7 +36,7 @@ TOKEN = 'gAAAAA-a-token-of-keystone'
 
 
 class Bus:
-    """A virtual host with the exchange and the queue of a scheduler, and one who sends."""
+    """A virtual host with the exchange and the queue of a scheduler, and a sender."""
 
     def __init__(self, url, has_exchange=True):
         self.url, self.name = url, url.rpartition('/')[2]
