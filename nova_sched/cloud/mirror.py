@@ -327,10 +327,7 @@ class Mirror:
         read."""
         since_s, stamps = self._clock(), view.cell.node_stamps()
         generations = self._placement.provider_generations()
-        for uuid in view.stamps.keys() - stamps.keys():
-            host, _ = view.stamps.pop(uuid)
-            self._call('node_is_gone', uuid, since_s)
-            LOG.info('Compute node %s of host %s is gone from its cell', uuid, host)
+        self._gone(view, view.stamps.keys() - stamps.keys(), since_s)
         return {
             uuid
             for uuid, stamp in stamps.items()
@@ -339,10 +336,19 @@ class Mirror:
             or stamp[0] not in self._mappings
         }
 
+    def _gone(self, view, uuids, since_s):
+        """Remove these nodes: the cell did not have them after ``since_s``."""
+        for uuid in uuids:
+            host, _ = view.stamps.pop(uuid)
+            self._call('node_is_gone', uuid, since_s)
+            LOG.info('Compute node %s of host %s is gone from its cell', uuid, host)
+
     def _read(self, view, uuids):
-        """Read these nodes, and report them."""
+        """Read these nodes, and report them; remove those that are gone."""
         order = ReportOrder(since_s=self._clock())
         rows = view.cell.nodes(uuids)
+        missing = set(uuids) - {row.uuid for row in rows}
+        self._gone(view, missing & view.stamps.keys(), order.since_s)
         providers = self._readers.map(self._providers, [row.uuid for row in rows])
         trees = dict(zip([row.uuid for row in rows], providers, strict=True))
         consumers = {consumer for tree in trees.values() for consumer in tree.consumers}

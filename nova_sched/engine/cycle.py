@@ -300,16 +300,29 @@ class Cycle:
             attempt, outcome = message.work
             try:
                 if outcome.won:
-                    self._check_claims(attempt.decision)
-                    self._answers.placed(
-                        attempt.message, attempt.decision, attempt.answer, settings
-                    )
+                    self._answer_written(attempt, outcome, settings)
                 elif self._unwritten(attempt, outcome, settings):
                     again.append(attempt.message)
             except errors.SchedError as error:
                 attempt.message.fail(error)
             message.answer(None)
         return again
+
+    def _answer_written(self, attempt, outcome, settings):
+        """Answer a decision that was written, if its claims are still there.
+
+        Raises Superseded and StoreUnavailable; then the writer takes it back.
+        """
+        is_answered = False
+        try:
+            self._check_claims(attempt.decision)
+            self._answers.placed(attempt.message, attempt.decision, attempt.answer, settings)
+            is_answered = True
+        except errors.Superseded:
+            self._end_claims(attempt.decision)  # those of its other instances
+            raise
+        finally:
+            outcome.end(is_answered)
 
     def _unwritten(self, attempt, outcome, settings):
         """End the claims of a decision that was not written. Returns whether its order is decided

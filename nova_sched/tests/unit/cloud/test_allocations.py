@@ -108,12 +108,41 @@ def test_at_most_in_flight_at_a_time(cloud):
 
 
 def test_two_writes_for_one_server(cloud):
-    """The second waits for the first, and finds what that has written."""
+    """The second waits until the first one is answered, and finds what that has written."""
     cloud.fake.faults = lambda method, path: Fault(delay_s=0.05)
     first, second = cloud.write(A), cloud.write(A, node=TWO)
-    assert first.result(5) == WriteOutcome(True)
+    outcome = first.result(5)
+    assert outcome == WriteOutcome(True)
+    with pytest.raises(TimeoutError):
+        second.result(0.2)
+    outcome.end(True)
     assert second.result(5) == WriteOutcome(False, elsewhere={A: ONE})
     assert [method for method, _ in cloud.fake.requests] == ['PUT', 'PUT', 'GET']
+
+
+def test_what_a_superseded_call_has_written_is_taken_back(cloud):
+    cloud.write(A, B).result(5).end(False)
+    wait(lambda: not cloud.fake.allocated())
+
+
+@pytest.mark.parametrize(
+    'is_second_answered, left',
+    [pytest.param(True, {A: {ONE: {'VCPU': 1}}}, id='answered'), pytest.param(False, {}, id='no')],
+)
+def test_a_call_after_a_superseded_one_has_the_same_node(cloud, is_second_answered, left):
+    """It takes over the allocations; if it is refused as well, they do not come back."""
+    first, second = cloud.write(A), cloud.write(A)
+    first.result(5).end(False)
+    second.result(5).end(is_second_answered)
+    wait(lambda: not cloud.writer._doubts._waiting)
+    assert cloud.fake.allocated() == left
+
+
+def test_a_caller_is_refused_after_the_writer_has_stopped(cloud, caplog):
+    outcome = cloud.write(A).result(5)
+    cloud.writer.stop(1.0)
+    outcome.end(False)
+    assert f'Instance {A} was refused, but may have allocations on node {ONE}' in caplog.text
 
 
 def test_full_nodes_are_read_before_the_order_is_decided_again(cloud):
@@ -231,8 +260,8 @@ ORDERS = st.lists(
 def test_allocations_are_those_of_the_claims(orders, faults):
     """Whatever Placement does: at last, each claim has its allocations. No other server has any.
 
-    But if a second call for a server is refused, the allocations of the first one stay: its server
-    may be there.
+    But if a call for a server was answered and a later one is refused, the allocations of the
+    first one stay: its server may be there.
     """
     fake, waiting, lock = FakePlacement(), list(faults), threading.Lock()
 
@@ -273,10 +302,16 @@ def test_allocations_are_those_of_the_claims(orders, faults):
         claim.consumer_uuid: {claim.node_uuid: dict(claim.resources)}
         for claim in world.store.claims()
     }
-    called = collections.Counter(uuid_of(name) for names in orders for name in names)
-    found = fake.allocated()
+    answered = {
+        uuid_of(name)
+        for names, call in zip(orders, calls, strict=True)
+        if call.exception() is None
+        for name in names
+    }
     assert {
-        uuid: providers for uuid, providers in found.items() if uuid in held or called[uuid] == 1
+        uuid: providers
+        for uuid, providers in fake.allocated().items()
+        if uuid in held or uuid not in answered
     } == held
 
 

@@ -298,6 +298,12 @@ def test_nodes_of_a_refused_claim_are_read_at_once(cloud):
     assert cloud.used('host-1') == 2
 
 
+def test_a_node_of_a_refused_claim_is_gone(cloud):
+    del cloud.cell.rows[node_uuid('host-1')]
+    cloud.mirror.read_nodes([node_uuid('host-1')])
+    assert {node.host for node in cloud.world.cluster} == {'host-0'}
+
+
 def test_a_look_before_a_refusal(cloud):
     cloud.cell.silence('host-0', disabled=True, seen_s=NOW)
     assert cloud.mirror.look_now()
