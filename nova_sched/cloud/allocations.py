@@ -65,11 +65,11 @@ class AllocationWriter:
 
     ``claims`` returns the claims that the store has of a server. ``host_of`` returns the host of a
     compute node by its UUID, None if it is no compute node. ``not_up`` is called with the UUIDs of
-    chosen nodes before they are claimed, and returns those whose hosts take no servers; their
-    order is decided again then. ``reread`` is called with the UUIDs of nodes that Placement has
-    refused, before their order is decided again: it reads their usages. All of these run in
-    threads of the writer. A write is given up when its order is ``timeout_s`` old; Placement may
-    do its last request up to ``late_s`` later.
+    the chosen nodes and of the alternates before anything is written, and returns those whose
+    hosts take no servers; their order is decided again then. ``reread`` is called with the UUIDs
+    of nodes that Placement has refused, before their order is decided again: it reads their
+    usages. All of these run in threads of the writer. A write is given up when its order is
+    ``timeout_s`` old; Placement may do its last request up to ``late_s`` later.
     """
 
     def __init__(
@@ -105,13 +105,14 @@ class AllocationWriter:
             return future
         with self._idle:
             self._writing.add(future)
-        start = functools.partial(self._start, servers, message, future)
+        nodes = {one.node_uuid for chosen in answer for one in chosen}
+        start = functools.partial(self._start, servers, nodes, message, future)
         self._turns.enter([one.uuid for one in servers], start)
         return future
 
-    def _start(self, servers, message, future, turn):
+    def _start(self, servers, nodes, message, future, turn):
         with contextlib.suppress(RuntimeError):  # the writer has stopped
-            self._pool.submit(self._run, turn, servers, message, future)
+            self._pool.submit(self._run, turn, servers, nodes, message, future)
 
     def stop(self, seconds):
         """Let writes end for so long; they are not repeated any more, and new ones are refused.
@@ -129,7 +130,7 @@ class AllocationWriter:
 
     # The threads.
 
-    def _run(self, turn, servers, message, future):
+    def _run(self, turn, servers, nodes, message, future):
         limits = WriteLimits(
             message.since_s + self._timeout_s, message.received, self._stopping, self._no_answer
         )
@@ -139,7 +140,7 @@ class AllocationWriter:
         )
         outcome = WriteOutcome(won=False, refusal='Its allocations could not be written.')
         try:
-            outcome = self._outcome(write, message.received)
+            outcome = self._outcome(write, nodes, message.received)
         except Exception:
             LOG.exception('The allocations of a decision cannot be written')
         if outcome.won:
@@ -158,8 +159,8 @@ class AllocationWriter:
                 self._doubts.add(sent)
         self._turns.leave(turn)
 
-    def _outcome(self, write, received):
-        if self._not_up(write.nodes):
+    def _outcome(self, write, nodes, received):
+        if self._not_up(nodes):
             return WriteOutcome(won=False)
         outcome = write.run()
         if outcome.won:

@@ -46,15 +46,12 @@ class PendingAnswer:
         """A list of Selected for each request: the chosen host, then alternates. Raises
         NoValidHost, as ``told`` returns it."""
         try:
-            return self._decided()
+            try:
+                return self.future.result()
+            except (ReplanRequired, LookRequired) as error:
+                required = error
+            if isinstance(required, LookRequired):
+                return self._look(required.refusal)
+            return self._replan(required.request)
         except errors.NoValidHost as refusal:
             raise told(refusal) from None
-
-    def _decided(self):
-        try:
-            return self.future.result()
-        except (ReplanRequired, LookRequired) as error:
-            required = error
-        if isinstance(required, LookRequired):
-            return self._look(required.refusal)
-        return self._replan(required.request)

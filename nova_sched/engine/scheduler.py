@@ -156,9 +156,7 @@ class Scheduler:
     def begin_place(self, requests, alternates=False, claim=True, context=None, ranked=0):
         """As ``place``, but does not wait: returns a PendingAnswer."""
         look_due = self._look_at_hosts is not None
-        return self._begin(Order(requests, alternates, claim, context, ranked, look_due=look_due))
-
-    def _begin(self, order):
+        order = Order(requests, alternates, claim, context, ranked, look_due=look_due)
         return PendingAnswer(
             self.loop.send(PLACE, order),
             lambda request: self._place_replanned(order, request),
@@ -167,7 +165,10 @@ class Scheduler:
 
     def _place_after_look(self, order, refusal):
         self._look_at_hosts(refusal)
-        return self._begin(dataclasses.replace(order, look_due=False)).result()
+        order = dataclasses.replace(order, look_due=False)
+        return PendingAnswer(
+            self.loop.send(PLACE, order), lambda request: self._place_replanned(order, request)
+        ).result()
 
     def for_caller(self, refusal, context):
         """The NoValidHost with the text that the caller may pass on to a tenant."""

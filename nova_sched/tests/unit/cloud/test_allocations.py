@@ -51,13 +51,25 @@ class Cloud:
             **{'timeout_s': 5.0, 'late_s': 0.05, **words},
         )
 
-    def write(self, *uuids, node=ONE, vcpus=1, is_over=lambda: False, age_s=0.0, version='1.36'):
+    def write(
+        self,
+        *uuids,
+        node=ONE,
+        vcpus=1,
+        is_over=lambda: False,
+        age_s=0.0,
+        version='1.36',
+        alternates=(),
+    ):
         decision = types.SimpleNamespace(
             requests=[request(instance_uuid=one, project_id='p', user_id='u') for one in uuids],
             claims=[Claim(one, node, {'VCPU': vcpus}) for one in uuids],
         )
         text = allocation_request(node, f'{{"VCPU": {vcpus}}}')
-        answer = [[Selected(node, 'h', 'h', None, None, text, version)] for _ in uuids]
+        chosen = [
+            Selected(one, 'h', 'h', None, None, text, version) for one in (node, *alternates)
+        ]
+        answer = [chosen for _ in uuids]
         order = types.SimpleNamespace(context=None)
         message = Message('place', order, Received(is_over=is_over))
         message.since_s -= age_s
@@ -322,12 +334,13 @@ class Quick(random.Random):
         return super().uniform(least, most) / 100
 
 
-def test_a_host_that_takes_no_servers_is_not_claimed(fake):
+@pytest.mark.parametrize('down', [ONE, TWO], ids=['chosen', 'alternate'])
+def test_a_host_that_takes_no_servers_is_not_claimed(fake, down):
     """It was disabled, forced down or silent since it was chosen."""
     asked = []
-    cloud = Cloud(fake, not_up=lambda nodes: asked.append(nodes) or list(nodes))
-    outcome = cloud.write(A).result(5)
+    cloud = Cloud(fake, not_up=lambda nodes: asked.append(nodes) or [down])
+    outcome = cloud.write(A, alternates=[TWO]).result(5)
     assert (outcome.won, outcome.refusal) == (False, None)
-    assert asked == [(ONE,)]
+    assert asked == [{ONE, TWO}]
     assert A not in fake.allocated()
     cloud.writer.stop(1.0)
