@@ -56,9 +56,10 @@ class NovaReader:
         self.placement = placement.client(conf)
         self.mirror = self._scheduler = None
 
-    def hosts_changed(self, refusal):
-        """Look for changes before a request is refused. Returns whether there was a look."""
-        return self.mirror is not None and self.mirror.look_now(refusal)
+    def look_at_hosts(self, refusal):
+        """Look for changes before a request is refused."""
+        if self.mirror is not None:
+            self.mirror.look_now(refusal)
 
     def start(self, scheduler):
         """Read Nova and Placement for a scheduler that is started."""

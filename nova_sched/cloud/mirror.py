@@ -139,7 +139,8 @@ class Mirror:
     def not_up(self, node_uuids):
         """Look at the services of these nodes once more, before they are claimed.
 
-        Returns the UUIDs of the nodes that are not up, which the host state knows then.
+        Returns the UUIDs of the nodes that are not up. If there are any, the host state has all
+        services of the cell that are not up then, so that the next decision avoids them.
 
         A cell that does not answer counts as up: its hosts are judged by the last look.
         """
@@ -149,15 +150,21 @@ class Mirror:
             if view is None:
                 continue
             try:
-                rows = view.cell.services_not_up(self._intervals().down_s, sorted(hosts))
-                ahead_s = self._clock() - view.cell.now_s() if rows else 0.0
+                rows = self._not_up_in(view, sorted(hosts))
             except errors.StoreUnavailable:
                 continue
-            if rows:
-                facts = {row.host: _facts(row, ahead_s) for row in rows}
-                self._call('services_are_not_up', cell_uuid, facts)
-                found += [uuid for row in rows for uuid in hosts[row.host]]
+            found += [uuid for row in rows for uuid in hosts[row.host]]
         return found
+
+    def _not_up_in(self, view, hosts):
+        """The ServiceRows of these hosts of a cell that are not up."""
+        down_s = self._intervals().down_s
+        rows = view.cell.services_not_up(down_s, hosts)
+        if rows:
+            clock_s, seen = self._clock(), view.cell.look(down_s, NEVER_S)
+            facts = {row.host: _facts(row, clock_s - seen.now_s) for row in [*seen.not_up, *rows]}
+            self._call('services_are_not_up', view.cell.uuid, facts)
+        return rows
 
     def waits_for_host(self, instance_uuids):
         """Whether Nova builds or moves any of these servers now. Raises StoreUnavailable.
@@ -327,10 +334,7 @@ class Mirror:
         read."""
         since_s, stamps = self._clock(), view.cell.node_stamps()
         generations = self._placement.provider_generations()
-        for uuid in view.stamps.keys() - stamps.keys():
-            host, _ = view.stamps.pop(uuid)
-            self._call('node_is_gone', uuid, since_s)
-            LOG.info('Compute node %s of host %s is gone from its cell', uuid, host)
+        self._gone(view, view.stamps.keys() - stamps.keys(), since_s)
         return {
             uuid
             for uuid, stamp in stamps.items()
@@ -339,10 +343,19 @@ class Mirror:
             or stamp[0] not in self._mappings
         }
 
+    def _gone(self, view, uuids, since_s):
+        """Remove these nodes: the cell did not have them after ``since_s``."""
+        for uuid in uuids:
+            host, _ = view.stamps.pop(uuid)
+            self._call('node_is_gone', uuid, since_s)
+            LOG.info('Compute node %s of host %s is gone from its cell', uuid, host)
+
     def _read(self, view, uuids):
-        """Read these nodes, and report them."""
+        """Read these nodes, and report them; remove those that are gone."""
         order = ReportOrder(since_s=self._clock())
         rows = view.cell.nodes(uuids)
+        missing = set(uuids) - {row.uuid for row in rows}
+        self._gone(view, missing & view.stamps.keys(), order.since_s)
         providers = self._readers.map(self._providers, [row.uuid for row in rows])
         trees = dict(zip([row.uuid for row in rows], providers, strict=True))
         consumers = {consumer for tree in trees.values() for consumer in tree.consumers}
