@@ -14,6 +14,7 @@
 from nova_sched import errors
 from nova_sched.cloud import placement
 from nova_sched.cloud.allocations import AllocationWriter
+from nova_sched.cloud.candidates import CandidateLook
 from nova_sched.cloud.cells import Cells
 from nova_sched.cloud.mirror import Intervals, Mirror
 from nova_sched.cloud.service_record import ServiceRecord
@@ -54,11 +55,14 @@ class NovaReader:
         self.api = NovaApi(db_engine.reader(conf.api_database.connection, limits))
         self.cells = Cells(self.api, conf.database.connection, limits)
         self.placement = placement.client(conf)
-        self.mirror = self._scheduler = None
+        self.mirror = self._candidates = self._scheduler = None
 
-    def hosts_changed(self, refusal):
-        """Look for changes before a request is refused. Returns whether there was a look."""
-        return self.mirror is not None and self.mirror.look_now(refusal)
+    def before_refusal(self, requests, refusal):
+        """Look for changes in Nova and Placement before requests are refused. Returns the requests
+        as they are to be decided again; None: there was no look."""
+        if self.mirror is None or not self.mirror.look_now():
+            return None
+        return self._candidates.requests_after(requests, refusal)
 
     def start(self, scheduler):
         """Read Nova and Placement for a scheduler that is started."""
@@ -75,6 +79,7 @@ class NovaReader:
             conf.cluster.readers,
             self._after_look,
         )
+        self._candidates = CandidateLook(scheduler, self.placement, self.mirror)
         self.mirror.start()
 
     def _after_look(self, has_compared):

@@ -177,7 +177,7 @@ def scheduler(conf, store, decision_log=None, candidates=None, schedulers=None, 
         Solver(nice=conf.groups.solver_nice) if conf.groups.solver else None,
         writer=nova and nova.writer,
         limits=limits(conf, store),
-        hosts_changed=nova and nova.hosts_changed,
+        before_refusal=nova and nova.before_refusal,
     )
 
 

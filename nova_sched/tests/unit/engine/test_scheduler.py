@@ -204,13 +204,13 @@ class TestHostsChanged:
     """Before a request is refused, the scheduler looks for changes of hosts."""
 
     def test_a_host_that_came_meanwhile_is_found(self, running):
-        def look(error):
+        def look(requests, error):
             looks.append(error.reason)
             made.scheduler.report(report('host-1'))
-            return True
+            return requests
 
         looks = []
-        made = World(hosts_changed=look, retry_interval_s=0.001)
+        made = World(before_refusal=look, retry_interval_s=0.001)
         scheduler = running(made)
         ((chosen, *_),) = scheduler.place([asks(A)])
         assert chosen.host == 'host-1'
@@ -218,8 +218,12 @@ class TestHostsChanged:
 
     @pytest.mark.parametrize('changed', [True, False])
     def test_a_refusal_that_stands(self, running, changed):
+        def look(requests, error):
+            looks.append(error)
+            return requests if changed else None
+
         looks = []
-        made = World(hosts_changed=lambda error: looks.append(error) or changed)
+        made = World(before_refusal=look)
         scheduler = running(made)
         with pytest.raises(errors.NoValidHost):
             scheduler.place([asks(A)])
@@ -227,7 +231,7 @@ class TestHostsChanged:
         assert scheduler.figures.refused == 1 + changed
 
     def test_a_request_that_is_placed_needs_no_look(self, running):
-        made = World(hosts_changed=lambda error: pytest.fail('looked'))
+        made = World(before_refusal=lambda *_: pytest.fail('looked'))
         scheduler = running(made)
         scheduler.report(report('host-1'))
         scheduler.place([asks(A)])
