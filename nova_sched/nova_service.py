@@ -14,6 +14,7 @@
 from nova_sched import errors
 from nova_sched.cloud import placement
 from nova_sched.cloud.allocations import AllocationWriter
+from nova_sched.cloud.candidates import CandidateLook
 from nova_sched.cloud.cells import Cells
 from nova_sched.cloud.mirror import Intervals, Mirror
 from nova_sched.cloud.service_record import ServiceRecord
@@ -54,12 +55,15 @@ class NovaReader:
         self.api = NovaApi(db_engine.reader(conf.api_database.connection, limits))
         self.cells = Cells(self.api, conf.database.connection, limits)
         self.placement = placement.client(conf)
-        self.mirror = self._scheduler = None
+        self.mirror = self._candidates = self._scheduler = None
 
-    def look_at_hosts(self, refusal):
-        """Look for changes before a request is refused."""
-        if self.mirror is not None:
-            self.mirror.look_now(refusal)
+    def before_refusal(self, requests, refusal):
+        """Look for changes in Nova and Placement before requests are refused. Returns the requests
+        as they are to be decided again."""
+        if self.mirror is None:
+            return requests
+        self.mirror.look_now()
+        return self._candidates.requests_after(requests, refusal)
 
     def start(self, scheduler):
         """Read Nova and Placement for a scheduler that is started."""
@@ -76,6 +80,7 @@ class NovaReader:
             conf.cluster.readers,
             self._after_look,
         )
+        self._candidates = CandidateLook(scheduler, self.placement, self.mirror)
         self.mirror.start()
 
     def _after_look(self, has_compared):

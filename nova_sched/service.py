@@ -177,7 +177,7 @@ def scheduler(conf, store, decision_log=None, candidates=None, schedulers=None, 
         Solver(nice=conf.groups.solver_nice) if conf.groups.solver else None,
         writer=nova and nova.writer,
         limits=limits(conf, store),
-        look_at_hosts=nova and nova.look_at_hosts,
+        before_refusal=nova and nova.before_refusal,
     )
 
 

@@ -124,7 +124,7 @@ class Mirror:
         with self._looking:
             self._look_at_cells(frozenset(uuids))
 
-    def look_now(self, _refusal=None):
+    def look_now(self):
         """Look for changes before a request is refused. Returns whether there was a look."""
         refused_s = time.monotonic()
         if not self._looking.acquire(timeout=WAIT_S):

@@ -51,8 +51,8 @@ class Scheduler:
     ``pauses`` detects that this process was stopped. Without ``candidates``, these are kept in
     this process. ``solver`` (groups.exact.worker) solves hard group problems. ``writer`` (a
     writer.Writer) writes won decisions in another service. ``limits(project_id)`` are the limits
-    of a project by resource, for plans. ``look_at_hosts`` looks for changes of hosts before a
-    request is refused, and gets the refusal.
+    of a project by resource, for plans. ``before_refusal(requests, refusal)`` looks for changes
+    of hosts, and returns the requests that are decided again.
     """
 
     def __init__(
@@ -65,12 +65,12 @@ class Scheduler:
         pauses=None,
         writer=None,
         limits=no_limits,
-        look_at_hosts=None,
+        before_refusal=None,
     ):
         self._context = context
         self._cluster, self._store = context.cluster, context.store
         self._settings = context.settings
-        self._look_at_hosts = look_at_hosts
+        self._before_refusal = before_refusal
         self.figures, self.decision_log = context.figures, context.decision_log
         self.pauses = Pauses() if pauses is None else pauses
         self._pauses_known, self._knows_clock = self.pauses.count, False
@@ -155,7 +155,7 @@ class Scheduler:
 
     def begin_place(self, requests, alternates=False, claim=True, context=None, ranked=0):
         """As ``place``, but does not wait: returns a PendingAnswer."""
-        look_due = self._look_at_hosts is not None
+        look_due = self._before_refusal is not None
         order = Order(requests, alternates, claim, context, ranked, look_due=look_due)
         return PendingAnswer(
             self.loop.send(PLACE, order),
@@ -164,8 +164,8 @@ class Scheduler:
         )
 
     def _place_after_look(self, order, refusal):
-        self._look_at_hosts(refusal)
-        order = dataclasses.replace(order, look_due=False)
+        requests = self._before_refusal(order.requests, refusal)
+        order = dataclasses.replace(order, requests=requests, look_due=False)
         return PendingAnswer(
             self.loop.send(PLACE, order), lambda request: self._place_replanned(order, request)
         ).result()

@@ -113,6 +113,19 @@ class Questions:
         there = {'host': hosts.nodes[rows[best]].host, 'node': hosts.nodes[rows[best]].nodename}
         return {'rank': rank, 'of': len(rows), **mine, 'best': there | other}
 
+    def passing(self, request, names, node_uuids):
+        """UUIDs of those of the nodes that pass the rules of these names, whatever other rules
+        say of them."""
+        hosts = self._hosts
+        nodes = [node for uuid in node_uuids if (node := self._cluster.node(uuid)) is not None]
+        rows = np.array([node.row for node in nodes], dtype=np.intp)
+        passes = np.ones(len(rows), dtype=bool)
+        with self._placer.asking([request]):
+            for rule in self._placer.rules.always:
+                if rule.name in names and len(rows):
+                    passes &= rule.judge(hosts, request, rows)
+        return [node.uuid for node, is_left in zip(nodes, passes, strict=True) if is_left]
+
     def standings(self, request):
         """How each node stands for a request: standings.Standings."""
         hosts = self._hosts

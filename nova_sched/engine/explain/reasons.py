@@ -126,6 +126,8 @@ def narrowed(name, hosts, request):
         return 'the request leaves them out'
     if name == 'requested_cell':
         return 'another cell is asked for'
+    if name == 'allocation_candidates':
+        return 'Placement has no allocation candidate there'
     if name == 'force_hosts':
         known = {host for host in request.force_hosts if hosts.spellings.get(host)}
         return _named('host', request.force_hosts, known)

@@ -17,6 +17,7 @@ import numpy as np
 
 from nova_sched.claim import PENDING
 from nova_sched.claims import ClaimSelector, ServiceFacts
+from nova_sched.engine.decide import CandidateSet, narrow
 
 SHOWN_PER_DOWN_TIME = 3  # times that a host that is up is marked so, in service_down_time
 
@@ -70,6 +71,19 @@ class NovaHosts:
         """Returns the host of a compute node, or None. May be called from any thread."""
         node = self._cluster.node(node_uuid)
         return node and node.host
+
+    def scope(self, request):
+        """Returns what the caller of a request allows, as Placement knows it: the UUID of the only
+        compute node, or None; and the UUIDs of the aggregates of its availability zone."""
+        hosts = self._cluster.hosts
+        candidates = CandidateSet(len(hosts))
+        narrow(candidates, hosts, request)
+        rows, zone = candidates.rows(), request.availability_zone
+        of_zone = (one for one in hosts.aggregates if zone and one.availability_zone == zone)
+        return (
+            hosts.nodes[rows[0]].uuid if len(rows) == 1 else None,
+            frozenset(one.uuid for one in of_zone if one.uuid is not None),
+        )
 
     def hosts_by_cell(self, node_uuids):
         """Returns cell UUID -> host -> UUIDs of these nodes. May be called from any thread."""

@@ -148,6 +148,31 @@ def test_room_that_others_take_in_placement_counts(cloud):
         assert set(cloud.claims()) == {(uuid_of('a'), node('cmp2'))}
 
 
+def test_room_that_placement_has_since_the_last_look(cloud):
+    with cloud.scheduler() as scheduler:
+        cloud.fake.add(node('cmp2'), **{**ROOM, 'VCPU': 16})
+        assert boot(scheduler, 'a', vcpus=8) == ['cmp2']
+        assert ('GET', '/allocation_candidates') in cloud.fake.requests
+
+
+def test_disk_of_a_sharing_provider(cloud):
+    share, disk = uuid_of('share'), {'DISK_GB': 20}
+    cloud.fake.add(share, DISK_GB=30)
+    for host in HOSTS:
+        cloud.fake.add(node(host), VCPU=4, MEMORY_MB=8192)
+        cloud.fake.shares[node(host)] = [share]
+    with cloud.scheduler() as scheduler:
+        (host,) = boot(scheduler, 'a', vcpus=1, root_gb=20)
+        held = cloud.fake.allocated()[uuid_of('a')]
+        assert held.keys() == {node(host), share}
+        assert held[share] == disk
+        with pytest.raises(errors.NoValidHost):
+            boot(scheduler, 'b', vcpus=1, root_gb=20)
+        cloud.service._nova.mirror.compare_soon()
+        confirmed = {(uuid_of('a'), node(host)): 'confirmed'}
+        eventually(lambda: cloud.claims() == confirmed)
+
+
 @pytest.mark.parametrize(
     'change',
     [

@@ -204,21 +204,26 @@ class TestLookAtHosts:
     """Before a request is refused, the scheduler looks for changes of hosts."""
 
     def test_a_host_that_came_meanwhile_is_found(self, running):
-        def look(refusal):
+        def look(requests, refusal):
             looks.append(refusal.reason)
             made.scheduler.report(report('host-1'))
+            return requests
 
         looks = []
-        made = World(look_at_hosts=look, retry_interval_s=0.001)
+        made = World(before_refusal=look, retry_interval_s=0.001)
         scheduler = running(made)
         ((chosen, *_),) = scheduler.place([asks(A)])
         assert (chosen.host, len(looks)) == ('host-1', 1)
         assert scheduler.figures.refused == 0
 
     def test_a_refusal_that_stands_is_recorded_once(self, running, caplog):
+        def look(requests, refusal):
+            looks.append(refusal)
+            return requests
+
         caplog.set_level('INFO')
         looks = []
-        scheduler = running(World(look_at_hosts=looks.append))
+        scheduler = running(World(before_refusal=look))
         with pytest.raises(errors.NoValidHost):
             scheduler.place([asks(A)])
         scheduler.call(int)  # the log is written after the answer
@@ -227,16 +232,16 @@ class TestLookAtHosts:
         assert len([one for one in caplog.messages if one.startswith('Decided')]) == 1
 
     def test_a_look_that_fails_goes_to_the_caller(self, running):
-        def look(refusal):
+        def look(requests, refusal):
             raise errors.StoreUnavailable('gone')
 
-        made = World(look_at_hosts=look)
+        made = World(before_refusal=look)
         scheduler = running(made)
         with pytest.raises(errors.StoreUnavailable):
             scheduler.place([asks(A)])
 
     def test_a_request_that_is_placed_needs_no_look(self, running):
-        made = World(look_at_hosts=lambda refusal: pytest.fail('looked'))
+        made = World(before_refusal=lambda *_: pytest.fail('looked'))
         scheduler = running(made)
         scheduler.report(report('host-1'))
         scheduler.place([asks(A)])

@@ -153,6 +153,12 @@ class TestReplay:
                 id='cell',
             ),
             pytest.param(
+                {'offers': {'elsewhere': '{}'}},
+                'allocation_candidates',
+                'Placement has no allocation candidate there',
+                id='no candidate',
+            ),
+            pytest.param(
                 {'ignore_hosts': ['host-0']},
                 'ignore_hosts',
                 'the request leaves them out',

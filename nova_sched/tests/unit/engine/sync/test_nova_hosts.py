@@ -11,6 +11,8 @@
 # under the License.
 """What Nova's databases tell of services, aggregates and nodes."""
 
+import dataclasses
+
 import pytest
 
 from nova_sched.claims import ServiceFacts
@@ -152,3 +154,24 @@ def test_a_claim_ends_unless_it_has_changed(world):
     assert world.call(end, claim)
     assert world.store.claims() == []
     assert world.cluster.claims_of(claim.consumer_uuid) == []
+
+
+@pytest.mark.parametrize(
+    'words, host, zone',
+    [
+        pytest.param({}, None, [], id='any host'),
+        pytest.param({'availability_zone': 'z'}, None, ['of z'], id='a zone'),
+        pytest.param({'availability_zone': 'nova'}, None, [], id='a zone without aggregates'),
+        pytest.param({'force_hosts': ['b']}, 'b', [], id='one host'),
+        pytest.param({'ignore_hosts': ['b']}, None, [], id='two hosts'),
+    ],
+)
+def test_the_scope_of_a_request(world, words, host, zone):
+    for number, name in ((1, 'z'), (2, 'other')):
+        made = dataclasses.replace(
+            aggregate(number, ['a'], availability_zone=name), uuid=uuid_of(f'of {name}')
+        )
+        world.state_sync.set_aggregate(number, made)
+    node, found = world.call(world.scheduler.nova_hosts.scope, request(**words))
+    assert node == (host and world.cluster.find(host, host).uuid)
+    assert found == {uuid_of(name) for name in zone}
