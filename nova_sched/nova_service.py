@@ -19,6 +19,7 @@ from nova_sched.cloud.cells import Cells
 from nova_sched.cloud.mirror import Intervals, Mirror
 from nova_sched.cloud.service_record import ServiceRecord
 from nova_sched.cloud.settler import Settler
+from nova_sched.cloud.status import CloudStatus
 from nova_sched.conf import claims as claims_conf
 from nova_sched.db import engine as db_engine
 from nova_sched.db.limits import DatabaseLimits
@@ -82,6 +83,17 @@ class NovaReader:
         )
         self._candidates = CandidateLook(scheduler, self.placement, self.mirror)
         self.mirror.start()
+
+    def status(self):
+        """The state of the cloud, for operators: see CloudStatus."""
+        return CloudStatus(
+            self._scheduler,
+            self.mirror,
+            self.cells,
+            self.placement,
+            self.writer,
+            lambda: self._conf.service_down_time,
+        ).read()
 
     def _after_look(self, has_compared):
         pass

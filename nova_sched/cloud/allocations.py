@@ -114,6 +114,12 @@ class AllocationWriter:
         with contextlib.suppress(RuntimeError):  # the writer has stopped
             self._pool.submit(self._run, turn, servers, nodes, message, future)
 
+    @property
+    def pending(self):
+        """How many decisions are not written yet, and of how many servers it is not known whether
+        they were."""
+        return len(self._writing), self._doubts.pending
+
     def stop(self, seconds):
         """Let writes end for so long; they are not repeated any more, and new ones are refused.
 

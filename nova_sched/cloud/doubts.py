@@ -74,6 +74,11 @@ class Doubts:
         with self._lock:
             self._waiting.pop(server, None)
 
+    @property
+    def pending(self):
+        """The number of servers with doubts."""
+        return len(self._waiting)
+
     def stop(self):
         """End the thread, and log the servers whose allocations are not certain."""
         self._leaving.set()

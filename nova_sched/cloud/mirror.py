@@ -25,6 +25,7 @@ from nova_sched.claims import ServiceFacts
 from nova_sched.cloud import node_report
 from nova_sched.cloud.placement import NodeProviders
 from nova_sched.logs import Problems
+from nova_sched.state.node import LEFT_OUT
 from nova_sched.state.report import ReportOrder
 
 LOG = logging.getLogger(__name__)
@@ -53,7 +54,8 @@ class CellView:
 
     ``stamps``: node UUID -> (host, `updated_at`), as it was read. ``generations``: node UUID ->
     generations of its providers. ``left_out``: host -> why it gets no servers. ``looked_s`` is the
-    time of the last look by the cell's clock.
+    time of the last look by the cell's clock, ``seen_s`` the one by the store's clock. Nodes are
+    only read if the cell ``is_mine``; else another scheduler reads them.
     """
 
     cell: Any
@@ -61,6 +63,8 @@ class CellView:
     generations: dict[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
     left_out: dict[str, str] = dataclasses.field(default_factory=dict)
     looked_s: float | None = None
+    seen_s: float | None = None
+    is_mine: bool = True
 
     def of_host(self, hosts):
         """UUIDs of the nodes of these hosts."""
@@ -90,6 +94,7 @@ class Mirror:
         self._began_s = self._looked_s = self._compared_s = float('-inf')  # of the last look
         self._must_compare = True
         self._problems = Problems(LOG)
+        self._unreadable: dict[str, str] = {}
         self._readers = concurrent.futures.ThreadPoolExecutor(readers, 'nova-sched-read')
         self._thread = threading.Thread(target=self._run, name='nova-sched-mirror', daemon=True)
 
@@ -195,8 +200,26 @@ class Mirror:
 
     @property
     def unreadable(self):
-        """The parts of the cloud that cannot be read now, by name."""
-        return self._problems.kinds
+        """The parts of the cloud that cannot be read now: why, by name."""
+        return dict(sorted(self._unreadable.copy().items()))
+
+    @property
+    def views(self):
+        """The CellViews of the enabled cells, by the UUIDs of the cells."""
+        return dict(sorted(self._views.copy().items()))
+
+    def why_not_reported(self, view, uuids):
+        """Why the scheduler that reads this cell leaves out these nodes: a text by host. Raises a
+        SchedError if the cell or Placement does not answer."""
+        found, order = {}, ReportOrder(since_s=self._clock())
+        for row in view.cell.nodes(uuids):
+            try:
+                node_report.report(
+                    row, self._providers(row.uuid), {}, self._mappings.get(row.host), order
+                )
+            except errors.BadReport as error:
+                found[row.host] = str(error)
+        return found
 
     def has_any(self, node_uuid, providers):
         """Whether any of these providers is in the tree of the compute node."""
@@ -237,7 +260,7 @@ class Mirror:
         for place, (uuid, view) in enumerate(sorted(self._views.items())):
             is_mine = place % count == position
             wanted = (nodes & view.stamps.keys()) | (view.of_host(hosts) if hosts else set())
-            if not self._try(f'Cell {uuid}', self._look_at_cell, view, wanted, is_mine, compare):
+            if not self._try(_cell(uuid), self._look_at_cell, view, wanted, is_mine, compare):
                 self._must_compare = True
         self._looked_s = time.monotonic()
 
@@ -248,14 +271,17 @@ class Mirror:
             work(*args)
         except errors.SchedError as error:
             problem = error
-        except Exception:
+        except Exception as error:
             if not self._leaving.is_set():
                 LOG.exception('A look at %s failed; it is repeated', what)
+            self._unreadable[what] = f'{type(error).__name__}: {error}'
             return False
         else:
+            self._unreadable.pop(what, None)
             self._problems.end(what, '%s can be read again', what)
             return True
         # Outside of the handler: oslo.log would add the error to the line once more.
+        self._unreadable[what] = str(problem)
         self._problems.begin(
             what,
             '%s cannot be read: %s; its hosts count as down after service_down_time',
@@ -275,6 +301,7 @@ class Mirror:
                 self._views[uuid] = CellView(cell)
         for uuid in self._views.keys() - enabled.keys():
             del self._views[uuid]
+            self._unreadable.pop(_cell(uuid), None)
             self._call('cell_is_disabled', uuid)
             LOG.warning('Cell %s is disabled or gone: its hosts get no servers', uuid)
         self._read_mappings()
@@ -291,10 +318,11 @@ class Mirror:
     # A cell.
 
     def _look_at_cell(self, view, wanted, is_mine, compare):
-        clock_s, intervals = self._clock(), self._intervals()
+        clock_s, intervals, view.is_mine = self._clock(), self._intervals(), is_mine
         since_s = (view.looked_s or 0.0) - OVERLAP_S if is_mine else NEVER_S
         seen = view.cell.look(intervals.down_s, since_s)
         enabled = self._show_services(view, seen, clock_s)
+        view.seen_s = clock_s
         if not (wanted or is_mine):
             return
         stale = wanted | (view.stamps.keys() & enabled)
@@ -317,7 +345,7 @@ class Mirror:
         store, which was at ``clock_s`` when they were read. Returns the UUIDs of nodes that only
         a trait disables."""
         found = {
-            host: ServiceFacts(host, True, f'left out: {why}')
+            host: ServiceFacts(host, True, f'{LEFT_OUT}{why}')
             for host, why in view.left_out.items()
         }
         for row in seen.not_up:
@@ -347,6 +375,8 @@ class Mirror:
         """Remove these nodes: the cell did not have them after ``since_s``."""
         for uuid in uuids:
             host, _ = view.stamps.pop(uuid)
+            if not view.of_host({host}):
+                view.left_out.pop(host, None)
             self._call('node_is_gone', uuid, since_s)
             LOG.info('Compute node %s of host %s is gone from its cell', uuid, host)
 
@@ -390,6 +420,10 @@ class Mirror:
             if error.status == NOT_FOUND:
                 return NodeProviders(uuid)
             raise
+
+
+def _cell(uuid):
+    return f'Cell {uuid}'
 
 
 def _facts(row, ahead_s):

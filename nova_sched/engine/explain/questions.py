@@ -68,7 +68,7 @@ class Questions:
 
     def why_not(self, request, host):
         """The verdict of each rule on one host, independent of the rules before it. Raises
-        NotFound.
+        NotFound. A host that is left out may have no nodes; its service has the reason.
 
         ``host``; ``service`` (disabled, disabled_reason, forced_down, seen_s); ``nodes``: for each
         node of the host ``node``, ``passes``, and ``rules`` with ``rule``, ``verdict`` (`passes`,
@@ -77,10 +77,9 @@ class Questions:
         same of the ``best`` one.
         """
         hosts = self._hosts
-        rows = hosts.rows_of_host.get(host)
-        if not rows:
+        rows, service = hosts.rows_of_host.get(host, ()), self._cluster.service(host)
+        if not rows and not service.is_left_out:
             raise errors.NotFound(f'Host {host}')
-        service = self._cluster.service(host)
         with self._placer.asking([request]):
             request = self._placer.grouped(request)
             nodes = [self._node(hosts, request, row) for row in rows]

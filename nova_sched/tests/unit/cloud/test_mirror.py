@@ -222,6 +222,16 @@ def test_a_node_that_is_gone(cloud):
     assert {node.host for node in cloud.world.cluster} == {'host-1'}
 
 
+def test_a_host_that_was_left_out_and_is_gone(cloud):
+    cloud.world.now_s += 1
+    cloud.cell.add('host-0', free_disk_gb=None)
+    cloud.look()
+    assert set(cloud.mirror.left_out) == {'host-0'}
+    del cloud.cell.rows[node_uuid('host-0')]
+    cloud.look(compare=True)
+    assert cloud.mirror.left_out == {}
+
+
 def test_a_cell_that_is_away_does_not_hold_up_the_others(make, caplog):
     other = FakeCell(OTHER)
     other.add('host-2')
@@ -404,10 +414,11 @@ def test_why_hosts_are_left_out(cloud):
 
 
 def test_what_cannot_be_read(cloud):
-    assert cloud.mirror.unreadable == []
+    assert cloud.mirror.unreadable == {}
     cloud.cell.is_away = True
     cloud.look()
-    assert cloud.mirror.unreadable == [f'Cell {CELL}']
+    assert list(cloud.mirror.unreadable) == [f'Cell {CELL}']
+    assert 'connection refused' in cloud.mirror.unreadable[f'Cell {CELL}']
     cloud.cell.is_away = False
     cloud.look()
-    assert cloud.mirror.unreadable == []
+    assert cloud.mirror.unreadable == {}

@@ -17,6 +17,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.filters.foreign import ForeignFilter
+from nova_sched.state.node import LEFT_OUT
 from nova_sched.state.request import RequestedDestination
 from nova_sched.tests.builders import NOW, report, request, uuid_of
 from nova_sched.tests.unit.engine.world import Named, Score, World, picture, rules
@@ -106,6 +107,13 @@ class TestDryRun:
         assert [one['host'] for one in found['placed']] == ['host-1', 'host-2', 'host-0']
         refused = dry_run(world(), *(asks(uuid_of(str(number)), vcpus=3) for number in range(4)))
         assert (refused['outcome'], refused['found'], refused['instances']) == ('refused', 3, 4)
+
+    def test_a_host_that_is_left_out_before_it_has_reported(self):
+        made = world()
+        made.cluster.set_service('new', True, f'{LEFT_OUT}no provider', False)
+        found = why_not(made, asks(), 'new')
+        assert found['nodes'] == []
+        assert found['service']['disabled_reason'] == 'left out: no provider'
 
     def test_the_instances_own_claim_is_not_in_its_way(self):
         made = world(hosts=1)
