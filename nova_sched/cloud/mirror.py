@@ -53,7 +53,8 @@ class CellView:
 
     ``stamps``: node UUID -> (host, `updated_at`), as it was read. ``generations``: node UUID ->
     generations of its providers. ``left_out``: host -> why it gets no servers. ``looked_s`` is the
-    time of the last look by the cell's clock.
+    time of the last look by the cell's clock. ``written`` are the nodes whose rows were new then:
+    they are read once more, because Nova deletes an allocation after it has written the row.
     """
 
     cell: Any
@@ -61,6 +62,7 @@ class CellView:
     generations: dict[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
     left_out: dict[str, str] = dataclasses.field(default_factory=dict)
     looked_s: float | None = None
+    written: set[str] = dataclasses.field(default_factory=set)
 
     def of_host(self, hosts):
         """UUIDs of the nodes of these hosts."""
@@ -297,8 +299,8 @@ class Mirror:
         enabled = self._show_services(view, seen, clock_s)
         if not (wanted or is_mine):
             return
-        stale = wanted | (view.stamps.keys() & enabled)
-        stale |= {uuid for uuid, stamp in seen.written.items() if view.stamps.get(uuid) != stamp}
+        written = {uuid for uuid, one in seen.written.items() if view.stamps.get(uuid) != one}
+        stale = wanted | written | (view.stamps.keys() & view.written.union(enabled))
         if is_mine and view.left_out:
             some = random.sample(sorted(view.left_out), min(RETRIED, len(view.left_out)))
             stale |= view.of_host(some)
@@ -308,6 +310,7 @@ class Mirror:
         for begin in range(0, len(ordered), BATCH):
             self._read(view, ordered[begin : begin + BATCH])
         if is_mine:
+            view.written = set() if view.looked_s is None else written
             view.looked_s = seen.now_s
         if stale:
             self._show_services(view, seen, clock_s)
