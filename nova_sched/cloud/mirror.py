@@ -54,8 +54,10 @@ class CellView:
 
     ``stamps``: node UUID -> (host, `updated_at`), as it was read. ``generations``: node UUID ->
     generations of its providers. ``left_out``: host -> why it gets no servers. ``looked_s`` is the
-    time of the last look by the cell's clock, ``seen_s`` the one by the store's clock. Nodes are
-    only read if the cell ``is_mine``; else another scheduler reads them.
+    time of the last look by the cell's clock, ``seen_s`` the one by the store's clock. ``written``
+    are the nodes whose rows were new then: they are read once more, because Nova deletes an
+    allocation after it has written the row. Nodes are only read if the cell ``is_mine``; else
+    another scheduler reads them.
     """
 
     cell: Any
@@ -65,6 +67,7 @@ class CellView:
     looked_s: float | None = None
     seen_s: float | None = None
     is_mine: bool = True
+    written: set[str] = dataclasses.field(default_factory=set)
 
     def of_host(self, hosts):
         """UUIDs of the nodes of these hosts."""
@@ -325,8 +328,8 @@ class Mirror:
         view.seen_s = clock_s
         if not (wanted or is_mine):
             return
-        stale = wanted | (view.stamps.keys() & enabled)
-        stale |= {uuid for uuid, stamp in seen.written.items() if view.stamps.get(uuid) != stamp}
+        written = {uuid for uuid, one in seen.written.items() if view.stamps.get(uuid) != one}
+        stale = wanted | written | (view.stamps.keys() & view.written.union(enabled))
         if is_mine and view.left_out:
             some = random.sample(sorted(view.left_out), min(RETRIED, len(view.left_out)))
             stale |= view.of_host(some)
@@ -336,6 +339,7 @@ class Mirror:
         for begin in range(0, len(ordered), BATCH):
             self._read(view, ordered[begin : begin + BATCH])
         if is_mine:
+            view.written = set() if view.looked_s is None else written
             view.looked_s = seen.now_s
         if stale:
             self._show_services(view, seen, clock_s)

@@ -133,7 +133,6 @@ def test_a_server_is_claimed_in_placement_before_the_answer(cloud):
         held = cloud.fake.allocated()[uuid_of('a')]
         assert list(held) == [node(host)]
         assert held[node(host)]['VCPU'] == 1
-        cloud.service._nova.mirror.compare_soon()
         confirmed = {(uuid_of('a'), node(host)): 'confirmed'}
         eventually(lambda: cloud.claims() == confirmed)
 
@@ -173,6 +172,32 @@ def test_disk_of_a_sharing_provider(cloud):
         cloud.service._nova.mirror.compare_soon()
         confirmed = {(uuid_of('a'), node(host)): 'confirmed'}
         eventually(lambda: cloud.claims() == confirmed)
+
+
+def test_a_server_that_is_deleted_between_two_looks_leaves_no_claim(cloud):
+    with cloud.scheduler() as scheduler:
+        (host,) = boot(scheduler, 'a', vcpus=4)
+        del cloud.fake.consumers[uuid_of('a')]
+        cloud.service._nova.mirror.host_changed(host)
+        eventually(lambda: cloud.claims() == {})
+
+
+@pytest.mark.parametrize(
+    'go',
+    [
+        pytest.param(lambda cloud: None, id='its provider'),
+        pytest.param(
+            lambda cloud: cloud.change(nova.NODES, 'cmp1', deleted=1), id='its node as well'
+        ),
+    ],
+)
+def test_a_host_that_has_just_gone(cloud, go):
+    cloud.options['cluster.look_interval'] = 1000.0
+    cloud.fake.add(node('cmp2'), **{**ROOM, 'MEMORY_MB': 4096})
+    with cloud.scheduler() as scheduler:
+        del cloud.fake.providers[node('cmp1')]
+        go(cloud)
+        assert boot(scheduler, 'a') == ['cmp2']
 
 
 @pytest.mark.parametrize(

@@ -112,6 +112,21 @@ def test_only_what_was_written_is_read_again(cloud):
     assert cloud.cell.reads == [node_uuid('host-1')]
 
 
+def test_what_was_written_is_read_once_more_at_the_next_look(cloud):
+    """Nova deletes the allocation of a server after it has written the row of its node."""
+    cloud.placement.allocate(A, 'host-1', VCPU=2)
+    cloud.world.now_s += 1
+    cloud.cell.add('host-1')
+    cloud.look()
+    assert cloud.used('host-1') == 2
+    cloud.placement.allocate(A, 'host-1')
+    cloud.look(after_s=2.0)
+    assert cloud.used('host-1') == 0
+    cloud.cell.reads.clear()
+    cloud.look(after_s=2.0)
+    assert cloud.cell.reads == []
+
+
 def test_a_comparison_finds_what_placement_has_changed(cloud):
     cloud.placement.allocate(A, 'host-0', VCPU=3)
     cloud.look()
