@@ -15,6 +15,7 @@ The tables are Nova's, with the columns that are read. Rows that Nova has delete
 their id in ``deleted``. Times are in UTC, and seconds since the epoch in all results.
 """
 
+import collections
 import dataclasses
 import datetime
 
@@ -90,7 +91,7 @@ FULL = (
     .where(NODES.c.deleted == 0, NODES.c.uuid.in_(KEYS))
 )
 
-ON_HOSTS = sa.select(INSTANCES.c.host, INSTANCES.c.uuid).where(
+ON_HOSTS = sa.select(INSTANCES.c.host, INSTANCES.c.node, INSTANCES.c.uuid).where(
     INSTANCES.c.deleted == 0, INSTANCES.c.host.in_(KEYS)
 )
 ONE_INSTANCE = sa.select(INSTANCES).where(INSTANCES.c.uuid == sa.bindparam('uuid'))
@@ -219,12 +220,12 @@ class NovaCell:
 
     # Instances.
 
-    def instances(self, hosts):
-        """host -> UUIDs of the instances there, for each of these hosts."""
-        found = {host: set() for host in hosts}
-        for host, uuid in self._among(ON_HOSTS, found):
-            found.setdefault(host, set()).add(uuid)
-        return {host: frozenset(uuids) for host, uuids in found.items()}
+    def servers_on(self, hosts):
+        """(host, node) -> UUIDs of the instances there, on these hosts; none for other nodes."""
+        found = collections.defaultdict(frozenset)
+        for row in self._among(ON_HOSTS, hosts):
+            found[row.host, row.node] |= {row.uuid}
+        return found
 
     def instance(self, uuid):
         """The InstanceRow of an instance, deleted or not; None: the cell has no such row."""

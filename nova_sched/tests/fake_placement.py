@@ -111,7 +111,11 @@ class FakePlacement:
             owner = {'project_id': project, 'user_id': user, 'consumer_generation': generation}
             return {'allocations': found, **(owner if held else {})}
         if parts[0] == 'allocation_candidates':
-            return {'allocation_requests': [], 'provider_summaries': {}, 'asked': query}
+            return {
+                'allocation_requests': [],
+                'provider_summaries': self._summaries(query.get('resources', '')),
+                'asked': query,
+            }
         uuid = parts[1]
         if uuid not in self.providers:
             raise Refused(404, f'No resource provider with uuid {uuid} found')
@@ -125,6 +129,21 @@ class FakePlacement:
                 for consumer, one in self.consumers.items()
                 if uuid in one[1]
             },
+        }
+
+    def _summaries(self, asked):
+        """Of the trees whose root has ``asked`` left, such as `VCPU:1`."""
+        name, _, amount = asked.partition(':')
+        return {
+            uuid: {
+                'resources': {
+                    one: {'capacity': total, 'used': self.used(uuid, one)}
+                    for one, total in totals.items()
+                },
+                'traits': ['OWNER_NOVA'],
+            }
+            for uuid, (root, totals) in self.providers.items()
+            if self.used(root, name) + int(amount) <= self.providers[root][1].get(name, 0)
         }
 
     def _write(self, written):

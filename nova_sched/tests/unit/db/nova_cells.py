@@ -174,10 +174,9 @@ class NovaCells:
     def test_the_instances_of_hosts(self, writer, cell):
         there = [instance('a'), instance('b'), instance('c', 'cmp2'), instance('d', None)]
         fill(writer, tables.INSTANCES, *there, instance('gone', deleted=9))
-        assert cell.instances(['cmp1', 'cmp3']) == {
-            'cmp1': {uuid_of('a'), uuid_of('b')},
-            'cmp3': frozenset(),
-        }
+        found = cell.servers_on(['cmp1', 'cmp3'])
+        assert found == {('cmp1', 'cmp1'): {uuid_of('a'), uuid_of('b')}}
+        assert found['cmp3', 'cmp3'] == frozenset()
 
     @pytest.mark.parametrize(
         'fields, found',
