@@ -15,6 +15,7 @@ The tables are Nova's, with the columns that are read. Rows that Nova has delete
 their id in ``deleted``. Times are in UTC, and seconds since the epoch in all results.
 """
 
+import collections
 import dataclasses
 import datetime
 
@@ -90,6 +91,9 @@ FULL = (
     .where(NODES.c.deleted == 0, NODES.c.uuid.in_(KEYS))
 )
 
+ON_HOSTS = sa.select(INSTANCES.c.host, INSTANCES.c.node, INSTANCES.c.uuid).where(
+    INSTANCES.c.deleted == 0, INSTANCES.c.host.in_(KEYS)
+)
 ONE_INSTANCE = sa.select(INSTANCES).where(INSTANCES.c.uuid == sa.bindparam('uuid'))
 MOVING = sa.select(MIGRATIONS).where(MIGRATIONS.c.uuid.in_(KEYS))
 
@@ -215,6 +219,13 @@ class NovaCell:
         return [_node(row) for row in self._among(FULL, uuids)]
 
     # Instances.
+
+    def servers_on(self, hosts):
+        """(host, node) -> UUIDs of the instances there, on these hosts; none for other nodes."""
+        found = collections.defaultdict(frozenset)
+        for row in self._among(ON_HOSTS, hosts):
+            found[row.host, row.node] |= {row.uuid}
+        return found
 
     def instance(self, uuid):
         """The InstanceRow of an instance, deleted or not; None: the cell has no such row."""

@@ -144,10 +144,24 @@ class FakePlacement:
             if root in taken and sum(map(len, taken.values())) == len(asked):
                 allocations = {uuid: {'resources': some} for uuid, some in taken.items()}
                 found.append({'allocations': allocations, 'mappings': {'': list(taken)}})
-        summaries = {
-            uuid: {'root_provider_uuid': top} for uuid, (top, _) in self.providers.items()
+        used = {uuid for one in found for uuid in one['allocations']}
+        roots = {self.providers[uuid][0] for uuid in used}
+        return {'allocation_requests': found, 'provider_summaries': self._summaries(roots)}
+
+    def _summaries(self, roots):
+        """Of all providers of these trees."""
+        return {
+            uuid: {
+                'root_provider_uuid': root,
+                'resources': {
+                    one: {'capacity': total, 'used': self.used(uuid, one)}
+                    for one, total in totals.items()
+                },
+                'traits': ['OWNER_NOVA'],
+            }
+            for uuid, (root, totals) in self.providers.items()
+            if root in roots
         }
-        return {'allocation_requests': found, 'provider_summaries': summaries}
 
     def _write(self, written):
         for consumer, body in written.items():

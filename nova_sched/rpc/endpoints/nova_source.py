@@ -64,11 +64,11 @@ class NovaSourceEndpoint(SchedulerEndpoint):
 
     @expected
     def update_aggregates(self, context, aggregates):
-        self._mirror.compare_soon()
+        self._mirror.aggregates_changed()
 
     @expected
     def delete_aggregate(self, context, aggregate):
-        self._mirror.compare_soon()
+        self._mirror.aggregates_changed()
 
     @expected
     def update_instance_info(self, context, host_name, instance_info):

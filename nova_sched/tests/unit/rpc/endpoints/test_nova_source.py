@@ -32,8 +32,8 @@ class Told:
     def __init__(self):
         self.told, self.waits = [], False
 
-    def compare_soon(self):
-        self.told.append('all')
+    def aggregates_changed(self):
+        self.told.append('aggregates')
 
     def host_changed(self, host):
         self.told.append(host)
@@ -65,8 +65,8 @@ def failure(call):
 @pytest.mark.parametrize(
     'method, arguments, told',
     [
-        ('update_aggregates', {'aggregates': []}, 'all'),
-        ('delete_aggregate', {'aggregate': None}, 'all'),
+        ('update_aggregates', {'aggregates': []}, 'aggregates'),
+        ('delete_aggregate', {'aggregate': None}, 'aggregates'),
         ('update_instance_info', {'host_name': HOST, 'instance_info': None}, HOST),
         ('delete_instance_info', {'host_name': HOST, 'instance_uuid': 'x'}, HOST),
         ('sync_instance_info', {'host_name': HOST, 'instance_uuids': []}, HOST),
