@@ -53,7 +53,7 @@ class Refused(Exception):
 class FakePlacement:
     """``providers``: UUID -> (root UUID, inventories: class -> total). ``consumers``: UUID ->
     [generation, allocations: provider -> class -> amount, project, user]. ``shares``: root UUID ->
-    UUIDs of providers that share with its tree.
+    UUIDs of providers that share with its tree. ``traits``: UUID -> names.
 
     ``faults`` is a function of (method, path) that returns a Fault or None; ``requests`` has the
     method and the path of each request, ``bodies`` what was written.
@@ -61,7 +61,7 @@ class FakePlacement:
 
     def __init__(self):
         self.providers, self.consumers = {}, {}
-        self.shares = {}
+        self.shares, self.traits = {}, {}
         self.generations = collections.Counter()  # of providers
         self.faults = lambda method, path: None
         self.requests, self.bodies, self.lock = [], [], threading.Lock()
@@ -120,7 +120,7 @@ class FakePlacement:
         totals = self.providers[uuid][1]
         return {
             'inventories': {name: {'total': total} for name, total in totals.items()},
-            'traits': ['OWNER_NOVA'],
+            'traits': ['OWNER_NOVA', *self.traits.get(uuid, ())],
             'usages': {name: self.used(uuid, name) for name in totals},
             'allocations': {
                 consumer: {'resources': one[1][uuid]}

@@ -12,6 +12,7 @@
 """A scheduler that reads its hosts from Nova's databases and claims in Placement."""
 
 import contextlib
+import json
 import threading
 
 import pytest
@@ -23,7 +24,7 @@ from nova_sched.db import engine
 from nova_sched.rpc import client
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.fake_placement import Fault, served
-from nova_sched.tests.functional.harness import HOST, TIMEOUT_S, eventually, spec
+from nova_sched.tests.functional.harness import HOST, TIMEOUT_S, eventually, scenario, spec
 from nova_sched.tests.options import settings
 from nova_sched.tests.unit.db import nova_service_records
 from nova_sched.tests.unit.db import nova_tables as nova
@@ -153,6 +154,19 @@ def test_room_that_placement_has_since_the_last_look(cloud):
         cloud.fake.add(node('cmp2'), **{**ROOM, 'VCPU': 16})
         assert boot(scheduler, 'a', vcpus=8) == ['cmp2']
         assert ('GET', '/allocation_candidates') in cloud.fake.requests
+
+
+def test_a_device_profile(cloud):
+    device = uuid_of('fpga')
+    cloud.fake.add(device, root=node('cmp2'), FPGA=1)
+    cloud.fake.traits = {node('cmp2'): ['COMPUTE_ACCELERATORS'], device: ['CUSTOM_FPGA_X']}
+    with cloud.scheduler() as scheduler:
+        ((chosen, *_),) = scheduler.select_destinations(scenario('accelerator'), [uuid_of('a')])
+        mappings = json.loads(chosen.allocation_request)['mappings']
+        assert (chosen.service_host, mappings['device_profile_0']) == ('cmp2', [device])
+        assert cloud.fake.allocated()[uuid_of('a')][device] == {'FPGA': 1}
+        with pytest.raises(errors.NoValidHost):
+            scheduler.select_destinations(scenario('accelerator'), [uuid_of('b')])
 
 
 def test_disk_of_a_sharing_provider(cloud):
