@@ -279,7 +279,8 @@ class SchedulerService(oslo_service.ServiceBase):
         if self._own_bus:
             collect_seldom()
         arrivals = Arrivals(self.scheduler.clock, self.scheduler.pauses)
-        served = endpoints.all_of(self.scheduler, self._nova and self._nova.mirror)
+        nova = self._nova
+        served = endpoints.all_of(self.scheduler, nova and nova.mirror, nova and nova.networks)
         self._server = servers.server(
             self._bus,
             self._conf.host,

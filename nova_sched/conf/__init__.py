@@ -38,6 +38,7 @@ from nova_sched.conf import (
     filter_scheduler,
     groups,
     metrics,
+    neutron,
     pci,
     placement,
     queues,
@@ -66,6 +67,7 @@ MODULES = (
     filter_scheduler,
     groups,
     metrics,
+    neutron,
     pci,
     placement,
     queues,
@@ -76,6 +78,8 @@ MODULES = (
     topology,
     workarounds,
 )
+# Those with options of keystoneauth, which take long to import.
+OF_SERVICES = (neutron, placement)
 
 # Entry points of packages with filters or weighers.
 RULES = frozenset(['nova_sched.filters', 'nova_sched.weighers'])
@@ -86,7 +90,7 @@ for _module in MODULES:
 
 def list_opts():
     """All options by group, for oslo-config-generator."""
-    late = {placement.GROUP: placement.keystone_opts()}
+    late = {module.GROUP: module.keystone_opts() for module in OF_SERVICES}
     return [
         (module.GROUP, [*copy.deepcopy(module.OPTS), *late.get(module.GROUP, ())])
         for module in MODULES

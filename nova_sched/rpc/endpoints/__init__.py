@@ -21,8 +21,9 @@ from nova_sched.rpc.endpoints.scheduler import BaseApiEndpoint, SchedulerEndpoin
 from nova_sched.rpc.endpoints.stats import StatsEndpoint
 
 
-def all_of(scheduler, mirror=None):
-    """Every endpoint of one scheduler; with ``mirror``, of one that reads its hosts from Nova."""
+def all_of(scheduler, mirror=None, networks=None):
+    """Every endpoint of one scheduler; with ``mirror``, of one that reads its hosts from Nova, and
+    with ``networks`` the aggregates of requested networks from Neutron."""
     if mirror is None:
         own = [
             SchedulerEndpoint(scheduler),
@@ -32,7 +33,7 @@ def all_of(scheduler, mirror=None):
         ]
     else:
         own = [
-            nova_source.NovaSourceEndpoint(scheduler, mirror),
+            nova_source.NovaSourceEndpoint(scheduler, mirror, networks),
             nova_source.NovaSourceStats(scheduler),
             nova_source.NovaSourceClaims(scheduler),
             nova_source.NovaSourceCandidates(scheduler),

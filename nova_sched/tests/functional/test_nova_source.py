@@ -18,10 +18,11 @@ import threading
 import pytest
 import sqlalchemy as sa
 
-from nova_sched import errors, nova_service, rpc, service
-from nova_sched.conf import CONF, placement
+from nova_sched import errors, nova_service, objects, rpc, service
+from nova_sched.conf import CONF, OF_SERVICES
 from nova_sched.db import engine
 from nova_sched.rpc import client
+from nova_sched.tests import fake_neutron
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.fake_placement import Fault, served
 from nova_sched.tests.functional.harness import HOST, TIMEOUT_S, eventually, scenario, spec
@@ -42,7 +43,8 @@ class NovaCloud:
     """Nova's databases in files, a Placement, and a scheduler that has their options."""
 
     def __init__(self, folder, fake):
-        placement.register_keystone_opts(CONF)
+        for module in OF_SERVICES:
+            module.register_keystone_opts(CONF)
         self.fake, self.urls = fake, {}
         self.engines = {}
         for name, tables in (
@@ -169,6 +171,36 @@ def test_a_device_profile(cloud):
             scheduler.select_destinations(scenario('accelerator'), [uuid_of('b')])
 
 
+def test_a_routed_network(cloud):
+    zone = uuid_of('aggregate of a segment')
+    cloud.write('api', nova.AGGREGATES, {'id': 1, 'uuid': zone, 'name': 'segment'})
+    cloud.write('api', nova.AGGREGATE_HOSTS, {'id': 1, 'aggregate_id': 1, 'host': 'cmp2'})
+    cloud.fake.aggregates['segment'] = [zone]
+    networks = objects.NetworkRequestList(objects=[objects.NetworkRequest(network_id='net')])
+    with fake_neutron.served() as neutron:
+        neutron.subnets = {'subnet': ('net', 'segment')}
+        cloud.options |= {
+            'scheduler.query_placement_for_routed_network_aggregates': True,
+            'neutron.auth_type': 'none',
+            'neutron.endpoint_override': neutron.url,
+        }
+        with cloud.scheduler() as scheduler:
+            for name in 'ab':
+                assert boot(scheduler, name, requested_networks=networks) == ['cmp2']
+            neutron.broken = 503, 'away'
+            with pytest.raises(errors.NoValidHost, match='segments'):
+                boot(scheduler, 'c', requested_networks=networks)
+
+
+def test_a_failure_is_a_refusal(cloud, caplog):
+    with cloud.scheduler() as scheduler:
+        cloud.service.scheduler.loop.stop()
+        with pytest.raises(errors.NoValidHost, match='could not decide the request'):
+            boot(scheduler, 'a')
+    (told,) = [one for one in caplog.records if 'failed, and is refused' in one.getMessage()]
+    assert told.exc_info
+
+
 def test_disk_of_a_sharing_provider(cloud):
     share, disk = uuid_of('share'), {'DISK_GB': 20}
     cloud.fake.add(share, DISK_GB=30)
@@ -267,6 +299,11 @@ def test_a_stop_lets_writes_end(cloud):
         ),
         pytest.param({'claims.connection': 'same'}, '[claims] connection', id='claims in Nova'),
         pytest.param({'placement.auth_type': None}, '[placement] auth_type', id='no Placement'),
+        pytest.param(
+            {'scheduler.query_placement_for_routed_network_aggregates': True},
+            '[neutron] auth_type',
+            id='no Neutron',
+        ),
     ],
 )
 def test_a_configuration_that_cannot_work(cloud, options, where):
