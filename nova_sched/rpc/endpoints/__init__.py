@@ -21,9 +21,10 @@ from nova_sched.rpc.endpoints.scheduler import BaseApiEndpoint, SchedulerEndpoin
 from nova_sched.rpc.endpoints.stats import StatsEndpoint
 
 
-def all_of(scheduler, mirror=None, networks=None):
+def all_of(scheduler, mirror=None, networks=None, notifications=None):
     """Every endpoint of one scheduler; with ``mirror``, of one that reads its hosts from Nova, and
-    with ``networks`` the aggregates of requested networks from Neutron."""
+    with ``networks`` the aggregates of requested networks from Neutron. ``notifications`` tells of
+    its calls."""
     if mirror is None:
         own = [
             SchedulerEndpoint(scheduler),
@@ -33,7 +34,7 @@ def all_of(scheduler, mirror=None, networks=None):
         ]
     else:
         own = [
-            nova_source.NovaSourceEndpoint(scheduler, mirror, networks),
+            nova_source.NovaSourceEndpoint(scheduler, mirror, networks, notifications),
             nova_source.NovaSourceStats(scheduler),
             nova_source.NovaSourceClaims(scheduler),
             nova_source.NovaSourceCandidates(scheduler),

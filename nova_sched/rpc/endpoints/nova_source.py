@@ -31,6 +31,7 @@ from nova_sched.rpc.endpoints.claims import ClaimsEndpoint
 from nova_sched.rpc.endpoints.scheduler import SchedulerEndpoint
 from nova_sched.rpc.endpoints.stats import StatsEndpoint
 from nova_sched.rpc.failures import expected
+from nova_sched.rpc.notifications import END, START
 from nova_sched.rpc.servers import TIMEOUT_S
 from nova_sched.state.fields import read
 from nova_sched.state.request import RequestedDestination
@@ -53,7 +54,8 @@ REPORTING = ('update_resource_stats', 'update_service', 'remove_node')
 class NovaSourceEndpoint(SchedulerEndpoint):
     """As SchedulerEndpoint; ``mirror`` (cloud.mirror.Mirror) reads what a cast is about,
     ``networks`` (cloud.routed_networks.RoutedNetworks) finds the aggregates of requested networks;
-    None: any host will do.
+    None: any host will do. ``notifications`` (rpc.notifications.Notifications) tells of calls;
+    None: none are wanted.
 
     A conductor may have given up a call that waited in its queue, for example while no scheduler
     ran. A claim would then have no server. So a call whose request is older than
@@ -66,9 +68,10 @@ class NovaSourceEndpoint(SchedulerEndpoint):
     # As it is there, before its errors become failures of the call.
     _select = SchedulerEndpoint.select_destinations.__wrapped__
 
-    def __init__(self, scheduler, mirror, networks=None):
+    def __init__(self, scheduler, mirror, networks=None, notifications=None):
         super().__init__(scheduler)
         self._mirror, self._networks = mirror, networks
+        self._notifications = notifications
 
     @expected
     @begins
@@ -76,12 +79,19 @@ class NovaSourceEndpoint(SchedulerEndpoint):
         with self._refuse_failures(context):
             self._check_age(context, arguments.get('instance_uuids'))
             begun = self._select(context, **arguments)
+            self._notify(START, context, arguments)
 
         def finish():
             with self._refuse_failures(context):
-                return begun.result()
+                result = begun.result()
+                self._notify(END, context, arguments)
+                return result
 
         return Deferred(begun.future, finish, begun.waits)
+
+    def _notify(self, phase, context, arguments):
+        if self._notifications is not None:
+            self._notifications.tell(phase, context, arguments)
 
     def _check_age(self, context, uuids):
         age_s = _age_s(context)

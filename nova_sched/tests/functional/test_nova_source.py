@@ -15,8 +15,10 @@ import contextlib
 import json
 import threading
 
+import oslo_messaging as messaging
 import pytest
 import sqlalchemy as sa
+from oslo_messaging.notify import _impl_test
 
 from nova_sched import errors, nova_service, objects, rpc, service
 from nova_sched.conf import CONF, OF_SERVICES
@@ -190,6 +192,39 @@ def test_a_routed_network(cloud):
             neutron.broken = 503, 'away'
             with pytest.raises(errors.NoValidHost, match='segments'):
                 boot(scheduler, 'c', requested_networks=networks)
+
+
+@pytest.fixture
+def heard():
+    """Notifications that oslo.messaging's driver for tests got: publisher, event, payload."""
+    found = _impl_test.NOTIFICATIONS
+    found.clear()
+    yield lambda: [
+        (told['publisher_id'], told['event_type'], told['payload']) for _, told, *_ in found
+    ]
+    found.clear()
+
+
+def test_notifications(cloud, heard):
+    messaging.get_notification_transport(CONF, url='fake://')
+    cloud.options |= {
+        'oslo_messaging_notifications.driver': ['test'],
+        'oslo_messaging_notifications.transport_url': 'fake://',
+        'notifications.notification_format': 'both',
+    }
+    with cloud.scheduler() as scheduler:
+        boot(scheduler, 'a')
+        with pytest.raises(errors.NoValidHost):
+            boot(scheduler, 'b', vcpus=64)
+    events = [(publisher, event.rpartition('.')[2]) for publisher, event, _ in heard()]
+    publishers = f'scheduler.{HOST}', f'nova-scheduler:{HOST}'
+    assert events == [
+        (publisher, phase) for phase in ('start', 'end', 'start') for publisher in publishers
+    ]
+    assert {payload.get('nova_object.name') for _, _, payload in heard()} == {
+        None,
+        'RequestSpecPayload',
+    }
 
 
 def test_a_failure_is_a_refusal(cloud, caplog):
