@@ -17,11 +17,11 @@ import dataclasses
 import json
 from collections.abc import Mapping
 
-from keystoneauth1 import exceptions, loading
-from keystoneauth1 import session as keystone_session
+from keystoneauth1 import exceptions
 
 from nova_sched import errors
 from nova_sched.claim import MEMORY_MB
+from nova_sched.cloud import keystone
 from nova_sched.conf import placement as conf_placement
 
 MICROVERSION = '1.36'
@@ -174,6 +174,10 @@ class PlacementClient:
         found = self._get(f'/resource_providers/{provider_uuid}/allocations')['allocations']
         return {consumer: one['resources'] for consumer, one in found.items()}
 
+    def aggregates(self, provider_uuid):
+        """Returns the UUIDs of the aggregates of a provider."""
+        return self._get(f'/resource_providers/{provider_uuid}/aggregates')['aggregates']
+
     def usages(self, provider_uuid):
         """Returns the sums of what is allocated from a provider."""
         return self._get(f'/resource_providers/{provider_uuid}/usages')['usages']
@@ -289,22 +293,13 @@ def _error(method, path, response):
 def client(conf):
     """The PlacementClient of the options in [placement]. Raises BadConfig; sends no request."""
     conf_placement.register_keystone_opts(conf)
-    try:
-        auth = loading.load_auth_from_conf_options(conf, 'placement')
-        session = loading.load_session_from_conf_options(conf, 'placement', auth=auth)
-        adapter = loading.load_adapter_from_conf_options(
-            conf, 'placement', session=session, default_microversion=MICROVERSION
-        )
-    except (exceptions.ClientException, ValueError, OSError) as error:
-        raise errors.BadConfig('[placement]', str(error)) from error
-    if auth is None:
-        raise errors.BadConfig('[placement] auth_type', 'it is not set')
     group = conf.placement
     # One connection for each request that may be under way.
-    keep = keystone_session.TCPKeepAliveAdapter(pool_maxsize=group.in_flight + READERS)
-    for scheme in ('http://', 'https://'):
-        session.session.mount(scheme, keep)
+    connections = group.in_flight + READERS
+    made = keystone.adapter(
+        conf, conf_placement.GROUP, connections, default_microversion=MICROVERSION
+    )
     timeouts = (
         (group.timeout,) * 2 if group.timeout else (group.connect_timeout, group.read_timeout)
     )
-    return PlacementClient(adapter, timeouts)
+    return PlacementClient(made, timeouts)

@@ -53,7 +53,8 @@ class Refused(Exception):
 class FakePlacement:
     """``providers``: UUID -> (root UUID, inventories: class -> total). ``consumers``: UUID ->
     [generation, allocations: provider -> class -> amount, project, user]. ``shares``: root UUID ->
-    UUIDs of providers that share with its tree.
+    UUIDs of providers that share with its tree. ``traits``: UUID -> names.
+    ``aggregates``: UUID -> aggregate UUIDs.
 
     ``faults`` is a function of (method, path) that returns a Fault or None; ``requests`` has the
     method and the path of each request, ``bodies`` what was written.
@@ -61,7 +62,7 @@ class FakePlacement:
 
     def __init__(self):
         self.providers, self.consumers = {}, {}
-        self.shares = {}
+        self.shares, self.traits, self.aggregates = {}, {}, {}
         self.generations = collections.Counter()  # of providers
         self.faults = lambda method, path: None
         self.requests, self.bodies, self.lock = [], [], threading.Lock()
@@ -115,12 +116,14 @@ class FakePlacement:
         if parts[0] == 'allocation_candidates':
             return {**self._candidates(query), 'asked': query}
         uuid = parts[1]
+        if parts[2] == 'aggregates':
+            return {'aggregates': self.aggregates.get(uuid, [])}
         if uuid not in self.providers:
             raise Refused(404, f'No resource provider with uuid {uuid} found')
         totals = self.providers[uuid][1]
         return {
             'inventories': {name: {'total': total} for name, total in totals.items()},
-            'traits': ['OWNER_NOVA'],
+            'traits': ['OWNER_NOVA', *self.traits.get(uuid, ())],
             'usages': {name: self.used(uuid, name) for name in totals},
             'allocations': {
                 consumer: {'resources': one[1][uuid]}

@@ -189,6 +189,11 @@ def test_a_provider_that_is_gone(fake, placement):
     assert fake.allocated() == {}
 
 
+def test_aggregates(fake, placement):
+    fake.aggregates[NODE] = [A]
+    assert placement.aggregates(NODE) == [A]
+
+
 def test_no_server(fake, placement):
     with served() as gone:
         away = client_of(gone)
