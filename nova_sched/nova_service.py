@@ -11,6 +11,8 @@
 # under the License.
 """Builds what a scheduler needs to read its hosts from Nova and to claim in Placement."""
 
+import logging
+
 from nova_sched import errors
 from nova_sched.cloud import placement
 from nova_sched.cloud.allocations import AllocationWriter
@@ -23,10 +25,14 @@ from nova_sched.conf import claims as claims_conf
 from nova_sched.db import engine as db_engine
 from nova_sched.db.limits import DatabaseLimits
 from nova_sched.db.nova_api import NovaApi
+from nova_sched.db.nova_cell import NovaCell
 from nova_sched.db.nova_services import SqlServiceRecords
 from nova_sched.rpc.servers import TIMEOUT_S
 
+LOG = logging.getLogger(__name__)
+
 DRAIN_S = 10.0  # that writes of allocations may take when the scheduler stops
+SIGNS = 2  # signs of life that a nova-scheduler service may miss
 MARGIN_S = 30.0  # between the last moment of a write and the check of its claim
 
 
@@ -39,6 +45,25 @@ def check(conf):
         why = 'it is a database of Nova; the claims need a database of their own'
         raise errors.BadConfig('[claims] connection', why)
     placement.client(conf)
+
+
+UNSHARED = (
+    'Services nova-scheduler that do not share [claims] connection are up on %s: policies of '
+    'server groups do not hold between schedulers'
+)
+
+
+def unshared(conf, sharing):
+    """The hosts of nova-scheduler services that are up in Nova, and are not among the hosts
+    ``sharing`` the database of claims. Raises StoreUnavailable or BadConfig."""
+    limits = DatabaseLimits.of(conf.database_limits)
+    cell = NovaCell(db_engine.reader(conf.database.connection, limits))
+    # A service that was stopped before a switch is up in Nova for service_down_time.
+    down_s = SIGNS * conf.report_interval
+    try:
+        return sorted(set(cell.schedulers_up(down_s)) - {conf.host, *sharing})
+    finally:
+        cell.close()
 
 
 class NovaReader:
@@ -119,8 +144,16 @@ class NovaSource(NovaReader):
             not_up=lambda nodes: self.mirror.not_up(nodes),
         )
         self._settler = self._record = None
+        self._unshared: list[str] = []
+
+    def start(self, scheduler):
+        """The same, and report the schedulers that do not share the claim store."""
+        super().start(scheduler)
+        self._look_for_unshared()
 
     def _after_look(self, has_compared):
+        if has_compared:
+            self._look_for_unshared()
         if self._conf.database.connection != claims_conf.connection(self._conf):
             self._write_record()
         if has_compared and self._scheduler.position_and_count[0] == 0:
@@ -130,6 +163,18 @@ class NovaSource(NovaReader):
                     self._scheduler, self.cells, self.api, self.placement, self.mirror, age_s
                 )
             self._settler.settle()
+
+    def _look_for_unshared(self):
+        try:
+            found = unshared(self._conf, self._scheduler.sharing)
+        except errors.SchedError as error:
+            LOG.debug('%s', error)
+            return
+        if found and found != self._unshared:
+            LOG.warning(UNSHARED, ', '.join(found))
+        elif self._unshared and not found:
+            LOG.info('All services nova-scheduler that are up share [claims] connection')
+        self._unshared = found
 
     def _write_record(self):
         if self._record is None:

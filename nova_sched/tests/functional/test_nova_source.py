@@ -259,7 +259,11 @@ def test_the_status_of_the_cloud(cloud, tmp_path, capsys):
         status, out, _ = run('status', '--format', 'json')
         states = {one['host']: one['state'] for one in json.loads(out)['hosts']}
         assert states == {'cmp1': 'forced down', 'cmp2': 'left out'}
-        for form, text in (('table', '| cmp1 | cell1 |'), ('yaml', 'ok: false'), ('csv', 'false,')):
+        for form, text in (
+            ('table', '| cmp1 | cell1 |'),
+            ('yaml', 'ok: false'),
+            ('csv', 'false,'),
+        ):
             assert text in run('status', '--format', form)[1]
 
 
@@ -276,3 +280,31 @@ def test_a_scheduler_whose_hosts_report_has_no_status_of_a_cloud(daemon, tmp_pat
     status, _, err = runner('cloud', tmp_path, capsys)('status')
     assert status == 1
     assert 'host list' in err
+
+
+def test_a_scheduler_that_does_not_share_the_claims_is_reported(cloud, caplog):
+    row = {'report_count': 1, 'version': 74, 'deleted': 0, 'binary': 'nova-scheduler'}
+    seen = {host: nova.ago(3) for host in ('control-2', HOST)} | {'gone': nova.ago(50)}
+    for host, seen_at in seen.items():
+        cloud.write(
+            'cell0', nova_service_records.SERVICES, {'host': host, 'last_seen_up': seen_at, **row}
+        )
+    with cloud.scheduler():
+        pass
+    (line,) = [one for one in caplog.messages if 'do not share' in one]
+    assert 'are up on control-2: policies' in line
+
+
+def test_an_audit_compares_with_placement(cloud, tmp_path, capsys):
+    run = runner('claim', tmp_path, capsys)
+    with cloud.scheduler() as scheduler:
+        (host,) = boot(scheduler, 'a', vcpus=1)
+        status, out, _ = run('audit', '--format', 'json')
+        assert (status, json.loads(out)['consumers']) == (0, 1)
+        cloud.fake.consumers[uuid_of('x')] = [1, {node(host): {'VCPU': 1}}, 'p', 'u']
+        written = len(cloud.fake.bodies)
+        status, out, _ = run('audit')
+        assert status == 1
+        assert f'ERROR leaked: host {host}, instance {uuid_of("x")}' in out
+        assert '2 consumers: 1 error' in out
+        assert len(cloud.fake.bodies) == written
