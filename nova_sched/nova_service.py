@@ -17,6 +17,7 @@ from nova_sched import errors
 from nova_sched.cloud import placement
 from nova_sched.cloud.allocations import AllocationWriter
 from nova_sched.cloud.cells import Cells
+from nova_sched.cloud.discovery import HostDiscovery
 from nova_sched.cloud.mirror import Intervals, Mirror
 from nova_sched.cloud.service_record import ServiceRecord
 from nova_sched.cloud.settler import Settler
@@ -144,6 +145,13 @@ class NovaSource(NovaReader):
             not_up=lambda nodes: self.mirror.not_up(nodes),
         )
         self._settler = self._record = None
+        limits = DatabaseLimits.of(conf.database_limits)
+        self._discovery = HostDiscovery(
+            self.cells,
+            conf.api_database.connection,
+            lambda url: db_engine.create(url, limits),
+            lambda: conf.scheduler.discover_hosts_in_cells_interval,
+        )
         self._unshared: list[str] = []
 
     def start(self, scheduler):
@@ -156,7 +164,11 @@ class NovaSource(NovaReader):
             self._look_for_unshared()
         if self._conf.database.connection != claims_conf.connection(self._conf):
             self._write_record()
-        if has_compared and self._scheduler.position_and_count[0] == 0:
+        if self._scheduler.position_and_count[0] != 0:
+            return
+        if self._discovery.run():
+            self.mirror.compare_soon()
+        if has_compared:
             if self._settler is None:
                 age_s = self._timeout_s + self._conf.placement.read_timeout + MARGIN_S
                 self._settler = Settler(

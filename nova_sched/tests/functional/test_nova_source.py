@@ -308,3 +308,19 @@ def test_an_audit_compares_with_placement(cloud, tmp_path, capsys):
         assert f'ERROR leaked: host {host}, instance {uuid_of("x")}' in out
         assert '2 consumers: 1 error' in out
         assert len(cloud.fake.bodies) == written
+
+
+def test_a_new_host_is_mapped_and_gets_servers(cloud):
+    cloud.options['scheduler.discover_hosts_in_cells_interval'] = 1
+    cloud.write('cell1', nova.SERVICES, nova.service('cmp3'))
+    cloud.write('cell1', nova.NODES, nova.node('cmp3', mapped=0))
+    cloud.fake.add(node('cmp3'), **{**ROOM, 'VCPU': 100})
+    with cloud.scheduler() as scheduler:
+
+        def placed():
+            try:
+                return boot(scheduler, 'big', vcpus=50) == ['cmp3']
+            except errors.NoValidHost:
+                return False
+
+        eventually(placed)

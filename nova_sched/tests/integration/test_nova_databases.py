@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from nova_sched import errors
 from nova_sched.db import engine, nova_rights
-from nova_sched.tests.unit.db import nova_apis, nova_cells, nova_service_records
+from nova_sched.tests.unit.db import nova_apis, nova_cells, nova_discoveries, nova_service_records
 from nova_sched.tests.unit.db import nova_tables as nova
 
 
@@ -41,6 +41,10 @@ class TestNovaApi(nova_apis.NovaApis):
 
 
 class TestServiceRecords(nova_service_records.ServiceRecords):
+    pass
+
+
+class TestHostDiscovery(nova_discoveries.HostDiscoveries):
     pass
 
 
