@@ -134,6 +134,23 @@ class Checks(upgradecheck.UpgradeCommands):
         return good('The table services may be written.')
 
     @nova_check_of
+    def new_hosts(self):
+        """The account may map new hosts to their cells, if it is to."""
+        from nova_sched.db import engine, nova_rights
+        from nova_sched.db.limits import DatabaseLimits
+
+        if self.conf.scheduler.discover_hosts_in_cells_interval < 0:
+            return good('[scheduler] discover_hosts_in_cells_interval is not set.')
+        limits = DatabaseLimits.of(self.conf.database_limits)
+        urls = [one.engine.url.render_as_string(hide_password=False) for one in self._cells()]
+        api, *cells = (
+            engine.create(url, limits) for url in (self.conf.api_database.connection, *urls)
+        )
+        if why := nova_rights.unmappable(api, cells):
+            return Result(Code.WARNING, f'New hosts cannot be mapped to their cells: {why}')
+        return good('New hosts can be mapped to their cells.')
+
+    @nova_check_of
     def placement(self):
         """Placement has the microversion, and the account may read and write allocations."""
         from nova_sched.cloud import placement
@@ -200,6 +217,7 @@ class Checks(upgradecheck.UpgradeCommands):
         ("Nova's API database", api_database),
         ("Nova's cells", cells),
         ('Service record', service_record),
+        ('New hosts', new_hosts),
         ('Placement', placement),
         ('Compute services', computes),
         ('Consumers of the queue', consumers),

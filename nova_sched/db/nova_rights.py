@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_error
 
 from nova_sched import errors
-from nova_sched.db import clock, faults, nova_api, nova_cell, nova_services
+from nova_sched.db import clock, faults, nova_api, nova_cell, nova_discovery, nova_services
 from nova_sched.db.engine import transaction
 
 OF_CELL = nova_cell.SERVICES, nova_cell.NODES, nova_cell.INSTANCES, nova_cell.MIGRATIONS
@@ -46,18 +46,32 @@ def unwritable(engine):
 
     The statements change no row. Raises the errors of ``unreadable``.
     """
-    _connect(engine)
     table = nova_services.SERVICES
+    changes = {table.c.report_count: table.c.report_count, table.c.version: table.c.version}
+    update = sa.update(table).where(sa.false()).values(changes)
+    return _first_refused(engine, update, _insert(table))
+
+
+def unmappable(api_engine, cell_engines):
+    """Returns why new hosts cannot be mapped to their cells; None: they can be. As
+    ``unwritable``."""
+    nodes = nova_discovery.NODES
+    mark = sa.update(nodes).where(sa.false()).values({nodes.c.mapped: nodes.c.mapped})
+    found = [_first_refused(api_engine, _insert(nova_discovery.MAPPINGS))]
+    found += [_first_refused(engine, mark) for engine in cell_engines]
+    return next(filter(None, found), None)
+
+
+def _insert(table):
+    """Inserts no row."""
     names = [column.name for column in table.c if column.name != 'id']
     same = sa.select(*(table.c[name] for name in names)).where(sa.false())
-    changes = {table.c.report_count: table.c.report_count, table.c.version: table.c.version}
-    for statement in (
-        sa.update(table).where(sa.false()).values(changes),
-        sa.insert(table).from_select(names, same),
-    ):
-        if why := _refused(engine, statement):
-            return why
-    return None
+    return sa.insert(table).from_select(names, same)
+
+
+def _first_refused(engine, *statements):
+    _connect(engine)
+    return next(filter(None, (_refused(engine, one) for one in statements)), None)
 
 
 def _connect(engine):

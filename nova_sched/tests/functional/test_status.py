@@ -198,6 +198,13 @@ def test_what_is_wrong(cloud, check, name, spoil, code, told):
             id='no account of Placement',
         ),
         pytest.param(
+            'New hosts',
+            {'scheduler.discover_hosts_in_cells_interval': 60},
+            GOOD,
+            'can be mapped',
+            id='new hosts',
+        ),
+        pytest.param(
             'Database of claims', {'claims.store': 'memory'}, WARNING, 'memory', id='memory'
         ),
         pytest.param(
@@ -233,4 +240,4 @@ def test_the_exit_status(tmp_path, text, code):
     assert done.returncode == code, done
     assert 'Traceback' not in done.stdout + done.stderr
     if code != 255:
-        assert len(json.loads(done.stdout)['checks']) == 9
+        assert len(json.loads(done.stdout)['checks']) == 10

@@ -71,3 +71,11 @@ def test_whether_the_record_can_be_written(url, database):
     assert 'readonly' in nova_rights.unwritable(engine.reader(url))
     with database.begin() as connection:
         assert connection.execute(sa.text('SELECT count(*) FROM services')).scalar() == 0
+
+
+def test_whether_new_hosts_can_be_mapped(url, database):
+    nova.emptied(database, nova.OF_API)
+    nova.emptied(database, nova.OF_CELL)
+    assert nova_rights.unmappable(database, [database]) is None
+    assert 'readonly' in nova_rights.unmappable(engine.reader(url), [])
+    assert 'readonly' in nova_rights.unmappable(database, [engine.reader(url)])
