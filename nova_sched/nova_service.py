@@ -11,11 +11,14 @@
 # under the License.
 """Builds what a scheduler needs to read its hosts from Nova and to claim in Placement."""
 
+import logging
+
 from nova_sched import errors
 from nova_sched.cloud import neutron, placement
 from nova_sched.cloud.allocations import AllocationWriter
 from nova_sched.cloud.candidates import CandidateLook
 from nova_sched.cloud.cells import Cells
+from nova_sched.cloud.discovery import HostDiscovery
 from nova_sched.cloud.mirror import Intervals, Mirror
 from nova_sched.cloud.routed_networks import RoutedNetworks
 from nova_sched.cloud.service_record import ServiceRecord
@@ -25,10 +28,14 @@ from nova_sched.conf import claims as claims_conf
 from nova_sched.db import engine as db_engine
 from nova_sched.db.limits import DatabaseLimits
 from nova_sched.db.nova_api import NovaApi
+from nova_sched.db.nova_cell import NovaCell
 from nova_sched.db.nova_services import SqlServiceRecords
 from nova_sched.rpc.servers import TIMEOUT_S
 
+LOG = logging.getLogger(__name__)
+
 DRAIN_S = 10.0  # that writes of allocations may take when the scheduler stops
+SIGNS = 2  # signs of life that a nova-scheduler service may miss
 MARGIN_S = 30.0  # between the last moment of a write and the check of its claim
 
 
@@ -43,6 +50,25 @@ def check(conf):
     placement.client(conf)
     if conf.scheduler.query_placement_for_routed_network_aggregates:
         neutron.client(conf)
+
+
+UNSHARED = (
+    'Services nova-scheduler that do not share [claims] connection are up on %s: policies of '
+    'server groups do not hold between schedulers'
+)
+
+
+def unshared(conf, sharing):
+    """The hosts of nova-scheduler services that are up in Nova, and are not among the hosts
+    ``sharing`` the database of claims. Raises StoreUnavailable or BadConfig."""
+    limits = DatabaseLimits.of(conf.database_limits)
+    cell = NovaCell(db_engine.reader(conf.database.connection, limits))
+    # A service that was stopped before a switch is up in Nova for service_down_time.
+    down_s = SIGNS * conf.report_interval
+    try:
+        return sorted(set(cell.schedulers_up(down_s)) - {conf.host, *sharing})
+    finally:
+        cell.close()
 
 
 class NovaReader:
@@ -134,17 +160,48 @@ class NovaSource(NovaReader):
             not_up=lambda nodes: self.mirror.not_up(nodes),
         )
         self._settler = self._record = None
+        limits = DatabaseLimits.of(conf.database_limits)
+        self._discovery = HostDiscovery(
+            self.cells,
+            conf.api_database.connection,
+            lambda url: db_engine.create(url, limits),
+            lambda: conf.scheduler.discover_hosts_in_cells_interval,
+        )
+        self._unshared: list[str] = []
+
+    def start(self, scheduler):
+        """The same, and report the schedulers that do not share the claim store."""
+        super().start(scheduler)
+        self._look_for_unshared()
 
     def _after_look(self, has_compared):
+        if has_compared:
+            self._look_for_unshared()
         if self._conf.database.connection != claims_conf.connection(self._conf):
             self._write_record()
-        if has_compared and self._scheduler.position_and_count[0] == 0:
+        if self._scheduler.position_and_count[0] != 0:
+            return
+        if self._discovery.run():
+            self.mirror.compare_soon()
+        if has_compared:
             if self._settler is None:
                 age_s = self._timeout_s + self._conf.placement.read_timeout + MARGIN_S
                 self._settler = Settler(
                     self._scheduler, self.cells, self.api, self.placement, self.mirror, age_s
                 )
             self._settler.settle()
+
+    def _look_for_unshared(self):
+        try:
+            found = unshared(self._conf, self._scheduler.sharing)
+        except errors.SchedError as error:
+            LOG.debug('%s', error)
+            return
+        if found and found != self._unshared:
+            LOG.warning(UNSHARED, ', '.join(found))
+        elif self._unshared and not found:
+            LOG.info('All services nova-scheduler that are up share [claims] connection')
+        self._unshared = found
 
     def _write_record(self):
         if self._record is None:

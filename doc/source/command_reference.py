@@ -23,9 +23,10 @@ import re
 from docutils import nodes
 from oslo_config import cfg
 from oslo_log import log
+from oslo_upgradecheck import upgradecheck
 from sphinx.util.docutils import SphinxDirective
 
-from nova_sched.cmd import backend, sim
+from nova_sched.cmd import backend, sim, status
 from nova_sched.cmd.manage import commands
 
 
@@ -39,8 +40,12 @@ def parser_of(command):
 def _daemon(command):
     """The parser of a daemon: it has the options of oslo.config and oslo.log."""
     conf = cfg.ConfigOpts()
-    log.register_options(conf)
-    conf([], project='nova_sched', prog=command, version='', default_config_files=[])
+    if command == 'nova-sched-status':
+        upgradecheck.register_cli_options(conf, status.Checks(conf))
+    else:
+        log.register_options(conf)
+    argv = ['upgrade', 'check'] if command == 'nova-sched-status' else []
+    conf(argv, project='nova_sched', prog=command, version='', default_config_files=[])
     return conf._oparser
 
 

@@ -50,6 +50,7 @@ man_pages = [
         ('nova-sched-queues', 'the manager of queues of nova_sched', 8),
         ('nova-sched-scheduler', 'the scheduler of nova_sched', 8),
         ('nova-sched-shadow', 'watch the scheduler of a Nova cloud', 8),
+        ('nova-sched-status', 'check whether nova_sched can be started', 8),
         ('nova-sched-sim', 'simulate compute nodes and conductors', 1),
     )
 ]

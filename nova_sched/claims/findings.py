@@ -26,6 +26,7 @@ DRIFT, CAPACITY, ORPHAN, DUPLICATE, MARK = 'drift', 'capacity', 'orphan', 'dupli
 OVERDUE, UNLISTED, SHARED, POLICY = 'overdue', 'unlisted', 'shared', 'policy'
 EMPTY_GROUP, OPEN_MOVE, OPEN_RESIZE = 'empty-group', 'open-move', 'open-resize'
 STRAY, FENCE, OUTSIDER, UNFENCED = 'stray', 'fence', 'outsider', 'unfenced'
+LEAKED, MISSING, DOUBLED = 'leaked', 'missing', 'doubled'  # allocations in Placement
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -62,6 +63,17 @@ KINDS = {
     FENCE: Remedy('the exclusive domain ends, as any running scheduler would end it'),
     OUTSIDER: Remedy(advice='move the instance away, or the members of the group'),
     UNFENCED: Remedy(advice='plan the group again: nova-sched-manage group update'),
+    LEAKED: Remedy(
+        advice='if no other service owns the consumer, remove its allocations: '
+        'openstack resource provider allocation delete'
+    ),
+    MISSING: Remedy(
+        advice='let Nova write them: nova-manage placement heal_allocations --instance'
+    ),
+    DOUBLED: Remedy(
+        advice='remove those on the host where the server does not run: '
+        'openstack resource provider allocation unset --provider'
+    ),
 }
 
 

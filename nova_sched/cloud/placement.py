@@ -27,6 +27,8 @@ from nova_sched.conf import placement as conf_placement
 MICROVERSION = '1.36'
 TOO_MUCH = 408, 429  # statuses that ask the caller to come again
 SHOWN = 500  # characters of an answer that an error repeats
+NOBODY = '00000000-0000-0000-0000-000000000000'  # a consumer and a provider that do not exist
+BAD_FORM = 400
 READERS = 64  # connections that are kept for other requests than those that write
 
 Amounts = Mapping[str, int]  # by resource class
@@ -114,6 +116,20 @@ class PlacementClient:
 
     def __init__(self, adapter, timeouts_s):
         self._adapter, self._timeouts_s = adapter, timeouts_s
+
+    def check(self):
+        """Check the microversion and the rights of the account. Writes nothing.
+
+        Placement looks at the rights before it looks at the body of a request: a body without
+        allocations is refused for its form if the account may write them.
+        """
+        self.provider_generations()
+        self.allocations_of(NOBODY)
+        try:
+            self._send('PUT', f'/allocations/{NOBODY}', {}, None)
+        except errors.PlacementRefused as error:
+            if error.status != BAD_FORM:
+                raise
 
     # Providers.
 

@@ -13,9 +13,9 @@
 
 from nova_sched import errors
 from nova_sched.cloud.cells import DISABLED
+from nova_sched.cloud.placement import NOBODY
 from nova_sched.engine.sync.nova_hosts import LEFT_OUT, SILENT, UP
 
-NO_PROVIDER = '00000000-0000-0000-0000-000000000000'
 MOST = 200  # nodes of a cell that another scheduler reads, of which the reason is looked for
 READABLE, UNREADABLE = 'readable', 'unreadable'
 API_DATABASE = "Nova's API database"
@@ -121,7 +121,7 @@ class CloudStatus:
     def _placement_part(self):
         why = None
         try:
-            self._placement.root_of(NO_PROVIDER)
+            self._placement.root_of(NOBODY)
         except errors.SchedError as error:
             why = str(error)
         return {'part': 'Placement', 'reachable': why is None, 'why': why}

@@ -47,6 +47,16 @@ OPTS = [
         'message that a killed daemon has taken goes to another one.',
     ),
     cfg.IntOpt(
+        'discover_hosts_in_cells_interval',
+        default=-1,
+        min=-1,
+        mutable=True,
+        help='Seconds between two looks for compute hosts that are mapped to no cell, as Nova has '
+        'it; 0 means 60, and -1 that `nova-manage cell_v2 discover_hosts` maps them. The account '
+        "must be able to write to `host_mappings` in Nova's API database, and to `compute_nodes` "
+        'in the cells. Only for the source `nova`.',
+    ),
+    cfg.IntOpt(
         'max_claim_attempts',
         default=10,
         min=1,

@@ -25,7 +25,7 @@ from nova_sched.db import clock
 from nova_sched.db.engine import transaction
 
 CHUNK = 500  # keys in one statement
-COMPUTE = 'nova-compute'
+COMPUTE, SCHEDULER = 'nova-compute', 'nova-scheduler'
 MOMENTS = ('created_at', 'updated_at', 'last_seen_up')
 FLAGS = ('disabled', 'forced_down')
 
@@ -47,7 +47,7 @@ NODES = table(
     'pci_stats supported_instances created_at updated_at deleted',
 )
 INSTANCES = table('instances', 'uuid host node vm_state task_state deleted')
-MIGRATIONS = table('migrations', 'uuid instance_uuid')
+MIGRATIONS = table('migrations', 'uuid instance_uuid migration_type status')
 
 KEYS = sa.bindparam('keys', expanding=True)
 
@@ -72,6 +72,9 @@ NOT_UP_ON_HOSTS = NOT_UP.where(SERVICES.c.host.in_(KEYS))
 OLDEST = sa.select(sa.func.min(SERVICES.c.version)).where(
     IS_COMPUTE, SERVICES.c.forced_down.is_not(True)
 )
+SCHEDULERS_UP = sa.select(SERVICES.c.host).where(
+    SERVICES.c.binary == SCHEDULER, SERVICES.c.deleted == 0, sa.not_(IS_SILENT)
+)
 
 # A row that was never updated has no `updated_at`.
 WRITTEN = sa.func.coalesce(NODES.c.updated_at, NODES.c.created_at)
@@ -94,8 +97,21 @@ FULL = (
 ON_HOSTS = sa.select(INSTANCES.c.host, INSTANCES.c.node, INSTANCES.c.uuid).where(
     INSTANCES.c.deleted == 0, INSTANCES.c.host.in_(KEYS)
 )
+EXISTING = sa.select(INSTANCES.c.uuid).where(INSTANCES.c.deleted == 0, INSTANCES.c.uuid.in_(KEYS))
+PLACED = sa.select(INSTANCES.c.uuid, INSTANCES.c.host).where(
+    INSTANCES.c.deleted == 0,
+    INSTANCES.c.host.is_not(None),
+    INSTANCES.c.task_state.is_(None),
+    INSTANCES.c.vm_state.not_in(['building', 'error']),
+)
+EVACUATED = sa.select(MIGRATIONS.c.instance_uuid).where(
+    MIGRATIONS.c.migration_type == 'evacuation',
+    MIGRATIONS.c.status.not_in(['completed', 'failed', 'error', 'cancelled']),
+)
 ONE_INSTANCE = sa.select(INSTANCES).where(INSTANCES.c.uuid == sa.bindparam('uuid'))
-MOVING = sa.select(MIGRATIONS).where(MIGRATIONS.c.uuid.in_(KEYS))
+MOVING = sa.select(MIGRATIONS.c.uuid, MIGRATIONS.c.instance_uuid).where(
+    MIGRATIONS.c.uuid.in_(KEYS)
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -167,22 +183,22 @@ class NovaCell:
     """
 
     def __init__(self, engine, uuid=None, name=None):
-        self._engine = engine
+        self.engine = engine
         self.uuid, self.name = uuid, name
 
     def close(self):
         """Close the connections that are not in use."""
-        self._engine.dispose()
+        self.engine.dispose()
 
     def now_s(self):
         """The time by the cell's database."""
-        with transaction(self._engine) as connection:
+        with transaction(self.engine) as connection:
             return clock.read(connection)
 
     def look(self, down_time_s, since_s):
         """A CellLook: ``services_not_up`` and ``nodes_changed_since``, in one transaction, which
         saves most of the messages to a database that is far away."""
-        with transaction(self._engine) as connection:
+        with transaction(self.engine) as connection:
             now_s = clock.read(connection)
             not_up = connection.execute(NOT_UP, {'down_s': down_time_s}).all()
             written = connection.execute(CHANGED, {'since': _moment(since_s)}).all()
@@ -202,6 +218,10 @@ class NovaCell:
         """The lowest version of the compute services that are not forced down; None: there are
         none."""
         return self._rows(OLDEST)[0][0]
+
+    def schedulers_up(self, down_time_s):
+        """The hosts of the nova-scheduler services that gave a sign of life in ``down_time_s``."""
+        return sorted(row.host for row in self._rows(SCHEDULERS_UP, down_s=down_time_s))
 
     # Compute nodes.
 
@@ -233,19 +253,32 @@ class NovaCell:
             return InstanceRow(**{**row._mapping, 'deleted': bool(row.deleted)})
         return None
 
+    def existing(self, uuids):
+        """Those of these UUIDs that are instances which are not deleted."""
+        return {row.uuid for row in self._among(EXISTING, uuids)}
+
+    def placed(self):
+        """Instance UUID -> host, of the built instances that nothing happens to now."""
+        return {row.uuid: row.host for row in self._rows(PLACED)}
+
+    def evacuated(self):
+        """UUIDs of the instances that were evacuated from a host that has not been started
+        since."""
+        return {row.instance_uuid for row in self._rows(EVACUATED)}
+
     def migrations(self, uuids):
         """Migration UUID -> UUID of its instance, for those of these UUIDs that are
         migrations."""
         return {row.uuid: row.instance_uuid for row in self._among(MOVING, uuids)}
 
     def _rows(self, statement, **values):
-        with transaction(self._engine) as connection:
+        with transaction(self.engine) as connection:
             return connection.execute(statement, values).all()
 
     def _among(self, statement, keys, **values):
         """The rows of these keys, a part of the keys at a time."""
         ordered = list(keys)
-        with transaction(self._engine) as connection:
+        with transaction(self.engine) as connection:
             return [
                 row
                 for begin in range(0, len(ordered), CHUNK)

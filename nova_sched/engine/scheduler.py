@@ -139,6 +139,11 @@ class Scheduler:
         return self._context.membership.position_and_count
 
     @property
+    def sharing(self):
+        """The hosts of the live schedulers that share the store."""
+        return self._context.membership.hosts
+
+    @property
     def has_hosts(self):
         """Whether any compute node is known."""
         return len(self._cluster) > 0

@@ -11,6 +11,7 @@
 # under the License.
 """The message bus: its transport, and the topics of RPC."""
 
+import amqp.exceptions
 import oslo_messaging as messaging
 
 from nova_sched import errors
@@ -42,3 +43,22 @@ def try_once(bus):
     cluster = direct_settings.cluster(bus)
     if cluster is not None:
         amqp_link.close(amqp_link.connect(cluster, 'nova-sched check'))
+
+
+def consumers(bus, queue=TOPIC):
+    """Returns how many consumers a queue has, 0 if there is no such queue; None if the bus is not
+    RabbitMQ. Raises BrokerUnavailable, or BrokerRefused."""
+    cluster = direct_settings.cluster(bus)
+    if cluster is None:
+        return None
+    connection = amqp_link.connect(cluster, 'nova-sched check')
+    try:
+        return connection.channel().queue_declare(queue, passive=True).consumer_count
+    except amqp.exceptions.NotFound:
+        return 0
+    except amqp.exceptions.AccessRefused as error:
+        raise errors.BrokerRefused(str(error)) from error
+    except amqp_link.ERRORS as error:
+        raise errors.BrokerUnavailable(str(error) or type(error).__name__) from error
+    finally:
+        amqp_link.close(connection)

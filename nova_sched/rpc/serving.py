@@ -15,16 +15,28 @@ age of a message."""
 import re
 
 import oslo_messaging as messaging
+from oslo_messaging.rpc.dispatcher import PingEndpoint
 from oslo_messaging.rpc.server import RPCServer
 
 from nova_sched import errors, words
 from nova_sched.engine.received import NOW, handling
-from nova_sched.rpc.deferred import Deferred
+from nova_sched.rpc.deferred import Deferred, begins
 from nova_sched.rpc.failures import answered
 from nova_sched.rpc.serializer import TIMEOUT_KEY
 
 VERSION = re.compile(r'[0-9]{1,9}(\.[0-9]{1,9}){1,2}')
 LONGEST_S = 10**6  # seconds that a caller may wait at most: a thread cannot sleep for any time
+
+
+class Ping:
+    """The answer to a ping, as that of oslo.messaging with [DEFAULT] rpc_ping_enabled."""
+
+    target = messaging.Target()
+
+    @messaging.expose
+    @begins
+    def oslo_rpc_server_ping(self, context, **_arguments):
+        return 'pong'
 
 
 class Dispatcher(messaging.RPCDispatcher):
@@ -39,6 +51,10 @@ class Dispatcher(messaging.RPCDispatcher):
 
     def __init__(self, endpoints, serializer, access_policy, arrivals=None, timeout_s=60.0):
         super().__init__(endpoints, serializer, access_policy)
+        # The original's endpoint has no target, and may not be called where methods are exposed.
+        self.endpoints = [
+            Ping() if isinstance(one, PingEndpoint) else one for one in self.endpoints
+        ]
         self._arrivals, self._timeout_s = arrivals, timeout_s
 
     def dispatch(self, incoming):

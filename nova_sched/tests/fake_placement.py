@@ -167,6 +167,8 @@ class FakePlacement:
         }
 
     def _write(self, written):
+        if not all(written.values()):
+            raise Refused(400, "JSON does not validate: 'allocations' is a required property")
         for consumer, body in written.items():
             held = self.consumers.get(consumer)
             generation = held[0] if held else None

@@ -40,6 +40,7 @@ ELSEWHERE = {
     'cloud/keystone.py': 'unit/cloud/test_placement.py',
     'cmd/api*.py': 'functional/test_api_daemon.py',
     'cmd/launcher.py': 'integration/test_reload.py',
+    'cmd/status.py': 'functional/test_status.py',
     'cmd/queues.py': 'functional/test_queues_daemon.py',
     'rpc/copies.py': 'integration/test_copies.py',
     'shadow/service.py': 'integration/test_shadow.py',

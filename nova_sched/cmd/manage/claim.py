@@ -19,6 +19,7 @@ from nova_sched.claims.audit import audit
 from nova_sched.claims.findings import UNLISTED
 from nova_sched.claims.maintenance import StillThere
 from nova_sched.cmd.manage import asking, cloud_facts, output, rows, specs, tables
+from nova_sched.conf.cluster import reads_nova
 
 
 def list_claims(args, conf):
@@ -139,9 +140,13 @@ def audit_claims(args, conf):
     empty-group, open-move, open-resize (not settled for a day), stray (planned for a group that is
     gone), fence (a node is kept for a group without a claim in that domain), outsider (on a node
     that is kept for another group), unfenced (on a node that should be kept for its group, and is
-    not).
+    not). Where hosts are read from Nova, claims and servers are compared with the allocations in
+    Placement, which --fix does not change: leaked (of no server, migration or claim), missing (a
+    confirmed claim or a server without allocations on its host), doubled (on two hosts, and no
+    migration explains that).
 
-    Keys: ok, nodes, claims, groups (how many were checked), findings (kind,
+    Keys: ok, nodes, claims, groups (how many were checked), consumers (with allocations in
+    Placement; null where hosts report themselves), findings (kind,
     severity: error or note, problem, found, expected (the two sides of the comparison), repair
     (the effect of --fix, null for nothing), advice, fixed, host, node_uuid, consumer_uuid,
     claim_uuid, group_uuid).
@@ -160,10 +165,27 @@ def audit_claims(args, conf):
         left = {one.about for one in again}
         known = {one.about for one in found}
         found += [one for one in again if one.about not in known]
+    in_cloud, consumers = _audit_placement(conf, maintenance)
+    found = sorted([*found, *in_cloud], key=lambda one: not one.is_error)
     ok = not any(one.is_error and not _is_fixed(one, left) for one in found)
-    document = audit_document(snapshot, found, left, ok)
-    output.show(args, document, text=lambda _: audit_page(snapshot, found, left))
+    document = audit_document(snapshot, found, left, ok, consumers)
+    output.show(args, document, text=lambda _: audit_page(snapshot, found, left, consumers))
     return 0 if ok else 1
+
+
+def _audit_placement(conf, maintenance):
+    """The findings about allocations in Placement, and the number of consumers there; None where
+    hosts report themselves."""
+    if not reads_nova(conf):
+        return [], None
+    from nova_sched import nova_service  # late: most clouds need it not
+    from nova_sched.cloud import audit as cloud_audit
+
+    nova = nova_service.NovaReader(conf)
+    found, cloud = cloud_audit.differences(
+        maintenance.snapshot, lambda: cloud_audit.read(nova.cells, nova.api, nova.placement)
+    )
+    return found, len(cloud.held)
 
 
 # Text output.
@@ -247,12 +269,13 @@ def _is_fixed(finding, left):
     return bool(finding.repair) and finding.about not in left
 
 
-def audit_document(snapshot, found, left, ok):
+def audit_document(snapshot, found, left, ok, consumers=None):
     return {
         'ok': ok,
         'nodes': len(snapshot.nodes),
         'claims': len(snapshot.claims),
         'groups': len(snapshot.policies),
+        'consumers': consumers,
         'findings': [
             {
                 'kind': one.kind,
@@ -274,7 +297,7 @@ def audit_document(snapshot, found, left, ok):
     }
 
 
-def audit_page(snapshot, found, left):
+def audit_page(snapshot, found, left, consumers=None):
     """The findings as text."""
     lines = []
     for one in found:
@@ -286,11 +309,12 @@ def audit_page(snapshot, found, left):
             _outlook(one, left),
             '',
         ]
-    counts = (
+    counts = [
         (len(snapshot.nodes), 'node'),
         (len(snapshot.claims), 'claim'),
         (len(snapshot.policies), 'server group'),
-    )
+    ]
+    counts += [] if consumers is None else [(consumers, 'consumer')]
     wrong = sum(one.is_error for one in found)
     fixed = sum(_is_fixed(one, left) for one in found)
     verdict = f'{tables.count(wrong, "error")}, {tables.count(len(found) - wrong, "note")}'

@@ -45,6 +45,7 @@ class SchedulerMembership:
         # The latest sign of each process, and the local time when it was new.
         self._signs: dict[str, tuple[float | None, float]] = {}
         self.position_and_count = (0, 1)
+        self.hosts = frozenset([host])  # of the live schedulers
 
     def sign(self, figures):
         """Write a sign of life, with figures (a mapping of plain values), and read those of all
@@ -63,12 +64,14 @@ class SchedulerMembership:
         # The clocks of two machines may differ, so a new sign counts, and not its time.
         moment_s = self._monotonic()
         before, self._signs = self._signs, {}
-        for one in self._store.alive(now_s - KEPT_S):
+        rows = self._store.alive(now_s - KEPT_S)
+        for one in rows:
             sign = before.get(one.uuid, (None, 0.0))
             self._signs[one.uuid] = sign if sign[0] == one.seen_s else (one.seen_s, moment_s)
         alive = sorted(
             name for name, (_, new_s) in self._signs.items() if moment_s - new_s < SILENT_S
         )
+        self.hosts = frozenset(one.host for one in rows if one.uuid in alive) | {self._host}
         self.position_and_count = (
             (alive.index(self.uuid), len(alive)) if self.uuid in alive else (0, 1)
         )

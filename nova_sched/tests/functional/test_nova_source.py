@@ -415,3 +415,47 @@ def test_a_scheduler_whose_hosts_report_has_no_status_of_a_cloud(daemon, tmp_pat
     status, _, err = runner('cloud', tmp_path, capsys)('status')
     assert status == 1
     assert 'host list' in err
+
+
+def test_a_scheduler_that_does_not_share_the_claims_is_reported(cloud, caplog):
+    row = {'report_count': 1, 'version': 74, 'deleted': 0, 'binary': 'nova-scheduler'}
+    seen = {host: nova.ago(3) for host in ('control-2', HOST)} | {'gone': nova.ago(50)}
+    for host, seen_at in seen.items():
+        cloud.write(
+            'cell0', nova_service_records.SERVICES, {'host': host, 'last_seen_up': seen_at, **row}
+        )
+    with cloud.scheduler():
+        pass
+    (line,) = [one for one in caplog.messages if 'do not share' in one]
+    assert 'are up on control-2: policies' in line
+
+
+def test_an_audit_compares_with_placement(cloud, tmp_path, capsys):
+    run = runner('claim', tmp_path, capsys)
+    with cloud.scheduler() as scheduler:
+        (host,) = boot(scheduler, 'a', vcpus=1)
+        status, out, _ = run('audit', '--format', 'json')
+        assert (status, json.loads(out)['consumers']) == (0, 1)
+        cloud.fake.consumers[uuid_of('x')] = [1, {node(host): {'VCPU': 1}}, 'p', 'u']
+        written = len(cloud.fake.bodies)
+        status, out, _ = run('audit')
+        assert status == 1
+        assert f'ERROR leaked: host {host}, instance {uuid_of("x")}' in out
+        assert '2 consumers: 1 error' in out
+        assert len(cloud.fake.bodies) == written
+
+
+def test_a_new_host_is_mapped_and_gets_servers(cloud):
+    cloud.options['scheduler.discover_hosts_in_cells_interval'] = 1
+    cloud.write('cell1', nova.SERVICES, nova.service('cmp3'))
+    cloud.write('cell1', nova.NODES, nova.node('cmp3', mapped=0))
+    cloud.fake.add(node('cmp3'), **{**ROOM, 'VCPU': 100})
+    with cloud.scheduler() as scheduler:
+
+        def placed():
+            try:
+                return boot(scheduler, 'big', vcpus=50) == ['cmp3']
+            except errors.NoValidHost:
+                return False
+
+        eventually(placed)

@@ -156,6 +156,7 @@ def _without_spec():
         ('claims', 'show', '1.1', {'instance_uuid': INSTANCE}),
         ('candidates', 'claim_candidate', '1.0', {'uuid': CANDIDATE}),
         ('explain', 'show', '1.0', {'request_id': CONTEXT['request_id']}),
+        ('cloud', 'status', '1.0', {}),
         ('baseapi', 'ping', '1.1', {'arg': 'x'}),
         ('baseapi', 'get_backdoor_port', '1.1', {}),
         ('stats', 'remove_node', '1.0', {'name': 'gone', 'nodename': 'gone'}),

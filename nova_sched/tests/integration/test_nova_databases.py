@@ -12,9 +12,12 @@
 """What is read of Nova's databases, on database servers."""
 
 import pytest
+import sqlalchemy as sa
 
-from nova_sched.db import engine
-from nova_sched.tests.unit.db import nova_apis, nova_cells, nova_service_records
+from nova_sched import errors
+from nova_sched.db import engine, nova_rights
+from nova_sched.tests.unit.db import nova_apis, nova_cells, nova_discoveries, nova_service_records
+from nova_sched.tests.unit.db import nova_tables as nova
 
 
 @pytest.fixture(scope='module')
@@ -39,3 +42,60 @@ class TestNovaApi(nova_apis.NovaApis):
 
 class TestServiceRecords(nova_service_records.ServiceRecords):
     pass
+
+
+class TestHostDiscovery(nova_discoveries.HostDiscoveries):
+    pass
+
+
+class TestRights:
+    """An account that may only SELECT, and not on all tables."""
+
+    @pytest.fixture
+    def limited(self, database, url):
+        nova.emptied(database, nova.OF_CELL)
+        named = sa.engine.make_url(url)
+        is_postgresql = database.dialect.name == 'postgresql'
+        made, user = (
+            ("CREATE USER watcher PASSWORD 'secret'", 'watcher')
+            if is_postgresql
+            else ("CREATE USER watcher@'%' IDENTIFIED BY 'secret'", "watcher@'%'")
+        )
+        granted = [
+            f'GRANT SELECT ON {table.name} TO {user}'
+            for table in nova_rights.OF_CELL
+            if table.name != 'instances'
+        ]
+        with database.begin() as connection:
+            for statement in (made, *granted):
+                connection.execute(sa.text(statement))
+        yield named.set(username='watcher', password='secret').render_as_string(False)
+        with database.begin() as connection:
+            if is_postgresql:
+                connection.execute(sa.text(f'DROP OWNED BY {user}'))
+            connection.execute(sa.text(f'DROP USER {user}'))
+
+    def test_a_table_that_may_not_be_read(self, limited):
+        reader = engine.reader(limited)
+        found = nova_rights.unreadable(reader, nova_rights.OF_CELL)
+        reader.dispose()
+        assert list(found) == ['instances']
+        assert 'denied' in found['instances']
+
+    def test_a_record_that_may_not_be_written(self, limited, database):
+        nova.OF_CELL.tables['services'].drop(database)
+        nova_service_records.OWN.create_all(database)
+        assert nova_rights.unwritable(database) is None
+        with database.begin() as connection:
+            user = 'watcher' if database.dialect.name == 'postgresql' else "watcher@'%'"
+            connection.execute(sa.text(f'GRANT SELECT ON services TO {user}'))
+        account = engine.create(limited)
+        why = nova_rights.unwritable(account)
+        account.dispose()
+        nova_service_records.OWN.drop_all(database)
+        assert 'denied' in why
+
+    def test_an_account_that_is_refused(self, limited):
+        wrong = sa.engine.make_url(limited).set(username='nobody-there')
+        with pytest.raises((errors.BadConfig, errors.StoreUnavailable)):
+            nova_rights.unreadable(engine.reader(wrong.render_as_string(False)), [])

@@ -11,11 +11,13 @@
 # under the License.
 """The schedulers that a cloud may run with: Nova's own, as the reference, and ours."""
 
+import json
+import subprocess
 from pathlib import Path
 
 from nova_sched.tests.fixtures.process import Process
 from nova_sched.tests.stock_cloud import consumers
-from nova_sched.tests.stock_cloud.programs import TIMEOUT_S, installed
+from nova_sched.tests.stock_cloud.programs import ENV, TIMEOUT_S, installed
 from nova_sched.tests.stock_cloud.settings import ini
 
 REFERENCE, OURS = KINDS = ('reference', 'ours')
@@ -45,11 +47,9 @@ class Scheduler:
         else:
             own = configuration.with_name('nova_sched.conf')
             own.write_text(ini(options or {}))
-            command = [
-                python.with_name('nova-sched-scheduler'),
-                *('--config-file', configuration),
-                *('--config-file', own),
-            ]
+            self._python = python
+            self._files = ['--config-file', configuration, '--config-file', own]
+            command = [python.with_name('nova-sched-scheduler'), *self._files]
         output = configuration.with_suffix('.out')
         self._process = Process(command, answers=self._listens, log=output, timeout_s=TIMEOUT_S)
 
@@ -65,6 +65,20 @@ class Scheduler:
         """SIGKILL it and all of its workers."""
         self._process.kill()
         consumers.until_left(self._transport_url, QUEUE)
+
+    def ask(self, program: str, *words: str) -> tuple[int, dict]:
+        """Run one of our programs with the same files: its exit status, and the JSON it prints."""
+        command = [self._python.with_name(program), *self._files, *words]
+        done = subprocess.run(
+            [str(word) for word in command],
+            env=ENV,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=TIMEOUT_S,
+        )
+        assert done.stdout.startswith('{'), done
+        return done.returncode, json.loads(done.stdout)
 
     def _listens(self) -> bool:
         return consumers.has_consumer(self._transport_url, QUEUE)

@@ -32,6 +32,7 @@ class FakeCell:
         self.uuid, self.name, self.ahead_s = uuid, 'cell', ahead_s
         self.rows, self.not_up, self.servers, self.moves = {}, {}, {}, {}
         self.there = collections.defaultdict(frozenset)  # (host, node) -> servers
+        self.evacuations = set()
         self.is_away, self.reads, self.clock = False, [], lambda: NOW
 
     def add(self, *hosts, **facts):
@@ -94,6 +95,20 @@ class FakeCell:
 
     def servers_on(self, hosts):
         return self.there
+
+    def existing(self, uuids):
+        self._check()
+        return {uuid for uuid in uuids if uuid in self.servers and not self.servers[uuid].deleted}
+
+    def placed(self):
+        return {
+            uuid: row.host
+            for uuid, row in self.servers.items()
+            if row.host and not row.deleted and row.vm_state == 'active' and not row.task_state
+        }
+
+    def evacuated(self):
+        return set(self.evacuations)
 
     def migrations(self, uuids):
         return {uuid: self.moves[uuid] for uuid in uuids if uuid in self.moves}
@@ -223,6 +238,13 @@ class FakePlacement:
         self._check()
         roots = (uuid for uuid, tree in self.trees.items() if provider_uuid in tree.generations)
         return next(roots, None)
+
+    def allocations(self, provider_uuid):
+        self._check()
+        for tree in self.trees.values():
+            if provider_uuid in tree.generations:
+                return dict(tree.allocations.get(provider_uuid, {}))
+        raise errors.PlacementRefused('no such provider', 404)
 
     def allocations_of(self, consumer):
         self._check()

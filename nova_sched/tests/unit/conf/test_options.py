@@ -29,6 +29,7 @@ LISTED = [(group, option) for group, options in conf.list_opts() for option in o
 NOVAS = [
     ('api_database', 'connection', cfg.StrOpt, None, None),
     ('scheduler', 'max_attempts', cfg.IntOpt, 3, 1),
+    ('scheduler', 'discover_hosts_in_cells_interval', cfg.IntOpt, -1, -1),
     ('filter_scheduler', 'host_subset_size', cfg.IntOpt, 1, 1),
     ('filter_scheduler', 'track_instance_changes', cfg.BoolOpt, True, None),
     (

@@ -207,6 +207,40 @@ class NovaCells:
         }
         assert cell.migrations([]) == {}
 
+    def test_servers_that_an_audit_looks_at(self, writer, cell):
+        rows = {
+            'built': {},
+            'busy': {'task_state': 'rebooting'},
+            'failed': {'vm_state': 'error'},
+            'unplaced': {'host': None},
+            'deleted': {'deleted': 7},
+        }
+        fill(writer, tables.INSTANCES, *(instance(name, **row) for name, row in rows.items()))
+        assert cell.placed() == {uuid_of('built'): 'cmp1'}
+        asked = [uuid_of(name) for name in (*rows, 'unknown')]
+        assert cell.existing(asked) == {uuid_of(name) for name in rows if name != 'deleted'}
+
+    def test_servers_that_were_evacuated(self, writer, cell):
+        states = {'done': 'evacuation', 'completed': 'evacuation', 'finished': 'resize'}
+        rows = [
+            {
+                'uuid': uuid_of(f'{status} {kind}'),
+                'instance_uuid': uuid_of(status),
+                'migration_type': kind,
+                'status': status,
+            }
+            for status, kind in states.items()
+        ]
+        fill(writer, tables.MIGRATIONS, *rows)
+        assert cell.evacuated() == {uuid_of('done')}
+
+    def test_schedulers_that_are_up(self, writer, cell):
+        seen = {'up': 5.0, 'silent': 70.0}
+        rows = [service(host, seen_s, binary='nova-scheduler') for host, seen_s in seen.items()]
+        gone = service('gone', 5.0, binary='nova-scheduler', deleted=3)
+        fill(writer, tables.SERVICES, *rows, gone, service('compute'))
+        assert cell.schedulers_up(20.0) == ['up']
+
     def test_a_row_is_as_old_as_nova_says(self, writer, cell):
         """Nova writes UTC, whatever the zone of the server or of this process."""
         fill(writer, tables.NODES, {**node(), 'updated_at': ago(0)})

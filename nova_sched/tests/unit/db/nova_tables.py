@@ -25,7 +25,7 @@ TYPES = {
     **dict.fromkeys(nova_cell.MOMENTS, sa.DateTime()),
     **dict.fromkeys(nova_cell.FLAGS, sa.Boolean()),
     **dict.fromkeys(
-        'id deleted cell_id aggregate_id version hypervisor_version free_disk_gb '
+        'id mapped deleted cell_id aggregate_id version hypervisor_version free_disk_gb '
         'disk_available_least running_vms current_workload'.split(),
         sa.Integer(),
     ),
@@ -49,9 +49,13 @@ KEYS = {
 OF_CELL, OF_API = sa.MetaData(), sa.MetaData()
 
 
+MORE = {'compute_nodes': ['mapped'], 'host_mappings': ['created_at']}  # columns that are written
+
+
 def _real(metadata, light):
     """The table of light columns that a statement reads, as it may be created."""
-    columns = [sa.Column(one.name, TYPES.get(one.name, sa.String(255))) for one in light.c]
+    names = [*(one.name for one in light.c), *MORE.get(light.name, ())]
+    columns = [sa.Column(name, TYPES.get(name, sa.String(255))) for name in names]
     unique = [sa.UniqueConstraint(*KEYS[light.name])] if light.name in KEYS else []
     return sa.Table(light.name, metadata, *columns, *unique)
 

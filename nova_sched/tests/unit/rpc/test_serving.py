@@ -23,6 +23,7 @@ from nova_sched.rpc.endpoints.scheduler import BaseApiEndpoint
 from nova_sched.rpc.serializer import ServerSerializer
 from nova_sched.rpc.serving import Dispatcher
 from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.options import settings
 
 PING = {'method': 'ping', 'namespace': 'baseapi', 'version': '1.0', 'args': {'arg': 'x'}}
 
@@ -137,3 +138,21 @@ def test_arguments(args, why):
 def test_what_there_is_not(changes, kind):
     with pytest.raises(kind):
         dispatched({**PING, **changes})
+
+
+class TestPing:
+    """Of oslo.messaging, with [DEFAULT] rpc_ping_enabled."""
+
+    MESSAGE = {'method': 'oslo_rpc_server_ping', 'version': '1.0', 'args': {}}
+
+    def test_it_is_answered(self):
+        dispatched(PING)  # it registers the option
+        with settings({'default.rpc_ping_enabled': True}):
+            assert dispatched(self.MESSAGE) == 'pong'
+            assert dispatched(PING)['service'] == 'scheduler'
+            with pytest.raises(messaging.NoSuchMethod):
+                dispatched({**self.MESSAGE, 'method': 'other'})
+
+    def test_it_is_off_by_default(self):
+        with pytest.raises(messaging.UnsupportedVersion):
+            dispatched(self.MESSAGE)

@@ -279,6 +279,7 @@ def test_nothing_is_found(manage, store):
         'nodes': 2,
         'claims': 3,
         'groups': 0,
+        'consumers': None,
         'findings': [],
     }
 

@@ -1,0 +1,209 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Claims and servers compared with the allocations in Placement."""
+
+import pytest
+
+from nova_sched import errors
+from nova_sched.claim import CONFIRMED, PENDING, Claim
+from nova_sched.claims.findings import Snapshot
+from nova_sched.cloud import audit
+from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.unit.cloud.doubles import FakeCell, FakeCloud, FakePlacement, node_uuid
+
+A, MOVE = uuid_of('a'), uuid_of('migration')
+ACTIVE = {'host': 'host-0', 'vm_state': 'active'}
+
+
+def claim(host='host-0', state=CONFIRMED):
+    return Claim(A, node_uuid(host), {'VCPU': 1}, state=state)
+
+
+class Cloud:
+    """Two hosts in one cell."""
+
+    def __init__(self):
+        self.cell = FakeCell()
+        self.cell.add('host-0', 'host-1')
+        self.nova, self.placement = FakeCloud(self.cell), FakePlacement()
+        self.placement.add('host-0', 'host-1')
+        self.claims, self.pauses = [], []
+
+    def read(self):
+        return audit.read(self.nova, self.nova, self.placement)
+
+    def differences(self, meanwhile=lambda: None):
+        def wait(seconds):
+            self.pauses.append(seconds)
+            meanwhile()
+
+        found, _ = audit.differences(lambda: Snapshot({}, tuple(self.claims)), self.read, wait)
+        return [(one.kind, one.severity, one.consumer_uuid, one.host) for one in found]
+
+
+@pytest.fixture
+def cloud():
+    return Cloud()
+
+
+def running(cloud):
+    cloud.cell.serve(A, **ACTIVE)
+    cloud.placement.allocate(A, 'host-0', VCPU=1)
+    cloud.claims.append(claim())
+
+
+def moving(cloud):
+    cloud.cell.serve(A, **{**ACTIVE, 'host': 'host-1'})
+    cloud.cell.moves[MOVE] = A
+    cloud.placement.allocate(MOVE, 'host-0', VCPU=1)
+    cloud.placement.allocate(A, 'host-1', VCPU=1)
+    cloud.claims += [claim('host-0'), claim('host-1')]
+
+
+def being_built(cloud):
+    cloud.nova.build_requests.add(A)
+    cloud.placement.allocate(A, 'host-0', VCPU=1)
+
+
+def claimed(cloud):
+    cloud.placement.allocate(A, 'host-0', VCPU=1)
+    cloud.claims.append(claim(state=PENDING))
+
+
+def not_written(cloud):
+    cloud.claims.append(claim(state=PENDING))
+
+
+def deleting(cloud):
+    cloud.cell.serve(A, **ACTIVE, task_state='deleting')
+
+
+@pytest.mark.parametrize(
+    'arrange',
+    [
+        pytest.param(lambda cloud: None, id='an empty cloud'),
+        pytest.param(running, id='a server'),
+        pytest.param(moving, id='a server that moves'),
+        pytest.param(being_built, id='a server that is being built'),
+        pytest.param(claimed, id='a claim without a server'),
+        pytest.param(not_written, id='a pending claim that is not written'),
+        pytest.param(deleting, id='a server that is being deleted'),
+    ],
+)
+def test_a_sound_cloud(cloud, arrange):
+    arrange(cloud)
+    assert cloud.differences() == []
+    assert cloud.pauses == []
+
+
+def leaked(cloud):
+    cloud.placement.allocate(A, 'host-0', VCPU=1)
+
+
+def leaked_by_a_deleted_server(cloud):
+    leaked(cloud)
+    cloud.cell.serve(A, **ACTIVE, deleted=True)
+
+
+def without_allocation(cloud):
+    cloud.cell.serve(A, **ACTIVE)
+
+
+def allocated_elsewhere(cloud):
+    cloud.cell.serve(A, **ACTIVE)
+    cloud.placement.allocate(A, 'host-1', VCPU=1)
+
+
+def claim_without_allocation(cloud):
+    cloud.claims.append(claim())
+
+
+def both(cloud):
+    without_allocation(cloud)
+    claim_without_allocation(cloud)
+
+
+def doubled(cloud):
+    running(cloud)
+    cloud.placement.allocate(A, 'host-1', VCPU=1)
+
+
+def evacuated(cloud):
+    doubled(cloud)
+    cloud.cell.evacuations.add(A)
+
+
+@pytest.mark.parametrize(
+    'arrange, found',
+    [
+        pytest.param(leaked, ('leaked', 'error', A, 'host-0'), id='leaked'),
+        pytest.param(
+            leaked_by_a_deleted_server,
+            ('leaked', 'error', A, 'host-0'),
+            id='leaked by a deleted server',
+        ),
+        pytest.param(without_allocation, ('missing', 'error', A, 'host-0'), id='a bare server'),
+        pytest.param(allocated_elsewhere, ('missing', 'error', A, 'host-0'), id='elsewhere'),
+        pytest.param(claim_without_allocation, ('missing', 'error', A, 'host-0'), id='a claim'),
+        pytest.param(both, ('missing', 'error', A, 'host-0'), id='a server and its claim'),
+        pytest.param(doubled, ('doubled', 'error', A, None), id='doubled'),
+        pytest.param(evacuated, ('doubled', 'note', A, None), id='evacuated'),
+    ],
+)
+def test_a_finding(cloud, arrange, found):
+    arrange(cloud)
+    assert cloud.differences() == [found]
+    assert cloud.pauses == [audit.AGAIN_S]
+
+
+def test_what_is_in_order_a_moment_later_is_no_finding(cloud):
+    leaked(cloud)
+    assert cloud.differences(lambda: cloud.placement.allocate(A, 'host-0')) == []
+
+
+def test_what_is_new_a_moment_later_is_no_finding(cloud):
+    leaked(cloud)
+    other = uuid_of('other')
+    found = cloud.differences(lambda: cloud.placement.allocate(other, 'host-0', VCPU=1))
+    assert [one[2] for one in found] == [A]
+
+
+def test_a_provider_that_is_gone_meanwhile(cloud):
+    running(cloud)
+    generations = cloud.placement.provider_trees()
+    generations[node_uuid('host-0')] = {'gone': 1, **generations[node_uuid('host-0')]}
+    cloud.placement.provider_trees = lambda: generations
+    assert cloud.differences() == []
+
+
+@pytest.mark.parametrize(
+    'spoil, error',
+    [
+        pytest.param(
+            lambda cloud: setattr(cloud.cell, 'is_away', True),
+            errors.StoreUnavailable,
+            id='a cell',
+        ),
+        pytest.param(
+            lambda cloud: setattr(
+                cloud.placement, 'problem', errors.PlacementUnavailable('timeout')
+            ),
+            errors.PlacementUnavailable,
+            id='Placement',
+        ),
+    ],
+)
+def test_a_cloud_that_cannot_be_read_has_no_findings(cloud, spoil, error):
+    leaked(cloud)
+    spoil(cloud)
+    with pytest.raises(error):
+        cloud.differences()
