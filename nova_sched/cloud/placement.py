@@ -123,7 +123,7 @@ class PlacementClient:
         Placement looks at the rights before it looks at the body of a request: a body without
         allocations is refused for its form if the account may write them.
         """
-        self.provider_generations()
+        self.provider_trees()
         self.allocations_of(NOBODY)
         try:
             self._send('PUT', f'/allocations/{NOBODY}', {}, None)
