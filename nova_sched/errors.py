@@ -56,6 +56,7 @@ SchedError
 |  +- PlacementRefused       it refuses the request: nothing is done, and a repeat does not help
 |     +- PlacementConflict   what the request is about has changed, or has no capacity left
 +- NoAnswer                  no scheduler answered a call in time; the request may be done or not
++- DeadlinePassed            a question was not answered in time; nothing is done
 +- BadConfig                 the daemon cannot start with this configuration
 |  +- UnknownRule            no filter or weigher of that name
 +- BadMachineFacts           the agent cannot trust the facts that this machine reports
@@ -387,6 +388,13 @@ class PlacementConflict(PlacementRefused):
 class NoAnswer(SchedError):
     facts = ('method', 'why')
     message = 'No answer to {method}: {why}'
+
+
+class DeadlinePassed(SchedError):
+    """An answer is worth nothing any more; no state was changed."""
+
+    facts = ('what', 'seconds')
+    message = '{what} took longer than {seconds} s; nothing was changed'
 
 
 class BadConfig(SchedError):

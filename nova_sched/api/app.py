@@ -21,6 +21,7 @@ from werkzeug.routing import BaseConverter
 from nova_sched.api import faults, handlers, identity
 from nova_sched.api.calls import ApiCall, read_query
 from nova_sched.api.document import OPERATIONS
+from nova_sched.api.external_scheduler import ExternalSchedulerHandlers
 from nova_sched.api.health import Readiness
 from nova_sched.api.policies import AccessPolicy
 from nova_sched.api.rate_limit import PlanRateLimit
@@ -37,10 +38,11 @@ class Text(BaseConverter):
     part_isolating = False
 
 
-def make(conf, backend, manager, probe=None, facts=lambda: None):
+def make(conf, backend, manager, probe=None, facts=lambda: None, rank=None):
     """Returns the API as a WSGI application. ``backend`` has the methods of the client of the RPC
     namespace `groups`, ``manager`` those of the namespace `queues`. ``probe``: the same as
-    ``backend``, but it waits only briefly. ``facts()`` returns the answer of `explain.health`.
+    ``backend``, but it waits only briefly. ``facts()`` returns the answer of `explain.health`,
+    ``rank`` is the method `rank_hosts` of a client of `explain`.
 
     Raises BadConfig.
     """
@@ -53,6 +55,7 @@ def make(conf, backend, manager, probe=None, facts=lambda: None):
             backend, policy, conf.api.max_limit, PlanRateLimit(conf.api.plan_rate)
         ),
         'queues': handlers.QueueHandlers(manager, policy, conf.api.max_limit),
+        'hosts': ExternalSchedulerHandlers(rank, policy, conf.api.external_scheduler_timeout),
     }
     app = _application(handlers_by_tag, conf.api.max_body_size)
     guard = (

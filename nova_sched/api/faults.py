@@ -51,6 +51,7 @@ TABLE = (
     (errors.StoreUnavailable, 503, 'unavailable', ()),
     (errors.BrokerUnavailable, 503, 'unavailable', ()),
     (errors.NoAnswer, 503, 'unavailable', ()),
+    (errors.DeadlinePassed, 504, 'deadline', ()),
     (errors.StoreFull, 507, 'full', ()),
 )
 # Errors whose text goes to the log only, because it contains addresses of services.

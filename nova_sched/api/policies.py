@@ -178,6 +178,13 @@ RULES = [
         'See the queues and their waiting jobs.',
         'list_queues',
     ),
+    _rule(
+        'external_scheduler',
+        'rule:operator',
+        EVERYWHERE,
+        'Have hosts filtered and ordered for a request of another scheduler.',
+        'rank_hosts',
+    ),
 ]
 
 

@@ -108,7 +108,8 @@ def application(conf, bus):
     )
     probe_s = min(wait_s, health.PROBE_S)
     probe, facts = client.GroupsClient(bus, probe_s), client.ExplainClient(bus, probe_s).health
-    return app.make(conf, client.GroupsClient(bus, wait_s), queues, probe, facts)
+    rank = client.ExplainClient(bus, conf.api.external_scheduler_timeout).rank_hosts
+    return app.make(conf, client.GroupsClient(bus, wait_s), queues, probe, facts, rank)
 
 
 def is_alone(conf):

@@ -58,6 +58,13 @@ OPTS = [
         help='Seconds to wait for a scheduler. After that the caller gets 503. Must be '
         'longer than the planning of a group may take: see `[groups]`.',
     ),
+    cfg.FloatOpt(
+        'external_scheduler_timeout',
+        default=4.0,
+        min=0.1,
+        help='Seconds in which `POST /v1/external-scheduler` is answered. After that the caller '
+        'gets 504. Must be shorter than the time for which the caller waits.',
+    ),
     cfg.IntOpt(
         'max_body_size',
         default=1024 * 1024,

@@ -428,7 +428,7 @@ class QueuesClient(NamespaceClient):
 class ExplainClient(NamespaceClient):
     """Calls of operators; all return plain mappings, which the endpoint describes."""
 
-    NAMESPACE, VERSION = 'explain', '1.1'
+    NAMESPACE, VERSION = 'explain', '1.2'
 
     def dry_run(self, spec_obj, context=None):
         return self.call(context, 'dry_run', spec_obj=spec_obj)
@@ -442,6 +442,18 @@ class ExplainClient(NamespaceClient):
 
     def capacity(self, spec_obj, context=None):
         return self.call(context, 'capacity', spec_obj=spec_obj)
+
+    def rank_hosts(self, spec_obj, hosts, weights=None, check_type=None, context=None):
+        """The names of hosts, best first. Not repeated: after a while nobody wants the answer.
+        Raises NoAnswer, or Outdated."""
+        return self._call(
+            context or RequestContext(overwrite=False),
+            'rank_hosts',
+            spec_obj=spec_obj,
+            hosts=hosts,
+            weights=weights,
+            check_type=check_type,
+        )
 
     def show(self, request_id, context=None):
         return self.call(context, 'show', request_id=request_id)

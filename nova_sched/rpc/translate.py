@@ -15,6 +15,7 @@ import copy
 import dataclasses
 import datetime
 import json
+import math
 
 from oslo_utils import uuidutils
 
@@ -256,6 +257,25 @@ def instance_uuids(given, where='instances'):
         raise errors.InvalidRequest(where, f'{words.short(given)} is no list of UUIDs')
     uuids = (_set(one, 'uuid') if isinstance(one, objects.Instance) else one for one in items)
     return frozenset(words.uuid(uuid, where) for uuid in uuids)
+
+
+def offered_hosts(hosts, weights=None):
+    """(host, name of its node or None) -> weight, of pairs of names and weights by host. Raises
+    InvalidRequest."""
+    if not isinstance(hosts, (list, tuple)):
+        raise errors.InvalidRequest('hosts', f'{words.short(hosts)} is no list')
+    if not isinstance(weights or {}, dict):
+        raise errors.InvalidRequest('weights', f'{words.short(weights)} is no mapping')
+    found = {}
+    for pair in hosts:
+        if not isinstance(pair, (list, tuple)) or len(pair) != 2:
+            raise errors.InvalidRequest('hosts', f'{words.short(pair)} is no pair of names')
+        host, node = words.name(pair[0], 'hosts'), pair[1]
+        weight = (weights or {}).get(host, 0.0)
+        if type(weight) not in (int, float) or not math.isfinite(weight):
+            raise errors.InvalidRequest(f'weights.{host}', f'{words.short(weight)} is no number')
+        found[host, None if node is None else words.name(node, 'hosts')] = float(weight)
+    return found
 
 
 def claim_info(claim, node):

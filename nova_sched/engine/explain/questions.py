@@ -125,6 +125,27 @@ class Questions:
                     passes &= rule.judge(hosts, request, rows)
         return [node.uuid for node, is_left in zip(nodes, passes, strict=True) if is_left]
 
+    def ranking(self, request, offered):
+        """Which of the offered hosts pass all rules, best first: a list of host names.
+
+        ``offered`` maps (host, name of its node or None) to a weight, which orders those that the
+        weighers find equal. A host that is not known does not pass.
+        """
+        hosts, rules = self._hosts, self._placer.rules
+        with self._placer.asking([request]):
+            request = self._placer.grouped(request)
+            rows = survivors(rules, hosts, request).rows()
+            nodes = [hosts.nodes[row] for row in rows.tolist()]
+            given = [
+                offered.get((node.host, node.nodename), offered.get((node.host, None)))
+                for node in nodes
+            ]
+            places = [place for place, weight in enumerate(given) if weight is not None]
+            weights = weigh(rules.weighers, hosts, rows[places], request)
+        sent = np.array([given[place] for place in places])
+        best = np.lexsort((-sent, -weights)).tolist()
+        return list(dict.fromkeys(nodes[places[one]].host for one in best))
+
     def standings(self, request):
         """How each node stands for a request: standings.Standings."""
         hosts = self._hosts

@@ -14,7 +14,7 @@ one."""
 
 import oslo_messaging as messaging
 
-from nova_sched import words
+from nova_sched import errors, words
 from nova_sched.rpc import translate
 from nova_sched.rpc.failures import expected
 
@@ -22,7 +22,7 @@ from nova_sched.rpc.failures import expected
 class ExplainEndpoint:
     """Read-only calls. They return plain values; times are seconds since the epoch."""
 
-    target = messaging.Target(namespace='explain', version='1.1')
+    target = messaging.Target(namespace='explain', version='1.2')
 
     def __init__(self, scheduler):
         self._scheduler = scheduler
@@ -74,6 +74,22 @@ class ExplainEndpoint:
         Returns the mapping of ``engine.scheduler.Scheduler.capacity``.
         """
         return self._scheduler.capacity(translate.requests(translate.spec(spec_obj))[0])
+
+    @expected
+    def rank_hosts(self, context, spec_obj, hosts, weights=None, check_type=None):
+        """Which of these hosts may take an instance of the spec, best first: a list of names.
+        Since 1.2.
+
+        ``hosts`` are pairs of a host and the name of its node, which may be None. ``weights`` by
+        host order hosts that the weighers find equal. ``check_type``: the spec has to be one for
+        this check (`rebuild`, `resize`, `live_migrate`).
+        """
+        request = translate.requests(translate.spec(spec_obj))[0]
+        if check_type is not None and request.check_type != check_type:
+            said = request.check_type or 'a new server'
+            raise errors.InvalidRequest('spec', f'it is about {said}, and not {check_type}')
+        offered = translate.offered_hosts(hosts, weights)
+        return self._scheduler.call(self._scheduler.questions.ranking, request, offered)
 
     @expected
     def show(self, context, request_id):

@@ -19,13 +19,13 @@ import urllib.parse
 
 import pytest
 
-from nova_sched import queue_service
+from nova_sched import objects, queue_service
 from nova_sched.api import app
 from nova_sched.cmd import api
 from nova_sched.conf import CONF
 from nova_sched.rpc import client
 from nova_sched.tests.builders import uuid_of
-from nova_sched.tests.functional.harness import TIMEOUT_S
+from nova_sched.tests.functional.harness import TIMEOUT_S, spec
 from nova_sched.tests.options import settings
 from nova_sched.tests.unit.api.callers import ADMIN, BLUE, RED, configuration
 
@@ -91,7 +91,9 @@ def serving(daemon, folder, **options):
     """A Caller of the API with these options of [api], as ``call`` is one."""
     conf = configuration(port=0, shutdown_timeout=5, **options)
     groups = client.GroupsClient(daemon.bus, timeout_s=TIMEOUT_S)
-    made = app.make(conf, groups, client.QueuesClient(daemon.bus, timeout_s=TIMEOUT_S))
+    queues = client.QueuesClient(daemon.bus, timeout_s=TIMEOUT_S)
+    rank = client.ExplainClient(daemon.bus, conf.api.external_scheduler_timeout).rank_hosts
+    made = app.make(conf, groups, queues, rank=rank)
     served = api.server(conf, made)
     thread = threading.Thread(target=served.serve, daemon=True)
     thread.start()
@@ -235,3 +237,45 @@ def test_a_flavor_that_makes_no_sense(call):
     (error,) = refusal['errors']
     assert (status, error['where']) == (400, 'flavor x, resources')
     assert 'many' in error['detail']
+
+
+def test_hosts_for_another_scheduler(call, daemon):
+    daemon.add('small', vcpus=1)
+    daemon.add('good', vcpus=8, memory_mb=2**14)
+    daemon.add('better', vcpus=8, memory_mb=2**15)
+    offered = [{'host': name, 'hypervisor_hostname': name} for name in ('small', 'good', 'better')]
+    body = {
+        'spec': objects.to_primitive(spec(vcpus=2)),
+        'rebuild': False,
+        'resize': False,
+        'live': False,
+        'vmware': False,
+        'hosts': [*offered, {'host': 'unknown'}],
+        'weights': {'small': 3.0, 'good': 2.0, 'better': 1.0},
+    }
+    before = daemon.state()
+    at = '/v1/external-scheduler'
+    assert call('POST', at, body, ADMIN)[::2] == (200, {'hosts': ['better', 'good']})
+    assert call('POST', at, {**body, 'hosts': offered[:2]}, ADMIN)[2] == {'hosts': ['good']}
+    assert daemon.state() == before
+    status, _, said = call('POST', at, {**body, 'live': True}, ADMIN)
+    assert (status, said['errors'][0]['where']) == (400, 'spec')
+    odd = {**body['spec'], 'nova_object.data': {'flavor': 7}}
+    assert call('POST', at, {**body, 'spec': odd}, ADMIN)[0] == 400
+
+
+def test_an_order_of_hosts_that_comes_too_late(call, daemon):
+    body = {'spec': objects.to_primitive(spec()), 'hosts': [{'host': 'a'}]}
+    going, held = threading.Event(), threading.Event()
+
+    def hold():
+        going.set()
+        held.wait(TIMEOUT_S)
+
+    daemon.service.scheduler.loop.send('call', (hold, ()))
+    assert going.wait(TIMEOUT_S)
+    try:
+        status, _, said = call('POST', '/v1/external-scheduler', body, ADMIN)
+    finally:
+        held.set()
+    assert (status, said['errors'][0]['code']) == (504, 'nova_sched.deadline')

@@ -58,6 +58,7 @@ BODIES = {
     'Description': [{'template': one} for one in TEMPLATES],
     'Renewal': [{'ttl': 86400}, {}],
     'NewFlavor': [{'name': 'evil', 'vcpus': 1, 'memory_mb': 1}],
+    'HostRequest': [{'spec': {}, 'hosts': [{'host': name} for name in HOSTS]}],
 }
 
 

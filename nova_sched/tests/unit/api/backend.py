@@ -237,6 +237,19 @@ def _brief(one):
     return told
 
 
+class Ranker:
+    """Puts hosts into the order of their names; ``refusal`` is raised instead."""
+
+    def __init__(self):
+        self.calls, self.refusal = [], None
+
+    def rank_hosts(self, **words):
+        self.calls.append(words)
+        if self.refusal is not None:
+            raise self.refusal
+        return sorted({host for host, _ in words['hosts']})
+
+
 class Manager:
     """A manager of queues: ``flavors`` by name, each with one queue; ``refusal`` is raised by each
     method."""

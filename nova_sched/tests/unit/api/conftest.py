@@ -15,7 +15,7 @@ import pytest
 from werkzeug.test import Client
 
 from nova_sched.api import app
-from nova_sched.tests.unit.api.backend import Backend, Manager, group
+from nova_sched.tests.unit.api.backend import Backend, Manager, Ranker, group
 from nova_sched.tests.unit.api.callers import configuration
 
 
@@ -35,5 +35,10 @@ def manager():
 
 
 @pytest.fixture
-def http(conf, backend, manager):
-    return Client(app.make(conf, backend, manager))
+def ranker():
+    return Ranker()
+
+
+@pytest.fixture
+def http(conf, backend, manager, ranker):
+    return Client(app.make(conf, backend, manager, rank=ranker.rank_hosts))

@@ -18,7 +18,7 @@ from schemathesis.config import OperationConfig, OperationsConfig, SchemathesisC
 
 from nova_sched.api import app
 from nova_sched.tests.builders import uuid_of
-from nova_sched.tests.unit.api.backend import Backend, Manager, group
+from nova_sched.tests.unit.api.backend import Backend, Manager, Ranker, group
 from nova_sched.tests.unit.api.callers import configuration
 from nova_sched.tests.unit.api.test_identity import keystone, with_keystone
 
@@ -55,7 +55,12 @@ def config():
 
 
 BACKEND, MANAGER = Backend(), Manager()
-API = app.make(with_keystone(configuration(auth_strategy='keystone')), BACKEND, MANAGER)
+API = app.make(
+    with_keystone(configuration(auth_strategy='keystone')),
+    BACKEND,
+    MANAGER,
+    rank=Ranker().rank_hosts,
+)
 SCHEMA = schemathesis.openapi.from_wsgi('/v1/openapi.json', API, config=config())
 
 
@@ -83,6 +88,7 @@ READ_FURTHER = (
     'POST /v1/groups/validate',
     'PUT /v1/groups/{uuid}',
     'POST /v1/flavors',
+    'POST /v1/external-scheduler',
 )
 
 

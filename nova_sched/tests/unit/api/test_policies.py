@@ -23,6 +23,15 @@ from nova_sched.tests.unit.api.backend import TEMPLATE, Manager
 
 APP = f'/v1/groups/{uuid_of("app")}'
 BODY = {'json': {'template': TEMPLATE}}
+RANKING = {
+    'spec': {
+        'nova_object.name': 'RequestSpec',
+        'nova_object.namespace': 'nova',
+        'nova_object.version': '1.15',
+        'nova_object.data': {},
+    },
+    'hosts': [],
+}
 REQUESTS = {
     'create': ('POST', '/v1/groups', BODY),
     'validate': ('POST', '/v1/groups/validate', BODY),
@@ -44,12 +53,13 @@ REQUESTS = {
         {'json': {'name': 'new', 'vcpus': 1, 'memory_mb': 1}},
     ),
     'delete flavor': ('DELETE', '/v1/flavors/tiny', {}),
+    'rank hosts': ('POST', '/v1/external-scheduler', {'json': RANKING}),
 }
 READ = dict.fromkeys(['validate', 'list', 'show', 'plan'], 200)
 CHANGE = {'update': 200, 'replan': 200, 'renew': 200, 'delete': 204}
 ALL = {'list all': 200, 'list red': 200}
 LOOK = dict.fromkeys(['list flavors', 'show flavor'], 200)
-WATCH = {**LOOK, 'list queues': 200}
+WATCH = {**LOOK, 'list queues': 200, 'rank hosts': 200}
 FLAVORS = {**WATCH, 'create flavor': 201, 'delete flavor': 204}
 NOT_THERE = dict.fromkeys(['show', 'plan', *CHANGE], 404)
 # Project, roles and scope of each caller, and what it gets of group app, which is of project red;

@@ -316,3 +316,33 @@ def test_the_size_of_hints_is_limited(hints, accepted):
                 errors.InvalidRequest, match='scheduler_hints: they have 257 characters'
             ):
                 translate.requests(spec, [uuid_of('one')])
+
+
+@pytest.mark.parametrize(
+    'hosts, weights, found',
+    [
+        pytest.param([], None, {}, id='none'),
+        pytest.param(
+            [['a', 'n'], ('b', None)], {'a': 2}, {('a', 'n'): 2, ('b', None): 0}, id='two'
+        ),
+    ],
+)
+def test_offered_hosts(hosts, weights, found):
+    assert translate.offered_hosts(hosts, weights) == found
+
+
+@pytest.mark.parametrize(
+    'hosts, weights',
+    [
+        pytest.param('a', None, id='no list'),
+        pytest.param(['ab'], None, id='no pairs'),
+        pytest.param([[7, None]], None, id='no name'),
+        pytest.param([['a', 7]], None, id='no name of a node'),
+        pytest.param([['a', None]], [1], id='no mapping'),
+        pytest.param([['a', None]], {'a': 'x'}, id='no number'),
+        pytest.param([['a', None]], {'a': float('nan')}, id='no finite number'),
+    ],
+)
+def test_offered_hosts_that_make_no_sense(hosts, weights):
+    with pytest.raises(errors.InvalidRequest):
+        translate.offered_hosts(hosts, weights)

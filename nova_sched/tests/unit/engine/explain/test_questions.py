@@ -244,3 +244,47 @@ class TestPassing:
         asked = [*uuids, uuid_of('unknown')]
         found = made.call(made.scheduler.questions.passing, asks(**words), names, asked)
         assert found == [uuids[row] for row in left]
+
+
+class TestRanking:
+    """Hosts that another scheduler offers, in our order."""
+
+    @pytest.mark.parametrize(
+        'offered, words, found',
+        [
+            pytest.param({}, {}, [], id='none'),
+            pytest.param(
+                {('host-0', None): 9.0, ('host-1', None): 0.0, ('host-2', None): 0.0},
+                {},
+                ['host-1', 'host-2', 'host-0'],
+                id='the best one first, whatever was sent',
+            ),
+            pytest.param(
+                {('host-2', 'host-2'): 0.0, ('host-0', 'other'): 0.0},
+                {},
+                ['host-2'],
+                id='by its node',
+            ),
+            pytest.param(
+                {('host-2', None): 0.0, ('elsewhere', None): 5.0}, {}, ['host-2'], id='known ones'
+            ),
+            pytest.param({('host-2', None): 0.0}, {'vcpus': 5}, [], id='none passes'),
+            pytest.param(
+                {('host-0', None): 0.0, ('host-1', None): 0.0},
+                {'ignore_hosts': ['host-1']},
+                ['host-0'],
+                id='not those to leave out',
+            ),
+        ],
+    )
+    def test_the_order(self, offered, words, found):
+        made = world()
+        before = picture(made.cluster)
+        assert made.call(made.scheduler.questions.ranking, asks(**words), offered) == found
+        assert picture(made.cluster) == before
+
+    def test_weights_that_were_sent_decide_between_equal_ones(self):
+        made = world(rules([]))
+        offered = {(f'host-{row}', None): weight for row, weight in enumerate([1.0, 3.0, 2.0])}
+        found = made.call(made.scheduler.questions.ranking, asks(), offered)
+        assert found == ['host-1', 'host-2', 'host-0']
