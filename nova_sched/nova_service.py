@@ -58,9 +58,16 @@ UNSHARED = (
 )
 
 
+def has_services(conf):
+    """Whether [database] connection is a database of Nova. By default it is that of claims."""
+    return conf.database.connection != claims_conf.connection(conf)
+
+
 def unshared(conf, sharing):
     """The hosts of nova-scheduler services that are up in Nova, and are not among the hosts
     ``sharing`` the database of claims. Raises StoreUnavailable or BadConfig."""
+    if not has_services(conf):
+        return []
     limits = DatabaseLimits.of(conf.database_limits)
     cell = NovaCell(db_engine.reader(conf.database.connection, limits))
     # A service that was stopped before a switch is up in Nova for service_down_time.
@@ -177,7 +184,7 @@ class NovaSource(NovaReader):
     def _after_look(self, has_compared):
         if has_compared:
             self._look_for_unshared()
-        if self._conf.database.connection != claims_conf.connection(self._conf):
+        if has_services(self._conf):
             self._write_record()
         if self._scheduler.position_and_count[0] != 0:
             return

@@ -123,9 +123,13 @@ class Checks(upgradecheck.UpgradeCommands):
     @nova_check_of
     def service_record(self):
         """The account may write the record of the scheduler among Nova's services."""
+        from nova_sched import nova_service
         from nova_sched.db import engine, nova_rights
         from nova_sched.db.limits import DatabaseLimits
 
+        if not nova_service.has_services(self.conf):
+            text = '[database] connection is no database of Nova: Nova shows no scheduler.'
+            return Result(Code.WARNING, text)
         limits = DatabaseLimits.of(self.conf.database_limits)
         made = engine.create(self.conf.database.connection, limits)
         if why := nova_rights.unwritable(made):

@@ -198,6 +198,24 @@ def test_what_is_wrong(cloud, check, name, spoil, code, told):
             id='no account of Placement',
         ),
         pytest.param(
+            'Service record',
+            {'claims.connection': 'sqlite:////x', 'database.connection': 'sqlite:////x'},
+            WARNING,
+            'no database of Nova',
+            id='no record',
+        ),
+        pytest.param(
+            'Schedulers',
+            {
+                'claims.store': 'memory',
+                'claims.connection': 'sqlite:////x',
+                'database.connection': 'sqlite:////x',
+            },
+            GOOD,
+            'shares',
+            id='no services of schedulers',
+        ),
+        pytest.param(
             'New hosts',
             {'scheduler.discover_hosts_in_cells_interval': 60},
             GOOD,

@@ -161,6 +161,9 @@ def test_questions(bus, shadow):
         assert asks.capacity(spec(vcpus=1))['hosts'] == 2
         assert asks.dry_run(spec(vcpus=1))['outcome'] == 'placed'
         assert asks.why_not(spec(vcpus=8), 'cmp1')['nodes'][0]['passes'] is False
+        found = client.ShadowCloudClient(made, timeout_s=PATIENCE_S).status()
+        assert [cell['taking'] for cell in found['cells']] == [2]
+        assert (found['ok'], found['writes']) == (True, None)
     finally:
         made.cleanup()
     assert bus.waiting() == 0

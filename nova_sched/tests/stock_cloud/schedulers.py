@@ -42,13 +42,13 @@ class Scheduler:
         self.kind = kind
         self.log = configuration.with_suffix('.log')
         self._transport_url = transport_url
+        own = configuration.with_name('nova_sched.conf')
+        own.write_text(ini(options or {}))
+        self._python = python
+        self._files = ['--config-file', configuration, '--config-file', own]
         if kind == REFERENCE:
             command = [installed('nova-scheduler'), '--config-file', configuration]
         else:
-            own = configuration.with_name('nova_sched.conf')
-            own.write_text(ini(options or {}))
-            self._python = python
-            self._files = ['--config-file', configuration, '--config-file', own]
             command = [python.with_name('nova-sched-scheduler'), *self._files]
         output = configuration.with_suffix('.out')
         self._process = Process(command, answers=self._listens, log=output, timeout_s=TIMEOUT_S)
