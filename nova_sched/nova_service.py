@@ -26,7 +26,7 @@ from nova_sched.db.nova_services import SqlServiceRecords
 from nova_sched.rpc.servers import TIMEOUT_S
 
 DRAIN_S = 10.0  # that writes of allocations may take when the scheduler stops
-MARGIN_S = 30.0  # between the last moment of a write and the check of its claim
+MARGIN_S = 10.0  # between the last moment of a write and the check of its claim
 
 
 def check(conf):
@@ -111,13 +111,12 @@ class NovaSource(NovaReader):
     def _after_look(self, has_compared):
         if self._conf.database.connection != claims_conf.connection(self._conf):
             self._write_record()
-        if has_compared and self._scheduler.position_and_count[0] == 0:
-            if self._settler is None:
-                age_s = self._timeout_s + self._conf.placement.read_timeout + MARGIN_S
-                self._settler = Settler(
-                    self._scheduler, self.cells, self.api, self.placement, self.mirror, age_s
-                )
-            self._settler.settle()
+        if self._settler is None:
+            age_s = self._timeout_s + self._conf.placement.read_timeout + MARGIN_S
+            self._settler = Settler(
+                self._scheduler, self.cells, self.api, self.placement, self.mirror, age_s
+            )
+        self._settler.settle()
 
     def _write_record(self):
         if self._record is None:

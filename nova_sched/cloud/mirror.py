@@ -53,7 +53,9 @@ class CellView:
 
     ``stamps``: node UUID -> (host, `updated_at`), as it was read. ``generations``: node UUID ->
     generations of its providers. ``left_out``: host -> why it gets no servers. ``looked_s`` is the
-    time of the last look by the cell's clock.
+    time of the last look by the cell's clock. ``serverless``: node UUID -> consumers of its
+    allocations that are neither an instance nor a migration. ``is_mine``: this scheduler reads the
+    nodes.
     """
 
     cell: Any
@@ -61,6 +63,8 @@ class CellView:
     generations: dict[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
     left_out: dict[str, str] = dataclasses.field(default_factory=dict)
     looked_s: float | None = None
+    serverless: dict[str, frozenset[str]] = dataclasses.field(default_factory=dict)
+    is_mine: bool = False
 
     def of_host(self, hosts):
         """UUIDs of the nodes of these hosts."""
@@ -191,6 +195,17 @@ class Mirror:
         """The parts of the cloud that cannot be read now, by name."""
         return self._problems.kinds
 
+    @property
+    def serverless(self):
+        """The consumers that have allocations but no server, by the UUIDs of all nodes that this
+        scheduler reads."""
+        return {
+            uuid: view.serverless.get(uuid, frozenset())
+            for view in [*self._views.values()]
+            if view.is_mine
+            for uuid in [*view.stamps]
+        }
+
     def has_any(self, node_uuid, providers):
         """Whether any of these providers is in the tree of the compute node."""
         tree = {node_uuid}
@@ -251,7 +266,7 @@ class Mirror:
         # Outside of the handler: oslo.log would add the error to the line once more.
         self._problems.begin(
             what,
-            '%s cannot be read: %s; its hosts count as down after service_down_time',
+            '%s cannot be read: %s; it is read again at each look',
             what,
             problem,
         )
@@ -285,6 +300,7 @@ class Mirror:
 
     def _look_at_cell(self, view, wanted, is_mine, compare):
         clock_s, intervals = self._clock(), self._intervals()
+        view.is_mine = is_mine
         since_s = (view.looked_s or 0.0) - OVERLAP_S if is_mine else NEVER_S
         seen = view.cell.look(intervals.down_s, since_s)
         enabled = self._show_services(view, seen, clock_s)
@@ -347,11 +363,13 @@ class Mirror:
         trees = dict(zip([row.uuid for row in rows], providers, strict=True))
         consumers = {consumer for tree in trees.values() for consumer in tree.consumers}
         migrations = view.cell.migrations(sorted(consumers))
+        known = migrations.keys() | view.cell.there(sorted(consumers - migrations.keys()))
         left_out, waiting = {}, []
         for row in rows:
             tree = trees[row.uuid]
             view.stamps[row.uuid] = row.host, row.updated_s
             view.generations[row.uuid] = tree.generations
+            view.serverless[row.uuid] = tree.consumers - known
             try:
                 cell_uuid = self._mappings.get(row.host)
                 made = node_report.report(row, tree, migrations, cell_uuid, order)

@@ -94,6 +94,7 @@ ON_HOSTS = sa.select(INSTANCES.c.host, INSTANCES.c.uuid).where(
     INSTANCES.c.deleted == 0, INSTANCES.c.host.in_(KEYS)
 )
 ONE_INSTANCE = sa.select(INSTANCES).where(INSTANCES.c.uuid == sa.bindparam('uuid'))
+THERE = sa.select(INSTANCES.c.uuid).where(INSTANCES.c.deleted == 0, INSTANCES.c.uuid.in_(KEYS))
 MOVING = sa.select(MIGRATIONS).where(MIGRATIONS.c.uuid.in_(KEYS))
 
 
@@ -231,6 +232,10 @@ class NovaCell:
         for row in self._rows(ONE_INSTANCE, uuid=uuid):
             return InstanceRow(**{**row._mapping, 'deleted': bool(row.deleted)})
         return None
+
+    def there(self, uuids):
+        """Those of these UUIDs that are instances, and not deleted."""
+        return frozenset(row.uuid for row in self._among(THERE, uuids))
 
     def migrations(self, uuids):
         """Migration UUID -> UUID of its instance, for those of these UUIDs that are

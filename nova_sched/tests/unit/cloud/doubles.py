@@ -90,6 +90,11 @@ class FakeCell:
         self.reads += uuids
         return [self.rows[uuid] for uuid in uuids if uuid in self.rows]
 
+    def there(self, uuids):
+        return frozenset(
+            uuid for uuid in uuids if uuid in self.servers and not self.servers[uuid].deleted
+        )
+
     def migrations(self, uuids):
         return {uuid: self.moves[uuid] for uuid in uuids if uuid in self.moves}
 
