@@ -37,12 +37,6 @@ class Problems:
         if is_new:
             self._log.error(text, *args)
 
-    @property
-    def kinds(self) -> list[str]:
-        """The kinds of the current problems, in order."""
-        with self._lock:
-            return sorted({kind for kind, _ in self._known})
-
     def end(self, kind: str, text: str, *args: Any) -> None:
         """Log the end of a kind of problem, if there was one."""
         if not self._known:

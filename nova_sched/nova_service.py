@@ -14,10 +14,12 @@
 from nova_sched import errors
 from nova_sched.cloud import placement
 from nova_sched.cloud.allocations import AllocationWriter
+from nova_sched.cloud.candidates import CandidateLook
 from nova_sched.cloud.cells import Cells
 from nova_sched.cloud.mirror import Intervals, Mirror
 from nova_sched.cloud.service_record import ServiceRecord
 from nova_sched.cloud.settler import Settler
+from nova_sched.cloud.status import CloudStatus
 from nova_sched.conf import claims as claims_conf
 from nova_sched.db import engine as db_engine
 from nova_sched.db.limits import DatabaseLimits
@@ -54,11 +56,15 @@ class NovaReader:
         self.api = NovaApi(db_engine.reader(conf.api_database.connection, limits))
         self.cells = Cells(self.api, conf.database.connection, limits)
         self.placement = placement.client(conf)
-        self.mirror = self._scheduler = None
+        self.mirror = self._candidates = self._scheduler = None
 
-    def hosts_changed(self, refusal):
-        """Look for changes before a request is refused. Returns whether there was a look."""
-        return self.mirror is not None and self.mirror.look_now(refusal)
+    def before_refusal(self, requests, refusal):
+        """Look for changes in Nova and Placement before requests are refused. Returns the requests
+        as they are to be decided again."""
+        if self.mirror is None:
+            return requests
+        self.mirror.look_now()
+        return self._candidates.requests_after(requests, refusal)
 
     def start(self, scheduler):
         """Read Nova and Placement for a scheduler that is started."""
@@ -75,7 +81,19 @@ class NovaReader:
             conf.cluster.readers,
             self._after_look,
         )
+        self._candidates = CandidateLook(scheduler, self.placement, self.mirror)
         self.mirror.start()
+
+    def status(self):
+        """The state of the cloud, for operators: see CloudStatus."""
+        return CloudStatus(
+            self._scheduler,
+            self.mirror,
+            self.cells,
+            self.placement,
+            self.writer,
+            lambda: self._conf.service_down_time,
+        ).read()
 
     def _after_look(self, has_compared):
         pass

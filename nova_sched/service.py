@@ -177,7 +177,7 @@ def scheduler(conf, store, decision_log=None, candidates=None, schedulers=None, 
         Solver(nice=conf.groups.solver_nice) if conf.groups.solver else None,
         writer=nova and nova.writer,
         limits=limits(conf, store),
-        hosts_changed=nova and nova.hosts_changed,
+        before_refusal=nova and nova.before_refusal,
     )
 
 
@@ -279,7 +279,8 @@ class SchedulerService(oslo_service.ServiceBase):
         if self._own_bus:
             collect_seldom()
         arrivals = Arrivals(self.scheduler.clock, self.scheduler.pauses)
-        served = endpoints.all_of(self.scheduler, self._nova and self._nova.mirror)
+        nova = () if self._nova is None else (self._nova.mirror, self._nova.status)
+        served = endpoints.all_of(self.scheduler, *nova)
         self._server = servers.server(
             self._bus,
             self._conf.host,

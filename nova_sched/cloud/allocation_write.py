@@ -17,6 +17,7 @@
       |  ^------ the providers change under it: four attempts --------> decided again
       |  ^------ no answer, 5xx: while the caller waits --------------> refused
       |-- no capacity ------------------------------------------------> decided again
+      |-- 400, and a provider is gone --------------------------------> decided again
       |-- 400, 401, 403 ----------------------------------------------> refused
       `-- the consumer exists, or the outcome is not known: look
             has nothing ----------- write
@@ -27,6 +28,7 @@
 """
 
 import dataclasses
+import functools
 import json
 import logging
 
@@ -42,6 +44,7 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 2.0  # while Placement does not answer
 # Looks, about 10 seconds, after which a consumer without allocations is what a failed request has
 # left: Placement makes the consumer first, in a transaction of its own.
 ABANDONED = 15
+NOT_VALID = 400  # the status of a request that names a provider which is gone
 WON = WriteOutcome(won=True)
 
 
@@ -59,7 +62,7 @@ class Server:
     avoided: frozenset[str] = frozenset()
 
     def is_of_another(self, claim):
-        """Whether a claim keeps allocations on the node: one of another call, or a server that
+        """Whether a claim may keep allocations on the node: one of another call, or a server that
         runs there."""
         is_here = claim.node_uuid == self.node_uuid
         return is_here and (claim.is_confirmed or not claim.has_uuid(self.claim_uuid))
@@ -111,15 +114,17 @@ class AllocationWrite:
     """One decision's way into Placement. ``run`` returns its WriteOutcome.
 
     ``host_of`` returns the host of a compute node by its UUID; None if it is no compute node.
-    ``patience`` says how long the caller waits. ``full`` has the nodes that Placement has refused,
-    ``sent`` the last request by server, and with ``is_doubtful`` it is not known whether it was
-    done.
+    ``limits`` says how long it may take. ``is_repeat``: an earlier attempt for the same call has
+    failed. ``full`` has the nodes that Placement has refused, ``sent`` the last request by server,
+    and with ``is_doubtful`` it is not known whether it was done.
     """
 
-    def __init__(self, client, servers, host_of, patience, random):
+    def __init__(self, client, servers, host_of, limits, random, is_repeat=False):
         self._client, self._servers, self._host_of = client, servers, host_of
-        self._patience, self._random = patience, random
+        self._limits, self._random = limits, random
         self._conflicts = self._looks = self._failures = 0
+        # A request that Placement has refused may have left a consumer without allocations.
+        self._looks_before_reuse = 1 if is_repeat else ABANDONED
         self._why = 'the call waited too long for its turn'
         self.full, self.is_doubtful = (), False
         self.sent = {
@@ -143,16 +148,16 @@ class AllocationWrite:
                 self.is_doubtful |= step == self._write
                 done = self._no_answer(error)
             except errors.PlacementRefused as error:
-                done = _refused(str(error))
+                done = self._refuse(step, error)
             if isinstance(done, WriteOutcome):
                 return done
             step = done
 
     def _write(self):
-        if self._patience.is_over():
+        if self._limits.is_over():
             return self._give_up()
         wanted = {uuid: self.sent[uuid].after for uuid in self._left}
-        self._client.write(wanted, self._patience.left_s())
+        self._client.write(wanted, self._limits.left_s())
         self.is_doubtful = False
         return WON
 
@@ -172,19 +177,35 @@ class AllocationWrite:
         self.full = self.nodes
         return WriteOutcome(won=False)
 
+    def _refuse(self, step, error):
+        if step == self._write and error.status == NOT_VALID:
+            return functools.partial(self._look_for_providers, error)
+        return _refused(str(error))
+
     def _no_answer(self, error):
         LOG.debug('%s', error)
-        self._patience.report(error)
+        self._limits.report(error)
         pause_s = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2**self._failures)
         self._failures += 1
         self._why = 'Placement does not answer'
         return self._after(self._look, self._random.uniform(pause_s / 2, pause_s))
 
     def _after(self, step, pause_s):
-        return step if self._patience.wait(pause_s) else self._give_up()
+        return step if self._limits.wait(pause_s) else self._give_up()
 
     def _give_up(self):
         return _refused(f'The allocations could not be written in Placement: {self._why}.')
+
+    def _look_for_providers(self, error):
+        """Placement does not allow the request: look whether a provider is gone."""
+        self.full = tuple({one.node_uuid for one in self._servers if self._lacks_provider(one)})
+        if not self.full:
+            return _refused(str(error))
+        LOG.info('Placement does not take the allocations: %s', error)
+        return WriteOutcome(won=False)
+
+    def _lacks_provider(self, server):
+        return any(self._client.root_of(uuid) is None for uuid in server.allocations.providers)
 
     # What the servers have.
 
@@ -219,7 +240,7 @@ class AllocationWrite:
         those that it leaves.
         """
         if not found.providers:
-            generation = 0 if self._looks >= ABANDONED else None
+            generation = 0 if self._looks >= self._looks_before_reuse else None
             return dataclasses.replace(server.allocations, generation=generation), ()
         if _has(found, server.allocations):
             # At a new generation, the call before cannot take them back any more.

@@ -37,7 +37,7 @@ GONE = 'The caller has stopped waiting.'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Patience:
+class WriteLimits:
     """How long a write may go on: until a moment, while its caller waits, and until the writer
     stops. ``report`` is told why Placement does not answer."""
 
@@ -60,16 +60,16 @@ class Patience:
 
 
 class AllocationWriter:
-    """A writer.Writer, for ``in_flight`` decisions at a time; those for one server wait for each
-    other.
+    """A writer.Writer, for ``in_flight`` decisions at a time; those for one server wait until the
+    one before is answered.
 
     ``claims`` returns the claims that the store has of a server. ``host_of`` returns the host of a
     compute node by its UUID, None if it is no compute node. ``not_up`` is called with the UUIDs of
-    chosen nodes before they are claimed, and returns those whose hosts take no servers; their
-    order is decided again then. ``reread`` is called with the UUIDs of nodes that Placement has
-    refused, before their order is decided again: it reads their usages. All of these run in
-    threads of the writer. A write is given up when its order is ``timeout_s`` old; Placement may
-    do its last request up to ``late_s`` later.
+    the chosen nodes and of the alternates before anything is written, and returns those whose
+    hosts take no servers; their order is decided again then. ``reread`` is called with the UUIDs
+    of nodes that Placement has refused, before their order is decided again: it reads their
+    usages. All of these run in threads of the writer. A write is given up when its order is
+    ``timeout_s`` old; Placement may do its last request up to ``late_s`` later.
     """
 
     def __init__(
@@ -105,13 +105,20 @@ class AllocationWriter:
             return future
         with self._idle:
             self._writing.add(future)
-        start = functools.partial(self._start, servers, message, future)
+        nodes = {one.node_uuid for chosen in answer for one in chosen}
+        start = functools.partial(self._start, servers, nodes, message, future)
         self._turns.enter([one.uuid for one in servers], start)
         return future
 
-    def _start(self, servers, message, future, turn):
+    def _start(self, servers, nodes, message, future, turn):
         with contextlib.suppress(RuntimeError):  # the writer has stopped
-            self._pool.submit(self._run, turn, servers, message, future)
+            self._pool.submit(self._run, turn, servers, nodes, message, future)
+
+    @property
+    def pending(self):
+        """How many decisions are not written yet, and of how many servers it is not known whether
+        they were."""
+        return len(self._writing), self._doubts.pending
 
     def stop(self, seconds):
         """Let writes end for so long; they are not repeated any more, and new ones are refused.
@@ -129,28 +136,41 @@ class AllocationWriter:
 
     # The threads.
 
-    def _run(self, turn, servers, message, future):
-        patience = Patience(
+    def _run(self, turn, servers, nodes, message, future):
+        limits = WriteLimits(
             message.since_s + self._timeout_s, message.received, self._stopping, self._no_answer
         )
-        write = AllocationWrite(self._client, servers, self._host_of, patience, self._random)
+        is_repeat = message.attempts > 0
+        write = AllocationWrite(
+            self._client, servers, self._host_of, limits, self._random, is_repeat
+        )
         outcome = WriteOutcome(won=False, refusal='Its allocations could not be written.')
         try:
-            outcome = self._outcome(write, message.received)
+            outcome = self._outcome(write, nodes, message.received)
         except Exception:
             LOG.exception('The allocations of a decision cannot be written')
-        finally:
-            self._end(future, outcome)
+        if outcome.won:
+            end = functools.partial(self._answered, turn, write.sent.values())
+            outcome = dataclasses.replace(outcome, end=end)
+        # The next write for these servers has to know whether what this one wrote stands.
+        if not (self._end(future, outcome) and outcome.won):
             self._turns.leave(turn)
 
-    def _outcome(self, write, received):
-        if self._not_up(write.nodes):
+    def _answered(self, turn, all_sent, is_answered):
+        """The caller of a write got its answer, or it did not. Called by the loop."""
+        for sent in all_sent:
+            if is_answered:
+                self._doubts.forget(sent.server.uuid)
+            else:
+                self._doubts.add(sent)
+        self._turns.leave(turn)
+
+    def _outcome(self, write, nodes, received):
+        if self._not_up(nodes):
             return WriteOutcome(won=False)
         outcome = write.run()
         if outcome.won:
             self._problems.end('Placement', 'Placement answers again')
-            for server in write.sent:
-                self._doubts.forget(server)
         is_late = outcome.won and received.is_over()
         if is_late or (write.is_doubtful and not outcome.won):
             for sent in write.sent.values():
@@ -171,11 +191,13 @@ class AllocationWriter:
         )
 
     def _end(self, future, outcome):
+        """Returns whether the loop gets the outcome; it does not after ``stop``."""
         with self._idle:
             if future not in self._writing:
                 if outcome.won:
                     LOG.warning('Allocations were written after the writer had stopped')
-                return
+                return False
             self._writing.remove(future)
             self._idle.notify_all()
         future.set_result(outcome)
+        return True

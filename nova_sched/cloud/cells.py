@@ -24,6 +24,7 @@ from nova_sched.state.host_aggregate import HostAggregate
 LOG = logging.getLogger(__name__)
 
 CELL0 = '00000000-0000-0000-0000-000000000000'  # of servers that no host was found for
+DISABLED = 'it is disabled'
 PARTS = ('scheme', 'username', 'password', 'hostname', 'port', 'query', 'fragment')
 
 
@@ -56,7 +57,7 @@ class Cells:
             if mapping.uuid == CELL0:
                 continue
             if mapping.disabled:
-                left_out[mapping.uuid] = 'it is disabled'
+                left_out[mapping.uuid] = DISABLED
                 continue
             try:
                 url = self._url(mapping)

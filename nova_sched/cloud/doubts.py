@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Requests of which it is not known whether Placement has done them, after their callers were
-refused: what they have written is taken back."""
+"""Requests that Placement has done, or may have done, and whose callers were refused: what they
+have written is taken back."""
 
 import dataclasses
 import logging
@@ -38,9 +38,10 @@ class Doubts:
     """Takes back what requests have written after all, in a thread.
 
     Nothing is removed that is not as this request has written it: the consumer's generation says
-    so. A later call may have written the same, so nothing is removed either if the server has
-    another claim on that node, or a confirmed one. ``claims`` returns the claims of a server (and
-    may raise StoreUnavailable). ``late_s``: a request may be done this long after it was given up.
+    so. A later call may have written the same, or be about to: while the server has another
+    pending claim on that node, the look is repeated, and nothing is removed if it has a confirmed
+    one. ``claims`` returns the claims of a server (and may raise StoreUnavailable). ``late_s``: a
+    request may be done this long after it was given up.
     """
 
     def __init__(self, client, turns, claims, late_s, clock=time.monotonic):
@@ -52,10 +53,16 @@ class Doubts:
         self._thread: threading.Thread | None = None  # from the first doubt on
 
     def add(self, sent):
+        """Take back what this request has written, or may have written."""
         with self._lock:
             doubts = self._waiting.setdefault(sent.server.uuid, [])
+            for earlier in doubts:
+                if earlier.sent.is_in(sent.before):  # it must not come back
+                    sent = dataclasses.replace(sent, before=earlier.sent.before)
             doubts.append(Doubt(sent, self._clock()))
-            if self._thread is None:
+            if self._leaving.is_set():
+                _warn(sent)
+            elif self._thread is None:
                 name = 'nova-sched-doubts'
                 self._thread = threading.Thread(target=self._run, name=name, daemon=True)
                 self._thread.start()
@@ -67,19 +74,20 @@ class Doubts:
         with self._lock:
             self._waiting.pop(server, None)
 
+    @property
+    def pending(self):
+        """The number of servers with doubts."""
+        return len(self._waiting)
+
     def stop(self):
         """End the thread, and log the servers whose allocations are not certain."""
         self._leaving.set()
         self._wake.set()
         if self._thread is not None:
             self._thread.join(STOP_S)
-        for server, doubts in self._waiting.items():
-            nodes = ', '.join(sorted({one.sent.server.node_uuid for one in doubts}))
-            LOG.warning(
-                'Instance %s was refused, but may have allocations on node %s in Placement',
-                server,
-                nodes,
-            )
+        for doubts in self._waiting.values():
+            for doubt in doubts:
+                _warn(doubt.sent)
 
     def _run(self):
         while not self._leaving.is_set():
@@ -128,11 +136,12 @@ class Doubts:
             return
         # The claims are read after the allocations. A later claim has a later write, and then this
         # removal or that write loses by the consumer's generation.
-        if not any(map(server.is_of_another, self._claims(server.uuid))):
-            before = dataclasses.replace(doubt.sent.before, generation=found.generation)
-            before = dataclasses.replace(
-                before, project_id=found.project_id, user_id=found.user_id
-            )
+        others = [one for one in self._claims(server.uuid) if server.is_of_another(one)]
+        if others and not any(one.is_confirmed for one in others):
+            doubt.due_s = self._clock() + self._late_s
+            return
+        if not others:
+            before = dataclasses.replace(found, providers=doubt.sent.before.providers)
             self._client.write({server.uuid: before})
             LOG.warning(
                 'Took back the allocations of instance %s on node %s: its caller was refused',
@@ -148,3 +157,11 @@ class Doubts:
                 doubts.remove(doubt)
             if not doubts:
                 self._waiting.pop(doubt.sent.server.uuid, None)
+
+
+def _warn(sent):
+    LOG.warning(
+        'Instance %s was refused, but may have allocations on node %s in Placement',
+        sent.server.uuid,
+        sent.server.node_uuid,
+    )

@@ -25,6 +25,7 @@ from nova_sched.claims import ServiceFacts
 from nova_sched.cloud import node_report
 from nova_sched.cloud.placement import NodeProviders
 from nova_sched.logs import Problems
+from nova_sched.state.node import LEFT_OUT
 from nova_sched.state.report import ReportOrder
 
 LOG = logging.getLogger(__name__)
@@ -53,9 +54,9 @@ class CellView:
 
     ``stamps``: node UUID -> (host, `updated_at`), as it was read. ``generations``: node UUID ->
     generations of its providers. ``left_out``: host -> why it gets no servers. ``looked_s`` is the
-    time of the last look by the cell's clock. ``serverless``: node UUID -> consumers of its
-    allocations that are neither an instance nor a migration. ``is_mine``: this scheduler reads the
-    nodes.
+    time of the last look by the cell's clock, ``seen_s`` the one by the store's clock.
+    ``serverless``: node UUID -> consumers of its allocations that are neither an instance nor a
+    migration. Nodes are only read if the cell ``is_mine``; else another scheduler reads them.
     """
 
     cell: Any
@@ -63,8 +64,9 @@ class CellView:
     generations: dict[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
     left_out: dict[str, str] = dataclasses.field(default_factory=dict)
     looked_s: float | None = None
+    seen_s: float | None = None
     serverless: dict[str, frozenset[str]] = dataclasses.field(default_factory=dict)
-    is_mine: bool = False
+    is_mine: bool = True
 
     def of_host(self, hosts):
         """UUIDs of the nodes of these hosts."""
@@ -94,6 +96,7 @@ class Mirror:
         self._began_s = self._looked_s = self._compared_s = float('-inf')  # of the last look
         self._must_compare = True
         self._problems = Problems(LOG)
+        self._unreadable: dict[str, str] = {}
         self._readers = concurrent.futures.ThreadPoolExecutor(readers, 'nova-sched-read')
         self._thread = threading.Thread(target=self._run, name='nova-sched-mirror', daemon=True)
 
@@ -128,7 +131,7 @@ class Mirror:
         with self._looking:
             self._look_at_cells(frozenset(uuids))
 
-    def look_now(self, _refusal=None):
+    def look_now(self):
         """Look for changes before a request is refused. Returns whether there was a look."""
         refused_s = time.monotonic()
         if not self._looking.acquire(timeout=WAIT_S):
@@ -143,7 +146,8 @@ class Mirror:
     def not_up(self, node_uuids):
         """Look at the services of these nodes once more, before they are claimed.
 
-        Returns the UUIDs of the nodes that are not up, which the host state knows then.
+        Returns the UUIDs of the nodes that are not up. If there are any, the host state has all
+        services of the cell that are not up then, so that the next decision avoids them.
 
         A cell that does not answer counts as up: its hosts are judged by the last look.
         """
@@ -153,15 +157,21 @@ class Mirror:
             if view is None:
                 continue
             try:
-                rows = view.cell.services_not_up(self._intervals().down_s, sorted(hosts))
-                ahead_s = self._clock() - view.cell.now_s() if rows else 0.0
+                rows = self._not_up_in(view, sorted(hosts))
             except errors.StoreUnavailable:
                 continue
-            if rows:
-                facts = {row.host: _facts(row, ahead_s) for row in rows}
-                self._call('services_are_not_up', cell_uuid, facts)
-                found += [uuid for row in rows for uuid in hosts[row.host]]
+            found += [uuid for row in rows for uuid in hosts[row.host]]
         return found
+
+    def _not_up_in(self, view, hosts):
+        """The ServiceRows of these hosts of a cell that are not up."""
+        down_s = self._intervals().down_s
+        rows = view.cell.services_not_up(down_s, hosts)
+        if rows:
+            clock_s, seen = self._clock(), view.cell.look(down_s, NEVER_S)
+            facts = {row.host: _facts(row, clock_s - seen.now_s) for row in [*seen.not_up, *rows]}
+            self._call('services_are_not_up', view.cell.uuid, facts)
+        return rows
 
     def waits_for_host(self, instance_uuids):
         """Whether Nova builds or moves any of these servers now. Raises StoreUnavailable.
@@ -192,8 +202,26 @@ class Mirror:
 
     @property
     def unreadable(self):
-        """The parts of the cloud that cannot be read now, by name."""
-        return self._problems.kinds
+        """The parts of the cloud that cannot be read now: why, by name."""
+        return dict(sorted(self._unreadable.copy().items()))
+
+    @property
+    def views(self):
+        """The CellViews of the enabled cells, by the UUIDs of the cells."""
+        return dict(sorted(self._views.copy().items()))
+
+    def why_not_reported(self, view, uuids):
+        """Why the scheduler that reads this cell leaves out these nodes: a text by host. Raises a
+        SchedError if the cell or Placement does not answer."""
+        found, order = {}, ReportOrder(since_s=self._clock())
+        for row in view.cell.nodes(uuids):
+            try:
+                node_report.report(
+                    row, self._providers(row.uuid), {}, self._mappings.get(row.host), order
+                )
+            except errors.BadReport as error:
+                found[row.host] = str(error)
+        return found
 
     @property
     def serverless(self):
@@ -245,7 +273,7 @@ class Mirror:
         for place, (uuid, view) in enumerate(sorted(self._views.items())):
             is_mine = place % count == position
             wanted = (nodes & view.stamps.keys()) | (view.of_host(hosts) if hosts else set())
-            if not self._try(f'Cell {uuid}', self._look_at_cell, view, wanted, is_mine, compare):
+            if not self._try(_cell(uuid), self._look_at_cell, view, wanted, is_mine, compare):
                 self._must_compare = True
         self._looked_s = time.monotonic()
 
@@ -256,14 +284,17 @@ class Mirror:
             work(*args)
         except errors.SchedError as error:
             problem = error
-        except Exception:
+        except Exception as error:
             if not self._leaving.is_set():
                 LOG.exception('A look at %s failed; it is repeated', what)
+            self._unreadable[what] = f'{type(error).__name__}: {error}'
             return False
         else:
+            self._unreadable.pop(what, None)
             self._problems.end(what, '%s can be read again', what)
             return True
         # Outside of the handler: oslo.log would add the error to the line once more.
+        self._unreadable[what] = str(problem)
         self._problems.begin(
             what,
             '%s cannot be read: %s; it is read again at each look',
@@ -283,6 +314,7 @@ class Mirror:
                 self._views[uuid] = CellView(cell)
         for uuid in self._views.keys() - enabled.keys():
             del self._views[uuid]
+            self._unreadable.pop(_cell(uuid), None)
             self._call('cell_is_disabled', uuid)
             LOG.warning('Cell %s is disabled or gone: its hosts get no servers', uuid)
         self._read_mappings()
@@ -299,11 +331,11 @@ class Mirror:
     # A cell.
 
     def _look_at_cell(self, view, wanted, is_mine, compare):
-        clock_s, intervals = self._clock(), self._intervals()
-        view.is_mine = is_mine
+        clock_s, intervals, view.is_mine = self._clock(), self._intervals(), is_mine
         since_s = (view.looked_s or 0.0) - OVERLAP_S if is_mine else NEVER_S
         seen = view.cell.look(intervals.down_s, since_s)
         enabled = self._show_services(view, seen, clock_s)
+        view.seen_s = clock_s
         if not (wanted or is_mine):
             return
         stale = wanted | (view.stamps.keys() & enabled)
@@ -326,7 +358,7 @@ class Mirror:
         store, which was at ``clock_s`` when they were read. Returns the UUIDs of nodes that only
         a trait disables."""
         found = {
-            host: ServiceFacts(host, True, f'left out: {why}')
+            host: ServiceFacts(host, True, f'{LEFT_OUT}{why}')
             for host, why in view.left_out.items()
         }
         for row in seen.not_up:
@@ -343,10 +375,7 @@ class Mirror:
         read."""
         since_s, stamps = self._clock(), view.cell.node_stamps()
         generations = self._placement.provider_generations()
-        for uuid in view.stamps.keys() - stamps.keys():
-            host, _ = view.stamps.pop(uuid)
-            self._call('node_is_gone', uuid, since_s)
-            LOG.info('Compute node %s of host %s is gone from its cell', uuid, host)
+        self._gone(view, view.stamps.keys() - stamps.keys(), since_s)
         return {
             uuid
             for uuid, stamp in stamps.items()
@@ -355,10 +384,21 @@ class Mirror:
             or stamp[0] not in self._mappings
         }
 
+    def _gone(self, view, uuids, since_s):
+        """Remove these nodes: the cell did not have them after ``since_s``."""
+        for uuid in uuids:
+            host, _ = view.stamps.pop(uuid)
+            if not view.of_host({host}):
+                view.left_out.pop(host, None)
+            self._call('node_is_gone', uuid, since_s)
+            LOG.info('Compute node %s of host %s is gone from its cell', uuid, host)
+
     def _read(self, view, uuids):
-        """Read these nodes, and report them."""
+        """Read these nodes, and report them; remove those that are gone."""
         order = ReportOrder(since_s=self._clock())
         rows = view.cell.nodes(uuids)
+        missing = set(uuids) - {row.uuid for row in rows}
+        self._gone(view, missing & view.stamps.keys(), order.since_s)
         providers = self._readers.map(self._providers, [row.uuid for row in rows])
         trees = dict(zip([row.uuid for row in rows], providers, strict=True))
         consumers = {consumer for tree in trees.values() for consumer in tree.consumers}
@@ -395,6 +435,10 @@ class Mirror:
             if error.status == NOT_FOUND:
                 return NodeProviders(uuid)
             raise
+
+
+def _cell(uuid):
+    return f'Cell {uuid}'
 
 
 def _facts(row, ahead_s):

@@ -138,7 +138,8 @@ class PlacementClient:
         return self._get(f'/resource_providers/{provider_uuid}/usages')['usages']
 
     def allocation_candidates(self, query):
-        """Returns Placement's allocation candidates for a query: parameters by name."""
+        """Returns Placement's allocation candidates for a query: parameters by name, with a list
+        for a parameter that is repeated."""
         return self._get('/allocation_candidates', **query)
 
     # Consumers.

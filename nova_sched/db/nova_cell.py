@@ -90,9 +90,6 @@ FULL = (
     .where(NODES.c.deleted == 0, NODES.c.uuid.in_(KEYS))
 )
 
-ON_HOSTS = sa.select(INSTANCES.c.host, INSTANCES.c.uuid).where(
-    INSTANCES.c.deleted == 0, INSTANCES.c.host.in_(KEYS)
-)
 ONE_INSTANCE = sa.select(INSTANCES).where(INSTANCES.c.uuid == sa.bindparam('uuid'))
 THERE = sa.select(INSTANCES.c.uuid).where(INSTANCES.c.deleted == 0, INSTANCES.c.uuid.in_(KEYS))
 MOVING = sa.select(MIGRATIONS).where(MIGRATIONS.c.uuid.in_(KEYS))
@@ -219,13 +216,6 @@ class NovaCell:
         return [_node(row) for row in self._among(FULL, uuids)]
 
     # Instances.
-
-    def instances(self, hosts):
-        """host -> UUIDs of the instances there, for each of these hosts."""
-        found = {host: set() for host in hosts}
-        for host, uuid in self._among(ON_HOSTS, found):
-            found.setdefault(host, set()).add(uuid)
-        return {host: frozenset(uuids) for host, uuids in found.items()}
 
     def instance(self, uuid):
         """The InstanceRow of an instance, deleted or not; None: the cell has no such row."""

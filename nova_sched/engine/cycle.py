@@ -27,6 +27,7 @@ from nova_sched.engine import slices
 from nova_sched.engine.answer import Answers, selections
 from nova_sched.engine.groups.member_resolver import ReplanRequired, is_member, member_of
 from nova_sched.engine.loop import Message
+from nova_sched.engine.pending_answer import LookRequired
 from nova_sched.engine.place import Decision
 from nova_sched.engine.time_slice import TimeSlice
 from nova_sched.engine.writer import outcome_of
@@ -47,7 +48,8 @@ class Order:
 
     ``claim`` False: no claim is kept. ``context`` is the oslo.context of the call, for the log.
     ``ranked``: the number of best hosts that each instance gets as answer, in place of alternates.
-    ``replanned``: the group of its members was replanned for it.
+    ``replanned``: the group of its members was replanned for it. ``look_due``: the hosts have to
+    be looked at before it is refused.
     """
 
     requests: list
@@ -56,6 +58,7 @@ class Order:
     context: Any = None
     ranked: int = 0
     replanned: bool = False
+    look_due: bool = False
 
     @property
     def request_id(self):
@@ -182,7 +185,7 @@ class Cycle:
                 self._answer_unclaimed(message, decision, settings)
         except errors.NoValidHost as error:
             if message.is_store_read:
-                self._answers.refused(message, error, settings)
+                self._refuse(message, error, settings)
             else:
                 attempt.refusal = error
         except Unfinished as error:
@@ -297,16 +300,29 @@ class Cycle:
             attempt, outcome = message.work
             try:
                 if outcome.won:
-                    self._check_claims(attempt.decision)
-                    self._answers.placed(
-                        attempt.message, attempt.decision, attempt.answer, settings
-                    )
+                    self._answer_written(attempt, outcome, settings)
                 elif self._unwritten(attempt, outcome, settings):
                     again.append(attempt.message)
             except errors.SchedError as error:
                 attempt.message.fail(error)
             message.answer(None)
         return again
+
+    def _answer_written(self, attempt, outcome, settings):
+        """Answer a decision that was written, if its claims are still there.
+
+        Raises Superseded and StoreUnavailable; then the writer takes it back.
+        """
+        is_answered = False
+        try:
+            self._check_claims(attempt.decision)
+            self._answers.placed(attempt.message, attempt.decision, attempt.answer, settings)
+            is_answered = True
+        except errors.Superseded:
+            self._end_claims(attempt.decision)  # those of its other instances
+            raise
+        finally:
+            outcome.end(is_answered)
 
     def _unwritten(self, attempt, outcome, settings):
         """End the claims of a decision that was not written. Returns whether its order is decided
@@ -393,8 +409,15 @@ class Cycle:
         for one in refused:
             one.message.is_store_read = not freed
             if not changed:
-                self._answers.refused(one.message, one.refusal, settings)
+                self._refuse(one.message, one.refusal, settings)
         return [one.message for one in refused] if changed else []
+
+    def _refuse(self, message, refusal, settings):
+        """Answer an order for which the host state has no host."""
+        if message.work.look_due:
+            message.fail(LookRequired(refusal))
+        else:
+            self._answers.refused(message, refusal, settings)
 
 
 def _split_by_instance(messages, paused):

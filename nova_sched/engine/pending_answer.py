@@ -15,26 +15,32 @@ from nova_sched import errors
 from nova_sched.engine.groups.member_resolver import ReplanRequired
 
 
+class LookRequired(Exception):
+    """No host was found, but hosts may have changed: ``refusal`` (NoValidHost) stands only if none
+    is found after a look at them."""
+
+    def __init__(self, refusal):
+        super().__init__(str(refusal))
+        self.refusal = refusal
+
+
 class PendingAnswer:
     """One order in the engine. Its ``future`` ends when the loop has decided it.
 
     ``replan`` decides the order of this request again, after the group of its member was replanned
-    for it. ``again``, if any, gets a NoValidHost, and decides the order again if there is news of
-    hosts. Both take time, and happen in ``result``.
+    for it. ``look`` gets a refusal, looks at the hosts, and decides the order again. Both take
+    time, and happen in ``result``.
     """
 
-    def __init__(self, future, replan, again=None):
+    def __init__(self, future, replan, look=None):
         self.future = future
-        self._replan, self._again = replan, again
+        self._replan, self._look = replan, look
 
     def waits(self):
         """Whether ``result`` would wait now."""
         if not self.future.done():
             return True
-        error = self.future.exception()
-        return isinstance(error, ReplanRequired) or (
-            self._again is not None and isinstance(error, errors.NoValidHost)
-        )
+        return isinstance(self.future.exception(), ReplanRequired | LookRequired)
 
     def result(self, told=lambda refusal: refusal):
         """A list of Selected for each request: the chosen host, then alternates. Raises
@@ -42,12 +48,10 @@ class PendingAnswer:
         try:
             try:
                 return self.future.result()
-            except ReplanRequired as error:
-                request = error.request
-            except errors.NoValidHost as refusal:
-                if self._again is None:
-                    raise
-                return self._again(refusal)
-            return self._replan(request)
+            except (ReplanRequired, LookRequired) as error:
+                required = error
+            if isinstance(required, LookRequired):
+                return self._look(required.refusal)
+            return self._replan(required.request)
         except errors.NoValidHost as refusal:
             raise told(refusal) from None

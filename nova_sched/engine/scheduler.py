@@ -51,8 +51,8 @@ class Scheduler:
     ``pauses`` detects that this process was stopped. Without ``candidates``, these are kept in
     this process. ``solver`` (groups.exact.worker) solves hard group problems. ``writer`` (a
     writer.Writer) writes won decisions in another service. ``limits(project_id)`` are the limits
-    of a project by resource, for plans. ``hosts_changed`` looks for changes of hosts before a
-    request is refused, and returns whether it found any.
+    of a project by resource, for plans. ``before_refusal(requests, refusal)`` looks for changes
+    of hosts, and returns the requests that are decided again.
     """
 
     def __init__(
@@ -65,12 +65,12 @@ class Scheduler:
         pauses=None,
         writer=None,
         limits=no_limits,
-        hosts_changed=None,
+        before_refusal=None,
     ):
         self._context = context
         self._cluster, self._store = context.cluster, context.store
         self._settings = context.settings
-        self._hosts_changed = hosts_changed
+        self._before_refusal = before_refusal
         self.figures, self.decision_log = context.figures, context.decision_log
         self.pauses = Pauses() if pauses is None else pauses
         self._pauses_known, self._knows_clock = self.pauses.count, False
@@ -155,17 +155,17 @@ class Scheduler:
 
     def begin_place(self, requests, alternates=False, claim=True, context=None, ranked=0):
         """As ``place``, but does not wait: returns a PendingAnswer."""
-        order = Order(requests, alternates, claim, context, ranked)
+        look_due = self._before_refusal is not None
+        order = Order(requests, alternates, claim, context, ranked, look_due=look_due)
         return PendingAnswer(
             self.loop.send(PLACE, order),
             lambda request: self._place_replanned(order, request),
-            self._hosts_changed and (lambda error: self._place_after_look(order, error)),
+            lambda refusal: self._place_after_look(order, refusal),
         )
 
     def _place_after_look(self, order, refusal):
-        """Place an order again if hosts have changed since it was refused."""
-        if not self._hosts_changed(refusal):
-            raise refusal
+        requests = self._before_refusal(order.requests, refusal)
+        order = dataclasses.replace(order, requests=requests, look_due=False)
         return PendingAnswer(
             self.loop.send(PLACE, order), lambda request: self._place_replanned(order, request)
         ).result()

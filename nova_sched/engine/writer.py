@@ -14,7 +14,7 @@ answered."""
 
 import dataclasses
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Protocol
 
@@ -31,11 +31,15 @@ class WriteOutcome:
     If it was not ``won``, its claims end. With a ``refusal`` (a text) its caller gets that as
     NoValidHost; else its order is decided again. ``elsewhere`` has instances that the other
     service has on other nodes already, by an earlier call: they are placed on these nodes (UUIDs).
+
+    Of one that was won, ``end`` is called with whether its caller got the answer. If it did not,
+    because a later call has replaced its claims, the writer takes back what it has written.
     """
 
     won: bool
     refusal: str | None = None
     elsewhere: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    end: Callable[[bool], None] = dataclasses.field(default=lambda _: None, compare=False)
 
 
 class Writer(Protocol):

@@ -14,6 +14,8 @@
 from nova_sched.filters import Filter, reasons
 from nova_sched.state.facts import HostFacts
 
+LEFT_OUT = 'left out (nova-sched-manage cloud status has the reasons)'
+
 
 class DisabledCompute(Filter):
     """The compute service is not disabled; ComputeFilter checks whether it is alive."""
@@ -27,4 +29,6 @@ class DisabledCompute(Filter):
         return ~hosts.disabled
 
     def why(self, hosts, request, rows):
-        return reasons.causes(len(rows), [(len(rows), 'disabled')])
+        left_out = sum(hosts.nodes[row].service.is_left_out for row in rows.tolist())
+        found = [(len(rows) - left_out, 'disabled'), (left_out, LEFT_OUT)]
+        return reasons.causes(len(rows), found)

@@ -447,6 +447,22 @@ class ExplainClient(NamespaceClient):
         return self.call(context, 'show', request_id=request_id)
 
 
+class CloudClient(NamespaceClient):
+    """Calls of operators about the Nova cloud that a scheduler reads."""
+
+    NAMESPACE = 'cloud'
+
+    def status(self, context=None):
+        """Returns a mapping, which the endpoint describes. Raises InvalidRequest."""
+        return self.call(context, 'status')
+
+
+class ShadowCloudClient(CloudClient):
+    """The same, to a scheduler that only watches."""
+
+    TOPIC = SHADOW_TOPIC
+
+
 class ShadowExplainClient(ExplainClient):
     """The same, to a scheduler that only watches."""
 

@@ -26,6 +26,7 @@ from nova_sched.logs import MINUTE_S
 from nova_sched.rpc import servers
 from nova_sched.rpc.copies import CallCopies
 from nova_sched.rpc.direct import settings as direct_settings
+from nova_sched.rpc.endpoints.cloud import CloudEndpoint
 from nova_sched.rpc.endpoints.explain import ExplainEndpoint
 from nova_sched.shadow.journal import Journal
 from nova_sched.shadow.watcher import Watcher, WatchSettings
@@ -116,7 +117,7 @@ class ShadowService(oslo_service.ServiceBase):
         copies = CallCopies(bus, watcher.take, most, counts)
         self._parts.callback(copies.stop)
         copies.start()
-        served = [ExplainEndpoint(self._scheduler)]
+        served = [ExplainEndpoint(self._scheduler), CloudEndpoint(self._nova.status)]
         server = servers.server(bus, conf.host, served, rpc.SHADOW_TOPIC, is_direct=True)
         self._parts.callback(server.finish)
         self._parts.callback(server.stop)

@@ -40,6 +40,9 @@ class Hosts(Columns):
     def __init__(self, capacity=64):
         super().__init__(capacity)
         self.now_s = 0.0
+        self.left_out = (
+            0  # hosts of the cloud that have no row, because facts about them are missing
+        )
         self.nodes = []  # row -> state.node.Node
         self.rows_of_host = {}  # host name -> list of rows
         self.spellings = {}  # host name in lower case -> set of host names

@@ -28,6 +28,11 @@ LOG = logging.getLogger(__name__)
 CLAIM, HARDWARE = CLAIMED.value, HELD.value
 
 
+LEFT_OUT = (
+    'left out: '  # begins the reason for a host that Nova or Placement does not know enough of
+)
+
+
 class ServiceState:
     """The known data of a host's compute service; times in seconds since the epoch."""
 
@@ -38,6 +43,12 @@ class ServiceState:
         self.disabled_reason = disabled_reason
         self.forced_down = forced_down
         self.seen_s = seen_s
+
+    @property
+    def is_left_out(self):
+        """Whether it is not disabled by an operator, but because facts about the host are
+        missing."""
+        return bool(self.disabled) and (self.disabled_reason or '').startswith(LEFT_OUT)
 
 
 class Node(ClaimableMixin):

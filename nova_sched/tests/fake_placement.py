@@ -52,7 +52,8 @@ class Refused(Exception):
 
 class FakePlacement:
     """``providers``: UUID -> (root UUID, inventories: class -> total). ``consumers``: UUID ->
-    [generation, allocations: provider -> class -> amount, project, user].
+    [generation, allocations: provider -> class -> amount, project, user]. ``shares``: root UUID ->
+    UUIDs of providers that share with its tree.
 
     ``faults`` is a function of (method, path) that returns a Fault or None; ``requests`` has the
     method and the path of each request, ``bodies`` what was written.
@@ -60,6 +61,7 @@ class FakePlacement:
 
     def __init__(self):
         self.providers, self.consumers = {}, {}
+        self.shares = {}
         self.generations = collections.Counter()  # of providers
         self.faults = lambda method, path: None
         self.requests, self.bodies, self.lock = [], [], threading.Lock()
@@ -111,7 +113,7 @@ class FakePlacement:
             owner = {'project_id': project, 'user_id': user, 'consumer_generation': generation}
             return {'allocations': found, **(owner if held else {})}
         if parts[0] == 'allocation_candidates':
-            return {'allocation_requests': [], 'provider_summaries': {}, 'asked': query}
+            return {**self._candidates(query), 'asked': query}
         uuid = parts[1]
         if uuid not in self.providers:
             raise Refused(404, f'No resource provider with uuid {uuid} found')
@@ -126,6 +128,26 @@ class FakePlacement:
                 if uuid in one[1]
             },
         }
+
+    def _candidates(self, query):
+        """The candidates of a request without groups and traits, of root and sharing providers."""
+        asked = [one.split(':') for one in query['resources'].split(',')]
+        found = []
+        for root in {top for top, _ in self.providers.values()}:
+            taken = collections.defaultdict(dict)
+            for name, amount in asked:
+                for uuid in (root, *self.shares.get(root, ())):
+                    total = self.providers[uuid][1].get(name, 0)
+                    if self.used(uuid, name) + int(amount) <= total:
+                        taken[uuid][name] = int(amount)
+                        break
+            if root in taken and sum(map(len, taken.values())) == len(asked):
+                allocations = {uuid: {'resources': some} for uuid, some in taken.items()}
+                found.append({'allocations': allocations, 'mappings': {'': list(taken)}})
+        summaries = {
+            uuid: {'root_provider_uuid': top} for uuid, (top, _) in self.providers.items()
+        }
+        return {'allocation_requests': found, 'provider_summaries': summaries}
 
     def _write(self, written):
         for consumer, body in written.items():

@@ -78,6 +78,7 @@ ELSEWHERE = {
     'rpc/endpoints/stats.py': 'functional/test_rpc_stats.py',
     'rpc/endpoints/claims.py': 'functional/test_rpc_claims.py',
     'rpc/endpoints/candidates.py': 'functional/test_rpc_candidates.py',
+    'rpc/endpoints/cloud.py': 'functional/test_nova_source.py',
     'rpc/endpoints/explain.py': 'functional/test_rpc_explain.py',
     'rpc/endpoints/groups.py': 'unit/rpc/test_groups.py',
     'rpc/endpoints/queues.py': 'functional/test_queues.py',

@@ -70,3 +70,10 @@ def add_timeout(parser):
         default=TIMEOUT_S,
         help=f'how long to wait for an answer ({TIMEOUT_S})',
     )
+
+
+def add_shadow(parser):
+    """The option that asks a shadow."""
+    parser.add_argument(
+        '--shadow', action='store_true', help='ask nova-sched-shadow, and not a scheduler'
+    )

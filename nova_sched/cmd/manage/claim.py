@@ -18,7 +18,7 @@ from nova_sched import errors
 from nova_sched.claims.audit import audit
 from nova_sched.claims.findings import UNLISTED
 from nova_sched.claims.maintenance import StillThere
-from nova_sched.cmd.manage import asking, cloud, output, rows, specs, tables
+from nova_sched.cmd.manage import asking, cloud_facts, output, rows, specs, tables
 
 
 def list_claims(args, conf):
@@ -36,8 +36,8 @@ def list_claims(args, conf):
     (below the node, with amounts), project_id, user_id, group_uuid, request_id, created_at,
     expires_at.
     """
-    known = cloud.read_cloud(conf)
-    found = rows.claims(known, cloud.opened(conf).claims(args.consumer))
+    known = cloud_facts.read_cloud(conf)
+    found = rows.claims(known, cloud_facts.opened(conf).claims(args.consumer))
     wanted = {'host': args.host, 'project_id': args.project, 'state': args.state}
     kept = [
         row for row in found if all(value in (None, row[key]) for key, value in wanted.items())
@@ -56,10 +56,10 @@ def show(args, conf):
     Keys: for each claim those of 'claim list', and waits_for (null: for
     nothing), counted (the host reports its CPUs and devices as in use), image_properties.
     """
-    siblings = cloud.maintenance(conf).named(args.uuid)
+    siblings = cloud_facts.maintenance(conf).named(args.uuid)
     if not siblings:
         raise errors.ClaimNotFound(args.uuid)
-    known = cloud.read_cloud(conf)
+    known = cloud_facts.read_cloud(conf)
     chosen = [one for one in siblings if args.uuid in (one.uuid, one.consumer_uuid)]
     found = [rows.one_claim(known, one, siblings) for one in chosen]
     output.show(args, found, text=lambda rows: '\n\n'.join(page(row, known.now_s) for row in rows))
@@ -75,7 +75,7 @@ def create(args, conf):
 
     Keys: those of 'claim list', for the claim that was made.
     """
-    spec, maintenance = specs.spec(args, conf), cloud.maintenance(conf)
+    spec, maintenance = specs.spec(args, conf), cloud_facts.maintenance(conf)
     consumer = args.consumer or spec.instance_uuid
     made = asking.ask(
         args,
@@ -88,7 +88,7 @@ def create(args, conf):
     claims = [one for one in maintenance.named(made.uuid) if one.uuid == made.uuid]
     if not claims:  # it has ended since
         raise errors.ClaimNotFound(made.uuid)
-    known = cloud.read_cloud(conf)
+    known = cloud_facts.read_cloud(conf)
     found = rows.claims(known, claims)
     output.show(args, found, columns(known.now_s))
     return 0
@@ -103,13 +103,13 @@ def release(args, conf):
 
     Keys: for each claim that has ended those of 'claim list'.
     """
-    known = cloud.read_cloud(conf)
+    known = cloud_facts.read_cloud(conf)
     nodes = None
     if args.host is not None:
         nodes = [facts.report.node_uuid for facts in known.nodes_of(args.host)]
     where = f' on host {args.host}' if args.host is not None else ''
     try:
-        ended = cloud.maintenance(conf).release(args.consumer, nodes, args.force)
+        ended = cloud_facts.maintenance(conf).release(args.consumer, nodes, args.force)
     except StillThere as error:
         hosts = ', '.join(sorted(known.node(uuid).report.host for uuid in error.nodes))
         why = (
@@ -146,7 +146,7 @@ def audit_claims(args, conf):
     (the effect of --fix, null for nothing), advice, fixed, host, node_uuid, consumer_uuid,
     claim_uuid, group_uuid).
     """
-    maintenance = cloud.maintenance(conf)
+    maintenance = cloud_facts.maintenance(conf)
     snapshot = maintenance.snapshot()
     found = audit(snapshot, maintenance.now_s())
     if args.wait and any(one.kind == UNLISTED for one in found):

@@ -9,103 +9,75 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
+"""`cloud`: the Nova cloud that the schedulers read their hosts from."""
 
-"""The claim store of the configuration, and the facts about all hosts in it."""
+import textwrap
 
-from nova_sched.claims import ServiceFacts
-from nova_sched.claims.maintenance import ClaimMaintenance
-from nova_sched.claims.sql import SqlClaimStore
-from nova_sched.cmd.manage import store
-from nova_sched.state.host_aggregate import zones
-from nova_sched.state.report import DISABLED_TRAIT
+from nova_sched.cmd.manage import asking, output, tables
 
-UP, DOWN, DISABLED, FORCED_DOWN = 'up', 'down', 'disabled', 'forced down'
+WHY = 72  # columns of a reason in a table
+MOST = 50  # hosts in a table
 
 
-def opened(conf):
-    """The claim store. Raises BadConfig or StoreUnavailable."""
-    return SqlClaimStore(store.ready(conf))
+def status(args, conf):
+    """Show what a running scheduler can read of Nova and Placement
+
+    For schedulers that read their hosts from Nova ([cluster] source = nova). The exit status is 1
+    if something is wrong: a part of the cloud cannot be read, or a host is silent or left out. A
+    host or a cell that an operator has disabled, and a host that is forced down, are not wrong.
+
+    Keys: ok, cells (cell_uuid, name, state: readable, unreadable, disabled or left out, why,
+    looked_at, hosts, taking: how many hosts take servers), hosts (those that take none: host,
+    cell_uuid, state: left out, disabled, forced down or silent, why), parts (part: the API
+    database or Placement, reachable, why), writes (pending: decisions whose allocations are not
+    written yet, in_doubt: servers of which that is not known; null for a shadow).
+    """
+    client = 'ShadowCloudClient' if args.shadow else 'CloudClient'
+    found = asking.ask(args, conf, client, lambda scheduler: scheduler.status())
+    now_s = found.pop('now')
+    for cell in found['cells']:
+        cell['looked_at'] = tables.moment(cell['looked_at'])
+    output.show(args, found, text=lambda one: page(one, now_s))
+    return 0 if found['ok'] else 1
 
 
-def maintenance(conf):
-    """The maintenance of the claim store. Raises BadConfig or StoreUnavailable."""
-    return ClaimMaintenance(store.ready(conf))
+def page(found, now_s):
+    """The status for people."""
+    columns = {
+        'Cell': lambda row: row['name'] or row['cell_uuid'],
+        'State': lambda row: _with_why(row['state'], row['why']),
+        'Last look': lambda row: tables.age(row['looked_at'], now_s),
+        'Hosts': lambda row: row['hosts'],
+        'Take servers': lambda row: row['taking'],
+    }
+    lines = [tables.table(columns, found['cells'])]
+    names = {cell['cell_uuid']: cell['name'] or cell['cell_uuid'] for cell in found['cells']}
+    if found['hosts']:
+        rows = found['hosts'][:MOST]
+        lines += ['', tables.table({
+            'Host': lambda row: row['host'],
+            'Cell': lambda row: names.get(row['cell_uuid'], row['cell_uuid']),
+            'State': lambda row: row['state'],
+            'Why it takes no servers': lambda row: textwrap.fill(row['why'], WHY),
+        }, rows)]  # fmt: skip
+        if len(rows) < len(found['hosts']):
+            lines.append(f'{len(found["hosts"]) - len(rows)} more; --format json has all of them.')
+    lines.append('')
+    for part in found['parts']:
+        said = 'answers' if part['reachable'] else f'FAILED: {part["why"]}'
+        lines.append(tables.fill(said, f'{part["part"]}: '))
+    if writes := found['writes']:
+        lines.append(f'Writes: {writes["pending"]} pending, {writes["in_doubt"]} in doubt')
+    return '\n'.join(lines)
 
 
-def read_cloud(conf):
-    """The cloud as it is now. Raises BadConfig or StoreUnavailable."""
-    claims = opened(conf)
-    return CloudFacts(
-        claims.changes({}), claims.now_s(), conf.service_down_time, conf.default_availability_zone
-    )
+def _with_why(state, why):
+    return state if why is None else textwrap.fill(f'{state}: {why}', WHY)
 
 
-class CloudFacts:
-    """Facts of a store, read once for one command. Lengths of time are in seconds, moments in
-    seconds since the epoch."""
+def _arguments(parser):
+    asking.add_timeout(parser)
+    asking.add_shadow(parser)
 
-    def __init__(self, changes, now_s, down_time_s=60, default_zone='nova'):
-        self.now_s = now_s
-        self.nodes = sorted(
-            changes.nodes, key=lambda facts: (facts.report.host, facts.report.nodename)
-        )
-        self._by_uuid = {facts.report.node_uuid: facts for facts in self.nodes}
-        self._by_host = {}
-        for facts in self.nodes:
-            self._by_host.setdefault(facts.report.host, []).append(facts)
-        self._down_time_s = down_time_s
-        self._default_zone = default_zone
-        self._services = {service.host: service for service in changes.services or ()}
-        self._aggregates = sorted(changes.aggregates or (), key=lambda aggregate: aggregate.id)
-        self._instances = changes.instances or {}
 
-    def hosts(self):
-        """The names of all hosts that a node or an operator ever named, sorted."""
-        return sorted({*self._services, *self._by_host})
-
-    def knows(self, host):
-        """Whether a node or an operator ever named the host."""
-        return host in self._services or host in self._by_host
-
-    def nodes_of(self, host):
-        return self._by_host.get(host, [])
-
-    def node(self, uuid):
-        """The facts of one node; None if it left."""
-        return self._by_uuid.get(uuid)
-
-    def service(self, host):
-        """An operator's settings of the host; the defaults if there are none."""
-        return self._services.get(host) or ServiceFacts(host)
-
-    def aggregates_of(self, host):
-        return [aggregate for aggregate in self._aggregates if host in aggregate.hosts]
-
-    def zones(self, host):
-        return sorted(zones(self.aggregates_of(host))) or [self._default_zone]
-
-    def instances_of(self, host):
-        """UUIDs of the instances in the host's messages and reports."""
-        reported = (facts.report.instances or () for facts in self.nodes_of(host))
-        return sorted(frozenset(self._instances.get(host, ())).union(*reported))
-
-    def seen_s(self, host):
-        """The last sign of life; None if there never was one."""
-        return (
-            max([self.service(host).seen_s, *(facts.seen_s for facts in self.nodes_of(host))])
-            or None
-        )
-
-    def disabled_by_node(self, host):
-        """Whether the host itself reports that it is disabled."""
-        return any(DISABLED_TRAIT in facts.report.traits for facts in self.nodes_of(host))
-
-    def state(self, host):
-        """The strongest reason that keeps new servers from the host; `up` if there is none."""
-        service, seen_s = self.service(host), self.seen_s(host)
-        if service.forced_down:
-            return FORCED_DOWN
-        if service.disabled or self.disabled_by_node(host):
-            return DISABLED
-        alive = seen_s is not None and abs(self.now_s - seen_s) <= self._down_time_s
-        return UP if alive else DOWN
+VERBS = (('status', status, _arguments),)

@@ -31,6 +31,7 @@ NOUNS = {
     'quota': 'show and set the limits of projects',
     'job': 'show the jobs that go through queues, and cancel them',
     'scheduler': 'show the running schedulers and their figures',
+    'cloud': 'show what the schedulers can read of a Nova cloud',
     'explain': 'explain why a request found no host, or where the next one would go',
     'config': 'check a configuration',
     'health': 'check whether the services work',
@@ -45,9 +46,9 @@ Manage nova_sched: its database, its hosts, claims, groups, queues and decisions
 configuration.
 
 Most verbs use only the database of the configuration; they call neither a scheduler nor the
-message bus. 'server place', 'claim create', 'explain dry-run', 'explain why-not', 'explain
-capacity' and all of 'group' but 'group validate' call a running scheduler, over the bus, and
-'queue list' a manager of queues. The changes of 'flavor' are also sent over the bus.
+message bus. 'server place', 'claim create', 'cloud status', 'explain dry-run', 'explain why-not',
+'explain capacity' and all of 'group' but 'group validate' call a running scheduler, over the bus,
+and 'queue list' a manager of queues. The changes of 'flavor' are also sent over the bus.
 """
 EPILOG = """\
 Without --config-file, nova_sched.conf is searched for in ~/.nova_sched, ~, /etc/nova_sched and

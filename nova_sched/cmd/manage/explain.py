@@ -303,9 +303,7 @@ def _record(one):
 def _ask_arguments(parser):
     specs.add_arguments(parser)
     asking.add_timeout(parser)
-    parser.add_argument(
-        '--shadow', action='store_true', help='ask nova-sched-shadow, and not a scheduler'
-    )
+    asking.add_shadow(parser)
 
 
 def _host_arguments(parser):

@@ -17,7 +17,7 @@ import fnmatch
 from nova_sched import errors
 from nova_sched.claim import DISK_GB, MEMORY_MB, PENDING, PLANNED, VCPU
 from nova_sched.claims.maintenance import HasClaims
-from nova_sched.cmd.manage import claim, cloud, output, rows, tables
+from nova_sched.cmd.manage import claim, cloud_facts, output, rows, tables
 from nova_sched.suggestion import suggestion
 
 
@@ -36,7 +36,7 @@ def list_hosts(args, conf):
     last_seen, resources (by class: total, reserved, ratio, capacity, claimed, foreign, used,
     available), claims (number by state), foreign_instances.
     """
-    known = cloud.read_cloud(conf)
+    known = cloud_facts.read_cloud(conf)
     found = rows.nodes(known, args.host, args.zone)
     output.show(args, found, columns(known.now_s))
     return 0
@@ -53,7 +53,7 @@ def show(args, conf):
     generation, hypervisor_type, hypervisor_version, host_ip, running_vms, traits, units), claims
     (as in 'claim list').
     """
-    known = cloud.read_cloud(conf)
+    known = cloud_facts.read_cloud(conf)
     if not known.knows(args.host):
         raise errors.HostNotFound(f'Host {args.host}', suggestion(args.host, known.hosts()))
     found = rows.host(known, args.host)
@@ -83,8 +83,8 @@ def enable(args, conf):
 
 
 def _set_service(args, conf, **word):
-    claims = cloud.opened(conf)
-    known = cloud.CloudFacts(claims.changes({}), claims.now_s())
+    claims = cloud_facts.opened(conf)
+    known = cloud_facts.CloudFacts(claims.changes({}), claims.now_s())
     services = [dataclasses.replace(known.service(host), **word) for host in named(known, args)]
     for service in services:
         claims.set_service(service)
@@ -103,17 +103,17 @@ def remove(args, conf):
 
     Keys: host, nodes (their UUIDs), claims (how many have ended).
     """
-    known = cloud.read_cloud(conf)
+    known = cloud_facts.read_cloud(conf)
     hosts = named(known, args)
     nodes = {host: known.nodes_of(host) for host in hosts}
     claims = {host: sum(len(facts.claims) for facts in nodes[host]) for host in hosts}
     for host in hosts:
-        if known.state(host) == cloud.UP:
+        if known.state(host) == cloud_facts.UP:
             why = f'host {host} is up: stop its nova-compute and its agent first'
             raise errors.InvalidRequest('host remove', why)
         if claims[host] and not args.force:
             raise HasClaims(host, claims[host])
-    maintenance = cloud.maintenance(conf)
+    maintenance = cloud_facts.maintenance(conf)
     found = []
     for host in hosts:
         uuids = [facts.report.node_uuid for facts in nodes[host]]

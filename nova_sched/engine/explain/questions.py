@@ -68,7 +68,7 @@ class Questions:
 
     def why_not(self, request, host):
         """The verdict of each rule on one host, independent of the rules before it. Raises
-        NotFound.
+        NotFound. A host that is left out may have no nodes; its service has the reason.
 
         ``host``; ``service`` (disabled, disabled_reason, forced_down, seen_s); ``nodes``: for each
         node of the host ``node``, ``passes``, and ``rules`` with ``rule``, ``verdict`` (`passes`,
@@ -77,10 +77,9 @@ class Questions:
         same of the ``best`` one.
         """
         hosts = self._hosts
-        rows = hosts.rows_of_host.get(host)
-        if not rows:
+        rows, service = hosts.rows_of_host.get(host, ()), self._cluster.service(host)
+        if not rows and not service.is_left_out:
             raise errors.NotFound(f'Host {host}')
-        service = self._cluster.service(host)
         with self._placer.asking([request]):
             request = self._placer.grouped(request)
             nodes = [self._node(hosts, request, row) for row in rows]
@@ -112,6 +111,19 @@ class Questions:
         rank = 1 + int(np.count_nonzero(weights > weights[place]))
         there = {'host': hosts.nodes[rows[best]].host, 'node': hosts.nodes[rows[best]].nodename}
         return {'rank': rank, 'of': len(rows), **mine, 'best': there | other}
+
+    def passing(self, request, names, node_uuids):
+        """UUIDs of those of the nodes that pass the rules of these names, whatever other rules
+        say of them."""
+        hosts = self._hosts
+        nodes = [node for uuid in node_uuids if (node := self._cluster.node(uuid)) is not None]
+        rows = np.array([node.row for node in nodes], dtype=np.intp)
+        passes = np.ones(len(rows), dtype=bool)
+        with self._placer.asking([request]):
+            for rule in self._placer.rules.always:
+                if rule.name in names and len(rows):
+                    passes &= rule.judge(hosts, request, rows)
+        return [node.uuid for node, is_left in zip(nodes, passes, strict=True) if is_left]
 
     def standings(self, request):
         """How each node stands for a request: standings.Standings."""

@@ -126,6 +126,8 @@ def narrowed(name, hosts, request):
         return 'the request leaves them out'
     if name == 'requested_cell':
         return 'another cell is asked for'
+    if name == 'allocation_candidates':
+        return 'Placement has no allocation candidate there'
     if name == 'force_hosts':
         known = {host for host in request.force_hosts if hosts.spellings.get(host)}
         return _named('host', request.force_hosts, known)
@@ -156,11 +158,26 @@ def _named(word, wanted, known, of_host=''):
 # Texts.
 
 
-def reason(told, size, found=0, asked=1):
+def reason(told, size, found=0, asked=1, left_out=0):
     """Why none of ``size`` hosts was left: counts and causes, no host names.
 
-    ``found`` of the ``asked`` instances had a host by then.
+    ``found`` of the ``asked`` instances had a host by then. ``left_out`` is the number of hosts
+    that cannot be used, and are not in ``size``.
     """
+    text = _reason(told, size, found, asked)
+    more = f' {_left_out(left_out)}' if left_out else ''
+    most = LONGEST - len(more)
+    return (text if len(text) <= most else f'{text[: most - 1]}…') + more
+
+
+def _left_out(number):
+    return (
+        f'{number} more {"is" if number == 1 else "are"} left out: '
+        'nova-sched-manage cloud status has the reasons.'
+    )
+
+
+def _reason(told, size, found, asked):
     removed = [one for one in told if one.gone]
     if removed and removed[-1].name == Understood.__name__:
         return f'{removed[-1].why[:1].upper()}{removed[-1].why[1:]}.'
@@ -180,7 +197,7 @@ def reason(told, size, found=0, asked=1):
     if earlier:
         before = '. '.join(f'{one.name} removed {one.gone}{_colon(one)}' for one in earlier)
         text += f' Before that, {before}.'
-    return text if len(text) <= LONGEST else f'{text[: LONGEST - 1]}…'
+    return text
 
 
 def for_tenants(text, told, rules, request):
@@ -220,7 +237,7 @@ def refusal(candidates, rules, hosts, request, found=0, asked=1):
     except Exception:
         LOG.exception('A refusal cannot be explained')
         told = [Judged(*step) for step in candidates.steps]
-    text = reason(told, len(hosts), found, asked)
+    text = reason(told, len(hosts), found, asked, hosts.left_out)
     steps = tuple(Step(one.name, one.seen, one.left) for one in told)
     details = _details(text, len(hosts), asked, found, told)
     return errors.NoValidHost(text, steps, details, for_tenants(text, told, rules, request))

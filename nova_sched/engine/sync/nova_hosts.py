@@ -17,6 +17,12 @@ import numpy as np
 
 from nova_sched.claim import PENDING
 from nova_sched.claims import ClaimSelector, ServiceFacts
+from nova_sched.engine.decide import CandidateSet, narrow
+from nova_sched.state import node as node_state
+from nova_sched.state.report import DISABLED_TRAIT
+
+UP, LEFT_OUT, DISABLED, FORCED_DOWN = 'up', 'left out', 'disabled', 'forced down'
+SILENT = 'silent'
 
 SHOWN_PER_DOWN_TIME = 3  # times that a host that is up is marked so, in service_down_time
 
@@ -48,6 +54,11 @@ class NovaHosts:
             cell_uuid, {host: one for host, one in not_up.items() if before.get(host) != one}
         )
         self._not_up[cell_uuid] = dict(not_up)
+        hosts.left_out = sum(
+            host not in hosts.rows_of_host and self._cluster.service(host).is_left_out
+            for services in self._not_up.values()
+            for host in services
+        )
         # Not all of them at each look: each change makes the row's verdicts new.
         shown_s = now_s - self._settings().service_down_time_s / SHOWN_PER_DOWN_TIME
         of_cell = hosts.cell == hosts.cells.id(cell_uuid)
@@ -71,6 +82,19 @@ class NovaHosts:
         node = self._cluster.node(node_uuid)
         return node and node.host
 
+    def scope(self, request):
+        """Returns what the caller of a request allows, as Placement knows it: the UUID of the only
+        compute node, or None; and the UUIDs of the aggregates of its availability zone."""
+        hosts = self._cluster.hosts
+        candidates = CandidateSet(len(hosts))
+        narrow(candidates, hosts, request)
+        rows, zone = candidates.rows(), request.availability_zone
+        of_zone = (one for one in hosts.aggregates if zone and one.availability_zone == zone)
+        return (
+            hosts.nodes[rows[0]].uuid if len(rows) == 1 else None,
+            frozenset(one.uuid for one in of_zone if one.uuid is not None),
+        )
+
     def hosts_by_cell(self, node_uuids):
         """Returns cell UUID -> host -> UUIDs of these nodes. May be called from any thread."""
         found: dict[str | None, dict[str, list[str]]] = {}
@@ -79,6 +103,29 @@ class NovaHosts:
             if node is not None:
                 found.setdefault(node.cell_uuid, {}).setdefault(node.host, []).append(uuid)
         return found
+
+    def standing(self):
+        """Returns cell UUID -> host -> (state, why) for each host that has reported. ``state`` is
+        one of UP, LEFT_OUT, DISABLED, FORCED_DOWN and SILENT; ``why`` is None for UP."""
+        found: dict[str | None, dict[str, tuple[str, str | None]]] = {}
+        for node in self._cluster:
+            found.setdefault(node.cell_uuid, {})[node.host] = self._standing(node)
+        return found
+
+    def _standing(self, node):
+        hosts, service = self._cluster.hosts, node.service
+        silent_s = self._clock() - float(hosts.seen_s[node.row])
+        if service.is_left_out:
+            return LEFT_OUT, service.disabled_reason.removeprefix(node_state.LEFT_OUT)
+        if service.disabled:
+            return DISABLED, f'its service is disabled: {service.disabled_reason or "no reason"}'
+        if hosts.disabled[node.row]:
+            return DISABLED, f'its provider has the trait {DISABLED_TRAIT}'
+        if hosts.forced_down[node.row]:
+            return FORCED_DOWN, 'its service is forced down'
+        if silent_s > self._settings().service_down_time_s:
+            return SILENT, f'the last sign of life of its service is {silent_s:.0f} s old'
+        return UP, None
 
     def cell_is_disabled(self, cell_uuid):
         """Give the hosts of a cell no servers."""

@@ -15,14 +15,16 @@ the engine, and translate results."""
 from nova_sched.rpc.endpoints import nova_source
 from nova_sched.rpc.endpoints.candidates import CandidatesEndpoint
 from nova_sched.rpc.endpoints.claims import ClaimsEndpoint
+from nova_sched.rpc.endpoints.cloud import CloudEndpoint
 from nova_sched.rpc.endpoints.explain import ExplainEndpoint
 from nova_sched.rpc.endpoints.groups import GroupsEndpoint
 from nova_sched.rpc.endpoints.scheduler import BaseApiEndpoint, SchedulerEndpoint
 from nova_sched.rpc.endpoints.stats import StatsEndpoint
 
 
-def all_of(scheduler, mirror=None):
-    """Every endpoint of one scheduler; with ``mirror``, of one that reads its hosts from Nova."""
+def all_of(scheduler, mirror=None, status=None):
+    """Every endpoint of one scheduler; with ``mirror`` and ``status``, of one that reads its hosts
+    from Nova."""
     if mirror is None:
         own = [
             SchedulerEndpoint(scheduler),
@@ -37,4 +39,10 @@ def all_of(scheduler, mirror=None):
             nova_source.NovaSourceClaims(scheduler),
             nova_source.NovaSourceCandidates(scheduler),
         ]
-    return [*own, ExplainEndpoint(scheduler), GroupsEndpoint(scheduler), BaseApiEndpoint()]
+    return [
+        *own,
+        CloudEndpoint(status),
+        ExplainEndpoint(scheduler),
+        GroupsEndpoint(scheduler),
+        BaseApiEndpoint(),
+    ]

@@ -67,12 +67,10 @@ def _rows(name, cell, budget_s):
     looks = {
         'a look': lambda: cell.look(60.0, now_s - 100.0),
         'services that are not up': lambda: cell.services_not_up(60.0),
-        'services of 3 hosts': lambda: cell.services(hosts[:3]),
-        'all services': cell.services,
+        'services of 3 hosts that are not up': lambda: cell.services_not_up(60.0, hosts[:3]),
         'changed nodes': lambda: cell.nodes_changed_since(now_s - 100.0),
         'times of all nodes': cell.node_stamps,
         f'{CHANGED} nodes': lambda: cell.nodes(uuids),
-        f'instances of {CHANGED} hosts': lambda: cell.instances(hosts),
         f'reports of {CHANGED} nodes': lambda: [_report(node) for node in nodes],
     }
     for what, samples in by_turns(looks, budget_s).items():

@@ -86,6 +86,7 @@ def imported(file, *words):
         pytest.param(
             'queue list', DATABASE | SOLVERS | {'keystoneauth1', 'jsonschema'}, id='queue'
         ),
+        pytest.param('cloud status', NONE_OF_BUS, id='cloud status'),
         pytest.param('config check', NONE_OF_CHECK, id='config check'),
     ],
 )

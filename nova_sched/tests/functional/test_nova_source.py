@@ -12,6 +12,7 @@
 """A scheduler that reads its hosts from Nova's databases and claims in Placement."""
 
 import contextlib
+import json
 import threading
 
 import pytest
@@ -24,6 +25,7 @@ from nova_sched.rpc import client
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.fake_placement import Fault, served
 from nova_sched.tests.functional.harness import HOST, TIMEOUT_S, eventually, spec
+from nova_sched.tests.functional.manage import runner
 from nova_sched.tests.options import settings
 from nova_sched.tests.unit.db import nova_service_records
 from nova_sched.tests.unit.db import nova_tables as nova
@@ -148,6 +150,31 @@ def test_room_that_others_take_in_placement_counts(cloud):
         assert set(cloud.claims()) == {(uuid_of('a'), node('cmp2'))}
 
 
+def test_room_that_placement_has_since_the_last_look(cloud):
+    with cloud.scheduler() as scheduler:
+        cloud.fake.add(node('cmp2'), **{**ROOM, 'VCPU': 16})
+        assert boot(scheduler, 'a', vcpus=8) == ['cmp2']
+        assert ('GET', '/allocation_candidates') in cloud.fake.requests
+
+
+def test_disk_of_a_sharing_provider(cloud):
+    share, disk = uuid_of('share'), {'DISK_GB': 20}
+    cloud.fake.add(share, DISK_GB=30)
+    for host in HOSTS:
+        cloud.fake.add(node(host), VCPU=4, MEMORY_MB=8192)
+        cloud.fake.shares[node(host)] = [share]
+    with cloud.scheduler() as scheduler:
+        (host,) = boot(scheduler, 'a', vcpus=1, root_gb=20)
+        held = cloud.fake.allocated()[uuid_of('a')]
+        assert held.keys() == {node(host), share}
+        assert held[share] == disk
+        with pytest.raises(errors.NoValidHost):
+            boot(scheduler, 'b', vcpus=1, root_gb=20)
+        cloud.service._nova.mirror.compare_soon()
+        confirmed = {(uuid_of('a'), node(host)): 'confirmed'}
+        eventually(lambda: cloud.claims() == confirmed)
+
+
 @pytest.mark.parametrize(
     'change',
     [
@@ -240,3 +267,41 @@ def test_a_configuration_that_cannot_work(cloud, options, where):
     ):
         nova_service.check(CONF)
     assert where in str(told.value)
+
+
+def test_the_status_of_the_cloud(cloud, tmp_path, capsys):
+    run = runner('cloud', tmp_path, capsys)
+    with cloud.scheduler():
+        status, out, _ = run('status', '--format', 'json')
+        assert status == 0
+        found = json.loads(out)
+        (cell,) = found['cells']
+        assert (cell['name'], cell['state'], cell['taking']) == ('cell1', 'readable', 2)
+        assert found['writes'] == {'pending': 0, 'in_doubt': 0}
+        cloud.change(nova.SERVICES, 'cmp1', forced_down=True)
+        cloud.change(nova.NODES, 'cmp2', free_disk_gb=None, updated_at=nova.ago(0))
+        eventually(lambda: run('status')[0] == 1)
+        status, out, _ = run('status', '--format', 'json')
+        states = {one['host']: one['state'] for one in json.loads(out)['hosts']}
+        assert states == {'cmp1': 'forced down', 'cmp2': 'left out'}
+        for form, text in (
+            ('table', '| cmp1 | cell1 |'),
+            ('yaml', 'ok: false'),
+            ('csv', 'false,'),
+        ):
+            assert text in run('status', '--format', form)[1]
+
+
+def test_the_status_of_a_cloud_without_placement(cloud, tmp_path, capsys):
+    run = runner('cloud', tmp_path, capsys)
+    with cloud.scheduler():
+        cloud.fake.faults = lambda method, path: Fault(503)
+        status, out, _ = run('status')
+    assert status == 1
+    assert 'Placement: FAILED' in out
+
+
+def test_a_scheduler_whose_hosts_report_has_no_status_of_a_cloud(daemon, tmp_path, capsys):
+    status, _, err = runner('cloud', tmp_path, capsys)('status')
+    assert status == 1
+    assert 'host list' in err

@@ -33,15 +33,6 @@ def test_a_problem_is_logged_once_until_it_is_over(problems, caplog):
     assert caplog.messages == ['Disk a is full', 'There is room again', 'Disk a is full']
 
 
-def test_the_kinds_of_current_problems(problems):
-    problems.begin('disk', 'Disk: %s', 'full', reason='full')
-    problems.begin('disk', 'Disk: %s', 'slow', reason='slow')
-    problems.begin('bus', 'Bus')
-    assert problems.kinds == ['bus', 'disk']
-    problems.end('disk', 'Disk again')
-    assert problems.kinds == ['bus']
-
-
 def test_each_reason_is_logged_and_its_kind_ends_as_a_whole(problems, caplog):
     for reason in ('full', 'slow', 'full'):
         problems.begin('disk', 'Disk: %s', reason, reason=reason)

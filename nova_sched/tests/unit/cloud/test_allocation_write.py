@@ -41,7 +41,7 @@ LOST = Fault(lost=True)
 BUSY = Fault(409, 'changed while attempting to allocate', CONCURRENT)
 
 
-class Patience:
+class Limits:
     """Waits in no time; over after so many pauses. ``pauses`` are those it was asked for."""
 
     def __init__(self, most=20):
@@ -77,10 +77,15 @@ def wants(uuid=A, node=ONE, vcpus=1, avoided=(), **providers):
     return Server(uuid, f'claim of {uuid}', node, wanted, frozenset(avoided))
 
 
-def written(fake, *wanted, patience=None, timeouts_s=(1.0, 5.0)):
+def written(fake, *wanted, limits=None, timeouts_s=(1.0, 5.0), is_repeat=False):
     """The write, after it has ended, and its outcome."""
     made = AllocationWrite(
-        client_of(fake, timeouts_s), wanted, HOSTS.get, patience or Patience(), random.Random(1)
+        client_of(fake, timeouts_s),
+        wanted,
+        HOSTS.get,
+        limits or Limits(),
+        random.Random(1),
+        is_repeat,
     )
     return made, made.run()
 
@@ -141,7 +146,7 @@ def test_no_capacity_for_one_of_several(fake):
         pytest.param([LOST], 'PUT GET', WON, id='the answer was lost'),
         pytest.param(
             [Fault(400, 'no such class')],
-            'PUT',
+            'PUT GET',
             'Placement refuses a request: PUT /allocations/.*: 400: no such class',
             id='400',
         ),
@@ -166,22 +171,22 @@ def test_what_placement_answers(fake, faults, requests, outcome):
 
 def test_pauses_while_the_providers_change(fake):
     fake.faults = one_after_the_other(*[BUSY] * ATTEMPTS)
-    patience = Patience()
-    written(fake, wants(), patience=patience)
-    assert len(patience.pauses) == ATTEMPTS - 1
-    for pause_s, most_s in zip(patience.pauses, (2, 4, 6), strict=True):
+    limits = Limits()
+    written(fake, wants(), limits=limits)
+    assert len(limits.pauses) == ATTEMPTS - 1
+    for pause_s, most_s in zip(limits.pauses, (2, 4, 6), strict=True):
         assert 0 <= pause_s <= most_s
 
 
 def test_pauses_while_placement_is_away(fake):
     fake.faults = lambda method, path: OUT
-    patience = Patience(most=10)
-    write, outcome = written(fake, wants(), patience=patience)
+    limits = Limits(most=10)
+    write, outcome = written(fake, wants(), limits=limits)
     assert outcome.refusal.endswith('in Placement: Placement does not answer.')
     assert write.is_doubtful
-    assert patience.pauses[0] <= 0.1
-    assert patience.pauses[-1] <= 2.0
-    assert len(patience.reports) == 10
+    assert limits.pauses[0] <= 0.1
+    assert limits.pauses[-1] <= 2.0
+    assert len(limits.reports) == 10
 
 
 def test_an_answer_that_comes_late(fake):
@@ -193,7 +198,7 @@ def test_an_answer_that_comes_late(fake):
 
 
 def test_the_caller_has_gone_before_the_first_request(fake):
-    write, outcome = written(fake, wants(), patience=Patience(most=0))
+    write, outcome = written(fake, wants(), limits=Limits(most=0))
     assert (fake.requests, write.is_doubtful) == ([], False)
     assert outcome.refusal.endswith('the call waited too long for its turn.')
 
@@ -202,18 +207,50 @@ def test_another_request_has_just_made_the_consumer(fake):
     """It has no allocations yet, so there is nothing to look at: the request is repeated."""
     conflict = Fault(409, 'consumer generation conflict - expected 0 but got None', CONCURRENT)
     fake.faults = one_after_the_other(conflict, conflict)
-    patience = Patience()
-    _, outcome = written(fake, wants(), patience=patience)
-    assert (outcome, patience.pauses) == (WON, [0.0, 0.1])
+    limits = Limits()
+    _, outcome = written(fake, wants(), limits=limits)
+    assert (outcome, limits.pauses) == (WON, [0.0, 0.1])
 
 
 def test_a_failed_request_has_left_a_consumer(fake):
     """Placement makes it, and then refuses: it stays, without allocations, at generation 0."""
     fake.consumers[A] = [0, {}, 'p', 'u']
-    patience = Patience(most=50)
-    _, outcome = written(fake, wants(), patience=patience)
+    limits = Limits(most=50)
+    _, outcome = written(fake, wants(), limits=limits)
     assert (outcome, fake.consumers[A][:2]) == (WON, [1, {ONE: {'VCPU': 1}}])
-    assert 10 <= sum(patience.pauses) < 12
+    assert 10 <= sum(limits.pauses) < 12
+
+
+@pytest.mark.parametrize(
+    'gone, wanted, full',
+    [
+        pytest.param(ONE, [wants()], [ONE], id='the node'),
+        pytest.param(CHILD, [wants(**{CHILD: {'CUSTOM_GPU': 1}})], [ONE], id='a child of it'),
+        pytest.param(TWO, [wants(), wants(B, TWO)], [TWO], id='one of two nodes'),
+    ],
+)
+def test_a_provider_has_just_gone(fake, gone, wanted, full):
+    """The order is decided again, after its node was read: Placement has it no more."""
+    del fake.providers[gone]
+    write, outcome = written(fake, *wanted)
+    assert (outcome, list(write.full), fake.allocated()) == (WriteOutcome(False), full, {})
+
+
+def test_placement_is_away_while_providers_are_looked_for(fake):
+    del fake.providers[ONE]
+    fake.faults = lambda method, path: OUT if method == 'GET' else None
+    _, outcome = written(fake, wants(), limits=Limits(most=3))
+    assert outcome.refusal.endswith('Placement does not answer.')
+
+
+def test_a_second_attempt_uses_the_consumer_that_the_first_one_has_left(fake):
+    del fake.providers[ONE]
+    written(fake, wants())
+    assert fake.consumers[A][:2] == [0, {}]
+    limits = Limits()
+    _, outcome = written(fake, wants(node=TWO), limits=limits, is_repeat=True)
+    assert (outcome, limits.pauses) == (WON, [0.0])
+    assert fake.allocated() == {A: {TWO: {'VCPU': 1}}}
 
 
 @pytest.mark.parametrize(

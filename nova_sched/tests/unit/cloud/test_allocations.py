@@ -51,13 +51,25 @@ class Cloud:
             **{'timeout_s': 5.0, 'late_s': 0.05, **words},
         )
 
-    def write(self, *uuids, node=ONE, vcpus=1, is_over=lambda: False, age_s=0.0, version='1.36'):
+    def write(
+        self,
+        *uuids,
+        node=ONE,
+        vcpus=1,
+        is_over=lambda: False,
+        age_s=0.0,
+        version='1.36',
+        alternates=(),
+    ):
         decision = types.SimpleNamespace(
             requests=[request(instance_uuid=one, project_id='p', user_id='u') for one in uuids],
             claims=[Claim(one, node, {'VCPU': vcpus}) for one in uuids],
         )
         text = allocation_request(node, f'{{"VCPU": {vcpus}}}')
-        answer = [[Selected(node, 'h', 'h', None, None, text, version)] for _ in uuids]
+        chosen = [
+            Selected(one, 'h', 'h', None, None, text, version) for one in (node, *alternates)
+        ]
+        answer = [chosen for _ in uuids]
         order = types.SimpleNamespace(context=None)
         message = Message('place', order, Received(is_over=is_over))
         message.since_s -= age_s
@@ -108,12 +120,41 @@ def test_at_most_in_flight_at_a_time(cloud):
 
 
 def test_two_writes_for_one_server(cloud):
-    """The second waits for the first, and finds what that has written."""
+    """The second waits until the first one is answered, and finds what that has written."""
     cloud.fake.faults = lambda method, path: Fault(delay_s=0.05)
     first, second = cloud.write(A), cloud.write(A, node=TWO)
-    assert first.result(5) == WriteOutcome(True)
+    outcome = first.result(5)
+    assert outcome == WriteOutcome(True)
+    with pytest.raises(TimeoutError):
+        second.result(0.2)
+    outcome.end(True)
     assert second.result(5) == WriteOutcome(False, elsewhere={A: ONE})
     assert [method for method, _ in cloud.fake.requests] == ['PUT', 'PUT', 'GET']
+
+
+def test_what_a_superseded_call_has_written_is_taken_back(cloud):
+    cloud.write(A, B).result(5).end(False)
+    wait(lambda: not cloud.fake.allocated())
+
+
+@pytest.mark.parametrize(
+    'is_second_answered, left',
+    [pytest.param(True, {A: {ONE: {'VCPU': 1}}}, id='answered'), pytest.param(False, {}, id='no')],
+)
+def test_a_call_after_a_superseded_one_has_the_same_node(cloud, is_second_answered, left):
+    """It takes over the allocations; if it is refused as well, they do not come back."""
+    first, second = cloud.write(A), cloud.write(A)
+    first.result(5).end(False)
+    second.result(5).end(is_second_answered)
+    wait(lambda: not cloud.writer._doubts._waiting)
+    assert cloud.fake.allocated() == left
+
+
+def test_a_caller_is_refused_after_the_writer_has_stopped(cloud, caplog):
+    outcome = cloud.write(A).result(5)
+    cloud.writer.stop(1.0)
+    outcome.end(False)
+    assert f'Instance {A} was refused, but may have allocations on node {ONE}' in caplog.text
 
 
 def test_full_nodes_are_read_before_the_order_is_decided_again(cloud):
@@ -231,8 +272,8 @@ ORDERS = st.lists(
 def test_allocations_are_those_of_the_claims(orders, faults):
     """Whatever Placement does: at last, each claim has its allocations. No other server has any.
 
-    But if a second call for a server is refused, the allocations of the first one stay: its server
-    may be there.
+    But if a call for a server was answered and a later one is refused, the allocations of the
+    first one stay: its server may be there.
     """
     fake, waiting, lock = FakePlacement(), list(faults), threading.Lock()
 
@@ -273,10 +314,16 @@ def test_allocations_are_those_of_the_claims(orders, faults):
         claim.consumer_uuid: {claim.node_uuid: dict(claim.resources)}
         for claim in world.store.claims()
     }
-    called = collections.Counter(uuid_of(name) for names in orders for name in names)
-    found = fake.allocated()
+    answered = {
+        uuid_of(name)
+        for names, call in zip(orders, calls, strict=True)
+        if call.exception() is None
+        for name in names
+    }
     assert {
-        uuid: providers for uuid, providers in found.items() if uuid in held or called[uuid] == 1
+        uuid: providers
+        for uuid, providers in fake.allocated().items()
+        if uuid in held or uuid not in answered
     } == held
 
 
@@ -287,12 +334,13 @@ class Quick(random.Random):
         return super().uniform(least, most) / 100
 
 
-def test_a_host_that_takes_no_servers_is_not_claimed(fake):
+@pytest.mark.parametrize('down', [ONE, TWO], ids=['chosen', 'alternate'])
+def test_a_host_that_takes_no_servers_is_not_claimed(fake, down):
     """It was disabled, forced down or silent since it was chosen."""
     asked = []
-    cloud = Cloud(fake, not_up=lambda nodes: asked.append(nodes) or list(nodes))
-    outcome = cloud.write(A).result(5)
+    cloud = Cloud(fake, not_up=lambda nodes: asked.append(nodes) or [down])
+    outcome = cloud.write(A, alternates=[TWO]).result(5)
     assert (outcome.won, outcome.refusal) == (False, None)
-    assert asked == [(ONE,)]
+    assert asked == [{ONE, TWO}]
     assert A not in fake.allocated()
     cloud.writer.stop(1.0)

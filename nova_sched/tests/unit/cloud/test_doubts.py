@@ -76,9 +76,6 @@ def world():
         pytest.param((2, some()), sent(), [], 2, id='a later call has written the same'),
         pytest.param((1, some(node=TWO)), sent(), [], 1, id='other allocations'),
         pytest.param(
-            (1, some()), sent(), [Claim(A, ONE, {'VCPU': 1})], 1, id='a later call has a claim'
-        ),
-        pytest.param(
             (1, some()), sent(), [Claim(A, TWO, {'VCPU': 1})], None, id='a claim on another node'
         ),
         pytest.param(
@@ -98,6 +95,26 @@ def test_what_is_taken_back(world, held, request_sent, claims, after):
     world.wait()
     found = world.fake.consumers.get(A)
     assert (found and found[0]) == after
+
+
+def test_a_later_call_has_a_claim_there(world):
+    """It is about to write, or has failed to: the look is repeated until the claim has ended."""
+    world.fake.consumers[A] = [1, dict(some().providers), 'p', 'u']
+    world.claims = [Claim(A, ONE, {'VCPU': 1})]
+    world.doubts.add(sent())
+    threading.Event().wait(0.2)
+    assert (len(world.doubts._waiting), len(world.fake.allocated())) == (1, 1)
+    world.claims = []
+    world.wait()
+    assert world.fake.allocated() == {}
+
+
+def test_what_an_earlier_refused_call_has_written_does_not_come_back(world):
+    world.fake.consumers[A] = [2, dict(some().providers), 'p', 'u']
+    world.doubts.add(sent())
+    world.doubts.add(sent(some(1), some(1)))
+    world.wait()
+    assert world.fake.allocated() == {}
 
 
 def test_an_evacuation_gets_back_what_it_had(world):

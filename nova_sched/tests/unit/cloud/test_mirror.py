@@ -222,6 +222,16 @@ def test_a_node_that_is_gone(cloud):
     assert {node.host for node in cloud.world.cluster} == {'host-1'}
 
 
+def test_a_host_that_was_left_out_and_is_gone(cloud):
+    cloud.world.now_s += 1
+    cloud.cell.add('host-0', free_disk_gb=None)
+    cloud.look()
+    assert set(cloud.mirror.left_out) == {'host-0'}
+    del cloud.cell.rows[node_uuid('host-0')]
+    cloud.look(compare=True)
+    assert cloud.mirror.left_out == {}
+
+
 def test_a_cell_that_is_away_does_not_hold_up_the_others(make, caplog):
     other = FakeCell(OTHER)
     other.add('host-2')
@@ -298,6 +308,12 @@ def test_nodes_of_a_refused_claim_are_read_at_once(cloud):
     assert cloud.used('host-1') == 2
 
 
+def test_a_node_of_a_refused_claim_is_gone(cloud):
+    del cloud.cell.rows[node_uuid('host-1')]
+    cloud.mirror.read_nodes([node_uuid('host-1')])
+    assert {node.host for node in cloud.world.cluster} == {'host-0'}
+
+
 def test_a_look_before_a_refusal(cloud):
     cloud.cell.silence('host-0', disabled=True, seen_s=NOW)
     assert cloud.mirror.look_now()
@@ -355,7 +371,7 @@ def test_a_trait_that_disables_is_read_until_it_is_gone(cloud):
 
 
 class TestNotUp:
-    """The services of chosen hosts are read once more before they are claimed."""
+    """The services of chosen hosts and alternates are read once more before they are claimed."""
 
     def test_a_host_that_was_disabled_since_the_last_look(self, cloud):
         uuids = [node_uuid('host-0'), node_uuid('host-1'), uuid_of('unknown')]
@@ -366,6 +382,12 @@ class TestNotUp:
         cloud.cell.not_up.clear()
         cloud.look()
         assert cloud.up() == {'host-0', 'host-1'}
+
+    def test_the_next_decision_knows_all_hosts_that_are_not_up(self, cloud):
+        cloud.cell.silence('host-0', disabled=True, seen_s=NOW)
+        cloud.cell.silence('host-1', forced_down=True, seen_s=NOW)
+        assert cloud.mirror.not_up([node_uuid('host-0')]) == [node_uuid('host-0')]
+        assert cloud.up() == set()
 
     def test_a_cell_that_is_away_counts_as_up(self, cloud):
         cloud.cell.silence('host-0', disabled=True, seen_s=NOW)
@@ -392,10 +414,11 @@ def test_why_hosts_are_left_out(cloud):
 
 
 def test_what_cannot_be_read(cloud):
-    assert cloud.mirror.unreadable == []
+    assert cloud.mirror.unreadable == {}
     cloud.cell.is_away = True
     cloud.look()
-    assert cloud.mirror.unreadable == [f'Cell {CELL}']
+    assert list(cloud.mirror.unreadable) == [f'Cell {CELL}']
+    assert 'connection refused' in cloud.mirror.unreadable[f'Cell {CELL}']
     cloud.cell.is_away = False
     cloud.look()
-    assert cloud.mirror.unreadable == []
+    assert cloud.mirror.unreadable == {}

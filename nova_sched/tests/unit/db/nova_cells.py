@@ -171,14 +171,6 @@ class NovaCells:
         fill(writer, tables.NODES, *rows)
         assert len(cell.nodes([row['uuid'] for row in rows])) == CHUNK + 1
 
-    def test_the_instances_of_hosts(self, writer, cell):
-        there = [instance('a'), instance('b'), instance('c', 'cmp2'), instance('d', None)]
-        fill(writer, tables.INSTANCES, *there, instance('gone', deleted=9))
-        assert cell.instances(['cmp1', 'cmp3']) == {
-            'cmp1': {uuid_of('a'), uuid_of('b')},
-            'cmp3': frozenset(),
-        }
-
     @pytest.mark.parametrize(
         'fields, found',
         [

@@ -177,14 +177,29 @@ def test_a_claim_that_was_replaced_meanwhile_is_told_to_no_caller(world):
     world.state_sync.refresh()
     again = world.send_place(request(instance_uuid=A))
     world.loop.turn()
+    ends = []
+    world.writer.end(WriteOutcome(True, end=ends.append))
+    world.loop.turn()
+    with pytest.raises(errors.Superseded):
+        found.result(timeout=0)
+    world.writer.end(WriteOutcome(True, end=ends.append))
+    world.loop.turn()
+    assert ends == [False, True]
+    (later,) = world.store.claims()
+    assert again.result()[0][0].node_uuid == later.node_uuid
+
+
+def test_one_of_two_claims_was_replaced_meanwhile(world):
+    """The call is refused as a whole, so that the other claim ends as well."""
+    found = world.send_place(request(instance_uuid=A), request(instance_uuid=B))
+    world.loop.turn()
+    (claim,) = world.store.claims(A)
+    world.store.release([claim.key])
     world.writer.end(True)
     world.loop.turn()
     with pytest.raises(errors.Superseded):
         found.result(timeout=0)
-    world.writer.end(True)
-    world.loop.turn()
-    (later,) = world.store.claims()
-    assert again.result()[0][0].node_uuid == later.node_uuid
+    assert held(world) == []
 
 
 def test_the_store_is_away_when_the_writer_fails(world):

@@ -161,12 +161,19 @@ class TestField:
             ['ignore_hosts', 'force_hosts'],
             id='ignored and forced',
         ),
+        pytest.param(
+            {'offers': {uuid_of('uuid of b'): '{}', uuid_of('elsewhere'): '{}'}},
+            'b',
+            ['allocation_candidates'],
+            id='offers of Placement',
+        ),
     ],
 )
 def test_narrow(words, left, steps):
     seen = hosts(
         host=['a', 'b', 'B', 'c'],
         nodename=['node a', 'node b', 'node B', 'node c'],
+        node_uuid=[uuid_of(f'uuid of {host}') for host in 'abBc'],
         cell_uuid=[CELL_1, CELL_2, CELL_2, None],
     )
     candidates = CandidateSet(len(seen))

@@ -413,4 +413,4 @@ def test_two_engines_on_one_database(database):
             clean = cleared(database)
             return lambda: SqlClaimStore(clean)
 
-    search(OnSqlite, 20)
+    search(OnSqlite, 10)

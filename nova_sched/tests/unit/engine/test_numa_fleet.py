@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Servers of a real cloud into the NUMA cells of its hosts: through the engine and claims in a
-database."""
+"""Servers of a real cloud into the NUMA cells of its hosts: through the engine and a claim
+store."""
 
 import collections
 import csv
@@ -22,6 +22,7 @@ import pytest
 
 from nova_sched import service
 from nova_sched.claim import MEMORY_MB, PCPU
+from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.conf import CONF
 from nova_sched.db import engine, schema
@@ -97,12 +98,20 @@ def server(name, row):
     )
 
 
-@pytest.fixture
-def scheduler(tmp_path):
-    storage = engine.create(f'sqlite:///{tmp_path}/claims.sqlite')
+def on_sqlite(folder):
+    storage = engine.create(f'sqlite:///{folder}/claims.sqlite')
     schema.upgrade(storage)
+    return SqlClaimStore(storage)
+
+
+def in_memory(folder):
+    return MemoryClaimStore()
+
+
+@pytest.fixture
+def scheduler(request, tmp_path):
     with settings(PACKING):
-        store = SqlClaimStore(storage)
+        store = request.param(tmp_path)
         store.report([node(place, row) for place, row in enumerate(table('PM_res'))], time.time())
         made = service.scheduler(CONF, store)
         made.start()
@@ -110,7 +119,13 @@ def scheduler(tmp_path):
         made.stop()
 
 
-@pytest.mark.parametrize('sequence', ['C1', 'C2', 'C3'])
+# One sequence is enough for the database, which takes most of the time.
+@pytest.mark.parametrize(
+    'scheduler, sequence',
+    [(on_sqlite, 'C1'), (in_memory, 'C2'), (in_memory, 'C3')],
+    ids=['C1', 'C2', 'C3'],
+    indirect=['scheduler'],
+)
 def test_every_server_finds_its_cells(scheduler, sequence):
     rows = table(f'VM_data_{sequence}')
     assert len(rows) == 4998

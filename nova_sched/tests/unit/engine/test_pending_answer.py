@@ -18,17 +18,21 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.engine.groups.member_resolver import ReplanRequired
-from nova_sched.engine.pending_answer import PendingAnswer
+from nova_sched.engine.pending_answer import LookRequired, PendingAnswer
 
 
 def placement(result=None, error=None):
-    """A decided order; its replan returns the request in a list."""
+    """A decided order; its replan returns the request in a list, its look raises the refusal."""
     future = Future()
     if error is None:
         future.set_result(result)
     else:
         future.set_exception(error)
-    return PendingAnswer(future, lambda request: [request])
+
+    def look(refusal):
+        raise refusal
+
+    return PendingAnswer(future, lambda request: [request], look)
 
 
 def test_it_waits_until_the_loop_has_decided():
@@ -59,3 +63,10 @@ def test_a_group_is_replanned_by_who_asks_for_the_result():
     request = types.SimpleNamespace(member_placement=types.SimpleNamespace(member='g.a'))
     made = placement(error=ReplanRequired(request))
     assert (made.waits(), made.result()) == (True, [request])
+
+
+def test_hosts_are_looked_at_by_who_asks_for_the_result():
+    made = placement(error=LookRequired(errors.NoValidHost('full')))
+    assert made.waits()
+    with pytest.raises(errors.NoValidHost, match='told'):
+        made.result(lambda refusal: errors.NoValidHost(f'told: {refusal.reason}'))

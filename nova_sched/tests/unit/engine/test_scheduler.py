@@ -200,34 +200,48 @@ class TestRunning:
             made.scheduler.place([asks()])
 
 
-class TestHostsChanged:
+class TestLookAtHosts:
     """Before a request is refused, the scheduler looks for changes of hosts."""
 
     def test_a_host_that_came_meanwhile_is_found(self, running):
-        def look(error):
-            looks.append(error.reason)
+        def look(requests, refusal):
+            looks.append(refusal.reason)
             made.scheduler.report(report('host-1'))
-            return True
+            return requests
 
         looks = []
-        made = World(hosts_changed=look, retry_interval_s=0.001)
+        made = World(before_refusal=look, retry_interval_s=0.001)
         scheduler = running(made)
         ((chosen, *_),) = scheduler.place([asks(A)])
-        assert chosen.host == 'host-1'
-        assert len(looks) == 1
+        assert (chosen.host, len(looks)) == ('host-1', 1)
+        assert scheduler.figures.refused == 0
 
-    @pytest.mark.parametrize('changed', [True, False])
-    def test_a_refusal_that_stands(self, running, changed):
+    def test_a_refusal_that_stands_is_recorded_once(self, running, caplog):
+        def look(requests, refusal):
+            looks.append(refusal)
+            return requests
+
+        caplog.set_level('INFO')
         looks = []
-        made = World(hosts_changed=lambda error: looks.append(error) or changed)
-        scheduler = running(made)
+        scheduler = running(World(before_refusal=look))
         with pytest.raises(errors.NoValidHost):
             scheduler.place([asks(A)])
+        scheduler.call(int)  # the log is written after the answer
         assert len(looks) == 1
-        assert scheduler.figures.refused == 1 + changed
+        assert scheduler.figures.refused == 1
+        assert len([one for one in caplog.messages if one.startswith('Decided')]) == 1
+
+    def test_a_look_that_fails_goes_to_the_caller(self, running):
+        def look(requests, refusal):
+            raise errors.StoreUnavailable('gone')
+
+        made = World(before_refusal=look)
+        scheduler = running(made)
+        with pytest.raises(errors.StoreUnavailable):
+            scheduler.place([asks(A)])
 
     def test_a_request_that_is_placed_needs_no_look(self, running):
-        made = World(hosts_changed=lambda error: pytest.fail('looked'))
+        made = World(before_refusal=lambda *_: pytest.fail('looked'))
         scheduler = running(made)
         scheduler.report(report('host-1'))
         scheduler.place([asks(A)])

@@ -123,7 +123,7 @@ class World:
         writer=None,
         limits=no_limits,
         reads_nova=False,
-        hosts_changed=None,
+        before_refusal=None,
         **settings,
     ):
         self.store = MemoryClaimStore() if store is None else store
@@ -151,7 +151,7 @@ class World:
             solver,
             writer=writer,
             limits=limits,
-            hosts_changed=hosts_changed,
+            before_refusal=before_refusal,
         )
         self.state_sync = self.scheduler.state_sync
         self.claim_service = self.scheduler.claim_service

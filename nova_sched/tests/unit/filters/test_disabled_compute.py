@@ -11,9 +11,11 @@
 # under the License.
 """DisabledCompute."""
 
+import numpy as np
 import pytest
 
 from nova_sched.filters.disabled_compute import DisabledCompute
+from nova_sched.state.node import LEFT_OUT, ServiceState
 from nova_sched.tests.builders import NOW, hosts, mask_of, request
 
 
@@ -29,3 +31,21 @@ from nova_sched.tests.builders import NOW, hosts, mask_of, request
 )
 def test_disabled(columns, mask):
     assert mask_of(DisabledCompute, hosts(2, **columns), request()) == mask
+
+
+@pytest.mark.parametrize(
+    'reasons, why',
+    [
+        pytest.param(['disk', None], 'all are disabled', id='by an operator'),
+        pytest.param(
+            [f'{LEFT_OUT}no service', 'disk'],
+            '1 is disabled, 1 is left out (nova-sched-manage cloud status has the reasons)',
+            id='facts are missing',
+        ),
+    ],
+)
+def test_why(reasons, why):
+    made = hosts(2, disabled=True)
+    for node, one in zip(made.nodes, reasons, strict=True):
+        node.service = ServiceState(True, one)
+    assert DisabledCompute().why(made, request(), np.array([0, 1])) == why

@@ -17,6 +17,8 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.filters.foreign import ForeignFilter
+from nova_sched.state.node import LEFT_OUT
+from nova_sched.state.request import RequestedDestination
 from nova_sched.tests.builders import NOW, report, request, uuid_of
 from nova_sched.tests.unit.engine.world import Named, Score, World, picture, rules
 
@@ -105,6 +107,13 @@ class TestDryRun:
         assert [one['host'] for one in found['placed']] == ['host-1', 'host-2', 'host-0']
         refused = dry_run(world(), *(asks(uuid_of(str(number)), vcpus=3) for number in range(4)))
         assert (refused['outcome'], refused['found'], refused['instances']) == ('refused', 3, 4)
+
+    def test_a_host_that_is_left_out_before_it_has_reported(self):
+        made = world()
+        made.cluster.set_service('new', True, f'{LEFT_OUT}no provider', False)
+        found = why_not(made, asks(), 'new')
+        assert found['nodes'] == []
+        assert found['service']['disabled_reason'] == 'left out: no provider'
 
     def test_the_instances_own_claim_is_not_in_its_way(self):
         made = world(hosts=1)
@@ -209,3 +218,29 @@ class TestWhyNot:
         made = world(hosts=1)
         made.place(asks(vcpus=4))
         assert why_not(made, asks(vcpus=4), 'host-0')['nodes'][0]['passes']
+
+
+class TestPassing:
+    """Which nodes pass some of the rules that always run."""
+
+    @pytest.mark.parametrize(
+        'names, words, left',
+        [
+            pytest.param(['ResourceCapacity'], {'vcpus': 4}, [0, 2], id='room'),
+            pytest.param(['ResourceCapacity'], {'vcpus': 5}, [], id='none'),
+            pytest.param(['RequiredTraits'], {'vcpus': 5}, [0, 1, 2], id='another rule'),
+            pytest.param(
+                ['ResourceCapacity'],
+                {'vcpus': 4, 'ignore_hosts': ['host-0']},
+                [0, 2],
+                id='whatever the caller allows',
+            ),
+        ],
+    )
+    def test_some_rules(self, names, words, left):
+        made = world(rules([]), hosts=3)
+        made.place(asks(B, destination=RequestedDestination('host-1')))
+        uuids = [made.cluster.find(f'host-{row}', f'host-{row}').uuid for row in range(3)]
+        asked = [*uuids, uuid_of('unknown')]
+        found = made.call(made.scheduler.questions.passing, asks(**words), names, asked)
+        assert found == [uuids[row] for row in left]

@@ -153,6 +153,12 @@ class TestReplay:
                 id='cell',
             ),
             pytest.param(
+                {'offers': {'elsewhere': '{}'}},
+                'allocation_candidates',
+                'Placement has no allocation candidate there',
+                id='no candidate',
+            ),
+            pytest.param(
                 {'ignore_hosts': ['host-0']},
                 'ignore_hosts',
                 'the request leaves them out',
@@ -345,3 +351,20 @@ def test_winners(multiplier, shown):
     # What JSON has no word for is None.
     assert (first['weight'], first['weights'][0]['raw']) == (None, None)
     assert first['weights'][0]['weight'] == 0.25 * shown[1]
+
+
+@pytest.mark.parametrize(
+    'number, told',
+    [
+        pytest.param(0, '3 are not as wanted.', id='none'),
+        pytest.param(1, 'wanted. 1 more is left out: nova-sched-manage', id='one'),
+        pytest.param(2, 'wanted. 2 more are left out: nova-sched-manage', id='two'),
+    ],
+)
+def test_hosts_of_the_cloud_that_are_left_out(number, told):
+    made = cluster(3)
+    made.hosts.left_out = number
+    error = refused(made, talkers([]))
+    assert told in error.reason
+    assert 'left out' not in error.for_tenants
+    assert ('left out' in error.reason) == bool(number)

@@ -11,6 +11,8 @@
 # under the License.
 """What Nova's databases tell of services, aggregates and nodes."""
 
+import dataclasses
+
 import pytest
 
 from nova_sched.claims import ServiceFacts
@@ -171,3 +173,72 @@ def test_a_claim_ends_unless_it_has_changed(world):
     assert world.call(end, claim)
     assert world.store.claims() == []
     assert world.cluster.claims_of(claim.consumer_uuid) == []
+
+
+@pytest.mark.parametrize(
+    'words, host, zone',
+    [
+        pytest.param({}, None, [], id='any host'),
+        pytest.param({'availability_zone': 'z'}, None, ['of z'], id='a zone'),
+        pytest.param({'availability_zone': 'nova'}, None, [], id='a zone without aggregates'),
+        pytest.param({'force_hosts': ['b']}, 'b', [], id='one host'),
+        pytest.param({'ignore_hosts': ['b']}, None, [], id='two hosts'),
+    ],
+)
+def test_the_scope_of_a_request(world, words, host, zone):
+    for number, name in ((1, 'z'), (2, 'other')):
+        made = dataclasses.replace(
+            aggregate(number, ['a'], availability_zone=name), uuid=uuid_of(f'of {name}')
+        )
+        world.state_sync.set_aggregate(number, made)
+    node, found = world.call(world.scheduler.nova_hosts.scope, request(**words))
+    assert node == (host and world.cluster.find(host, host).uuid)
+    assert found == {uuid_of(name) for name in zone}
+
+
+@pytest.mark.parametrize(
+    'facts, standing',
+    [
+        pytest.param(None, ('up', None), id='up'),
+        pytest.param(
+            ServiceFacts('a', True, 'left out: no provider', False, NOW),
+            ('left out', 'no provider'),
+            id='left out',
+        ),
+        pytest.param(
+            ServiceFacts('a', True, 'disk', False, NOW),
+            ('disabled', 'its service is disabled: disk'),
+            id='disabled',
+        ),
+        pytest.param(
+            ServiceFacts('a', False, None, True, NOW),
+            ('forced down', 'its service is forced down'),
+            id='forced down',
+        ),
+        pytest.param(
+            ServiceFacts('a', False, None, False, NOW - 90),
+            ('silent', 'the last sign of life of its service is 90 s old'),
+            id='silent',
+        ),
+    ],
+)
+def test_the_standing_of_a_host(world, facts, standing):
+    tell(world, CELL, *[facts] if facts else [])
+    found = world.call(world.scheduler.nova_hosts.standing)
+    assert found[CELL]['a'] == standing
+    assert found[CELL]['b'] == ('up', None)
+
+
+def test_a_trait_that_disables(world):
+    world.report(report('a', traits=frozenset(['COMPUTE_STATUS_DISABLED'])))
+    tell(world, CELL)
+    state, why = world.call(world.scheduler.nova_hosts.standing)[CELL]['a']
+    assert (state, 'COMPUTE_STATUS_DISABLED' in why) == ('disabled', True)
+
+
+def test_hosts_that_are_left_out_before_they_have_reported(world):
+    left_out = [ServiceFacts(host, True, 'left out: no provider') for host in ('a', 'new')]
+    tell(world, CELL, *left_out, ServiceFacts('off', True, 'disk'))
+    assert world.cluster.hosts.left_out == 1
+    tell(world, CELL)
+    assert world.cluster.hosts.left_out == 0

@@ -52,7 +52,7 @@ class Polling(Engines):
 
 
 def test_polling():
-    search(Polling, 60)
+    search(Polling, 40)
 
 
 def test_polling_on_one_database(database):
@@ -61,4 +61,4 @@ def test_polling_on_one_database(database):
             clean = cleared(database)
             return lambda: SqlClaimStore(clean)
 
-    search(OnSqlite, 20)
+    search(OnSqlite, 10)

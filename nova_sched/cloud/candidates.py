@@ -1,0 +1,201 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Asks Placement for allocation candidates before a request is refused.
+
+Placement may know better than the host state: a provider has changed since it was read, or the
+request takes resources of a sharing provider, which belongs to no host.
+"""
+
+import collections
+import dataclasses
+import json
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future
+
+from nova_sched import errors
+from nova_sched.cloud.candidate_query import queries
+from nova_sched.filters.child_providers import ChildProviders
+from nova_sched.filters.required_traits import RequiredTraits
+from nova_sched.filters.resource_capacity import ResourceCapacity
+from nova_sched.logs import Problems
+
+LOG = logging.getLogger(__name__)
+
+# The rules that Placement judges too.
+JUDGED = frozenset(rule.__name__ for rule in (RequiredTraits, ResourceCapacity, ChildProviders))
+FRESH_S = 1.0  # for so long, an answer serves all requests of its kind
+MOST_READ = 20  # nodes that one answer makes the mirror read
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Candidate:
+    """An allocation request of Placement for a compute node. ``shared`` are the amounts by class
+    that it takes from sharing providers, outside of groups."""
+
+    node_uuid: str
+    document: Mapping
+    shared: Mapping[str, int]
+
+
+@dataclasses.dataclass(slots=True)
+class Answer:
+    """Placement's answer to the requests of one kind: a Future of candidates by node UUID.
+
+    ``read`` are the nodes that were read because of it.
+    """
+
+    since_s: float
+    candidates: Future = dataclasses.field(default_factory=Future)
+    read: set[str] = dataclasses.field(default_factory=set)
+
+
+class CandidateLook:
+    """Looks at the allocation candidates of refused requests: once a second for those of one
+    kind, whatever their number. May be used from any thread but the loop's."""
+
+    def __init__(self, scheduler, placement, mirror, clock=time.monotonic):
+        self._scheduler, self._placement, self._mirror = scheduler, placement, mirror
+        self._clock = clock
+        self._answers, self._lock = dict[str, Answer](), threading.Lock()
+        self._problems = Problems(LOG)
+
+    def requests_after(self, requests, refusal):
+        """Returns the requests of a refused call as they are to be decided again.
+
+        If Placement names nodes that the host state refuses, they are read again. Otherwise, if
+        it names nodes whose candidates take from sharing providers, the requests have these
+        offers. Without an answer of Placement, the requests are unchanged.
+        """
+        request = requests[0]
+        if request.is_rebuild or not _is_about_providers(refusal):
+            return requests
+        try:
+            answer = self._ask(request)
+            found = answer.candidates.result()
+        except errors.SchedError as error:
+            self._problems.begin(
+                'candidates', '%s; requests are refused without a look at Placement', error
+            )
+            return requests
+        self._problems.end('candidates', 'Placement tells its allocation candidates again')
+        if self._read_stale(request, answer, found):
+            return requests
+        return _with_offers(requests, [one for one in found.values() if one.shared])
+
+    def _read_stale(self, request, answer, found):
+        """Read the nodes that only the host state refuses. Returns whether any of them passes
+        now."""
+        named = {uuid for uuid, one in found.items() if not one.shared}
+        refused = named - self._passing(request, named)
+        with self._lock:
+            stale = sorted(refused - answer.read)[:MOST_READ]
+            answer.read.update(stale)
+        if not stale:
+            return False
+        LOG.debug('Placement has room on nodes %s: they are read again', ', '.join(stale))
+        self._mirror.read_nodes(stale)
+        return bool(self._passing(request, stale))
+
+    def _passing(self, request, nodes):
+        questions = self._scheduler.questions
+        return set(self._scheduler.call(questions.passing, request, JUDGED, sorted(nodes)))
+
+    # The answers.
+
+    def _ask(self, request):
+        """The Answer for requests of this kind."""
+        in_tree, zone = self._scheduler.call(self._scheduler.nova_hosts.scope, request)
+        asked = queries(request, in_tree, zone)
+        key, now_s = json.dumps(asked, sort_keys=True), self._clock()
+        with self._lock:
+            self._answers = {
+                one: answer
+                for one, answer in self._answers.items()
+                if answer.since_s > now_s - FRESH_S or not answer.candidates.done()
+            }
+            if key in self._answers:
+                return self._answers[key]
+            answer = self._answers[key] = Answer(now_s)
+        try:
+            answer.candidates.set_result(self._candidates(asked))
+        except BaseException as error:
+            answer.candidates.set_exception(error)
+            raise
+        return answer
+
+    def _candidates(self, asked):
+        """A Candidate by node UUID; where there is a choice, one that takes nothing shared."""
+        found: dict[str, Candidate] = {}
+        for query in asked:
+            told = self._placement.allocation_candidates(query)
+            roots = {
+                uuid: one['root_provider_uuid'] for uuid, one in told['provider_summaries'].items()
+            }
+            for document in told['allocation_requests']:
+                candidate = self._candidate(document, roots)
+                if candidate is not None:
+                    known = found.setdefault(candidate.node_uuid, candidate)
+                    if known.shared and not candidate.shared:
+                        found[candidate.node_uuid] = candidate
+            if found:
+                break
+        return found
+
+    def _candidate(self, document, roots):
+        """The Candidate of an allocation request; None if it has no compute node, or takes a
+        whole group from a sharing provider, which no claim can express."""
+        taken = document['allocations']
+        nodes = {roots[uuid] for uuid in taken if self._mirror.host_of(roots[uuid]) is not None}
+        if len(nodes) != 1:
+            return None
+        (node,) = nodes
+        sharing = [uuid for uuid in taken if roots[uuid] != node]
+        for suffix, providers in document['mappings'].items():
+            if suffix and not set(providers).isdisjoint(sharing):
+                return None
+        shared = collections.Counter()
+        for uuid in sharing:
+            shared.update(taken[uuid]['resources'])
+        return Candidate(node, document, shared)
+
+
+def _is_about_providers(refusal):
+    """Whether a rule that Placement judges too has removed hosts."""
+    told = refusal.details['filters'] if refusal.details else ()
+    return any(one['filter'] in JUDGED and one['seen'] > one['left'] for one in told)
+
+
+def _with_offers(requests, candidates):
+    """The requests with the offers of these candidates: those that share the same classes as most
+    of them."""
+    if not candidates:
+        return requests
+    kinds = collections.Counter(frozenset(one.shared) for one in candidates)
+    ((classes, _),) = kinds.most_common(1)
+    offers = {
+        one.node_uuid: json.dumps(one.document)
+        for one in candidates
+        if one.shared.keys() == classes
+    }
+    return [
+        dataclasses.replace(
+            request,
+            resources={
+                name: units for name, units in request.resources.items() if name not in classes
+            },
+            offers=offers,
+        )
+        for request in requests
+    ]

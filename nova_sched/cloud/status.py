@@ -1,0 +1,127 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""What a scheduler that reads its hosts from Nova knows of the cloud, for operators."""
+
+from nova_sched import errors
+from nova_sched.cloud.cells import DISABLED
+from nova_sched.engine.sync.nova_hosts import LEFT_OUT, SILENT, UP
+
+NO_PROVIDER = '00000000-0000-0000-0000-000000000000'
+MOST = 200  # nodes of a cell that another scheduler reads, of which the reason is looked for
+READABLE, UNREADABLE = 'readable', 'unreadable'
+API_DATABASE = "Nova's API database"
+
+
+class CloudStatus:
+    """Asks the parts of the cloud, and the mirror. ``writer`` is the AllocationWriter, or None for
+    a scheduler that only reads. ``down_s`` returns the seconds after which a look is too old."""
+
+    def __init__(self, scheduler, mirror, cells, placement, writer, down_s):
+        self._scheduler, self._mirror, self._cells = scheduler, mirror, cells
+        self._placement, self._writer, self._down_s = placement, writer, down_s
+
+    def read(self):
+        """Returns plain values; times are seconds since the epoch.
+
+        ``ok``: nothing is wrong. ``now``. ``cells``: for each ``cell_uuid``, ``name``, ``state``
+        (`readable`, `unreadable`, `disabled` or `left out`), ``why``, ``looked_at`` (None: never),
+        ``hosts``, ``taking`` (how many of them take servers). ``hosts``: those that take none,
+        each with ``host``, ``cell_uuid``, ``state`` (`left out`, `disabled`, `forced down` or
+        `silent`) and ``why``. ``parts``: the API database and Placement, each with ``part``,
+        ``reachable``, ``why``. ``writes``: decisions that are not written to Placement yet
+        (``pending``), and servers of which that is not known (``in_doubt``); None for a scheduler
+        that writes none.
+        """
+        standing = self._scheduler.call(self._scheduler.nova_hosts.standing)
+        enabled = [self._cell(view, standing) for view in self._mirror.views.values()]
+        cells = [cell for cell, _ in enabled] + [
+            self._left_out_cell(uuid, why, standing) for uuid, why in self._cells.left_out.items()
+        ]
+        hosts = [host for _, some in enabled for host in some]
+        parts = [self._api_database(), self._placement_part()]
+        return {
+            'ok': all(one['reachable'] for one in parts)
+            and all(one['state'] in (READABLE, 'disabled') for one in cells)
+            and all(one['state'] not in (LEFT_OUT, SILENT) for one in hosts),
+            'now': self._scheduler.clock(),
+            'cells': cells,
+            'hosts': hosts,
+            'parts': parts,
+            'writes': self._writer
+            and dict(zip(('pending', 'in_doubt'), self._writer.pending, strict=True)),
+        }
+
+    def _cell(self, view, standing):
+        """An enabled cell, and its hosts that take no servers."""
+        uuid, problem = view.cell.uuid, self._mirror.unreadable.get(f'Cell {view.cell.uuid}')
+        known = dict(standing.get(uuid, {}))
+        known |= {host: (LEFT_OUT, why) for host, why in view.left_out.items()}
+        if not view.is_mine and problem is None:
+            try:
+                known |= self._of_another(view)
+            except errors.SchedError as error:
+                problem = str(error)
+        age_s = None if view.seen_s is None else self._scheduler.clock() - view.seen_s
+        if problem is None and (age_s is None or age_s > self._down_s()):
+            problem = (
+                'it was not looked at yet' if age_s is None else f'{age_s:.0f} s since a look'
+            )
+        cell = {
+            'cell_uuid': uuid,
+            'name': view.cell.name,
+            'state': READABLE if problem is None else UNREADABLE,
+            'why': problem,
+            'looked_at': view.seen_s,
+            'hosts': len(known),
+            'taking': sum(state == UP for state, _ in known.values()),
+        }
+        return cell, [
+            {'host': host, 'cell_uuid': uuid, 'state': state, 'why': why}
+            for host, (state, why) in sorted(known.items())
+            if state != UP
+        ]
+
+    def _of_another(self, view):
+        """The hosts that are left out by the scheduler that reads this cell: they are not
+        known."""
+        stamps = view.cell.node_stamps()
+        host_of = self._scheduler.nova_hosts.host_of
+        unknown = sorted(uuid for uuid in stamps if host_of(uuid) is None)
+        found = self._mirror.why_not_reported(view, unknown[:MOST])
+        default = 'another scheduler has not read it yet'
+        return {
+            stamps[uuid][0]: (LEFT_OUT, found.get(stamps[uuid][0], default)) for uuid in unknown
+        }
+
+    @staticmethod
+    def _left_out_cell(uuid, why, standing):
+        return {
+            'cell_uuid': uuid,
+            'name': None,
+            'state': 'disabled' if why == DISABLED else LEFT_OUT,
+            'why': why,
+            'looked_at': None,
+            'hosts': len(standing.get(uuid, ())),
+            'taking': 0,
+        }
+
+    def _api_database(self):
+        why = self._mirror.unreadable.get(API_DATABASE)
+        return {'part': API_DATABASE, 'reachable': why is None, 'why': why}
+
+    def _placement_part(self):
+        why = None
+        try:
+            self._placement.root_of(NO_PROVIDER)
+        except errors.SchedError as error:
+            why = str(error)
+        return {'part': 'Placement', 'reachable': why is None, 'why': why}
