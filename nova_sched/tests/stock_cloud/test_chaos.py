@@ -25,7 +25,7 @@ from nova_sched.tests.stock_cloud.pairs import Pair, broken_policies
 from nova_sched.tests.stock_cloud.servers import Flavor
 from nova_sched.tests.stock_cloud.services import LASTING
 
-BOOTS, AT_ONCE = 90, 10
+BOOTS, AT_ONCE = 300, 10
 KILL_EVERY_S = 5.0
 PAUSE_S = 75.0  # longer than rpc_response_timeout, after which a conductor gives up
 LOOK_S = 0.5  # between two looks at a server: looks cost nova-api as much as boots
