@@ -50,6 +50,7 @@ SchedError
 +- StoreFull                 the database is full: nothing is done, and a repeat does not help
 +- BrokerUnavailable         the broker does not answer: the request may be done or not
 |  +- BrokerRefused          it refuses the user, the password or the virtual host
++- NeutronError              Neutron did not answer a question
 +- PlacementError            Placement did not do a request
 |  +- PlacementUnavailable   it does not answer, or fails: the request may be done or not
 |  +- PlacementRefused       it refuses the request: nothing is done, and a repeat does not help
@@ -346,6 +347,13 @@ class PlacementError(SchedError):
 
     facts: tuple[str, ...] = ('why',)
     message = 'Placement: {why}'
+
+
+class NeutronError(SchedError):
+    """Nothing was changed. ``why`` has Neutron's own words where there are any."""
+
+    facts: tuple[str, ...] = ('why',)
+    message = 'Neutron: {why}'
 
 
 class PlacementUnavailable(PlacementError):

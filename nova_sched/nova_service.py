@@ -12,11 +12,12 @@
 """Builds what a scheduler needs to read its hosts from Nova and to claim in Placement."""
 
 from nova_sched import errors
-from nova_sched.cloud import placement
+from nova_sched.cloud import neutron, placement
 from nova_sched.cloud.allocations import AllocationWriter
 from nova_sched.cloud.candidates import CandidateLook
 from nova_sched.cloud.cells import Cells
 from nova_sched.cloud.mirror import Intervals, Mirror
+from nova_sched.cloud.routed_networks import RoutedNetworks
 from nova_sched.cloud.service_record import ServiceRecord
 from nova_sched.cloud.settler import Settler
 from nova_sched.cloud.status import CloudStatus
@@ -40,6 +41,8 @@ def check(conf):
         why = 'it is a database of Nova; the claims need a database of their own'
         raise errors.BadConfig('[claims] connection', why)
     placement.client(conf)
+    if conf.scheduler.query_placement_for_routed_network_aggregates:
+        neutron.client(conf)
 
 
 class NovaReader:
@@ -56,6 +59,10 @@ class NovaReader:
         self.api = NovaApi(db_engine.reader(conf.api_database.connection, limits))
         self.cells = Cells(self.api, conf.database.connection, limits)
         self.placement = placement.client(conf)
+        # The RoutedNetworks of requests; None: they do not matter.
+        self.networks = None
+        if conf.scheduler.query_placement_for_routed_network_aggregates:
+            self.networks = RoutedNetworks(neutron.client(conf), self.placement)
         self.mirror = self._candidates = self._scheduler = None
 
     def before_refusal(self, requests, refusal):
@@ -100,6 +107,8 @@ class NovaReader:
 
     def stop(self):
         """Stop to read."""
+        if self.networks is not None:
+            self.networks.stop()
         if self.mirror is not None:
             self.mirror.stop()
 

@@ -44,7 +44,7 @@ from nova_sched.groups.plan_limits import PlanLimits
 from nova_sched.groups.topology import DomainTopology
 from nova_sched.logs import MINUTE_S
 from nova_sched.queues.limits import limits
-from nova_sched.rpc import endpoints, servers
+from nova_sched.rpc import endpoints, notifications, servers
 from nova_sched.rpc.direct import settings as direct_settings
 from nova_sched.rpc.serializer import SchedulerSerializer
 from nova_sched.state.cluster import Cluster
@@ -250,7 +250,7 @@ class SchedulerService(oslo_service.ServiceBase):
         self._conf = conf
         self._bus = bus
         self._own_bus = bus is None
-        self._server = self.scheduler = self.store = self._nova = None
+        self._server = self.scheduler = self.store = self._nova = self._notifications = None
         self._leaving = threading.Event()
         self._listening = threading.Event()
         self._ended = threading.Event()
@@ -279,12 +279,10 @@ class SchedulerService(oslo_service.ServiceBase):
         if self._own_bus:
             collect_seldom()
         arrivals = Arrivals(self.scheduler.clock, self.scheduler.pauses)
-        nova = () if self._nova is None else (self._nova.mirror, self._nova.status)
-        served = endpoints.all_of(self.scheduler, *nova)
         self._server = servers.server(
             self._bus,
             self._conf.host,
-            served,
+            self._endpoints(),
             serializer=SchedulerSerializer(),
             arrivals=arrivals,
             is_direct=self._conf.scheduler.rpc_server == DIRECT,
@@ -295,6 +293,17 @@ class SchedulerService(oslo_service.ServiceBase):
         LOG.info('Scheduling on host %s', self._conf.host)
         if self._is_reloaded:  # since the rules were built
             self.reset()
+
+    def _endpoints(self):
+        nova = self._nova
+        if nova is None:
+            return endpoints.all_of(self.scheduler)
+        self._notifications = notifications.of_options(self._conf)
+        if self._notifications is not None:
+            self._notifications.start()
+        return endpoints.all_of(
+            self.scheduler, nova.mirror, nova.status, nova.networks, self._notifications
+        )
 
     def _start_engine(self):
         was_enabled = gc.isenabled()
@@ -316,6 +325,8 @@ class SchedulerService(oslo_service.ServiceBase):
             if self._nova is not None:
                 self._nova.drain()
             self._server.finish()
+        if self._notifications is not None:
+            self._notifications.stop()
         if self._nova is not None:
             self._nova.stop()
         if self.scheduler is not None:

@@ -112,6 +112,14 @@ class ClaimTransactions(StoreTransactions):
         """
 
     @abc.abstractmethod
+    def allocated(self, claims: Sequence[Claim]) -> list[Claim]:
+        """Confirm these claims, by their UUIDs: another service has allocated the same.
+
+        Each report from after that without the instance ends them. Returns the claims that were
+        not confirmed before, as they were.
+        """
+
+    @abc.abstractmethod
     def finish(
         self, consumer: str, node_uuids: Sequence[str], selector: ClaimSelector = ANY
     ) -> list[Claim]:

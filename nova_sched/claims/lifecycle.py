@@ -35,6 +35,18 @@ def amend(claims, change, usages, held, now_s):
     return [before for before, _ in changed]
 
 
+def allocating(claims):
+    """The change that confirms these claims, by their UUIDs, and expects no report of them."""
+    uuids = {one.uuid for one in claims}
+
+    def change(claim):
+        if claim.is_confirmed or claim.uuid not in uuids:
+            return claim
+        return dataclasses.replace(claim.confirmed(), unseen=False)
+
+    return change
+
+
 def leaving(claims, keys, absent=False, selector=ANY):
     """The change that ends the claims of these keys that ``selector`` covers, given all claims of
     their consumers.

@@ -29,7 +29,7 @@ from nova_sched.claims.exclusive_domains import (
     put,
 )
 from nova_sched.claims.judge import Held, NodeUsage, ServerGroupMembers, judge, only_short, stale
-from nova_sched.claims.lifecycle import amend, finishing, leaving, reverting
+from nova_sched.claims.lifecycle import allocating, amend, finishing, leaving, reverting
 from nova_sched.claims.reconcile import absent, keeps_source, newest, settle
 
 
@@ -252,6 +252,12 @@ class MemoryClaimStore(ClaimStore):
             return self._amend(
                 found, lambda claim: claim.confirmed() if claim.node_uuid in node_uuids else claim
             )
+
+    def allocated(self, claims):
+        with self._lock:
+            consumers = dict.fromkeys(one.consumer_uuid for one in claims)
+            found = [claim for consumer in consumers for claim in self._of(consumer)]
+            return self._amend(found, allocating(claims))
 
     def finish(self, consumer, node_uuids, selector=ANY):
         with self._lock:

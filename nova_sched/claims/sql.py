@@ -42,7 +42,7 @@ from nova_sched.claims import sql_groups as groups
 from nova_sched.claims import statements as sql
 from nova_sched.claims.exclusive_domains import Change, ExclusiveDomains, moved_hosts
 from nova_sched.claims.judge import Held, judge, only_short, stale
-from nova_sched.claims.lifecycle import amend, finishing, leaving, reverting
+from nova_sched.claims.lifecycle import allocating, amend, finishing, leaving, reverting
 from nova_sched.claims.reconcile import newest
 from nova_sched.db import clock, quotas
 from nova_sched.db.engine import Sessions
@@ -194,6 +194,13 @@ class SqlClaimStore(ClaimStore):
 
         return self._amend(
             lambda connection: sql.read_claims(connection, sql.CLAIMS_OF, consumers), change
+        )
+
+    def allocated(self, claims):
+        consumers = {one.consumer_uuid for one in claims}
+        return self._amend(
+            lambda connection: sql.read_claims(connection, sql.CLAIMS_OF, consumers),
+            lambda _: allocating(claims),
         )
 
     def finish(self, consumer, node_uuids, selector=ANY):

@@ -24,6 +24,7 @@ from nova_sched import errors
 from nova_sched.claims import ServiceFacts
 from nova_sched.cloud import node_report
 from nova_sched.cloud.placement import NodeProviders
+from nova_sched.cloud.survey import Survey
 from nova_sched.logs import Problems
 from nova_sched.state.node import LEFT_OUT
 from nova_sched.state.report import ReportOrder
@@ -54,9 +55,11 @@ class CellView:
 
     ``stamps``: node UUID -> (host, `updated_at`), as it was read. ``generations``: node UUID ->
     generations of its providers. ``left_out``: host -> why it gets no servers. ``looked_s`` is the
-    time of the last look by the cell's clock, ``seen_s`` the one by the store's clock.
-    ``serverless``: node UUID -> consumers of its allocations that are neither an instance nor a
-    migration. Nodes are only read if the cell ``is_mine``; else another scheduler reads them.
+    time of the last look by the cell's clock, ``seen_s`` the one by the store's clock. ``written``
+    are the nodes whose rows were new then: they are read once more, because Nova deletes an
+    allocation after it has written the row. ``serverless``: node UUID -> consumers of its
+    allocations that are neither an instance nor a migration. Nodes are only read if the cell
+    ``is_mine``; else another scheduler reads them.
     """
 
     cell: Any
@@ -67,6 +70,7 @@ class CellView:
     seen_s: float | None = None
     serverless: dict[str, frozenset[str]] = dataclasses.field(default_factory=dict)
     is_mine: bool = True
+    written: set[str] = dataclasses.field(default_factory=set)
 
     def of_host(self, hosts):
         """UUIDs of the nodes of these hosts."""
@@ -94,7 +98,8 @@ class Mirror:
         self._looking = threading.Lock()  # one look at a time
         self._wake, self._leaving = threading.Event(), threading.Event()
         self._began_s = self._looked_s = self._compared_s = float('-inf')  # of the last look
-        self._must_compare = True
+        self._must_compare, self._have_aggregates_changed = True, False
+        self._survey: Survey | None = None  # while a comparison goes on
         self._problems = Problems(LOG)
         self._unreadable: dict[str, str] = {}
         self._readers = concurrent.futures.ThreadPoolExecutor(readers, 'nova-sched-read')
@@ -115,8 +120,13 @@ class Mirror:
 
     # Called by other threads.
 
+    def aggregates_changed(self):
+        """Read the aggregates at the next look."""
+        self._have_aggregates_changed = True
+        self._wake.set()
+
     def compare_soon(self):
-        """Compare everything: an aggregate has changed, or the cells are to be read again."""
+        """Compare everything: the cells are to be read again."""
         self._must_compare = True
         self._wake.set()
 
@@ -259,9 +269,15 @@ class Mirror:
         if compare:
             self._must_compare = False
             self._compared_s = time.monotonic()
-            if not self._try("Nova's API database", self._compare_cloud):
-                self._must_compare = True
-        self._look_at_cells(compare=compare)
+            is_read = self._try("Nova's API database", self._compare_cloud)
+            compare = self._try('Placement', self._begin_survey)
+            self._must_compare |= not (is_read and compare)
+        elif self._have_aggregates_changed:
+            self._try("Nova's API database", self._read_aggregates)
+        try:
+            self._look_at_cells(compare=compare)
+        finally:
+            self._survey = None
 
     def _look_at_cells(self, nodes=frozenset(), compare=False):
         self._began_s = time.monotonic()
@@ -318,6 +334,13 @@ class Mirror:
             self._call('cell_is_disabled', uuid)
             LOG.warning('Cell %s is disabled or gone: its hosts get no servers', uuid)
         self._read_mappings()
+        self._read_aggregates()
+
+    def _begin_survey(self):
+        self._survey = Survey(self._placement, self._clock)
+
+    def _read_aggregates(self):
+        self._have_aggregates_changed = False
         if self._scheduler.position_and_count[0] == 0:
             self._call('aggregates_are', self._cells.aggregates())
 
@@ -338,17 +361,19 @@ class Mirror:
         view.seen_s = clock_s
         if not (wanted or is_mine):
             return
-        stale = wanted | (view.stamps.keys() & enabled)
-        stale |= {uuid for uuid, stamp in seen.written.items() if view.stamps.get(uuid) != stamp}
+        written = {uuid for uuid, one in seen.written.items() if view.stamps.get(uuid) != one}
+        stale = wanted | written | (view.stamps.keys() & view.written.union(enabled))
         if is_mine and view.left_out:
             some = random.sample(sorted(view.left_out), min(RETRIED, len(view.left_out)))
             stale |= view.of_host(some)
         if compare and is_mine:
             stale |= self._compare_nodes(view)
+            self._try('Placement', self._survey.summarize, len(stale))
         ordered = sorted(stale)
         for begin in range(0, len(ordered), BATCH):
             self._read(view, ordered[begin : begin + BATCH])
         if is_mine:
+            view.written = set() if view.looked_s is None else written
             view.looked_s = seen.now_s
         if stale:
             self._show_services(view, seen, clock_s)
@@ -374,13 +399,12 @@ class Mirror:
         """Remove nodes that are gone. Returns the UUIDs of those that differ from what was
         read."""
         since_s, stamps = self._clock(), view.cell.node_stamps()
-        generations = self._placement.provider_generations()
         self._gone(view, view.stamps.keys() - stamps.keys(), since_s)
         return {
             uuid
             for uuid, stamp in stamps.items()
             if view.stamps.get(uuid) != stamp
-            or view.generations.get(uuid) != generations.get(uuid, {})
+            or view.generations.get(uuid) != self._survey.generations(uuid)
             or stamp[0] not in self._mappings
         }
 
@@ -396,14 +420,14 @@ class Mirror:
     def _read(self, view, uuids):
         """Read these nodes, and report them; remove those that are gone."""
         order = ReportOrder(since_s=self._clock())
+        surveyed = self._survey and ReportOrder(since_s=self._survey.since_s)
         rows = view.cell.nodes(uuids)
         missing = set(uuids) - {row.uuid for row in rows}
         self._gone(view, missing & view.stamps.keys(), order.since_s)
-        providers = self._readers.map(self._providers, [row.uuid for row in rows])
-        trees = dict(zip([row.uuid for row in rows], providers, strict=True))
+        trees = self._read_trees(view, rows)
         consumers = {consumer for tree in trees.values() for consumer in tree.consumers}
         migrations = view.cell.migrations(sorted(consumers))
-        known = migrations.keys() | view.cell.there(sorted(consumers - migrations.keys()))
+        known = migrations.keys() | view.cell.existing(sorted(consumers - migrations.keys()))
         left_out, waiting = {}, []
         for row in rows:
             tree = trees[row.uuid]
@@ -412,7 +436,8 @@ class Mirror:
             view.serverless[row.uuid] = tree.consumers - known
             try:
                 cell_uuid = self._mappings.get(row.host)
-                made = node_report.report(row, tree, migrations, cell_uuid, order)
+                since = order if tree.sums is None else surveyed
+                made = node_report.report(row, tree, migrations, cell_uuid, since)
                 waiting.append((row.host, self._scheduler.begin_report(made)))
             except errors.SchedError as error:
                 left_out[row.host] = str(error)
@@ -427,10 +452,33 @@ class Mirror:
                 LOG.warning('Host %s gets no servers: %s', host, why)
         view.left_out |= left_out
 
-    def _providers(self, uuid):
-        """The NodeProviders of a compute node; empty ones if a provider is gone by now."""
+    def _read_trees(self, view, rows):
+        """The NodeProviders of these NodeRows, by node."""
+        instances = self._instances(view, rows)
+
+        def read(row):
+            return self._providers(row.uuid, instances.get(row.uuid))
+
+        return dict(zip([row.uuid for row in rows], self._readers.map(read, rows), strict=True))
+
+    def _instances(self, view, rows):
+        """The instances of those nodes for which the survey is enough, by node: it has all their
+        providers, and no claim is for another server."""
+        wanted = [row for row in rows if self._survey and self._survey.has_all(row.uuid)]
+        if not wanted:
+            return {}
+        servers = view.cell.servers_on({row.host for row in wanted})
+        found = {row.uuid: servers[row.host, row.hypervisor_hostname] for row in wanted}
+        explained = self._call('explained', found)
+        return {uuid: found[uuid] for uuid in explained}
+
+    def _providers(self, uuid, instances=None):
+        """The NodeProviders of a compute node, from the survey if its ``instances`` are known;
+        empty ones if a provider is gone by now."""
         try:
-            return self._placement.node(uuid)
+            if instances is None:
+                return self._placement.node(uuid)
+            return self._survey.node(uuid, instances)
         except errors.PlacementRefused as error:
             if error.status == NOT_FOUND:
                 return NodeProviders(uuid)

@@ -11,7 +11,6 @@
 # under the License.
 """Turns a compute node of Nova's database, with its providers in Placement, into a Report."""
 
-import collections
 import dataclasses
 import json
 
@@ -40,7 +39,7 @@ def report(row, providers, migrations, cell_uuid, order):
         CONF.stats.max_report_size,
         inventories=_with_use(row.uuid, providers),
         cell_uuid=cell_uuid,
-        allocated=_sums(providers.allocations.get(row.uuid, {})),
+        allocated=providers.used(row.uuid),
     )
     instances = frozenset(migrations.get(one, one) for one in providers.consumers)
     return dataclasses.replace(made, instances=instances, order=order)
@@ -114,23 +113,12 @@ def _with_use(root_uuid, providers):
     return {
         uuid: provider
         if uuid == root_uuid
-        else {**provider, 'used': _used(provider, providers.allocations.get(uuid, {}))}
+        else {**provider, 'used': _used(provider, providers.used(uuid))}
         for uuid, provider in providers.providers.items()
     }
 
 
-def _used(provider, allocations):
-    """The sums of a child provider's allocations, of the classes that it has."""
-    return {
-        name: amount
-        for name, amount in _sums(allocations).items()
-        if name in provider.get('inventories', {})
-    }
-
-
-def _sums(allocations):
-    """Amounts by resource class, of all consumers."""
-    sums = collections.Counter()
-    for amounts in allocations.values():
-        sums.update(amounts)
-    return dict(sums)
+def _used(provider, amounts):
+    """What is used of the classes that a child provider has."""
+    inventories = provider.get('inventories', {})
+    return {name: amount for name, amount in amounts.items() if name in inventories}

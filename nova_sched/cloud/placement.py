@@ -11,15 +11,17 @@
 # under the License.
 """Placement's API, as far as a scheduler needs it."""
 
+import collections
 import contextlib
 import dataclasses
 import json
 from collections.abc import Mapping
 
-from keystoneauth1 import exceptions, loading
-from keystoneauth1 import session as keystone_session
+from keystoneauth1 import exceptions
 
 from nova_sched import errors
+from nova_sched.claim import MEMORY_MB
+from nova_sched.cloud import keystone
 from nova_sched.conf import placement as conf_placement
 
 MICROVERSION = '1.36'
@@ -63,19 +65,43 @@ class NodeProviders:
     ``providers`` maps a provider's UUID to its `parent_provider_uuid`, `inventories` and
     `traits`, in the form of a node's report. ``generations`` is keyed by provider,
     ``allocations`` by provider and consumer. All are empty if there is no such provider.
+
+    If the allocations were not read, ``sums`` has what is used by provider, and ``instances`` the
+    UUIDs of the node's instances.
     """
 
     root_uuid: str
     providers: Mapping[str, Mapping] = dataclasses.field(default_factory=dict)
     generations: Mapping[str, int] = dataclasses.field(default_factory=dict)
     allocations: Mapping[str, Mapping[str, Amounts]] = dataclasses.field(default_factory=dict)
+    sums: Mapping[str, Amounts] | None = None
+    instances: frozenset[str] | None = None
 
     @property
     def consumers(self):
         """UUIDs of all consumers of the tree."""
+        if self.instances is not None:
+            return self.instances
         return frozenset(
             consumer for consumers in self.allocations.values() for consumer in consumers
         )
+
+    def used(self, provider_uuid):
+        """What all consumers are allocated from a provider."""
+        if self.sums is not None:
+            return self.sums.get(provider_uuid, {})
+        sums = collections.Counter()
+        for amounts in self.allocations.get(provider_uuid, {}).values():
+            sums.update(amounts)
+        return dict(sums)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ProviderSummary:
+    """What is used from a provider, and its traits."""
+
+    used: Amounts
+    traits: list[str]
 
 
 class PlacementClient:
@@ -91,12 +117,28 @@ class PlacementClient:
 
     # Providers.
 
-    def provider_generations(self):
-        """Returns the generations of all providers, by root provider and by provider."""
+    def provider_trees(self):
+        """Returns all providers, by root provider and by provider: mappings with `generation` and
+        `parent_provider_uuid`."""
         found = {}
         for one in self._get('/resource_providers')['resource_providers']:
-            found.setdefault(one['root_provider_uuid'], {})[one['uuid']] = one['generation']
+            found.setdefault(one['root_provider_uuid'], {})[one['uuid']] = one
         return found
+
+    def summaries(self):
+        """Returns ProviderSummaries by provider, of all trees that have memory left."""
+        found = self.allocation_candidates({'resources': f'{MEMORY_MB}:1'})['provider_summaries']
+        return {
+            uuid: ProviderSummary(
+                {name: amounts['used'] for name, amounts in one['resources'].items()},
+                one['traits'],
+            )
+            for uuid, one in found.items()
+        }
+
+    def inventories(self, provider_uuid):
+        """Returns the inventories of a provider."""
+        return self._get(f'/resource_providers/{provider_uuid}/inventories')['inventories']
 
     def root_of(self, provider_uuid):
         """Returns the UUID of the root of the provider's tree; None if there is no such
@@ -123,15 +165,18 @@ class PlacementClient:
 
     def _facts(self, uuid):
         """A provider's inventories and traits, and its allocations by consumer."""
-        path = f'/resource_providers/{uuid}'
-        inventories = self._get(f'{path}/inventories')['inventories']
-        traits = self._get(f'{path}/traits')['traits']
+        inventories = self.inventories(uuid)
+        traits = self._get(f'/resource_providers/{uuid}/traits')['traits']
         return {'inventories': inventories, 'traits': traits}, self.allocations(uuid)
 
     def allocations(self, provider_uuid):
         """Returns what is allocated from a provider: amounts by consumer."""
         found = self._get(f'/resource_providers/{provider_uuid}/allocations')['allocations']
         return {consumer: one['resources'] for consumer, one in found.items()}
+
+    def aggregates(self, provider_uuid):
+        """Returns the UUIDs of the aggregates of a provider."""
+        return self._get(f'/resource_providers/{provider_uuid}/aggregates')['aggregates']
 
     def usages(self, provider_uuid):
         """Returns the sums of what is allocated from a provider."""
@@ -248,22 +293,13 @@ def _error(method, path, response):
 def client(conf):
     """The PlacementClient of the options in [placement]. Raises BadConfig; sends no request."""
     conf_placement.register_keystone_opts(conf)
-    try:
-        auth = loading.load_auth_from_conf_options(conf, 'placement')
-        session = loading.load_session_from_conf_options(conf, 'placement', auth=auth)
-        adapter = loading.load_adapter_from_conf_options(
-            conf, 'placement', session=session, default_microversion=MICROVERSION
-        )
-    except (exceptions.ClientException, ValueError, OSError) as error:
-        raise errors.BadConfig('[placement]', str(error)) from error
-    if auth is None:
-        raise errors.BadConfig('[placement] auth_type', 'it is not set')
     group = conf.placement
     # One connection for each request that may be under way.
-    keep = keystone_session.TCPKeepAliveAdapter(pool_maxsize=group.in_flight + READERS)
-    for scheme in ('http://', 'https://'):
-        session.session.mount(scheme, keep)
+    connections = group.in_flight + READERS
+    made = keystone.adapter(
+        conf, conf_placement.GROUP, connections, default_microversion=MICROVERSION
+    )
     timeouts = (
         (group.timeout,) * 2 if group.timeout else (group.connect_timeout, group.read_timeout)
     )
-    return PlacementClient(adapter, timeouts)
+    return PlacementClient(made, timeouts)

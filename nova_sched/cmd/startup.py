@@ -109,7 +109,8 @@ def read_all(conf):
 
     oslo.config does not validate a value before it is read.
     """
-    options.placement.register_keystone_opts(conf)
+    for module in options.OF_SERVICES:
+        module.register_keystone_opts(conf)
     for group, opts in [*options.list_opts(), *options.plug_in_opts()]:
         values = conf if group == 'DEFAULT' else conf[group]
         for opt in opts:

@@ -38,6 +38,8 @@ from nova_sched.conf import (
     filter_scheduler,
     groups,
     metrics,
+    neutron,
+    notifications,
     pci,
     placement,
     queues,
@@ -66,6 +68,8 @@ MODULES = (
     filter_scheduler,
     groups,
     metrics,
+    neutron,
+    notifications,
     pci,
     placement,
     queues,
@@ -76,6 +80,8 @@ MODULES = (
     topology,
     workarounds,
 )
+# Those with options of keystoneauth, which take long to import.
+OF_SERVICES = (neutron, placement)
 
 # Entry points of packages with filters or weighers.
 RULES = frozenset(['nova_sched.filters', 'nova_sched.weighers'])
@@ -86,7 +92,7 @@ for _module in MODULES:
 
 def list_opts():
     """All options by group, for oslo-config-generator."""
-    late = {placement.GROUP: placement.keystone_opts()}
+    late = {module.GROUP: module.keystone_opts() for module in OF_SERVICES}
     return [
         (module.GROUP, [*copy.deepcopy(module.OPTS), *late.get(module.GROUP, ())])
         for module in MODULES

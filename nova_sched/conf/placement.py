@@ -11,14 +11,11 @@
 # under the License.
 """Options of the [placement] group: how the scheduler reaches Placement. Most are Nova's."""
 
-import copy
-
 from oslo_config import cfg
 
+from nova_sched.conf import keystone
+
 GROUP = 'placement'
-DEFAULTS = {'service-type': 'placement', 'valid-interfaces': ['internal', 'public']}
-
-
 OPTS = [
     cfg.IntOpt(
         'in_flight',
@@ -55,16 +52,4 @@ def register_keystone_opts(conf):
 
 
 def keystone_opts():
-    """The options of a session, an adapter and an authentication plugin, with Nova's defaults."""
-    from keystoneauth1 import loading  # late: it takes long, and few commands need it
-
-    options = [
-        *loading.get_session_conf_options(),
-        *loading.get_adapter_conf_options(include_deprecated=False),
-        *loading.get_auth_common_conf_options(),
-    ]
-    for option in options:
-        if option.name in DEFAULTS:
-            option.default = copy.copy(DEFAULTS[option.name])
-        option.help = option.help.rstrip('. ') + '.'
-    return options
+    return keystone.options('placement')

@@ -115,6 +115,14 @@ OPTS = [
         'hw_vif_model. An image with a value that has no trait, such as any '
         'hw_viommu_model, may go anywhere.',
     ),
+    cfg.BoolOpt(
+        'query_placement_for_routed_network_aggregates',
+        default=False,
+        help='Use only hosts that reach the segments of the requested networks: those in the '
+        'aggregates that Neutron makes for the segments of a routed network. For each call the '
+        'scheduler then asks Neutron, with the account of the `[neutron]` section, and Placement. '
+        'Only for the source `nova`.',
+    ),
 ]
 
 

@@ -15,6 +15,7 @@ The tables are Nova's, with the columns that are read. Rows that Nova has delete
 their id in ``deleted``. Times are in UTC, and seconds since the epoch in all results.
 """
 
+import collections
 import dataclasses
 import datetime
 
@@ -90,8 +91,11 @@ FULL = (
     .where(NODES.c.deleted == 0, NODES.c.uuid.in_(KEYS))
 )
 
+ON_HOSTS = sa.select(INSTANCES.c.host, INSTANCES.c.node, INSTANCES.c.uuid).where(
+    INSTANCES.c.deleted == 0, INSTANCES.c.host.in_(KEYS)
+)
 ONE_INSTANCE = sa.select(INSTANCES).where(INSTANCES.c.uuid == sa.bindparam('uuid'))
-THERE = sa.select(INSTANCES.c.uuid).where(INSTANCES.c.deleted == 0, INSTANCES.c.uuid.in_(KEYS))
+EXISTING = sa.select(INSTANCES.c.uuid).where(INSTANCES.c.deleted == 0, INSTANCES.c.uuid.in_(KEYS))
 MOVING = sa.select(MIGRATIONS).where(MIGRATIONS.c.uuid.in_(KEYS))
 
 
@@ -217,15 +221,22 @@ class NovaCell:
 
     # Instances.
 
+    def servers_on(self, hosts):
+        """(host, node) -> UUIDs of the instances there, on these hosts; none for other nodes."""
+        found = collections.defaultdict(frozenset)
+        for row in self._among(ON_HOSTS, hosts):
+            found[row.host, row.node] |= {row.uuid}
+        return found
+
     def instance(self, uuid):
         """The InstanceRow of an instance, deleted or not; None: the cell has no such row."""
         for row in self._rows(ONE_INSTANCE, uuid=uuid):
             return InstanceRow(**{**row._mapping, 'deleted': bool(row.deleted)})
         return None
 
-    def there(self, uuids):
+    def existing(self, uuids):
         """Those of these UUIDs that are instances, and not deleted."""
-        return frozenset(row.uuid for row in self._among(THERE, uuids))
+        return frozenset(row.uuid for row in self._among(EXISTING, uuids))
 
     def migrations(self, uuids):
         """Migration UUID -> UUID of its instance, for those of these UUIDs that are

@@ -295,18 +295,28 @@ class Cycle:
 
         Returns the messages to decide again.
         """
-        settings, again = self._context.settings(), []
+        settings, again, answered = self._context.settings(), [], []
         for message in messages:
             attempt, outcome = message.work
             try:
                 if outcome.won:
                     self._answer_written(attempt, outcome, settings)
+                    answered += attempt.decision.claims
                 elif self._unwritten(attempt, outcome, settings):
                     again.append(attempt.message)
             except errors.SchedError as error:
                 attempt.message.fail(error)
             message.answer(None)
+        self._confirm(answered)
         return again
+
+    def _confirm(self, claims):
+        """Confirm claims whose allocations are written: the next read of the node that does not
+        find the allocation ends its claim."""
+        try:
+            self._until_done(self._state_sync.allocated, claims)
+        except errors.StoreUnavailable as error:  # a read that finds the allocations confirms them
+            LOG.debug('%s', error)
 
     def _answer_written(self, attempt, outcome, settings):
         """Answer a decision that was written, if its claims are still there.

@@ -32,7 +32,8 @@ REQUIRED, FORBIDDEN = 'required', 'forbidden'
 NONE, ISOLATE = 'none', 'isolate'  # group policies
 
 KEY = re.compile(r'(resources|trait)([a-zA-Z0-9_-]{1,64})?:([A-Z0-9_]{1,255})')
-ACCELERATOR = 'accel:'
+ACCELERATOR, DEVICE_PROFILE = 'accel:', 'accel:device_profile'
+OF_PROFILE = 'device_profile_'  # how the requester_id of a group of Cyborg begins
 
 
 def parts(spec, kind):
@@ -201,6 +202,8 @@ def unsupported(spec):
     words = [word for key, value in extra_specs(spec).items() if (word := _strange(key, value))]
     for group in _requested(spec):
         words += _strange_parts(group)
+    if DEVICE_PROFILE in extra_specs(spec) and not _has_profile(spec):
+        words.append(DEVICE_PROFILE)
     if known := groups(spec):
         near = frozenset().union(*same_subtree(spec))
         # Traits alone only describe where the other groups of a subtree are.
@@ -212,9 +215,18 @@ def unsupported(spec):
     return tuple(words)
 
 
+def _has_profile(spec):
+    """Whether the caller has read the groups of the flavor's device profile in Cyborg."""
+    return any(
+        (read(group, 'requester_id') or '').startswith(OF_PROFILE) for group in _requested(spec)
+    )
+
+
 def _strange(key, value):
     """Returns the text to refuse an extra spec with; None if it is supported, or not relevant
     here."""
+    if key == DEVICE_PROFILE:
+        return None
     if key.startswith(ACCELERATOR) or key == 'same_subtree':
         return key
     if key == 'group_policy':

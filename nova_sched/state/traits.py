@@ -190,6 +190,8 @@ def root_required(spec):
     if value(asked, 'hw:tpm_version') is not None:
         security = extra_specs(spec).get('hw:tpm_secret_security') or 'user'
         found.add(one_of(TPM_SECRETS, 'hw:tpm_secret_security', security))
+    if extra_specs(spec).get('accel:device_profile'):
+        found.add('COMPUTE_ACCELERATORS')
     if any(request.remote_managed for request in requests_of(read(spec, 'pci_requests'))):
         found.add('COMPUTE_REMOTE_MANAGED_PORTS')
     return frozenset(found)

@@ -53,7 +53,8 @@ class Refused(Exception):
 class FakePlacement:
     """``providers``: UUID -> (root UUID, inventories: class -> total). ``consumers``: UUID ->
     [generation, allocations: provider -> class -> amount, project, user]. ``shares``: root UUID ->
-    UUIDs of providers that share with its tree.
+    UUIDs of providers that share with its tree. ``traits``: UUID -> names.
+    ``aggregates``: UUID -> aggregate UUIDs.
 
     ``faults`` is a function of (method, path) that returns a Fault or None; ``requests`` has the
     method and the path of each request, ``bodies`` what was written.
@@ -61,7 +62,7 @@ class FakePlacement:
 
     def __init__(self):
         self.providers, self.consumers = {}, {}
-        self.shares = {}
+        self.shares, self.traits, self.aggregates = {}, {}, {}
         self.generations = collections.Counter()  # of providers
         self.faults = lambda method, path: None
         self.requests, self.bodies, self.lock = [], [], threading.Lock()
@@ -115,12 +116,14 @@ class FakePlacement:
         if parts[0] == 'allocation_candidates':
             return {**self._candidates(query), 'asked': query}
         uuid = parts[1]
+        if parts[2] == 'aggregates':
+            return {'aggregates': self.aggregates.get(uuid, [])}
         if uuid not in self.providers:
             raise Refused(404, f'No resource provider with uuid {uuid} found')
         totals = self.providers[uuid][1]
         return {
             'inventories': {name: {'total': total} for name, total in totals.items()},
-            'traits': ['OWNER_NOVA'],
+            'traits': ['OWNER_NOVA', *self.traits.get(uuid, ())],
             'usages': {name: self.used(uuid, name) for name in totals},
             'allocations': {
                 consumer: {'resources': one[1][uuid]}
@@ -144,10 +147,24 @@ class FakePlacement:
             if root in taken and sum(map(len, taken.values())) == len(asked):
                 allocations = {uuid: {'resources': some} for uuid, some in taken.items()}
                 found.append({'allocations': allocations, 'mappings': {'': list(taken)}})
-        summaries = {
-            uuid: {'root_provider_uuid': top} for uuid, (top, _) in self.providers.items()
+        used = {uuid for one in found for uuid in one['allocations']}
+        roots = {self.providers[uuid][0] for uuid in used}
+        return {'allocation_requests': found, 'provider_summaries': self._summaries(roots)}
+
+    def _summaries(self, roots):
+        """Of all providers of these trees."""
+        return {
+            uuid: {
+                'root_provider_uuid': root,
+                'resources': {
+                    one: {'capacity': total, 'used': self.used(uuid, one)}
+                    for one, total in totals.items()
+                },
+                'traits': ['OWNER_NOVA'],
+            }
+            for uuid, (root, totals) in self.providers.items()
+            if root in roots
         }
-        return {'allocation_requests': found, 'provider_summaries': summaries}
 
     def _write(self, written):
         for consumer, body in written.items():

@@ -37,6 +37,7 @@ ELSEWHERE = {
     'claims/findings.py': 'unit/claims/test_audit.py',
     'claims/maintenance.py': 'integration/test_maintenance.py',
     # Programs run as processes, the verbs against daemons.
+    'cloud/keystone.py': 'unit/cloud/test_placement.py',
     'cmd/api*.py': 'functional/test_api_daemon.py',
     'cmd/launcher.py': 'integration/test_reload.py',
     'cmd/queues.py': 'functional/test_queues_daemon.py',

@@ -46,6 +46,7 @@ LIBRARIES = (
 # of the sections in the files are read.
 ASKING_KEYSTONE = {
     'keystone_authtoken': 'keystonemiddleware.auth_token',
+    'neutron': 'nova_sched',
     'oslo_limit': 'oslo.limit',
     'placement': 'nova_sched',
 }

@@ -36,7 +36,7 @@ class NovaHosts:
     def __init__(self, context, state_sync):
         self._cluster, self._store = context.cluster, context.store
         self._settings, self._clock = context.settings, context.clock
-        self._state_sync = state_sync
+        self._state_sync, self._membership = state_sync, context.membership
         self._not_up = {}  # cell UUID -> host -> ServiceFacts
 
     def services_are(self, cell_uuid, not_up):
@@ -103,6 +103,17 @@ class NovaHosts:
             if node is not None:
                 found.setdefault(node.cell_uuid, {}).setdefault(node.host, []).append(uuid)
         return found
+
+    def explained(self, instances):
+        """Returns those of these nodes (UUID -> UUIDs of their instances) that have no claims for
+        other servers. Another scheduler may have claimed on known nodes a moment ago."""
+        is_alone = self._membership.position_and_count[1] == 1
+        return {
+            uuid
+            for uuid, servers in instances.items()
+            if (node := self._cluster.node(uuid)) is None
+            or (is_alone and node.claims.keys() <= servers)
+        }
 
     def standing(self):
         """Returns cell UUID -> host -> (state, why) for each host that has reported. ``state`` is

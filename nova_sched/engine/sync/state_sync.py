@@ -400,6 +400,11 @@ class StateSync:
             changed = self._store.confirm(waiting, [node.uuid for node in nodes])
             self.caught_up_with(changed)
 
+    def allocated(self, claims):
+        """Another service has allocated what these claims hold: they are confirmed."""
+        if claims:
+            self.caught_up_with(self._store.allocated(claims))
+
     def caught_up_with(self, claims):
         """Read the nodes of claims that the store has changed."""
         if claims:

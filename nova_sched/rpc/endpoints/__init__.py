@@ -22,9 +22,10 @@ from nova_sched.rpc.endpoints.scheduler import BaseApiEndpoint, SchedulerEndpoin
 from nova_sched.rpc.endpoints.stats import StatsEndpoint
 
 
-def all_of(scheduler, mirror=None, status=None):
+def all_of(scheduler, mirror=None, status=None, networks=None, notifications=None):
     """Every endpoint of one scheduler; with ``mirror`` and ``status``, of one that reads its hosts
-    from Nova."""
+    from Nova, and with ``networks`` the aggregates of requested networks from Neutron.
+    ``notifications`` tells of its calls."""
     if mirror is None:
         own = [
             SchedulerEndpoint(scheduler),
@@ -34,7 +35,7 @@ def all_of(scheduler, mirror=None, status=None):
         ]
     else:
         own = [
-            nova_source.NovaSourceEndpoint(scheduler, mirror),
+            nova_source.NovaSourceEndpoint(scheduler, mirror, networks, notifications),
             nova_source.NovaSourceStats(scheduler),
             nova_source.NovaSourceClaims(scheduler),
             nova_source.NovaSourceCandidates(scheduler),

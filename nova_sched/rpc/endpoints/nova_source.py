@@ -15,19 +15,30 @@ Calls of conductors are as usual. A cast may come late, twice or never: it only 
 read what it is about. Methods that would claim without Placement are refused.
 """
 
+import contextlib
+import dataclasses
+import logging
+
 from oslo_utils import timeutils
 
 from nova_sched import errors, words
 from nova_sched.conf import CONF
+from nova_sched.engine.explain import callers
 from nova_sched.rpc import translate
-from nova_sched.rpc.deferred import begins
+from nova_sched.rpc.deferred import Deferred, begins
 from nova_sched.rpc.endpoints.candidates import CandidatesEndpoint
 from nova_sched.rpc.endpoints.claims import ClaimsEndpoint
 from nova_sched.rpc.endpoints.scheduler import SchedulerEndpoint
 from nova_sched.rpc.endpoints.stats import StatsEndpoint
 from nova_sched.rpc.failures import expected
+from nova_sched.rpc.notifications import END, START
 from nova_sched.rpc.servers import TIMEOUT_S
+from nova_sched.state.fields import read
+from nova_sched.state.request import RequestedDestination
 
+LOG = logging.getLogger(__name__)
+
+FAILED = 'The scheduler could not decide the request.'  # what a tenant reads of a failure
 WHY = 'this scheduler reads hosts from Nova and claims in Placement ([cluster] source = nova)'
 CLAIMING = (
     'instance_claim',
@@ -41,34 +52,94 @@ REPORTING = ('update_resource_stats', 'update_service', 'remove_node')
 
 
 class NovaSourceEndpoint(SchedulerEndpoint):
-    """As SchedulerEndpoint; ``mirror`` (cloud.mirror.Mirror) reads what a cast is about.
+    """As SchedulerEndpoint; ``mirror`` (cloud.mirror.Mirror) reads what a cast is about,
+    ``networks`` (cloud.routed_networks.RoutedNetworks) finds the aggregates of requested networks;
+    None: any host will do. ``notifications`` (rpc.notifications.Notifications) tells of calls;
+    None: none are wanted.
 
     A conductor may have given up a call that waited in its queue, for example while no scheduler
     ran. A claim would then have no server. So a call whose request is older than
     ``[DEFAULT] rpc_response_timeout`` is decided only while Nova still builds or moves a server.
+
+    Each call that fails is refused with NoValidHost: for that, a conductor ends what it does with
+    the servers in good order.
     """
 
-    def __init__(self, scheduler, mirror):
+    # As it is there, before its errors become failures of the call.
+    _select = SchedulerEndpoint.select_destinations.__wrapped__
+
+    def __init__(self, scheduler, mirror, networks=None, notifications=None):
         super().__init__(scheduler)
-        self._mirror = mirror
+        self._mirror, self._networks = mirror, networks
+        self._notifications = notifications
 
     @expected
     @begins
     def select_destinations(self, context, **arguments):
-        age_s, uuids = _age_s(context), arguments.get('instance_uuids')
+        with self._refuse_failures(context):
+            self._check_age(context, arguments.get('instance_uuids'))
+            begun = self._select(context, **arguments)
+            self._notify(START, context, arguments)
+
+        def finish():
+            with self._refuse_failures(context):
+                result = begun.result()
+                self._notify(END, context, arguments)
+                return result
+
+        return Deferred(begun.future, finish, begun.waits)
+
+    def _notify(self, phase, context, arguments):
+        if self._notifications is not None:
+            self._notifications.tell(phase, context, arguments)
+
+    def _check_age(self, context, uuids):
+        age_s = _age_s(context)
         is_old = age_s > getattr(CONF, 'rpc_response_timeout', TIMEOUT_S)
         if uuids and is_old and not self._mirror.waits_for_host(translate.instance_uuids(uuids)):
             why = f'The request is {age_s:.0f} s old, and Nova does not wait for it any more.'
             raise errors.NoValidHost(why)
-        return super().select_destinations(context, **arguments)
+
+    @contextlib.contextmanager
+    def _refuse_failures(self, context):
+        """Turns errors into NoValidHost."""
+        try:
+            yield
+        except errors.NoValidHost:
+            raise
+        except errors.Invalid as error:
+            raise errors.NoValidHost(str(error)) from None
+        except Exception as error:
+            LOG.exception('Request %s failed, and is refused', _id(context) or '-')
+            why = f'The scheduler failed: {type(error).__name__}: {error}'
+            refusal = errors.NoValidHost(why, for_tenants=FAILED)
+            raise _told(refusal, context) from None
+
+    def _begin(self, context, requests, *arguments):
+        found = self._networks and _networks(requests[0])
+        begin = super()._begin
+        if not found:
+            return begin(context, requests, *arguments)
+        future = self._networks.begin(found)
+
+        def finish():
+            try:
+                aggregates = future.result()
+            except errors.NoValidHost as refusal:
+                LOG.warning('Request %s is refused: %s', _id(context) or '-', refusal.reason)
+                raise _told(refusal, context) from None
+            within = [_within(request, aggregates) for request in requests]
+            return begin(context, within, *arguments).result()
+
+        return Deferred(future, finish, lambda: True)
 
     @expected
     def update_aggregates(self, context, aggregates):
-        self._mirror.compare_soon()
+        self._mirror.aggregates_changed()
 
     @expected
     def delete_aggregate(self, context, aggregate):
-        self._mirror.compare_soon()
+        self._mirror.aggregates_changed()
 
     @expected
     def update_instance_info(self, context, host_name, instance_info):
@@ -83,6 +154,15 @@ class NovaSourceEndpoint(SchedulerEndpoint):
         self._mirror.host_changed(words.name(host_name, 'host_name'))
 
 
+def _id(context):
+    return getattr(context, 'request_id', None)
+
+
+def _told(refusal, context):
+    """The refusal of a call that the engine has not decided, for its caller."""
+    return callers.told(refusal, _id(context), CONF.explain.tell_callers)
+
+
 def _age_s(context):
     """Seconds since the request was made, by the clock of Nova's API; 0 if it is not told."""
     try:
@@ -90,6 +170,23 @@ def _age_s(context):
     except (AttributeError, TypeError, ValueError):
         return 0.0
     return (timeutils.utcnow() - timeutils.normalize_time(made)).total_seconds()
+
+
+def _networks(request):
+    """The networks that a request for a new place names: pairs of a port and a network."""
+    if request.is_rebuild:
+        return []
+    asked = read(read(request.read_spec(), 'requested_networks'), 'objects') or ()
+    found = ((read(one, 'port_id'), read(one, 'network_id')) for one in asked)
+    return [one for one in found if any(one)]
+
+
+def _within(request, aggregates):
+    destination = request.destination or RequestedDestination()
+    both = (*destination.aggregates, *aggregates)
+    return dataclasses.replace(
+        request, destination=dataclasses.replace(destination, aggregates=both)
+    )
 
 
 def _refusing(endpoint, methods):

@@ -48,8 +48,13 @@ class SchedulerEndpoint:
         """A claimed host for each instance. Callers below 4.4 name no instances, and nothing is
         claimed for them."""
         spec = translate.spec(spec_obj, request_spec, filter_properties)
+        requests = translate.requests(spec, instance_uuids)
+        return self._begin(context, requests, instance_uuids, return_objects, return_alternates)
+
+    def _begin(self, context, requests, instance_uuids, return_objects, return_alternates):
+        """The Deferred of a call's requests."""
         placement = self._scheduler.begin_place(
-            translate.requests(spec, instance_uuids),
+            requests,
             alternates=return_objects and return_alternates,
             claim=bool(instance_uuids),
             context=context,

@@ -13,9 +13,9 @@
 and reports from its rows."""
 
 import contextlib
-import types
 
 from nova_sched.cloud import node_report
+from nova_sched.cloud.placement import NodeProviders
 from nova_sched.db import engine as db_engine
 from nova_sched.db.nova_cell import NovaCell
 from nova_sched.state.report import ReportOrder
@@ -71,6 +71,7 @@ def _rows(name, cell, budget_s):
         'changed nodes': lambda: cell.nodes_changed_since(now_s - 100.0),
         'times of all nodes': cell.node_stamps,
         f'{CHANGED} nodes': lambda: cell.nodes(uuids),
+        f'servers on {CHANGED} hosts': lambda: cell.servers_on(hosts),
         f'reports of {CHANGED} nodes': lambda: [_report(node) for node in nodes],
     }
     for what, samples in by_turns(looks, budget_s).items():
@@ -83,9 +84,6 @@ def _rows(name, cell, budget_s):
 
 def _report(node):
     servers = {f'{node.host} {number}': {'VCPU': 1} for number in range(SERVERS)}
-    tree = types.SimpleNamespace(
-        providers={node.uuid: {'inventories': KIND, 'traits': ['OWNER_NOVA']}},
-        allocations={node.uuid: servers},
-        consumers=frozenset(servers),
-    )
+    root = {'parent_provider_uuid': None, 'inventories': KIND, 'traits': ['OWNER_NOVA']}
+    tree = NodeProviders(node.uuid, {node.uuid: root}, allocations={node.uuid: servers})
     return node_report.report(node, tree, {}, CELL, ReportOrder())

@@ -15,16 +15,19 @@ import contextlib
 import json
 import threading
 
+import oslo_messaging as messaging
 import pytest
 import sqlalchemy as sa
+from oslo_messaging.notify import _impl_test
 
-from nova_sched import errors, nova_service, rpc, service
-from nova_sched.conf import CONF, placement
+from nova_sched import errors, nova_service, objects, rpc, service
+from nova_sched.conf import CONF, OF_SERVICES
 from nova_sched.db import engine
 from nova_sched.rpc import client
+from nova_sched.tests import fake_neutron
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.fake_placement import Fault, served
-from nova_sched.tests.functional.harness import HOST, TIMEOUT_S, eventually, spec
+from nova_sched.tests.functional.harness import HOST, TIMEOUT_S, eventually, scenario, spec
 from nova_sched.tests.functional.manage import runner
 from nova_sched.tests.options import settings
 from nova_sched.tests.unit.db import nova_service_records
@@ -43,7 +46,8 @@ class NovaCloud:
     """Nova's databases in files, a Placement, and a scheduler that has their options."""
 
     def __init__(self, folder, fake):
-        placement.register_keystone_opts(CONF)
+        for module in OF_SERVICES:
+            module.register_keystone_opts(CONF)
         self.fake, self.urls = fake, {}
         self.engines = {}
         for name, tables in (
@@ -133,7 +137,6 @@ def test_a_server_is_claimed_in_placement_before_the_answer(cloud):
         held = cloud.fake.allocated()[uuid_of('a')]
         assert list(held) == [node(host)]
         assert held[node(host)]['VCPU'] == 1
-        cloud.service._nova.mirror.compare_soon()
         confirmed = {(uuid_of('a'), node(host)): 'confirmed'}
         eventually(lambda: cloud.claims() == confirmed)
 
@@ -157,6 +160,82 @@ def test_room_that_placement_has_since_the_last_look(cloud):
         assert ('GET', '/allocation_candidates') in cloud.fake.requests
 
 
+def test_a_device_profile(cloud):
+    device = uuid_of('fpga')
+    cloud.fake.add(device, root=node('cmp2'), FPGA=1)
+    cloud.fake.traits = {node('cmp2'): ['COMPUTE_ACCELERATORS'], device: ['CUSTOM_FPGA_X']}
+    with cloud.scheduler() as scheduler:
+        ((chosen, *_),) = scheduler.select_destinations(scenario('accelerator'), [uuid_of('a')])
+        mappings = json.loads(chosen.allocation_request)['mappings']
+        assert (chosen.service_host, mappings['device_profile_0']) == ('cmp2', [device])
+        assert cloud.fake.allocated()[uuid_of('a')][device] == {'FPGA': 1}
+        with pytest.raises(errors.NoValidHost):
+            scheduler.select_destinations(scenario('accelerator'), [uuid_of('b')])
+
+
+def test_a_routed_network(cloud):
+    zone = uuid_of('aggregate of a segment')
+    cloud.write('api', nova.AGGREGATES, {'id': 1, 'uuid': zone, 'name': 'segment'})
+    cloud.write('api', nova.AGGREGATE_HOSTS, {'id': 1, 'aggregate_id': 1, 'host': 'cmp2'})
+    cloud.fake.aggregates['segment'] = [zone]
+    networks = objects.NetworkRequestList(objects=[objects.NetworkRequest(network_id='net')])
+    with fake_neutron.served() as neutron:
+        neutron.subnets = {'subnet': ('net', 'segment')}
+        cloud.options |= {
+            'scheduler.query_placement_for_routed_network_aggregates': True,
+            'neutron.auth_type': 'none',
+            'neutron.endpoint_override': neutron.url,
+        }
+        with cloud.scheduler() as scheduler:
+            for name in 'ab':
+                assert boot(scheduler, name, requested_networks=networks) == ['cmp2']
+            neutron.broken = 503, 'away'
+            with pytest.raises(errors.NoValidHost, match='segments'):
+                boot(scheduler, 'c', requested_networks=networks)
+
+
+@pytest.fixture
+def heard():
+    """Notifications that oslo.messaging's driver for tests got: publisher, event, payload."""
+    found = _impl_test.NOTIFICATIONS
+    found.clear()
+    yield lambda: [
+        (told['publisher_id'], told['event_type'], told['payload']) for _, told, *_ in found
+    ]
+    found.clear()
+
+
+def test_notifications(cloud, heard):
+    messaging.get_notification_transport(CONF, url='fake://')
+    cloud.options |= {
+        'oslo_messaging_notifications.driver': ['test'],
+        'oslo_messaging_notifications.transport_url': 'fake://',
+        'notifications.notification_format': 'both',
+    }
+    with cloud.scheduler() as scheduler:
+        boot(scheduler, 'a')
+        with pytest.raises(errors.NoValidHost):
+            boot(scheduler, 'b', vcpus=64)
+    events = [(publisher, event.rpartition('.')[2]) for publisher, event, _ in heard()]
+    publishers = f'scheduler.{HOST}', f'nova-scheduler:{HOST}'
+    assert events == [
+        (publisher, phase) for phase in ('start', 'end', 'start') for publisher in publishers
+    ]
+    assert {payload.get('nova_object.name') for _, _, payload in heard()} == {
+        None,
+        'RequestSpecPayload',
+    }
+
+
+def test_a_failure_is_a_refusal(cloud, caplog):
+    with cloud.scheduler() as scheduler:
+        cloud.service.scheduler.loop.stop()
+        with pytest.raises(errors.NoValidHost, match='could not decide the request'):
+            boot(scheduler, 'a')
+    (told,) = [one for one in caplog.records if 'failed, and is refused' in one.getMessage()]
+    assert told.exc_info
+
+
 def test_disk_of_a_sharing_provider(cloud):
     share, disk = uuid_of('share'), {'DISK_GB': 20}
     cloud.fake.add(share, DISK_GB=30)
@@ -173,6 +252,32 @@ def test_disk_of_a_sharing_provider(cloud):
         cloud.service._nova.mirror.compare_soon()
         confirmed = {(uuid_of('a'), node(host)): 'confirmed'}
         eventually(lambda: cloud.claims() == confirmed)
+
+
+def test_a_server_that_is_deleted_between_two_looks_leaves_no_claim(cloud):
+    with cloud.scheduler() as scheduler:
+        (host,) = boot(scheduler, 'a', vcpus=4)
+        del cloud.fake.consumers[uuid_of('a')]
+        cloud.service._nova.mirror.host_changed(host)
+        eventually(lambda: cloud.claims() == {})
+
+
+@pytest.mark.parametrize(
+    'go',
+    [
+        pytest.param(lambda cloud: None, id='its provider'),
+        pytest.param(
+            lambda cloud: cloud.change(nova.NODES, 'cmp1', deleted=1), id='its node as well'
+        ),
+    ],
+)
+def test_a_host_that_has_just_gone(cloud, go):
+    cloud.options['cluster.look_interval'] = 1000.0
+    cloud.fake.add(node('cmp2'), **{**ROOM, 'MEMORY_MB': 4096})
+    with cloud.scheduler() as scheduler:
+        del cloud.fake.providers[node('cmp1')]
+        go(cloud)
+        assert boot(scheduler, 'a') == ['cmp2']
 
 
 @pytest.mark.parametrize(
@@ -255,6 +360,11 @@ def test_a_stop_lets_writes_end(cloud):
         ),
         pytest.param({'claims.connection': 'same'}, '[claims] connection', id='claims in Nova'),
         pytest.param({'placement.auth_type': None}, '[placement] auth_type', id='no Placement'),
+        pytest.param(
+            {'scheduler.query_placement_for_routed_network_aggregates': True},
+            '[neutron] auth_type',
+            id='no Neutron',
+        ),
     ],
 )
 def test_a_configuration_that_cannot_work(cloud, options, where):

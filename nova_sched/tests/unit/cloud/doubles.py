@@ -11,10 +11,11 @@
 # under the License.
 """A small Nova cloud for tests: its cells, its API database and Placement, as plain values."""
 
+import collections
 import contextlib
 
 from nova_sched import errors
-from nova_sched.cloud.placement import ConsumerAllocations, NodeProviders
+from nova_sched.cloud.placement import ConsumerAllocations, NodeProviders, ProviderSummary
 from nova_sched.db.nova_cell import CellLook, InstanceRow, NodeRow, ServiceRow
 from nova_sched.tests.builders import CELL, NOW, uuid_of
 
@@ -30,6 +31,7 @@ class FakeCell:
     def __init__(self, uuid=CELL, ahead_s=0.0):
         self.uuid, self.name, self.ahead_s = uuid, 'cell', ahead_s
         self.rows, self.not_up, self.servers, self.moves = {}, {}, {}, {}
+        self.there = collections.defaultdict(frozenset)  # (host, node) -> servers
         self.is_away, self.reads, self.clock = False, [], lambda: NOW
 
     def add(self, *hosts, **facts):
@@ -90,10 +92,13 @@ class FakeCell:
         self.reads += uuids
         return [self.rows[uuid] for uuid in uuids if uuid in self.rows]
 
-    def there(self, uuids):
+    def existing(self, uuids):
         return frozenset(
             uuid for uuid in uuids if uuid in self.servers and not self.servers[uuid].deleted
         )
+
+    def servers_on(self, hosts):
+        return self.there
 
     def migrations(self, uuids):
         return {uuid: self.moves[uuid] for uuid in uuids if uuid in self.moves}
@@ -142,6 +147,7 @@ class FakePlacement:
     def __init__(self):
         self.trees, self.reads, self.problem = {}, [], None
         self.consumers = {}  # consumer -> generation
+        self.full = set()  # nodes without memory left
 
     def add(self, *hosts, children=(), traits=(), **inventories):
         """Providers of compute nodes; inventories by resource class."""
@@ -185,9 +191,33 @@ class FakePlacement:
 
     # As PlacementClient.
 
-    def provider_generations(self):
+    def provider_trees(self):
         self._check()
-        return {uuid: tree.generations for uuid, tree in self.trees.items()}
+        return {
+            uuid: {
+                name: {'generation': generation, **tree.providers[name]}
+                for name, generation in tree.generations.items()
+            }
+            for uuid, tree in self.trees.items()
+        }
+
+    def summaries(self):
+        self._check()
+        return {
+            name: ProviderSummary(tree.used(name), provider['traits'])
+            for uuid, tree in self.trees.items()
+            for name, provider in tree.providers.items()
+            if uuid not in self.full
+        }
+
+    def inventories(self, provider_uuid):
+        self._check()
+        (found,) = (
+            tree.providers[provider_uuid]['inventories']
+            for tree in self.trees.values()
+            if provider_uuid in tree.providers
+        )
+        return found
 
     def node(self, uuid):
         self._check()

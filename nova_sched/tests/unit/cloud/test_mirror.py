@@ -18,7 +18,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.claim import CONFIRMED, PENDING
-from nova_sched.cloud import mirror
+from nova_sched.cloud import mirror, survey
 from nova_sched.cloud.mirror import Intervals, Mirror
 from nova_sched.tests.builders import CELL, NOW, aggregate, request, uuid_of
 from nova_sched.tests.unit.cloud.doubles import FakeCell, FakeCloud, FakePlacement, node_uuid
@@ -103,6 +103,68 @@ def test_the_first_look_reads_everything(make):
     assert {node.cell_uuid for node in cloud.world.cluster} == {CELL}
 
 
+MANY_HOSTS = [f'host-{number}' for number in range(2, survey.FEW + 3)]
+LAST = MANY_HOSTS[-1]
+
+
+@pytest.fixture
+def large(cloud):
+    """Many more hosts, that are not read yet, with a server of A on the last one."""
+    cloud.cell.add(*MANY_HOSTS)
+    cloud.placement.add(*MANY_HOSTS)
+    cloud.placement.allocate(A, LAST, VCPU=2)
+    cloud.cell.there[LAST, LAST] = frozenset([A])
+    cloud.placement.reads.clear()
+    return cloud
+
+
+def test_many_nodes_are_read_from_a_survey(large):
+    large.look(compare=True)
+    assert large.up() == {'host-0', 'host-1', *MANY_HOSTS}
+    assert large.placement.reads == []
+    node = large.world.cluster.find(LAST, LAST)
+    assert (large.used(LAST), node.instances) == (2, {A})
+    large.look(compare=True)
+    assert large.placement.reads == []
+
+
+def test_nodes_that_the_survey_does_not_have_are_read_in_full(large):
+    large.placement.full.add(node_uuid(LAST))
+    large.look(compare=True)
+    assert large.placement.reads == [node_uuid(LAST)]
+    assert large.used(LAST) == 2
+
+
+@pytest.mark.parametrize(
+    'servers, schedulers, reads',
+    [
+        pytest.param([A], 1, set(), id='Nova has the server of its claim'),
+        pytest.param([], 1, {LAST}, id='Nova has it elsewhere'),
+        pytest.param([A], 2, {LAST, *MANY_HOSTS}, id='another scheduler may claim'),
+    ],
+)
+def test_a_node_with_a_claim(large, servers, schedulers, reads):
+    large.look(compare=True)
+    assert large.place(A, force_hosts=[LAST]) == LAST
+    large.cell.there[LAST, LAST] = frozenset(servers)
+    large.world.now_s += 100.0
+    large.cell.add(*MANY_HOSTS)
+    large.world.context.membership.position_and_count = (0, schedulers)
+    large.look(compare=True)
+    assert set(large.placement.reads) == {node_uuid(host) for host in reads}
+    assert set(large.claims()) == {(A, node_uuid(LAST))}
+
+
+def test_a_changed_aggregate_is_read_alone(cloud):
+    cloud.nova.listed = [aggregate(1, ['host-0'], availability_zone='z')]
+    cloud.look()
+    assert list(cloud.world.cluster.hosts.aggregates) == []
+    cloud.mirror.aggregates_changed()
+    with cloud.placement.failing(AssertionError('no comparison')):
+        cloud.look()
+    assert [one.id for one in cloud.world.cluster.hosts.aggregates] == [1]
+
+
 def test_only_what_was_written_is_read_again(cloud):
     cloud.cell.reads.clear()
     cloud.look(after_s=10.0)
@@ -110,6 +172,21 @@ def test_only_what_was_written_is_read_again(cloud):
     cloud.cell.add('host-1')
     cloud.look()
     assert cloud.cell.reads == [node_uuid('host-1')]
+
+
+def test_what_was_written_is_read_once_more_at_the_next_look(cloud):
+    """Nova deletes the allocation of a server after it has written the row of its node."""
+    cloud.placement.allocate(A, 'host-1', VCPU=2)
+    cloud.world.now_s += 1
+    cloud.cell.add('host-1')
+    cloud.look()
+    assert cloud.used('host-1') == 2
+    cloud.placement.allocate(A, 'host-1')
+    cloud.look(after_s=2.0)
+    assert cloud.used('host-1') == 0
+    cloud.cell.reads.clear()
+    cloud.look(after_s=2.0)
+    assert cloud.cell.reads == []
 
 
 def test_a_comparison_finds_what_placement_has_changed(cloud):

@@ -13,12 +13,12 @@
 
 import dataclasses
 import json
-import types
 
 import pytest
 
 from nova_sched import errors, objects
 from nova_sched.cloud import node_report
+from nova_sched.cloud.placement import NodeProviders
 from nova_sched.db.nova_cell import NodeRow
 from nova_sched.state.report import Inventory, Report, ReportOrder
 from nova_sched.tests.builders import CELL, NOW, uuid_of
@@ -28,6 +28,7 @@ from nova_sched.tests.unit.db import nova_tables as tables
 from nova_sched.tests.unit.hardware.builders import cell, machine, pool
 
 NODE, CHILD, OTHER = uuid_of('node cmp1'), uuid_of('child'), uuid_of('other')
+NOWHERE = NodeProviders(NODE)
 ORDER = ReportOrder(since_s=NOW)
 HAS = machine(cell(0, [0], [1], pages=[(4, 1000)]), cell(1, [2], [3]), pools=[pool(2)])
 
@@ -49,12 +50,7 @@ def inventory(total, **more):
 def providers(allocations=None, children=None, **inventories):
     """The tree of the node; ``allocations`` by provider and consumer, ``children`` by UUID."""
     own = {'parent_provider_uuid': None, 'inventories': inventories, 'traits': ['OWNER_NOVA']}
-    held = allocations or {}
-    return types.SimpleNamespace(
-        providers={NODE: own, **(children or {})},
-        allocations=held,
-        consumers=frozenset(one for consumers in held.values() for one in consumers),
-    )
+    return NodeProviders(NODE, {NODE: own, **(children or {})}, allocations=allocations or {})
 
 
 def report(node=None, tree=None, migrations=None, cell_uuid=CELL):
@@ -164,9 +160,6 @@ def wire_pools():
     return objects.to_primitive(objects.PciDevicePoolList(objects=[]))
 
 
-NOWHERE = types.SimpleNamespace(providers={}, allocations={}, consumers=frozenset())
-
-
 @pytest.mark.parametrize(
     'given, field, why',
     [
@@ -175,7 +168,10 @@ NOWHERE = types.SimpleNamespace(providers={}, allocations={}, consumers=frozense
         ),
         pytest.param({'cell_uuid': None}, 'host_mappings', 'discover_hosts', id='no host mapping'),
         pytest.param(
-            {'tree': NOWHERE}, 'resource provider', f'no resource provider {NODE}', id='provider'
+            {'tree': NOWHERE},
+            'resource provider',
+            f'no resource provider {NODE}',
+            id='provider',
         ),
         pytest.param(
             {'node': row(free_disk_gb=None)}, 'free_disk_gb', 'is NULL', id='just started'

@@ -16,7 +16,12 @@ from keystoneauth1 import loading
 from oslo_config import cfg
 
 from nova_sched import errors
-from nova_sched.cloud.placement import ConsumerAllocations, NodeProviders, client
+from nova_sched.cloud.placement import (
+    ConsumerAllocations,
+    NodeProviders,
+    ProviderSummary,
+    client,
+)
 from nova_sched.conf import placement as options
 from nova_sched.tests import keystone
 from nova_sched.tests.builders import uuid_of
@@ -67,13 +72,35 @@ def test_a_node_without_a_provider(placement):
 
 def test_what_is_read(placement):
     placement.write({A: some(3)})
-    assert placement.provider_generations() == {NODE: {NODE: 2, CHILD: 1}}
+    (tree,) = placement.provider_trees().values()
+    found = {
+        one['uuid']: (one['generation'], one['parent_provider_uuid']) for one in tree.values()
+    }
+    assert found == {NODE: (2, None), CHILD: (1, NODE)}
+    assert placement.inventories(NODE) == {'VCPU': {'total': 4}}
     assert placement.root_of(CHILD) == NODE
     assert placement.usages(NODE) == {'VCPU': 3}
     assert placement.allocations_of(A) == some(3, generation=1)
     assert placement.allocations_of(B) == ConsumerAllocations()
     query = {'resources': 'VCPU:1', 'limit': '1000'}
     assert placement.allocation_candidates(query)['asked'] == query
+
+
+def test_a_summary_of_all_providers(fake, placement):
+    fake.add(A, VCPU=1, MEMORY_MB=8)
+    fake.consumers[B] = [1, {A: {'MEMORY_MB': 8}}, 'p', 'u']
+    assert placement.summaries() == {}
+    fake.consumers[B] = [1, {A: {'MEMORY_MB': 3}}, 'p', 'u']
+    used = {'VCPU': 0, 'MEMORY_MB': 3}
+    assert placement.summaries() == {A: ProviderSummary(used, ['OWNER_NOVA'])}
+
+
+def test_what_is_used_is_the_sum_of_the_allocations():
+    held = {NODE: {A: {'VCPU': 1, 'DISK_GB': 5}, B: {'VCPU': 2}}}
+    assert NodeProviders(NODE, allocations=held).used(NODE) == {'VCPU': 3, 'DISK_GB': 5}
+    assert NodeProviders(NODE, allocations=held).used(CHILD) == {}
+    found = NodeProviders(NODE, sums={NODE: {'VCPU': 3}}, instances=frozenset([A]))
+    assert (found.used(NODE), found.used(CHILD), found.consumers) == ({'VCPU': 3}, {}, {A})
 
 
 def test_one_consumer_is_put_and_several_are_posted(fake, placement):
@@ -160,6 +187,11 @@ def test_a_provider_that_is_gone(fake, placement):
     with pytest.raises(errors.PlacementRefused, match='does not exist'):
         placement.write({A: some(1, node=B)})
     assert fake.allocated() == {}
+
+
+def test_aggregates(fake, placement):
+    fake.aggregates[NODE] = [A]
+    assert placement.aggregates(NODE) == [A]
 
 
 def test_no_server(fake, placement):

@@ -21,7 +21,8 @@ from nova_sched.conf import CONF, claims, cluster, quota
 from nova_sched.tests.options import settings
 from nova_sched.tests.packages import install
 
-conf.placement.register_keystone_opts(CONF)
+for _module in conf.OF_SERVICES:
+    _module.register_keystone_opts(CONF)
 LISTED = [(group, option) for group, options in conf.list_opts() for option in options]
 
 # Group, name, type, default and least value of Nova's options, as in nova 34.0.0.
@@ -81,6 +82,15 @@ NOVAS = [
     ('filter_scheduler', 'aggregate_image_properties_isolation_namespace', cfg.StrOpt, None, None),
     ('filter_scheduler', 'aggregate_image_properties_isolation_separator', cfg.StrOpt, '.', None),
     ('scheduler', 'query_placement_for_image_type_support', cfg.BoolOpt, False, None),
+    ('scheduler', 'query_placement_for_routed_network_aggregates', cfg.BoolOpt, False, None),
+    ('notifications', 'notification_format', cfg.StrOpt, 'unversioned', None),
+    (
+        'notifications',
+        'versioned_notifications_topics',
+        cfg.ListOpt,
+        ['versioned_notifications'],
+        None,
+    ),
     ('scheduler', 'enable_isolated_aggregate_filtering', cfg.BoolOpt, False, None),
     ('scheduler', 'image_metadata_prefilter', cfg.BoolOpt, False, None),
     ('workarounds', 'disable_fallback_pcpu_query', cfg.BoolOpt, False, None),
@@ -117,7 +127,8 @@ OWN_GROUPS = {
     'database_limits',
     'explain',
     'groups',
-    'placement',  # most are those of keystoneauth
+    'neutron',  # all are those of keystoneauth
+    'placement',  # most are
     'queues',
     'quota',
     'shadow',
@@ -149,7 +160,8 @@ def test_every_option_is_novas_or_named_as_ours():
 
 def test_every_file_of_options_is_listed():
     files = {info.name for info in pkgutil.iter_modules(conf.__path__)}
-    assert {module.__name__.rpartition('.')[2] for module in conf.MODULES} == files
+    shared = {'keystone'}  # what the groups of services have in common
+    assert {module.__name__.rpartition('.')[2] for module in conf.MODULES} == files - shared
     assert [group for group, _ in conf.list_opts()] == [module.GROUP for module in conf.MODULES]
 
 
@@ -167,7 +179,7 @@ def test_what_is_listed_is_registered_and_has_help(group, option):
 def test_what_is_registered_is_listed(module):
     fresh = cfg.ConfigOpts()
     module.register_opts(fresh)
-    if module is conf.placement:
+    if module in conf.OF_SERVICES:
         module.register_keystone_opts(fresh)
     listed = {(group, option.dest) for group, option in LISTED if group == module.GROUP}
     groups = fresh._groups  # oslo.config has no public accessor

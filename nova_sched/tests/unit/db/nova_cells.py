@@ -171,6 +171,13 @@ class NovaCells:
         fill(writer, tables.NODES, *rows)
         assert len(cell.nodes([row['uuid'] for row in rows])) == CHUNK + 1
 
+    def test_the_instances_of_hosts(self, writer, cell):
+        there = [instance('a'), instance('b'), instance('c', 'cmp2'), instance('d', None)]
+        fill(writer, tables.INSTANCES, *there, instance('gone', deleted=9))
+        found = cell.servers_on(['cmp1', 'cmp3'])
+        assert found == {('cmp1', 'cmp1'): {uuid_of('a'), uuid_of('b')}}
+        assert found['cmp3', 'cmp3'] == frozenset()
+
     @pytest.mark.parametrize(
         'fields, found',
         [
@@ -197,8 +204,8 @@ class NovaCells:
             writer, tables.INSTANCES, instance('a'), instance('b', None), instance('c', deleted=9)
         )
         wanted = [uuid_of(name) for name in ('a', 'b', 'c', 'none')]
-        assert cell.there(wanted) == {uuid_of('a'), uuid_of('b')}
-        assert cell.there([]) == frozenset()
+        assert cell.existing(wanted) == {uuid_of('a'), uuid_of('b')}
+        assert cell.existing([]) == frozenset()
 
     def test_migrations(self, writer, cell):
         row = {'uuid': uuid_of('migration'), 'instance_uuid': uuid_of('server')}

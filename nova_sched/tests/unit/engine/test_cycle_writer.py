@@ -17,6 +17,7 @@ from concurrent.futures import Future
 import pytest
 
 from nova_sched import errors
+from nova_sched.claim import CONFIRMED, PENDING
 from nova_sched.engine.writer import WriteOutcome
 from nova_sched.tests.builders import report, request, uuid_of
 from nova_sched.tests.unit.engine.stores import Unsteady
@@ -187,6 +188,29 @@ def test_a_claim_that_was_replaced_meanwhile_is_told_to_no_caller(world):
     assert ends == [False, True]
     (later,) = world.store.claims()
     assert again.result()[0][0].node_uuid == later.node_uuid
+
+
+def test_a_claim_whose_allocation_is_written_is_confirmed(world):
+    world.send_place(request(instance_uuid=A))
+    world.loop.turn()
+    (claim,) = world.store.claims()
+    world.writer.end(True)
+    world.loop.turn()
+    (after,) = world.store.claims()
+    assert (after.uuid, after.state, after.unseen) == (claim.uuid, CONFIRMED, False)
+    assert [one.is_confirmed for one in world.cluster.claims_of(A)] == [True]
+
+
+def test_the_store_is_away_after_the_answer(world):
+    """The claim stays pending: the next read that finds its allocation confirms it."""
+    found = world.send_place(request(instance_uuid=A))
+    world.loop.turn()
+    world.loop.hurry()
+    world.writer.end(WriteOutcome(True, end=lambda _: world.store.away.set()))
+    world.loop.turn()
+    assert found.result(timeout=0)
+    world.store.away.clear()
+    assert [one.state for one in world.store.claims()] == [PENDING]
 
 
 def test_one_of_two_claims_was_replaced_meanwhile(world):

@@ -11,6 +11,8 @@
 # under the License.
 """Understood."""
 
+import types
+
 import numpy as np
 import pytest
 
@@ -32,7 +34,22 @@ TWO_GROUPS = {'resources1:VGPU': '1', 'resources2:VGPU': '1'}
         pytest.param(
             {'extra_specs': {'hw:cpu_policy': 'shared', 'ssd': 'true'}}, True, id='free keys'
         ),
-        pytest.param({'extra_specs': {'accel:device_profile': 'gpu'}}, False, id='accelerator'),
+        pytest.param(
+            {'extra_specs': {'accel:device_profile': 'gpu'}},
+            False,
+            id='a device profile that was not read',
+        ),
+        pytest.param(
+            {
+                'extra_specs': {'accel:device_profile': 'gpu'},
+                'requested_resources': [
+                    types.SimpleNamespace(requester_id='device_profile_0', resources={'PGPU': 1})
+                ],
+            },
+            True,
+            id='a device profile',
+        ),
+        pytest.param({'extra_specs': {'accel:other': 'x'}}, False, id='another word of Cyborg'),
         pytest.param({'extra_specs': {'resources1:VGPU': '1'}}, True, id='numbered group'),
         pytest.param(
             {'extra_specs': {'trait_GPU:A': 'required'}},

@@ -16,6 +16,7 @@ import dataclasses
 import pytest
 
 from nova_sched import errors, objects
+from nova_sched.hardware.providers import ResourceGroup
 from nova_sched.rpc import translate
 from nova_sched.state.request import Request, RequestedDestination
 from nova_sched.tests.builders import uuid_of
@@ -31,7 +32,7 @@ OLD = [name for name in CALLS if '.rpc-' in name]
 DERIVED = frozenset(
     'resources fallback_vcpus groups group_policy same_subtree required_traits forbidden_traits '
     'root_required root_forbidden sibling_threads unsupported pieces spec instance_uuid fences '
-    'member_placement'.split()
+    'member_placement offers'.split()
 )
 SECURE_BOOT = 'COMPUTE_SECURITY_UEFI_SECURE_BOOT'
 CELL = 'f13ad15b-c3c9-56ec-b405-95600b09d7ce'
@@ -218,9 +219,15 @@ def test_destinations(name, destination):
 
 
 @pytest.mark.parametrize('name', CALLS)
-def test_what_no_rule_knows_is_named(name):
-    words = {'accelerator': ('accel:device_profile',)}
-    assert requests(name)[0].unsupported == words.get(name, ())
+def test_no_recorded_call_asks_for_what_no_rule_knows(name):
+    assert requests(name)[0].unsupported == ()
+
+
+def test_a_device_profile():
+    found = requests('accelerator')[0]
+    device = ResourceGroup('device_profile_0', (('FPGA', 1),), frozenset({'CUSTOM_FPGA_X'}))
+    assert found.groups == (device,)
+    assert found.root_required == {'COMPUTE_ACCELERATORS'}
 
 
 def with_secrets():

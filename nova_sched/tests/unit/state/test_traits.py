@@ -144,6 +144,9 @@ def test_required(flavor, image, required):
             {'COMPUTE_SECURITY_TPM_SECRET_SECURITY_HOST'},
             id='secrets that the host keeps',
         ),
+        pytest.param(
+            {'accel:device_profile': 'gpu'}, {}, {'COMPUTE_ACCELERATORS'}, id='a device profile'
+        ),
     ],
 )
 def test_required_of_the_node_itself(flavor, image, required):

@@ -156,6 +156,26 @@ def test_confirmed_claims_without_a_server(world):
     assert found == [[], [claim.consumer_uuid], []]
 
 
+@pytest.mark.parametrize(
+    'servers, schedulers, explained',
+    [
+        pytest.param({'one', 'other'}, 1, True, id='the claim is for one of them'),
+        pytest.param({'other'}, 1, False, id='the claim is for another server'),
+        pytest.param({'one'}, 2, False, id='another scheduler may have claimed'),
+    ],
+)
+def test_instances_that_explain_the_claims_of_a_node(world, servers, schedulers, explained):
+    tell(world, CELL)
+    world.place(request(instance_uuid=uuid_of('one')))
+    (claim,) = world.store.claims()
+    world.context.membership.position_and_count = (0, schedulers)
+    servers = {uuid_of(name) for name in servers}
+    found = world.call(
+        world.scheduler.nova_hosts.explained, {claim.node_uuid: servers, 'unknown': servers}
+    )
+    assert found == {'unknown'} | ({claim.node_uuid} if explained else set())
+
+
 def test_a_claim_ends_unless_it_has_changed(world):
     tell(world, CELL)
     world.place(request(instance_uuid=uuid_of('one')))

@@ -13,15 +13,20 @@
 
 import datetime
 import types
+from concurrent.futures import Future
 
 import oslo_messaging as messaging
 import pytest
 from oslo_utils import timeutils
 
-from nova_sched import errors
+from nova_sched import errors, objects
+from nova_sched.engine.pending_answer import PendingAnswer
 from nova_sched.rpc import endpoints
 from nova_sched.rpc.endpoints import nova_source
+from nova_sched.rpc.failures import answered
 from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.options import told_all
+from nova_sched.tests.reference import scenario
 
 HOST, A = 'compute-1', uuid_of('a')
 
@@ -32,8 +37,8 @@ class Told:
     def __init__(self):
         self.told, self.waits = [], False
 
-    def compare_soon(self):
-        self.told.append('all')
+    def aggregates_changed(self):
+        self.told.append('aggregates')
 
     def host_changed(self, host):
         self.told.append(host)
@@ -65,8 +70,8 @@ def failure(call):
 @pytest.mark.parametrize(
     'method, arguments, told',
     [
-        ('update_aggregates', {'aggregates': []}, 'all'),
-        ('delete_aggregate', {'aggregate': None}, 'all'),
+        ('update_aggregates', {'aggregates': []}, 'aggregates'),
+        ('delete_aggregate', {'aggregate': None}, 'aggregates'),
         ('update_instance_info', {'host_name': HOST, 'instance_info': None}, HOST),
         ('delete_instance_info', {'host_name': HOST, 'instance_uuid': 'x'}, HOST),
         ('sync_instance_info', {'host_name': HOST, 'instance_uuids': []}, HOST),
@@ -85,27 +90,28 @@ def test_a_host_that_is_no_name_is_refused(served, mirror):
 
 
 def called(served, age_s, uuids):
-    """What a call of that age fails with: the engine is missing."""
+    """What a call of that age fails with: it has no spec."""
     made = timeutils.utcnow() - datetime.timedelta(seconds=age_s)
-    context = types.SimpleNamespace(timestamp=None if age_s is None else made.isoformat())
+    context = types.SimpleNamespace(timestamp=made.isoformat(), request_id='req-1')
     arguments = {'spec_obj': None, 'instance_uuids': uuids}
     return failure(lambda: served[None].select_destinations(context, **arguments))
 
 
 @pytest.mark.parametrize(
-    'age_s, uuids, waits, error',
+    'age_s, uuids, waits, reason',
     [
-        pytest.param(5, [A], False, errors.InvalidRequest, id='a new call is decided'),
-        pytest.param(500, [A], True, errors.InvalidRequest, id='an old one that Nova waits for'),
-        pytest.param(500, [A], False, 'NoValidHost', id='an old one that it does not wait for'),
-        pytest.param(500, [], False, errors.InvalidRequest, id='an old one that claims nothing'),
-        pytest.param(500, ['x'], True, errors.InvalidRequest, id='no UUIDs'),
+        pytest.param(5, [A], False, 'spec_obj', id='a new call is decided'),
+        pytest.param(500, [A], True, 'spec_obj', id='an old one that Nova waits for'),
+        pytest.param(500, [A], False, '500 s old', id='an old one that it does not wait for'),
+        pytest.param(500, [], False, 'spec_obj', id='an old one that claims nothing'),
+        pytest.param(500, ['x'], True, 'instance', id='no UUIDs'),
     ],
 )
-def test_an_old_call_is_decided_while_nova_waits(served, mirror, age_s, uuids, waits, error):
+def test_an_old_call_is_decided_while_nova_waits(served, mirror, age_s, uuids, waits, reason):
     mirror.waits = waits
     found = called(served, age_s, uuids)
-    assert error in (type(found), type(found).__name__)
+    assert type(found).__name__ == 'NoValidHost'
+    assert reason in str(found)
     assert mirror.told == ([{A}] if age_s > 60 and uuids == [A] else [])
 
 
@@ -114,8 +120,138 @@ def test_a_call_of_unknown_age_is_decided(served, mirror, timestamp):
     context = types.SimpleNamespace(timestamp=timestamp)
     call = served[None].select_destinations
     error = failure(lambda: call(context, spec_obj=None, instance_uuids=[A]))
-    assert isinstance(error, errors.InvalidRequest)
+    assert 'spec_obj' in str(error)
     assert mirror.told == []
+
+
+class TestFailures:
+    """Each call that fails is refused."""
+
+    CONTEXT = types.SimpleNamespace(timestamp=None, request_id='req-1')
+
+    def refusal(self, mirror, error, begins):
+        """What a conductor is told if the engine fails, before or after it has begun."""
+
+        class Engine:
+            def begin_place(self, *_, **__):
+                if begins:
+                    return PendingAnswer(future, None)
+                raise error
+
+            def for_caller(self, refusal, context):
+                return refusal
+
+        future = Future()
+        future.set_exception(error)
+        made = endpoints.all_of(Engine(), mirror)[0]
+
+        def call():
+            found = made.select_destinations(
+                self.CONTEXT, spec_obj=scenario('boot-1'), instance_uuids=[A]
+            )
+            with answered('select_destinations'):
+                found.result()
+
+        return failure(call)
+
+    @pytest.mark.parametrize('begins', [True, False])
+    @pytest.mark.parametrize(
+        'error, reason, is_logged',
+        [
+            pytest.param(KeyError('colour'), nova_source.FAILED, True, id='a fault'),
+            pytest.param(errors.StoreUnavailable('x'), nova_source.FAILED, True, id='no store'),
+            pytest.param(RuntimeError('stopped'), nova_source.FAILED, True, id='stopped'),
+            pytest.param(errors.Outdated('The call', 5.0), nova_source.FAILED, True, id='late'),
+            pytest.param(errors.InvalidRequest('x', 'odd'), 'odd', False, id='a wrong message'),
+            pytest.param(errors.NoValidHost('full'), 'full', False, id='a refusal'),
+        ],
+    )
+    def test_a_failure(self, mirror, caplog, begins, error, reason, is_logged):
+        found = self.refusal(mirror, error, begins)
+        assert type(found).__name__ == 'NoValidHost'
+        assert reason in str(found)
+        assert ('req-1' in str(found)) == is_logged
+        logged = [one for one in caplog.records if one.name == nova_source.__name__]
+        assert [bool(one.exc_info) for one in logged] == [True] * is_logged
+
+    def test_callers_may_be_told_all(self, mirror):
+        with told_all():
+            found = self.refusal(mirror, KeyError('colour'), True)
+        assert "KeyError: 'colour'" in str(found)
+
+
+class TestNetworks:
+    """With routed networks, hosts have to be in their aggregates."""
+
+    class Networks:
+        def __init__(self, found):
+            self.future, self.asked = Future(), []
+            if isinstance(found, Exception):
+                self.future.set_exception(found)
+            else:
+                self.future.set_result(found)
+
+        def begin(self, networks):
+            self.asked.append(networks)
+            return self.future
+
+    def placed(self, mirror, networks, **fields):
+        """The aggregates of the request that the engine gets."""
+        got = []
+
+        class Engine:
+            def begin_place(self, requests, **_):
+                got.extend(requests)
+                future = Future()
+                future.set_result([])
+                return PendingAnswer(future, None)
+
+        spec = scenario('boot-1')
+        for name, value in fields.items():
+            setattr(spec, name, value)
+        made = endpoints.all_of(Engine(), mirror, networks=networks)[0]
+        context = types.SimpleNamespace(timestamp=None, request_id='req-1')
+        with answered('select_destinations'):
+            made.select_destinations(context, spec_obj=spec, instance_uuids=[A]).result()
+        return [one.destination and one.destination.aggregates for one in got]
+
+    @pytest.fixture
+    def asked(self):
+        ports = [objects.NetworkRequest(port_id=A), objects.NetworkRequest(network_id='net')]
+        return objects.NetworkRequestList(objects=[*ports, objects.NetworkRequest(tag='x')])
+
+    def test_the_host_is_in_their_aggregates(self, mirror, asked):
+        networks = self.Networks((frozenset('P'), frozenset('QR')))
+        found = self.placed(mirror, networks, requested_networks=asked)
+        assert found == [(frozenset('P'), frozenset('QR'))]
+        assert networks.asked == [[(A, None), (None, 'net')]]
+
+    def test_those_of_the_caller_stay(self, mirror, asked):
+        networks = self.Networks((frozenset('P'),))
+        destination = objects.Destination(aggregates=['S'])
+        found = self.placed(
+            mirror, networks, requested_networks=asked, requested_destination=destination
+        )
+        assert found == [(frozenset('S'), frozenset('P'))]
+
+    @pytest.mark.parametrize(
+        'fields',
+        [
+            pytest.param({}, id='no networks'),
+            pytest.param({'scheduler_hints': {'_nova_check_type': ['rebuild']}}, id='a rebuild'),
+        ],
+    )
+    def test_calls_without_a_choice(self, mirror, asked, fields):
+        fields = {**fields, 'requested_networks': asked} if fields else fields
+        networks = self.Networks(())
+        assert self.placed(mirror, networks, **fields) == [None]
+        assert networks.asked == []
+
+    def test_neutron_does_not_tell(self, mirror, asked):
+        networks = self.Networks(errors.NoValidHost('secret', for_tenants='not known'))
+        error = failure(lambda: self.placed(mirror, networks, requested_networks=asked))
+        assert 'not known' in str(error)
+        assert 'secret' not in str(error)
 
 
 @pytest.mark.parametrize(

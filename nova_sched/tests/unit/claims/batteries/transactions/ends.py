@@ -33,6 +33,7 @@ from nova_sched.tests.unit.claims.batteries.steps import (
     ready,
     resize,
     settled,
+    since,
 )
 
 
@@ -60,6 +61,31 @@ class Ends:
         before = generation(store)
         assert store.confirm([A, A], [node(), node('nowhere')]) == []
         assert generation(store) == before
+
+    def test_allocated(self, store):
+        ready(store, HOST, OTHER)
+        mine = claim(A, node(), expires_s=NOW + 1)
+        place(store, mine, claim(B, node(OTHER)))
+        before = generation(store)
+        replaced = claim(B, node(OTHER))
+        found = store.allocated([mine, replaced])
+        assert [one.key for one in found] == [(A, node())]
+        assert kept(store) == {(A, node()): CONFIRMED, (B, node(OTHER)): PENDING}
+        (after,) = store.claims(A)
+        assert (after.expires_s, after.unseen) == (None, False)
+        assert generation(store) == before + 1
+        assert store.allocated([mine]) == []
+
+    def test_the_next_report_without_an_allocated_instance_ends_its_claim(self, store):
+        at(store, NOW)
+        ready(store)
+        mine = claim(A, node())
+        place(store, mine)
+        store.allocated([mine])
+        ready(store, instances=frozenset(), order=since(NOW - 1))
+        assert kept(store) == {(A, node()): CONFIRMED}
+        ready(store, instances=frozenset(), order=since(NOW + 1))
+        assert kept(store) == {}
 
     def test_release(self, store):
         ready(store, vcpus=4)

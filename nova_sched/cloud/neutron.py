@@ -1,0 +1,66 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Neutron's API, as far as a scheduler needs it."""
+
+from keystoneauth1 import exceptions
+
+from nova_sched import errors
+from nova_sched.cloud import keystone
+from nova_sched.conf import neutron as conf_neutron
+
+TIMEOUTS_S = 3.0, 20.0  # of a connection and of an answer
+CONNECTIONS = 16
+SHOWN = 500  # characters of an answer that an error repeats
+
+
+class NeutronClient:
+    """Requests to Neutron. Its methods may be called from any thread. They raise NeutronError."""
+
+    def __init__(self, adapter, timeouts_s=TIMEOUTS_S):
+        self._adapter, self._timeouts_s = adapter, timeouts_s
+
+    def port(self, uuid):
+        """Returns the `network_id` of a port, and the UUIDs of its subnets."""
+        found = self._get(f'/v2.0/ports/{uuid}')['port']
+        return found['network_id'], [one['subnet_id'] for one in found.get('fixed_ips') or ()]
+
+    def segment_of(self, subnet_uuid):
+        """Returns the UUID of a subnet's segment; None if its network is not routed."""
+        return self._get(f'/v2.0/subnets/{subnet_uuid}')['subnet'].get('segment_id')
+
+    def segments_of(self, network_uuid):
+        """Returns the UUIDs of the segments of a network's subnets; empty if it is not routed."""
+        found = self._get('/v2.0/subnets', network_id=network_uuid)['subnets']
+        segments = (one.get('segment_id') for one in found)
+        return sorted({one for one in segments if one is not None})
+
+    def _get(self, path, **query):
+        try:
+            response = self._adapter.get(
+                path, params=query, raise_exc=False, timeout=self._timeouts_s
+            )
+            if response.status_code >= 400:
+                text = ' '.join(response.text.split())[:SHOWN]
+                raise errors.NeutronError(f'GET {path}: {response.status_code}: {text}')
+            return response.json()
+        except exceptions.ClientException as error:
+            raise errors.NeutronError(f'GET {path}: {error}') from error
+        except ValueError:
+            raise errors.NeutronError(f'its answer to GET {path} is no JSON') from None
+
+
+def client(conf):
+    """The NeutronClient of the options in [neutron]. Raises BadConfig; sends no request."""
+    conf_neutron.register_keystone_opts(conf)
+    made = keystone.adapter(conf, conf_neutron.GROUP, CONNECTIONS)
+    timeout_s = conf.neutron.timeout
+    return NeutronClient(made, (timeout_s,) * 2 if timeout_s else TIMEOUTS_S)

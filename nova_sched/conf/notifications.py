@@ -1,0 +1,41 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Options of the [notifications] group, as in Nova."""
+
+from oslo_config import cfg
+
+UNVERSIONED, VERSIONED, BOTH = 'unversioned', 'versioned', 'both'
+
+GROUP = 'notifications'
+OPTS = [
+    cfg.StrOpt(
+        'notification_format',
+        default=UNVERSIONED,
+        choices=[
+            (UNVERSIONED, 'only the notifications without versions'),
+            (VERSIONED, 'only the versioned notifications'),
+            (BOTH, 'both'),
+        ],
+        help='Which notifications of calls are sent, if `[oslo_messaging_notifications] driver` '
+        'is set. Only for the source `nova`.',
+    ),
+    cfg.ListOpt(
+        'versioned_notifications_topics',
+        default=['versioned_notifications'],
+        help='Topics of the versioned notifications. Those without versions go to '
+        '`[oslo_messaging_notifications] topics`.',
+    ),
+]
+
+
+def register_opts(conf):
+    conf.register_opts(OPTS, group=GROUP)

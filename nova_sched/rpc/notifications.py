@@ -1,0 +1,102 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Nova's notifications about calls: one when a call begins, one when its hosts are chosen."""
+
+import logging
+import queue
+import threading
+
+import oslo_messaging as messaging
+
+from nova_sched import objects
+from nova_sched.conf.notifications import BOTH, UNVERSIONED, VERSIONED
+from nova_sched.logs import Problems
+from nova_sched.rpc import notification_payload, translate
+from nova_sched.rpc.serializer import Serializer
+
+LOG = logging.getLogger(__name__)
+
+START, END = 'start', 'end'
+EVENT = 'scheduler.select_destinations.'
+MOST_WAITING = 1000  # further ones are dropped
+STOP_S = 5.0
+NOOP = 'noop'
+
+
+class Notifications:
+    """Sends notifications in a thread of its own, in order. Without a bus that takes them, they
+    are dropped: calls never wait.
+
+    ``notifiers`` are pairs of a messaging.Notifier and a function that makes its payload from the
+    primitive of a RequestSpec.
+    """
+
+    def __init__(self, notifiers):
+        self._notifiers = notifiers
+        self._waiting: queue.Queue = queue.Queue(MOST_WAITING)
+        self._problems = Problems(LOG)
+        self._thread = threading.Thread(target=self._run, name='nova-sched-notify', daemon=True)
+
+    def start(self):
+        self._thread.start()
+
+    def stop(self):
+        """Send what waits, for a few seconds at most."""
+        try:
+            self._waiting.put(None, timeout=STOP_S)
+            self._thread.join(STOP_S)
+        except queue.Full:
+            pass
+
+    def tell(self, phase, context, arguments):
+        """Notify of a phase of a call with these arguments. Does not wait."""
+        try:
+            self._waiting.put_nowait((phase, context, arguments))
+        except queue.Full:
+            self._problems.begin('queue', 'Notifications are dropped: the bus does not take them')
+
+    def _run(self):
+        while (told := self._waiting.get()) is not None:
+            try:
+                self._send(*told)
+            except Exception as error:  # noqa: BLE001, the next one may be sent
+                self._problems.begin('send', 'A notification cannot be sent: %s', error)
+            else:
+                for kind in ('send', 'queue'):
+                    self._problems.end(kind, 'Notifications are sent again')
+
+    def _send(self, phase, context, arguments):
+        names = 'spec_obj', 'request_spec', 'filter_properties'
+        spec = translate.spec(*(arguments.get(name) for name in names))
+        primitive = objects.to_primitive(spec.whole() if hasattr(spec, 'whole') else spec)
+        plain = {**context.to_dict(), 'auth_token': None}
+        for notifier, payload in self._notifiers:
+            notifier.info(plain, EVENT + phase, payload(primitive))
+
+
+def of_options(conf):
+    """The Notifications of these options; None: no driver is set, so none are wanted."""
+    bus = messaging.get_notification_transport(conf)
+    if not set(conf.oslo_messaging_notifications.driver) - {NOOP}:
+        return None
+    wanted, host = conf.notifications.notification_format, conf.host
+    notifiers = []
+    if wanted in (UNVERSIONED, BOTH):
+        publisher = f'scheduler.{host}'
+        made = messaging.Notifier(bus, publisher, serializer=Serializer())
+        notifiers.append((made, notification_payload.legacy))
+    if wanted in (VERSIONED, BOTH):
+        topics = conf.notifications.versioned_notifications_topics
+        publisher = f'nova-scheduler:{host}'
+        made = messaging.Notifier(bus, publisher, serializer=Serializer(), topics=topics)
+        notifiers.append((made, notification_payload.versioned))
+    return Notifications(notifiers)

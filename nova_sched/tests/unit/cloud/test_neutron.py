@@ -1,0 +1,93 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The client of Neutron."""
+
+import pytest
+from oslo_config import cfg
+
+from nova_sched import errors
+from nova_sched.cloud.neutron import TIMEOUTS_S, client
+from nova_sched.conf import neutron as options
+from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.fake_neutron import client_of, served
+
+PORT, NET, OTHER = uuid_of('port'), uuid_of('network'), uuid_of('another network')
+A, B, C = uuid_of('subnet a'), uuid_of('subnet b'), uuid_of('subnet c')
+
+
+@pytest.fixture
+def fake():
+    with served() as made:
+        made.ports = {PORT: (NET, [A, B])}
+        made.subnets = {A: (NET, 's1'), B: (NET, 's2'), C: (OTHER, None)}
+        yield made
+
+
+def test_a_port(fake):
+    assert client_of(fake).port(PORT) == (NET, [A, B])
+
+
+@pytest.mark.parametrize('subnet, segment', [(A, 's1'), (C, None)], ids=['routed', 'not routed'])
+def test_the_segment_of_a_subnet(fake, subnet, segment):
+    assert client_of(fake).segment_of(subnet) == segment
+
+
+@pytest.mark.parametrize(
+    'network, segments',
+    [(NET, ['s1', 's2']), (OTHER, []), (uuid_of('unknown'), [])],
+    ids=['routed', 'not routed', 'unknown'],
+)
+def test_the_segments_of_a_network(fake, network, segments):
+    assert client_of(fake).segments_of(network) == segments
+
+
+@pytest.mark.parametrize(
+    'broken, why',
+    [
+        pytest.param(None, '404.*could not be found', id='unknown'),
+        pytest.param((401, 'log in'), '401: log in', id='no access'),
+        pytest.param((503, 'away'), '503: away', id='out of order'),
+        pytest.param((200, 'hello'), 'is no JSON', id='no JSON'),
+    ],
+)
+def test_errors(fake, broken, why):
+    fake.broken = broken
+    with pytest.raises(errors.NeutronError, match=why):
+        client_of(fake).port(uuid_of('unknown'))
+
+
+def test_no_server():
+    with served() as gone:
+        pass
+    with pytest.raises(errors.NeutronError, match='Unable to establish connection'):
+        client_of(gone).port(PORT)
+
+
+def configured(**values):
+    conf = cfg.ConfigOpts()
+    options.register_keystone_opts(conf)
+    conf([])
+    for name, value in values.items():
+        conf.set_override(name, value, 'neutron')
+    return conf
+
+
+def test_a_client_of_the_options(fake):
+    made = client(configured(auth_type='none', endpoint_override=fake.url))
+    assert made.segments_of(OTHER) == []
+    assert made._timeouts_s == TIMEOUTS_S
+    assert client(configured(auth_type='none', timeout=7))._timeouts_s == (7, 7)
+
+
+def test_no_account():
+    with pytest.raises(errors.BadConfig, match=r'\[neutron\] auth_type'):
+        client(configured())
