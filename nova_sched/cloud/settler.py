@@ -23,7 +23,8 @@ import time
 LOG = logging.getLogger(__name__)
 
 MOST = 100  # claims that are checked at once
-EVERY_S = 10.0  # all claims are looked through for those that are old and pending
+EVERY_S = 20.0  # between two looks through all claims
+BATCH = 500  # nodes whose claims are looked through at once: the loop waits for that
 
 
 class Settler:
@@ -45,13 +46,18 @@ class Settler:
         if self._monotonic() < self._due_s:
             return
         self._due_s = self._monotonic() + EVERY_S
-        before_s = self._scheduler.clock() - self._age_s
-        unsettled = self._scheduler.call(
-            self._scheduler.nova_hosts.unsettled_claims, before_s, self._mirror.serverless
-        )
-        unclear = {claim.node_uuid for claim in unsettled[:MOST] if not self._settle(claim)}
+        unclear = {claim.node_uuid for claim in self._unsettled() if not self._settle(claim)}
         if unclear:
             self._mirror.read_nodes(unclear)
+
+    def _unsettled(self):
+        before_s = self._scheduler.clock() - self._age_s
+        nodes, found = [*self._mirror.serverless.items()], []
+        for begin in range(0, len(nodes), BATCH):
+            some = dict(nodes[begin : begin + BATCH])
+            find = self._scheduler.nova_hosts.unsettled_claims
+            found += self._scheduler.call(find, before_s, some)
+        return sorted(found, key=lambda claim: claim.created_s)[:MOST]
 
     def _settle(self, claim):
         """End a claim that no server will use. Returns False if its node has to be read first."""

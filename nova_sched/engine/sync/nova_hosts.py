@@ -160,12 +160,12 @@ class NovaHosts:
 
     def unsettled_claims(self, before_s, serverless):
         """Returns the claims on some nodes that were made before that time, and are pending or
-        without a server, oldest first; no planned ones.
+        without a server; no planned ones.
 
         ``serverless`` are the consumers without a server, by the UUIDs of all these nodes.
         """
         nodes = ((self._cluster.node(uuid), consumers) for uuid, consumers in serverless.items())
-        found = [
+        return [
             claim
             for node, consumers in nodes
             if node is not None
@@ -173,7 +173,6 @@ class NovaHosts:
             if (claim.state == PENDING and claim.changed_s < before_s)
             or (claim.consumer_uuid in consumers and claim.created_s < before_s)
         ]
-        return sorted(found, key=lambda claim: claim.created_s)
 
     def end_claim(self, claim):
         """End this claim, unless it has changed. Returns whether it ended."""
