@@ -36,7 +36,7 @@ LOG = logging.getLogger(__name__)
 
 DRAIN_S = 10.0  # that writes of allocations may take when the scheduler stops
 SIGNS = 2  # signs of life that a nova-scheduler service may miss
-MARGIN_S = 30.0  # between the last moment of a write and the check of its claim
+MARGIN_S = 10.0  # between the last moment of a write and the check of its claim
 
 
 def check(conf):
@@ -186,17 +186,14 @@ class NovaSource(NovaReader):
             self._look_for_unshared()
         if has_services(self._conf):
             self._write_record()
-        if self._scheduler.position_and_count[0] != 0:
-            return
-        if self._discovery.run():
+        if self._settler is None:
+            age_s = self._timeout_s + self._conf.placement.read_timeout + MARGIN_S
+            self._settler = Settler(
+                self._scheduler, self.cells, self.api, self.placement, self.mirror, age_s
+            )
+        self._settler.settle()
+        if self._scheduler.position_and_count[0] == 0 and self._discovery.run():
             self.mirror.compare_soon()
-        if has_compared:
-            if self._settler is None:
-                age_s = self._timeout_s + self._conf.placement.read_timeout + MARGIN_S
-                self._settler = Settler(
-                    self._scheduler, self.cells, self.api, self.placement, self.mirror, age_s
-                )
-            self._settler.settle()
 
     def _look_for_unshared(self):
         try:

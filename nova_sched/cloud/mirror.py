@@ -57,8 +57,9 @@ class CellView:
     generations of its providers. ``left_out``: host -> why it gets no servers. ``looked_s`` is the
     time of the last look by the cell's clock, ``seen_s`` the one by the store's clock. ``written``
     are the nodes whose rows were new then: they are read once more, because Nova deletes an
-    allocation after it has written the row. Nodes are only read if the cell ``is_mine``; else
-    another scheduler reads them.
+    allocation after it has written the row. ``serverless``: node UUID -> consumers of its
+    allocations that are neither an instance nor a migration. Nodes are only read if the cell
+    ``is_mine``; else another scheduler reads them.
     """
 
     cell: Any
@@ -67,6 +68,7 @@ class CellView:
     left_out: dict[str, str] = dataclasses.field(default_factory=dict)
     looked_s: float | None = None
     seen_s: float | None = None
+    serverless: dict[str, frozenset[str]] = dataclasses.field(default_factory=dict)
     is_mine: bool = True
     written: set[str] = dataclasses.field(default_factory=set)
 
@@ -231,6 +233,17 @@ class Mirror:
                 found[row.host] = str(error)
         return found
 
+    @property
+    def serverless(self):
+        """The consumers that have allocations but no server, by the UUIDs of all nodes that this
+        scheduler reads."""
+        return {
+            uuid: view.serverless.get(uuid, frozenset())
+            for view in [*self._views.values()]
+            if view.is_mine
+            for uuid in [*view.stamps]
+        }
+
     def has_any(self, node_uuid, providers):
         """Whether any of these providers is in the tree of the compute node."""
         tree = {node_uuid}
@@ -300,7 +313,7 @@ class Mirror:
         self._unreadable[what] = str(problem)
         self._problems.begin(
             what,
-            '%s cannot be read: %s; its hosts count as down after service_down_time',
+            '%s cannot be read: %s; it is read again at each look',
             what,
             problem,
         )
@@ -414,11 +427,13 @@ class Mirror:
         trees = self._read_trees(view, rows)
         consumers = {consumer for tree in trees.values() for consumer in tree.consumers}
         migrations = view.cell.migrations(sorted(consumers))
+        known = migrations.keys() | view.cell.existing(sorted(consumers - migrations.keys()))
         left_out, waiting = {}, []
         for row in rows:
             tree = trees[row.uuid]
             view.stamps[row.uuid] = row.host, row.updated_s
             view.generations[row.uuid] = tree.generations
+            view.serverless[row.uuid] = tree.consumers - known
             try:
                 cell_uuid = self._mappings.get(row.host)
                 since = order if tree.sums is None else surveyed

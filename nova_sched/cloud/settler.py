@@ -13,43 +13,60 @@
 
 A scheduler that is killed between its commit and its answer leaves a claim, and maybe an
 allocation. A conductor that takes an alternate leaves the claim on the host that failed. The
-compute node does not know of either.
+compute node does not know of either. The mirror has confirmed a claim whose allocation it has
+read, whether there is a server or not.
 """
 
 import logging
+import time
 
 LOG = logging.getLogger(__name__)
 
 MOST = 100  # claims that are checked at once
+EVERY_S = 20.0  # between two looks through all claims
+BATCH = 500  # nodes whose claims are looked through at once: the loop waits for that
 
 
 class Settler:
-    """Compares old claims that are still pending with Placement and Nova.
+    """Compares old claims that are still pending, or without a server, with Placement and Nova:
+    those on the nodes that this scheduler reads.
 
     ``age_s``: a younger claim may still be written by its scheduler. Several settlers do no harm:
     a claim ends by its UUID, and an allocation is removed at the generation that was read.
     """
 
-    def __init__(self, scheduler, cells, api, placement, mirror, age_s):
+    def __init__(self, scheduler, cells, api, placement, mirror, age_s, monotonic=time.monotonic):
         self._scheduler, self._cells, self._api = scheduler, cells, api
         self._placement, self._mirror, self._age_s = placement, mirror, age_s
+        self._monotonic, self._due_s = monotonic, float('-inf')
 
     def settle(self):
-        """Check the oldest of these claims. Raises a SchedError if Nova or Placement does not
-        answer."""
+        """Check the oldest of these claims, if the last check is EVERY_S old. Raises a SchedError
+        if Nova or Placement does not answer."""
+        if self._monotonic() < self._due_s:
+            return
+        self._due_s = self._monotonic() + EVERY_S
+        unclear = {claim.node_uuid for claim in self._unsettled() if not self._settle(claim)}
+        if unclear:
+            self._mirror.read_nodes(unclear)
+
+    def _unsettled(self):
         before_s = self._scheduler.clock() - self._age_s
-        pending = self._scheduler.call(self._scheduler.nova_hosts.pending_claims, before_s)
-        for claim in pending[:MOST]:
-            self._settle(claim)
+        nodes, found = [*self._mirror.serverless.items()], []
+        for begin in range(0, len(nodes), BATCH):
+            some = dict(nodes[begin : begin + BATCH])
+            find = self._scheduler.nova_hosts.unsettled_claims
+            found += self._scheduler.call(find, before_s, some)
+        return sorted(found, key=lambda claim: claim.created_s)[:MOST]
 
     def _settle(self, claim):
+        """End a claim that no server will use. Returns False if its node has to be read first."""
         allocations = self._placement.allocations_of(claim.consumer_uuid)
         is_there = self._mirror.has_any(claim.node_uuid, allocations.providers)
-        if is_there and self._server_exists(claim.consumer_uuid):
-            self._mirror.read_nodes([claim.node_uuid])
-            return
+        if self._server_exists(claim.consumer_uuid) if is_there else claim.is_confirmed:
+            return False
         if is_there and not self._placement.remove(claim.consumer_uuid, allocations):
-            return  # the allocation has changed: the next look decides
+            return True  # the allocation has changed: the next look decides
         if self._scheduler.call(self._scheduler.nova_hosts.end_claim, claim):
             what = 'its server does not exist' if is_there else 'it has no allocation'
             LOG.warning(
@@ -58,6 +75,7 @@ class Settler:
                 claim.node_uuid,
                 what,
             )
+        return True
 
     def _server_exists(self, uuid):
         """Whether a server is being built or is there. Nova makes the server before it deletes the

@@ -158,16 +158,21 @@ class NovaHosts:
         for gone in known:
             self._state_sync.set_aggregate(gone, None)
 
-    def pending_claims(self, before_s):
-        """Returns the claims that were made before that time and are not confirmed, oldest
-        first; no planned ones."""
-        found = [
+    def unsettled_claims(self, before_s, serverless):
+        """Returns the claims on some nodes that were made before that time, and are pending or
+        without a server; no planned ones.
+
+        ``serverless`` are the consumers without a server, by the UUIDs of all these nodes.
+        """
+        nodes = ((self._cluster.node(uuid), consumers) for uuid, consumers in serverless.items())
+        return [
             claim
-            for node in self._cluster
+            for node, consumers in nodes
+            if node is not None
             for claim in node.claims.values()
-            if claim.state == PENDING and claim.changed_s < before_s
+            if (claim.state == PENDING and claim.changed_s < before_s)
+            or (claim.consumer_uuid in consumers and claim.created_s < before_s)
         ]
-        return sorted(found, key=lambda claim: claim.changed_s)
 
     def end_claim(self, claim):
         """End this claim, unless it has changed. Returns whether it ended."""

@@ -27,7 +27,14 @@ from nova_sched.rpc import client
 from nova_sched.tests import fake_neutron
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.fake_placement import Fault, served
-from nova_sched.tests.functional.harness import HOST, TIMEOUT_S, eventually, scenario, spec
+from nova_sched.tests.functional.harness import (
+    HOST,
+    TIMEOUT_S,
+    eventually,
+    running,
+    scenario,
+    spec,
+)
 from nova_sched.tests.functional.manage import runner
 from nova_sched.tests.options import settings
 from nova_sched.tests.unit.db import nova_service_records
@@ -411,8 +418,9 @@ def test_the_status_of_a_cloud_without_placement(cloud, tmp_path, capsys):
     assert 'Placement: FAILED' in out
 
 
-def test_a_scheduler_whose_hosts_report_has_no_status_of_a_cloud(daemon, tmp_path, capsys):
-    status, _, err = runner('cloud', tmp_path, capsys)('status')
+def test_a_scheduler_whose_hosts_report_has_no_status_of_a_cloud(tmp_path, capsys):
+    with running('fake://', tmp_path):
+        status, _, err = runner('cloud', tmp_path, capsys)('status')
     assert status == 1
     assert 'host list' in err
 

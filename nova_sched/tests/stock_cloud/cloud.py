@@ -11,15 +11,20 @@
 # under the License.
 """A running stock cloud, as an operator sees it."""
 
+import contextlib
+from collections.abc import Iterator
+
 import requests
 from keystoneauth1 import adapter, exceptions, session
 from keystoneauth1.identity import v3
 
 from nova_sched.tests.stock_cloud import consumers
+from nova_sched.tests.stock_cloud.databases import Databases
 from nova_sched.tests.stock_cloud.hosts import Hosts
+from nova_sched.tests.stock_cloud.layouts import Layout
 from nova_sched.tests.stock_cloud.placement import Placement
 from nova_sched.tests.stock_cloud.programs import Programs
-from nova_sched.tests.stock_cloud.schedulers import Scheduler
+from nova_sched.tests.stock_cloud.schedulers import Scheduler, Schedulers
 from nova_sched.tests.stock_cloud.servers import Servers
 from nova_sched.tests.stock_cloud.shadows import Shadow
 from nova_sched.tests.stock_cloud.tap import Tap
@@ -32,20 +37,23 @@ class Cloud:
     """``tap`` has the calls that the scheduler received. A ``shadow`` is not started.
 
     ``programs`` are the processes but for the scheduler, a nova-compute by its host's name.
-    ``cell_url`` is the transport URL of the cell.
+    ``cell_url`` is the transport URL of the cell. ``schedulers`` makes others than ``scheduler``.
     """
 
     def __init__(
         self,
+        layout: Layout,
         identity_url: str,
         cell_url: str,
         programs: Programs,
+        databases: Databases,
+        schedulers: Schedulers,
         scheduler: Scheduler,
         shadow: Shadow,
         tap: Tap,
     ):
-        self.programs, self.scheduler, self.tap = programs, scheduler, tap
-        self.shadow = shadow
+        self.layout, self.programs, self.scheduler, self.tap = layout, programs, scheduler, tap
+        self.databases, self.schedulers, self.shadow = databases, schedulers, shadow
         self._cell_url = cell_url
         direct = requests.Session()
         direct.trust_env = False  # the environment may name a proxy
@@ -68,6 +76,19 @@ class Cloud:
             return self.hosts.up() == self.placement.hosts() == names
         except exceptions.ClientException:
             return False
+
+    @contextlib.contextmanager
+    def scheduled_by(self, *others: Scheduler) -> Iterator[None]:
+        """Let these schedulers run in place of the cloud's for as long as the block runs."""
+        self.scheduler.stop()
+        try:
+            for one in others:
+                one.start()
+            yield
+        finally:
+            for one in others:
+                one.kill()
+            self.scheduler.start()
 
     def kill_compute(self, host: str) -> None:
         """SIGKILL its nova-compute."""

@@ -15,6 +15,9 @@ from collections.abc import Iterable
 
 import sqlalchemy as sa
 
+from nova_sched.tests.stock_cloud import statements
+from nova_sched.tests.stock_cloud.statements import Statements
+
 NAMES = ('api', 'cell0', 'cell1', 'placement')
 SERVICES, SCHEDULER, SHADOW = 'nova', 'scheduler', 'shadow'  # the users
 PASSWORD = 'secret'
@@ -45,7 +48,8 @@ class Databases:
     """
 
     def __init__(self, server, has_templates: bool):
-        self._server = sa.make_url(server.url)
+        self._server, self._log = sa.make_url(server.url), server.log
+        self._fresh = server.fresh
         self._has_templates = has_templates
         self._databases = {name: sa.make_url(server.fresh()).database for name in NAMES}
         self._kind = self._server.get_backend_name()
@@ -60,6 +64,22 @@ class Databases:
         """What the cell mapping of this database holds."""
         url = self.url(name)
         return TEMPLATE + url.rpartition('/')[2] if self._has_templates else url
+
+    def of_claims(self) -> str:
+        """URL of a new database for the claims of schedulers; its user owns it."""
+        return self._fresh()
+
+    def rows(self, database: str, statement: str) -> list[tuple]:
+        """What a SELECT finds in one of NAMES, or in the database of a URL."""
+        url = self.url(database) if database in NAMES else database
+        engine = sa.create_engine(url, poolclass=sa.NullPool)
+        with engine.connect() as connection:
+            return [tuple(row) for row in connection.exec_driver_sql(statement)]
+
+    def statements(self, user: str) -> Statements:
+        """A record of what this user asks for; it is not begun."""
+        owner = sa.create_engine(self._server, isolation_level='AUTOCOMMIT', poolclass=sa.NullPool)
+        return statements.KINDS[self._kind](owner, user, self._log)
 
     def let_the_scheduler_write(self) -> None:
         """All rights, as nova-scheduler has them."""

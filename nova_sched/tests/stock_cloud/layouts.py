@@ -20,16 +20,18 @@ class Layout:
 
     With ``is_split`` the top level and the cell have conductors and brokers of their own, and no
     service of the cell reaches the scheduler or the API database. With ``has_templates`` the cell
-    mappings hold URL templates.
+    mappings hold URL templates. Unless it ``has_casts``, nova-compute tells no scheduler of its
+    instances, and does not check the policies of server groups again.
     """
 
     database: str
     is_split: bool = False
     has_templates: bool = False
+    has_casts: bool = True
 
 
 LAYOUTS = {
     'mariadb-single': Layout('mariadb'),
-    'mariadb-split': Layout('mariadb', is_split=True, has_templates=True),
-    'postgresql-single': Layout('postgresql', has_templates=True),
+    'mariadb-split': Layout('mariadb', is_split=True, has_templates=True, has_casts=False),
+    'postgresql-single': Layout('postgresql', has_templates=True, has_casts=False),
 }

@@ -18,17 +18,16 @@ from pathlib import Path
 from nova_sched.tests.fixtures.process import Process
 from nova_sched.tests.stock_cloud import consumers
 from nova_sched.tests.stock_cloud.programs import ENV, TIMEOUT_S, installed
-from nova_sched.tests.stock_cloud.settings import ini
+from nova_sched.tests.stock_cloud.settings import CONTROLLER, Settings, ini
 
 REFERENCE, OURS = KINDS = ('reference', 'ours')
-QUEUE = 'scheduler'
 
 
 class Scheduler:
-    """The scheduler of a cloud, as a process with one configuration file, and ours with a second.
+    """A scheduler of a cloud, as a process with one configuration file, and ours with a second.
 
-    ``python`` runs our package; it is not needed for the reference. ``options``
-    (``{'group': {'name': value}}``) go into the second file.
+    ``host`` is its name among the schedulers. ``python`` runs our package; it is not needed for
+    the reference. ``options`` (``{'group': {'name': value}}``) go into the second file.
     """
 
     def __init__(
@@ -36,22 +35,48 @@ class Scheduler:
         kind: str,
         configuration: Path,
         transport_url: str,
+        host: str,
         python: Path | None = None,
         options: dict | None = None,
     ):
         self.kind = kind
         self.log = configuration.with_suffix('.log')
-        self._transport_url = transport_url
-        own = configuration.with_name('nova_sched.conf')
-        own.write_text(ini(options or {}))
-        self._python = python
-        self._files = ['--config-file', configuration, '--config-file', own]
+        self._transport_url, self._queue = transport_url, f'scheduler.{host}'
+        self._python, self._files = python, ['--config-file', configuration]
         if kind == REFERENCE:
-            command = [installed('nova-scheduler'), '--config-file', configuration]
+            program = installed('nova-scheduler')
         else:
-            command = [python.with_name('nova-sched-scheduler'), *self._files]
+            own = configuration.with_name(f'{configuration.stem}-own.conf')
+            own.write_text(ini(options or {}))
+            self._files += ['--config-file', own]
+            program = python.with_name('nova-sched-scheduler')
         output = configuration.with_suffix('.out')
-        self._process = Process(command, answers=self._listens, log=output, timeout_s=TIMEOUT_S)
+        self._process = Process(
+            [program, *self._files], answers=self._listens, log=output, timeout_s=TIMEOUT_S
+        )
+
+    def manage(self, *words: str) -> str:
+        """What ``nova-sched-manage`` prints with the files of this scheduler; it must succeed."""
+        done = self._run('nova-sched-manage', *words)
+        assert done.returncode == 0, f'{done.stdout}{done.stderr}'
+        return done.stdout
+
+    def ask(self, program: str, *words: str) -> tuple[int, dict]:
+        """Run one of our programs with the same files: its exit status, and the JSON it prints."""
+        done = self._run(program, *words)
+        assert done.stdout.startswith('{'), done
+        return done.returncode, json.loads(done.stdout)
+
+    def _run(self, program: str, *words: str) -> subprocess.CompletedProcess:
+        command = [self._python.with_name(program), *self._files, *words]
+        return subprocess.run(
+            [str(word) for word in command],
+            env=ENV,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=TIMEOUT_S,
+        )
 
     def start(self) -> None:
         """Start, and wait until it takes calls."""
@@ -64,21 +89,26 @@ class Scheduler:
     def kill(self) -> None:
         """SIGKILL it and all of its workers."""
         self._process.kill()
-        consumers.until_left(self._transport_url, QUEUE)
+        consumers.until_left(self._transport_url, self._queue)
 
-    def ask(self, program: str, *words: str) -> tuple[int, dict]:
-        """Run one of our programs with the same files: its exit status, and the JSON it prints."""
-        command = [self._python.with_name(program), *self._files, *words]
-        done = subprocess.run(
-            [str(word) for word in command],
-            env=ENV,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=TIMEOUT_S,
-        )
-        assert done.stdout.startswith('{'), done
-        return done.returncode, json.loads(done.stdout)
+    def pause(self) -> None:
+        """SIGSTOP it and all of its workers."""
+        self._process.pause()
+
+    def resume(self) -> None:
+        self._process.resume()
 
     def _listens(self) -> bool:
-        return consumers.has_consumer(self._transport_url, QUEUE)
+        return consumers.has_consumer(self._transport_url, self._queue)
+
+
+class Schedulers:
+    """Makes schedulers for a cloud; they are not started."""
+
+    def __init__(self, settings: Settings, transport_url: str, python: Path | None):
+        self._settings, self._transport_url, self._python = settings, transport_url, python
+
+    def make(self, kind: str, host: str = CONTROLLER, options: dict | None = None) -> Scheduler:
+        """A Scheduler on a host. Those of one host have the same nova.conf."""
+        configuration = self._settings.scheduler(host)
+        return Scheduler(kind, configuration, self._transport_url, host, self._python, options)

@@ -66,9 +66,20 @@ def running(
         calls = stack.enter_context(tap.running(broker, top))
         databases = Databases(database, layout.has_templates)
         settings = Settings(home, layout, databases, transports, stubs.identity_url)
-        scheduler = schedulers.Scheduler(kind, settings.scheduler(), top, python, options)
+        makes = schedulers.Schedulers(settings, top, python)
+        scheduler = makes.make(kind, options=options)
         shadow = shadows.Shadow(settings.shadow(), python)
-        cloud = Cloud(stubs.identity_url, transports['cell'], programs, scheduler, shadow, calls)
+        cloud = Cloud(
+            layout,
+            stubs.identity_url,
+            transports['cell'],
+            programs,
+            databases,
+            makes,
+            scheduler,
+            shadow,
+            calls,
+        )
         stack.callback(programs.kill_all)
         stack.callback(shadow.kill)
         stack.callback(scheduler.kill)

@@ -73,10 +73,13 @@ class Settings:
         in Nova's installation guide."""
         return self._nova(name, database='cell0' if self._layout.is_split else 'cell1')
 
-    def scheduler(self) -> Path:
+    def scheduler(self, host: str) -> Path:
         """As ``top``, with a Keystone and a database user of the scheduler's own."""
         return self._nova(
-            'scheduler', database='cell0' if self._layout.is_split else 'cell1', user=SCHEDULER
+            'scheduler' if host == CONTROLLER else host,
+            database='cell0' if self._layout.is_split else 'cell1',
+            user=SCHEDULER,
+            options={'host': host},
         )
 
     def shadow(self) -> Path:
@@ -108,7 +111,7 @@ class Settings:
         options: dict[str, object] | None = None,
     ) -> Path:
         state = self._home / 'state' / name
-        state.mkdir()
+        state.mkdir(exist_ok=True)
         sections = self._services(user) | self._operation()
         sections['DEFAULT'] |= {
             'transport_url': self._transports[level],
@@ -129,7 +132,7 @@ class Settings:
 
     def _operation(self) -> dict[str, dict[str, object]]:
         """How all services of Nova behave here."""
-        is_split = self._layout.is_split
+        has_casts = self._layout.has_casts
         return {
             'DEFAULT': {
                 'my_ip': '127.0.0.1',
@@ -146,7 +149,7 @@ class Settings:
             'scheduler': {'workers': 1, 'max_attempts': 3},
             'filter_scheduler': {
                 'enabled_filters': FILTERS,
-                'track_instance_changes': not is_split,
+                'track_instance_changes': has_casts,
                 # The host whose builds fail would be the last choice after its first failure.
                 'build_failure_weight_multiplier': 0,
                 # Free memory would outweigh a soft policy.
@@ -158,7 +161,7 @@ class Settings:
             ),
             'vnc': {'enabled': False},
             'wsgi': {'api_paste_config': self._home / PASTE.name},
-            'workarounds': {'disable_group_policy_check_upcall': is_split},
+            'workarounds': {'disable_group_policy_check_upcall': not has_casts},
         }
 
     def _services(self, user: str) -> dict[str, dict[str, object]]:

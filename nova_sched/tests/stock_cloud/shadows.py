@@ -32,9 +32,10 @@ class Shadow:
 
     def start(self) -> None:
         """Start, and wait until it gets copies of calls."""
+        before = self._logged().count(WATCHES)
         self._process = Process(
             self._command('nova-sched-shadow'),
-            answers=lambda: self.log.exists() and WATCHES in self.log.read_text(),
+            answers=lambda: self._logged().count(WATCHES) > before,
             log=self._configuration.with_suffix('.out'),
             timeout_s=START_S,
         )
@@ -47,6 +48,9 @@ class Shadow:
     def kill(self) -> None:
         if self._process is not None:
             self._process.kill()
+
+    def _logged(self) -> str:
+        return self.log.read_text() if self.log.exists() else ''
 
     def lines(self) -> list[dict]:
         """Its comparisons."""

@@ -13,6 +13,8 @@
 
 import re
 import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -22,11 +24,22 @@ from nova_sched.tests.stock_cloud.stubs.keystone import identifier
 from nova_sched.tests.stock_cloud.waiting import eventually
 
 AGREED = {'same', 'among_best'}
+BOOTS, AT_ONCE = 100, 8
+# The first words of statements that write nothing.
+READING = {'SELECT', 'SHOW', 'SET', 'BEGIN', 'START', 'COMMIT', 'ROLLBACK'}
 LOOK_S = 3.0
 
 
 @pytest.fixture(scope='module')
-def watching(running):
+def statements(running):
+    """What the shadow has asked the databases for since its start."""
+    made = running.databases.statements(SHADOW)
+    made.begin()
+    return made
+
+
+@pytest.fixture(scope='module')
+def watching(running, statements):
     """The shadow; in the end it stops in good order."""
     running.shadow.start()
     yield running.shadow
@@ -91,11 +104,31 @@ def test_questions(shadow):
     assert shadow.explain('dry-run')['outcome'] == 'placed'
 
 
-def test_it_only_reads(shadow, servers):
-    """Its database user may do nothing else (``databases``); Placement has logged its requests."""
-    before = len(shadow.lines())
-    servers.boot(servers.flavor())
-    outcomes(shadow, before, 1)
+@pytest.mark.timeout(600)
+def test_a_hundred_boots(shadow, servers, statements):
+    before, flavor = len(shadow.lines()), servers.flavor(ram_mb=64)
+    calls = shadow.report()['calls']
+
+    def boot(_):
+        return servers.built(servers.ask(flavor), pause_s=0.5)[0]
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        booted = list(pool.map(boot, range(BOOTS)))
+    assert {server.status for server in booted} == {'ACTIVE'}
+    found = Counter(outcomes(shadow, before, BOOTS))
+    assert found.keys() <= {*AGREED, 'passed'}
+    report = shadow.report()
+    print(found, report)
+    assert (report['calls'] - calls, report['missed']) == (BOOTS, {})
+    check_that_it_has_only_read(shadow, statements)
+
+
+def check_that_it_has_only_read(shadow, statements):
+    """The databases have recorded its statements, Placement its requests."""
+    asked = [statement.upper() for statement in statements.read()]
+    assert asked
+    assert {statement.split()[0] for statement in asked} <= READING
+    assert not [one for one in asked if 'FOR UPDATE' in one or ' INTO ' in one]
     log = shadow.log.with_name('placement.log').read_text()
     own = [line for line in log.splitlines() if identifier('user', SHADOW) in line]
     methods = {found[1] for line in own if (found := re.search(r'"([A-Z]+) /', line))}

@@ -14,7 +14,7 @@
 import pytest
 
 from nova_sched.claim import CONFIRMED, PENDING
-from nova_sched.cloud.settler import Settler
+from nova_sched.cloud.settler import EVERY_S, Settler
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.cloud.doubles import node_uuid
 from nova_sched.tests.unit.cloud.test_mirror import A, cloud, make
@@ -26,7 +26,13 @@ AGE_S = 60.0
 @pytest.fixture
 def settle(cloud):
     settler = Settler(
-        cloud.scheduler, cloud.nova, cloud.nova, cloud.placement, cloud.mirror, AGE_S
+        cloud.scheduler,
+        cloud.nova,
+        cloud.nova,
+        cloud.placement,
+        cloud.mirror,
+        AGE_S,
+        lambda: cloud.world.now_s,
     )
 
     def after(seconds):
@@ -46,12 +52,15 @@ CASES = [
 
 
 @pytest.mark.parametrize('allocated, server, stays, claim', CASES)
-def test_an_old_pending_claim(cloud, settle, allocated, server, stays, claim):
+@pytest.mark.parametrize('is_read', [False, True], ids=['', 'its node was read since'])
+def test_an_old_claim(cloud, settle, allocated, server, stays, claim, is_read):
     host = cloud.place(A)
     if allocated:
         cloud.placement.allocate(A, host, VCPU=1)
     if server is not None:
         cloud.cell.serve(A, **server)
+    if is_read:
+        cloud.look(compare=True, after_s=1.0)
     settle(AGE_S + 1)
     assert cloud.claims() == ({(A, node_uuid(host)): claim} if claim else {})
     assert bool(cloud.placement.allocations_of(A).providers) is stays
@@ -69,6 +78,36 @@ def test_a_server_whose_build_request_is_there_stays(cloud, settle):
 def test_a_young_claim_is_left_alone(cloud, settle):
     host = cloud.place(A)
     settle(AGE_S - 1)
+    assert cloud.claims() == {(A, node_uuid(host)): PENDING}
+
+
+def test_claims_are_looked_through_now_and_then(cloud, settle):
+    host = cloud.place(A)
+    settle(AGE_S - 1)
+    settle(2)
+    assert cloud.claims() == {(A, node_uuid(host)): PENDING}
+    settle(EVERY_S - 2)
+    assert cloud.claims() == {}
+
+
+def test_a_confirmed_claim_whose_allocation_has_gone_is_left_to_the_mirror(cloud, settle):
+    """The conductor may have given the allocation to a migration."""
+    host = cloud.place(A)
+    cloud.placement.allocate(A, host, VCPU=1)
+    cloud.look(compare=True, after_s=1.0)
+    cloud.cell.serve(A)
+    cloud.placement.allocate(A, host)
+    cloud.cell.moves[uuid_of('migration')] = A
+    cloud.placement.allocate(uuid_of('migration'), host, VCPU=1)
+    settle(AGE_S + 1)
+    assert cloud.claims() == {(A, node_uuid(host)): CONFIRMED}
+
+
+def test_a_cell_that_another_scheduler_reads_is_left_to_it(cloud, settle):
+    host = cloud.place(A)
+    cloud.world.context.membership.position_and_count = (1, 2)
+    cloud.look(after_s=1.0)
+    settle(AGE_S + 1)
     assert cloud.claims() == {(A, node_uuid(host)): PENDING}
 
 
@@ -96,7 +135,7 @@ def test_an_allocation_that_changes_meanwhile_is_left_for_the_next_time(cloud, s
     settle(AGE_S + 1)
     assert cloud.claims() == {(A, node_uuid(host)): PENDING}
     cloud.placement.remove = remove
-    settle(1)
+    settle(EVERY_S)
     assert cloud.claims() == {}
 
 

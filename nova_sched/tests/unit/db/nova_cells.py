@@ -199,6 +199,14 @@ class NovaCells:
         assert cell.instance(uuid_of('server')) == InstanceRow(uuid_of('server'), *found)
         assert cell.instance(uuid_of('none')) is None
 
+    def test_the_instances_that_are_there(self, writer, cell):
+        fill(
+            writer, tables.INSTANCES, instance('a'), instance('b', None), instance('c', deleted=9)
+        )
+        wanted = [uuid_of(name) for name in ('a', 'b', 'c', 'none')]
+        assert cell.existing(wanted) == {uuid_of('a'), uuid_of('b')}
+        assert cell.existing([]) == frozenset()
+
     def test_migrations(self, writer, cell):
         row = {'uuid': uuid_of('migration'), 'instance_uuid': uuid_of('server')}
         fill(writer, tables.MIGRATIONS, row, {'uuid': uuid_of('other'), 'instance_uuid': None})

@@ -123,18 +123,37 @@ def test_a_node_that_is_gone(world, since_s, left):
     assert {node.host for node in World(world.store).cluster} == left
 
 
-def test_pending_claims_that_are_old(world):
+def test_claims_that_are_old(world):
     tell(world, CELL)
     world.place(request(instance_uuid=uuid_of('one')))
     world.now_s += 10
     world.place(request(instance_uuid=uuid_of('two')))
-    of = world.scheduler.nova_hosts.pending_claims
-    found = [world.call(of, NOW + after_s) for after_s in (0, 5, 15)]
+    nodes = dict.fromkeys([node.uuid for node in world.cluster], frozenset())
+    of = world.scheduler.nova_hosts.unsettled_claims
+    found = [world.call(of, NOW + after_s, nodes) for after_s in (0, 5, 15)]
     assert [[one.consumer_uuid for one in some] for some in found] == [
         [],
         [uuid_of('one')],
         [uuid_of('one'), uuid_of('two')],
     ]
+
+
+def test_confirmed_claims_without_a_server(world):
+    tell(world, CELL)
+    world.place(request(instance_uuid=uuid_of('one')))
+    (claim,) = world.store.claims()
+    world.store.confirm([claim.consumer_uuid], [claim.node_uuid])
+    world.state_sync.refresh()
+    of = world.scheduler.nova_hosts.unsettled_claims
+    found = [
+        [one.consumer_uuid for one in world.call(of, NOW + after_s, {claim.node_uuid: consumers})]
+        for after_s, consumers in (
+            (5, frozenset()),
+            (5, frozenset([claim.consumer_uuid])),
+            (0, frozenset([claim.consumer_uuid])),
+        )
+    ]
+    assert found == [[], [claim.consumer_uuid], []]
 
 
 @pytest.mark.parametrize(
