@@ -40,18 +40,6 @@ DAEMON_OPTIONS = {'--config-file', '--config-dir'}
 FOREIGN = {'mysql', 'mariadb', 'mariadb-dump', 'pg_dump', 'pg_restore', 'sqlite3', 'createuser'}
 FOREIGN |= {'createdb', 'dropdb', 'openstack', 'rabbitmqctl', 'pip', 'gunicorn', 'source', 'cd'}
 FOREIGN |= {'mkdir', 'ln', 'setpriv'}
-    'createdb',
-    'dropdb',
-    'setpriv',
-    'ln',
-    'openstack',
-    'rabbitmqctl',
-    'pip',
-    'gunicorn',
-    'source',
-    'cd',
-    'mkdir',
-}
 FOREIGN |= {'touch', 'systemd-sysusers', 'systemd-tmpfiles', '.', 'export', 'apt', 'podman'}
 FOREIGN |= {'podman-compose', 'tools/build-deb', 'build-deb'}
 HEAT = 'heat.rst'  # its configuration is Heat's
