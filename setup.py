@@ -11,6 +11,11 @@
 # under the License.
 """Hands the build to pbr; everything is in setup.cfg."""
 
+import shutil
+
 import setuptools
+
+# setuptools packs whatever a former build has left there, files of another release too.
+shutil.rmtree('build/lib', ignore_errors=True)
 
 setuptools.setup(setup_requires=['pbr>=6.1.1,<8'], pbr=True)

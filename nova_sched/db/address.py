@@ -11,6 +11,8 @@
 # under the License.
 """Reads a database URL without making a connection."""
 
+import contextlib
+import os
 import pathlib
 
 import sqlalchemy as sa
@@ -62,6 +64,28 @@ def check_folder(connection):
         folder = pathlib.Path(url.database).absolute().parent
         if not folder.is_dir():
             raise errors.BadConfig('[database] connection', f'there is no directory {folder}')
+
+
+def make_file(file):
+    """Make a missing SQLite file, as root for the owner of its folder: the daemons write there.
+
+    Where that fails, the connection says why.
+    """
+    with contextlib.suppress(OSError), file.open('xb') as made:
+        if os.geteuid() == 0:
+            folder = file.absolute().parent.stat()
+            os.chown(made.fileno(), folder.st_uid, folder.st_gid)
+
+
+def check_file(connection):
+    """Raises BadConfig if the file of a SQLite database exists and this process may not write
+    it."""
+    url = _url(connection)
+    if url.get_backend_name() != 'sqlite' or url.database in (None, '', ':memory:'):
+        return
+    if os.path.exists(url.database) and not os.access(url.database, os.W_OK):
+        why = f'{url.database} cannot be written by this user: give the file to the user'
+        raise errors.BadConfig('[database] connection', f'{why} that runs the scheduler')
 
 
 def _is_database(file):

@@ -69,6 +69,7 @@ def create(connection, limits=db_limits.DEFAULT, **options):
     for a bad URL.
     """
     with _usable():
+        address.check_file(connection)
         engine = _configured(connection, options)
         _tune(engine, limits, options.get('mysql_wsrep_sync_wait') is None)
         engine.connect().close()

@@ -27,6 +27,7 @@ CANDIDATES = 'conductors.rst', 'select_candidates'
 MEMBERS = 'conductors.rst', 'groups.create'
 REPORT = 'compute-nodes.rst', 'update_resource_stats'
 ROUTER = 'conductors.rst', 'Routing'
+AGGREGATES = 'groups.rst', 'update_aggregates'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

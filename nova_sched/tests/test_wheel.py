@@ -54,6 +54,9 @@ def wheel(tmp_path_factory):
             shutil.copytree(source, clone / name, ignore=ignored)
         else:
             shutil.copy(source, clone)
+    former = clone / 'build' / 'lib' / 'nova_sched'
+    former.mkdir(parents=True)
+    (former / 'gone.py').touch()  # a build of another release has left it
     git = ('git', '-c', 'user.name=t', '-c', 'user.email=t@example.org', '-C', clone)
     run(*git, 'init', '-q')
     run(*git, 'add', '-A')
@@ -81,6 +84,7 @@ def test_the_package_is_whole_and_the_tests_are_not_in_it(names):
     assert {str(path.relative_to(ROOT)) for path in SOURCES} <= modules
     assert {'nova_sched/api/openapi.yaml', 'nova_sched/sim/data/vms.csv.gz'} <= modules
     assert [name for name in names if 'tests' in Path(name).parts] == []
+    assert 'nova_sched/gone.py' not in modules
 
 
 def test_the_data_files(names):

@@ -241,14 +241,23 @@ def database(conf):
             ERROR, where, error.why, 'correct the address, or install the driver that it needs'
         )
     except errors.StoreUnavailable as error:
-        yield ConfigFinding(
-            ERROR, where, str(error), 'start the database, or correct address, user and password'
-        )
+        advice = 'start the database, or correct address, user and password'
+        yield ConfigFinding(ERROR, where, str(error), certificate_advice(error) or advice)
     else:
         # The daemon upgrades a SQLite file by itself.
         misfit = schema.misfit(found)
         if misfit is not None and (file is None or not schema.is_older(found)):
             yield ConfigFinding(ERROR, where, *misfit)
+
+
+def certificate_advice(error):
+    """What to change where a certificate prevents a connection; None for any other error."""
+    if 'certificate' not in str(error):
+        return None
+    return (
+        'correct the file of the certificate authority, or use the name that is in the '
+        'certificate of the server'
+    )
 
 
 def _folder(where, folder):

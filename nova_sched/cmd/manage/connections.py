@@ -17,10 +17,16 @@ from keystoneauth1 import exceptions, loading
 from oslo_config import cfg
 
 from nova_sched import errors, queue_service, rpc
-from nova_sched.cmd.manage.config import ERROR, WARNING, ConfigFinding, config_files
+from nova_sched.cmd.manage.config import (
+    ERROR,
+    WARNING,
+    ConfigFinding,
+    certificate_advice,
+    config_files,
+)
 from nova_sched.conf import claims as claims_conf
 from nova_sched.conf import quota
-from nova_sched.db import clock
+from nova_sched.db import address, clock
 from nova_sched.db import engine as db_engine
 from nova_sched.db.limits import DatabaseLimits
 
@@ -47,10 +53,10 @@ def everything(conf):
 
 def bus(conf):
     """RabbitMQ of [DEFAULT] transport_url."""
-    if conf.transport_url.startswith('fake:'):
-        return None
     made = rpc.transport(conf)
     try:
+        if conf.transport_url.startswith('fake:'):
+            return None
         return _broker('[DEFAULT] transport_url', lambda: rpc.try_once(made))
     finally:
         made.cleanup()
@@ -70,9 +76,8 @@ def _broker(where, connect):
         advice = 'correct the user, the password or the virtual host, or add them to RabbitMQ'
         return [ConfigFinding(ERROR, where, str(error), advice)]
     except errors.BrokerUnavailable as error:
-        return [
-            ConfigFinding(ERROR, where, str(error), 'start RabbitMQ, or correct host and port')
-        ]
+        advice = certificate_advice(error) or 'start RabbitMQ, or correct host and port'
+        return [ConfigFinding(ERROR, where, str(error), advice)]
     return []
 
 
@@ -80,9 +85,11 @@ def database(conf):
     """The clock of the database, which orders claims and reports."""
     if conf.claims.store != 'sql':
         return None
-    engine = db_engine.for_command(
-        claims_conf.connection(conf), DatabaseLimits.of(conf.database_limits)
-    )
+    url = claims_conf.connection(conf)
+    file = address.sqlite_file(url)
+    if file is not None and not file.exists():
+        return None  # a connection would make it
+    engine = db_engine.for_command(url, DatabaseLimits.of(conf.database_limits))
     try:
         with db_engine.transaction(engine) as connection:
             ahead_s = clock.read(connection) - time.time()
@@ -117,7 +124,8 @@ def keystone(conf, group='keystone_authtoken'):
         return [ConfigFinding(ERROR, where, problem, advice)]
     except exceptions.ClientException as error:
         problem = f'Keystone does not answer: {_line(error)}'
-        return [ConfigFinding(ERROR, where, problem, 'start Keystone, or correct auth_url')]
+        advice = certificate_advice(error) or 'start Keystone, or correct auth_url'
+        return [ConfigFinding(ERROR, where, problem, advice)]
     return []
 
 

@@ -22,13 +22,15 @@ def upgrade(args, conf):
     """Upgrade the database to the newest schema
 
     Makes the tables in an empty database, and the file of a SQLite database that does not exist
-    yet. A database that is up to date stays unchanged. The schedulers need not be stopped, unless
-    a release note says so.
+    yet: as root, for the owner of its directory. A database that is up to date stays unchanged.
+    Stop schedulers and managers of queues before it changes an older schema.
 
     Keys: database, before, version.
     """
     url = store.connection(conf)
-    address.sqlite_file(url)  # a database in memory would be gone at once
+    file = address.sqlite_file(url)  # a database in memory would be gone at once
+    if file is not None:
+        address.make_file(file)
     engine = db_engine.for_command(url, DatabaseLimits.of(conf.database_limits).for_upgrade())
     before = schema.version(engine)
     schema.upgrade(engine)

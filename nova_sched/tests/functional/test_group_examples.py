@@ -85,6 +85,7 @@ UPDATES = {
     'near-caches': {},
     'packet-gateway': {},
     'tenant-racks': {'vaults': 6},
+    'three-hosts': {'servers': 4},
     'three-tier': {},
     'web-tier': {'servers': 9},
 }

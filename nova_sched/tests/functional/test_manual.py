@@ -38,7 +38,8 @@ DAEMONS = {f'nova-sched-{name}' for name in ('scheduler', 'shadow', 'agent', 'ap
 DAEMON_OPTIONS = {'--config-file', '--config-dir'}
 # Programs that are not ours, and are not checked.
 FOREIGN = {'mysql', 'mariadb', 'mariadb-dump', 'pg_dump', 'pg_restore', 'sqlite3', 'createuser'}
-FOREIGN |= {'createdb', 'openstack', 'rabbitmqctl', 'pip', 'gunicorn', 'source', 'cd', 'mkdir'}
+FOREIGN |= {'createdb', 'dropdb', 'openstack', 'rabbitmqctl', 'pip', 'gunicorn', 'source', 'cd'}
+FOREIGN |= {'mkdir', 'ln', 'setpriv'}
 FOREIGN |= {'touch', 'systemd-sysusers', 'systemd-tmpfiles', '.', 'export', 'apt', 'podman'}
 FOREIGN |= {'podman-compose', 'tools/build-deb', 'build-deb'}
 HEAT = 'heat.rst'  # its configuration is Heat's
@@ -139,7 +140,7 @@ def is_valid(program, argv):
         case 'systemctl':
             return are_units(word for word in argv if word.startswith('nova-sched-'))
         case 'cp':
-            return any((ROOT / 'etc' / 'systemd').glob(argv[0]))
+            return any((ROOT / 'etc').rglob(Path(argv[0]).name))
     if name in DAEMONS:
         return {word for word in argv if word.startswith('-')} <= DAEMON_OPTIONS
     return name in FOREIGN

@@ -15,9 +15,18 @@ import pytest
 
 from nova_sched.tests import manual
 from nova_sched.tests.builders import uuid_of
-from nova_sched.tests.functional.harness import compute_node, spec
+from nova_sched.tests.functional.harness import compute_node, eventually, spec
 from nova_sched.tests.functional.test_rpc_groups import PATHS, TEMPLATE, context
-from nova_sched.tests.manual import BOOT, CANDIDATES, MEMBERS, MOVE, REPORT, ROUTER, run
+from nova_sched.tests.manual import (
+    AGGREGATES,
+    BOOT,
+    CANDIDATES,
+    MEMBERS,
+    MOVE,
+    REPORT,
+    ROUTER,
+    run,
+)
 from nova_sched.tests.options import settings
 
 SERVERS = [uuid_of(f'server {number}') for number in range(3)]
@@ -103,9 +112,18 @@ def test_report(cloud):
     assert names['answer']['node'] == node.uuid
 
 
+def test_aggregates(cloud):
+    cloud.add('compute-1')
+    with settings({'default.transport_url': 'fake://'}):
+        run(AGGREGATES)
+    eventually(lambda: cloud.table('aggregates'))
+    assert cloud.boot('server 0', availability_zone='north') == ['compute-1']
+
+
 def test_all_of_it_is_run():
     """The router's is among the tests of queues."""
-    examples = [manual.python(one) for one in (BOOT, MOVE, CANDIDATES, MEMBERS, REPORT, ROUTER)]
+    examples = (AGGREGATES, BOOT, MOVE, CANDIDATES, MEMBERS, REPORT, ROUTER)
+    examples = [manual.python(one) for one in examples]
     assert [
         one for one in manual.blocks() if one.language == 'python' and one not in examples
     ] == []

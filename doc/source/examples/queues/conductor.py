@@ -18,7 +18,7 @@ from nova_sched.cmd import backend
 
 backend.choose()  # of threads, before anything else is imported
 
-from nova_sched import objects  # noqa: E402
+from nova_sched import errors, objects  # noqa: E402
 from nova_sched.conf import CONF  # noqa: E402
 from nova_sched.queue_service import Routing  # noqa: E402
 
@@ -42,7 +42,10 @@ def main():
     CONF(sys.argv[1:], project='nova_sched')
     instance_uuid = str(uuid.uuid4())
     with Routing(CONF) as router:
-        ((chosen, *_),) = router.place(spec(), [instance_uuid])
+        try:
+            ((chosen, *_),) = router.place(spec(), [instance_uuid])
+        except errors.SchedError as error:
+            sys.exit(f'server {instance_uuid} is not there: {error}')
         print(f'server {instance_uuid} runs on host {chosen.service_host}')
         router.delete(instance_uuid)
         print('it is deleted')

@@ -11,6 +11,8 @@
 # under the License.
 """What a database URL says by itself."""
 
+import os
+
 import pytest
 
 from nova_sched import errors
@@ -52,6 +54,54 @@ def test_the_file_of_sqlite(tmp_path, content, is_database):
     else:
         with pytest.raises(errors.BadConfig, match='is no SQLite database'):
             address.sqlite_file(f'sqlite:///{file}')
+
+
+@pytest.mark.parametrize('root', [True, False], ids=['as root', 'as another user'])
+def test_a_new_file_belongs_to_the_owner_of_its_folder(tmp_path, monkeypatch, root):
+    given = []
+    monkeypatch.setattr(os, 'geteuid', lambda: 0 if root else 1000)
+    monkeypatch.setattr(os, 'chown', lambda _, *ids: given.append(ids))
+    file, folder = tmp_path / 'x.sqlite', tmp_path.stat()
+    address.make_file(file)
+    assert file.read_bytes() == b''
+    assert given == ([(folder.st_uid, folder.st_gid)] if root else [])
+
+
+@pytest.mark.parametrize(
+    'name, content',
+    [
+        pytest.param('x.sqlite', b'x', id='a file that exists'),
+        pytest.param('none/x.sqlite', None, id='no folder'),
+    ],
+)
+def test_no_file_is_made(tmp_path, monkeypatch, name, content):
+    monkeypatch.setattr(os, 'chown', None)
+    file = tmp_path / name
+    if content is not None:
+        file.write_bytes(content)
+    address.make_file(file)
+    assert (file.read_bytes() if file.exists() else None) == content
+
+
+@pytest.mark.parametrize(
+    'url, exists, may_write, is_refused',
+    [
+        pytest.param('sqlite:///{}', True, False, True, id="another user's file"),
+        pytest.param('sqlite:///{}', True, True, False, id='an own file'),
+        pytest.param('sqlite:///{}', False, False, False, id='no file yet'),
+        pytest.param('postgresql+psycopg2://u@h/{}', True, False, False, id='a server'),
+    ],
+)
+def test_a_file_that_cannot_be_written(tmp_path, monkeypatch, url, exists, may_write, is_refused):
+    file = tmp_path / 'x.sqlite'
+    if exists:
+        file.touch()
+    monkeypatch.setattr(os, 'access', lambda *_: may_write)
+    if is_refused:
+        with pytest.raises(errors.BadConfig, match='cannot be written by this user'):
+            address.check_file(url.format(file))
+    else:
+        address.check_file(url.format(file))
 
 
 def test_other_databases_have_no_file():

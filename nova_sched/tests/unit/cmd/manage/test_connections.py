@@ -19,7 +19,8 @@ import time
 
 import pytest
 
-from nova_sched.cmd.manage import connections
+from nova_sched import errors
+from nova_sched.cmd.manage import config, connections
 from nova_sched.conf import CONF
 
 ACCOUNT = """
@@ -60,6 +61,14 @@ def keystone():
 
 
 @pytest.fixture
+def file(tmp_path):
+    """The empty file of the database."""
+    made = tmp_path / 'x.sqlite'
+    made.touch()
+    return made
+
+
+@pytest.fixture
 def read(tmp_path):
     def parse(text):
         file = tmp_path / 'one.conf'
@@ -72,7 +81,12 @@ def read(tmp_path):
     CONF.reset()
 
 
-def test_without_other_services_only_the_database_is_tried(read):
+def test_a_check_makes_no_file(read, tmp_path):
+    assert connections.everything(read('')) == ([], [])
+    assert not (tmp_path / 'x.sqlite').exists()
+
+
+def test_without_other_services_only_the_database_is_tried(read, file):
     assert connections.everything(read('')) == ([], ['database'])
 
 
@@ -102,8 +116,21 @@ def test_keystone(read, keystone, status, problem, group, name, more):
     assert 'secret' not in str(found)
 
 
+@pytest.mark.parametrize(
+    'error, is_told',
+    [
+        pytest.param('SSL error: certificate verify failed', True, id='another authority'),
+        pytest.param('could not open certificate file "x": denied', True, id='an unreadable file'),
+        pytest.param('Connection refused', False, id='another error'),
+    ],
+)
+def test_the_advice_for_certificates(error, is_told):
+    refused = errors.StoreUnavailable(error)
+    assert ('certificate authority' in (config.certificate_advice(refused) or '')) == is_told
+
+
 @pytest.mark.parametrize('ahead_s, words', [(3600, '3600 s ahead of'), (-3600, '3600 s behind')])
-def test_another_clock(read, monkeypatch, ahead_s, words):
+def test_another_clock(read, file, monkeypatch, ahead_s, words):
     monkeypatch.setattr(connections.clock, 'read', lambda _: time.time() + ahead_s)
     found, reached = connections.everything(read(''))
     assert [one.severity for one in found] == [connections.WARNING]

@@ -43,6 +43,11 @@ def shown(policies):
 
 MEANINGS = [
     pytest.param(
+        'three-hosts',
+        ['trio/server/0', 'trio/server/1', 'trio/server/2'],
+        ['trio: anti-affinity at host | 3'],
+    ),
+    pytest.param(
         'web-tier',
         ['tier/web/0', 'tier/web/1', 'tier/web/2', 'tier/web/3', 'tier/web/4', 'tier/web/5'],
         [
