@@ -216,6 +216,10 @@ class NovaSource(NovaReader):
             )
         self._record.write()
 
-    def drain(self):
-        """Let writes end, before the loop stops."""
-        self.writer.stop(DRAIN_S)
+    def leave(self):
+        """Let the writes of calls that were taken end within DRAIN_S. Does not wait."""
+        self.writer.leave(DRAIN_S)
+
+    def stop(self):
+        self.writer.stop(0.0)
+        super().stop()

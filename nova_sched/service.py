@@ -323,7 +323,7 @@ class SchedulerService(oslo_service.ServiceBase):
         if self._server is not None and self._listening.wait(START_TIMEOUT_S):
             self._server.stop()
             if self._nova is not None:
-                self._nova.drain()
+                self._nova.leave()
             self._server.finish()
         if self._notifications is not None:
             self._notifications.stop()

@@ -90,7 +90,7 @@ class AllocationWriter:
         self._turns = Turns()
         self._doubts = Doubts(client, self._turns, claims, late_s)
         self._problems = Problems(LOG)
-        self._stopping = threading.Event()
+        self._leaving, self._stopped = threading.Event(), threading.Event()
         self._writing, self._idle = set[Future](), threading.Condition()
         self._pool = concurrent.futures.ThreadPoolExecutor(in_flight, 'nova-sched-write')
 
@@ -100,10 +100,10 @@ class AllocationWriter:
         if not servers:
             return None
         future = Future[WriteOutcome]()
-        if self._stopping.is_set():
-            future.set_result(WriteOutcome(won=False, refusal=STOPPING))
-            return future
         with self._idle:
+            if self._stopped.is_set():
+                future.set_result(WriteOutcome(won=False, refusal=STOPPING))
+                return future
             self._writing.add(future)
         nodes = {one.node_uuid for chosen in answer for one in chosen}
         start = functools.partial(self._start, servers, nodes, message, future)
@@ -120,13 +120,24 @@ class AllocationWriter:
         they were."""
         return len(self._writing), self._doubts.pending
 
+    def leave(self, seconds):
+        """Stop in so many seconds; until then writes are done, also new ones, but not repeated.
+        Does not wait."""
+        self._leaving.set()
+        timer = threading.Timer(seconds, self.stop, [0.0])
+        timer.daemon = True
+        timer.start()
+
     def stop(self, seconds):
         """Let writes end for so long; they are not repeated any more, and new ones are refused.
 
         Call it before the loop stops: their callers are answered there.
         """
-        self._stopping.set()
+        self._leaving.set()
         with self._idle:
+            if self._stopped.is_set():
+                return
+            self._stopped.set()
             self._idle.wait_for(lambda: not self._writing, seconds)
             left = list(self._writing)
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -138,7 +149,7 @@ class AllocationWriter:
 
     def _run(self, turn, servers, nodes, message, future):
         limits = WriteLimits(
-            message.since_s + self._timeout_s, message.received, self._stopping, self._no_answer
+            message.since_s + self._timeout_s, message.received, self._leaving, self._no_answer
         )
         is_repeat = message.attempts > 0
         write = AllocationWrite(

@@ -229,6 +229,22 @@ def test_stop_does_not_wait_longer(fake):
     assert B not in fake.allocated()
 
 
+def test_calls_that_were_taken_are_written_before_the_end(cloud):
+    """The server of a daemon that stops still handles what it has taken off its queue."""
+    cloud.writer.leave(60.0)
+    assert cloud.write(A).result(5).won
+    cloud.fake.faults = lambda method, path: Fault(503)
+    assert cloud.write(B).result(5).refusal.endswith('Placement does not answer.')
+
+
+def test_the_end_comes_in_time(cloud):
+    cloud.fake.faults = lambda method, path: Fault(delay_s=1.0)
+    future = cloud.write(A)
+    cloud.writer.leave(0.1)
+    assert future.result(0.9).refusal == STOPPING
+    assert cloud.write(B).result(0.9).refusal == STOPPING
+
+
 def test_stop_ends_repeats(cloud):
     cloud.fake.faults = lambda method, path: Fault(503)
     future = cloud.write(A)
