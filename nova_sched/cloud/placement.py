@@ -26,6 +26,7 @@ from nova_sched.conf import placement as conf_placement
 
 MICROVERSION = '1.36'
 TOO_MUCH = 408, 429  # statuses that ask the caller to come again
+SLOW = 3  # times the read timeout for an answer about all providers
 SHOWN = 500  # characters of an answer that an error repeats
 NOBODY = '00000000-0000-0000-0000-000000000000'  # a consumer and a provider that do not exist
 BAD_FORM = 400
@@ -137,19 +138,20 @@ class PlacementClient:
         """Returns all providers, by root provider and by provider: mappings with `generation` and
         `parent_provider_uuid`."""
         found = {}
-        for one in self._get('/resource_providers')['resource_providers']:
+        for one in self._get('/resource_providers', times=SLOW)['resource_providers']:
             found.setdefault(one['root_provider_uuid'], {})[one['uuid']] = one
         return found
 
     def summaries(self):
         """Returns ProviderSummaries by provider, of all trees that have memory left."""
-        found = self.allocation_candidates({'resources': f'{MEMORY_MB}:1'})['provider_summaries']
+        query = {'resources': f'{MEMORY_MB}:1'}
+        answer = self._get('/allocation_candidates', times=SLOW, **query)
         return {
             uuid: ProviderSummary(
                 {name: amounts['used'] for name, amounts in one['resources'].items()},
                 one['traits'],
             )
-            for uuid, one in found.items()
+            for uuid, one in answer['provider_summaries'].items()
         }
 
     def inventories(self, provider_uuid):
@@ -244,8 +246,8 @@ class PlacementClient:
 
     # Requests.
 
-    def _get(self, path, **query):
-        response = self._request('GET', path, params=query)
+    def _get(self, path, times=1, **query):
+        response = self._request('GET', path, times=times, params=query)
         try:
             return response.json()
         except ValueError:
@@ -256,8 +258,9 @@ class PlacementClient:
         never = {'connect_retries': 0, 'status_code_retries': 0}
         self._request(method, path, timeout_s, json=body, **never)
 
-    def _request(self, method, path, timeout_s=None, **words):
+    def _request(self, method, path, timeout_s=None, times=1, **words):
         connect_s, read_s = self._timeouts_s
+        read_s *= times
         timeouts = (connect_s, read_s if timeout_s is None else min(read_s, timeout_s))
         with _translated(method, path):
             response = self._adapter.request(

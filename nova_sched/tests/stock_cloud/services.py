@@ -84,8 +84,7 @@ def running(
         stack.callback(shadow.kill)
         stack.callback(scheduler.kill)
 
-        folder = settings.placement()
-        _make_tables(programs, settings, folder)
+        make_tables(programs, settings)
         if kind == schedulers.OURS:
             databases.let_the_scheduler_read()
         else:
@@ -93,7 +92,7 @@ def running(
         databases.let_the_shadow_read()
         manage = [installed('nova-manage'), '--config-file', settings.top('nova-manage')]
         _map_cells(programs, [*manage, 'cell_v2'], databases, transports['cell'])
-        _serve(programs, home, 'placement', PLACEMENT, placement, OS_PLACEMENT_CONFIG_DIR=folder)
+        serve_placement(programs, home, placement)
         _start_nova(programs, settings, layout, home, api)
         scheduler.start()
         programs.until('all hosts up', lambda: cloud.has_hosts(set(DRIVERS)))
@@ -103,8 +102,9 @@ def running(
         yield cloud
 
 
-def _make_tables(programs: Programs, settings: Settings, placement: Path) -> None:
+def make_tables(programs: Programs, settings: Settings) -> None:
     """The four schemas, side by side."""
+    placement = settings.placement()
     manage = installed('nova-manage')
     cells = {name: settings.manage(name) for name in ('cell0', 'cell1')}
     programs.run(
@@ -146,6 +146,12 @@ def _start_nova(
     for host, driver in DRIVERS.items():
         path = settings.compute(host, driver)
         programs.start(host, [installed('nova-compute'), '--config-file', path])
+
+
+def serve_placement(programs: Programs, home: Path, url: str) -> None:
+    """Start Placement at ``url``; its tables are there."""
+    folder = home / 'placement'
+    _serve(programs, home, 'placement', PLACEMENT, url, OS_PLACEMENT_CONFIG_DIR=folder)
 
 
 def _serve(

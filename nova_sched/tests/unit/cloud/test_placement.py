@@ -175,6 +175,13 @@ def test_an_error(fake, fault, kind, words):
     assert f'PUT /allocations/{A}' in str(raised.value)
 
 
+def test_answers_about_all_providers_may_take_longer(fake):
+    fake.faults = lambda method, path: Fault(delay_s=0.5)
+    placement = client_of(fake, (10.0, 0.3))
+    assert placement.provider_trees().keys() == {NODE}
+    assert placement.summaries() == {}
+
+
 def test_an_answer_that_is_no_json(fake, placement):
     fake.handle = lambda *_: 'x' * 3
     assert placement._get('/x') == 'xxx'
