@@ -25,6 +25,7 @@ from nova_sched.db import engine as db_engine
 from nova_sched.db.limits import DatabaseLimits
 from nova_sched.db.nova_api import NovaApi
 from nova_sched.db.nova_services import SqlServiceRecords
+from nova_sched.rpc import notifications
 from nova_sched.rpc.servers import TIMEOUT_S
 
 DRAIN_S = 10.0  # that writes of allocations may take when the scheduler stops
@@ -42,6 +43,7 @@ def check(conf):
     placement.client(conf)
     if conf.scheduler.query_placement_for_routed_network_aggregates:
         neutron.client(conf)
+    notifications.of_options(conf)
 
 
 class NovaReader:
