@@ -30,6 +30,7 @@ from nova_sched.db.limits import DatabaseLimits
 from nova_sched.db.nova_api import NovaApi
 from nova_sched.db.nova_cell import NovaCell
 from nova_sched.db.nova_services import SqlServiceRecords
+from nova_sched.rpc import notifications
 from nova_sched.rpc.servers import TIMEOUT_S
 
 LOG = logging.getLogger(__name__)
@@ -50,6 +51,7 @@ def check(conf):
     placement.client(conf)
     if conf.scheduler.query_placement_for_routed_network_aggregates:
         neutron.client(conf)
+    notifications.of_options(conf)
 
 
 UNSHARED = (

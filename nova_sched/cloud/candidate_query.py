@@ -24,12 +24,13 @@ def queries(request, in_tree=None, zone=()):
     ``in_tree`` is the UUID of the only compute node that the caller allows, if there is one.
     ``zone`` are the UUIDs of the aggregates of its availability zone.
     """
-    found = [_query(request, request.resources, in_tree, zone)]
+    wanted = [request.resources]
     if request.fallback_vcpus:
         resources = {name: one for name, one in request.resources.items() if name != PCPU}
-        resources[VCPU] = request.fallback_vcpus
-        found.append(_query(request, resources, in_tree, zone))
-    return found
+        wanted.append({**resources, VCPU: request.fallback_vcpus})
+    # In the tree of a node, Placement finds nothing that is shared with it.
+    trees = [None] if in_tree is None else [in_tree, None]
+    return [_query(request, one, tree, zone) for tree in trees for one in wanted]
 
 
 def _query(request, resources, in_tree, zone):

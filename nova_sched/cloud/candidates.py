@@ -76,7 +76,7 @@ class CandidateLook:
 
         If Placement names nodes that the host state refuses, they are read again. Otherwise, if
         it names nodes whose candidates take from sharing providers, the requests have these
-        offers. Without an answer of Placement, the requests are unchanged.
+        allocation requests. Without an answer of Placement, the requests are unchanged.
         """
         request = requests[0]
         if request.is_rebuild or not _is_about_providers(refusal):
@@ -92,7 +92,7 @@ class CandidateLook:
         self._problems.end('candidates', 'Placement tells its allocation candidates again')
         if self._read_stale(request, answer, found):
             return requests
-        return _with_offers(requests, [one for one in found.values() if one.shared])
+        return _with_candidates(requests, [one for one in found.values() if one.shared])
 
     def _read_stale(self, request, answer, found):
         """Read the nodes that only the host state refuses. Returns whether any of them passes
@@ -177,14 +177,14 @@ def _is_about_providers(refusal):
     return any(one['filter'] in JUDGED and one['seen'] > one['left'] for one in told)
 
 
-def _with_offers(requests, candidates):
-    """The requests with the offers of these candidates: those that share the same classes as most
-    of them."""
+def _with_candidates(requests, candidates):
+    """The requests with the allocation requests of these candidates: of those that share the same
+    classes as most of them."""
     if not candidates:
         return requests
     kinds = collections.Counter(frozenset(one.shared) for one in candidates)
     ((classes, _),) = kinds.most_common(1)
-    offers = {
+    documents = {
         one.node_uuid: json.dumps(one.document)
         for one in candidates
         if one.shared.keys() == classes
@@ -195,7 +195,7 @@ def _with_offers(requests, candidates):
             resources={
                 name: units for name, units in request.resources.items() if name not in classes
             },
-            offers=offers,
+            allocation_requests=documents,
         )
         for request in requests
     ]

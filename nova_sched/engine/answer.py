@@ -224,7 +224,8 @@ def select(hosts, row, request, default_zone, resources=None, limits=None, allot
         availability_zone=','.join(sorted(zones(hosts.aggregates.of(node.host)))) or default_zone,
         allocation_request='null'
         if resources is None
-        else request.offers.get(node.uuid) or allocation_request(node.uuid, resources, allotted),
+        else request.allocation_requests.get(node.uuid)
+        or allocation_request(node.uuid, resources, allotted),
         allocation_version=None if resources is None else ALLOCATION_VERSION,
         limits=limits or {},
     )

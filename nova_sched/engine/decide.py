@@ -83,9 +83,9 @@ def narrow(candidates, hosts, request):
         candidates.keep('force_hosts', hosts.named_loosely(request.force_hosts))
     if request.force_nodes:
         candidates.keep('force_nodes', hosts.named(hosts.rows_of_host, request.force_nodes))
-    if request.offers:
-        offered = (node.uuid in request.offers for node in hosts.nodes)
-        candidates.keep('allocation_candidates', np.fromiter(offered, bool, len(hosts)))
+    if request.allocation_requests:
+        known = (node.uuid in request.allocation_requests for node in hosts.nodes)
+        candidates.keep('allocation_candidates', np.fromiter(known, bool, len(hosts)))
 
 
 def survivors(rules, hosts, request, index=0, before=None):

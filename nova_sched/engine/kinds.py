@@ -89,7 +89,7 @@ class RequestKinds:
             request.group is None
             and request.destination is None
             and request.member_placement is None
-            and not request.offers
+            and not request.allocation_requests
             and not (request.ignore_hosts or request.force_hosts or request.force_nodes)
             and not request.is_rebuild
             and request.instance_uuid not in self._hosts.places

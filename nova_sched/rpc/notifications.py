@@ -17,7 +17,7 @@ import threading
 
 import oslo_messaging as messaging
 
-from nova_sched import objects
+from nova_sched import errors, objects
 from nova_sched.conf.notifications import BOTH, UNVERSIONED, VERSIONED
 from nova_sched.logs import Problems
 from nova_sched.rpc import notification_payload, translate
@@ -84,8 +84,13 @@ class Notifications:
 
 
 def of_options(conf):
-    """The Notifications of these options; None: no driver is set, so none are wanted."""
-    bus = messaging.get_notification_transport(conf)
+    """The Notifications of these options; None: no driver is set, so none are wanted. Connects to
+    nothing. Raises BadConfig."""
+    try:
+        bus = messaging.get_notification_transport(conf)
+    except (messaging.DriverLoadFailure, messaging.InvalidTransportURL, ValueError) as error:
+        where = '[oslo_messaging_notifications] transport_url'
+        raise errors.BadConfig(where, str(error)) from None
     if not set(conf.oslo_messaging_notifications.driver) - {NOOP}:
         return None
     wanted, host = conf.notifications.notification_format, conf.host

@@ -100,11 +100,12 @@ class Request:
     ``resources`` is keyed by Placement's resource class. ``groups`` must each be served by one
     provider. Traits apply to the providers of ``resources``, the ``root`` traits to the node
     itself. ``fallback_vcpus`` replace dedicated CPUs where a node reports none separately.
-    ``hints`` holds lists, as in messages; ``hint`` unwraps a single item. ``offers`` are
-    allocation requests of Placement, as JSON text by node UUID: only these nodes may be chosen,
-    and ``resources`` are those that they take from the node. ``spec`` is the message
+    ``hints`` holds lists, as in messages; ``hint`` unwraps a single item. ``spec`` is the message
     that the request was read from, or a function that reads it; it is kept only for plug-ins that
     were written for Nova.
+
+    ``allocation_requests`` are those of Placement's candidates, as JSON text by node UUID. With
+    them, only these nodes may be chosen, and ``resources`` are what they take from the node.
     """
 
     instance_uuid: str
@@ -143,7 +144,7 @@ class Request:
     pieces: HardwareRequest = NO_HARDWARE
     fences: frozenset[str] = frozenset()
     member_placement: MemberPlacement | None = None
-    offers: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    allocation_requests: Mapping[str, str] = dataclasses.field(default_factory=dict)
     spec: Any = dataclasses.field(default=None, compare=False, repr=False)
 
     @property

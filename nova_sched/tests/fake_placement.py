@@ -136,10 +136,13 @@ class FakePlacement:
         """The candidates of a request without groups and traits, of root and sharing providers."""
         asked = [one.split(':') for one in query['resources'].split(',')]
         found = []
+        tree = query.get('in_tree')
         for root in {top for top, _ in self.providers.values()}:
+            if tree not in (None, root):
+                continue
             taken = collections.defaultdict(dict)
             for name, amount in asked:
-                for uuid in (root, *self.shares.get(root, ())):
+                for uuid in (root, *(() if tree else self.shares.get(root, ()))):
                     total = self.providers[uuid][1].get(name, 0)
                     if self.used(uuid, name) + int(amount) <= total:
                         taken[uuid][name] = int(amount)

@@ -259,6 +259,8 @@ def test_disk_of_a_sharing_provider(cloud):
         cloud.service._nova.mirror.compare_soon()
         confirmed = {(uuid_of('a'), node(host)): 'confirmed'}
         eventually(lambda: cloud.claims() == confirmed)
+        assert boot(scheduler, 'c', vcpus=1, root_gb=10, force_hosts=['cmp2']) == ['cmp2']
+        assert cloud.fake.allocated()[uuid_of('c')].keys() == {node('cmp2'), share}
 
 
 def test_a_server_that_is_deleted_between_two_looks_leaves_no_claim(cloud):

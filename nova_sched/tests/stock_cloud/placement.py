@@ -11,6 +11,10 @@
 # under the License.
 """What Placement holds, by the names of the resource providers."""
 
+import contextlib
+import uuid
+from collections.abc import Iterable, Iterator
+
 from keystoneauth1 import adapter
 
 Allocations = dict[str, dict[str, int]]  # provider's name -> resource class -> amount
@@ -58,6 +62,32 @@ class Placement:
         path = f'/resource_providers/{self.uuid(host)}/traits'
         now = self._placement.get(path).json()
         self._placement.put(path, json={**now, 'traits': sorted({*now['traits'], trait})})
+
+    @contextlib.contextmanager
+    def sharing(self, name: str, hosts: Iterable[str], **amounts: int) -> Iterator[str]:
+        """A provider that shares with these hosts as long as the block runs; yields its name. No
+        server may have a part of it at the end."""
+        aggregate = str(uuid.uuid4())
+        made = str(uuid.uuid4())
+        for resource_class in amounts:
+            self._placement.put(f'/resource_classes/{resource_class}')
+        self._placement.post('/resource_providers', json={'uuid': made, 'name': name})
+        inventories = {one: {'total': total} for one, total in amounts.items()}
+        self._change(made, 'inventories', {'inventories': inventories})
+        self._change(made, 'traits', {'traits': ['MISC_SHARES_VIA_AGGREGATE']})
+        members = [made, *map(self.uuid, hosts)]
+        for one in members:
+            self._change(one, 'aggregates', {'aggregates': [aggregate]})
+        yield name
+        for one in members[1:]:
+            self._change(one, 'aggregates', {'aggregates': []})
+        self._placement.delete(f'/resource_providers/{made}')
+
+    def _change(self, provider: str, what: str, body: dict) -> None:
+        path = f'/resource_providers/{provider}'
+        now = self._placement.get(path).json()['generation']
+        known = {'resource_provider_generation': now, **body}
+        self._placement.put(f'{path}/{what}', json=known)
 
     def _providers(self) -> list[dict]:
         return self._placement.get('/resource_providers').json()['resource_providers']

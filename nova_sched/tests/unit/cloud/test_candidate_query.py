@@ -37,7 +37,6 @@ def asked(in_tree=None, zone=(), **words):
     'words, more',
     [
         pytest.param({}, {}, id='plain'),
-        pytest.param({'in_tree': NODE}, {'in_tree': NODE}, id='one node'),
         pytest.param({'zone': {A}}, {'member_of': [f'in:{A}']}, id='a zone'),
         pytest.param(
             {
@@ -87,6 +86,10 @@ def asked(in_tree=None, zone=(), **words):
 )
 def test_the_query(words, more):
     assert asked(**words) == [{**PLAIN, **more}]
+
+
+def test_one_node_is_asked_for_first():
+    assert asked(in_tree=NODE) == [{**PLAIN, 'in_tree': NODE}, PLAIN]
 
 
 def test_shared_cpus_in_place_of_dedicated_ones_are_asked_for_second():

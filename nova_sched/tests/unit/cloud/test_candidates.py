@@ -190,14 +190,14 @@ def test_placement_that_does_not_answer(cloud, caplog):
 
 
 class TestSharingProviders:
-    """A candidate that takes from a sharing provider is offered as it is."""
+    """An allocation request that takes from a sharing provider is claimed as it is."""
 
-    def test_the_offer(self, cloud):
+    def test_the_allocation_request(self, cloud):
         cloud.placement.offer('host-1', shared={'DISK_GB': 10})
         _, (asked,) = cloud.refused(vcpus=1, root_gb=2000)
         assert asked.resources['VCPU'] == 1
         assert 'DISK_GB' not in asked.resources
-        assert asked.offers.keys() == {node_uuid('host-1')}
+        assert asked.allocation_requests.keys() == {node_uuid('host-1')}
         ((chosen, *rest),) = cloud.scheduler.place([asked], alternates=True)
         assert (chosen.host, rest) == ('host-1', [])
         assert json.loads(chosen.allocation_request) == cloud.placement.found[0]
@@ -208,7 +208,7 @@ class TestSharingProviders:
         cloud.placement.offer('host-1', shared={'DISK_GB': 10})
         cloud.placement.offer('host-1')
         _, (asked,) = cloud.refused(vcpus=1, root_gb=2000)
-        assert asked.offers == {}
+        assert asked.allocation_requests == {}
         assert cloud.mirror.reads == [{node_uuid('host-1')}]
 
     def test_nodes_that_were_read_in_vain(self, cloud):
@@ -216,10 +216,10 @@ class TestSharingProviders:
         cloud.placement.offer('host-1', shared={'DISK_GB': 10})
         _, (asked,) = cloud.refused(vcpus=1, root_gb=2000)
         assert cloud.mirror.reads == [{node_uuid('host-0')}]
-        assert asked.offers.keys() == {node_uuid('host-1')}
+        assert asked.allocation_requests.keys() == {node_uuid('host-1')}
 
-    def test_a_group_from_a_sharing_provider_is_not_offered(self, cloud):
+    def test_a_group_from_a_sharing_provider_is_refused(self, cloud):
         cloud.placement.offer('host-1', shared={'DISK_GB': 10}, group='_disk')
         group = ResourceGroup('_disk', (('DISK_GB', 10),))
         _, (asked,) = cloud.refused(groups=(group,), group_policy='none')
-        assert asked.offers == {}
+        assert asked.allocation_requests == {}

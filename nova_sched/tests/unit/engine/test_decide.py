@@ -162,10 +162,10 @@ class TestField:
             id='ignored and forced',
         ),
         pytest.param(
-            {'offers': {uuid_of('uuid of b'): '{}', uuid_of('elsewhere'): '{}'}},
+            {'allocation_requests': {uuid_of('uuid of b'): '{}', uuid_of('elsewhere'): '{}'}},
             'b',
             ['allocation_candidates'],
-            id='offers of Placement',
+            id='candidates of Placement',
         ),
     ],
 )

@@ -17,6 +17,7 @@ import pytest
 from oslo_config import cfg
 from oslo_context.context import RequestContext
 
+from nova_sched import errors
 from nova_sched.conf import notifications as conf_notifications
 from nova_sched.rpc import notification_payload, notifications
 from nova_sched.rpc.notifications import END, START, Notifications, of_options
@@ -115,6 +116,14 @@ def configured(**values):
 @pytest.mark.parametrize('driver', [[], ['noop']], ids=['none', 'noop'])
 def test_none_are_sent_without_a_driver(driver):
     assert of_options(configured(driver=driver)) is None
+
+
+@pytest.mark.parametrize('url', ['rabbit://[', 'unknown://x'])
+def test_a_bus_that_cannot_be(url):
+    conf = configured(driver=['messagingv2'])
+    conf.set_override('transport_url', url, 'oslo_messaging_notifications')
+    with pytest.raises(errors.BadConfig, match='oslo_messaging_notifications'):
+        of_options(conf)
 
 
 @pytest.mark.parametrize(

@@ -153,7 +153,7 @@ class TestReplay:
                 id='cell',
             ),
             pytest.param(
-                {'offers': {'elsewhere': '{}'}},
+                {'allocation_requests': {'elsewhere': '{}'}},
                 'allocation_candidates',
                 'Placement has no allocation candidate there',
                 id='no candidate',
