@@ -132,8 +132,8 @@ class FakePlacement:
         }
 
     def _summaries(self, asked):
-        """Of the trees whose root has ``asked`` left, such as `VCPU:1`."""
-        name, _, amount = asked.partition(':')
+        """Of the trees whose root has ``asked`` left, such as `VCPU:1,MEMORY_MB:512`."""
+        wanted = [pair.split(':') for pair in asked.split(',') if pair]
         return {
             uuid: {
                 'resources': {
@@ -143,7 +143,10 @@ class FakePlacement:
                 'traits': ['OWNER_NOVA'],
             }
             for uuid, (root, totals) in self.providers.items()
-            if self.used(root, name) + int(amount) <= self.providers[root][1].get(name, 0)
+            if all(
+                self.used(root, name) + int(amount) <= self.providers[root][1].get(name, 0)
+                for name, amount in wanted
+            )
         }
 
     def _write(self, written):
