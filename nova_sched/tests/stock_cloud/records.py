@@ -244,6 +244,8 @@ class Records:
                     'uuid': identifier('node', host),
                     'name': host,
                     'generation': 7,
+                    'created_at': now(1000),
+                    'updated_at': now(1000),
                     'root_provider_id': place,
                 }
                 for place, host in numbered
