@@ -276,12 +276,6 @@ def test_the_status_of_a_cloud_without_placement(cloud, tmp_path, capsys):
     assert 'Placement: FAILED' in out
 
 
-def test_a_scheduler_whose_hosts_report_has_no_status_of_a_cloud(daemon, tmp_path, capsys):
-    status, _, err = runner('cloud', tmp_path, capsys)('status')
-    assert status == 1
-    assert 'host list' in err
-
-
 def test_a_scheduler_that_does_not_share_the_claims_is_reported(cloud, caplog):
     row = {'report_count': 1, 'version': 74, 'deleted': 0, 'binary': 'nova-scheduler'}
     seen = {host: nova.ago(3) for host in ('control-2', HOST)} | {'gone': nova.ago(50)}
