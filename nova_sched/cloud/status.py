@@ -64,7 +64,7 @@ class CloudStatus:
         """An enabled cell, and its hosts that take no servers."""
         uuid, problem = view.cell.uuid, self._mirror.unreadable.get(f'Cell {view.cell.uuid}')
         known = dict(standing.get(uuid, {}))
-        known |= {host: (LEFT_OUT, why) for host, why in view.left_out.items()}
+        known |= {host: (LEFT_OUT, why) for host, why in view.left_out.copy().items()}
         if not view.is_mine and problem is None:
             try:
                 known |= self._of_another(view)

@@ -131,6 +131,9 @@ def is_valid(program, argv):
             return exit_status(commands.parser(), argv) == 0
         case 'nova-sched-shadow' if argv[:1] == ['report']:
             return exit_status(shadow.report_parser(), argv[1:]) == 0
+        case 'nova-sched-status':
+            options = {word for word in argv if word.startswith('-')}
+            return options <= {'--config-file', '--json'} and 'check' in argv
         case 'nova-sched-sim':
             return exit_status(sim.parser(), argv) == 0
         case 'python' | 'python3':

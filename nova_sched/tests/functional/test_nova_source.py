@@ -31,7 +31,6 @@ from nova_sched.tests.functional.harness import (
     HOST,
     TIMEOUT_S,
     eventually,
-    running,
     scenario,
     spec,
 )
@@ -418,13 +417,6 @@ def test_the_status_of_a_cloud_without_placement(cloud, tmp_path, capsys):
         status, out, _ = run('status')
     assert status == 1
     assert 'Placement: FAILED' in out
-
-
-def test_a_scheduler_whose_hosts_report_has_no_status_of_a_cloud(tmp_path, capsys):
-    with running('fake://', tmp_path):
-        status, _, err = runner('cloud', tmp_path, capsys)('status')
-    assert status == 1
-    assert 'host list' in err
 
 
 def test_a_scheduler_that_does_not_share_the_claims_is_reported(cloud, caplog):
