@@ -11,33 +11,25 @@
 # under the License.
 """Keeps the hosts of a scheduler as Nova's databases and Placement have them."""
 
-import concurrent.futures
 import dataclasses
 import logging
 import random
 import threading
 import time
-from collections.abc import Mapping
-from typing import Any
 
 from nova_sched import errors
 from nova_sched.claims import ServiceFacts
-from nova_sched.cloud import node_report
-from nova_sched.cloud.placement import NodeProviders
-from nova_sched.cloud.survey import Survey
+from nova_sched.cloud.node_reader import CellView, NodeReader
 from nova_sched.logs import Problems
 from nova_sched.state.node import LEFT_OUT
-from nova_sched.state.report import ReportOrder
 
 LOG = logging.getLogger(__name__)
 
 OVERLAP_S = 5.0  # rows that were written this long before the last look are read once more
 WAIT_S = 2.0  # that a refusal waits for a look that is under way
 STOP_S = 10.0
-NOT_FOUND = 404
 RETRIED = 20  # hosts that were left out, and are read again at each look
 NEVER_S = 2.0**33  # later than each row is written
-BATCH = 200  # nodes that are read and reported at once
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -47,34 +39,6 @@ class Intervals:
     look_s: float = 2.0
     compare_s: float = 60.0
     down_s: float = 60.0
-
-
-@dataclasses.dataclass(slots=True)
-class CellView:
-    """What the mirror has read of one cell.
-
-    ``stamps``: node UUID -> (host, `updated_at`), as it was read. ``generations``: node UUID ->
-    generations of its providers. ``left_out``: host -> why it gets no servers. ``looked_s`` is the
-    time of the last look by the cell's clock, ``seen_s`` the one by the store's clock. ``written``
-    are the nodes whose rows were new then: they are read once more, because Nova deletes an
-    allocation after it has written the row. ``serverless``: node UUID -> consumers of its
-    allocations that are neither an instance nor a migration. Nodes are only read if the cell
-    ``is_mine``; else another scheduler reads them.
-    """
-
-    cell: Any
-    stamps: dict[str, tuple[str, float | None]] = dataclasses.field(default_factory=dict)
-    generations: dict[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
-    left_out: dict[str, str] = dataclasses.field(default_factory=dict)
-    looked_s: float | None = None
-    seen_s: float | None = None
-    serverless: dict[str, frozenset[str]] = dataclasses.field(default_factory=dict)
-    is_mine: bool = True
-    written: set[str] = dataclasses.field(default_factory=set)
-
-    def of_host(self, hosts):
-        """UUIDs of the nodes of these hosts."""
-        return {uuid for uuid, (host, _) in self.stamps.items() if host in hosts}
 
 
 class Mirror:
@@ -90,19 +54,17 @@ class Mirror:
         self, scheduler, cells, api, placement, intervals=Intervals, readers=4, then=lambda _: None
     ):
         self._scheduler, self._clock = scheduler, scheduler.clock
-        self._cells, self._api, self._placement = cells, api, placement
+        self._cells, self._api = cells, api
         self._intervals, self._then = intervals, then
         self._views: dict[str, CellView] = {}
-        self._mappings: Mapping[str, str] = {}  # host -> cell UUID
+        self.nodes = NodeReader(scheduler, placement, readers)
         self._changed_hosts, self._changes = set[str](), threading.Lock()
         self._looking = threading.Lock()  # one look at a time
         self._wake, self._leaving = threading.Event(), threading.Event()
         self._began_s = self._looked_s = self._compared_s = float('-inf')  # of the last look
         self._must_compare, self._have_aggregates_changed = True, False
-        self._survey: Survey | None = None  # while a comparison goes on
         self._problems = Problems(LOG)
         self._unreadable: dict[str, str] = {}
-        self._readers = concurrent.futures.ThreadPoolExecutor(readers, 'nova-sched-read')
         self._thread = threading.Thread(target=self._run, name='nova-sched-mirror', daemon=True)
 
     def start(self):
@@ -116,7 +78,7 @@ class Mirror:
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join(STOP_S)
-        self._readers.shutdown(wait=False, cancel_futures=True)
+        self.nodes.stop()
 
     # Called by other threads.
 
@@ -220,19 +182,6 @@ class Mirror:
         """The CellViews of the enabled cells, by the UUIDs of the cells."""
         return dict(sorted(self._views.copy().items()))
 
-    def why_not_reported(self, view, uuids):
-        """Why the scheduler that reads this cell leaves out these nodes: a text by host. Raises a
-        SchedError if the cell or Placement does not answer."""
-        found, order = {}, ReportOrder(since_s=self._clock())
-        for row in view.cell.nodes(uuids):
-            try:
-                node_report.report(
-                    row, self._providers(row.uuid), {}, self._mappings.get(row.host), order
-                )
-            except errors.BadReport as error:
-                found[row.host] = str(error)
-        return found
-
     @property
     def serverless(self):
         """The consumers that have allocations but no server, by the UUIDs of all nodes that this
@@ -270,14 +219,14 @@ class Mirror:
             self._must_compare = False
             self._compared_s = time.monotonic()
             is_read = self._try("Nova's API database", self._compare_cloud)
-            compare = self._try('Placement', self._begin_survey)
+            compare = self._try('Placement', self.nodes.begin_survey)
             self._must_compare |= not (is_read and compare)
         elif self._have_aggregates_changed:
             self._try("Nova's API database", self._read_aggregates)
         try:
             self._look_at_cells(compare=compare)
         finally:
-            self._survey = None
+            self.nodes.survey = None
 
     def _look_at_cells(self, nodes=frozenset(), compare=False):
         self._began_s = time.monotonic()
@@ -336,16 +285,13 @@ class Mirror:
         self._read_mappings()
         self._read_aggregates()
 
-    def _begin_survey(self):
-        self._survey = Survey(self._placement, self._clock)
-
     def _read_aggregates(self):
         self._have_aggregates_changed = False
         if self._scheduler.position_and_count[0] == 0:
             self._call('aggregates_are', self._cells.aggregates())
 
     def _read_mappings(self):
-        self._mappings = self._api.host_mappings()
+        self.nodes.mappings = self._api.host_mappings()
 
     def _call(self, method, *args):
         """Call a method of NovaHosts in the loop, by its name."""
@@ -367,11 +313,9 @@ class Mirror:
             some = random.sample(sorted(view.left_out), min(RETRIED, len(view.left_out)))
             stale |= view.of_host(some)
         if compare and is_mine:
-            stale |= self._compare_nodes(view)
-            self._try('Placement', self._survey.summarize, len(stale))
-        ordered = sorted(stale)
-        for begin in range(0, len(ordered), BATCH):
-            self._read(view, ordered[begin : begin + BATCH])
+            stale |= self.nodes.changed(view)
+            self._try('Placement', self.nodes.survey.summarize, len(stale))
+        self.nodes.read(view, stale)
         if is_mine:
             view.written = set() if view.looked_s is None else written
             view.looked_s = seen.now_s
@@ -394,95 +338,6 @@ class Mirror:
                     facts, disabled=True, disabled_reason=left_out.disabled_reason
                 )
         return self._call('services_are', view.cell.uuid, found)
-
-    def _compare_nodes(self, view):
-        """Remove nodes that are gone. Returns the UUIDs of those that differ from what was
-        read."""
-        since_s, stamps = self._clock(), view.cell.node_stamps()
-        self._gone(view, view.stamps.keys() - stamps.keys(), since_s)
-        return {
-            uuid
-            for uuid, stamp in stamps.items()
-            if view.stamps.get(uuid) != stamp
-            or view.generations.get(uuid) != self._survey.generations(uuid)
-            or stamp[0] not in self._mappings
-        }
-
-    def _gone(self, view, uuids, since_s):
-        """Remove these nodes: the cell did not have them after ``since_s``."""
-        for uuid in uuids:
-            host, _ = view.stamps.pop(uuid)
-            if not view.of_host({host}):
-                view.left_out.pop(host, None)
-            self._call('node_is_gone', uuid, since_s)
-            LOG.info('Compute node %s of host %s is gone from its cell', uuid, host)
-
-    def _read(self, view, uuids):
-        """Read these nodes, and report them; remove those that are gone."""
-        order = ReportOrder(since_s=self._clock())
-        surveyed = self._survey and ReportOrder(since_s=self._survey.since_s)
-        rows = view.cell.nodes(uuids)
-        missing = set(uuids) - {row.uuid for row in rows}
-        self._gone(view, missing & view.stamps.keys(), order.since_s)
-        trees = self._read_trees(view, rows)
-        consumers = {consumer for tree in trees.values() for consumer in tree.consumers}
-        migrations = view.cell.migrations(sorted(consumers))
-        known = migrations.keys() | view.cell.existing(sorted(consumers - migrations.keys()))
-        left_out, waiting = {}, []
-        for row in rows:
-            tree = trees[row.uuid]
-            view.stamps[row.uuid] = row.host, row.updated_s
-            view.generations[row.uuid] = tree.generations
-            view.serverless[row.uuid] = tree.consumers - known
-            try:
-                cell_uuid = self._mappings.get(row.host)
-                since = order if tree.sums is None else surveyed
-                made = node_report.report(row, tree, migrations, cell_uuid, since)
-                waiting.append((row.host, self._scheduler.begin_report(made)))
-            except errors.SchedError as error:
-                left_out[row.host] = str(error)
-        for host, told in waiting:
-            try:
-                told.result()
-                view.left_out.pop(host, None)
-            except errors.Invalid as error:
-                left_out[host] = str(error)
-        for host, why in left_out.items():
-            if view.left_out.get(host) != why:
-                LOG.warning('Host %s gets no servers: %s', host, why)
-        view.left_out |= left_out
-
-    def _read_trees(self, view, rows):
-        """The NodeProviders of these NodeRows, by node."""
-        instances = self._instances(view, rows)
-
-        def read(row):
-            return self._providers(row.uuid, instances.get(row.uuid))
-
-        return dict(zip([row.uuid for row in rows], self._readers.map(read, rows), strict=True))
-
-    def _instances(self, view, rows):
-        """The instances of those nodes for which the survey is enough, by node: it has all their
-        providers, and no claim is for another server."""
-        wanted = [row for row in rows if self._survey and self._survey.has_all(row.uuid)]
-        if not wanted:
-            return {}
-        servers = view.cell.servers_on({row.host for row in wanted})
-        found = {row.uuid: servers[row.host, row.hypervisor_hostname] for row in wanted}
-        explained = self._call('explained', found)
-        return {uuid: found[uuid] for uuid in explained}
-
-    def _providers(self, uuid, instances=None):
-        """The NodeProviders of a compute node, from the survey if its ``instances`` are known;
-        empty ones if a provider is gone by now."""
-        try:
-            if instances is None:
-                return self._placement.node(uuid)
-            return self._survey.node(uuid, instances)
-        except errors.PlacementRefused as error:
-            if error.status == NOT_FOUND:
-                return NodeProviders(uuid)
-            raise
 
 
 def _cell(uuid):

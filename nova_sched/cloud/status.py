@@ -96,7 +96,7 @@ class CloudStatus:
         stamps = view.cell.node_stamps()
         host_of = self._scheduler.nova_hosts.host_of
         unknown = sorted(uuid for uuid in stamps if host_of(uuid) is None)
-        found = self._mirror.why_not_reported(view, unknown[:MOST])
+        found = self._mirror.nodes.why_not_reported(view, unknown[:MOST])
         default = 'another scheduler has not read it yet'
         return {
             stamps[uuid][0]: (LEFT_OUT, found.get(stamps[uuid][0], default)) for uuid in unknown

@@ -36,8 +36,9 @@ ELSEWHERE = {
     'claims/audit_pieces.py': 'unit/claims/test_audit.py',
     'claims/findings.py': 'unit/claims/test_audit.py',
     'claims/maintenance.py': 'integration/test_maintenance.py',
-    # Programs run as processes, the verbs against daemons.
     'cloud/keystone.py': 'unit/cloud/test_placement.py',
+    'cloud/node_reader.py': 'unit/cloud/test_mirror.py',
+    # Programs run as processes, the verbs against daemons.
     'cmd/api*.py': 'functional/test_api_daemon.py',
     'cmd/launcher.py': 'integration/test_reload.py',
     'cmd/status.py': 'functional/test_status.py',

@@ -211,7 +211,7 @@ class TestACellOfAnotherScheduler:
             'host-9': 'host_mappings: host host-9 is mapped to no cell: run '
             'nova-manage cell_v2 discover_hosts',
         }
-        shared.mirror._mappings = dict.fromkeys(['host-8', 'host-9'], self.far.uuid)
+        shared.mirror.nodes.mappings = dict.fromkeys(['host-8', 'host-9'], self.far.uuid)
         why = {one['host']: one['why'] for one in read(shared)['hosts']}
         assert 'free_disk_gb' in why['host-8']
         assert why['host-9'] == 'another scheduler has not read it yet'

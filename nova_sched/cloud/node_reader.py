@@ -1,0 +1,189 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Reads compute nodes of cells with their providers, and reports them to the scheduler."""
+
+import concurrent.futures
+import dataclasses
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from nova_sched import errors
+from nova_sched.cloud import node_report
+from nova_sched.cloud.placement import NodeProviders
+from nova_sched.cloud.survey import Survey
+from nova_sched.state.report import ReportOrder
+
+LOG = logging.getLogger(__name__)
+
+NOT_FOUND = 404
+BATCH = 200  # nodes that are read and reported at once
+
+
+@dataclasses.dataclass(slots=True)
+class CellView:
+    """What a scheduler has read of one cell.
+
+    ``stamps``: node UUID -> (host, `updated_at`), as it was read. ``generations``: node UUID ->
+    generations of its providers. ``left_out``: host -> why it gets no servers. ``looked_s`` is the
+    time of the last look by the cell's clock, ``seen_s`` the one by the store's clock. ``written``
+    are the nodes whose rows were new then: they are read once more, because Nova deletes an
+    allocation after it has written the row. ``serverless``: node UUID -> consumers of its
+    allocations that are neither an instance nor a migration. Nodes are only read if the cell
+    ``is_mine``; else another scheduler reads them.
+    """
+
+    cell: Any
+    stamps: dict[str, tuple[str, float | None]] = dataclasses.field(default_factory=dict)
+    generations: dict[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
+    left_out: dict[str, str] = dataclasses.field(default_factory=dict)
+    looked_s: float | None = None
+    seen_s: float | None = None
+    serverless: dict[str, frozenset[str]] = dataclasses.field(default_factory=dict)
+    is_mine: bool = True
+    written: set[str] = dataclasses.field(default_factory=set)
+
+    def of_host(self, hosts):
+        """UUIDs of the nodes of these hosts."""
+        return {uuid for uuid, (host, _) in self.stamps.items() if host in hosts}
+
+
+class NodeReader:
+    """Reads and reports nodes of a CellView, and updates it.
+
+    ``mappings`` are the cells of all hosts. ``survey`` is there while a comparison goes on.
+    """
+
+    def __init__(self, scheduler, placement, readers):
+        self._scheduler, self._clock = scheduler, scheduler.clock
+        self._placement = placement
+        self._pool = concurrent.futures.ThreadPoolExecutor(readers, 'nova-sched-read')
+        self.mappings: Mapping[str, str] = {}  # host -> cell UUID
+        self.survey: Survey | None = None
+
+    def stop(self):
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def begin_survey(self):
+        """Read all provider trees: a comparison begins."""
+        self.survey = Survey(self._placement, self._clock)
+
+    def changed(self, view):
+        """Remove nodes that are gone. Returns the UUIDs of those that differ from what was
+        read."""
+        since_s, stamps = self._clock(), view.cell.node_stamps()
+        self._remove(view, view.stamps.keys() - stamps.keys(), since_s)
+        return {
+            uuid
+            for uuid, stamp in stamps.items()
+            if view.stamps.get(uuid) != stamp
+            or view.generations.get(uuid) != self.survey.generations(uuid)
+            or stamp[0] not in self.mappings
+        }
+
+    def read(self, view, uuids):
+        """Read these nodes, and report them; remove those that are gone. Raises a SchedError."""
+        ordered = sorted(uuids)
+        for begin in range(0, len(ordered), BATCH):
+            self._read(view, ordered[begin : begin + BATCH])
+
+    def why_not_reported(self, view, uuids):
+        """Why the scheduler that reads this cell leaves out these nodes: a text by host. Raises a
+        SchedError if the cell or Placement does not answer."""
+        found, order = {}, ReportOrder(since_s=self._clock())
+        for row in view.cell.nodes(uuids):
+            try:
+                node_report.report(
+                    row, self._providers(row.uuid), {}, self.mappings.get(row.host), order
+                )
+            except errors.BadReport as error:
+                found[row.host] = str(error)
+        return found
+
+    def _remove(self, view, uuids, since_s):
+        """Remove these nodes: the cell did not have them after ``since_s``."""
+        for uuid in uuids:
+            host, _ = view.stamps.pop(uuid)
+            if not view.of_host({host}):
+                view.left_out.pop(host, None)
+            self._call('node_is_gone', uuid, since_s)
+            LOG.info('Compute node %s of host %s is gone from its cell', uuid, host)
+
+    def _read(self, view, uuids):
+        order = ReportOrder(since_s=self._clock())
+        surveyed = self.survey and ReportOrder(since_s=self.survey.since_s)
+        rows = view.cell.nodes(uuids)
+        missing = set(uuids) - {row.uuid for row in rows}
+        self._remove(view, missing & view.stamps.keys(), order.since_s)
+        trees = self._read_trees(view, rows)
+        consumers = {consumer for tree in trees.values() for consumer in tree.consumers}
+        migrations = view.cell.migrations(sorted(consumers))
+        known = migrations.keys() | view.cell.existing(sorted(consumers - migrations.keys()))
+        left_out, waiting = {}, []
+        for row in rows:
+            tree = trees[row.uuid]
+            view.stamps[row.uuid] = row.host, row.updated_s
+            view.generations[row.uuid] = tree.generations
+            view.serverless[row.uuid] = tree.consumers - known
+            try:
+                cell_uuid = self.mappings.get(row.host)
+                since = order if tree.sums is None else surveyed
+                made = node_report.report(row, tree, migrations, cell_uuid, since)
+                waiting.append((row.host, self._scheduler.begin_report(made)))
+            except errors.SchedError as error:
+                left_out[row.host] = str(error)
+        for host, told in waiting:
+            try:
+                told.result()
+                view.left_out.pop(host, None)
+            except errors.Invalid as error:
+                left_out[host] = str(error)
+        for host, why in left_out.items():
+            if view.left_out.get(host) != why:
+                LOG.warning('Host %s gets no servers: %s', host, why)
+        view.left_out |= left_out
+
+    def _read_trees(self, view, rows):
+        """The NodeProviders of these NodeRows, by node."""
+        instances = self._instances(view, rows)
+
+        def read(row):
+            return self._providers(row.uuid, instances.get(row.uuid))
+
+        return dict(zip([row.uuid for row in rows], self._pool.map(read, rows), strict=True))
+
+    def _instances(self, view, rows):
+        """The instances of those nodes for which the survey is enough, by node: it has all their
+        providers, and no claim is for another server."""
+        wanted = [row for row in rows if self.survey and self.survey.has_all(row.uuid)]
+        if not wanted:
+            return {}
+        servers = view.cell.servers_on({row.host for row in wanted})
+        found = {row.uuid: servers[row.host, row.hypervisor_hostname] for row in wanted}
+        explained = self._call('explained', found)
+        return {uuid: found[uuid] for uuid in explained}
+
+    def _providers(self, uuid, instances=None):
+        """The NodeProviders of a compute node, from the survey if its ``instances`` are known;
+        empty ones if a provider is gone by now."""
+        try:
+            if instances is None:
+                return self._placement.node(uuid)
+            return self.survey.node(uuid, instances)
+        except errors.PlacementRefused as error:
+            if error.status == NOT_FOUND:
+                return NodeProviders(uuid)
+            raise
+
+    def _call(self, method, *args):
+        """Call a method of NovaHosts in the loop, by its name."""
+        return self._scheduler.call(getattr(self._scheduler.nova_hosts, method), *args)
