@@ -28,6 +28,7 @@ LOG = logging.getLogger(__name__)
 OVERLAP_S = 5.0  # rows that were written this long before the last look are read once more
 WAIT_S = 2.0  # that a refusal waits for a look that is under way
 STOP_S = 10.0
+AGAIN_S = 10.0  # between two comparisons, if the first one failed
 RETRIED = 20  # hosts that were left out, and are read again at each look
 NEVER_S = 2.0**33  # later than each row is written
 
@@ -89,7 +90,7 @@ class Mirror:
 
     def compare_soon(self):
         """Compare everything: the cells are to be read again."""
-        self._must_compare = True
+        self._compared_s = float('-inf')
         self._wake.set()
 
     def host_changed(self, host):
@@ -207,8 +208,8 @@ class Mirror:
             intervals = self._intervals()
             self._wake.wait(max(0.0, self._looked_s + intervals.look_s - time.monotonic()))
             self._wake.clear()
-            due = time.monotonic() >= self._compared_s + intervals.compare_s
-            compare = due or self._must_compare
+            wait_s = AGAIN_S if self._must_compare else intervals.compare_s
+            compare = time.monotonic() >= self._compared_s + min(wait_s, intervals.compare_s)
             if not self._leaving.is_set():
                 with self._looking:
                     self._look(compare)

@@ -244,8 +244,6 @@ class Records:
                     'uuid': identifier('node', host),
                     'name': host,
                     'generation': 7,
-                    'created_at': now(1000),
-                    'updated_at': now(1000),
                     'root_provider_id': place,
                 }
                 for place, host in numbered
@@ -326,8 +324,10 @@ def _ids(engine: sa.Engine, table: str) -> dict[str, int]:
 
 def _insert(engine: sa.Engine, table: str, rows: Iterable[dict]) -> None:
     there = sa.Table(table, sa.MetaData(), autoload_with=engine, resolve_fks=False)
+    # Without them, Placement cannot tell when something has changed last.
+    times = {name: now(1000) for name in ('created_at', 'updated_at') if name in there.c}
     with engine.begin() as connection:
-        left = iter(rows)
+        left = iter({**times, **row} for row in rows)
         while some := list(itertools.islice(left, BATCH)):
             connection.execute(sa.insert(there), some)
 

@@ -335,6 +335,22 @@ def test_placement_that_is_away_leaves_hosts_as_they_are(cloud):
     assert cloud.used('host-0') == 2
 
 
+def test_the_thread_waits_before_it_compares_again(make, monkeypatch):
+    """Unless it is asked to."""
+    cloud, compared = make(), threading.Event()
+    asked = Intervals(look_s=0.01, compare_s=1000.0, down_s=60.0)
+    cloud.mirror._intervals, cloud.mirror._then = lambda: asked, lambda one: one and compared.set()
+    with cloud.placement.failing(errors.PlacementUnavailable('timeout')):
+        cloud.mirror.start()
+        assert not compared.wait(0.3)
+        cloud.mirror.compare_soon()
+        assert compared.wait(10.0)
+        compared.clear()
+        assert not compared.wait(0.3)
+        monkeypatch.setattr(mirror, 'AGAIN_S', 0.0)
+        assert compared.wait(10.0)
+
+
 def test_a_disabled_cell_gets_no_servers(make):
     other = FakeCell(OTHER)
     other.add('host-2')
