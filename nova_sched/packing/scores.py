@@ -41,10 +41,11 @@ class Scores:
         self._kind = self._number(self._state)
         self._kept: collections.OrderedDict = collections.OrderedDict()
 
-    def prepare(self, sizes):
-        """Compute the costs of these sizes on all hosts."""
+    def prepare(self, sizes, pause=lambda: None):
+        """Compute the costs of these sizes on all hosts. ``pause`` is called after each."""
         for size in sizes:
             self._of(size)
+            pause()
 
     def costs(self, hosts, size):
         """Returns the costs of a size, and whether a host is empty, for all rows of the hosts."""

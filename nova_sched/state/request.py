@@ -102,7 +102,8 @@ class Request:
     itself. ``fallback_vcpus`` replace dedicated CPUs where a node reports none separately.
     ``hints`` holds lists, as in messages; ``hint`` unwraps a single item. ``spec`` is the message
     that the request was read from, or a function that reads it; it is kept only for plug-ins that
-    were written for Nova.
+    were written for Nova. ``preferred_provider`` is the child provider (UUID) that a weigher
+    chose for the request on its host.
     """
 
     instance_uuid: str
@@ -141,6 +142,7 @@ class Request:
     pieces: HardwareRequest = NO_HARDWARE
     fences: frozenset[str] = frozenset()
     member_placement: MemberPlacement | None = None
+    preferred_provider: str | None = None
     spec: Any = dataclasses.field(default=None, compare=False, repr=False)
 
     @property
