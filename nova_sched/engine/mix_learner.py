@@ -146,6 +146,8 @@ class MixLearner:
             self._mix = self._store.total()
             self._mix.merge(self._new)
             self._is_away = False
+        except errors.StoreBusy:
+            pass  # the batch is stored the next time
         except errors.SchedError as error:
             if not self._is_away:
                 LOG.warning('%s; the mix of requests is not shared until it does', error)

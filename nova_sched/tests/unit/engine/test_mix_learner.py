@@ -36,9 +36,11 @@ class Store:
     """A store of mixes that may be away; ``is_lost``: it takes a batch, and its answer is lost."""
 
     def __init__(self, **counts):
-        self.batches, self.is_away, self.is_lost = {}, False, False
+        self.batches, self.is_away, self.is_lost, self.is_busy = {}, False, False, False
 
     def add(self, scheduler, serial, mix):
+        if self.is_busy:
+            raise errors.StoreBusy('another transaction')
         if not self.is_away:
             self.batches.setdefault((scheduler, serial), Mix(mix.counts))
         if self.is_away or self.is_lost:
@@ -184,6 +186,20 @@ def test_a_store_with_trouble(trouble, caplog):
     learned.exchange()
     assert store.total().counts == {size(2, 460): 1, size(2): 1}
     assert learned._mix.counts == store.total().counts
+
+
+@pytest.mark.usefixtures('used')
+def test_a_store_that_is_busy(caplog):
+    """The next time it takes the requests."""
+    store = Store()
+    learned = learner(store=store)
+    learned.learn([SHARE])
+    store.is_busy = True
+    learned.exchange()
+    assert not caplog.text
+    store.is_busy = False
+    learned.exchange()
+    assert store.total().counts == {size(2, 460): 1}
 
 
 @pytest.mark.usefixtures('used')

@@ -11,9 +11,16 @@
 # under the License.
 """FragmentationWeigher: its weights, their scale, and the device that it names."""
 
+import contextlib
+import random
+
 import numpy as np
 import pytest
 
+from nova_sched import errors
+from nova_sched.engine.catalog import Rules
+from nova_sched.engine.decide import weigh
+from nova_sched.engine.kinds import RequestKinds
 from nova_sched.packing.fleet import read_fleet
 from nova_sched.packing.mix import Mix
 from nova_sched.packing.scores import Scores
@@ -64,6 +71,7 @@ def test_a_view_of_some_hosts_has_the_same_weights():
     view = made.hosts.what_if(rows)
     wholes = weights(rule, made, wanted)
     assert rule.raw(view, np.arange(3), wanted).tolist() == wholes[rows].tolist()
+    assert rule.raw(made.hosts.what_if(), rows, wanted).tolist() == wholes[rows].tolist()
 
 
 @pytest.mark.parametrize('milli', [0, 460])
@@ -102,3 +110,23 @@ def test_the_device():
 
 def test_the_class_of_devices():
     assert GPU in gpu_cluster().hosts.child_classes
+
+
+def test_kinds_of_requests_and_full_passes_weigh_alike():
+    """To the bit, whatever changed."""
+    made, chance = gpu_cluster(198, plain=80), random.Random(3)
+    rule = weigher(made)
+    with settings({MULTIPLIER: 1.0}):
+        kinds = RequestKinds(Rules((), (), (rule,)), made.hosts, fewest=0)
+        for number in range(60):
+            for change in range(4):
+                node = chance.choice(made.hosts.nodes)
+                with contextlib.suppress(errors.ComputeResourcesUnavailable):
+                    made.consume(node, asked(f'{number} {change}', chance.choice([0, 190, 460])))
+            wanted = asked(f'new {number}', 460)
+            kind = kinds.find(wanted)
+            if kind is not None:
+                rows, kept = kind.weights.top(len(made.hosts))
+                full = weigh((rule,), made.hosts, rows, wanted)
+                assert kept.tolist() == full.tolist()
+    assert len(kinds) == 1
