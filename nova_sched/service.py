@@ -30,6 +30,8 @@ from nova_sched.db import limits as db_limits
 from nova_sched.db import schema
 from nova_sched.db.candidates import SqlCandidates
 from nova_sched.db.decision_log import SqlDecisionLog
+from nova_sched.db.flavors import SqlFlavors
+from nova_sched.db.mixes import SqlMixes
 from nova_sched.db.schedulers import SqlSchedulers
 from nova_sched.engine import Settings, catalog
 from nova_sched.engine.candidates import MemoryCandidates
@@ -43,6 +45,7 @@ from nova_sched.groups.exact.worker import Solver
 from nova_sched.groups.plan_limits import PlanLimits
 from nova_sched.groups.topology import DomainTopology
 from nova_sched.logs import MINUTE_S
+from nova_sched.queues.catalogue import Catalogue
 from nova_sched.queues.limits import limits
 from nova_sched.rpc import endpoints, notifications, servers
 from nova_sched.rpc.direct import settings as direct_settings
@@ -134,28 +137,40 @@ def database(conf):
 
 
 def stores(conf):
-    """The stores of claims, decisions, candidates and schedulers. Raises StoreUnavailable or
-    BadConfig.
+    """The stores of claims, decisions, candidates, schedulers, mixes of requests, and flavors.
+    Raises StoreUnavailable or BadConfig.
 
-    A scheduler that shares no store is not in the list of schedulers.
+    A scheduler that shares no store has none of the last three.
     """
     if conf.claims.store == 'memory':
-        return MemoryClaimStore(), MemoryDecisionLog(), MemoryCandidates(), None
+        return MemoryClaimStore(), MemoryDecisionLog(), MemoryCandidates(), None, None, None
     engine = database(conf)
     return (
         SqlClaimStore(engine),
         SqlDecisionLog(engine),
         SqlCandidates(engine),
         SqlSchedulers(engine),
+        SqlMixes(engine),
+        SqlFlavors(engine),
     )
 
 
-def scheduler(conf, store, decision_log=None, candidates=None, schedulers=None, nova=None):
+def scheduler(
+    conf,
+    store,
+    decision_log=None,
+    candidates=None,
+    schedulers=None,
+    mixes=None,
+    flavors=None,
+    nova=None,
+):
     """A scheduler over a claim store, and over stores of decision records and candidates. It is
     not started.
 
-    With a store of ``schedulers`` it shares the claim store. ``nova`` is the NovaSource of its
-    hosts; None: hosts report themselves.
+    With a store of ``schedulers`` it shares the claim store; so does it the mix of requests, in
+    ``mixes``, which begins with the ``flavors``. ``nova`` is the NovaSource of its hosts; None:
+    hosts report themselves.
     """
     clock = StoreClock(store.now_s)
     membership = SchedulerMembership(schedulers, conf.host, os.getpid(), clock)
@@ -178,6 +193,8 @@ def scheduler(conf, store, decision_log=None, candidates=None, schedulers=None, 
         writer=nova and nova.writer,
         limits=limits(conf, store),
         before_refusal=nova and nova.before_refusal,
+        mixes=mixes,
+        flavors=flavors and (lambda: Catalogue.of(*flavors.list()).bare.values()),
     )
 
 

@@ -182,6 +182,18 @@ OPTS = [
         'instances whose images have the same properties; negative spreads them, 0 '
         'here switches it off whatever aggregates say,',
     ),
+    _multiplier(
+        'fragmentation',
+        0.0,
+        'capacity that stays usable for the usual requests, which FragmentationWeigher learns; 0 '
+        'here and in aggregates switches the weigher and the learning off,',
+    ),
+    cfg.BoolOpt(
+        'keep_empty',
+        default=False,
+        mutable=True,
+        help='FragmentationWeigher prefers any host with instances to an empty one.',
+    ),
     cfg.ListOpt(
         'image_props_weight_setting',
         default=[],

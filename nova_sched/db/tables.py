@@ -207,6 +207,16 @@ SCHEDULERS = _table(
     sa.Column('figures', JSON_TEXT, nullable=False),
 )
 
+# How often each size was requested, as each scheduler has counted. `serial` is that of the last
+# batch of requests that was added, `written_s` the time of that.
+MIXES = _table(
+    'mixes',
+    sa.Column('scheduler', UUID, primary_key=True),
+    sa.Column('serial', sa.BigInteger, nullable=False),
+    sa.Column('written_s', SECONDS, nullable=False),
+    sa.Column('counts', JSON_TEXT, nullable=False),
+)
+
 # The results of requests, which `explain` reads.
 TRAILS = _table(
     'trails',

@@ -153,6 +153,7 @@ class RequestKind:
         """Judge and weigh all rows. If a rule raises an error, the kind must not be used again."""
         hosts = self._hosts
         self._position, self._now_s = hosts.changed.end, hosts.now_s
+        self._versions = self._weigher_versions()
         self._refused = np.zeros(len(hosts), dtype=np.uint64)
         self._judge(hosts, slice(None), ALL.value)
         self._stage = _first_bit(self._refused, len(self._filters))
@@ -218,6 +219,8 @@ class RequestKind:
         found = hosts.changed.since(self._position)
         if found is None or hosts.now_s < self._now_s:
             return False
+        if self._versions != self._weigher_versions():
+            return False
         rows, changed = found
         self._position, self._now_s = hosts.changed.end, hosts.now_s
         if self._now_s >= self._due_s:
@@ -229,6 +232,9 @@ class RequestKind:
             return False
         self._judge_again(np.array(sorted(rows)), changed)
         return True
+
+    def _weigher_versions(self):
+        return [weigher.version for weigher in self._weighers]
 
     def _judge_again(self, rows, changed):
         view = self._hosts.what_if(rows)

@@ -304,11 +304,21 @@ class Placer:
                 if request.member_placement is None
                 else decision.marks | request.member_placement.marks(row)
             )
-            node = self.cluster.hosts.nodes[row]
-            consumption = self.consume(node, request, settings.pending_ttl_s, marks)
+            hosts = self.cluster.hosts
+            node = hosts.nodes[row]
+            wanted = self._with_device(request, row) if hosts.child_classes else request
+            consumption = self.consume(node, wanted, settings.pending_ttl_s, marks)
             decision.consumptions.append(consumption)
         decision.rows.append(row)
         decision.requests.append(request)
+
+    def _with_device(self, request, row):
+        """The request with the child provider that a weigher prefers for it on the row."""
+        hosts = self.cluster.hosts
+        for weigher in self.rules.weighers:
+            if (device := weigher.device(hosts, row, request)) is not None:
+                return dataclasses.replace(request, preferred_provider=device)
+        return request
 
     def _pick(self, rows, weights, request, settings, left):
         """The position of the host to take: one in this scheduler's own slice, if there are

@@ -31,6 +31,7 @@ from nova_sched.engine.groups.operations import GroupOperations
 from nova_sched.engine.groups.plans import Plans
 from nova_sched.engine.groups.quota import no_limits
 from nova_sched.engine.loop import Loop
+from nova_sched.engine.mix_learner import MixLearner
 from nova_sched.engine.pending_answer import PendingAnswer
 from nova_sched.engine.place import Placer
 from nova_sched.engine.sync.nova_hosts import NovaHosts
@@ -52,7 +53,8 @@ class Scheduler:
     this process. ``solver`` (groups.exact.worker) solves hard group problems. ``writer`` (a
     writer.Writer) writes won decisions in another service. ``limits(project_id)`` are the limits
     of a project by resource, for plans. ``before_refusal(requests, refusal)`` looks for changes
-    of hosts, and returns the requests that are decided again.
+    of hosts, and returns the requests that are decided again. ``mixes`` (a ``db.mixes.SqlMixes``)
+    has the mix of requests of all schedulers; ``flavors`` returns a request of each flavor.
     """
 
     def __init__(
@@ -66,6 +68,8 @@ class Scheduler:
         writer=None,
         limits=no_limits,
         before_refusal=None,
+        mixes=None,
+        flavors=None,
     ):
         self._context = context
         self._cluster, self._store = context.cluster, context.store
@@ -83,6 +87,10 @@ class Scheduler:
         self.loop = Loop(handlers, max_batch, self._wake_up)
         self._until_done = StoreRetry(self.loop, context).until_done
         self._placer = Placer(context.cluster, rules, context.random)
+        self.mix = MixLearner(
+            context.cluster.hosts, self.call, context.membership.uuid, mixes, flavors
+        )
+        self.mix.follow(rules)
         self.state_sync = StateSync(context)
         self.nova_hosts = NovaHosts(context, self.state_sync)
         library, plans = Library(context.store), Plans(context, self.state_sync, self._placer)
@@ -111,6 +119,7 @@ class Scheduler:
         self.loop.start()
         self.decision_log.start()
         self._store_poller.start()
+        self.mix.start()
 
     def leave(self):
         """Answer pending messages now. Those that wait for the database fail with
@@ -120,6 +129,8 @@ class Scheduler:
     def stop(self):
         """Answer pending messages and take no more."""
         self._store_poller.leave()
+        self.loop.hurry()  # the thread of the mix may wait for the loop
+        self.mix.stop()
         self.loop.stop()
         self._store_poller.join()
         self.decision_log.stop()
@@ -162,6 +173,8 @@ class Scheduler:
         """As ``place``, but does not wait: returns a PendingAnswer."""
         look_due = self._before_refusal is not None
         order = Order(requests, alternates, claim, context, ranked, look_due=look_due)
+        if self.mix.learns:
+            self.mix.learn(requests)
         return PendingAnswer(
             self.loop.send(PLACE, order),
             lambda request: self._place_replanned(order, request),
@@ -325,5 +338,6 @@ class Scheduler:
 
     def _follow(self, messages):
         self._placer.follow(messages[-1].work)
+        self.mix.follow(messages[-1].work)
         for message in messages:
             message.answer(None)

@@ -157,7 +157,7 @@ class Node(ClaimableMixin):
         resources = demand.resources_on(request, self.own_classes, below.classes)
         if not asked:
             return resources, ()
-        allotted = providers.fit(below, asked)
+        allotted = providers.fit(below, asked, request.preferred_provider)
         if allotted is None:
             raise Overdrawn('child providers', providers.why_not(below, asked))
         sums = collections.Counter(resources)

@@ -102,7 +102,8 @@ class Request:
     itself. ``fallback_vcpus`` replace dedicated CPUs where a node reports none separately.
     ``hints`` holds lists, as in messages; ``hint`` unwraps a single item. ``spec`` is the message
     that the request was read from, or a function that reads it; it is kept only for plug-ins that
-    were written for Nova.
+    were written for Nova. ``preferred_provider`` is the child provider (UUID) that a weigher chose
+    for the request on its host.
 
     ``allocation_requests`` are those of Placement's candidates, as JSON text by node UUID. With
     them, only these nodes may be chosen, and ``resources`` are what they take from the node.
@@ -145,6 +146,7 @@ class Request:
     fences: frozenset[str] = frozenset()
     member_placement: MemberPlacement | None = None
     allocation_requests: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    preferred_provider: str | None = None
     spec: Any = dataclasses.field(default=None, compare=False, repr=False)
 
     @property

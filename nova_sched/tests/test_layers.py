@@ -32,6 +32,7 @@ FLOORS = [
     {'filters', 'weighers'},
     {'state'},
     {'objects', 'db'},
+    {'packing'},
     {'claim'},
     {'hardware', 'words'},
     # heat: it runs where Heat is and this package need not be

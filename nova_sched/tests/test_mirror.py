@@ -70,6 +70,9 @@ ELSEWHERE = {
     'heat/*.py': 'heat_engine/test_whole.py',  # they need Heat
     'objects/*.py': 'unit/objects/test_reference.py',
     'osc/*.py': 'functional/test_openstack_client.py',
+    'packing/fleet.py': 'unit/packing/test_scores.py',
+    'packing/host_states.py': 'unit/packing/test_tables.py',
+    'packing/refresh.py': 'unit/packing/test_tables.py',
     'queues/fits/room.py': 'unit/queues/fits/test_fit.py',
     'queues/node/node_api.py': 'unit/queues/node/doubles.py',
     'queues/unified_limits.py': 'unit/queues/test_limits.py',

@@ -36,7 +36,8 @@ class Weigher:
     ``load`` states that claims change the weight. Among hosts that differ only in such weights,
     one of several schedulers may choose another host than the best (``engine.slices``).
     ``request_facts`` are the facts that it reads of a request (``state.facts.fact_of``); None:
-    everything, the message too.
+    everything, the message too. ``version`` rises when raw weights change although neither hosts
+    nor requests do.
     """
 
     minval: float | None = None
@@ -46,6 +47,7 @@ class Weigher:
     key = ''
     sign = 1.0
     load = False
+    version = 0
     request_facts: tuple[str, ...] | None = None
 
     @property
@@ -60,6 +62,11 @@ class Weigher:
         other row.
         """
         raise NotImplementedError
+
+    def device(self, hosts, row, request):
+        """Returns the UUID of the child provider that the request had best take on a row; None: no
+        opinion."""
+        return
 
     def multiplier(self, hosts, rows):
         """Returns the multiplier of each row, or one number for all."""

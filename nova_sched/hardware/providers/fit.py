@@ -23,10 +23,13 @@ from nova_sched.hardware.providers.tree import Provider, ProviderTree
 MOST_TRIES = 2_000
 
 
-def fit(tree: ProviderTree, asked: ProviderRequest) -> tuple[Allotted, ...] | None:
+def fit(
+    tree: ProviderTree, asked: ProviderRequest, preferred: str | None = None
+) -> tuple[Allotted, ...] | None:
     """Returns the units for each group and loose amount by provider; None if it does not fit.
 
-    Groups come in their order, then the loose amounts, by provider.
+    Groups come in their order, then the loose amounts, by provider. A request for one provider
+    gets the ``preferred`` one (UUID), if that is suitable.
     """
     pieces = list(asked.pieces())
     choices = [candidates(tree, piece) for piece in pieces]
@@ -34,7 +37,13 @@ def fit(tree: ProviderTree, asked: ProviderRequest) -> tuple[Allotted, ...] | No
         return None
     if len(pieces) == 1 and not asked.required:
         piece = pieces[0]
-        best = min(choices[0], key=lambda one: _left_over(one, piece, _free(one, piece.classes)))
+        best = min(
+            choices[0],
+            key=lambda one: (
+                one.uuid != preferred,
+                _left_over(one, piece, _free(one, piece.classes)),
+            ),
+        )
         return (Allotted(piece.suffix, best.uuid, dict(piece.resources)),)
     return _ProviderSearch(tree, asked, pieces, choices).run()
 

@@ -27,6 +27,8 @@ from nova_sched.conf import CONF
 from nova_sched.db import schema
 from nova_sched.db.candidates import SqlCandidates
 from nova_sched.db.decision_log import SqlDecisionLog
+from nova_sched.db.flavors import SqlFlavors
+from nova_sched.db.mixes import SqlMixes
 from nova_sched.db.schedulers import SqlSchedulers
 from nova_sched.engine import Settings
 from nova_sched.engine.candidates import MemoryCandidates
@@ -98,12 +100,12 @@ def test_settings(option, value, setting, found):
     [
         pytest.param(
             'memory',
-            [MemoryClaimStore, MemoryDecisionLog, MemoryCandidates, type(None)],
+            [MemoryClaimStore, MemoryDecisionLog, MemoryCandidates, *[type(None)] * 3],
             id='in memory',
         ),
         pytest.param(
             'sql',
-            [SqlClaimStore, SqlDecisionLog, SqlCandidates, SqlSchedulers],
+            [SqlClaimStore, SqlDecisionLog, SqlCandidates, SqlSchedulers, SqlMixes, SqlFlavors],
             id='in a database',
         ),
     ],

@@ -112,6 +112,8 @@ OURS = {
     ('DEFAULT', 'report_interval'),
     ('DEFAULT', 'service_backend'),
     ('DEFAULT', 'state_path'),
+    ('filter_scheduler', 'fragmentation_weight_multiplier'),
+    ('filter_scheduler', 'keep_empty'),
     ('scheduler', 'workers'),
     ('scheduler', 'rpc_server'),
     ('scheduler', 'max_claim_attempts'),

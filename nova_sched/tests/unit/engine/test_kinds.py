@@ -275,6 +275,20 @@ def test_a_rule_that_fails_leaves_it_to_a_full_pass(error):
     assert not len(known)
 
 
+def test_a_weigher_of_a_new_version_weighs_all_rows_again():
+    class Versioned(RAMWeigher):
+        minval = None
+
+        def raw(self, hosts, rows, request):
+            return super().raw(hosts, rows, request) * (-1 if self.version else 1)
+
+    weigher, made = Versioned(), cluster(3, memory_mb=[2048, 4096, 1024])
+    known = kinds_of(made, weighers=[weigher])
+    assert kept(found(known, asked()))[1] == [1, 0, 2]
+    weigher.version += 1
+    assert kept(found(known, asked()))[1] == [2, 0, 1]
+
+
 def test_the_kind_used_last_is_dropped_last():
     made = cluster(100)
     small = found(kinds_of(made), asked()).bytes

@@ -22,6 +22,7 @@ from nova_sched.engine.answer import selections
 from nova_sched.engine.place import Placer
 from nova_sched.tests.builders import cluster, request, uuid_of
 from nova_sched.tests.unit.engine.world import spreading
+from nova_sched.weighers import Weigher
 
 GPU = 'CUSTOM_GPU_MILLI'
 NODE = uuid_of('node host-0')
@@ -74,6 +75,28 @@ def test_halves_fill_a_started_device_first():
         selected(one, HALF, 5)
     assert 'ChildProviders' in str(refused.value)
     assert f'{GPU}: 500 asked of one provider, the best has 0 free' in str(refused.value)
+
+
+class Chooser(Weigher):
+    """It prefers one device."""
+
+    def raw(self, hosts, rows, request):
+        return None
+
+    def multiplier(self, hosts, rows):
+        return 1.0
+
+    def device(self, hosts, row, request):
+        return 'gpu1'
+
+
+def test_a_weigher_names_the_device():
+    """As long as that has room."""
+    made = cluster(1, providers=gpus(2))
+    one = Placer(made, catalog.Rules(catalog.always(), (), (Chooser(),)), random.Random(1))
+    for number, found in enumerate(['gpu1', 'gpu1', 'gpu0']):
+        allocation, _ = selected(one, HALF, number)
+        assert allocation['mappings']['1'] == [found]
 
 
 def test_two_whole_ones_come_from_two():

@@ -236,6 +236,22 @@ def test_subtrees(wanted, found):
     assert where(providers.fit(NUMA, wanted)) == found
 
 
+@pytest.mark.parametrize(
+    'preferred, found',
+    [
+        pytest.param('a', 'a', id='one of those that fit'),
+        pytest.param('c', 'b', id='one that is full'),
+        pytest.param('z', 'b', id='one that is not there'),
+        pytest.param(None, 'b', id='none'),
+    ],
+)
+def test_a_preferred_provider(preferred, found):
+    """By itself, the fullest one is taken."""
+    node = tree(device('a'), device('b', used=100), device('c', used=1000))
+    (taken,) = providers.fit(node, asked(group('1', HALF)), preferred)
+    assert taken.provider_uuid == found
+
+
 def test_a_search_ends():
     """Bin packing that cannot be done, with devices that all differ."""
     node = tree(*(device(f'd{number}', 1000 + 7 * number, 3 * number) for number in range(16)))

@@ -1,0 +1,18 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""How much of the free capacity of each host the usual requests can still use: pure functions.
+
+Arrays and plain values only: ``weighers/fragmentation.py`` reads the host state into them, and
+``engine/packing`` learns the mix of requests. A whole device is 1000 thousandths, a shared one
+less. A potential is what a host's free capacity loses because requests of the mix do not fit it;
+a request costs the potential after it less the potential before it.
+"""

@@ -1,0 +1,63 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The free capacity of hosts, as the potentials read it."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from nova_sched.hardware.providers import ProviderTree
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Fleet:
+    """Hosts, a line each. ``free`` and ``capacity``: units by resource class of the node itself.
+
+    ``trees``: the child providers of each host, or None. ``empty``: whether it has no instance;
+    ``position``: where in the list of changes it was read (``state.facts.ChangedRows``).
+    """
+
+    free: Mapping[str, np.ndarray]
+    capacity: Mapping[str, np.ndarray]
+    trees: list[ProviderTree | None]
+    empty: np.ndarray
+    position: int = 0
+
+    def __len__(self) -> int:
+        return len(self.trees)
+
+    def picked(self, classes):
+        """Returns the free units of these resource classes, of shape (hosts, classes)."""
+        found = np.zeros((len(self), len(classes)))
+        for place, name in enumerate(classes):
+            if name in self.free:
+                found[:, place] = self.free[name]
+        return found
+
+
+def read_fleet(hosts, rows: Any = slice(None)) -> Fleet:
+    """Returns the Fleet of these rows of a ``state.hosts.Hosts``, or of a view of it."""
+    values = hosts.interned['shape'].values
+    names = hosts.real.resources if hasattr(hosts, 'real') else hosts.resources
+    found = {name: hosts.resources[name] for name in list(names)}
+    return Fleet(
+        {name: one.free[rows].copy() for name, one in found.items()},
+        {
+            name: ((one.total - one.reserved) * one.ratio)[rows].astype(np.int64)
+            for name, one in found.items()
+        },
+        [values[slot] for slot in hosts.shape[rows].tolist()],
+        np.asarray(hosts.num_instances[rows] == 0),
+        hosts.changed.end,
+    )

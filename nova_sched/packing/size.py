@@ -1,0 +1,83 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The size of a request: what it takes from the node, and from the node's devices."""
+
+import collections
+import dataclasses
+from typing import Any
+
+Amounts = tuple[tuple[str, int], ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DeviceDemand:
+    """Units of one resource class from each of ``count`` devices, all with these traits."""
+
+    resource_class: str
+    units: int
+    count: int = 1
+    required: frozenset[str] = frozenset()
+    forbidden: frozenset[str] = frozenset()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Size:
+    """What requests of one size ask for: units by resource class of the node itself, and devices.
+
+    Of a request for several kinds of devices, only the demand for most units counts.
+    """
+
+    amounts: Amounts = ()
+    device: DeviceDemand | None = None
+
+    def to_plain(self) -> list[Any]:
+        """Returns values that JSON can represent."""
+        one = self.device
+        device = one and [one.resource_class, one.units, one.count,
+                          sorted(one.required), sorted(one.forbidden)]  # fmt: skip
+        return [[list(amount) for amount in self.amounts], device]
+
+    @classmethod
+    def from_plain(cls, plain: Any) -> 'Size':
+        """Reads the values that ``to_plain`` made. Raises ValueError, TypeError."""
+        amounts, device = plain
+        if device is not None:
+            name, units, count, required, forbidden = device
+            traits = frozenset(map(str, required)), frozenset(map(str, forbidden))
+            device = DeviceDemand(str(name), _natural(units), _natural(count), *traits)
+        return cls(tuple((str(name), _natural(units)) for name, units in amounts), device)
+
+
+def _natural(number: Any) -> int:
+    if type(number) is not int or number < 1:
+        raise ValueError(f'{number!r} is not a number of units')
+    return number
+
+
+def size_of(request, child_classes) -> Size:
+    """Returns the Size of a Request; ``child_classes`` are the resource classes of devices."""
+    amounts, demands = dict[str, int](), collections.Counter[DeviceDemand]()
+    for name, units in request.resources.items():
+        if name in child_classes:
+            traits = request.required_traits, request.forbidden_traits
+            demands[DeviceDemand(name, units, 1, *traits)] += 1
+        elif units:
+            amounts[name] = amounts.get(name, 0) + units
+    for group in request.groups:
+        for name, units in group.resources:
+            if name in child_classes:
+                demands[DeviceDemand(name, units, 1, group.required, group.forbidden)] += 1
+            elif units:
+                amounts[name] = amounts.get(name, 0) + units
+    asked = [dataclasses.replace(one, count=count) for one, count in demands.items() if one.units]
+    most = max(asked, key=lambda one: one.units * one.count, default=None)
+    return Size(tuple(sorted(amounts.items())), most)

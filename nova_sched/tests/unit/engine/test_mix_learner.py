@@ -1,0 +1,277 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Learning the mix of requests, and weighing by it."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from nova_sched import errors
+from nova_sched.engine import mix_learner
+from nova_sched.engine.mix_learner import MixLearner
+from nova_sched.packing.mix import Mix
+from nova_sched.tests.builders import aggregate, cluster, request, uuid_of
+from nova_sched.tests.options import settings
+from nova_sched.tests.unit.engine.world import World, rules
+from nova_sched.tests.unit.packing.fleets import size
+from nova_sched.tests.unit.packing.test_scores import asked, gpu_cluster
+from nova_sched.weighers.fragmentation import FragmentationWeigher
+from nova_sched.weighers.ram import RAMWeigher
+
+MULTIPLIER = 'filter_scheduler.fragmentation_weight_multiplier'
+SHARE, PLAIN = asked(1, 460), asked(2, 0)
+
+
+class Store:
+    """A store of mixes that may be away; ``is_lost``: it takes a batch, and its answer is lost."""
+
+    def __init__(self, **counts):
+        self.batches, self.is_away, self.is_lost, self.is_busy = {}, False, False, False
+
+    def add(self, scheduler, serial, mix):
+        if self.is_busy:
+            raise errors.StoreBusy('another transaction')
+        if not self.is_away:
+            self.batches.setdefault((scheduler, serial), Mix(mix.counts))
+        if self.is_away or self.is_lost:
+            raise errors.StoreUnavailable('it is away')
+
+    def total(self):
+        total = Mix()
+        for one in self.batches.values():
+            total.merge(one)
+        return total
+
+
+@pytest.fixture
+def used():
+    with settings({MULTIPLIER: 1.0}):
+        yield
+
+
+def learner(made=None, **words):
+    made = gpu_cluster() if made is None else made
+    found = MixLearner(made.hosts, lambda work, *args: work(*args), uuid_of('me'), **words)
+    found.weigher = FragmentationWeigher()
+    found.follow(rules((), [RAMWeigher(), found.weigher]))
+    return found
+
+
+def weights(learned, wanted):
+    hosts = learned._hosts
+    return learned.weigher.raw(hosts, np.arange(len(hosts)), wanted)
+
+
+@pytest.mark.usefixtures('used')
+def test_what_is_requested_is_learned():
+    learned = learner()
+    learned.learn([SHARE, SHARE])
+    learned.learn([PLAIN])
+    learned.refresh()
+    assert learned._mix.counts == {size(2, 460): 2, size(2): 1}
+    assert weights(learned, SHARE).any()
+
+
+@pytest.mark.usefixtures('used')
+def test_a_check_before_a_rebuild_is_no_request():
+    learned = learner()
+    learned.learn([request(hints={'_nova_check_type': ['rebuild']})])
+    learned.count()
+    assert not learned._mix
+
+
+def test_multiplier_0_learns_nothing():
+    made = cluster(1)
+    world = World(chain=rules((), [FragmentationWeigher()]), cluster=made)
+    for multiplier in (0.0, 1.0):
+        with settings({MULTIPLIER: multiplier}):
+            world.scheduler.mix.follow(rules((), [FragmentationWeigher()]))
+            world.scheduler.begin_place([PLAIN])
+            world.scheduler.mix.count()
+        assert world.scheduler.mix._mix.total == multiplier
+
+
+def test_an_aggregate_with_a_multiplier_is_enough():
+    made = gpu_cluster()
+    key = FragmentationWeigher.option
+    made.set_aggregate(1, aggregate(1, ['host-0'], **{key: '1'}))
+    assert learner(made).is_used
+
+
+@pytest.mark.usefixtures('used')
+def test_without_the_weigher_nothing_is_learned():
+    learned = learner()
+    learned.follow(rules((), [RAMWeigher()]))
+    assert not learned.is_used
+
+
+@pytest.mark.usefixtures('used')
+def test_new_rules_weigh_by_what_was_learned():
+    learned, other = learner(), FragmentationWeigher()
+    learned.learn([SHARE])
+    learned.refresh()
+    before = weights(learned, SHARE)
+    learned.follow(rules((), [other]))
+    hosts = learned._hosts
+    assert other.raw(hosts, np.arange(len(hosts)), SHARE).tolist() == before.tolist()
+
+
+@pytest.mark.usefixtures('used')
+def test_when_the_tables_are_made_again():
+    learned, refreshed = learner(), []
+    for number in range(2000):
+        if learned.is_due:
+            refreshed.append(number)
+            learned.count()
+            learned._refreshed, learned._hosts_then = number, len(learned._hosts)
+        learned.learn([PLAIN])
+    assert refreshed == [0, 20, 50, 100, 200, 400, 800, 1300, 1800]
+
+
+@pytest.mark.usefixtures('used')
+def test_many_new_hosts_are_a_reason():
+    made = gpu_cluster()
+    learned = learner(made)
+    learned.refresh()
+    assert not learned.is_due
+    made.remove(made.hosts.nodes[0].uuid)
+    assert learned.is_due
+
+
+@pytest.mark.usefixtures('used')
+def test_without_history_the_flavors_are_the_mix():
+    learned = learner(seed=lambda: [asked(1, 460), asked(2, 460)])
+    learned.refresh()
+    with_flavors = weights(learned, SHARE)
+    learned = learner()
+    learned.learn([SHARE])
+    learned.refresh()
+    assert with_flavors.tolist() == weights(learned, SHARE).tolist()
+
+
+@pytest.mark.usefixtures('used')
+def test_flavors_that_cannot_be_read(caplog):
+    def away():
+        raise errors.StoreUnavailable('it is away')
+
+    learner(seed=away).refresh()
+    assert 'starts without the flavors' in caplog.text
+
+
+@pytest.mark.usefixtures('used')
+@pytest.mark.parametrize('trouble', ['is_away', 'is_lost'])
+def test_a_store_with_trouble(trouble, caplog):
+    """It is told once; no request is lost, and none counts twice."""
+    store = Store()
+    learned = learner(store=store)
+    learned.learn([SHARE])
+    setattr(store, trouble, True)
+    learned.exchange()
+    learned.learn([PLAIN])
+    learned.exchange()
+    assert caplog.text.count('the mix of requests is not shared until it does') == 1
+    assert learned._mix.counts == {size(2, 460): 1, size(2): 1}
+    setattr(store, trouble, False)
+    learned.exchange()
+    learned.exchange()
+    assert store.total().counts == {size(2, 460): 1, size(2): 1}
+    assert learned._mix.counts == store.total().counts
+
+
+@pytest.mark.usefixtures('used')
+def test_a_store_that_is_busy(caplog):
+    """The next time it takes the requests."""
+    store = Store()
+    learned = learner(store=store)
+    learned.learn([SHARE])
+    store.is_busy = True
+    learned.exchange()
+    assert not caplog.text
+    store.is_busy = False
+    learned.exchange()
+    assert store.total().counts == {size(2, 460): 1}
+
+
+@pytest.mark.usefixtures('used')
+def test_the_mix_of_other_schedulers():
+    store = Store()
+    store.add(uuid_of('other'), 1, Mix({size(2, 190): 5.0}))
+    learned = learner(store=store)
+    learned.learn([SHARE])
+    learned.exchange()
+    assert learned._mix.counts == {size(2, 190): 5, size(2, 460): 1}
+
+
+@pytest.mark.usefixtures('used')
+def test_the_thread_makes_tables_and_stores_what_is_left():
+    store, refreshed = Store(), threading.Event()
+    made = gpu_cluster()
+
+    def call(work, *args):
+        refreshed.set()
+        return work(*args)
+
+    learned = MixLearner(made.hosts, call, uuid_of('me'), store)
+    learned.follow(rules((), [FragmentationWeigher()]))
+    learned.start()
+    assert refreshed.wait(60)
+    learned.learn([SHARE])
+    learned.stop()
+    assert store.total().counts == {size(2, 460): 1}
+
+
+@pytest.mark.usefixtures('used')
+def test_a_failure_is_logged(caplog):
+    failed = threading.Event()
+
+    def call(work, *args):
+        failed.set()
+        raise RuntimeError('no')
+
+    learned = MixLearner(gpu_cluster().hosts, call)
+    learned.follow(rules((), [FragmentationWeigher()]))
+    learned.start()
+    assert failed.wait(60)
+    for _ in range(600):
+        if 'stay as they were' in caplog.text:
+            break
+        threading.Event().wait(0.1)
+    learned.stop()
+    assert 'The tables of FragmentationWeigher stay as they were' in caplog.text
+
+
+def test_the_queue_of_requests_is_bounded():
+    with settings({MULTIPLIER: 1.0}):
+        learned = learner()
+        learned.learn([SHARE] * (mix_learner.WAITING + 5))
+        learned.count()
+        assert learned._mix.total == mix_learner.WAITING
+
+
+def world_of(*weighers):
+    made = cluster(4, vcpus=[8, 5, 16, 4])
+    return World(chain=rules((), weighers), cluster=made)
+
+
+def test_multiplier_0_changes_no_decision():
+    plain, off = world_of(RAMWeigher()), world_of(RAMWeigher(), FragmentationWeigher())
+    off.scheduler.mix.refresh = None
+    for number in range(12):
+        wanted = request(instance_uuid=uuid_of(f'{number}'), vcpus=1 + number % 3)
+        found = []
+        for world in (plain, off):
+            try:
+                found.append(world.place(wanted))
+            except errors.NoValidHost as refusal:
+                found.append(str(refusal))
+        assert found[0] == found[1]

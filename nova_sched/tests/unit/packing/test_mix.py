@@ -1,0 +1,66 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The mix of requests: counted, bounded, merged, stored."""
+
+import pytest
+
+from nova_sched.packing.mix import MOST_COUNTED, MOST_SIZES, Mix
+from nova_sched.packing.size import DeviceDemand, Size
+
+SMALL, LARGE = Size((('VCPU', 1),)), Size((('VCPU', 8),), DeviceDemand('GPU', 500))
+
+
+def test_requests_are_counted():
+    mix = Mix()
+    assert not mix
+    mix.add([SMALL, LARGE, SMALL])
+    assert mix.counts == {SMALL: 2, LARGE: 1}
+    assert mix.total == 3
+
+
+def test_old_requests_fade():
+    mix = Mix({SMALL: MOST_COUNTED})
+    mix.add([LARGE])
+    assert mix.counts == {SMALL: MOST_COUNTED / 2, LARGE: 0.5}
+
+
+def test_the_rarest_are_dropped():
+    mix = Mix({Size((('VCPU', units),)): units for units in range(1, MOST_SIZES + 3)})
+    assert len(mix.counts) == MOST_SIZES
+    assert SMALL not in mix.counts
+
+
+def test_two_mixes():
+    mix = Mix({SMALL: 1})
+    mix.merge(Mix({SMALL: 4, LARGE: 2}), 0.5)
+    assert mix.counts == {SMALL: 3, LARGE: 1}
+
+
+def test_a_stored_mix():
+    mix = Mix({SMALL: 1.5, LARGE: 2})
+    assert Mix.from_json(mix.to_json()).counts == mix.counts
+
+
+@pytest.mark.parametrize(
+    'text',
+    [
+        pytest.param('', id='empty'),
+        pytest.param('{}[', id='no JSON'),
+        pytest.param('[[1, 2, 3]]', id='another shape'),
+        pytest.param('[[[[], null], -1]]', id='a negative count'),
+        pytest.param('[[[[], null], NaN]]', id='no count'),
+        pytest.param('7', id='a number'),
+    ],
+)
+def test_malformed(text):
+    with pytest.raises((ValueError, TypeError)):
+        Mix.from_json(text)

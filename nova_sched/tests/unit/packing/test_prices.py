@@ -1,0 +1,90 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The values of holes, against the linear program whose dual they are."""
+
+import numpy as np
+import pytest
+
+from nova_sched.packing.prices import LEVELS, STEP, hole_values
+from nova_sched.tests.unit.packing.naive import best_filling
+
+
+def holes_of(**counts):
+    found = np.zeros((1, LEVELS))
+    for level, count in counts.items():
+        found[0, int(level[1:])] = count
+    return found
+
+
+@pytest.mark.parametrize(
+    'holes, sizes, expected, near, asked',
+    [
+        pytest.param(
+            holes_of(_100=50), [81, 10], [100, 5], 20, {100: 810, 19: 0}, id='too few are small'
+        ),
+        pytest.param(
+            holes_of(_100=50),
+            [50],
+            [1000],
+            20,
+            {100: 1000, 49: 0, 50: 500},
+            id='enough of one size',
+        ),
+        pytest.param(
+            holes_of(_100=50, _19=50),
+            [81, 19],
+            [40, 500],
+            20,
+            {19: 190, 100: 1000},
+            id='many are small',
+        ),
+        pytest.param(holes_of(_100=50), [100], [10], 20, {100: 0}, id='more holes than demand'),
+    ],
+)
+def test_a_value(holes, sizes, expected, near, asked):
+    values, _ = hole_values(holes, np.array(sizes), np.ones((1, len(sizes)), bool),
+                         np.array(expected))  # fmt: skip
+    assert {level: values[0, level] for level in asked} == pytest.approx(asked, abs=near)
+
+
+@pytest.mark.parametrize('seed', range(8))
+def test_values_and_prices_are_the_dual_of_the_best_filling(seed):
+    """No prices give less than the optimum, and the best ones give just that."""
+    chance = np.random.default_rng(seed)
+    sizes = chance.choice(np.arange(5, 100), 6, replace=False)
+    allowed = chance.random((2, 6)) < 0.8
+    holes = np.zeros((2, LEVELS))
+    holes[:, -1], holes[:, chance.integers(10, 90, 4)] = 400, 200
+    expected = chance.integers(100, 900, 6).astype(float)
+    values, prices = hole_values(holes, sizes, allowed, expected)
+    assert (np.diff(values) > -1e-6).all()
+    dual = (holes * values).sum() + expected @ prices
+    assert 1 - 1e-9 <= dual / (best_filling(holes, sizes, allowed, expected) * STEP) < 1.04
+
+
+def test_a_model_that_serves_nothing_has_no_value():
+    values, _ = hole_values(holes_of(_100=5), np.array([50]), np.zeros((1, 1), bool), np.ones(1))
+    assert values.max() < 20
+
+
+def test_without_requests_nothing_has_a_value():
+    nothing = np.zeros(0, dtype=int)
+    values, prices = hole_values(holes_of(_100=5), nothing, np.zeros((1, 0), bool), nothing)
+    assert not values.any()
+    assert not len(prices)
+
+
+def test_the_processor_is_yielded():
+    calls = []
+    hole_values(holes_of(_100=5), np.array([50]), np.ones((1, 1), bool), np.ones(1), rounds=3,
+                pause=lambda: calls.append(1))  # fmt: skip
+    assert len(calls) == 6

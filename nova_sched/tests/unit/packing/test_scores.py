@@ -1,0 +1,106 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Kept costs are those that a fresh look gives, whatever happened to the hosts."""
+
+import contextlib
+import json
+import random
+
+import numpy as np
+
+from nova_sched import errors
+from nova_sched.packing.fleet import read_fleet
+from nova_sched.packing.mix import Mix
+from nova_sched.packing.scores import Scores
+from nova_sched.packing.size import size_of
+from nova_sched.packing.tables import Tables
+from nova_sched.tests.builders import cluster, put, report, request, uuid_of
+from nova_sched.tests.unit.packing.fleets import GPU, size
+
+MIX = Mix({size(2, 460): 3.0, size(8, 1000): 2.0, size(4): 5.0, size(1, 190): 1.0})
+GPUS = 3
+
+
+def providers(host, count=GPUS):
+    devices = {
+        uuid_of(f'{host} {place}'): {
+            'name': str(place),
+            'parent_provider_uuid': uuid_of(f'node {host}'),
+            'inventories': {GPU: {'total': 1000}},
+        }
+        for place in range(count)
+    }
+    return json.dumps({uuid_of(f'node {host}'): {'name': host}, **devices})
+
+
+def gpu_cluster(count=6, plain=2):
+    """Hosts with GPUs, then plain ones."""
+    below = [providers(f'host-{row}') for row in range(count - plain)] + [None] * plain
+    return cluster(count, providers=below, vcpus=[16, 32, 8] * (count // 3))
+
+
+def asked(number, milli, vcpus=2):
+    resources = {'VCPU': vcpus, **({GPU: milli} if milli else {})}
+    return request(instance_uuid=uuid_of(f'{number}'), resources=resources)
+
+
+def fresh(scores, hosts, wanted):
+    fleet = read_fleet(hosts)
+    return scores.tables.cost(wanted, scores.tables.state(fleet))[0]
+
+
+def test_after_any_changes():
+    made, chance = gpu_cluster(), random.Random(1)
+    scores = Scores(Tables(MIX, read_fleet(made.hosts)), read_fleet(made.hosts))
+    scores.prepare(MIX.counts)
+    there = []
+    for number in range(300):
+        wanted = asked(number, chance.choice([0, 190, 460, 1000, 300]))
+        costs, empty = scores.costs(made.hosts, size_of(wanted, made.hosts.child_classes))
+        kind = size_of(wanted, made.hosts.child_classes)
+        assert costs.tolist() == fresh(scores, made.hosts, kind).tolist()
+        assert empty.tolist() == (made.hosts.num_instances == 0).tolist()
+        rows = np.flatnonzero(costs < 1e6)
+        node = made.hosts.nodes[int(chance.choice(rows.tolist()))]
+        with contextlib.suppress(errors.ComputeResourcesUnavailable):
+            there.append(made.consume(node, wanted))
+        if chance.random() < 0.4 and there:
+            made.release(there.pop(chance.randrange(len(there))))
+        if chance.random() < 0.05:
+            put(made, report(f'more-{number}', providers=providers(f'more-{number}', 5)))
+        if chance.random() < 0.05:
+            gone = chance.choice(list(made))
+            there = [one for one in there if one.claim.node_uuid != gone.uuid]
+            made.remove(gone.uuid)
+
+
+def test_the_device():
+    made = gpu_cluster(3, plain=1)
+    scores = Scores(Tables(MIX, read_fleet(made.hosts)), read_fleet(made.hosts))
+    one = asked(1, 460)
+    made.consume(made.hosts.nodes[0], one)
+    kind = size_of(one, made.hosts.child_classes)
+    used = uuid_of('host-0 0')
+    assert scores.device(made.hosts, 0, kind) == used  # rather than another whole one
+    assert scores.device(made.hosts, 1, size(2)) is None
+    assert scores.device(made.hosts, 1, size(2, 1000, 2)) is None
+    assert scores.device(made.hosts, 2, kind) is None
+
+
+def test_few_kept_costs():
+    made = gpu_cluster()
+    scores = Scores(Tables(MIX, read_fleet(made.hosts)), read_fleet(made.hosts), memory=100)
+    for milli in (190, 460, 1000, 190):
+        wanted = size(2, milli)
+        assert scores.costs(made.hosts, wanted)[0].tolist() == (
+            fresh(scores, made.hosts, wanted).tolist()
+        )

@@ -1,0 +1,62 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""FragmentationWeigher."""
+
+import numpy as np
+
+from nova_sched.conf import CONF
+from nova_sched.packing.fleet import read_fleet
+from nova_sched.packing.size import size_of
+from nova_sched.state.hosts import Hosts, WhatIf
+from nova_sched.weighers import Weigher
+
+MIDDLE = 1000.0  # a cost of one whole device
+
+
+class FragmentationWeigher(Weigher):
+    """Hosts whose free capacity stays usable for the usual requests are better.
+
+    The weight is the cost of the request there, negated: thousandths of a device that no request
+    of the mix can use any more, or of a mean host without devices. With keep_empty it is between
+    -1 and 1, and 2 less on an empty host. ``scores`` are made off the loop
+    (``engine.packing``); until they are there, all weights are 0. They change the version.
+    """
+
+    option = 'fragmentation_weight_multiplier'
+    load = True
+    request_facts = ('resources', 'groups', 'required_traits', 'forbidden_traits')
+
+    def __init__(self):
+        self._scores, self.version = None, 0
+
+    def use(self, scores):
+        """Weigh by these ``packing.scores.Scores`` from now on."""
+        self._scores, self.version = scores, self.version + 1
+
+    def raw(self, hosts, rows, request):
+        scores = self._scores
+        if scores is None or not isinstance(hosts, Hosts):
+            return np.zeros(len(rows))
+        size = size_of(request, hosts.child_classes)
+        if isinstance(hosts, WhatIf):
+            fleet = read_fleet(hosts, rows)
+            costs, empty = scores.tables.cost(size, scores.tables.state(fleet))[0], fleet.empty
+        else:
+            costs, empty = (column[rows] for column in scores.costs(hosts, size))
+        if not CONF.filter_scheduler.keep_empty:
+            return -costs
+        return -costs / (MIDDLE + np.abs(costs)) - 2.0 * empty
+
+    def device(self, hosts, row, request):
+        if self._scores is None or not np.any(self.multiplier(hosts, np.array([row]))):
+            return None
+        return self._scores.device(hosts, row, size_of(request, hosts.child_classes))
