@@ -99,14 +99,16 @@ class Records:
             for _ in range(cells - 1)
         ]
         self.cells = [sa.create_engine(url) for url in urls]
-        self.configuration, self.api_url = settings.scheduler(), databases.url('api')
+        self.configuration, self.api_url = settings.scheduler(CONTROLLER), databases.url('api')
         self._is_over = threading.Event()
 
     def scheduler(
         self, kind: str, python: Path | None = None, options: dict | None = None
     ) -> schedulers.Scheduler:
         self._databases.let_the_scheduler_write()
-        return schedulers.Scheduler(kind, self.configuration, self.transport_url, python, options)
+        return schedulers.Scheduler(
+            kind, self.configuration, self.transport_url, CONTROLLER, python, options
+        )
 
     def cell_of(self, host: str) -> sa.Engine:
         return self.cells[self.hosts.index(host) % len(self.cells)]
