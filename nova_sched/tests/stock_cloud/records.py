@@ -31,7 +31,7 @@ from nova_sched.tests.stock_cloud import schedulers, services, tap
 from nova_sched.tests.stock_cloud.databases import Databases
 from nova_sched.tests.stock_cloud.layouts import LAYOUTS
 from nova_sched.tests.stock_cloud.programs import Programs
-from nova_sched.tests.stock_cloud.settings import Settings
+from nova_sched.tests.stock_cloud.settings import CONTROLLER, Settings
 from nova_sched.tests.stock_cloud.stubs import server as stub_server
 
 SERVERS = 5  # of each host
