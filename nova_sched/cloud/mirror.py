@@ -316,12 +316,14 @@ class Mirror:
         if compare and is_mine:
             stale |= self.nodes.changed(view)
             self._try('Placement', self.nodes.survey.summarize, len(stale))
-        self.nodes.read(view, stale)
-        if is_mine:
+        problem = self.nodes.read(view, stale)
+        if is_mine and problem is None:
             view.written = set() if view.looked_s is None else written
             view.looked_s = seen.now_s
         if stale:
             self._show_services(view, seen, clock_s)
+        if problem is not None:
+            raise problem
 
     def _show_services(self, view, seen, clock_s):
         """Tell the loop of the services of a cell that take no servers, by the clock of the claim

@@ -91,10 +91,15 @@ class NodeReader:
         }
 
     def read(self, view, uuids):
-        """Read these nodes, and report them; remove those that are gone. Raises a SchedError."""
-        ordered = sorted(uuids)
+        """Read these nodes, and report them; remove those that are gone.
+
+        Returns the PlacementError of one that Placement cannot tell, or None. Raises a SchedError
+        if none of them can be read.
+        """
+        ordered, problem = sorted(uuids), None
         for begin in range(0, len(ordered), BATCH):
-            self._read(view, ordered[begin : begin + BATCH])
+            problem = self._read(view, ordered[begin : begin + BATCH]) or problem
+        return problem
 
     def why_not_reported(self, view, uuids):
         """Why the scheduler that reads this cell leaves out these nodes: a text by host. Raises a
@@ -124,13 +129,15 @@ class NodeReader:
         rows = view.cell.nodes(uuids)
         missing = set(uuids) - {row.uuid for row in rows}
         self._remove(view, missing & view.stamps.keys(), order.since_s)
-        trees = self._read_trees(view, rows)
+        trees, problem = self._read_trees(view, rows)
         consumers = {consumer for tree in trees.values() for consumer in tree.consumers}
         migrations = view.cell.migrations(sorted(consumers))
         known = migrations.keys() | view.cell.existing(sorted(consumers - migrations.keys()))
         left_out, waiting = {}, []
         for row in rows:
-            tree = trees[row.uuid]
+            tree = trees.get(row.uuid)
+            if tree is None:
+                continue
             view.stamps[row.uuid] = row.host, row.updated_s
             view.generations[row.uuid] = tree.generations
             view.serverless[row.uuid] = tree.consumers - known
@@ -151,15 +158,25 @@ class NodeReader:
             if view.left_out.get(host) != why:
                 LOG.warning('Host %s gets no servers: %s', host, why)
         view.left_out |= left_out
+        return problem
 
     def _read_trees(self, view, rows):
-        """The NodeProviders of these NodeRows, by node."""
+        """The NodeProviders of these NodeRows, by node, and an error that kept some from being
+        read. Raises it if it kept all."""
         instances = self._instances(view, rows)
 
         def read(row):
-            return self._providers(row.uuid, instances.get(row.uuid))
+            try:
+                return self._providers(row.uuid, instances.get(row.uuid)), None
+            except errors.PlacementError as error:
+                return None, error
 
-        return dict(zip([row.uuid for row in rows], self._pool.map(read, rows), strict=True))
+        told = dict(zip([row.uuid for row in rows], self._pool.map(read, rows), strict=True))
+        trees = {uuid: tree for uuid, (tree, _) in told.items() if tree is not None}
+        problem = next((error for _, error in told.values() if error is not None), None)
+        if problem is not None and not trees:
+            raise problem
+        return trees, problem
 
     def _instances(self, view, rows):
         """The instances of those nodes for which the survey is enough, by node: it has all their

@@ -158,6 +158,7 @@ class FakePlacement:
         self.trees, self.reads, self.problem = {}, [], None
         self.consumers = {}  # consumer -> generation
         self.full = set()  # nodes without memory left
+        self.broken = set()  # nodes that it cannot tell of
 
     def add(self, *hosts, children=(), traits=(), **inventories):
         """Providers of compute nodes; inventories by resource class."""
@@ -231,6 +232,8 @@ class FakePlacement:
 
     def node(self, uuid):
         self._check()
+        if uuid in self.broken:
+            raise errors.PlacementUnavailable('status 500')
         self.reads.append(uuid)
         return self.trees.get(uuid) or NodeProviders(uuid)
 

@@ -335,6 +335,21 @@ def test_placement_that_is_away_leaves_hosts_as_they_are(cloud):
     assert cloud.used('host-0') == 2
 
 
+def test_a_node_that_placement_cannot_tell_does_not_hold_up_the_others(cloud, caplog):
+    for host in ('host-0', 'host-1'):
+        cloud.placement.allocate(A, host, VCPU=2)
+    cloud.placement.broken = {node_uuid('host-0')}
+    cloud.world.now_s += 1
+    cloud.cell.add('host-0', 'host-1')  # their rows change
+    for _ in range(2):
+        cloud.look(after_s=10.0)
+        assert (cloud.used('host-0'), cloud.used('host-1')) == (0, 2)
+    assert len([one for one in caplog.messages if 'status 500' in one]) == 1
+    cloud.placement.broken = set()
+    cloud.look()
+    assert cloud.used('host-0') == 2
+
+
 def test_the_thread_waits_before_it_compares_again(make, monkeypatch):
     """Unless it is asked to."""
     cloud, compared = make(), threading.Event()
