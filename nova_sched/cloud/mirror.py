@@ -301,11 +301,9 @@ class Mirror:
     # A cell.
 
     def _look_at_cell(self, view, wanted, is_mine, compare):
-        clock_s, intervals, view.is_mine = self._clock(), self._intervals(), is_mine
+        view.is_mine = is_mine
         since_s = (view.looked_s or 0.0) - OVERLAP_S if is_mine else NEVER_S
-        seen = view.cell.look(intervals.down_s, since_s)
-        enabled = self._show_services(view, seen, clock_s)
-        view.seen_s = clock_s
+        seen, enabled = self._look_at_services(view, since_s)
         if not (wanted or is_mine):
             return
         written = {uuid for uuid, one in seen.written.items() if view.stamps.get(uuid) != one}
@@ -321,14 +319,16 @@ class Mirror:
             view.written = set() if view.looked_s is None else written
             view.looked_s = seen.now_s
         if stale:
-            self._show_services(view, seen, clock_s)
+            self._look_at_services(view)  # they may have changed while nodes were read
         if problem is not None:
             raise problem
 
-    def _show_services(self, view, seen, clock_s):
+    def _look_at_services(self, view, since_s=NEVER_S):
         """Tell the loop of the services of a cell that take no servers, by the clock of the claim
-        store, which was at ``clock_s`` when they were read. Returns the UUIDs of nodes that only
-        a trait disables."""
+        store. Returns the CellLook, and the UUIDs of nodes that only a trait disables."""
+        clock_s = self._clock()
+        seen = view.cell.look(self._intervals().down_s, since_s)
+        view.seen_s = clock_s
         found = {
             host: ServiceFacts(host, True, f'{LEFT_OUT}{why}')
             for host, why in view.left_out.items()
@@ -340,7 +340,7 @@ class Mirror:
                 found[row.host] = dataclasses.replace(
                     facts, disabled=True, disabled_reason=left_out.disabled_reason
                 )
-        return self._call('services_are', view.cell.uuid, found)
+        return seen, self._call('services_are', view.cell.uuid, found)
 
 
 def _cell(uuid):

@@ -335,6 +335,20 @@ def test_placement_that_is_away_leaves_hosts_as_they_are(cloud):
     assert cloud.used('host-0') == 2
 
 
+def test_a_service_that_changes_while_nodes_are_read(cloud, monkeypatch):
+    read = cloud.placement.node
+
+    def node(uuid):
+        cloud.cell.silence('host-0', disabled=True)
+        return read(uuid)
+
+    monkeypatch.setattr(cloud.placement, 'node', node)
+    cloud.world.now_s += 1
+    cloud.cell.add('host-1')  # its row changes
+    cloud.look()
+    assert cloud.up() == {'host-1'}
+
+
 def test_a_node_that_placement_cannot_tell_does_not_hold_up_the_others(cloud, caplog):
     for host in ('host-0', 'host-1'):
         cloud.placement.allocate(A, host, VCPU=2)
