@@ -46,7 +46,7 @@ class Fleet:
         return found
 
 
-def read_fleet(hosts, rows: Any = slice(None)) -> Fleet:
+def read_fleet(hosts: Any, rows: Any = slice(None)) -> Fleet:
     """Returns the Fleet of these rows of a ``state.hosts.Hosts``, or of a view of it."""
     values = hosts.interned['shape'].values
     names = hosts.real.resources if hasattr(hosts, 'real') else hosts.resources
