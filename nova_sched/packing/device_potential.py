@@ -119,7 +119,7 @@ class DevicePotential:
         rows, items = len(free), self._copies.shape[2]
         found = Devices(np.zeros((rows, items), np.float32), np.zeros((rows, items), np.float32),
                         np.zeros((rows, self._classes)), np.zeros(rows))  # fmt: skip
-        for start in range(0, rows, SOME):
+        for start in range(0, rows if free.shape[1] else 0, SOME):
             some = slice(start, start + SOME)
             there, near = models[some] >= 0, (np.maximum(models[some], 0), free[some])
             found.copies[some] = np.einsum('ijk,ij->ik', self._copies[near], there)

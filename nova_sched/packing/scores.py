@@ -87,15 +87,15 @@ class Scores:
     def _catch_up(self, hosts):
         found = hosts.changed.since(self._position)
         if found is None or len(hosts) != len(self._changed):
-            self._show(read_fleet(hosts))
+            self._show(read_fleet(hosts, classes=self.tables.classes))
             return
         rows = np.array(sorted(found[0]), dtype=np.intp)
         if not len(rows):
             return
-        fleet = read_fleet(hosts, rows)
+        fleet = read_fleet(hosts, rows, self.tables.classes)
         new = self.tables.state(fleet)
         if new.milli.shape[1] > self._state.milli.shape[1]:
-            self._show(read_fleet(hosts))
+            self._show(read_fleet(hosts, classes=self.tables.classes))
             return
         self._state.put(rows, new)
         self._empty[rows] = fleet.empty

@@ -127,7 +127,8 @@ class Tables:
         free = fleet.picked(self.classes)
         milli, models = self.devices_of(fleet.trees)
         devices = self._devices.devices(milli, models)
-        return HostStates(free, milli, models, devices, self._devices.of(free, devices))
+        potential = self._devices.of(free, devices) if milli.shape[1] else np.zeros(len(free))
+        return HostStates(free, milli, models, devices, potential)
 
     def cost(self, size, state):
         """Returns what a request of a Size costs on each host, and the place of the device that it
