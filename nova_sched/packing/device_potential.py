@@ -21,6 +21,8 @@ import dataclasses
 import numpy as np
 
 FULL = 1000  # thousandths of a whole device
+EXACT = 2.0**30  # parts of a thousandth
+SOME = 256  # hosts whose devices are looked up together
 HOLES, FIT, STRANDING, BLOCKS, SCARCITY = 10.0, 1.0, 0.3, 0.1, 3.0  # weights of the terms
 
 
@@ -99,6 +101,8 @@ class DevicePotential:
         if values is not None:
             step = FULL // (values.shape[1] - 1)
             self._holes = free - values[:, free // step]
+        # Sums of such numbers are exact, in any order.
+        self._holes = np.round(self._holes * EXACT) / EXACT
         numbers = (*items.class_of_model, *items.resource_class)
         self._classes = int(max(numbers, default=-1)) + 1
 
@@ -112,13 +116,19 @@ class DevicePotential:
     def devices(self, free, models):
         """Returns the Devices of hosts: thousandths free of each device and its model, -1 for no
         device, both of shape (hosts, devices)."""
-        rows = len(free)
-        items = self._copies.shape[2]
+        rows, items = len(free), self._copies.shape[2]
         found = Devices(np.zeros((rows, items), np.float32), np.zeros((rows, items), np.float32),
                         np.zeros((rows, self._classes)), np.zeros(rows))  # fmt: skip
-        for place in range(free.shape[1]):
-            there = np.flatnonzero(models[:, place] >= 0)
-            self._add(found, there, models[there, place], free[there, place], 1)
+        for start in range(0, rows if free.shape[1] else 0, SOME):
+            some = slice(start, start + SOME)
+            there, near = models[some] >= 0, (np.maximum(models[some], 0), free[some])
+            found.copies[some] = np.einsum('ijk,ij->ik', self._copies[near], there)
+            found.small[some] = np.einsum('ijk,ij->ik', self._small[near], there)
+            found.holes[some] = np.einsum('ij,ij->i', self._holes[near], there)
+            classes = np.where(there, self._items.class_of_model[near[0]], -1)
+            for number in range(self._classes):
+                of_class = classes == number
+                found.total[some, number] = np.einsum('ij,ij->i', free[some], of_class)
         return found
 
     def change(self, devices, rows, models, before, after):

@@ -46,18 +46,26 @@ class Fleet:
         return found
 
 
-def read_fleet(hosts, rows: Any = slice(None)) -> Fleet:
-    """Returns the Fleet of these rows of a ``state.hosts.Hosts``, or of a view of it."""
+def read_fleet(hosts: Any, rows: Any = slice(None), classes: Any = None) -> Fleet:
+    """Returns the Fleet of these rows of a ``state.hosts.Hosts``, or of a view of it.
+
+    With ``classes``, it has only these resource classes, and no capacities.
+    """
     values = hosts.interned['shape'].values
-    names = hosts.real.resources if hasattr(hosts, 'real') else hosts.resources
-    found = {name: hosts.resources[name] for name in list(names)}
-    return Fleet(
-        {name: one.free[rows].copy() for name, one in found.items()},
-        {
+    names = list(getattr(hosts, 'real', hosts).resources) if classes is None else classes
+    found = {name: hosts.resources[name] for name in names}
+    capacity = (
+        {}
+        if classes is not None
+        else {
             name: ((one.total - one.reserved) * one.ratio)[rows].astype(np.int64)
             for name, one in found.items()
-        },
+        }
+    )
+    return Fleet(
+        {name: np.array(one.free[rows]) for name, one in found.items()},
+        capacity,
         [values[slot] for slot in hosts.shape[rows].tolist()],
-        np.asarray(hosts.num_instances[rows] == 0),
+        hosts.num_instances[rows] == 0,
         hosts.changed.end,
     )

@@ -22,18 +22,22 @@ from nova_sched.packing.models import NO_MODEL
 @dataclasses.dataclass(slots=True)
 class HostStates:
     """Hosts, a line each: free units of the node's resource classes, thousandths free of each
-    device and its model, the sums over the devices (None: no host has any), and the potential."""
+    device and its model, the sums over the devices, and the potential."""
 
     free: np.ndarray
     milli: np.ndarray
     models: np.ndarray
-    devices: Devices | None
+    devices: Devices
     potential: np.ndarray
 
     def picked(self, rows):
-        devices = self.devices and self.devices.picked(rows)
-        return HostStates(self.free[rows], self.milli[rows], self.models[rows], devices,
-                     self.potential[rows])  # fmt: skip
+        return HostStates(
+            self.free[rows],
+            self.milli[rows],
+            self.models[rows],
+            self.devices.picked(rows),
+            self.potential[rows],
+        )
 
     def put(self, rows, new):
         """Replace these lines; ``new`` may have fewer devices."""
@@ -41,5 +45,4 @@ class HostStates:
         self.milli[rows], self.models[rows] = 0, NO_MODEL
         self.milli[rows, : new.milli.shape[1]] = new.milli
         self.models[rows, : new.models.shape[1]] = new.models
-        if self.devices is not None and new.devices is not None:
-            self.devices.put(rows, new.devices)
+        self.devices.put(rows, new.devices)

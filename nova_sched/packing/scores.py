@@ -50,29 +50,30 @@ class Scores:
     def costs(self, hosts, size):
         """Returns the costs of a size, and whether a host is empty, for all rows of the hosts."""
         self._catch_up(hosts)
-        return self._of(size), self._empty
-
-    def _of(self, size):
-        costs, version = self._kept.pop(size, (None, 0))
-        stale = np.flatnonzero(self._changed > version)
-        if costs is None:
-            costs = np.zeros(len(self._changed))
-        if len(stale):
-            _, first, place = np.unique(self._kind[stale], return_index=True, return_inverse=True)
-            costs[stale] = self.tables.cost(size, self._state.picked(stale[first]))[0][place]
-        self._kept[size] = costs, self._version
-        if len(self._kept) * costs.nbytes > self._memory and len(self._kept) > 1:
-            self._kept.popitem(last=False)
-        return costs
+        return self._of(size)[0], self._empty
 
     def device(self, hosts, row, size):
         """Returns the UUID of the device that a request takes on a row; None: any, or several."""
         self._catch_up(hosts)
-        if size.device is None or size.device.count > 1:
-            return None
-        _, chosen = self.tables.cost(size, self._state.picked(np.array([row])))
+        place = self._of(size)[1][row]
         tree = hosts.nodes[row].providers
-        return None if tree is None or chosen[0] < 0 else self.tables.provider(tree, chosen[0])
+        return None if tree is None or place < 0 else self.tables.provider(tree, place)
+
+    def _of(self, size):
+        """The costs of a size, and the places of its devices."""
+        costs, places, version = self._kept.pop(size, (None, None, 0))
+        stale = np.flatnonzero(self._changed > version)
+        if costs is None:
+            costs, places = np.zeros(len(self._changed)), np.zeros(len(self._changed), np.int16)
+        if len(stale):
+            _, first, alike = np.unique(self._kind[stale], return_index=True, return_inverse=True)
+            found, chosen = self.tables.cost(size, self._state.picked(stale[first]))
+            costs[stale], places[stale] = found[alike], chosen[alike]
+        self._kept[size] = costs, places, self._version
+        taken = len(self._kept) * (costs.nbytes + places.nbytes)
+        if taken > self._memory and len(self._kept) > 1:
+            self._kept.popitem(last=False)
+        return costs, places
 
     def _number(self, state):
         """A number for each host of a State; equal ones are in the same state."""
@@ -86,15 +87,15 @@ class Scores:
     def _catch_up(self, hosts):
         found = hosts.changed.since(self._position)
         if found is None or len(hosts) != len(self._changed):
-            self._show(read_fleet(hosts))
+            self._show(read_fleet(hosts, classes=self.tables.classes))
             return
         rows = np.array(sorted(found[0]), dtype=np.intp)
         if not len(rows):
             return
-        fleet = read_fleet(hosts, rows)
+        fleet = read_fleet(hosts, rows, self.tables.classes)
         new = self.tables.state(fleet)
         if new.milli.shape[1] > self._state.milli.shape[1]:
-            self._show(read_fleet(hosts))
+            self._show(read_fleet(hosts, classes=self.tables.classes))
             return
         self._state.put(rows, new)
         self._empty[rows] = fleet.empty

@@ -13,6 +13,7 @@
 
 import collections
 import dataclasses
+from collections.abc import Container
 from typing import Any
 
 Amounts = tuple[tuple[str, int], ...]
@@ -63,7 +64,7 @@ def _natural(number: Any) -> int:
     return number
 
 
-def size_of(request, child_classes) -> Size:
+def size_of(request: Any, child_classes: Container[str]) -> Size:
     """Returns the Size of a Request; ``child_classes`` are the resource classes of devices."""
     amounts, demands = dict[str, int](), collections.Counter[DeviceDemand]()
     for name, units in request.resources.items():

@@ -47,9 +47,7 @@ class Tables:
         self.classes = tuple(sorted(names & fleet.free.keys()))
         self._models, self._item = models, {one: n for n, one in enumerate(models.items)}
         self._make_plain({size: n for size, n in counts.items() if size.device is None}, fleet)
-        self._devices = None
-        if models.patterns:
-            self._make_devices(devices, fleet, pause)
+        self._devices = self._make_devices(devices, fleet, pause)
 
     def _needs(self, sizes):
         place = {name: number for number, name in enumerate(self.classes)}
@@ -85,7 +83,7 @@ class Tables:
         )
         free, of_models = self.devices_of(fleet.trees)
         refresh = DeviceRefresh(items, sizes, free, of_models, pause)
-        self._devices = refresh.potential(fleet.picked(self.classes))
+        return refresh.potential(fleet.picked(self.classes))
 
     def devices_of(self, trees):
         """The devices of hosts: thousandths that are free, and the model (NO_MODEL: none); two
@@ -128,10 +126,9 @@ class Tables:
         """Returns the HostStates of hosts."""
         free = fleet.picked(self.classes)
         milli, models = self.devices_of(fleet.trees)
-        if self._devices is None:
-            return HostStates(free, milli, models, None, np.zeros(len(free)))
         devices = self._devices.devices(milli, models)
-        return HostStates(free, milli, models, devices, self._devices.of(free, devices))
+        potential = self._devices.of(free, devices) if milli.shape[1] else np.zeros(len(free))
+        return HostStates(free, milli, models, devices, potential)
 
     def cost(self, size, state):
         """Returns what a request of a Size costs on each host, and the place of the device that it

@@ -48,8 +48,9 @@ class FragmentationWeigher(Weigher):
             return np.zeros(len(rows))
         size = size_of(request, hosts.child_classes)
         if isinstance(hosts, WhatIf):
-            fleet = read_fleet(hosts, rows)
-            costs, empty = scores.tables.cost(size, scores.tables.state(fleet))[0], fleet.empty
+            tables = scores.tables
+            fleet = read_fleet(hosts, rows, tables.classes)
+            costs, empty = tables.cost(size, tables.state(fleet))[0], fleet.empty
         else:
             costs, empty = (column[rows] for column in scores.costs(hosts, size))
         if not CONF.filter_scheduler.keep_empty:

@@ -104,3 +104,14 @@ def test_few_kept_costs():
         assert scores.costs(made.hosts, wanted)[0].tolist() == (
             fresh(scores, made.hosts, wanted).tolist()
         )
+
+
+def test_a_fleet_is_a_copy():
+    """A thread reads it while the loop goes on."""
+    made = gpu_cluster()
+    fleet = read_fleet(made.hosts)
+    before = fleet.free['VCPU'].tolist()
+    made.consume(made.hosts.nodes[0], asked(1, 460))
+    assert fleet.free['VCPU'].tolist() == before
+    assert fleet.empty.all()
+    assert read_fleet(made.hosts).position > fleet.position
