@@ -40,7 +40,16 @@ DAEMON_OPTIONS = {'--config-file', '--config-dir'}
 FOREIGN = {'mysql', 'mariadb', 'mariadb-dump', 'pg_dump', 'pg_restore', 'sqlite3', 'createuser'}
 FOREIGN |= {'createdb', 'dropdb', 'openstack', 'rabbitmqctl', 'pip', 'gunicorn', 'source', 'cd'}
 FOREIGN |= {'mkdir', 'ln', 'setpriv'}
-FOREIGN |= {'touch', 'systemd-sysusers', 'systemd-tmpfiles', '.', 'export', 'apt', 'podman'}
+FOREIGN |= {
+    'touch',
+    'systemd-sysusers',
+    'systemd-tmpfiles',
+    '.',
+    'export',
+    'apt',
+    'podman',
+    'docker',
+}
 FOREIGN |= {'podman-compose', 'tools/build-deb', 'build-deb'}
 HEAT = 'heat.rst'  # its configuration is Heat's
 

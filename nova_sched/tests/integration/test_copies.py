@@ -104,9 +104,15 @@ def bus(rabbitmq, stack):
 
 
 def queues(rabbitmq, bus):
-    """The queues of copies, as the broker shows them."""
+    """The queues that get copies, as the broker shows them."""
+    bindings = rabbitmq.ask('GET', f'bindings/{bus.name}')
+    bound = {one['destination'] for one in bindings if one['source'] == 'nova'}
     found = rabbitmq.ask('GET', f'queues/{bus.name}')
-    return [one for one in found if one['name'].startswith('scheduler_shadow_')]
+    return [
+        one
+        for one in found
+        if one['name'].startswith('scheduler_shadow_') and one['name'] in bound
+    ]
 
 
 @pytest.fixture
