@@ -18,7 +18,7 @@ import sys
 
 import pytest
 
-from nova_sched import objects, rpc
+from nova_sched import errors, objects, rpc
 from nova_sched.conf import CONF
 from nova_sched.rpc import client
 from nova_sched.tests.builders import uuid_of
