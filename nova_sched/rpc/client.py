@@ -444,7 +444,7 @@ class ExplainClient(NamespaceClient):
         return self.call(context, 'capacity', spec_obj=spec_obj)
 
     def rank_hosts(self, spec_obj, hosts, weights=None, check_type=None, context=None):
-        """The names of hosts, best first. Not repeated: after a while nobody wants the answer.
+        """The names of hosts, best first. The call is not repeated: its caller has a deadline.
         Raises NoAnswer, or Outdated."""
         return self._call(
             context or RequestContext(overwrite=False),

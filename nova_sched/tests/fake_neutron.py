@@ -14,12 +14,12 @@
 import contextlib
 import http.server
 import json
-import threading
 from urllib.parse import parse_qs, urlsplit
 
 from keystoneauth1 import adapter, session, token_endpoint
 
 from nova_sched.cloud.neutron import NeutronClient
+from nova_sched.tests.fixtures.web import serving
 
 
 class FakeNeutron:
@@ -70,17 +70,8 @@ def served(fake=None):
         def log_message(self, *_):
             """No test reads it."""
 
-    server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler)
-    server.daemon_threads = True
-    fake.url = f'http://127.0.0.1:{server.server_port}'
-    thread = threading.Thread(target=server.serve_forever, kwargs={'poll_interval': 0.02})
-    thread.start()
-    try:
+    with serving(Handler) as fake.url:
         yield fake
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def client_of(fake):

@@ -27,6 +27,7 @@ from urllib.parse import parse_qsl, urlsplit
 from keystoneauth1 import adapter, session, token_endpoint
 
 from nova_sched.cloud.placement import MICROVERSION, PlacementClient
+from nova_sched.tests.fixtures.web import serving
 
 CONCURRENT, UNDEFINED = 'placement.concurrent_update', 'placement.undefined_code'
 
@@ -217,17 +218,8 @@ class FakePlacement:
 def served(fake=None):
     """Serve a FakePlacement on the loopback as long as the block runs; yields it."""
     fake = fake or FakePlacement()
-    server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), _handler(fake))
-    server.daemon_threads = True
-    fake.url = f'http://127.0.0.1:{server.server_port}'
-    thread = threading.Thread(target=server.serve_forever, kwargs={'poll_interval': 0.02})
-    thread.start()
-    try:
+    with serving(_handler(fake)) as fake.url:
         yield fake
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def client_of(fake, timeouts_s=(10.0, 30.0)):
