@@ -76,13 +76,22 @@ class Sent:
     before: ConsumerAllocations
     after: ConsumerAllocations
 
-    def is_in(self, found):
-        """Whether what Placement has of the server was written by this request.
+    @property
+    def generation(self):
+        """The consumer's generation that the request leaves: each write raises it by one."""
+        return (self.after.generation or 0) + 1
 
-        Each write raises the consumer's generation by one, so a later one differs.
-        """
-        generation = (self.after.generation or 0) + 1
-        return found.generation == generation and found.providers == self.after.providers
+    @property
+    def undone(self):
+        """What puts back the allocations of before, once the request was done."""
+        return dataclasses.replace(
+            self.after, providers=self.before.providers, mappings={}, generation=self.generation
+        )
+
+    def is_in(self, found):
+        """Whether what Placement has of the server was written by this request, and by no later
+        one."""
+        return found.generation == self.generation and found.providers == self.after.providers
 
 
 def servers(decision, answer, context):
@@ -152,6 +161,12 @@ class AllocationWrite:
             if isinstance(done, WriteOutcome):
                 return done
             step = done
+
+    def take_back(self):
+        """Put back what the servers had before a write that was done. Raises SchedError if it is
+        not known whether that succeeded."""
+        undone = {uuid: sent.undone for uuid, sent in self.sent.items()}
+        self._client.write(undone, self._limits.left_s())
 
     def _write(self):
         if self._limits.is_over():

@@ -22,6 +22,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from random import Random
 
+from nova_sched import errors
 from nova_sched.cloud import allocation_write
 from nova_sched.cloud.allocation_write import AllocationWrite
 from nova_sched.cloud.doubts import Doubts
@@ -34,6 +35,7 @@ LOG = logging.getLogger(__name__)
 
 STOPPING = 'The scheduler stops.'
 GONE = 'The caller has stopped waiting.'
+NOT_TAKEN_BACK = 'A chosen host is not up, and its allocations cannot be taken back'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -65,11 +67,12 @@ class AllocationWriter:
 
     ``claims`` returns the claims that the store has of a server. ``host_of`` returns the host of a
     compute node by its UUID, None if it is no compute node. ``not_up`` is called with the UUIDs of
-    the chosen nodes and of the alternates before anything is written, and returns those whose
-    hosts take no servers; their order is decided again then. ``reread`` is called with the UUIDs
-    of nodes that Placement has refused, before their order is decided again: it reads their
-    usages. All of these run in threads of the writer. A write is given up when its order is
-    ``timeout_s`` old; Placement may do its last request up to ``late_s`` later.
+    the chosen nodes and of the alternates while Placement writes, and returns those whose hosts
+    take no servers; then the writer takes back what was written, and the order is decided again.
+    ``reread`` is called with the UUIDs of nodes that Placement has refused, before their order is
+    decided again: it reads their usages. All of these run in threads of the writer. A write is
+    given up when its order is ``timeout_s`` old; Placement may do its last request up to
+    ``late_s`` later.
     """
 
     def __init__(
@@ -93,6 +96,7 @@ class AllocationWriter:
         self._leaving, self._stopped = threading.Event(), threading.Event()
         self._writing, self._idle = set[Future](), threading.Condition()
         self._pool = concurrent.futures.ThreadPoolExecutor(in_flight, 'nova-sched-write')
+        self._lookers = concurrent.futures.ThreadPoolExecutor(in_flight, 'nova-sched-verify')
 
     def write(self, decision, answer, message):
         """See Writer. Rebuilds, and orders without claims, have nothing to write."""
@@ -144,6 +148,7 @@ class AllocationWriter:
         for future in left:
             self._end(future, WriteOutcome(won=False, refusal=STOPPING))
         self._doubts.stop()
+        self._lookers.shutdown(wait=False)
 
     # The threads.
 
@@ -177,18 +182,41 @@ class AllocationWriter:
         self._turns.leave(turn)
 
     def _outcome(self, write, nodes, received):
-        if self._not_up(nodes):
-            return WriteOutcome(won=False)
+        # A request takes Placement longer than a cell's database takes for its services.
+        looking = self._lookers.submit(self._not_up, nodes)
         outcome = write.run()
         if outcome.won:
             self._problems.end('Placement', 'Placement answers again')
-        is_late = outcome.won and received.is_over()
-        if is_late or (write.is_doubtful and not outcome.won):
-            for sent in write.sent.values():
-                self._doubts.add(sent)
+            if received.is_over():
+                self._doubt(write)
+                return WriteOutcome(won=False, refusal=GONE)
+            return self._take_back(write) if self._has_found_any(looking) else outcome
+        if write.is_doubtful:
+            self._doubt(write)
         if write.full:
             self._read_again(write.full)
-        return WriteOutcome(won=False, refusal=GONE) if is_late else outcome
+        return outcome
+
+    def _has_found_any(self, looking):
+        try:
+            return bool(looking.result())
+        except Exception:  # the order is decided again, on what is known then
+            LOG.exception('The services of the chosen hosts cannot be read')
+            return True
+
+    def _take_back(self, write):
+        """Take back what was written: a host takes no servers. The order is decided again, unless
+        it is not known whether the allocations are gone."""
+        try:
+            write.take_back()
+        except errors.SchedError as error:
+            self._doubt(write)
+            return WriteOutcome(won=False, refusal=f'{NOT_TAKEN_BACK}: {error}')
+        return WriteOutcome(won=False)
+
+    def _doubt(self, write):
+        for sent in write.sent.values():
+            self._doubts.add(sent)
 
     def _read_again(self, nodes):
         try:

@@ -117,7 +117,7 @@ class Mirror:
         return True
 
     def not_up(self, node_uuids):
-        """Look at the services of these nodes once more, before they are claimed.
+        """Look at the services of these nodes once more, while they are claimed.
 
         Returns the UUIDs of the nodes that are not up. If there are any, the host state has all
         services of the cell that are not up then, so that the next decision avoids them.

@@ -12,6 +12,7 @@
 """The writer of allocations: threads, order, the end; and a whole scheduler under faults."""
 
 import collections
+import itertools
 import random
 import threading
 import time
@@ -60,9 +61,18 @@ class Cloud:
         age_s=0.0,
         version='1.36',
         alternates=(),
+        ignored=(),
     ):
         decision = types.SimpleNamespace(
-            requests=[request(instance_uuid=one, project_id='p', user_id='u') for one in uuids],
+            requests=[
+                request(
+                    instance_uuid=one,
+                    project_id='p',
+                    user_id='u',
+                    ignore_hosts=frozenset(ignored),
+                )
+                for one in uuids
+            ],
             claims=[Claim(one, node, {'VCPU': vcpus}) for one in uuids],
         )
         text = allocation_request(node, f'{{"VCPU": {vcpus}}}')
@@ -359,4 +369,40 @@ def test_a_host_that_takes_no_servers_is_not_claimed(fake, down):
     assert (outcome.won, outcome.refusal) == (False, None)
     assert asked == [{ONE, TWO}]
     assert A not in fake.allocated()
+    cloud.writer.stop(1.0)
+
+
+def test_a_server_to_evacuate_keeps_what_it_had(fake):
+    """Until another host is chosen, it has the allocations of the host that is gone only."""
+    fake.consumers[A] = [1, {ONE: {'VCPU': 1}}, 'p', 'u']
+    cloud = Cloud(fake, not_up=lambda nodes: [TWO])
+    outcome = cloud.write(A, node=TWO, ignored=['one']).result(5)
+    assert (outcome.won, outcome.refusal) == (False, None)
+    assert fake.allocated()[A] == {ONE: {'VCPU': 1}}
+    cloud.writer.stop(1.0)
+
+
+def test_allocations_that_cannot_be_taken_back_at_once(fake):
+    """The order is refused: a second attempt would find the allocations of the first one."""
+    cloud = Cloud(fake, not_up=lambda nodes: [ONE])
+    puts = itertools.count()
+    fake.faults = lambda method, path: Fault(503) if method == 'PUT' and next(puts) == 1 else None
+    outcome = cloud.write(A).result(5)
+    assert not outcome.won
+    assert outcome.refusal.startswith('A chosen host is not up, and its allocations cannot be')
+    wait(lambda: A not in fake.allocated())
+    cloud.writer.stop(1.0)
+
+
+def test_services_that_cannot_be_read(fake, caplog):
+    """The mirror counts a cell without an answer as up; this is an error of the scheduler."""
+
+    def fail(nodes):
+        raise RuntimeError('the loop has ended')
+
+    cloud = Cloud(fake, not_up=fail)
+    outcome = cloud.write(A).result(5)
+    assert (outcome.won, outcome.refusal) == (False, None)
+    assert A not in fake.allocated()
+    assert 'The services of the chosen hosts cannot be read' in caplog.text
     cloud.writer.stop(1.0)
