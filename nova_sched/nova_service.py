@@ -15,6 +15,7 @@ import logging
 
 from nova_sched import errors
 from nova_sched.cloud import neutron, placement
+from nova_sched.cloud.after_look import AfterLook
 from nova_sched.cloud.allocations import AllocationWriter
 from nova_sched.cloud.candidates import CandidateLook
 from nova_sched.cloud.cells import Cells
@@ -121,7 +122,7 @@ class NovaReader:
                 conf.cluster.look_interval, conf.cluster.compare_interval, conf.service_down_time
             ),
             conf.cluster.readers,
-            self._after_look,
+            AfterLook(self._steps()).run,
         )
         self._candidates = CandidateLook(scheduler, self.placement, self.mirror)
         self.mirror.start()
@@ -137,8 +138,9 @@ class NovaReader:
             lambda: self._conf.service_down_time,
         ).read()
 
-    def _after_look(self, has_compared):
-        pass
+    def _steps(self):
+        """What is done after each look: see AfterLook."""
+        return {}
 
     def stop(self):
         """Stop to read."""
@@ -183,19 +185,17 @@ class NovaSource(NovaReader):
         super().start(scheduler)
         self._look_for_unshared()
 
-    def _after_look(self, has_compared):
+    def _steps(self):
+        return {
+            'Looking for schedulers of other claims': self._compare_services,
+            'Writing the record of service nova-scheduler': self._write_record,
+            'Ending claims without a server': self._settle,
+            'Mapping new hosts': self._discover,
+        }
+
+    def _compare_services(self, has_compared):
         if has_compared:
             self._look_for_unshared()
-        if has_services(self._conf):
-            self._write_record()
-        if self._settler is None:
-            age_s = self._timeout_s + self._conf.placement.read_timeout + MARGIN_S
-            self._settler = Settler(
-                self._scheduler, self.cells, self.api, self.placement, self.mirror, age_s
-            )
-        self._settler.settle()
-        if self._scheduler.position_and_count[0] == 0 and self._discovery.run():
-            self.mirror.compare_soon()
 
     def _look_for_unshared(self):
         try:
@@ -209,7 +209,9 @@ class NovaSource(NovaReader):
             LOG.info('All services nova-scheduler that are up share [claims] connection')
         self._unshared = found
 
-    def _write_record(self):
+    def _write_record(self, _):
+        if not has_services(self._conf):
+            return
         if self._record is None:
             url = self._conf.database.connection
             engine = db_engine.create(url, DatabaseLimits.of(self._conf.database_limits))
@@ -217,6 +219,18 @@ class NovaSource(NovaReader):
                 SqlServiceRecords(engine), self._conf.host, lambda: self._conf.report_interval
             )
         self._record.write()
+
+    def _settle(self, _):
+        if self._settler is None:
+            age_s = self._timeout_s + self._conf.placement.read_timeout + MARGIN_S
+            self._settler = Settler(
+                self._scheduler, self.cells, self.api, self.placement, self.mirror, age_s
+            )
+        self._settler.settle()
+
+    def _discover(self, _):
+        if self._scheduler.position_and_count[0] == 0 and self._discovery.run():
+            self.mirror.compare_soon()
 
     def leave(self):
         """Let the writes of calls that were taken end within DRAIN_S. Does not wait."""

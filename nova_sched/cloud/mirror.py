@@ -48,7 +48,8 @@ class Mirror:
     Each scheduler reads the services of all cells. The compute nodes of a cell are read by one of
     the live schedulers; the others learn of them from the claim store. ``intervals`` returns the
     Intervals. Correctness of claims does not depend on any of them: Placement judges each
-    allocation. ``then`` is called after each look of the thread, with whether it has compared.
+    allocation. ``then`` is called after each look of the thread, with whether it has compared; it
+    raises nothing.
     """
 
     def __init__(
@@ -213,7 +214,7 @@ class Mirror:
             if not self._leaving.is_set():
                 with self._looking:
                     self._look(compare)
-                self._try('Nova', self._then, compare)
+                self._then(compare)
 
     def _look(self, compare):
         if compare:

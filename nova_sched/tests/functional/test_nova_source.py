@@ -22,7 +22,7 @@ from oslo_messaging.notify import _impl_test
 
 from nova_sched import errors, nova_service, objects, rpc, service
 from nova_sched.conf import CONF, OF_SERVICES
-from nova_sched.db import engine
+from nova_sched.db import engine, nova_services
 from nova_sched.rpc import client
 from nova_sched.tests import fake_neutron
 from nova_sched.tests.builders import uuid_of
@@ -447,7 +447,15 @@ def test_an_audit_compares_with_placement(cloud, tmp_path, capsys):
         assert len(cloud.fake.bodies) == written
 
 
-def test_a_new_host_is_mapped_and_gets_servers(cloud):
+@pytest.mark.parametrize('has_record', [True, False])
+def test_a_new_host_is_mapped_and_gets_servers(cloud, caplog, monkeypatch, has_record):
+    """Also if the record of the service cannot be written."""
+
+    def refuse(*_):
+        raise errors.StoreUnavailable('connection refused')
+
+    if not has_record:
+        monkeypatch.setattr(nova_services.SqlServiceRecords, 'write', refuse)
     cloud.options['scheduler.discover_hosts_in_cells_interval'] = 1
     cloud.write('cell1', nova.SERVICES, nova.service('cmp3'))
     cloud.write('cell1', nova.NODES, nova.node('cmp3', mapped=0))
@@ -461,3 +469,6 @@ def test_a_new_host_is_mapped_and_gets_servers(cloud):
                 return False
 
         eventually(placed)
+    told = [one.partition(' has failed')[0] for one in caplog.messages if 'after each look' in one]
+    assert told == ([] if has_record else ['Writing the record of service nova-scheduler'])
+    assert [one for one in caplog.messages if 'cannot be read' in one] == []
