@@ -47,7 +47,7 @@ class Answers:
         hosts = dict.fromkeys(chosen[0].host for chosen in answer)
         self._log(message, decision.steps, 'chose ' + ', '.join(hosts))
         if decision.noted:
-            self._keep(message.work, PLACED, reasons.placement(decision, answer), settings)
+            self._keep(message.work, PLACED, lambda: reasons.placement(decision, answer), settings)
 
     def refused(self, message, error, settings):
         """Answer an order that found no host (NoValidHost)."""
@@ -60,7 +60,7 @@ class Answers:
         else:
             what = reasons.in_short(details)
         self._log(message, error.steps, what)
-        self._keep(message.work, REFUSED, details, settings)
+        self._keep(message.work, REFUSED, lambda: details, settings)
 
     def lost(self, message, decision, settings):
         """Answer an order whose hosts other requests claimed first, each time."""
@@ -68,12 +68,14 @@ class Answers:
         error = errors.TooManyConflicts(message.attempts + 1)
         message.fail(error)
         self._log(message, decision.steps, 'another request claimed each host first')
-        self._keep(message.work, REFUSED, reasons.conflict(decision, error.reason), settings)
+        details = functools.partial(reasons.conflict, decision, error.reason)
+        self._keep(message.work, REFUSED, details, settings)
 
     def _keep(self, order, outcome, details, settings):
-        if settings.explain_retention_s:
+        """Have the decision log make a record: ``details`` returns what it has of the outcome."""
+        if settings.explain_retention_s and order.request_id:
             now_s = self._context.clock()
-            self._context.decision_log.keep(record(order, outcome, now_s, details))
+            self._context.decision_log.keep(lambda: record(order, outcome, now_s, details()))
 
     def _log(self, message, steps, what):
         """Log one line for each decision, and record its duration."""

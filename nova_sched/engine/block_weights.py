@@ -15,6 +15,8 @@ import math
 
 import numpy as np
 
+from nova_sched.engine.explain.winners import WinnerWeights
+
 BLOCK = 64  # rows that share bounds of their weights
 IN_BLOCK = np.arange(BLOCK)
 FIRST_BLOCKS = 4  # blocks that are weighed at first
@@ -139,6 +141,21 @@ class BlockWeights:
                 break
             more = len(rest) if 8 * more > len(rest) else 4 * more
         return rows, weights
+
+    def winners(self, rows):
+        """Returns the WinnerWeights of rows, on the scale by which ``top`` last compared rows."""
+        count = len(self._weighers) if self._left > 1 else 0
+        scale = self._scale() if self._scaled_by is None else self._scaled_by
+        low, span = scale[:, :count, 0].tolist()
+        multipliers = self._multipliers if self._varied is None else self._multipliers[:, rows]
+        return WinnerWeights(
+            len(rows),
+            [weigher.name for weigher in self._weighers[:count]],
+            list(self._raw[:count].take(rows, axis=1)),
+            low,
+            span,
+            list(multipliers[:count]),
+        )
 
     def _limits(self, scale):
         """What no weight of a block exceeds: its best weight, if the block was weighed by this

@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nova_sched.weighers import normalize
+from nova_sched.engine.explain.winners import Note
+from nova_sched.weighers import bounded, scaled_by
 
 FEW = 16  # up to this many are found faster by repeated argmax than by sorting
 
@@ -132,16 +133,6 @@ def ask(rule, candidates, hosts, request):
         candidates.keep_rows(rule.name, rows, rule.judge(hosts, request, rows))
 
 
-class Note(NamedTuple):
-    """The weights that one weigher gave the rows. ``multiplier`` is one for all, or one for
-    each."""
-
-    name: str
-    raw: np.ndarray
-    normalised: np.ndarray
-    multiplier: float | np.ndarray
-
-
 def weigh(weighers, hosts, rows, request, notes=None):
     """The sum of multiplier x normalised weight for each of the rows; zeros for a single row.
 
@@ -156,9 +147,10 @@ def weigh(weighers, hosts, rows, request, notes=None):
             continue
         raw = weigher.raw(hosts, rows, request)
         if raw is not None:
-            scaled = normalize(raw, weigher.minval, weigher.maxval)
+            raw, low, high = bounded(raw, weigher.minval, weigher.maxval)
             if notes is not None:
-                notes.append(Note(weigher.name, raw, scaled.copy(), multiplier))
+                notes.append(Note(weigher.name, raw, low, high, multiplier))
+            scaled = scaled_by(raw, low, high)
             scaled *= multiplier
             total += scaled
     return total

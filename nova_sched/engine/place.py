@@ -23,6 +23,7 @@ from nova_sched.claim import PENDING
 from nova_sched.engine import slices
 from nova_sched.engine.decide import best, survivors, weigh
 from nova_sched.engine.explain import reasons
+from nova_sched.engine.explain.winners import WinnerWeights
 from nova_sched.engine.groups.member_resolver import ReplanRequired
 from nova_sched.engine.kinds import KindState, RequestKinds
 from nova_sched.engine.received import NOW, Received
@@ -37,10 +38,10 @@ class Decision:
     """The decision of one call: a host (row) and a claim for each of the ``asked`` instances.
 
     A request that only checks makes no claims. ``marks`` are fields of the claims, ``received`` is
-    the message that made the request. With ``noted``, ``winners`` has the weights of the chosen
-    hosts and their alternates (see ``reasons.winners``). ``claiming``: the request asks to keep
-    its claims. ``kept``: it may be decided by a kind of request; ``kind`` is the state of that
-    kind, if it was.
+    the message that made the request. With ``noted``, ``winners`` has a WinnerWeights for each
+    instance: of its host and its alternates. ``claiming``: the request asks to keep its claims.
+    ``kept``: it may be decided by a kind of request; ``kind`` is the state of that kind, if it
+    was.
     """
 
     asked: int = 1
@@ -150,9 +151,8 @@ class Placer:
             settings.alternates if want_alternates and len(requests) == 1 else max(ranked - 1, 0)
         )
         made = functools.partial(Decision, len(requests), received, claiming, noted, marks=marks)
-        if not noted:
-            with contextlib.suppress(NotKept):
-                return self._attempt(made(kept=True), requests, spare, settings)
+        with contextlib.suppress(NotKept):
+            return self._attempt(made(kept=True), requests, spare, settings)
         return self._attempt(made(), requests, spare, settings)
 
     def _attempt(self, decision, requests, spare, settings):
@@ -265,7 +265,10 @@ class Placer:
         if spare and (of_slice is not None or len(hosts.cells) > 1):
             in_cell = hosts.cell == hosts.cell[row] if len(hosts.cells) > 1 else None
             rows, weights = kind.weights.top(1 + spare, in_cell)
-        return row, self._ranked(rows, weights, row, spare) if spare else []
+        beside = self._ranked(rows, weights, row, spare) if spare else []
+        if decision.noted and len(decision.rows) < NOTED:
+            decision.winners.append(kind.weights.winners([row, *beside]))
+        return row, beside
 
     def _choose(self, decision, request, index, before, spare, settings):
         """The row, the rows to rank after it, and the candidate set, from a full pass."""
@@ -293,7 +296,7 @@ class Placer:
         beside = self._ranked(rows, weights, row, spare) if spare else []
         if notes is not None:
             places = [pick, *np.searchsorted(rows, beside).tolist()]
-            decision.winners.append(reasons.winners(weights, notes, places))
+            decision.winners.append(WinnerWeights.of_notes(notes, places))
         return row, beside, candidates
 
     def _claim(self, decision, request, row, settings):

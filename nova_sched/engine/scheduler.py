@@ -211,9 +211,10 @@ class Scheduler:
         try:
             self.groups.replan_for(request)
         except errors.NoValidHost as refusal:
-            if self._settings().explain_retention_s:
+            if self._settings().explain_retention_s and order.request_id:
                 details = reasons.bare(refusal.reason, len(self._cluster), 1)
-                self.decision_log.keep(record(order, REFUSED, self.clock(), details))
+                now_s = self.clock()
+                self.decision_log.keep(lambda: record(order, REFUSED, now_s, details))
             raise
 
     def report(self, report):

@@ -103,13 +103,21 @@ def normalize(weights, minval=None, maxval=None):
     Without bounds the lowest is 0 and the highest 1. With ``minval``, lower weights are raised to
     it first. If lowest and highest are then equal, all weights are 0.
     """
-    if not len(weights):
-        return weights
+    return scaled_by(*bounded(weights, minval, maxval)) if len(weights) else weights
+
+
+def bounded(weights, minval, maxval):
+    """Returns weights, none below ``minval``, and the lower and the upper bound of their scale."""
     lowest = weights.min()
     if minval is not None and lowest < minval:
         weights = np.maximum(weights, minval)
     low = float(lowest) if minval is None else minval
-    high = float(weights.max()) if maxval is None else maxval
+    return weights, low, float(weights.max()) if maxval is None else maxval
+
+
+def scaled_by(weights, low, high):
+    """Returns new weights, from 0 at the lower to 1 at the upper bound of a scale; all are 0 if
+    the bounds are equal."""
     if high == low:
         return np.zeros(len(weights))
     scaled = weights - low if low else weights

@@ -101,9 +101,10 @@ class DecisionLog(Outbox):
         """Whether a decision that found its hosts is among the given share (0 to 1)."""
         return share > 0 and self._chance() < share
 
-    def keep(self, record):
-        """Queue a record. Records without a request id are dropped: they cannot be queried."""
-        if record['request_id'] and not self.put(record):
+    def keep(self, make):
+        """Queue a record of a decision with a request id: others cannot be queried. ``make()``
+        returns it, in the separate thread: it may use only what does not change any more."""
+        if not self.put(make):
             self.lost += 1
 
     def show(self, request_id):
@@ -116,7 +117,7 @@ class DecisionLog(Outbox):
 
     def _pass_on(self, batch):
         try:
-            self._store.write(batch)
+            self._store.write([make() for make in batch])
             self._away = False
             if self.lost > self._told:
                 LOG.warning('%d decision records were lost', self.lost - self._told)

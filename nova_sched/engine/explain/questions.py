@@ -17,9 +17,10 @@ import numpy as np
 
 from nova_sched import errors
 from nova_sched.engine.answer import selections
-from nova_sched.engine.decide import CandidateSet, Note, chain, narrow, survivors, weigh
+from nova_sched.engine.decide import CandidateSet, chain, narrow, survivors, weigh
 from nova_sched.engine.explain import capacity, reasons, standings
 from nova_sched.engine.explain.decision_log import PLACED, REFUSED
+from nova_sched.engine.explain.winners import Note, WinnerWeights
 
 LOG = logging.getLogger(__name__)
 
@@ -107,7 +108,7 @@ class Questions:
         rows, notes = survivors(rules, hosts, request).rows(), list[Note]()
         weights = weigh(rules.weighers, hosts, rows, request, notes)
         place, best = int(np.searchsorted(rows, row)), int(weights.argmax())
-        mine, other = reasons.winners(weights, notes, [place, best])
+        mine, other = WinnerWeights.of_notes(notes, [place, best]).told()
         rank = 1 + int(np.count_nonzero(weights > weights[place]))
         there = {'host': hosts.nodes[rows[best]].host, 'node': hosts.nodes[rows[best]].nodename}
         return {'rank': rank, 'of': len(rows), **mine, 'best': there | other}

@@ -11,10 +11,9 @@
 # under the License.
 """Why a request found no host: the filters run again, and each one gives its reason."""
 
-import dataclasses
 import itertools
 import logging
-import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,8 +28,7 @@ LONGEST = 1000  # characters of a reason
 NAMED = 10  # removed hosts that are named for each filter
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Judged:
+class Judged(NamedTuple):
     """The effect of one filter: how many hosts it saw and left, and why it removed the other
     hosts.
 
@@ -52,8 +50,15 @@ class Judged:
         return self.seen - self.left
 
     def to_dict(self):
-        facts = dataclasses.asdict(self)
-        return {'filter': facts.pop('name'), **facts, 'removed': list(self.removed)}
+        return {
+            'filter': self.name,
+            'seen': self.seen,
+            'left': self.left,
+            'why': self.why,
+            'removed': list(self.removed),
+            'nearest': self.nearest,
+            'nearest_why': self.nearest_why,
+        }
 
 
 class Watched(CandidateSet):
@@ -95,7 +100,7 @@ def told_by(rule, step, hosts, request, rows):
     if nearest is None:
         return judged
     why = said(rule, hosts, request, np.array([nearest]))
-    return dataclasses.replace(judged, nearest=hosts.nodes[nearest].host, nearest_why=why)
+    return judged._replace(nearest=hosts.nodes[nearest].host, nearest_why=why)
 
 
 def said(rule, hosts, request, rows):
@@ -249,7 +254,7 @@ def _details(reason, hosts, asked, found, told, placed=()):
     ``reason`` is None for a request that found its hosts. ``hosts`` is the number of all hosts,
     ``instances`` the number of requested instances, ``found`` how many of these had a host.
     ``filters`` has the effect of each filter (see Judged). ``placed`` has the chosen host of each
-    instance with its alternates (see ``winners``).
+    instance with its alternates and their weights (see ``winners``).
     """
     return {
         'reason': reason,
@@ -278,7 +283,7 @@ def placement(decision, answer, told=None):
     told = [Judged(*step) for step in decision.first] if told is None else told
     placed = []
     for request, chosen, weighed in itertools.zip_longest(
-        decision.requests, answer, decision.winners
+        decision.requests, answer, [one.told() for one in decision.winners]
     ):
         first, *rest = (
             {'host': one.host, 'node': one.nodename, **(weights or {})}
@@ -286,36 +291,3 @@ def placement(decision, answer, told=None):
         )
         placed.append({'instance_uuid': request.instance_uuid, **first, 'alternates': rest})
     return _details(None, told[0].seen if told else 0, decision.asked, len(placed), told, placed)
-
-
-# The winners.
-
-
-def winners(weights, notes, positions):
-    """The weights of the hosts at these positions: a mapping for each, ``weight`` is the sum.
-
-    ``notes`` are those of ``weigh``. A single remaining host is not weighed.
-    """
-    return [
-        {'weight': _figure(weights[place]), 'weights': [_weight(note, place) for note in notes]}
-        for place in positions
-    ]
-
-
-def _weight(note, place):
-    multiplier = (
-        note.multiplier[place] if isinstance(note.multiplier, np.ndarray) else note.multiplier
-    )
-    return {
-        'weigher': note.name,
-        'raw': _figure(note.raw[place]),
-        'normalised': _figure(note.normalised[place]),
-        'multiplier': _figure(multiplier),
-        'weight': _figure(note.normalised[place] * multiplier),
-    }
-
-
-def _figure(value):
-    """A number that is valid JSON; None if it is not finite."""
-    value = float(value)
-    return value + 0.0 if math.isfinite(value) else None  # no minus before a zero

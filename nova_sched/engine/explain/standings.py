@@ -17,8 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from nova_sched.engine.decide import Note, ask, chain, narrow, weigh
+from nova_sched.engine.decide import ask, chain, narrow, weigh
 from nova_sched.engine.explain.reasons import Watched
+from nova_sched.engine.explain.winners import Note
+from nova_sched.weighers import scaled_by
 
 PASSED = 255  # in place of the number of a step
 CLOSE = 1e-9  # weights that differ by less count as equal
@@ -99,7 +101,9 @@ def taken(rules, hosts, request):
         removed_by[gone] = number
     rows, notes = candidates.rows(), list[Note]()
     weights = weigh(rules.weighers, hosts, rows, request, notes)
-    parts = {note.name: note.normalised * note.multiplier for note in notes}
+    parts = {
+        note.name: scaled_by(note.raw, note.low, note.high) * note.multiplier for note in notes
+    }
     return Standings(
         tuple(hosts.nodes),
         tuple(step.name for step in candidates.steps),

@@ -31,6 +31,7 @@ ASKED_FOR = (
     'start',
     'hostile',
     'nova-cells',
+    'recorded',
 )  # run by name only
 FIELDS = ('what', 'p50', 'p99', 'a second', 'floor', 'ratio', 'conflicts', 'first request')
 CROWD_FIELDS = 'what,schedulers,unseen,way,conflicts,lost,late,given up,full,uneven,large'.split(
@@ -79,6 +80,7 @@ def _rows(arguments):
         parts,
         queue_catalogue,
         queue_fit,
+        recorded,
         reporting,
         shared,
         start,
@@ -106,6 +108,7 @@ def _rows(arguments):
         'start': start,
         'hostile': hostile,
         'nova-cells': nova_cells,
+        'recorded': recorded,
     }
     for name in arguments.only:
         for row in modules[name].rows(arguments.seconds):

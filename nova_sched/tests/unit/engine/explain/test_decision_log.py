@@ -31,6 +31,10 @@ def one(request_id='req-1', time=NOW, **facts):
     return {'request_id': request_id, 'time': time, **facts}
 
 
+def keep(log, **facts):
+    log.keep(lambda: one(**facts))
+
+
 class Away(MemoryDecisionLog):
     """A store that is away, or breaks, while ``error`` is set; ``batches`` are those that it
     took."""
@@ -72,7 +76,7 @@ class TestDecisionLog:
         store = Away()
         made = DecisionLog(store, batch=2)
         for n in range(5):
-            made.keep(one(n=n))
+            keep(made, n=n)
         assert store.batches == []
         made.flush()
         assert [[found['n'] for found in batch] for batch in store.batches] == [
@@ -82,17 +86,10 @@ class TestDecisionLog:
         ]
         assert [found['n'] for found in made.show('req-1')] == [0, 1, 2, 3, 4]
 
-    def test_one_without_a_request_id_is_not_kept(self):
-        store = Away()
-        made = DecisionLog(store)
-        made.keep(one(None))
-        made.flush()
-        assert store.batches == []
-
     def test_too_many_are_lost_and_said_to_be_once(self, caplog):
         made = DecisionLog(waiting=3)
         for n in range(5):
-            made.keep(one(n=n))
+            keep(made, n=n)
         made.flush()
         made.flush()
         assert [found['n'] for found in made.show('req-1')] == [0, 1, 2]
@@ -103,14 +100,14 @@ class TestDecisionLog:
         store = Away(errors.StoreUnavailable('gone'))
         made = DecisionLog(store)
         for _ in range(3):
-            made.keep(one())
+            keep(made)
             made.flush()
         assert made.lost == 3
         assert caplog.messages == [
             'The database does not answer: gone; decision records are lost until it does'
         ]
         store.error = None
-        made.keep(one())
+        keep(made)
         made.flush()
         assert len(made.show('req-1')) == 1
         assert caplog.messages[1:] == ['3 decision records were lost']
@@ -118,10 +115,10 @@ class TestDecisionLog:
     def test_a_store_that_breaks_ends_nothing(self, caplog):
         store = Away(ZeroDivisionError())
         made = DecisionLog(store)
-        made.keep(one())
+        keep(made)
         made.flush()
         store.error = None
-        made.keep(one())
+        keep(made)
         made.flush()
         assert (made.lost, len(made.show('req-1'))) == (1, 1)
         assert '1 decision records cannot be kept' in caplog.text
@@ -142,9 +139,9 @@ class TestDecisionLog:
         store = Away()
         made = DecisionLog(store)
         made.start()
-        made.keep(one(n=1))
+        keep(made, n=1)
         wait_for(lambda: store.batches)
-        made.keep(one(n=2))
+        keep(made, n=2)
         made.stop()
         assert [found['n'] for found in made.show('req-1')] == [1, 2]
         assert 'nova-sched-decision-log' not in [thread.name for thread in threading.enumerate()]
@@ -158,8 +155,8 @@ class TestScheduler:
         made.report(*(report(f'host-{row}', vcpus=4) for row in range(3)))
         return made
 
-    def decide(self, made, *requests, alternates=True, claim=True):
-        context = types.SimpleNamespace(request_id='req-1')
+    def decide(self, made, *requests, alternates=True, claim=True, request_id='req-1'):
+        context = types.SimpleNamespace(request_id=request_id)
         future = made.loop.send('place', Order(list(requests), alternates, claim, context))
         made.turn_until(future)
         made.scheduler.decision_log.flush()
@@ -190,6 +187,12 @@ class TestScheduler:
         (kept,) = self.decide(self.world(), *asked)
         assert (kept['instances'], kept['found']) == (4, 3)
         assert '3 of 4 instances found a host.' in kept['reason']
+
+    @pytest.mark.parametrize('vcpus', [1, 9])
+    def test_one_without_a_request_id_cannot_be_queried(self, vcpus):
+        made = self.world(sample=1.0)
+        self.decide(made, request(vcpus=vcpus), request_id=None)
+        assert made.scheduler.decision_log.show(None) == []
 
     def test_a_success_that_is_not_sampled(self):
         assert self.decide(self.world(), request(instance_uuid=A)) == []

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from nova_sched import errors
-from nova_sched.engine.decide import CandidateSet, Note, survivors
+from nova_sched.engine.decide import CandidateSet, survivors
 from nova_sched.engine.explain import reasons
 from nova_sched.state.request import MemberPlacement, RequestedDestination
 from nova_sched.tests.builders import cluster, request
@@ -324,33 +324,6 @@ def test_in_short(words, line):
 
 def test_in_short_without_hosts():
     assert reasons.in_short(refused(cluster(0), talkers([])).details) == 'none after -'
-
-
-@pytest.mark.parametrize(
-    'multiplier, shown',
-    [
-        pytest.param(2.0, [2.0, 2.0], id='one for all'),
-        pytest.param(np.array([1.0, 3.0]), [1.0, 3.0], id='one for each'),
-    ],
-)
-def test_winners(multiplier, shown):
-    notes = [Note('A', np.array([5, np.inf]), np.array([0.5, 0.25]), multiplier)]
-    first, second = reasons.winners(np.array([7.0, np.nan]), notes, [1, 0])
-    assert second == {
-        'weight': 7.0,
-        'weights': [
-            {
-                'weigher': 'A',
-                'raw': 5.0,
-                'normalised': 0.5,
-                'multiplier': shown[0],
-                'weight': 0.5 * shown[0],
-            }
-        ],
-    }
-    # What JSON has no word for is None.
-    assert (first['weight'], first['weights'][0]['raw']) == (None, None)
-    assert first['weights'][0]['weight'] == 0.25 * shown[1]
 
 
 @pytest.mark.parametrize(
