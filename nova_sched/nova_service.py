@@ -109,6 +109,10 @@ class NovaReader:
         self.mirror.look_now()
         return self._candidates.requests_after(requests, refusal)
 
+    def flavors(self):
+        """The rows of Nova's flavors. Raises StoreUnavailable."""
+        return self.api.flavors()
+
     def start(self, scheduler):
         """Read Nova and Placement for a scheduler that is started."""
         conf = self._conf

@@ -45,7 +45,7 @@ from nova_sched.groups.exact.worker import Solver
 from nova_sched.groups.plan_limits import PlanLimits
 from nova_sched.groups.topology import DomainTopology
 from nova_sched.logs import MINUTE_S
-from nova_sched.queues.catalogue import Catalogue
+from nova_sched.queues.catalogue import bare_requests
 from nova_sched.queues.limits import limits
 from nova_sched.rpc import endpoints, notifications, servers
 from nova_sched.rpc.direct import settings as direct_settings
@@ -169,8 +169,8 @@ def scheduler(
     not started.
 
     With a store of ``schedulers`` it shares the claim store; so does it the mix of requests, in
-    ``mixes``, which begins with the ``flavors``. ``nova`` is the NovaSource of its hosts; None:
-    hosts report themselves.
+    ``mixes``, which begins with the flavors: those of ``nova``, or else of ``flavors``. ``nova``
+    is the NovaSource of its hosts; None: hosts report themselves.
     """
     clock = StoreClock(store.now_s)
     membership = SchedulerMembership(schedulers, conf.host, os.getpid(), clock)
@@ -194,8 +194,15 @@ def scheduler(
         limits=limits(conf, store),
         before_refusal=nova and nova.before_refusal,
         mixes=mixes,
-        flavors=flavors and (lambda: Catalogue.of(*flavors.list()).bare.values()),
+        flavors=_flavor_requests(flavors, nova),
     )
+
+
+def _flavor_requests(flavors, nova):
+    """A function that returns the request of each flavor; None: there are none."""
+    if nova is not None:
+        return lambda: bare_requests(nova.flavors())
+    return flavors and (lambda: bare_requests(flavors.list()[1]))
 
 
 def nova_source(conf, store):

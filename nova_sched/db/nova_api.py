@@ -33,6 +33,19 @@ AGGREGATE_HOSTS = sa.table('aggregate_hosts', sa.column('aggregate_id'), sa.colu
 AGGREGATE_METADATA = sa.table(
     'aggregate_metadata', sa.column('aggregate_id'), sa.column('key'), sa.column('value')
 )
+FLAVORS = sa.table(
+    'flavors',
+    sa.column('id'),
+    sa.column('name'),
+    sa.column('vcpus'),
+    sa.column('memory_mb'),
+    sa.column('root_gb'),
+    sa.column('ephemeral_gb'),
+    sa.column('swap'),
+)
+FLAVOR_EXTRA_SPECS = sa.table(
+    'flavor_extra_specs', sa.column('flavor_id'), sa.column('key'), sa.column('value')
+)
 BUILD_REQUESTS = sa.table('build_requests', sa.column('instance_uuid'))
 
 ALL_CELLS = sa.select(CELLS).order_by(CELLS.c.id)
@@ -114,6 +127,20 @@ class NovaApi:
             )
             for row in sorted(aggregates, key=lambda row: row.id)
         ]
+
+    def flavors(self):
+        """The flavors by name: rows as ``queues.catalogue.flavor_of`` reads them."""
+        specs = {}
+        with transaction(self._engine) as connection:
+            flavors = connection.execute(sa.select(FLAVORS)).mappings().all()
+            for row in connection.execute(sa.select(FLAVOR_EXTRA_SPECS)):
+                specs.setdefault(row.flavor_id, {})[row.key] = row.value
+        rows = [
+            {**{name: row[name] for name in row if name != 'id'},
+             'extra_specs': specs.get(row['id'], {})}
+            for row in flavors
+        ]  # fmt: skip
+        return sorted(rows, key=lambda row: row['name'])
 
     def has_build_request(self, instance_uuid):
         """Whether Nova has accepted this server, and has not made its instance yet."""

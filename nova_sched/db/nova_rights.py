@@ -25,6 +25,8 @@ OF_API = (
     nova_api.AGGREGATES,
     nova_api.AGGREGATE_HOSTS,
     nova_api.AGGREGATE_METADATA,
+    nova_api.FLAVORS,
+    nova_api.FLAVOR_EXTRA_SPECS,
     nova_api.BUILD_REQUESTS,
 )
 # A missing right or column is an OperationalError in some databases, as a lost connection is.

@@ -237,7 +237,7 @@ class RequestKind:
         return [weigher.version for weigher in self._weighers]
 
     def _judge_again(self, rows, changed):
-        view = self._hosts.what_if(rows)
+        view = self._hosts.view(rows)
         self._judge(view, rows, changed)
         refused = self._refused[rows]
         stages = _first_bit(refused, len(self._filters))

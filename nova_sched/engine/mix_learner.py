@@ -163,7 +163,8 @@ class MixLearner:
         if mix.total < SEED and (seed := self._of_flavors()):
             mix.merge(seed, SEED / seed.total)
         fleet = self._call(read_fleet, self._hosts)
-        scores = Scores(Tables(mix, fleet, pause), fleet)
+        packing = CONF.compute.packing_host_numa_cells_allocation_strategy
+        scores = Scores(Tables(mix, fleet, pause, packing), fleet)
         scores.prepare(mix.counts, pause)
         self._scores, self._refreshed, self._hosts_then = scores, seen, len(fleet)
         for weigher in self._weighers:
@@ -174,7 +175,7 @@ class MixLearner:
         mix = Mix()
         try:
             requests = self._seed() if self._seed else ()
-        except errors.SchedError as error:
+        except Exception as error:  # also a missing right in Nova's database
             LOG.warning('%s; the mix of requests starts without the flavors', error)
         else:
             mix.add(size_of(request, self._hosts.child_classes) for request in requests)

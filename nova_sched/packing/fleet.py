@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from nova_sched.hardware.machine import Machine
 from nova_sched.hardware.providers import ProviderTree
 
 
@@ -24,7 +25,8 @@ from nova_sched.hardware.providers import ProviderTree
 class Fleet:
     """Hosts, a line each. ``free`` and ``capacity``: units by resource class of the node itself.
 
-    ``trees``: the child providers of each host, or None. ``empty``: whether it has no instance;
+    ``trees``: the child providers of each host, or None; ``machines``: its NUMA cells and PCI
+    devices, or None. ``empty``: whether it has no instance;
     ``position``: where in the list of changes it was read (``state.facts.ChangedRows``).
     """
 
@@ -33,9 +35,21 @@ class Fleet:
     trees: list[ProviderTree | None]
     empty: np.ndarray
     position: int = 0
+    machines: list[Machine | None] | None = None
 
     def __len__(self) -> int:
         return len(self.trees)
+
+    def some(self, lines):
+        """Returns these lines of it, a list of numbers, without capacities."""
+        return Fleet(
+            {name: units[lines] for name, units in self.free.items()},
+            {},
+            [self.trees[line] for line in lines],
+            self.empty[lines],
+            self.position,
+            self.machines and [self.machines[line] for line in lines],
+        )
 
     def picked(self, classes):
         """Returns the free units of these resource classes, of shape (hosts, classes)."""
@@ -51,7 +65,7 @@ def read_fleet(hosts: Any, rows: Any = slice(None), classes: Any = None) -> Flee
 
     With ``classes``, it has only these resource classes, and no capacities.
     """
-    values = hosts.interned['shape'].values
+    trees, machines = hosts.interned['shape'].values, hosts.interned['machine'].values
     names = list(getattr(hosts, 'real', hosts).resources) if classes is None else classes
     found = {name: hosts.resources[name] for name in names}
     capacity = (
@@ -65,7 +79,8 @@ def read_fleet(hosts: Any, rows: Any = slice(None), classes: Any = None) -> Flee
     return Fleet(
         {name: np.array(one.free[rows]) for name, one in found.items()},
         capacity,
-        [values[slot] for slot in hosts.shape[rows].tolist()],
+        [trees[slot] for slot in hosts.shape[rows].tolist()],
         hosts.num_instances[rows] == 0,
         hosts.changed.end,
+        [machines[slot] for slot in hosts.machine[rows].tolist()],
     )

@@ -21,14 +21,19 @@ from nova_sched.packing.models import NO_MODEL
 
 @dataclasses.dataclass(slots=True)
 class HostStates:
-    """Hosts, a line each: free units of the node's resource classes, thousandths free of each
-    device and its model, the sums over the devices, and the potential."""
+    """Hosts, or states of hosts, a line each: free units of the node's resource classes and free
+    PCI devices by kind, thousandths free of each device and its model, the sums over the devices,
+    the number of the machine (``machines.Machines``), and the potential without its cells."""
 
     free: np.ndarray
     milli: np.ndarray
     models: np.ndarray
     devices: Devices
+    machine: np.ndarray
     potential: np.ndarray
+
+    def __len__(self):
+        return len(self.free)
 
     def picked(self, rows):
         return HostStates(
@@ -36,13 +41,41 @@ class HostStates:
             self.milli[rows],
             self.models[rows],
             self.devices.picked(rows),
+            self.machine[rows],
             self.potential[rows],
         )
 
-    def put(self, rows, new):
-        """Replace these lines; ``new`` may have fewer devices."""
-        self.free[rows], self.potential[rows] = new.free, new.potential
-        self.milli[rows], self.models[rows] = 0, NO_MODEL
-        self.milli[rows, : new.milli.shape[1]] = new.milli
-        self.models[rows, : new.models.shape[1]] = new.models
-        self.devices.put(rows, new.devices)
+    def put(self, start, new):
+        """Returns these states with others from line ``start`` on; the arrays may have more lines
+        than that."""
+        lines, devices = start + len(new), new.milli.shape[1]
+        made = self
+        if lines > len(self) or devices > self.milli.shape[1]:
+            made = self._resized(
+                max(lines, len(self), 2 * start), max(devices, self.milli.shape[1])
+            )
+        rows = slice(start, lines)
+        made.free[rows], made.potential[rows] = new.free, new.potential
+        made.machine[rows] = new.machine
+        made.milli[rows, :devices], made.models[rows, :devices] = new.milli, new.models
+        made.devices.put(rows, new.devices)
+        return made
+
+    def _resized(self, lines, devices):
+        """Returns a copy with so many lines and devices."""
+        return HostStates(
+            _resized(self.free, lines),
+            _resized(self.milli, lines, devices),
+            _resized(self.models, lines, devices, NO_MODEL),
+            Devices(*(_resized(getattr(self.devices, one.name), lines)
+                      for one in dataclasses.fields(Devices))),
+            _resized(self.machine, lines),
+            _resized(self.potential, lines),
+        )  # fmt: skip
+
+
+def _resized(array, lines, columns=None, fill=0):
+    shape = (lines, *array.shape[1:]) if columns is None else (lines, columns)
+    made = np.full(shape, fill, dtype=array.dtype)
+    made[tuple(slice(size) for size in array.shape)] = array
+    return made

@@ -16,6 +16,8 @@ import dataclasses
 from collections.abc import Container
 from typing import Any
 
+from nova_sched.packing.hardware_demand import CellDemand, PciDemand, natural
+
 Amounts = tuple[tuple[str, int], ...]
 
 
@@ -32,36 +34,41 @@ class DeviceDemand:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Size:
-    """What requests of one size ask for: units by resource class of the node itself, and devices.
+    """What requests of one size ask for: units by resource class of the node itself, devices that
+    are child providers, NUMA cells, and PCI devices of pools.
 
-    Of a request for several kinds of devices, only the demand for most units counts.
+    Of a request for several kinds of child providers, only the demand for most units counts.
     """
 
     amounts: Amounts = ()
     device: DeviceDemand | None = None
+    cells: tuple[CellDemand, ...] = ()
+    pci: tuple[PciDemand, ...] = ()
 
     def to_plain(self) -> list[Any]:
         """Returns values that JSON can represent."""
         one = self.device
         device = one and [one.resource_class, one.units, one.count,
                           sorted(one.required), sorted(one.forbidden)]  # fmt: skip
-        return [[list(amount) for amount in self.amounts], device]
+        plain: list[Any] = [[list(amount) for amount in self.amounts], device]
+        if self.cells or self.pci:
+            plain += [[one.to_plain() for one in self.cells], [one.to_plain() for one in self.pci]]
+        return plain
 
     @classmethod
     def from_plain(cls, plain: Any) -> 'Size':
         """Reads the values that ``to_plain`` made. Raises ValueError, TypeError."""
-        amounts, device = plain
+        amounts, device, cells, pci = plain if len(plain) > 2 else (*plain, (), ())
         if device is not None:
             name, units, count, required, forbidden = device
             traits = frozenset(map(str, required)), frozenset(map(str, forbidden))
-            device = DeviceDemand(str(name), _natural(units), _natural(count), *traits)
-        return cls(tuple((str(name), _natural(units)) for name, units in amounts), device)
-
-
-def _natural(number: Any) -> int:
-    if type(number) is not int or number < 1:
-        raise ValueError(f'{number!r} is not a number of units')
-    return number
+            device = DeviceDemand(str(name), natural(units), natural(count), *traits)
+        return cls(
+            tuple((str(name), natural(units)) for name, units in amounts),
+            device,
+            tuple(map(CellDemand.from_plain, cells)),
+            tuple(map(PciDemand.from_plain, pci)),
+        )
 
 
 def size_of(request: Any, child_classes: Container[str]) -> Size:
@@ -81,4 +88,8 @@ def size_of(request: Any, child_classes: Container[str]) -> Size:
                 amounts[name] = amounts.get(name, 0) + units
     asked = [dataclasses.replace(one, count=count) for one, count in demands.items() if one.units]
     most = max(asked, key=lambda one: one.units * one.count, default=None)
-    return Size(tuple(sorted(amounts.items())), most)
+    pieces = request.pieces
+    if not pieces:
+        return Size(tuple(sorted(amounts.items())), most)
+    pci = tuple(sorted(map(PciDemand.of, pieces.requests), key=repr))
+    return Size(tuple(sorted(amounts.items())), most, CellDemand.all_of(pieces.guest), pci)

@@ -15,8 +15,9 @@ import numpy as np
 
 from nova_sched.packing.device_potential import FULL, SCARCITY, DeviceSizes
 from nova_sched.packing.host_states import HostStates
+from nova_sched.packing.machines import NO_MACHINE, Machines
 from nova_sched.packing.models import NEVER, NO_MODEL, Models, kinds
-from nova_sched.packing.plain_potential import PlainPotential
+from nova_sched.packing.plain_potential import WHOLE, PlainPotential
 from nova_sched.packing.refresh import DeviceRefresh
 from nova_sched.packing.size import DeviceDemand, Size
 
@@ -28,10 +29,11 @@ DIGITS = 6  # a smaller difference of costs is none
 class Tables:
     """The potentials of a mix on a fleet, and what a request costs there.
 
-    ``classes`` are the resource classes of nodes that the mix asks for.
+    ``classes`` are the resource classes of nodes that the mix asks for. ``packing``: nodes fill
+    their fullest NUMA cells first.
     """
 
-    def __init__(self, mix, fleet, pause=lambda: None):
+    def __init__(self, mix, fleet, pause=lambda: None, packing=False):
         trees = list({id(tree): tree for tree in fleet.trees if tree is not None}.values())
         below = {name for tree in trees for one in tree.children for name in one.stocks}
         counts = dict(mix.counts)
@@ -46,25 +48,44 @@ class Tables:
         names = {name for size in counts for name, _ in size.amounts}
         self.classes = tuple(sorted(names & fleet.free.keys()))
         self._models, self._item = models, {one: n for n, one in enumerate(models.items)}
-        self._make_plain({size: n for size, n in counts.items() if size.device is None}, fleet)
+        # Sizes with cells count in the cells.
+        others = {size: n for size, n in counts.items() if size.device is None}
+        plain = {size: n for size, n in others.items() if not size.cells}
+        part = sum(plain.values()) / max(sum(others.values()), 1e-300) if others else 1.0
+        self.machines = Machines(counts, _distinct(fleet.machines or ()), 1.0 - part, packing)
+        self._make_plain(plain, part, fleet)
         self._devices = self._make_devices(devices, fleet, pause)
 
     def _needs(self, sizes):
         place = {name: number for number, name in enumerate(self.classes)}
-        needs = np.zeros((len(sizes), len(self.classes)))
+        needs = np.zeros((len(sizes), len(self.classes) + len(self.machines.kinds)))
         for line, size in enumerate(sizes):
             for name, units in size.amounts:
                 if name in place:
                     needs[line, place[name]] = units
+            if size.pci:
+                needs[line, len(self.classes) :] = self.machines.asked(size)
         return needs
 
-    def _make_plain(self, sizes, fleet):
+    def _free(self, fleet, machine):
+        """The free units of hosts, and their free PCI devices by kind."""
+        free = fleet.picked(self.classes)
+        if not self.machines.kinds:
+            return free
+        return np.concatenate([free, self.machines.devices(machine.tolist())], axis=1)
+
+    def _numbers(self, fleet):
+        if not self.machines.is_used or fleet.machines is None:
+            return np.full(len(fleet), NO_MACHINE, dtype=np.int64)
+        return np.array([self.machines.number(one) for one in fleet.machines], dtype=np.int64)
+
+    def _make_plain(self, sizes, part, fleet):
         plain = np.array([not self._has_devices(tree) for tree in fleet.trees], dtype=bool)
-        capacity = np.array(
-            [fleet.capacity[name][plain].mean() if plain.any() else 1.0 for name in self.classes]
-        )
+        capacity = [fleet.capacity[name][plain] for name in self.classes]
+        capacity += list(self.machines.devices(self._numbers(fleet)[plain].tolist()).T)
         share = np.array(list(sizes.values()), dtype=float)
-        self._plain = PlainPotential(self._needs(list(sizes)), share, capacity)
+        mean = np.array([one.mean() if len(one) else 1.0 for one in capacity])
+        self._plain = PlainPotential(self._needs(list(sizes)), share, mean, WHOLE * part)
 
     def _has_devices(self, tree):
         classes = self._models.classes
@@ -83,7 +104,7 @@ class Tables:
         )
         free, of_models = self.devices_of(fleet.trees)
         refresh = DeviceRefresh(items, sizes, free, of_models, pause)
-        return refresh.potential(fleet.picked(self.classes))
+        return refresh.potential(self._free(fleet, self._numbers(fleet)))
 
     def devices_of(self, trees):
         """The devices of hosts: thousandths that are free, and the model (NO_MODEL: none); two
@@ -122,35 +143,62 @@ class Tables:
         ]
         return found[place]
 
+    def keys(self, fleet):
+        """Yields a hashable key of each host; hosts with equal ones are in the same state."""
+        free = np.array([fleet.free[name] for name in self.classes if name in fleet.free])
+        lines = free.T.tolist() if len(free) else [[]] * len(fleet)
+        numbers = self._numbers(fleet).tolist()
+        for line, tree, number in zip(lines, fleet.trees, numbers, strict=True):
+            yield tuple(line), self._of_tree(tree), number
+
     def state(self, fleet):
         """Returns the HostStates of hosts."""
-        free = fleet.picked(self.classes)
+        machine = self._numbers(fleet)
+        free = self._free(fleet, machine)
         milli, models = self.devices_of(fleet.trees)
-        devices = self._devices.devices(milli, models)
-        potential = self._devices.of(free, devices) if milli.shape[1] else np.zeros(len(free))
-        return HostStates(free, milli, models, devices, potential)
+        devices, potential = self._devices.devices(milli, models), np.zeros(len(free))
+        for rows, has_devices in _parts(models):
+            potential[rows] = (
+                self._devices.of(free[rows], devices.picked(rows))
+                if has_devices
+                else self._plain.of(free[rows])
+            )
+        return HostStates(free, milli, models, devices, machine, potential)
 
     def cost(self, size, state):
         """Returns what a request of a Size costs on each host, and the place of the device that it
         takes there; -1: none, or several."""
-        costs, chosen = np.zeros(len(state.free)), np.full(len(state.free), -1)
-        need = self._needs([size])[0]
-        has = (state.models >= 0).any(axis=1)
-        plain = np.flatnonzero(~has)
-        if len(plain):
-            costs[plain] = self._plain.cost(state.free[plain], need)
-        rows = np.flatnonzero(has)
-        if len(rows):
-            some = state.picked(rows)
-            if size.device is None or size.device.resource_class not in self._models.classes:
-                costs[rows] = self._devices.of(some.free - need, some.devices) - some.potential
+        costs, chosen = np.zeros(len(state)), np.full(len(state), -1)
+        after, by_cells, fits = self._after(size, state)
+        for rows, has_devices in _parts(state.models):
+            some, left = state.picked(rows), after[rows]
+            if not has_devices:
+                costs[rows] = self._plain.cost(left, some.potential)
+            elif size.device is None or size.device.resource_class not in self._models.classes:
+                costs[rows] = self._devices.of(left, some.devices) - some.potential
             else:
-                item = self._models.item_of(size.device)
-                allowed = self._allowed(item, some.models)
-                fits = allowed & (some.milli >= item.milli)
-                take = self._share if size.device.count == 1 else self._several
-                costs[rows], chosen[rows] = take(some, need, item.milli, size.device.count, fits)
+                costs[rows], chosen[rows] = self._with_device(size.device, some, left)
+        if by_cells is not None:
+            costs = np.where(fits, costs + by_cells, UNFIT)
         return np.round(costs, DIGITS), chosen
+
+    def _after(self, size, state):
+        """What a request of a Size leaves free; what it costs in cells, and whether its cells and
+        PCI devices fit, both None if it has none that matter."""
+        after = state.free - self._needs([size])[0]
+        if not self.machines.is_used or not (size.cells or size.pci):
+            return after, None, None
+        before = state.machine.tolist()
+        left, devices, fits = self.machines.after(before, size)
+        after[:, len(self.classes) :] = devices
+        return after, left - self.machines.potential(before), fits
+
+    def _with_device(self, demand, state, after):
+        """Costs of a request for child providers, and the place of the one that it takes."""
+        item = self._models.item_of(demand)
+        fits = self._allowed(item, state.models) & (state.milli >= item.milli)
+        take = self._share if demand.count == 1 else self._several
+        return take(state, after, item.milli, demand.count, fits)
 
     def _allowed(self, item, models):
         """Whether devices serve the item; of an item that is new, as the most similar one."""
@@ -161,7 +209,7 @@ class Tables:
                 one.required == item.required, one.forbidden == item.forbidden))]  # fmt: skip
         return self._devices.allows(place, models)
 
-    def _share(self, state, need, milli, _count, fits):
+    def _share(self, state, after, milli, _count, fits):
         """Costs of one device: the best of those that differ."""
         keys = np.where(fits, state.milli * (state.models.max(initial=0) + 1) + state.models, -1)
         again = np.tril(keys[:, :, None] == keys[:, None, :], -1).any(axis=2)
@@ -169,7 +217,7 @@ class Tables:
         models, before = state.models[rows, places], state.milli[rows, places]
         devices = state.devices.picked(rows)
         self._devices.change(devices, np.arange(len(rows)), models, before, before - milli)
-        found = self._devices.of(state.free[rows] - need, devices) - state.potential[rows]
+        found = self._devices.of(after[rows], devices) - state.potential[rows]
         found += SCARCITY * self._devices.scarce[models] * milli
         costs, chosen = np.full(len(fits), UNFIT), np.full(len(fits), -1)
         best = np.lexsort((places, np.round(found, DIGITS), rows))
@@ -177,7 +225,7 @@ class Tables:
         costs[first], chosen[first] = found[best][at], places[best][at]
         return costs, chosen
 
-    def _several(self, state, need, milli, count, fits):
+    def _several(self, state, after, milli, count, fits):
         """Costs of several devices: the fullest that fit."""
         enough = np.flatnonzero(np.count_nonzero(fits, axis=1) >= count)
         costs = np.full(len(fits), UNFIT)
@@ -190,6 +238,18 @@ class Tables:
             self._devices.change(some.devices, lines, models, before, before - milli)
             extra += SCARCITY * self._devices.scarce[models] * milli
             left[lines, places] = NEVER
-        after = self._devices.of(some.free - need, some.devices)
-        costs[enough] = after - some.potential + extra
+        found = self._devices.of(after[enough], some.devices)
+        costs[enough] = found - some.potential + extra
         return costs, np.full(len(fits), -1)
+
+
+def _distinct(values):
+    return list(dict.fromkeys(values))
+
+
+def _parts(models):
+    """The rows of hosts without devices, and of those with any, each with whether it has."""
+    has = models.max(axis=1, initial=NO_MODEL) >= 0
+    if has.all() or not has.any():
+        return [(slice(None), bool(has.all()))] if len(has) else []
+    return [(np.flatnonzero(~has), False), (np.flatnonzero(has), True)]

@@ -17,6 +17,7 @@ that requests NUMA cells is in the catalogue without queues, because a queue can
 free cells of a node.
 """
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -394,3 +395,13 @@ class Catalogue:
 
 def _bad(queue: Queue, where: str, why: str) -> errors.InvalidRequest:
     return errors.InvalidRequest(f'flavor {queue.flavor.name}, {where}'.removesuffix(', '), why)
+
+
+def bare_requests(rows: Iterable[Mapping[str, Any]]) -> list[Request]:
+    """Returns the request of each flavor; one that cannot be read, or asks for what no filter
+    supports, has none."""
+    found: list[Request] = []
+    for row in rows:
+        with contextlib.suppress(errors.SchedError):
+            found += Catalogue.of(0, [row]).bare.values()
+    return found

@@ -302,8 +302,14 @@ class Hosts(Columns):
             vars(view).update(vars(self))
         else:
             view.rows, view.cache = len(rows), AnswerCache()
-        view.real, view.members = self, {}
+        view.real, view.members, view.is_real = self, {}, False
         view.picked = slice(None) if rows is None else rows
+        return view
+
+    def view(self, rows):
+        """Returns a ``what_if`` of these rows (an array) in which nothing is replaced."""
+        view = self.what_if(rows)
+        view.is_real = True
         return view
 
 
@@ -317,6 +323,7 @@ class WhatIf(Hosts):
     real: Hosts
     picked: Any  # an array of rows, or a slice of all
     members: dict[str, np.ndarray]
+    is_real: bool  # whether no column was replaced
     resources: Any
 
     def __getattr__(self, name):

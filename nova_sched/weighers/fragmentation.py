@@ -33,7 +33,7 @@ class FragmentationWeigher(Weigher):
 
     option = 'fragmentation_weight_multiplier'
     load = True
-    request_facts = ('resources', 'groups', 'required_traits', 'forbidden_traits')
+    request_facts = ('resources', 'groups', 'required_traits', 'forbidden_traits', 'pieces')
 
     def __init__(self):
         self._scores, self.version = None, 0
@@ -47,12 +47,14 @@ class FragmentationWeigher(Weigher):
         if scores is None or not isinstance(hosts, Hosts):
             return np.zeros(len(rows))
         size = size_of(request, hosts.child_classes)
-        if isinstance(hosts, WhatIf):
+        if not isinstance(hosts, WhatIf):
+            costs, empty = scores.costs(hosts, size, rows)
+        elif hosts.is_real:
+            costs, empty = scores.costs(hosts.real, size, hosts.picked[rows])
+        else:
             tables = scores.tables
             fleet = read_fleet(hosts, rows, tables.classes)
             costs, empty = tables.cost(size, tables.state(fleet))[0], fleet.empty
-        else:
-            costs, empty = (column[rows] for column in scores.costs(hosts, size))
         if not CONF.filter_scheduler.keep_empty:
             return -costs
         return -costs / (MIDDLE + np.abs(costs)) - 2.0 * empty

@@ -134,6 +134,17 @@ def _rows(
     return rows
 
 
+def count_matching(
+    pools: Sequence[PciPool], alternatives: tuple[Mapping[str, str | None], ...]
+) -> int:
+    """Returns how many free devices match one of the alternatives, and may be given to a request
+    with these."""
+    request = PciRequest(1, alternatives)
+    return sum(
+        pool.count for pool in pools if _matches(pool, request) and _may_have(pool, request)
+    )
+
+
 def _matches(pool: PciPool, request: PciRequest) -> bool:
     facts = pool.facts
     return pool.count > 0 and any(

@@ -18,6 +18,7 @@ import pytest
 
 from nova_sched.db import engine
 from nova_sched.db.nova_api import AggregateRow, CellMappingRow, NovaApi
+from nova_sched.queues.catalogue import bare_requests
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.db import nova_tables as tables
 from nova_sched.tests.unit.db.nova_tables import fill
@@ -75,6 +76,21 @@ class NovaApis:
             AggregateRow(1, 'zone', *zone, 'x'),
             AggregateRow(2, 'empty', frozenset(), {}, None),
         ]
+
+    def test_flavors(self, writer, api):
+        amounts = {'root_gb': 10, 'ephemeral_gb': 0, 'swap': 0}
+        rows = [
+            {'id': 2, 'name': 'small', 'vcpus': 1, 'memory_mb': 512, **amounts},
+            {'id': 1, 'name': 'gpu', 'vcpus': 8, 'memory_mb': 4096, **amounts},
+        ]
+        fill(writer, tables.FLAVORS, *rows)
+        spec = {'flavor_id': 1, 'key': 'resources:VGPU', 'value': '1'}
+        fill(writer, tables.FLAVOR_EXTRA_SPECS, spec)
+        found = api.flavors()
+        assert [one['name'] for one in found] == ['gpu', 'small']
+        assert found[0]['extra_specs'] == {'resources:VGPU': '1'}
+        assert found[1]['extra_specs'] == {}
+        assert [one.vcpus for one in bare_requests(found)] == [8, 1]
 
     def test_a_server_that_is_to_be_built(self, writer, api):
         fill(writer, tables.BUILD_REQUESTS, {'instance_uuid': uuid_of('server')})

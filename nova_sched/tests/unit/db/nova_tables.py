@@ -26,7 +26,8 @@ TYPES = {
     **dict.fromkeys(nova_cell.FLAGS, sa.Boolean()),
     **dict.fromkeys(
         'id mapped deleted cell_id aggregate_id version hypervisor_version free_disk_gb '
-        'disk_available_least running_vms current_workload'.split(),
+        'disk_available_least running_vms current_workload vcpus memory_mb root_gb ephemeral_gb '
+        'swap flavor_id'.split(),
         sa.Integer(),
     ),
     **dict.fromkeys(['cpu_info', 'hypervisor_type'], LONG),
@@ -65,7 +66,16 @@ SERVICES, NODES, INSTANCES, MIGRATIONS = (
     for light in (nova_cell.SERVICES, nova_cell.NODES, nova_cell.INSTANCES, nova_cell.MIGRATIONS)
 )
 sa.Index('instances_host_deleted_cleaned_idx', INSTANCES.c.host, INSTANCES.c.deleted)
-CELLS, HOSTS, AGGREGATES, AGGREGATE_HOSTS, AGGREGATE_METADATA, BUILD_REQUESTS = (
+(
+    CELLS,
+    HOSTS,
+    AGGREGATES,
+    AGGREGATE_HOSTS,
+    AGGREGATE_METADATA,
+    FLAVORS,
+    FLAVOR_EXTRA_SPECS,
+    BUILD_REQUESTS,
+) = (
     _real(OF_API, light)
     for light in (
         nova_api.CELLS,
@@ -73,6 +83,8 @@ CELLS, HOSTS, AGGREGATES, AGGREGATE_HOSTS, AGGREGATE_METADATA, BUILD_REQUESTS = 
         nova_api.AGGREGATES,
         nova_api.AGGREGATE_HOSTS,
         nova_api.AGGREGATE_METADATA,
+        nova_api.FLAVORS,
+        nova_api.FLAVOR_EXTRA_SPECS,
         nova_api.BUILD_REQUESTS,
     )
 )

@@ -29,12 +29,12 @@ def tree(*free, traits=(), total=1000, name=GPU):
     return ProviderTree('0', (Provider('0'), *devices)) if devices else None
 
 
-def fleet(trees, empty=None, **free):
-    """Hosts with these trees; a word has the free units of a resource class, by host."""
+def fleet(trees, empty=None, machines=None, **free):
+    """Hosts with these trees and machines; a word has the free units of a class, by host."""
     columns = {name: np.array(units) for name, units in free.items()}
     capacity = {name: np.full(len(trees), max(units)) for name, units in free.items()}
     has = np.zeros(len(trees), bool) if empty is None else np.array(empty)
-    return Fleet(columns, capacity, list(trees), has)
+    return Fleet(columns, capacity, list(trees), has, 0, machines)
 
 
 def size(vcpus=0, milli=0, count=1, required=(), name=GPU):

@@ -35,7 +35,8 @@ def test_the_potential_is_that_of_loops(needs, free, seed):
 
 def costs(free, need, needs=((1, 4), (4, 4)), share=(1.0, 1.0)):
     made = PlainPotential(np.array(needs), np.array(share), np.array([64.0, 160.0]))
-    return made.cost(np.array(free, dtype=float), np.array(need, dtype=float)).tolist()
+    free = np.array(free, dtype=float)
+    return made.cost(free - np.array(need, dtype=float), made.of(free)).tolist()
 
 
 def test_the_host_where_it_fits_exactly_is_best():
@@ -50,7 +51,7 @@ def test_of_equal_hosts_the_fullest():
 
 def test_without_a_mix_nothing_is_lost():
     made = PlainPotential(np.zeros((0, 2)), np.zeros(0), np.array([64.0, 160.0]))
-    assert made.cost(np.array([[4.0, 4.0]]), np.array([1.0, 1.0])).tolist() == [0.0]
+    assert made.cost(np.array([[4.0, 4.0]]), np.array([0.0])).tolist() == [0.0]
 
 
 def test_hosts_without_any_class():
