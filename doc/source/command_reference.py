@@ -26,7 +26,7 @@ from oslo_log import log
 from oslo_upgradecheck import upgradecheck
 from sphinx.util.docutils import SphinxDirective
 
-from nova_sched.cmd import backend, sim, status
+from nova_sched.cmd import backend, sim, sim_replay, status
 from nova_sched.cmd.manage import commands
 
 
@@ -34,7 +34,8 @@ def parser_of(command):
     """The argparse parser of a command of this package, with all of its subcommands."""
     if command == 'nova-sched-manage':
         return commands.parser(complete=commands.NOUNS)
-    return sim.parser() if command == 'nova-sched-sim' else _daemon(command)
+    parsers = {'nova-sched-sim': sim.parser, 'nova-sched-sim replay': sim_replay.parser}
+    return parsers[command]() if command in parsers else _daemon(command)
 
 
 def _daemon(command):
@@ -144,6 +145,7 @@ class CommandReference(SphinxDirective):
     """The reference of the command that is the directive's argument, in its place."""
 
     required_arguments = 1
+    final_argument_whitespace = True
 
     def run(self):
         self.env.note_reread()  # the page changes with the command

@@ -59,10 +59,10 @@ def load(path=SAMPLE):
     Raises BadConfig with the error and its line.
     """
     path = pathlib.Path(path)
-    flavors = dict(_rows(path.with_name('flavors.csv'), _flavor))
-    middles = dict(_rows(path.with_name('duration_bins.csv'), _middle))
+    flavors = dict(rows(path.with_name('flavors.csv'), _flavor))
+    middles = dict(rows(path.with_name('duration_bins.csv'), _middle))
     servers = collections.defaultdict(list)
-    for key, lifetime_s in _rows(path, lambda row: _server(row, flavors, middles)):
+    for key, lifetime_s in rows(path, lambda row: _server(row, flavors, middles)):
         servers[key].append(lifetime_s)
     arrivals = [Arrival(*key, tuple(lifetimes_s)) for key, lifetimes_s in servers.items()]
     return sorted(arrivals, key=lambda arrival: arrival.time_s)
@@ -77,8 +77,10 @@ def split(arrivals, largest):
             )
 
 
-def _rows(path, read):
-    """Yields the result of ``read`` for each row."""
+def rows(path, read):
+    """Yields the result of ``read`` for each row of a CSV table, gzip or plain. Raises BadConfig
+    with the error and its line."""
+    path = pathlib.Path(path)
     opened = gzip.open if path.suffix == '.gz' else open
     try:
         with opened(path, 'rt', newline='') as lines:

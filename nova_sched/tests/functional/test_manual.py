@@ -26,7 +26,7 @@ import pytest
 import yaml
 
 from nova_sched.api import document
-from nova_sched.cmd import shadow, sim
+from nova_sched.cmd import shadow, sim, sim_replay
 from nova_sched.cmd.manage import commands, config
 from nova_sched.tests import manual
 from nova_sched.tests.manual import MANUAL
@@ -144,6 +144,8 @@ def is_valid(program, argv):
             options = {word for word in argv if word.startswith('-')}
             return options <= {'--config-file', '--json'} and 'check' in argv
         case 'nova-sched-sim':
+            if argv[:1] == [sim.REPLAY]:
+                return exit_status(sim_replay.parser(), argv[1:]) == 0
             return exit_status(sim.parser(), argv) == 0
         case 'python' | 'python3':
             return is_python(argv)

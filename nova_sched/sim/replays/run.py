@@ -1,0 +1,247 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""One replay: every arrival of a workload, through the engine and its claims."""
+
+import dataclasses
+import functools
+import random
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from nova_sched import errors, service
+from nova_sched.claims.memory import MemoryClaimStore
+from nova_sched.engine.context import Context
+from nova_sched.sim.inline import InlineScheduler
+from nova_sched.sim.replay import Clock
+from nova_sched.state.cluster import Cluster
+
+EPOCH_S = 1_000_000.0  # the engine's time at second 0 of a workload
+MARKS = (80, 90, 100)  # load, in % of the capacity, at which the allocated share is recorded
+STEP = 1.0  # load between two samples, in % of the capacity
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Sample:
+    """The state at a time, in seconds: load and allocated share in % of the capacity, servers that
+    were refused so far, hosts without servers."""
+
+    time_s: float
+    load: float
+    allocated: float
+    refused: int
+    empty: int
+
+
+@dataclasses.dataclass(slots=True)
+class Course:
+    """What became of the servers. Shares are in % of the capacity.
+
+    ``allocated`` is the share in the end, ``marks`` that at a load of MARKS, without times only.
+    ``first_refusal`` is the number of servers placed before the first that was refused, None if
+    none was. ``kinds`` has (placed, asked) by kind of server. ``empty`` is the mean share of hosts
+    without servers from ``Workload.measured_s`` on, over time; None without times. ``took_s``:
+    seconds of each decision with its claim, by server.
+    """
+
+    hosts: int = 0
+    servers: int = 0
+    refused: int = 0
+    left: int = 0
+    allocated: float = 0.0
+    marks: dict[int, float] = dataclasses.field(default_factory=dict)
+    first_refusal: int | None = None
+    kinds: dict[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
+    empty: float | None = None
+    samples: list[Sample] = dataclasses.field(default_factory=list)
+    took_s: list[float] = dataclasses.field(default_factory=list)
+
+
+class EmptyShare:
+    """The mean number of empty hosts over time, from ``begin_s`` to ``end_s``."""
+
+    def __init__(self, begin_s, end_s):
+        self._begin_s, self._end_s = begin_s, end_s
+        self._last_s, self._sum = begin_s, 0.0
+
+    def until(self, now_s, empty):
+        """Counts ``empty`` hosts from the last call until now."""
+        now_s = min(max(now_s, self._begin_s), self._end_s)
+        self._sum += empty * (now_s - self._last_s)
+        self._last_s = now_s
+
+    @property
+    def mean(self):
+        return self._sum / max(self._end_s - self._begin_s, 1e-9)
+
+
+class EngineReplay:
+    """Replays a workload by the present configuration.
+
+    ``hourly(scheduler, now_s)`` is called at each full hour, and may move servers through the
+    scheduler's claims. With ``until_refusal`` the replay ends with the first refused server.
+    """
+
+    def __init__(
+        self,
+        workload,
+        conf,
+        seed=0,
+        hourly: Callable[[Any, float], None] | None = None,
+        until_refusal=False,
+    ):
+        self._workload, self._seed = workload, seed
+        self._hourly, self._until_refusal = hourly, until_refusal
+        self._clock, self._used, self._asked = Clock(), 0, 0
+        settings = dataclasses.replace(service.settings(conf), explain_retention_s=0)
+        cluster, self._store = Cluster(), MemoryClaimStore(self._now_s)
+        self._building: dict[str, str] = {}  # host by server
+        context = Context(cluster, self._store, lambda: settings, self._now_s, random.Random(seed))
+        self.scheduler = InlineScheduler(context, service.rules(conf))
+        self._hosts = cluster.hosts
+        self._store.report(workload.reports, self._now_s())
+        self.scheduler.state_sync.refresh()
+
+    def _now_s(self):
+        return EPOCH_S + self._clock()
+
+    def run(self):
+        """Returns the Course."""
+        workload = self._workload
+        course = Course(hosts=len(workload.reports))
+        asked: Counter[str] = Counter()
+        placed: Counter[str] = Counter()
+        end_s = workload.end_s
+        self._empty = None if end_s is None else EmptyShare(workload.measured_s, end_s)
+        for arrival in workload.arrivals(self._seed):
+            if not course.servers:
+                self._begin(arrival.time_s)
+            self._move(arrival.time_s, course)
+            is_placed, count = self._place(arrival, course), len(arrival.requests)
+            course.servers += count
+            asked[arrival.kind] += count
+            placed[arrival.kind] += count * is_placed
+            if self._until_refusal and not is_placed:
+                break
+            self._sample(course)
+        if end_s is not None:
+            self._move(end_s, course)
+            course.empty = 100.0 * self._empty.mean / course.hosts
+        course.allocated = self._share(self._used)
+        course.kinds = {kind: (placed[kind], count) for kind, count in sorted(asked.items())}
+        return course
+
+    def _begin(self, now_s):
+        """Set the clock to the first arrival."""
+        list(self._clock.move(now_s))
+        if self._hourly is not None:
+            self._clock.at(now_s + 3600.0, self._each_hour)
+
+    def _each_hour(self, course):
+        self._hourly(self.scheduler, self._now_s())
+        self._clock.at(self._clock() + 3600.0, self._each_hour)
+
+    def _move(self, to_s, course):
+        """Let time pass: servers leave."""
+        if to_s == self._clock():
+            return
+        self._confirm()
+        for event in self._clock.move(to_s):
+            self._count_empty(self._clock())
+            event(course)
+        self._count_empty(to_s)
+
+    def _count_empty(self, now_s):
+        if self._empty is not None:
+            self._empty.until(now_s, self._empty_hosts())
+
+    def _empty_hosts(self):
+        return int((self._hosts.num_instances == 0).sum())
+
+    def _place(self, arrival, course):
+        """Whether the servers were placed.
+
+        Tables of the mix are made between two requests, not in a thread: a run is the same each
+        time.
+        """
+        scheduler, requests = self.scheduler, arrival.requests
+        self._asked += arrival.amount * len(requests)
+        if scheduler.mix.learns and scheduler.mix.is_due:
+            scheduler.mix.refresh()
+        begin_s = time.perf_counter()
+        try:
+            found = scheduler.place(list(requests))
+        except errors.NoValidHost:
+            course.refused += len(requests)
+            if course.first_refusal is None:
+                course.first_refusal = course.servers
+            return False
+        finally:
+            course.took_s.append((time.perf_counter() - begin_s) / len(requests))
+        for request, (chosen,) in zip(requests, found, strict=True):
+            self._building[request.instance_uuid] = chosen.host
+        if self._empty is None:
+            self._confirm()
+        self._used += arrival.amount * len(requests)
+        for request, lifetime_s in zip(requests, arrival.lifetimes_s, strict=False):
+            if lifetime_s is not None:
+                leave = functools.partial(self._leave, request.instance_uuid, arrival.amount)
+                self._clock.at(arrival.time_s + lifetime_s, leave)
+        return True
+
+    def _confirm(self):
+        """All servers that were placed are built."""
+        sync, nodes = self.scheduler.state_sync, set()
+        for host in set(self._building.values()):
+            nodes |= sync.nodes_of(host)
+        sync.caught_up_with(self._store.confirm(list(self._building), nodes))
+        self._building = {}
+
+    def _leave(self, uuid, amount, course):
+        self.scheduler.claim_service.abort_claim(uuid)
+        self._used -= amount
+        course.left += 1
+
+    def _sample(self, course):
+        """Record the state if a share of the load, or time, has passed since the last one."""
+        load, now_s = self._share(self._asked), self._clock()
+        is_timed = self._workload.end_s is not None
+        for mark in MARKS if not is_timed else ():
+            if load >= mark and mark not in course.marks:
+                course.marks[mark] = self._share(self._used)
+        if course.samples:
+            last = course.samples[-1]
+            if now_s == last.time_s if is_timed else load < last.load + STEP:
+                return
+        used = self._share(self._used)
+        course.samples.append(Sample(now_s, load, used, course.refused, self._empty_hosts()))
+
+    def _share(self, amount):
+        return 100.0 * amount / self._workload.capacity
+
+
+def fewest_hosts(workload_of, conf, low, high):
+    """Returns the lowest number of hosts, from ``low`` to ``high``, on which nothing is refused;
+    None if something is refused on ``high``.
+
+    ``workload_of`` returns the Workload with a number of hosts. More hosts are taken to refuse no
+    more.
+    """
+    found = None
+    while low <= high:
+        middle = (low + high) // 2
+        if EngineReplay(workload_of(middle), conf, until_refusal=True).run().refused:
+            low = middle + 1
+        else:
+            found, high = middle, middle - 1
+    return found
