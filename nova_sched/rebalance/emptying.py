@@ -1,0 +1,145 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Empties hosts: the goals `empty` (as many as the moves allow) and `drain` (these hosts)."""
+
+import numpy as np
+
+from nova_sched.rebalance import plan
+from nova_sched.rebalance.room import Room
+
+PROTECTED = 1.2  # hosts that hold this many times the allowed moves receive only as a last resort
+
+
+def empty(fleet, most):
+    """A Plan that empties hosts with at most this many moves, those of the fewest servers first.
+
+    Either all servers of a host move or none. No empty host is used.
+    """
+    room, obstacles = Room(fleet), plan.Obstacles(fleet)
+    counts, servers_of = fleet.counts, fleet.by_host()
+    order = candidates(fleet)
+    protected = np.zeros(len(fleet), dtype=bool)
+    protected[order[: np.searchsorted(np.cumsum(counts[order]), PROTECTED * most)]] = True
+    tiers = (~protected,)
+    closed: dict[int, str] = {}  # kinds that fit nowhere any more, with the rule
+    gone, is_spent, used = [], False, fleet.in_use
+    for host in order.tolist():
+        if room.gains[host]:
+            continue
+        if counts[host] > most - len(room.host_of):
+            is_spent = True
+            break
+        servers = servers_of(host).tolist()
+        if _all_leave(room, servers, host, used, tiers, closed, obstacles):
+            gone.append(host)
+    if not is_spent:
+        _note_held(fleet, room, servers_of, obstacles)
+    moves = plan.ordered(fleet, room.host_of)
+    before = int(np.count_nonzero(~used))
+    return plan.Plan(
+        fleet, moves, gone, obstacles.sorted(), is_spent, before=before, after=before + len(gone)
+    )
+
+
+def candidates(fleet):
+    """Hosts that may be emptied: those of the fewest servers first, of equal ones those that use
+    the least."""
+    counts = fleet.counts
+    volume = ((fleet.total - fleet.free) * fleet.shares).sum(axis=1)
+    rows = np.flatnonzero((counts > 0) & ~fleet.held & fleet.sources)
+    return rows[np.lexsort((volume[rows], counts[rows]))]
+
+
+def _all_leave(room, servers, host, used, tiers, closed, obstacles):
+    """Whether all servers of a host find another one in use. Otherwise the room is as before."""
+    for server in servers:
+        rule = room.why_fixed(server) or closed.get(room.kind(server))
+        if rule is not None:
+            obstacles.add(rule, host, server)
+            return False
+    room.leave(host)
+    volume = _volumes(room, servers, host)
+    for place in np.argsort(-volume, kind='stable').tolist():
+        server = servers[place]
+        fits = room.fits(server)
+        target = room.tightest(server, fits & used, tiers)
+        if target is not None:
+            room.place(server, target)
+            continue
+        rule = plan.ONLY_EMPTY if fits.any() else room.why_not(server)
+        obstacles.add(rule, host, server)
+        for other in servers:
+            if other in room.host_of:
+                room.undo(other)
+        room.stay(host)
+        # Destinations only fill up: a kind without any now has none later.
+        if not (room.by_amounts(room.kind(server)) & used).any():
+            closed[room.kind(server)] = rule
+        return False
+    return True
+
+
+def _volumes(room, servers, host):
+    """How large each server is, in shares of its host."""
+    fleet = room.fleet
+    shares = fleet.shares[host]
+    return np.array([float(shares @ fleet.demand[room.kind(server)]) for server in servers])
+
+
+def _note_held(fleet, room, servers_of, obstacles):
+    """Note why hosts that have a server that stays were not tried."""
+    for host in np.flatnonzero(fleet.held & fleet.sources).tolist():
+        if fleet.strangers[host]:
+            obstacles.add(plan.STRANGER, host)
+            continue
+        fixed = (server for server in servers_of(host).tolist() if room.why_fixed(server))
+        server = next(fixed)
+        obstacles.add(room.why_fixed(server), host, server)
+
+
+def drain(fleet, rows, most):
+    """A Plan that moves the servers of these hosts (rows) away, with at most so many moves.
+
+    Servers that have to stay do not keep the others. Hosts in use receive first, then empty ones.
+    """
+    room, obstacles = Room(fleet), plan.Obstacles(fleet)
+    servers_of, is_spent = fleet.by_host(), False
+    for host in rows:
+        room.leave(host)
+        if fleet.strangers[host]:
+            obstacles.add(plan.STRANGER, host)
+    wanted = [server for host in rows for server in servers_of(host).tolist()]
+    volume = (
+        fleet.demand[fleet.servers.kind[wanted]] * fleet.shares[fleet.servers.host[wanted]]
+    ).sum(axis=1)
+    for place in np.argsort(-volume, kind='stable').tolist():
+        server = wanted[place]
+        host = int(fleet.servers.host[server])
+        rule = room.why_fixed(server)
+        if rule is None and len(room.host_of) >= most:
+            is_spent = True
+            break
+        target = None if rule else room.tightest(server, room.fits(server), (fleet.in_use,))
+        if target is None:
+            obstacles.add(rule or room.why_not(server), host, server)
+        else:
+            room.place(server, target)
+    gone = plan.emptied(fleet, room.host_of)
+    return plan.Plan(
+        fleet,
+        plan.ordered(fleet, room.host_of),
+        gone,
+        obstacles.sorted(),
+        is_spent,
+        before=len(wanted),
+        after=len(wanted) - len(room.host_of),
+    )

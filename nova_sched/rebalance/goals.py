@@ -1,0 +1,67 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""What a plan is for, and how many moves it may have: from texts."""
+
+import dataclasses
+
+from nova_sched import errors
+from nova_sched.suggestion import suggestion
+
+EMPTY, DRAIN, FIT, SPREAD = GOALS = ('empty', 'drain', 'fit', 'spread')
+NAMED = {DRAIN: 'hosts, aggregates or zones, with commas', FIT: 'a flavor'}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Goal:
+    """One of GOALS; ``names`` are what it drains, or the flavor that is to fit."""
+
+    kind: str
+    names: tuple[str, ...] = ()
+
+
+def goal(text):
+    """Reads `empty`, `spread`, `drain:HOST,...` or `fit:FLAVOR`. Raises InvalidRequest."""
+    if not isinstance(text, str):
+        raise errors.InvalidRequest('goal', 'it is no text')
+    kind, colon, rest = text.partition(':')
+    names = tuple(dict.fromkeys(name.strip() for name in rest.split(',') if name.strip()))
+    if kind not in GOALS:
+        advice = suggestion(kind, GOALS) or f'; there are {", ".join(GOALS)}'
+        raise errors.InvalidRequest('goal', f'there is no goal {kind}{advice}')
+    if kind in NAMED and not names:
+        raise errors.InvalidRequest('goal', f'{kind} needs {NAMED[kind]}: {kind}:NAME')
+    if kind not in NAMED and colon:
+        raise errors.InvalidRequest('goal', f'{kind} takes no name')
+    if kind == FIT and len(names) > 1:
+        raise errors.InvalidRequest('goal', 'fit takes one flavor')
+    return Goal(kind, names)
+
+
+def most_moves(text, servers):
+    """Reads a number of moves, or a share of the servers such as `1%`, which is one move at least.
+    None: no limit. Raises InvalidRequest."""
+    if text is None:
+        return servers
+    words = str(text).strip()
+    try:
+        if words.endswith('%'):
+            share = float(words[:-1])
+            if not 0 < share <= 100:
+                raise ValueError
+            return max(1, int(servers * share / 100))
+        number = int(words)
+        if number < 1:
+            raise ValueError
+    except ValueError:
+        why = f'{words} is neither a number from 1 nor a share such as 1%'
+        raise errors.InvalidRequest('moves', why) from None
+    return number

@@ -1,0 +1,160 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Where servers may go, while a plan grows.
+
+A host is either a source or a destination, never both: destinations only gain servers, and what
+servers take of their sources stays taken. So the moves of a plan may be made in any order, some at
+the same time, and none of them waits for another one.
+"""
+
+import collections
+
+import numpy as np
+
+from nova_sched.rebalance.fleet import MOVABLE, Fleet
+
+ROOM, FAMILY, SCOPE, ROLE = 'no room', 'server group', 'scope of the plan', 'sources of the plan'
+DOMAIN = 'domains of a placement group'
+
+
+class Room:
+    """The free amounts of destinations, and the hosts of families. ``host_of`` has the moves so
+    far: server -> destination (rows)."""
+
+    def __init__(self, fleet: Fleet):
+        self.fleet = fleet
+        self.free = fleet.free.copy()
+        self.host_of: dict[int, int] = {}
+        self.leaving = np.zeros(len(fleet), dtype=bool)  # sources
+        self.gains = np.zeros(len(fleet), dtype=np.int64)  # servers that come
+        self._shares = fleet.shares
+        # The free share of each host, summed over the weighed columns.
+        self.slack = (self.free * self._shares).sum(axis=1)
+        self._open = fleet.destinations.copy()
+        self._taken = np.flatnonzero(fleet.demand.any(axis=0))
+        self._members: dict[int, collections.Counter] = {}
+        families, host = fleet.servers.families, fleet.servers.host
+        for server, place in np.argwhere(families >= 0).tolist():
+            members = self._members.setdefault(int(families[server, place]), collections.Counter())
+            members[int(host[server])] += 1
+
+    def kind(self, server):
+        return int(self.fleet.servers.kind[server])
+
+    def families_of(self, server):
+        return [family for family in self.fleet.servers.families[server].tolist() if family >= 0]
+
+    def why_fixed(self, server):
+        """Why the server cannot leave its host, wherever it would go; None if it can."""
+        fixed = int(self.fleet.servers.fixed[server])
+        if fixed != MOVABLE:
+            return self.fleet.reasons[fixed]
+        home = int(self.fleet.servers.host[server])
+        if any(self._members[family][home] > 1 for family in self.families_of(server)):
+            return FAMILY
+        return None
+
+    def by_amounts(self, kind):
+        """The destinations (bool) that have the free amounts for one more of the kind."""
+        fits = self.fleet.allowed[kind] & self._open
+        demand = self.fleet.demand[kind]
+        for column in self._taken.tolist():
+            if demand[column]:
+                fits &= self.free[:, column] >= demand[column]
+        return fits
+
+    def fits(self, server):
+        """The hosts (bool) that the server may go to now."""
+        servers, home = self.fleet.servers, int(self.fleet.servers.host[server])
+        fits = self.by_amounts(self.kind(server))
+        fits[home] = False
+        if servers.confined[server]:
+            fits &= self.fleet.domain == self.fleet.domain[home]
+        for family in self.families_of(server):
+            fits[list(self._members[family])] = False
+        return fits
+
+    def tightest(self, server, fits, tiers=()):
+        """The host of these (bool) that has the least free share afterwards; None without one.
+
+        ``tiers`` are masks: the hosts of the first one that has any come first.
+        """
+        for tier in tiers:
+            if (fits & tier).any():
+                fits = fits & tier
+                break
+        rows = np.flatnonzero(fits)
+        if not len(rows):
+            return None
+        left = self.slack[rows] - self._shares[rows] @ self.fleet.demand[self.kind(server)]
+        return int(rows[left.argmin()])
+
+    def place(self, server, host):
+        """Let the server of a source go to a host."""
+        self._add(server, host, 1)
+        self.host_of[server] = host
+
+    def undo(self, server):
+        """Take back a move."""
+        self._add(server, self.host_of.pop(server), -1)
+
+    def stay(self, host):
+        """Make a source that no server leaves an ordinary host again."""
+        self.leaving[host] = False
+        self._open[host] = self.fleet.destinations[host]
+
+    def leave(self, host):
+        """Make a host a source: nothing goes there any more."""
+        self.leaving[host], self._open[host] = True, False
+
+    def _add(self, server, host, sign):
+        demand = self.fleet.demand[self.kind(server)]
+        self.free[host] -= sign * demand
+        self.slack[host] -= sign * float(self._shares[host] @ demand)
+        self.gains[host] += sign
+        for family in self.families_of(server):
+            members = self._members[family]
+            members[host] += sign
+            if not members[host]:
+                del members[host]
+
+    def why_not(self, server):
+        """The rule that stops a server which fits nowhere, as text."""
+        fleet, kind = self.fleet, self.kind(server)
+        home = int(fleet.servers.host[server])
+        allowed = fleet.allowed[kind].copy()
+        allowed[home] = False
+        if not allowed.any():
+            return fleet.closed_by[kind] or SCOPE
+        if not (allowed & fleet.destinations).any():
+            return SCOPE
+        allowed &= fleet.destinations
+        if not (allowed & ~self.leaving).any():
+            return ROLE
+        fits = self.by_amounts(kind)
+        fits[home] = False
+        if not fits.any():
+            return self._short(allowed & self._open, kind)
+        if (
+            fleet.servers.confined[server]
+            and not (fits & (fleet.domain == fleet.domain[home])).any()
+        ):
+            return DOMAIN
+        return FAMILY
+
+    def _short(self, rows, kind):
+        """Which column is short on the hosts that lack the fewest columns."""
+        demand, free = self.fleet.demand[kind], self.free[rows]
+        short = (free < demand) & (demand > 0)
+        counts = short.sum(axis=1)
+        nearest = short[counts == counts.min()].sum(axis=0)
+        return f'{ROOM}: {self.fleet.columns[int(nearest.argmax())]}'

@@ -1,0 +1,116 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The goals `empty` and `drain`, on fleets of a few hosts."""
+
+import numpy as np
+
+from nova_sched.rebalance import plan, room
+from nova_sched.rebalance.emptying import drain, empty
+from nova_sched.tests.unit.rebalance.fleets import fleet
+
+
+def rules(found):
+    return [one.rule for one in found.obstacles]
+
+
+def test_the_host_of_fewest_servers_is_emptied_into_the_tightest_one():
+    one = fleet([8, 8, 8], [2], [(0, 0), (1, 0), (1, 0), (2, 0), (2, 0), (2, 0)])
+    found = empty(one, 1)
+    assert (found.moves, found.emptied, found.before, found.after) == ([(0, 2)], [0], 0, 1)
+    assert found.is_spent
+
+
+def test_no_empty_host_is_used():
+    found = empty(fleet([8, 8], [2], [(0, 0)]), 5)
+    assert found.moves == []
+    assert rules(found) == [plan.ONLY_EMPTY]
+
+
+def test_all_of_a_host_or_none():
+    one = fleet([8, 8], [2, 6], [(0, 0), (0, 1), (1, 0), (1, 0), (1, 0)])
+    assert empty(one, 9).moves == []
+    one = fleet([8, 8], [1], [(0, 0), (0, 0), (1, 0), (1, 0), (1, 0)])
+    found = empty(one, 1)  # no host can be emptied by one move
+    assert found.moves == []
+    assert found.is_spent
+
+
+def test_the_oldest_server_moves_first():
+    servers = [(0, 0), (0, 0), (1, 0), (1, 0), (1, 0)]
+    one = fleet([8, 8], [1], servers, created_s=np.array([9.0, 3.0, 0.0, 0.0, 0.0]))
+    assert empty(one, 2).moves == [(1, 1), (0, 1)]
+
+
+def test_a_server_that_stays_keeps_its_host():
+    servers = [(0, 0, {'fixed': 'devices of its own'}), (1, 0), (1, 0)]
+    found = empty(fleet([8, 8], [1], servers), 1)
+    assert found.moves == []
+    servers = [(0, 0, {'fixed': 'devices of its own'}), (1, 0)]
+    found = empty(fleet([8, 8], [1], servers), 9)
+    assert found.moves == [(1, 0)]
+    assert rules(found) == ['devices of its own']
+
+
+def test_a_server_without_a_claim_keeps_its_host():
+    one = fleet([8, 8], [1], [(0, 0), (1, 0)], strangers=np.array([1, 0]))
+    found = empty(one, 9)
+    assert found.emptied == [1]
+    assert rules(found) == [plan.STRANGER]
+
+
+def test_members_of_a_group_stay_apart():
+    family = {'families': (3,)}
+    found = empty(fleet([8, 8], [1], [(0, 0, family), (1, 0, family)]), 9)
+    assert found.moves == []
+    assert rules(found) == [room.FAMILY]
+    one = fleet([8, 8, 8], [1], [(0, 0, family), (1, 0, family), (2, 0)])
+    assert empty(one, 1).moves == [(0, 2)]
+
+
+def test_the_scope_limits_both_ends():
+    one = fleet(
+        [8, 8, 8],
+        [1],
+        [(0, 0), (1, 0), (1, 0), (2, 0)],
+        sources=np.array([False, True, True]),
+        destinations=np.array([False, True, True]),
+    )
+    assert empty(one, 9).moves == [(3, 1)]
+
+
+def test_drain_moves_what_it_can_and_says_what_stays():
+    servers = [(0, 0, {'fixed': 'devices of its own'}), (0, 0), (0, 1)]
+    found = drain(fleet([8, 4], [1, 5], servers), [0], 9)
+    assert found.moves == [(1, 1)]
+    assert (found.before, found.after, found.emptied) == (3, 2, [])
+    assert sorted(rules(found)) == ['devices of its own', 'no room: VCPU']
+
+
+def test_drain_prefers_hosts_in_use_and_takes_empty_ones():
+    one = fleet([8, 4, 8], [3], [(0, 0), (0, 0), (1, 0)])
+    assert drain(one, [0], 9).moves == [(0, 2), (1, 2)]
+    one = fleet([8, 8, 8], [3], [(0, 0), (0, 0), (1, 0)])
+    assert dict(drain(one, [0], 9).moves) == {0: 1, 1: 2}
+
+
+def test_drained_hosts_do_not_take_servers_of_each_other():
+    one = fleet([8, 8, 8], [3], [(0, 0), (1, 0)])
+    assert dict(drain(one, [0, 1], 9).moves) == {0: 2, 1: 2}
+    found = drain(fleet([8, 8], [3], [(0, 0), (1, 0)]), [0, 1], 9)
+    assert found.moves == []
+    assert rules(found) == [room.ROLE]
+
+
+def test_drain_within_its_moves():
+    found = drain(fleet([8, 8], [1], [(0, 0), (0, 0)]), [0], 1)
+    assert len(found.moves) == 1
+    assert found.is_spent
