@@ -30,7 +30,6 @@ COURSES = {'nova': {100: course(4), 101: course(3)}, 'best-fit': {100: course(4)
 
 @pytest.mark.parametrize('name, begin', [('a.png', b'\x89PNG'), ('a.svg', b'<?xml')])
 def test_the_name_of_the_file_is_the_format(tmp_path, name, begin):
-    pytest.importorskip('matplotlib')
     path = tmp_path / name
     plot.draw(str(path), 'openb', COURSES)
     assert path.read_bytes().startswith(begin)
@@ -38,14 +37,12 @@ def test_the_name_of_the_file_is_the_format(tmp_path, name, begin):
 
 @pytest.mark.parametrize('empty, label', [(None, 'asked for'), (50.0, 'hours')])
 def test_time_is_the_axis_of_a_trace_with_times(tmp_path, empty, label):
-    pytest.importorskip('matplotlib')
     path = tmp_path / 'a.svg'
     plot.draw(str(path), 'azure', {'nova': {1: course(4, empty)}})
     assert f'<!-- {label}' in path.read_text()
 
 
 def test_a_format_that_is_not_known(tmp_path):
-    pytest.importorskip('matplotlib')
     with pytest.raises(errors.BadConfig, match=r'--plot .*a\.xyz'):
         plot.draw(str(tmp_path / 'a.xyz'), 'openb', COURSES)
 
