@@ -11,12 +11,14 @@
 # under the License.
 """`config check --connect`: tries the services that a configuration names."""
 
+import functools
 import time
 
 from keystoneauth1 import exceptions, loading
 from oslo_config import cfg
 
 from nova_sched import errors, queue_service, rpc
+from nova_sched.cmd.manage import at_once
 from nova_sched.cmd.manage.config import (
     ERROR,
     WARNING,
@@ -36,16 +38,16 @@ SKEW_S = 2.0  # a larger difference of clocks is reported
 
 def everything(conf):
     """Returns the findings of all trials, and the names of the services that were reached."""
-    found, reached = [], []
-    for name, trial in TRIALS.items():
-        try:
-            problems = trial(conf)
-        except (errors.BadConfig, errors.StoreUnavailable, cfg.Error, ValueError):
-            continue  # the checks that do not connect report it already
-        if problems == []:
-            reached.append(name)
-        found += problems or []
-    return found, reached
+    tried = at_once.results([functools.partial(_try, trial, conf) for trial in TRIALS.values()])
+    found = [finding for problems in tried for finding in problems or []]
+    return found, [name for name, problems in zip(TRIALS, tried, strict=True) if problems == []]
+
+
+def _try(trial, conf):
+    try:
+        return trial(conf)
+    except (errors.BadConfig, errors.StoreUnavailable, cfg.Error, ValueError):
+        return None  # the checks that do not connect report it already
 
 
 # Each trial returns its findings; None if the configuration names no such service.

@@ -11,13 +11,14 @@
 # under the License.
 """`health check`: whether the services of a site work, for units, containers and monitoring."""
 
+import functools
 import http.client
 import json
 import urllib.parse
 
 from nova_sched import errors, rpc
 from nova_sched.claims.sql import SqlClaimStore
-from nova_sched.cmd.manage import numbers, output, store, tables
+from nova_sched.cmd.manage import at_once, numbers, output, store, tables
 from nova_sched.db.schedulers import SqlSchedulers
 from nova_sched.engine.sync.membership import SILENT_S
 from nova_sched.rpc.agent import AgentClient
@@ -41,9 +42,10 @@ def check(args, conf):
     Keys: part, healthy, detail (for each part).
     """
     wanted = args.part or ['schedulers', 'bus']
-    parts = [PARTS[name](args, conf) for name in PARTS if name in wanted]
+    trials = [functools.partial(PARTS[name], args, conf) for name in PARTS if name in wanted]
     if args.api:
-        parts.append(api(args.api))
+        trials.append(functools.partial(api, args.api))
+    parts = at_once.results(trials)
     shown = {
         'Part': lambda row: row['part'],
         'State': lambda row: 'healthy' if row['healthy'] else 'FAILED',

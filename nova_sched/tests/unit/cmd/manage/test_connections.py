@@ -146,3 +146,15 @@ def test_a_bus_that_does_not_answer(read):
 def test_a_broker_of_queues_that_does_not_answer(read):
     found, _ = connections.everything(read('[queues]\ntransport_url = rabbit://a:b@127.0.0.1:1/'))
     assert [one.where for one in found] == ['[queues] transport_url']
+
+
+def test_services_are_tried_at_the_same_time_and_listed_in_order(read, monkeypatch):
+    meeting = threading.Barrier(len(connections.TRIALS))
+
+    def meet(_):
+        meeting.wait(20.0)  # raises if one is tried after the other
+        return []
+
+    for name in connections.TRIALS:
+        monkeypatch.setitem(connections.TRIALS, name, meet)
+    assert connections.everything(read('')) == ([], list(connections.TRIALS))

@@ -19,6 +19,7 @@ import time
 import pytest
 
 from nova_sched.claims.sql import SqlClaimStore
+from nova_sched.cmd.manage import health as health_verb
 from nova_sched.db.schedulers import SchedulerFacts, SqlSchedulers
 from nova_sched.tests.builders import report, uuid_of
 
@@ -167,3 +168,16 @@ def test_parts_on_a_bus_that_does_not_answer(health, name):
     status, parts = health(f'--part {name} --part bus', bus='rabbit://a:b@127.0.0.1:1/')
     assert (status, set(parts)) == (1, {name, 'bus'})
     assert parts[name]['detail'] == 'the bus does not answer'
+
+
+def test_parts_are_checked_at_the_same_time_and_listed_in_order(manage, monkeypatch):
+    meeting = threading.Barrier(2)
+
+    def meet(name):
+        meeting.wait(20.0)  # raises if one is checked after the other
+        return health_verb.part(name, True, 'it has met')
+
+    for name in ('schedulers', 'bus'):
+        monkeypatch.setitem(health_verb.PARTS, name, lambda *_, name=name: meet(name))
+    status, out, _ = manage('health check --format json')
+    assert (status, [one['part'] for one in json.loads(out)]) == (0, ['schedulers', 'bus'])

@@ -1,0 +1,20 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Runs the trials of services at the same time: each that does not answer waits for a timeout."""
+
+from concurrent import futures
+
+
+def results(works):
+    """Returns what each of these functions returns, in their order. Raises the first error."""
+    with futures.ThreadPoolExecutor(max(len(works), 1)) as pool:
+        return list(pool.map(lambda work: work(), works))
