@@ -23,7 +23,7 @@ from typing import Any
 
 from nova_sched import errors
 from nova_sched.claims import ClaimSelector, PlacementOutcome
-from nova_sched.engine import slices
+from nova_sched.engine import measuring, slices
 from nova_sched.engine.answer import Answers, selections
 from nova_sched.engine.groups.member_resolver import ReplanRequired, is_member, member_of
 from nova_sched.engine.loop import Message
@@ -31,6 +31,7 @@ from nova_sched.engine.pending_answer import LookRequired
 from nova_sched.engine.place import Decision
 from nova_sched.engine.time_slice import TimeSlice
 from nova_sched.engine.writer import outcome_of
+from nova_sched.measures import catalogue
 from nova_sched.state.request import RequestedDestination
 from nova_sched.state.vocab import Unfinished
 
@@ -104,6 +105,7 @@ class Cycle:
         settings, figures = self._context.settings(), self._context.figures
         self._cluster.hosts.now_s = self._context.clock()
         figures.batches += 1
+        measuring.begun(messages)
         now, later = self._select(messages)
         self._slice.end_s = None
         self._has_waiting = len(now) > 1
@@ -199,7 +201,9 @@ class Cycle:
         finally:
             self._cluster.hosts.pause = None
             if message.rest is None:
-                self._context.figures.decided_s.append(time.perf_counter() - begin_s)
+                took_s = time.perf_counter() - begin_s
+                self._context.figures.decided_s.append(took_s)
+                measuring.stage(measuring.DECIDE, took_s)
         return attempt
 
     def _judge_rest(self, messages):
@@ -234,6 +238,7 @@ class Cycle:
         """The attempts that won, and those that lost. If the store fails, all are undone."""
         if not attempts:
             return [], []
+        begin_s = time.perf_counter()
         try:
             outcomes = self._until_done(
                 self._context.store.commit, [self._placement(one.decision) for one in attempts]
@@ -242,6 +247,7 @@ class Cycle:
             for one in attempts:
                 self._placer.undo(one.decision)
             raise
+        measuring.stage(measuring.COMMIT, time.perf_counter() - begin_s)
         for one, outcome in zip(attempts, outcomes, strict=True):
             one.outcome = outcome
         return [one for one in attempts if one.outcome.won], [
@@ -264,6 +270,7 @@ class Cycle:
     def _answer(self, attempt, settings):
         """Answer a committed decision. A failure here does not affect the other decisions."""
         message, decision = attempt.message, attempt.decision
+        begin_s = time.perf_counter()
         try:
             answer = selections(self._placer, decision, settings, message.work.alternates)
             writing = self._writer and self._writer.write(decision, answer, message)
@@ -277,6 +284,7 @@ class Cycle:
                 'Request %s was placed, but its answer cannot be built', message.work.request_id
             )
             message.fail(error)
+        measuring.stage(measuring.ANSWER, time.perf_counter() - begin_s)
 
     def _send_written(self, attempt, done):
         """Send the loop a message: the writer has written the attempt's decision, or has failed.
@@ -397,12 +405,14 @@ class Cycle:
         """
         message, figures = attempt.message, self._context.figures
         figures.conflicts += 1
+        catalogue.CONFLICTS.add()
         if message.attempts + 1 >= settings.max_claim_attempts:
             self._answers.lost(message, attempt.decision, settings)
             return False
         message.attempts += 1
         message.is_store_read = False
         figures.retries += 1
+        catalogue.RETRIES.add()
         return True
 
     def _confirm_refusals(self, refused, settings, freed):
@@ -416,6 +426,7 @@ class Cycle:
             return []
         changed = self._until_done(self._state_sync.look_again) or freed
         self._context.figures.retries += len(refused) if changed else 0
+        catalogue.RETRIES.add(by=len(refused) if changed else 0)
         for one in refused:
             one.message.is_store_read = not freed
             if not changed:

@@ -31,14 +31,17 @@ from nova_sched.engine.groups.operations import GroupOperations
 from nova_sched.engine.groups.plans import Plans
 from nova_sched.engine.groups.quota import no_limits
 from nova_sched.engine.loop import Loop
+from nova_sched.engine.measuring import count_steps
 from nova_sched.engine.mix_learner import MixLearner
 from nova_sched.engine.pending_answer import PendingAnswer
 from nova_sched.engine.place import Placer
+from nova_sched.engine.room_figures import RoomFigures
 from nova_sched.engine.sync.nova_hosts import NovaHosts
 from nova_sched.engine.sync.state_sync import StateSync
 from nova_sched.engine.sync.store_poller import StorePoller
 from nova_sched.engine.sync.store_retry import StoreRetry
 from nova_sched.groups.topology import DomainLocator
+from nova_sched.measures.catalogue import MEASURES
 
 LOG = logging.getLogger(__name__)
 
@@ -109,6 +112,7 @@ class Scheduler:
             context, self._ask, self._forget, self._sign, self.state_sync.wake
         )
         self._minute = MinuteLog(context.figures)
+        self._room = RoomFigures(context, lambda work: self.loop.send(CALL, (work, ())))
 
     def start(self):
         """Read the store, then take messages. Raises StoreUnavailable."""
@@ -120,6 +124,8 @@ class Scheduler:
         self.decision_log.start()
         self._store_poller.start()
         self.mix.start()
+        MEASURES.follow('filters', count_steps)
+        MEASURES.follow('room', self._room.refresh)
 
     def leave(self):
         """Answer pending messages now. Those that wait for the database fail with
@@ -128,6 +134,7 @@ class Scheduler:
 
     def stop(self):
         """Answer pending messages and take no more."""
+        MEASURES.forget('room')
         self._store_poller.leave()
         self.loop.hurry()  # the thread of the mix may wait for the loop
         self.mix.stop()

@@ -130,6 +130,7 @@ OWN_GROUPS = {
     'database_limits',
     'explain',
     'groups',
+    'metrics_export',
     'neutron',  # all are those of keystoneauth
     'placement',  # most are
     'queues',
