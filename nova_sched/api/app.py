@@ -26,6 +26,7 @@ from nova_sched.api.health import Readiness
 from nova_sched.api.policies import AccessPolicy
 from nova_sched.api.rate_limit import PlanRateLimit
 from nova_sched.measures.catalogue import API_REQUESTS, API_SECONDS
+from nova_sched.tracing import KEY, TRACER, read
 
 LOG = logging.getLogger(__name__)
 
@@ -100,7 +101,10 @@ def _view(operation, handler):
     def answer(**_):
         request = flask.request
         context = identity.context(request.environ)
-        return handler(ApiCall(operation, request, context, read_query(operation, request.args)))
+        query = read_query(operation, request.args)
+        parent = read({KEY: request.headers.get(KEY)})
+        with TRACER.following(parent), TRACER.traced(request.endpoint, method=request.method):
+            return handler(ApiCall(operation, request, context, query))
 
     return answer
 

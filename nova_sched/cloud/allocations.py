@@ -26,6 +26,7 @@ from nova_sched.cloud import allocation_write
 from nova_sched.cloud.allocation_write import AllocationWrite
 from nova_sched.cloud.doubts import Doubts
 from nova_sched.cloud.turns import Turns
+from nova_sched.engine.measuring import PLACEMENT
 from nova_sched.engine.received import Received
 from nova_sched.engine.writer import WriteOutcome
 from nova_sched.logs import Problems
@@ -33,7 +34,6 @@ from nova_sched.measures.catalogue import CALL_SECONDS
 
 LOG = logging.getLogger(__name__)
 
-PLACEMENT = 'placement'  # a stage of a call
 STOPPING = 'The scheduler stops.'
 GONE = 'The caller has stopped waiting.'
 

@@ -21,7 +21,7 @@ from cotyledon import oslo_config_glue
 from oslo_service import backend, opts
 from oslo_service import service as oslo_service
 
-from nova_sched.cmd import metrics_export
+from nova_sched.cmd import metrics_export, trace_export
 from nova_sched.cmd.monitor import Monitor
 from nova_sched.cmd.signs import Signs
 from nova_sched.cmd.startup import Reloadable
@@ -44,8 +44,14 @@ def run(conf, service, daemon, workers=1, check=None):
     signs = Signs(workers)
     options = AnnouncedOptions(conf, check)
     options.monitor = monitor = Monitor(Systemd(), signs, workers, lambda: options.problem)
+    trace_export.check(conf)
     export = metrics_export.of_options(conf, daemon)
-    supervised = SupervisedService(service, signs, monitor, export)
+
+    def begin():
+        export.begin()
+        trace_export.begin(conf, daemon)
+
+    supervised = SupervisedService(service, signs, monitor, begin)
     opts.register_service_opts(conf)
     monitor.start()
     try:
@@ -89,15 +95,16 @@ class AnnouncedOptions(Reloadable):
 
 
 class SupervisedService(oslo_service.ServiceBase):
-    """A service that gives signs of life to the first process of its daemon."""
+    """A service that gives signs of life to the first process of its daemon. ``begin()`` has the
+    process show its metrics and traces."""
 
-    def __init__(self, service, signs, monitor, export):
+    def __init__(self, service, signs, monitor, begin):
         self._service, self._signs, self._monitor = service, signs, monitor
-        self._export = export
+        self._begin = begin
 
     def start(self):
         self._signs.begin()
-        self._export.begin()
+        self._begin()
         threading.Thread(target=self._give_signs, name='nova-sched-signs', daemon=True).start()
         self._service.start()
 

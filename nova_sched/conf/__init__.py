@@ -49,6 +49,7 @@ from nova_sched.conf import (
     shadow,
     stats,
     topology,
+    tracing,
     workarounds,
 )
 
@@ -80,6 +81,7 @@ MODULES = (
     shadow,
     stats,
     topology,
+    tracing,
     workarounds,
 )
 # Those with options of keystoneauth, which take long to import.

@@ -26,6 +26,7 @@ from nova_sched.engine.decide import best, survivors, weigh
 from nova_sched.engine.explain import reasons
 from nova_sched.engine.explain.decision_log import PLACED, REFUSED, record
 from nova_sched.hardware import Overdrawn
+from nova_sched.measures.catalogue import MEASURES
 from nova_sched.state.host_aggregate import zones
 
 LOG = logging.getLogger(__name__)
@@ -84,7 +85,8 @@ class Answers:
         """Log one line for each decision, and record its outcome and its duration."""
         order, took_s = message.work, time.monotonic() - message.since_s
         self._context.figures.answered_s.append(took_s)
-        measuring.answered(outcome, steps, took_s, instances)
+        if MEASURES.is_on:
+            measuring.answered(outcome, steps, took_s, instances)
         LOG.info(
             'Decided %s: %d instances, first %s; hosts %d -> %d, %s; attempt %d, %.1f ms',
             order.request_id or '-',

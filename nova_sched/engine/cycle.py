@@ -32,8 +32,10 @@ from nova_sched.engine.place import Decision
 from nova_sched.engine.time_slice import TimeSlice
 from nova_sched.engine.writer import outcome_of
 from nova_sched.measures import catalogue
+from nova_sched.measures.catalogue import MEASURES
 from nova_sched.state.request import RequestedDestination
 from nova_sched.state.vocab import Unfinished
+from nova_sched.tracing import Trace
 
 LOG = logging.getLogger(__name__)
 
@@ -50,7 +52,8 @@ class Order:
     ``claim`` False: no claim is kept. ``context`` is the oslo.context of the call, for the log.
     ``ranked``: the number of best hosts that each instance gets as answer, in place of alternates.
     ``replanned``: the group of its members was replanned for it. ``look_due``: the hosts have to
-    be looked at before it is refused.
+    be looked at before it is refused. ``trace`` is a tracing.Trace; None: the request is not
+    traced.
     """
 
     requests: list
@@ -60,6 +63,7 @@ class Order:
     ranked: int = 0
     replanned: bool = False
     look_due: bool = False
+    trace: Trace | None = None
 
     @property
     def request_id(self):
@@ -105,7 +109,8 @@ class Cycle:
         settings, figures = self._context.settings(), self._context.figures
         self._cluster.hosts.now_s = self._context.clock()
         figures.batches += 1
-        measuring.begun(messages)
+        if MEASURES.is_on:
+            measuring.begun(messages)
         now, later = self._select(messages)
         self._slice.end_s = None
         self._has_waiting = len(now) > 1
@@ -203,7 +208,10 @@ class Cycle:
             if message.rest is None:
                 took_s = time.perf_counter() - begin_s
                 self._context.figures.decided_s.append(took_s)
-                measuring.stage(measuring.DECIDE, took_s)
+                if MEASURES.is_on:
+                    measuring.stage(measuring.DECIDE, took_s)
+                if order.trace is not None:
+                    measuring.trace_decision(message, attempt, begin_s, begin_s + took_s)
         return attempt
 
     def _judge_rest(self, messages):
@@ -247,9 +255,15 @@ class Cycle:
             for one in attempts:
                 self._placer.undo(one.decision)
             raise
-        measuring.stage(measuring.COMMIT, time.perf_counter() - begin_s)
+        end_s = time.perf_counter()
+        if MEASURES.is_on:
+            measuring.stage(measuring.COMMIT, end_s - begin_s)
         for one, outcome in zip(attempts, outcomes, strict=True):
             one.outcome = outcome
+            if (trace := one.message.work.trace) is not None:
+                trace.add(
+                    measuring.COMMIT, begin_s, end_s, requests=len(attempts), won=outcome.won
+                )
         return [one for one in attempts if one.outcome.won], [
             one for one in attempts if not one.outcome.won
         ]
@@ -273,18 +287,24 @@ class Cycle:
         begin_s = time.perf_counter()
         try:
             answer = selections(self._placer, decision, settings, message.work.alternates)
+            end_s = time.perf_counter()
+            if MEASURES.is_on:
+                measuring.stage(measuring.ANSWER, end_s - begin_s)
+            if (trace := message.work.trace) is not None:
+                trace.add(measuring.ANSWER, begin_s, end_s)
             writing = self._writer and self._writer.write(decision, answer, message)
             if writing is None:
                 self._answers.placed(message, decision, answer, settings)
             else:
                 attempt.answer = answer
+                if trace is not None:
+                    writing.add_done_callback(measuring.trace_writing(trace))
                 writing.add_done_callback(lambda done: self._send_written(attempt, done))
         except Exception as error:
             LOG.exception(
                 'Request %s was placed, but its answer cannot be built', message.work.request_id
             )
             message.fail(error)
-        measuring.stage(measuring.ANSWER, time.perf_counter() - begin_s)
 
     def _send_written(self, attempt, done):
         """Send the loop a message: the writer has written the attempt's decision, or has failed.

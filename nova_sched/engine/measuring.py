@@ -9,15 +9,15 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What the loop measures of each request. It costs nothing while no metrics are shown."""
+"""What the loop measures of each request, while metrics are shown or the request is traced."""
 
 import collections
 import time
 
 from nova_sched.measures import catalogue
-from nova_sched.measures.catalogue import MEASURES
 
 WAIT, DECIDE, COMMIT, ANSWER, WHOLE = 'wait', 'decide', 'commit', 'answer', 'whole'
+PLACEMENT = 'placement'
 WAITING = 100_000  # steps of decisions that wait to be counted; further ones replace the first
 
 _steps: collections.deque = collections.deque(maxlen=WAITING)
@@ -25,29 +25,47 @@ _steps: collections.deque = collections.deque(maxlen=WAITING)
 
 def stage(name, seconds):
     """A request has spent so long in a stage."""
-    if MEASURES.is_on:
-        catalogue.CALL_SECONDS.observe(seconds, name)
+    catalogue.CALL_SECONDS.observe(seconds, name)
 
 
 def begun(messages):
     """The loop has taken these messages as a batch."""
-    if MEASURES.is_on:
-        catalogue.BATCH_ORDERS.observe(len(messages))
-        now_s = time.monotonic()
-        for message in messages:
-            if not message.attempts and not message.pauses:
-                catalogue.CALL_SECONDS.observe(now_s - message.since_s, WAIT)
+    catalogue.BATCH_ORDERS.observe(len(messages))
+    now_s = time.monotonic()
+    for message in messages:
+        if not message.attempts and not message.pauses:
+            catalogue.CALL_SECONDS.observe(now_s - message.since_s, WAIT)
 
 
 def answered(outcome, steps, seconds, instances=0):
     """A request was answered. ``steps`` are those of its decision, which are counted later, in
     another thread."""
-    if MEASURES.is_on:
-        catalogue.DECISIONS.add(outcome)
-        catalogue.CALL_SECONDS.observe(seconds, WHOLE)
-        if instances:
-            catalogue.INSTANCES_PLACED.add(by=instances)
-        _steps.append(steps)
+    catalogue.DECISIONS.add(outcome)
+    catalogue.CALL_SECONDS.observe(seconds, WHOLE)
+    if instances:
+        catalogue.INSTANCES_PLACED.add(by=instances)
+    _steps.append(steps)
+
+
+def trace_decision(message, attempt, begin_s, end_s):
+    """Add a decision to the trace of its order, with an event for each filter; before the first
+    one, the wait for it."""
+    trace = message.work.trace
+    if not trace.spans:
+        trace.add(WAIT, trace.begin_s, begin_s)
+    ended = attempt.decision or attempt.refusal
+    events = tuple((name, {'seen': seen, 'left': left}) for name, seen, left in _steps_of(ended))
+    trace.add(DECIDE, begin_s, end_s, events, attempt=message.attempts + 1)
+
+
+def _steps_of(ended):
+    return () if ended is None else ended.steps or ()
+
+
+def trace_writing(trace):
+    """Returns a callback that adds the write of a decision, which begins now, to its trace."""
+    begin_s = time.perf_counter()
+    return lambda _: trace.add(PLACEMENT, begin_s, time.perf_counter())
 
 
 def count_steps():

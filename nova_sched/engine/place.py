@@ -28,6 +28,7 @@ from nova_sched.engine.groups.member_resolver import ReplanRequired
 from nova_sched.engine.kinds import KindState, RequestKinds
 from nova_sched.engine.received import NOW, Received
 from nova_sched.engine.rule_times import RuleTimes
+from nova_sched.measures.catalogue import MEASURES
 from nova_sched.state.membership import group_now
 from nova_sched.state.request import AFFINITY, NO_HARDWARE
 
@@ -154,7 +155,7 @@ class Placer:
             settings.alternates if want_alternates and len(requests) == 1 else max(ranked - 1, 0)
         )
         made = functools.partial(Decision, len(requests), received, claiming, noted, marks=marks)
-        is_measured = self._times.is_due()
+        is_measured = MEASURES.is_on and self._times.is_due()
         if not is_measured:
             with contextlib.suppress(NotKept):
                 return self._attempt(made(kept=True), requests, spare, settings)

@@ -16,7 +16,6 @@ from typing import Any
 
 from nova_sched.engine.catalog import Rules
 from nova_sched.measures import catalogue
-from nova_sched.measures.catalogue import MEASURES
 
 EVERY = 1000  # decisions for one that is measured: it is a full pass, ten times as long as others
 FILTER, WEIGHER = 'filter', 'weigher'
@@ -30,8 +29,6 @@ class RuleTimes:
 
     def is_due(self):
         """Whether the rules of this decision are to be measured."""
-        if not MEASURES.is_on:
-            return False
         self._count = (self._count + 1) % self._every
         return not self._count
 

@@ -42,10 +42,12 @@ from nova_sched.engine.sync.store_poller import StorePoller
 from nova_sched.engine.sync.store_retry import StoreRetry
 from nova_sched.groups.topology import DomainLocator
 from nova_sched.measures.catalogue import MEASURES
+from nova_sched.tracing import TRACER
 
 LOG = logging.getLogger(__name__)
 
 REPORT, CALL, RULES = 'report', 'call', 'rules'
+SELECT = 'select_destinations'  # the name of traces
 
 
 class Scheduler:
@@ -180,19 +182,40 @@ class Scheduler:
         """As ``place``, but does not wait: returns a PendingAnswer."""
         look_due = self._before_refusal is not None
         order = Order(requests, alternates, claim, context, ranked, look_due=look_due)
+        if TRACER.sink is not None:
+            order = self._with_trace(order)
         if self.mix.learns:
             self.mix.learn(requests)
+        future = self.loop.send(PLACE, order)
+        if order.trace is not None:
+            order.trace.end_with(future)
         return PendingAnswer(
-            self.loop.send(PLACE, order),
+            future,
             lambda request: self._place_replanned(order, request),
             lambda refusal: self._place_after_look(order, refusal),
         )
+
+    def _with_trace(self, order):
+        """The order with a trace, if it is traced."""
+        trace = TRACER.begin(SELECT, instances=len(order.requests))
+        if trace is not None:
+            trace.attributes['request_id'] = order.request_id or ''
+        return dataclasses.replace(order, trace=trace)
+
+    def _send_again(self, order):
+        """Send the loop an order that it has had before. Returns its Future."""
+        if order.trace is not None:
+            order = dataclasses.replace(order, trace=order.trace.again())
+        future = self.loop.send(PLACE, order)
+        if order.trace is not None:
+            order.trace.end_with(future)
+        return future
 
     def _place_after_look(self, order, refusal):
         requests = self._before_refusal(order.requests, refusal)
         order = dataclasses.replace(order, requests=requests, look_due=False)
         return PendingAnswer(
-            self.loop.send(PLACE, order), lambda request: self._place_replanned(order, request)
+            self._send_again(order), lambda request: self._place_replanned(order, request)
         ).result()
 
     def for_caller(self, refusal, context):
@@ -209,7 +232,7 @@ class Scheduler:
             self._replan(order, request)
             order = dataclasses.replace(order, replanned=True)
             try:
-                return self.loop.send(PLACE, order).result()
+                return self._send_again(order).result()
             except ReplanRequired as error:
                 request = error.request
         raise errors.TooManyConflicts(attempts)

@@ -29,6 +29,7 @@ from nova_sched.engine.groups.quota import limits_of, no_limits
 from nova_sched.engine.groups.views import GroupViews, status_of, view_of
 from nova_sched.groups import joint, moves, why
 from nova_sched.groups.topology import warnings
+from nova_sched.tracing import TRACER
 
 LOG = logging.getLogger(__name__)
 
@@ -381,7 +382,11 @@ class GroupOperations:
     def _try(self, known, dry_run, may_move, asked, changed, caps, limits):
         """Plan and claim once. Returns None if claims of other requests came first; ``caps`` then
         has the limits found on their hosts."""
-        with measured(dry_run) as plan:
+        members = len(known.definition.members)
+        with (
+            TRACER.traced('plan group', group=known.uuid, members=members),
+            measured(dry_run) as plan,
+        ):
             return self._try_measured(known, dry_run, may_move, asked, changed, caps, limits, plan)
 
     def _try_measured(self, known, dry_run, may_move, asked, changed, caps, limits, plan):

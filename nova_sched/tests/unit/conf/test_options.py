@@ -131,6 +131,7 @@ OWN_GROUPS = {
     'explain',
     'groups',
     'metrics_export',
+    'tracing',
     'neutron',  # all are those of keystoneauth
     'placement',  # most are
     'queues',

