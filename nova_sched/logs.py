@@ -18,6 +18,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from nova_sched.measures.catalogue import BUS_RETRIES
+
 MINUTE_S = 60.0
 
 
@@ -49,8 +51,8 @@ class Problems:
 
 
 class RetryFilter(logging.Filter):
-    """Passes what a logger says of its retries once a minute. Any other line of it begins the
-    minute again."""
+    """Passes what a logger says of its retries once a minute, and counts them all. Any other line
+    of it begins the minute again."""
 
     RETRY = re.compile(r'retrying in|trying again in', re.IGNORECASE)
 
@@ -61,7 +63,9 @@ class RetryFilter(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         now_s = self._clock()
-        if not self.RETRY.search(str(record.msg)):
+        is_retry = self.RETRY.search(str(record.msg)) is not None
+        BUS_RETRIES.add(by=is_retry)
+        if not is_retry:
             self._due_s = now_s
         elif now_s < self._due_s:
             return False

@@ -27,6 +27,7 @@ from nova_sched.db.flavors import SqlFlavors
 from nova_sched.db.jobs import SqlJobTable
 from nova_sched.engine.clock import StoreClock
 from nova_sched.logs import Problems
+from nova_sched.measures.catalogue import JOBS, QUEUES
 from nova_sched.queues.brokers import FALLBACK, RESULTS
 from nova_sched.queues.brokers.amqp import HEARTBEAT_S, AmqpBroker
 from nova_sched.queues.brokers.memory import MemoryBroker
@@ -113,6 +114,7 @@ class QueueManager:
         self._conf = conf
         self._broker = broker(conf)
         job_table, claims = SqlJobTable(engine), ClaimsClient(bus, CALL_S)
+        self._counts = job_table.counts
         sender = Sender(self._broker, claims)
         clock = StoreClock(job_table.now_s, every_s=CLOCK_S)
         ends = endings.Endings(job_table, claims, sender, read, clock)
@@ -183,12 +185,14 @@ class QueueManager:
             self.register.news.clear()
             try:
                 self.register.refresh()
+                QUEUES.set(len(self.register.catalogue.queues))
                 if not self.is_ready:
                     for reader in self.readers:
                         reader.start()
                     self.is_ready = True
                 if time.monotonic() >= due_s:
                     self.upkeep.look()
+                    JOBS.replace({(state,): count for state, count in self._counts().items()})
                     due_s = time.monotonic() + self._upkeep_settings().lost_after_s / LOOKS
                 self._problems.end(UPKEEP, 'The queues are maintained again')
             except errors.SchedError as error:

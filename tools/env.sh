@@ -69,7 +69,7 @@ find_python() {
 # Does nothing while it already does.
 make_venv() {
     local what=(-e "$root" pytest trustme) profile=${1:-demo} stamp
-    [ "$profile" = demo ] || what=(-e "$root[postgresql,mysql,openstackclient,plots]" -r "$root/test-requirements.txt")
+    [ "$profile" = demo ] || what=(-e "$root[postgresql,mysql,openstackclient,plots,tracing]" -r "$root/test-requirements.txt")
     stamp=$(cd "$root" && cat setup.cfg pyproject.toml constraints.txt requirements.txt test-requirements.txt | cksum)
     stamp="$root ${PYTHON:-} $stamp"
     "$venv/bin/python" -c '' 2>/dev/null || rm -rf "$venv"

@@ -25,6 +25,7 @@ from nova_sched.agent.difference import SETTLE_S, DifferenceLog
 from nova_sched.agent.identity import ReportCount
 from nova_sched.agent.service import Agent, Facts
 from nova_sched.logs import Problems, first_line
+from nova_sched.measures.catalogue import REPORT_SECONDS, REPORTS
 
 LOG = logging.getLogger(__name__)
 
@@ -160,11 +161,13 @@ class Reporter:
         if pause != self._told_pause:
             LOG.info('Reporting node %s each %s s, and each change at once', name, pause)
         self._last, self._told_pause = facts, pause
+        begin_s, result = self._clock(), 'no answer'
         try:
             answer = self._send(facts)
             self._check_order(answer)
             there = difference.there(answer)
         except errors.Invalid as refusal:
+            result = 'refused'
             self._problems.end(AWAY, 'The scheduler answers again')
             why = first_line(refusal)
             self._problems.begin(REFUSED, 'The scheduler refuses: %s', why, reason=why)
@@ -173,10 +176,13 @@ class Reporter:
             pause = min(pause, RETRY_S)
             self._problems.begin(AWAY, CANNOT, name, first_line(error))
         else:
+            result = 'accepted'
             self._problems.end(AWAY, 'The scheduler answers again')
             self._problems.end(REFUSED, 'The scheduler accepts the reports again')
             self._agent.told(facts, there)
             pause = min(pause, self._compare(facts, there))
+        REPORTS.add(result)
+        REPORT_SECONDS.observe(self._clock() - begin_s)
         self._due_s = self._clock() + pause
 
     def _check_order(self, answer: Any) -> None:

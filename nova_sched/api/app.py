@@ -25,6 +25,8 @@ from nova_sched.api.external_scheduler import ExternalSchedulerHandlers
 from nova_sched.api.health import Readiness
 from nova_sched.api.policies import AccessPolicy
 from nova_sched.api.rate_limit import PlanRateLimit
+from nova_sched.measures.catalogue import API_REQUESTS, API_SECONDS
+from nova_sched.tracing import KEY, TRACER, read
 
 LOG = logging.getLogger(__name__)
 
@@ -99,7 +101,10 @@ def _view(operation, handler):
     def answer(**_):
         request = flask.request
         context = identity.context(request.environ)
-        return handler(ApiCall(operation, request, context, read_query(operation, request.args)))
+        query = read_query(operation, request.args)
+        parent = read({KEY: request.headers.get(KEY)})
+        with TRACER.following(parent), TRACER.traced(request.endpoint, method=request.method):
+            return handler(ApiCall(operation, request, context, query))
 
     return answer
 
@@ -111,6 +116,10 @@ def _begun():
 def _ended(response):
     response.headers.setdefault('Cache-Control', 'no-cache')
     # A proxy asks every few seconds.
+    took_s = time.monotonic() - flask.g.begun
+    operation = flask.request.endpoint or 'none'
+    API_REQUESTS.add(operation, str(response.status_code))
+    API_SECONDS.observe(took_s, operation)
     is_probe = flask.request.path.startswith('/healthcheck') and response.status_code < 400
     if not is_probe:
         LOG.info(
@@ -118,6 +127,6 @@ def _ended(response):
             flask.request.method,
             flask.request.path,
             response.status_code,
-            (time.monotonic() - flask.g.begun) * 1000,
+            took_s * 1000,
         )
     return response

@@ -27,9 +27,11 @@ from nova_sched.cloud import allocation_write
 from nova_sched.cloud.allocation_write import AllocationWrite
 from nova_sched.cloud.doubts import Doubts
 from nova_sched.cloud.turns import Turns
+from nova_sched.engine.measuring import PLACEMENT
 from nova_sched.engine.received import Received
 from nova_sched.engine.writer import WriteOutcome
 from nova_sched.logs import Problems
+from nova_sched.measures.catalogue import CALL_SECONDS
 
 LOG = logging.getLogger(__name__)
 
@@ -161,10 +163,12 @@ class AllocationWriter:
             self._client, servers, self._host_of, limits, self._random, is_repeat
         )
         outcome = WriteOutcome(won=False, refusal='Its allocations could not be written.')
+        begin_s = time.monotonic()
         try:
             outcome = self._outcome(write, nodes, message.received)
         except Exception:
             LOG.exception('The allocations of a decision cannot be written')
+        CALL_SECONDS.observe(time.monotonic() - begin_s, PLACEMENT)
         if outcome.won:
             end = functools.partial(self._answered, turn, write.sent.values())
             outcome = dataclasses.replace(outcome, end=end)

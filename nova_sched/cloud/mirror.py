@@ -21,6 +21,7 @@ from nova_sched import errors
 from nova_sched.claims import ServiceFacts
 from nova_sched.cloud.node_reader import CellView, NodeReader
 from nova_sched.logs import Problems
+from nova_sched.measures.catalogue import CELL_AGE, HOSTS_LEFT_OUT, MEASURES
 from nova_sched.state.node import LEFT_OUT
 
 LOG = logging.getLogger(__name__)
@@ -71,11 +72,25 @@ class Mirror:
 
     def start(self):
         """Read everything once, and go on in a thread."""
+        MEASURES.follow('mirror', self._show)
         with self._looking:
             self._look(compare=True)
         self._thread.start()
 
+    def _show(self):
+        """Set the gauges of the mirror."""
+        now_s = self._clock()
+        CELL_AGE.replace(
+            {
+                (view.cell.name or uuid,): now_s - view.seen_s
+                for uuid, view in self.views.items()
+                if view.seen_s is not None
+            }
+        )
+        HOSTS_LEFT_OUT.set(len(self.left_out))
+
     def stop(self):
+        MEASURES.forget('mirror')
         self._leaving.set()
         self._wake.set()
         if self._thread.is_alive():

@@ -15,6 +15,7 @@ import collections
 import contextlib
 import dataclasses
 import json
+import time
 from collections.abc import Mapping
 
 from keystoneauth1 import exceptions
@@ -23,6 +24,7 @@ from nova_sched import errors
 from nova_sched.claim import MEMORY_MB
 from nova_sched.cloud import keystone
 from nova_sched.conf import placement as conf_placement
+from nova_sched.measures.catalogue import PLACEMENT_REQUESTS, PLACEMENT_SECONDS
 
 MICROVERSION = '1.36'
 TOO_MUCH = 408, 429  # statuses that ask the caller to come again
@@ -262,16 +264,36 @@ class PlacementClient:
         connect_s, read_s = self._timeouts_s
         read_s *= times
         timeouts = (connect_s, read_s if timeout_s is None else min(read_s, timeout_s))
-        with _translated(method, path):
+        with _measured(method), _translated(method, path):
             response = self._adapter.request(
                 path, method, raise_exc=False, timeout=timeouts, headers=JSON, **words
             )
-        if response.status_code >= 400:
-            raise _error(method, path, response)
+            if response.status_code >= 400:
+                raise _error(method, path, response)
         return response
 
 
 JSON = {'Accept': 'application/json'}
+RESULTS = {
+    errors.PlacementConflict: 'conflict',
+    errors.PlacementRefused: 'refused',
+    errors.PlacementUnavailable: 'unavailable',
+}
+
+
+@contextlib.contextmanager
+def _measured(method):
+    """Counts a request by its result, and its time."""
+    begin_s, result = time.monotonic(), 'failed'
+    try:
+        yield
+        result = 'done'
+    except tuple(RESULTS) as error:
+        result = RESULTS[type(error)]
+        raise
+    finally:
+        PLACEMENT_REQUESTS.add(method, result)
+        PLACEMENT_SECONDS.observe(time.monotonic() - begin_s, method)
 
 
 @contextlib.contextmanager

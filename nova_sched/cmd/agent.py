@@ -27,11 +27,12 @@ def main():
 
 def _run():
     from nova_sched.cmd import agent_service, launcher, startup
+    from nova_sched.conf.metrics_export import AGENT
 
     conf = startup.configure()
     service = agent_service.AgentService(conf, agent_service.check(conf))
     startup.try_brokers(conf)
-    return launcher.run(conf, service)
+    return launcher.run(conf, service, AGENT)
 
 
 if __name__ == '__main__':

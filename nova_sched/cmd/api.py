@@ -40,7 +40,8 @@ def main():
 
 def _run():
     from nova_sched import queue_service, rpc, service
-    from nova_sched.cmd import startup, systemd
+    from nova_sched.cmd import metrics_export, startup, systemd, trace_export
+    from nova_sched.conf.metrics_export import API
 
     manager = systemd.Systemd()
     conf = startup.configure()
@@ -55,6 +56,11 @@ def _run():
             if has_queues(conf):
                 queue_service.check(conf)
                 _start(stack, queue_service.QueueService(conf, bus))
+        trace_export.check(conf)
+        export = metrics_export.of_options(conf, API)
+        stack.callback(export.end)
+        export.begin()
+        trace_export.begin(conf, API)
         served = server(conf, application(conf, bus))
         until_told(served, _monitored(served, bus, manager).stopping)
         LOG.info('Stopped')

@@ -21,6 +21,7 @@ from cotyledon import oslo_config_glue
 from oslo_service import backend, opts
 from oslo_service import service as oslo_service
 
+from nova_sched.cmd import metrics_export, trace_export
 from nova_sched.cmd.monitor import Monitor
 from nova_sched.cmd.signs import Signs
 from nova_sched.cmd.startup import Reloadable
@@ -32,8 +33,10 @@ SIGN_S = 0.5  # between two signs of life of a worker
 SETTLE_S = 1.0  # by then, no thread works with a value that it read before a reload
 
 
-def run(conf, service, workers=1, check=None):
+def run(conf, service, daemon, workers=1, check=None):
     """Run a daemon until it is told to end. Returns its exit status.
+
+    ``daemon`` is its name in the options of metrics. Raises BadConfig if these cannot be served.
 
     ``service`` is an oslo.service with ``alive_s()``: when its loop last moved, in monotonic
     seconds, or 0 while it starts. ``check`` validates a configuration that is reloaded.
@@ -41,9 +44,23 @@ def run(conf, service, workers=1, check=None):
     signs = Signs(workers)
     options = AnnouncedOptions(conf, check)
     options.monitor = monitor = Monitor(Systemd(), signs, workers, lambda: options.problem)
-    supervised = SupervisedService(service, signs, monitor)
+    trace_export.check(conf)
+    export = metrics_export.of_options(conf, daemon)
+
+    def begin():
+        export.begin()
+        trace_export.begin(conf, daemon)
+
+    supervised = SupervisedService(service, signs, monitor, begin)
     opts.register_service_opts(conf)
     monitor.start()
+    try:
+        return _run(conf, options, supervised, workers, monitor)
+    finally:
+        export.end()
+
+
+def _run(conf, options, supervised, workers, monitor):
     if backend.get_backend_type() == backend.BackendType.EVENTLET:
         return oslo_service.launch(options, supervised, workers, restart_method='mutate').wait()
     manager = cotyledon.ServiceManager(
@@ -78,13 +95,16 @@ class AnnouncedOptions(Reloadable):
 
 
 class SupervisedService(oslo_service.ServiceBase):
-    """A service that gives signs of life to the first process of its daemon."""
+    """A service that gives signs of life to the first process of its daemon. ``begin()`` has the
+    process show its metrics and traces."""
 
-    def __init__(self, service, signs, monitor):
+    def __init__(self, service, signs, monitor, begin):
         self._service, self._signs, self._monitor = service, signs, monitor
+        self._begin = begin
 
     def start(self):
         self._signs.begin()
+        self._begin()
         threading.Thread(target=self._give_signs, name='nova-sched-signs', daemon=True).start()
         self._service.start()
 

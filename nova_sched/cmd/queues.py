@@ -29,12 +29,13 @@ def main():
 def _run():
     from nova_sched import queue_service
     from nova_sched.cmd import launcher, startup
+    from nova_sched.conf.metrics_export import QUEUES
 
     conf = startup.configure()
     startup.read_all(conf)
     queue_service.check(conf)
     startup.try_brokers(conf)
-    return launcher.run(conf, queue_service.QueueService(conf))
+    return launcher.run(conf, queue_service.QueueService(conf), QUEUES)
 
 
 if __name__ == '__main__':

@@ -28,11 +28,12 @@ def main():
 def _run():
     from nova_sched import service
     from nova_sched.cmd import launcher, startup
+    from nova_sched.conf.metrics_export import SCHEDULER
 
     conf = startup.configure()
     startup.check(conf)
     scheduler = service.SchedulerService(conf)
-    return launcher.run(conf, scheduler, service.workers(conf), check=service.rules)
+    return launcher.run(conf, scheduler, SCHEDULER, service.workers(conf), check=service.rules)
 
 
 if __name__ == '__main__':

@@ -38,6 +38,7 @@ from nova_sched.conf import (
     filter_scheduler,
     groups,
     metrics,
+    metrics_export,
     neutron,
     notifications,
     pci,
@@ -48,6 +49,7 @@ from nova_sched.conf import (
     shadow,
     stats,
     topology,
+    tracing,
     workarounds,
 )
 
@@ -68,6 +70,7 @@ MODULES = (
     filter_scheduler,
     groups,
     metrics,
+    metrics_export,
     neutron,
     notifications,
     pci,
@@ -78,6 +81,7 @@ MODULES = (
     shadow,
     stats,
     topology,
+    tracing,
     workarounds,
 )
 # Those with options of keystoneauth, which take long to import.

@@ -18,6 +18,9 @@ import sqlalchemy as sa
 from oslo_db import exception as db_error
 
 from nova_sched import errors
+from nova_sched.measures.catalogue import STORE_ERRORS
+
+KINDS = {errors.StoreBusy: 'busy', errors.StoreFull: 'full', errors.StoreUnavailable: 'away'}
 
 # Codes are SQLite's names, PostgreSQL's SQLSTATEs and the numbers of MySQL and MariaDB. Another
 # transaction conflicted: a lock that took too long, a deadlock, a certification that failed on
@@ -85,6 +88,7 @@ def told_apart(dialect=None):
     except Exception as error:
         if (kind := meaning(error, dialect)) is None:
             raise
+        STORE_ERRORS.add(KINDS[kind])
         raise kind(first_line(error)) from error
 
 

@@ -96,6 +96,7 @@ OLD = (
     .limit(CHUNK)
 )
 
+COUNTS = sa.select(JOBS.c.state, sa.func.count()).group_by(JOBS.c.state)
 
 STATES = (QUEUED, DONE, FAILED, CANCELLED)
 
@@ -324,6 +325,12 @@ class SqlJobTable:
             later = sa.and_(JOBS.c.created_s == last.created_s, JOBS.c.uuid > last.uuid)
             query = query.where(sa.or_(JOBS.c.created_s > last.created_s, later))
         return self._read(query, {})
+
+    def counts(self):
+        """The number of jobs by state."""
+        with self._sessions.transaction(reads=True) as connection:
+            found = dict(connection.execute(COUNTS).tuples().all())
+        return {state: found.get(state, 0) for state in STATES}
 
     def overdue(self, before_s, limit):
         """Up to ``limit`` queued jobs that were not checked since that time, the longest first."""

@@ -21,16 +21,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from nova_sched import errors
+from nova_sched.engine import measuring
 from nova_sched.engine.decide import best, survivors, weigh
 from nova_sched.engine.explain import reasons
 from nova_sched.engine.explain.decision_log import PLACED, REFUSED, record
 from nova_sched.hardware import Overdrawn
+from nova_sched.measures.catalogue import MEASURES
 from nova_sched.state.host_aggregate import zones
 
 LOG = logging.getLogger(__name__)
 
 # The version of Placement's API whose form an allocation request has.
 ALLOCATION_VERSION = '1.36'
+LOST = 'lost'  # an outcome beside PLACED and REFUSED
 
 
 class Answers:
@@ -45,7 +48,8 @@ class Answers:
         message.answer(answer)
         # The caller does not wait for the log and the record.
         hosts = dict.fromkeys(chosen[0].host for chosen in answer)
-        self._log(message, decision.steps, 'chose ' + ', '.join(hosts))
+        what = 'chose ' + ', '.join(hosts)
+        self._log(message, PLACED, decision.steps, what, len(decision.rows))
         if decision.noted:
             self._keep(message.work, PLACED, lambda: reasons.placement(decision, answer), settings)
 
@@ -59,7 +63,7 @@ class Answers:
             details = reasons.bare(error.reason, size, len(message.work.requests))
         else:
             what = reasons.in_short(details)
-        self._log(message, error.steps, what)
+        self._log(message, REFUSED, error.steps, what)
         self._keep(message.work, REFUSED, lambda: details, settings)
 
     def lost(self, message, decision, settings):
@@ -67,7 +71,7 @@ class Answers:
         self._context.figures.refused += 1
         error = errors.TooManyConflicts(message.attempts + 1)
         message.fail(error)
-        self._log(message, decision.steps, 'another request claimed each host first')
+        self._log(message, LOST, decision.steps, 'another request claimed each host first')
         details = functools.partial(reasons.conflict, decision, error.reason)
         self._keep(message.work, REFUSED, details, settings)
 
@@ -77,10 +81,12 @@ class Answers:
             now_s = self._context.clock()
             self._context.decision_log.keep(lambda: record(order, outcome, now_s, details()))
 
-    def _log(self, message, steps, what):
-        """Log one line for each decision, and record its duration."""
+    def _log(self, message, outcome, steps, what, instances=0):
+        """Log one line for each decision, and record its outcome and its duration."""
         order, took_s = message.work, time.monotonic() - message.since_s
         self._context.figures.answered_s.append(took_s)
+        if MEASURES.is_on:
+            measuring.answered(outcome, steps, took_s, instances)
         LOG.info(
             'Decided %s: %d instances, first %s; hosts %d -> %d, %s; attempt %d, %.1f ms',
             order.request_id or '-',

@@ -23,7 +23,7 @@ from typing import Any
 
 from nova_sched import errors
 from nova_sched.claims import ClaimSelector, PlacementOutcome
-from nova_sched.engine import slices
+from nova_sched.engine import measuring, slices
 from nova_sched.engine.answer import Answers, selections
 from nova_sched.engine.groups.member_resolver import ReplanRequired, is_member, member_of
 from nova_sched.engine.loop import Message
@@ -31,8 +31,11 @@ from nova_sched.engine.pending_answer import LookRequired
 from nova_sched.engine.place import Decision
 from nova_sched.engine.time_slice import TimeSlice
 from nova_sched.engine.writer import outcome_of
+from nova_sched.measures import catalogue
+from nova_sched.measures.catalogue import MEASURES
 from nova_sched.state.request import RequestedDestination
 from nova_sched.state.vocab import Unfinished
+from nova_sched.tracing import Trace
 
 LOG = logging.getLogger(__name__)
 
@@ -49,7 +52,8 @@ class Order:
     ``claim`` False: no claim is kept. ``context`` is the oslo.context of the call, for the log.
     ``ranked``: the number of best hosts that each instance gets as answer, in place of alternates.
     ``replanned``: the group of its members was replanned for it. ``look_due``: the hosts have to
-    be looked at before it is refused.
+    be looked at before it is refused. ``trace`` is a tracing.Trace; None: the request is not
+    traced.
     """
 
     requests: list
@@ -59,6 +63,7 @@ class Order:
     ranked: int = 0
     replanned: bool = False
     look_due: bool = False
+    trace: Trace | None = None
 
     @property
     def request_id(self):
@@ -104,6 +109,8 @@ class Cycle:
         settings, figures = self._context.settings(), self._context.figures
         self._cluster.hosts.now_s = self._context.clock()
         figures.batches += 1
+        if MEASURES.is_on:
+            measuring.begun(messages)
         now, later = self._select(messages)
         self._slice.end_s = None
         self._has_waiting = len(now) > 1
@@ -199,7 +206,12 @@ class Cycle:
         finally:
             self._cluster.hosts.pause = None
             if message.rest is None:
-                self._context.figures.decided_s.append(time.perf_counter() - begin_s)
+                took_s = time.perf_counter() - begin_s
+                self._context.figures.decided_s.append(took_s)
+                if MEASURES.is_on:
+                    measuring.stage(measuring.DECIDE, took_s)
+                if order.trace is not None:
+                    measuring.trace_decision(message, attempt, begin_s, begin_s + took_s)
         return attempt
 
     def _judge_rest(self, messages):
@@ -234,6 +246,7 @@ class Cycle:
         """The attempts that won, and those that lost. If the store fails, all are undone."""
         if not attempts:
             return [], []
+        begin_s = time.perf_counter()
         try:
             outcomes = self._until_done(
                 self._context.store.commit, [self._placement(one.decision) for one in attempts]
@@ -242,8 +255,15 @@ class Cycle:
             for one in attempts:
                 self._placer.undo(one.decision)
             raise
+        end_s = time.perf_counter()
+        if MEASURES.is_on:
+            measuring.stage(measuring.COMMIT, end_s - begin_s)
         for one, outcome in zip(attempts, outcomes, strict=True):
             one.outcome = outcome
+            if (trace := one.message.work.trace) is not None:
+                trace.add(
+                    measuring.COMMIT, begin_s, end_s, requests=len(attempts), won=outcome.won
+                )
         return [one for one in attempts if one.outcome.won], [
             one for one in attempts if not one.outcome.won
         ]
@@ -264,13 +284,21 @@ class Cycle:
     def _answer(self, attempt, settings):
         """Answer a committed decision. A failure here does not affect the other decisions."""
         message, decision = attempt.message, attempt.decision
+        begin_s = time.perf_counter()
         try:
             answer = selections(self._placer, decision, settings, message.work.alternates)
+            end_s = time.perf_counter()
+            if MEASURES.is_on:
+                measuring.stage(measuring.ANSWER, end_s - begin_s)
+            if (trace := message.work.trace) is not None:
+                trace.add(measuring.ANSWER, begin_s, end_s)
             writing = self._writer and self._writer.write(decision, answer, message)
             if writing is None:
                 self._answers.placed(message, decision, answer, settings)
             else:
                 attempt.answer = answer
+                if trace is not None:
+                    writing.add_done_callback(measuring.trace_writing(trace))
                 writing.add_done_callback(lambda done: self._send_written(attempt, done))
         except Exception as error:
             LOG.exception(
@@ -397,12 +425,14 @@ class Cycle:
         """
         message, figures = attempt.message, self._context.figures
         figures.conflicts += 1
+        catalogue.CONFLICTS.add()
         if message.attempts + 1 >= settings.max_claim_attempts:
             self._answers.lost(message, attempt.decision, settings)
             return False
         message.attempts += 1
         message.is_store_read = False
         figures.retries += 1
+        catalogue.RETRIES.add()
         return True
 
     def _confirm_refusals(self, refused, settings, freed):
@@ -416,6 +446,7 @@ class Cycle:
             return []
         changed = self._until_done(self._state_sync.look_again) or freed
         self._context.figures.retries += len(refused) if changed else 0
+        catalogue.RETRIES.add(by=len(refused) if changed else 0)
         for one in refused:
             one.message.is_store_read = not freed
             if not changed:

@@ -27,6 +27,8 @@ from nova_sched.engine.explain.winners import WinnerWeights
 from nova_sched.engine.groups.member_resolver import ReplanRequired
 from nova_sched.engine.kinds import KindState, RequestKinds
 from nova_sched.engine.received import NOW, Received
+from nova_sched.engine.rule_times import RuleTimes
+from nova_sched.measures.catalogue import MEASURES
 from nova_sched.state.membership import group_now
 from nova_sched.state.request import AFFINITY, NO_HARDWARE
 
@@ -41,7 +43,7 @@ class Decision:
     the message that made the request. With ``noted``, ``winners`` has a WinnerWeights for each
     instance: of its host and its alternates. ``claiming``: the request asks to keep its claims.
     ``kept``: it may be decided by a kind of request; ``kind`` is the state of that kind, if it
-    was.
+    was. ``is_measured``: the times of its rules are measured.
     """
 
     asked: int = 1
@@ -49,6 +51,7 @@ class Decision:
     claiming: bool = True
     noted: bool = False
     kept: bool = False
+    is_measured: bool = False
     kind: KindState | None = None
     marks: dict = dataclasses.field(default_factory=dict)
     rows: list = dataclasses.field(default_factory=list)
@@ -121,11 +124,12 @@ class Placer:
     def __init__(self, cluster, rules, random):
         self.cluster = cluster
         self._random = random
+        self._times = RuleTimes()
         self.follow(rules)
 
     def follow(self, rules):
         """Use these rules, with the present options."""
-        self.rules = rules
+        self.rules, self._measured = rules, self._times.of(rules)
         self.kinds = RequestKinds(rules, self.cluster.hosts)
 
     def decide(
@@ -151,9 +155,11 @@ class Placer:
             settings.alternates if want_alternates and len(requests) == 1 else max(ranked - 1, 0)
         )
         made = functools.partial(Decision, len(requests), received, claiming, noted, marks=marks)
-        with contextlib.suppress(NotKept):
-            return self._attempt(made(kept=True), requests, spare, settings)
-        return self._attempt(made(), requests, spare, settings)
+        is_measured = MEASURES.is_on and self._times.is_due()
+        if not is_measured:
+            with contextlib.suppress(NotKept):
+                return self._attempt(made(kept=True), requests, spare, settings)
+        return self._attempt(made(is_measured=is_measured), requests, spare, settings)
 
     def _attempt(self, decision, requests, spare, settings):
         """Add a host for each request to the decision; returns it. If that fails, the host state
@@ -273,7 +279,8 @@ class Placer:
     def _choose(self, decision, request, index, before, spare, settings):
         """The row, the rows to rank after it, and the candidate set, from a full pass."""
         hosts = self.cluster.hosts
-        candidates = survivors(self.rules, hosts, request, index, before)
+        rules = self._measured if decision.is_measured else self.rules
+        candidates = survivors(rules, hosts, request, index, before)
         decision.steps = candidates.steps or decision.steps
         decision.first = decision.first or candidates.steps
         if request.member_placement is not None and not _is_free(
@@ -286,7 +293,7 @@ class Placer:
         if request.group is not None and decision.asked > 1:
             rows = self._with_room_for_all(rows, request, decision)
         notes: list | None = [] if decision.noted and index < NOTED else None
-        weights = weigh(self.rules.weighers, hosts, rows, request, notes)
+        weights = weigh(rules.weighers, hosts, rows, request, notes)
         pick = self._pending_position(decision, request, rows)
         if request.member_placement is not None and request.member_placement.row is not None:
             pick = int(np.searchsorted(rows, request.member_placement.row))

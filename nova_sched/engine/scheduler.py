@@ -31,18 +31,23 @@ from nova_sched.engine.groups.operations import GroupOperations
 from nova_sched.engine.groups.plans import Plans
 from nova_sched.engine.groups.quota import no_limits
 from nova_sched.engine.loop import Loop
+from nova_sched.engine.measuring import count_steps
 from nova_sched.engine.mix_learner import MixLearner
 from nova_sched.engine.pending_answer import PendingAnswer
 from nova_sched.engine.place import Placer
+from nova_sched.engine.room_figures import RoomFigures
 from nova_sched.engine.sync.nova_hosts import NovaHosts
 from nova_sched.engine.sync.state_sync import StateSync
 from nova_sched.engine.sync.store_poller import StorePoller
 from nova_sched.engine.sync.store_retry import StoreRetry
 from nova_sched.groups.topology import DomainLocator
+from nova_sched.measures.catalogue import MEASURES
+from nova_sched.tracing import TRACER
 
 LOG = logging.getLogger(__name__)
 
 REPORT, CALL, RULES = 'report', 'call', 'rules'
+SELECT = 'select_destinations'  # the name of traces
 
 
 class Scheduler:
@@ -109,6 +114,7 @@ class Scheduler:
             context, self._ask, self._forget, self._sign, self.state_sync.wake
         )
         self._minute = MinuteLog(context.figures)
+        self._room = RoomFigures(context, lambda work: self.loop.send(CALL, (work, ())))
 
     def start(self):
         """Read the store, then take messages. Raises StoreUnavailable."""
@@ -120,6 +126,8 @@ class Scheduler:
         self.decision_log.start()
         self._store_poller.start()
         self.mix.start()
+        MEASURES.follow('filters', count_steps)
+        MEASURES.follow('room', self._room.refresh)
 
     def leave(self):
         """Answer pending messages now. Those that wait for the database fail with
@@ -128,6 +136,7 @@ class Scheduler:
 
     def stop(self):
         """Answer pending messages and take no more."""
+        MEASURES.forget('room')
         self._store_poller.leave()
         self.loop.hurry()  # the thread of the mix may wait for the loop
         self.mix.stop()
@@ -173,19 +182,40 @@ class Scheduler:
         """As ``place``, but does not wait: returns a PendingAnswer."""
         look_due = self._before_refusal is not None
         order = Order(requests, alternates, claim, context, ranked, look_due=look_due)
+        if TRACER.sink is not None:
+            order = self._with_trace(order)
         if self.mix.learns:
             self.mix.learn(requests)
+        future = self.loop.send(PLACE, order)
+        if order.trace is not None:
+            order.trace.end_with(future)
         return PendingAnswer(
-            self.loop.send(PLACE, order),
+            future,
             lambda request: self._place_replanned(order, request),
             lambda refusal: self._place_after_look(order, refusal),
         )
+
+    def _with_trace(self, order):
+        """The order with a trace, if it is traced."""
+        trace = TRACER.begin(SELECT, instances=len(order.requests))
+        if trace is not None:
+            trace.attributes['request_id'] = order.request_id or ''
+        return dataclasses.replace(order, trace=trace)
+
+    def _send_again(self, order):
+        """Send the loop an order that it has had before. Returns its Future."""
+        if order.trace is not None:
+            order = dataclasses.replace(order, trace=order.trace.again())
+        future = self.loop.send(PLACE, order)
+        if order.trace is not None:
+            order.trace.end_with(future)
+        return future
 
     def _place_after_look(self, order, refusal):
         requests = self._before_refusal(order.requests, refusal)
         order = dataclasses.replace(order, requests=requests, look_due=False)
         return PendingAnswer(
-            self.loop.send(PLACE, order), lambda request: self._place_replanned(order, request)
+            self._send_again(order), lambda request: self._place_replanned(order, request)
         ).result()
 
     def for_caller(self, refusal, context):
@@ -202,7 +232,7 @@ class Scheduler:
             self._replan(order, request)
             order = dataclasses.replace(order, replanned=True)
             try:
-                return self.loop.send(PLACE, order).result()
+                return self._send_again(order).result()
             except ReplanRequired as error:
                 request = error.request
         raise errors.TooManyConflicts(attempts)

@@ -18,11 +18,12 @@ from nova_sched import objects, words
 from nova_sched.objects import RequestSpec
 from nova_sched.rpc.failures import answered
 from nova_sched.rpc.received_spec import SpecKinds
+from nova_sched.tracing import KEY, OSPROFILER, TRACER
 
 # The key of a context of this package for the seconds that its caller waits for an answer.
 TIMEOUT_KEY = 'nova_sched_patience_s'
 # Keys that a context of this package sends; Nova's sends more, and all of them are accepted.
-IGNORED = frozenset(['user_identity', 'service_catalog', TIMEOUT_KEY])
+IGNORED = frozenset(['user_identity', 'service_catalog', TIMEOUT_KEY, KEY, OSPROFILER])
 
 
 class Serializer(messaging.Serializer):
@@ -45,7 +46,8 @@ class Serializer(messaging.Serializer):
 
     def serialize_context(self, ctxt):
         plain = ctxt.to_dict() if isinstance(ctxt, RequestContext) else dict(ctxt or {})
-        return {**plain, **self._more}
+        parent = TRACER.parent
+        return {**plain, **self._more, **({} if parent is None else {KEY: parent.text})}
 
     def deserialize_context(self, ctxt):
         known = {name: value for name, value in (ctxt or {}).items() if name not in IGNORED}

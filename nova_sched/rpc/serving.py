@@ -12,6 +12,7 @@
 """oslo.messaging's RPC server, with fixes for cases where it would lose a call, a thread, or the
 age of a message."""
 
+import contextlib
 import re
 
 import oslo_messaging as messaging
@@ -23,8 +24,10 @@ from nova_sched.engine.received import NOW, handling
 from nova_sched.rpc.deferred import Deferred, begins
 from nova_sched.rpc.failures import answered
 from nova_sched.rpc.serializer import TIMEOUT_KEY
+from nova_sched.tracing import TRACER, read
 
 VERSION = re.compile(r'[0-9]{1,9}(\.[0-9]{1,9}){1,2}')
+UNTRACED = contextlib.nullcontext()
 LONGEST_S = 10**6  # seconds that a caller may wait at most: a thread cannot sleep for any time
 
 
@@ -70,7 +73,8 @@ class Dispatcher(messaging.RPCDispatcher):
 
     def _do_dispatch(self, endpoint, method, ctxt, args):
         context, given = self._read(ctxt, args)
-        found = getattr(endpoint, method)(context, **given)
+        with continued(ctxt) if TRACER.sink else UNTRACED:
+            found = getattr(endpoint, method)(context, **given)
         if isinstance(found, Deferred):
             with answered(method):
                 found = found.result()
@@ -135,6 +139,11 @@ def _check(incoming):
         raise errors.InvalidRequest('args', f'{words.short(message["args"])} is no mapping')
     if _seconds(incoming.client_timeout) is None:
         incoming.client_timeout = None
+
+
+def continued(ctxt):
+    """In this block, what the thread does continues the trace of the message."""
+    return TRACER.following(read(ctxt))
 
 
 class DrainingServer(RPCServer):

@@ -37,6 +37,7 @@ FLOORS = [
     {'hardware', 'words'},
     # heat: it runs where Heat is and this package need not be
     {'conf', 'errors', 'logs', 'suggestion', 'heat'},
+    {'measures', 'tracing'},
 ]
 DEPTH = {room: depth for depth, floor in enumerate(FLOORS) for room in floor}
 
@@ -60,6 +61,8 @@ FENCES = {
     'oslo_middleware': {'api'},
     'oslo_policy': {'api'},
     'oslo_service': {'service', 'queue_service', 'shadow', 'cmd'},
+    'prometheus_client': {'cmd'},
+    'opentelemetry': {'cmd'},
     'oslo_versionedobjects': {'objects'},
     'ortools': {'groups', 'rebalance'},
     'psutil': {'agent', 'engine', 'cmd'},

@@ -19,6 +19,7 @@ import threading
 
 from nova_sched import errors
 from nova_sched.engine.outbox import Outbox
+from nova_sched.measures.catalogue import RECORDS_LOST
 
 LOG = logging.getLogger(__name__)
 
@@ -105,7 +106,7 @@ class DecisionLog(Outbox):
         """Queue a record of a decision with a request id: others cannot be queried. ``make()``
         returns it, in the separate thread: it may use only what does not change any more."""
         if not self.put(make):
-            self.lost += 1
+            self._lose(1)
 
     def show(self, request_id):
         """The stored records of a request, oldest first. Raises StoreUnavailable."""
@@ -123,10 +124,14 @@ class DecisionLog(Outbox):
                 LOG.warning('%d decision records were lost', self.lost - self._told)
                 self._told = self.lost
         except errors.StoreUnavailable as error:
-            self.lost += len(batch)
+            self._lose(len(batch))
             if not self._away:
                 LOG.warning('%s; decision records are lost until it does', error)
             self._away = True
         except Exception:
-            self.lost += len(batch)
+            self._lose(len(batch))
             LOG.exception('%d decision records cannot be kept', len(batch))
+
+    def _lose(self, count):
+        self.lost += count
+        RECORDS_LOST.add(by=count)

@@ -23,11 +23,13 @@ from nova_sched import errors
 from nova_sched.claim import PLANNED
 from nova_sched.claims import GroupRecord
 from nova_sched.engine.groups import names
+from nova_sched.engine.groups.measured import CONFLICT, measured
 from nova_sched.engine.groups.member_state import LoadedGroup, read
 from nova_sched.engine.groups.quota import limits_of, no_limits
 from nova_sched.engine.groups.views import GroupViews, status_of, view_of
 from nova_sched.groups import joint, moves, why
 from nova_sched.groups.topology import warnings
+from nova_sched.tracing import TRACER
 
 LOG = logging.getLogger(__name__)
 
@@ -380,6 +382,14 @@ class GroupOperations:
     def _try(self, known, dry_run, may_move, asked, changed, caps, limits):
         """Plan and claim once. Returns None if claims of other requests came first; ``caps`` then
         has the limits found on their hosts."""
+        members = len(known.definition.members)
+        with (
+            TRACER.traced('plan group', group=known.uuid, members=members),
+            measured(dry_run) as plan,
+        ):
+            return self._try_measured(known, dry_run, may_move, asked, changed, caps, limits, plan)
+
+    def _try_measured(self, known, dry_run, may_move, asked, changed, caps, limits, plan):
         settings = self._settings()
         expires_s = known.record.expires_s
         begin_s = time.perf_counter()
@@ -390,6 +400,7 @@ class GroupOperations:
         if seen.closed:
             raise _closed(seen.closed, seen.removed_by)
         found = moves.place(seen.problem, seen.sites, self._joint, settings.plan_limits, may_move)
+        plan.stage = found.figures.get('by', plan.stage)
         if found.hosts is None:
             refusal = _refusal(found, draft.group_problem)
             LOG.info(
@@ -409,6 +420,7 @@ class GroupOperations:
         if taken.exceeded is not None:
             raise taken.exceeded
         if not taken.won:
+            plan.result = CONFLICT
             if taken.record is not None or taken.gone:
                 raise _Changed
             for key, most in taken.short.items():

@@ -20,6 +20,7 @@ from typing import Any
 from nova_sched import errors
 from nova_sched.claim import CONFIRMED
 from nova_sched.db.jobs import CANCELLED, FAILED, QUEUED, JobEntry, SqlJobTable
+from nova_sched.measures.catalogue import JOBS_ENDED
 from nova_sched.objects.job import CREATE, DELETE, DONE, MIGRATE, QueueJob, QueueResult
 from nova_sched.queues import jobs, messages
 from nova_sched.queues.brokers import Delivery
@@ -121,7 +122,10 @@ class Endings:
         settled = self._job_table.settle(
             job.uuid, state, self._clock(), failures=job.failures, **facts
         )
-        return (self._job_table.find(job.uuid), True) if settled is None else (settled, False)
+        if settled is None:
+            return self._job_table.find(job.uuid), True
+        JOBS_ENDED.add(state)
+        return settled, False
 
     def _unwanted(self, entry: JobEntry, job: QueueJob, host: str) -> None:
         """Delete a server that is not wanted any more on the host that built it."""

@@ -37,6 +37,7 @@ from nova_sched.queues.node.inflight import Drop, Ending, PutBack, SendOn, Task
 from nova_sched.queues.node.node_api import NodeApi, NodeClaims
 from nova_sched.queues.node.steps import BROKER, CLAIMS, DRIVER, ComponentCall, Pause, Step
 from nova_sched.state.request import Request
+from nova_sched.tracing import TRACER
 
 LOG = logging.getLogger(__name__)
 
@@ -162,6 +163,8 @@ class JobSteps:
     def _build(self, task: Task) -> Generator[Step, Any, list[Any]]:
         """Have the driver build it, and confirm that. Returns its claims after that."""
         job, driver = task.job, self._driver
+        trace = TRACER.begin('build', job=job.uuid, kind=job.kind, instance=task.uuid)
+        error: BaseException | None = None
         try:
             if job.kind == CREATE:
                 yield from self._ask.driver(lambda: driver.create(job, job.spec))
@@ -169,9 +172,13 @@ class JobSteps:
                 yield from self._ask.driver(lambda: driver.migrate(job, job.spec, job.source))
             self._node_api.built(task.uuid)
             return (yield from self._ask.confirm(task))
-        except Exception:
+        except Exception as found:
+            error = found
             yield from self._ask.clean(task)
             raise
+        finally:
+            if trace is not None:
+                trace.end(error)
 
     def _not_built(self, task: Task, error: Exception) -> JobCourse:
         """Returns the action for a job whose instance was undone."""

@@ -30,6 +30,7 @@ from typing import Any
 
 from nova_sched import errors
 from nova_sched.logs import MinuteCounts, Problems, first_line
+from nova_sched.measures.catalogue import NODE_JOBS
 from nova_sched.queues import messages
 from nova_sched.queues.brokers import Broker, Consumer, Delivery, of_host
 from nova_sched.queues.drivers import Driver
@@ -47,6 +48,9 @@ from nova_sched.queues.node.work import Ending, JobSteps, PutBack
 from nova_sched.state.request import Request
 
 LOG = logging.getLogger(__name__)
+
+# Counts of WorkerFigures that are shown as metrics.
+JOB_EVENTS = 'taken done failed passed dropped put_backs redelivered refused'.split()
 
 # seconds after which the catalogue is read again, in case a change event was lost
 CATALOGUE_S = 60.0
@@ -210,6 +214,8 @@ class Worker:
     def _log_counts(self, subscribed: int) -> None:
         """Log the counts of the last minute, if any but ``evaluations`` has changed."""
         new = self._minute.take(self._clock())
+        for event in JOB_EVENTS:
+            NODE_JOBS.add(event, by=new[event] if new else 0)
         if new and any(count for name, count in new.items() if name != 'evaluations'):
             counts = ', '.join(f'{count} {name.replace("_", " ")}' for name, count in new.items())
             LOG.info('Subscribed to %d queues; in the last minute: %s', subscribed, counts)

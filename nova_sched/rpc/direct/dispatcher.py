@@ -13,7 +13,8 @@
 
 from nova_sched.rpc.deferred import Deferred
 from nova_sched.rpc.failures import answered
-from nova_sched.rpc.serving import Dispatcher
+from nova_sched.rpc.serving import UNTRACED, Dispatcher, continued
+from nova_sched.tracing import TRACER
 
 
 class DirectDispatcher(Dispatcher):
@@ -43,7 +44,8 @@ class DirectDispatcher(Dispatcher):
 
     def _do_dispatch(self, endpoint, method, ctxt, args):
         context, given = self._read(ctxt, args)
-        found = getattr(endpoint, method)(context, **given)
+        with continued(ctxt) if TRACER.sink else UNTRACED:
+            found = getattr(endpoint, method)(context, **given)
         if not isinstance(found, Deferred):
             return self.serializer.serialize_entity(context, found)
 

@@ -32,6 +32,7 @@ ASKED_FOR = (
     'hostile',
     'nova-cells',
     'recorded',
+    'observed',
 )  # run by name only
 FIELDS = ('what', 'p50', 'p99', 'a second', 'floor', 'ratio', 'conflicts', 'first request')
 CROWD_FIELDS = 'what,schedulers,unseen,way,conflicts,lost,late,given up,full,uneven,large'.split(
@@ -77,6 +78,7 @@ def _rows(arguments):
         joint,
         joint_huawei,
         nova_cells,
+        observed,
         parts,
         queue_catalogue,
         queue_fit,
@@ -109,6 +111,7 @@ def _rows(arguments):
         'hostile': hostile,
         'nova-cells': nova_cells,
         'recorded': recorded,
+        'observed': observed,
     }
     for name in arguments.only:
         for row in modules[name].rows(arguments.seconds):

@@ -130,6 +130,8 @@ OWN_GROUPS = {
     'database_limits',
     'explain',
     'groups',
+    'metrics_export',
+    'tracing',
     'neutron',  # all are those of keystoneauth
     'placement',  # most are
     'queues',

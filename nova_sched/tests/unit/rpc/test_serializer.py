@@ -21,6 +21,7 @@ from nova_sched import errors, objects
 from nova_sched.rpc.serializer import Serializer, ServerSerializer
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.reference import wire
+from nova_sched.tracing import KEY, TRACER, Parent, read
 
 CONTEXT = wire('select_destinations-boot-1')['context']
 SELECTION = objects.Selection(compute_node_uuid=uuid_of('node'), service_host='a')
@@ -117,3 +118,13 @@ def test_a_sender_is_told_of_a_bad_argument(caplog, primitive, error):
     (record,) = caplog.records
     assert record.getMessage().startswith('A message refused: ')
     assert record.exc_info is None
+
+
+def test_a_message_continues_the_trace_of_its_thread(monkeypatch):
+    monkeypatch.setattr(TRACER, 'sink', lambda _: None)
+    sent = Serializer().serialize_context({})
+    assert KEY not in sent
+    with TRACER.following(Parent(7, 9)):
+        sent = Serializer().serialize_context({})
+    assert read(sent) == Parent(7, 9)
+    assert ServerSerializer().deserialize_context(sent).request_id

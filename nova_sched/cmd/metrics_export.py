@@ -1,0 +1,217 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Serves the measures of a daemon to Prometheus.
+
+Each process writes its measures into a file of a directory that the daemon makes; the first
+process reads all files when it is asked. So a request costs the workers nothing, and does not wait
+for one that stands still. What the counters of an ended process had stays in the sums.
+"""
+
+import contextlib
+import json
+import logging
+import os
+import shutil
+import tempfile
+import threading
+import uuid
+from pathlib import Path
+
+import prometheus_client
+import psutil
+from prometheus_client import core
+
+from nova_sched import errors
+from nova_sched.measures import COUNTER, GAUGE, HISTOGRAM, MAX, NEWEST
+from nova_sched.measures.catalogue import MEASURES
+
+LOG = logging.getLogger(__name__)
+
+WRITE_S = 2.0  # between two writes of a process
+FAMILIES = {
+    COUNTER: core.CounterMetricFamily,
+    GAUGE: core.GaugeMetricFamily,
+    HISTOGRAM: core.HistogramMetricFamily,
+}
+
+
+class MeasureFile:
+    """Writes the measures of this process. ``begin`` is called after the fork."""
+
+    def __init__(self, directory, measures=MEASURES):
+        self._directory, self._measures = Path(directory), measures
+        self._path = None
+
+    def begin(self):
+        """Write them every few seconds, until the process ends."""
+        self._path = self._directory / f'{os.getpid()}-{uuid.uuid4().hex}'
+        self._measures.is_on = True
+        threading.Thread(target=self._run, name='nova-sched-metrics', daemon=True).start()
+
+    def _run(self):
+        pause = threading.Event()
+        while True:
+            try:
+                self.write()
+            except OSError as error:  # the directory goes when the daemon ends
+                LOG.debug('Metrics are not written: %s', error)
+            pause.wait(WRITE_S)
+
+    def write(self):
+        """Write them now. A reader sees the whole file or none of it."""
+        text = json.dumps(self._measures.plain())
+        new = self._path.with_suffix('.new')
+        new.write_text(text)
+        new.replace(self._path)
+
+
+class Collector:
+    """The measures of all processes that write into a directory, for prometheus_client.
+
+    ``is_alive(pid)``: whether a process still runs.
+    """
+
+    def __init__(self, directory, measures=MEASURES, is_alive=psutil.pid_exists):
+        self._directory, self._measures, self._is_alive = Path(directory), measures, is_alive
+        self._ended: dict[str, dict] = {}  # sums of ended processes, by measure
+        self._lock = threading.Lock()
+
+    def collect(self):
+        """The families of metrics, as prometheus_client asks for them."""
+        with self._lock:
+            found = self._read()
+            for measure in self._measures:
+                yield self._family(measure, found)
+
+    def _read(self):
+        """What the living processes have, oldest first. Those that have ended are added to the
+        sums."""
+        found = []
+        for path in sorted(self._directory.iterdir()):
+            pid, _, rest = path.name.partition('-')
+            if path.suffix or not rest:
+                continue
+            with contextlib.suppress(OSError, ValueError):
+                # In this order: what a process wrote last is read.
+                is_alive = self._is_alive(int(pid))
+                plain = json.loads(path.read_text())
+                if is_alive:
+                    found.append(plain)
+                else:
+                    self._add_ended(plain)
+                    path.unlink()
+        return sorted(found, key=lambda plain: plain['time'])
+
+    def _add_ended(self, plain):
+        for measure in self._measures:
+            if measure.kind != GAUGE:
+                _add(self._ended.setdefault(measure.name, {}), measure, plain)
+
+    def _family(self, measure, found):
+        sums = dict(self._ended.get(measure.name, {}))
+        for plain in found:
+            _add(sums, measure, plain)
+        family = FAMILIES[measure.kind](measure.name, measure.text, labels=measure.labels)
+        for labels, value in sorted(sums.items()):
+            if measure.kind == HISTOGRAM:
+                family.add_metric(labels, _buckets(measure.bounds, value), value[-1])
+            else:
+                family.add_metric(labels, value)
+        return family
+
+
+def _add(sums, measure, plain):
+    """Add what one process has of a measure."""
+    values = plain['values'].get(measure.name, ())
+    if measure.merge == NEWEST and values:
+        sums.clear()
+    for names, value in values:
+        labels = tuple(names)
+        before = sums.get(labels)
+        if before is None or measure.merge == NEWEST:
+            sums[labels] = value
+        elif measure.merge == MAX:
+            sums[labels] = max(before, value)
+        elif measure.kind == HISTOGRAM:
+            sums[labels] = [one + other for one, other in zip(before, value, strict=True)]
+        else:
+            sums[labels] = before + value
+
+
+def _buckets(bounds, value):
+    """Cumulative counts by upper bound, as texts."""
+    total, found = 0, []
+    for bound, count in zip((*map(str, bounds), '+Inf'), value[:-1], strict=True):
+        total += count
+        found.append((bound, total))
+    return found
+
+
+class Export:
+    """The metrics of one daemon: made by its first process before it forks. ``begin`` is called in
+    each process that has measures.
+
+    Raises BadConfig if it cannot listen.
+    """
+
+    def __init__(self, host, port):
+        self.directory = Path(tempfile.mkdtemp(prefix='nova-sched-metrics-'))
+        self._pid = os.getpid()
+        self._file = MeasureFile(self.directory)
+        registry = prometheus_client.CollectorRegistry()
+        registry.register(Collector(self.directory))
+        try:
+            self._server, self._thread = prometheus_client.start_http_server(
+                port, addr=host, registry=registry
+            )
+        except OSError as error:
+            shutil.rmtree(self.directory, ignore_errors=True)
+            raise errors.BadConfig(
+                '[metrics_export] host and port', f'{host}:{port}: {error}'
+            ) from None
+        LOG.info('Metrics on http://%s:%d/metrics', host, self.port)
+
+    @property
+    def port(self):
+        return self._server.server_address[1]
+
+    def begin(self):
+        if os.getpid() != self._pid:
+            self._server.socket.close()  # that of the first process stays open
+        self._file.begin()
+
+    def end(self):
+        """In the first process: serve no more."""
+        if os.getpid() == self._pid:
+            self._server.shutdown()
+            self._server.server_close()
+            self._thread.join()
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+
+class NoExport:
+    """The metrics of a daemon that serves none."""
+
+    def begin(self):
+        pass
+
+    def end(self):
+        pass
+
+
+def of_options(conf, daemon):
+    """The Export of these options for a daemon of this name; a NoExport if they want none. Raises
+    BadConfig."""
+    group = conf.metrics_export
+    if not group.enabled:
+        return NoExport()
+    return Export(group.host, getattr(group, f'{daemon}_port'))
