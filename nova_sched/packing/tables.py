@@ -21,6 +21,7 @@ from nova_sched.packing.plain_potential import WHOLE, PlainPotential
 from nova_sched.packing.refresh import DeviceRefresh
 from nova_sched.packing.size import DeviceDemand, Size
 
+MOST_COPIES = 10**9  # of a size that asks for nothing
 MOST_TREES = 16384  # states of devices that are remembered
 UNFIT = 1e6  # cost on a host where the devices do not suffice
 DIGITS = 6  # a smaller difference of costs is none
@@ -181,6 +182,55 @@ class Tables:
         if by_cells is not None:
             costs = np.where(fits, costs + by_cells, UNFIT)
         return np.round(costs, DIGITS), chosen
+
+    def copies(self, sizes, state):
+        """How many copies of each size of the mix fit on each host, of shape (hosts, sizes), and
+        how many would if all that is free were on one host, in devices of full size."""
+        needs = self._needs(sizes)
+        free = np.maximum(state.free, 0.0)
+        found = np.zeros((len(state), len(sizes)))
+        whole = np.zeros(len(sizes))
+        by_cells, in_one_piece = self.machines.copies(sizes, state.machine.tolist())
+        for number, size in enumerate(sizes):
+            asks = needs[number] > 0
+            limits = [(free[:, asks] // needs[number, asks]).min(axis=1, initial=MOST_COPIES)]
+            ends = [*(free[:, asks].sum(axis=0) // needs[number, asks]), MOST_COPIES]
+            if size.device is not None:
+                by_devices, end = self._copies_on_devices(size.device, state)
+                limits.append(by_devices)
+                ends.append(end)
+            if size.cells:
+                limits.append(by_cells[:, number])
+                ends.append(in_one_piece[number])
+            found[:, number], whole[number] = np.minimum.reduce(limits), min(ends)
+        is_something = np.array([bool(size.amounts or size.device or size.cells or size.pci)
+                                 for size in sizes], dtype=bool)  # fmt: skip
+        return found * is_something, whole * is_something
+
+    def _copies_on_devices(self, demand, state):
+        """How many copies the devices of each host take, and those of all hosts if they were one
+        device."""
+        if demand.resource_class not in self._models.classes:
+            return np.zeros(len(state)), 0
+        milli = self._models.item_of(demand).milli
+        allowed = self._allowed(self._models.item_of(demand), state.models)
+        free = np.where(allowed, state.milli, 0)
+        if demand.count > 1:
+            found = np.count_nonzero(free >= milli, axis=1) // demand.count
+        else:
+            found = (free // milli).sum(axis=1)
+        return found, int(free.sum()) // (milli * demand.count) if milli <= FULL else 0
+
+    def free_devices(self, state):
+        """Thousandths of devices that are free on each host, by resource class."""
+        devices = state.devices
+        return {name: devices.total[:, number] for number, name in enumerate(self._models.classes)}
+
+    def milli_of(self, size, name):
+        """Thousandths of devices of a resource class that a size asks for."""
+        if size.device is None or size.device.resource_class != name:
+            return 0
+        return self._models.item_of(size.device).milli * size.device.count
 
     def _after(self, size, state):
         """What a request of a Size leaves free; what it costs in cells, and whether its cells and
