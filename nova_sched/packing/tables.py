@@ -261,15 +261,17 @@ class Tables:
 
     def _share(self, state, after, milli, _count, fits):
         """Costs of one device: the best of those that differ."""
-        keys = np.where(fits, state.milli * (state.models.max(initial=0) + 1) + state.models, -1)
-        again = np.tril(keys[:, :, None] == keys[:, None, :], -1).any(axis=2)
-        rows, places = np.nonzero(fits & ~again)
+        rows, places = np.nonzero(fits & ~_repeated(state, fits))
         models, before = state.models[rows, places], state.milli[rows, places]
         devices = state.devices.picked(rows)
         self._devices.change(devices, np.arange(len(rows)), models, before, before - milli)
         found = self._devices.of(after[rows], devices) - state.potential[rows]
         found += SCARCITY * self._devices.scarce[models] * milli
         costs, chosen = np.full(len(fits), UNFIT), np.full(len(fits), -1)
+        if len(fits) == 1 and len(rows):
+            best = int(np.round(found, DIGITS).argmin())
+            costs[0], chosen[0] = found[best], places[best]
+            return costs, chosen
         best = np.lexsort((places, np.round(found, DIGITS), rows))
         first, at = np.unique(rows[best], return_index=True)
         costs[first], chosen[first] = found[best][at], places[best][at]
@@ -291,6 +293,19 @@ class Tables:
         found = self._devices.of(after[enough], some.devices)
         costs[enough] = found - some.potential + extra
         return costs, np.full(len(fits), -1)
+
+
+def _repeated(state, fits):
+    """Which devices are like an earlier one of the same host, of those that fit."""
+    if len(fits) == 1:
+        seen, again = set(), np.zeros(fits.shape, dtype=bool)
+        lines = zip(state.milli[0].tolist(), state.models[0].tolist(), strict=True)
+        for place, device in enumerate(lines):
+            again[0, place] = device in seen
+            seen.add(device)
+        return again
+    keys = np.where(fits, state.milli * (state.models.max(initial=0) + 1) + state.models, -1)
+    return np.tril(keys[:, :, None] == keys[:, None, :], -1).any(axis=2)
 
 
 def _distinct(values):
