@@ -15,7 +15,10 @@ import dataclasses
 from collections.abc import Mapping
 
 import sqlalchemy as sa
+from oslo_db import exception as db_error
 
+from nova_sched import errors
+from nova_sched.db import faults
 from nova_sched.db.engine import transaction
 
 CELLS = sa.table(
@@ -129,12 +132,19 @@ class NovaApi:
         ]
 
     def flavors(self):
-        """The flavors by name: rows as ``queues.catalogue.flavor_of`` reads them."""
+        """The flavors by name: rows as ``queues.catalogue.flavor_of`` reads them.
+
+        Raises BadConfig too, if the account may not read them.
+        """
         specs = {}
-        with transaction(self._engine) as connection:
-            flavors = connection.execute(sa.select(FLAVORS)).mappings().all()
-            for row in connection.execute(sa.select(FLAVOR_EXTRA_SPECS)):
-                specs.setdefault(row.flavor_id, {})[row.key] = row.value
+        try:
+            with transaction(self._engine) as connection:
+                flavors = connection.execute(sa.select(FLAVORS)).mappings().all()
+                for row in connection.execute(sa.select(FLAVOR_EXTRA_SPECS)):
+                    specs.setdefault(row.flavor_id, {})[row.key] = row.value
+        except (db_error.DBError, sa.exc.DBAPIError) as error:
+            where = f'database {self._engine.url.database}'
+            raise errors.BadConfig(where, faults.first_line(error)) from error
         rows = [
             {**{name: row[name] for name in row if name != 'id'},
              'extra_specs': specs.get(row['id'], {})}

@@ -21,6 +21,7 @@ from nova_sched import errors
 from nova_sched.conf import CONF
 from nova_sched.packing.fleet import read_fleet
 from nova_sched.packing.mix import Mix
+from nova_sched.packing.overview import Overview
 from nova_sched.packing.prices import yield_processor
 from nova_sched.packing.scores import Scores
 from nova_sched.packing.size import size_of
@@ -36,6 +37,7 @@ GROWN = 0.1  # the tables are made again too when the number of hosts has change
 WAITING = 4096  # requests that wait to be counted; of more, only the latest are
 LOOK_S = 1.0  # the thread looks this often whether there is something to do
 WRITE_S = 60.0  # counts wait this long at most until they are stored
+SHOWN = 5  # sizes in the figures
 SEED = 20.0  # requests that the flavors count for, as long as fewer were seen
 
 
@@ -45,7 +47,8 @@ class MixLearner:
     ``call`` runs a function in the loop. ``store`` is a ``db.mixes.SqlMixes``, which all
     schedulers share; ``scheduler`` is the UUID of this one there. Without it, the mix is that of
     this process. ``seed`` returns the requests of the flavors. ``learns``: whether requests are to
-    be counted; not while the multiplier is 0 and no aggregate sets it.
+    be counted; not while the multiplier is 0 and no aggregate sets it. ``figures`` are those of
+    ``packing.overview.Overview`` at the last refresh, none before.
     """
 
     def __init__(self, hosts, call, scheduler='', store=None, seed=None):
@@ -59,6 +62,7 @@ class MixLearner:
         self._new, self._batch, self._serial = Mix(), Mix(), 0
         self._next_exchange_s, self._is_away = 0.0, False
         self.learns = False
+        self.figures: dict[str, object] = {}
         self._weighers: list[FragmentationWeigher] = []
         self._scores: Scores | None = None
         self._leaving, self._wake = threading.Event(), threading.Event()
@@ -159,23 +163,37 @@ class MixLearner:
         ``pause`` is called several times.
         """
         self.count()
-        seen, mix = self._seen, Mix(self._mix.counts)
-        if mix.total < SEED and (seed := self._of_flavors()):
-            mix.merge(seed, SEED / seed.total)
+        seen, mix = self._seen, self.with_flavors()
         fleet = self._call(read_fleet, self._hosts)
         packing = CONF.compute.packing_host_numa_cells_allocation_strategy
-        scores = Scores(Tables(mix, fleet, pause, packing), fleet)
+        tables = Tables(mix, fleet, pause, packing)
+        self.figures = {'fragmentation': Overview(tables, fleet, mix.counts).plain(SHOWN)}
+        scores = Scores(tables, fleet)
         scores.prepare(mix.counts, pause)
         self._scores, self._refreshed, self._hosts_then = scores, seen, len(fleet)
         for weigher in self._weighers:
             weigher.use(scores)
+
+    def mix_of_now(self):
+        """A Mix as ``refresh`` would take now; of the store, if this scheduler counts nothing.
+        From any thread."""
+        if self.learns or self._store is None:
+            return self.with_flavors()
+        return self.with_flavors(self._store.total())
+
+    def with_flavors(self, mix=None):
+        """A copy of the mix; as long as it is small, the flavors are added to it."""
+        found = Mix((mix or self._mix).counts)
+        if found.total < SEED and (seed := self._of_flavors()):
+            found.merge(seed, SEED / seed.total)
+        return found
 
     def _of_flavors(self):
         """A Mix in which each flavor was requested once."""
         mix = Mix()
         try:
             requests = self._seed() if self._seed else ()
-        except Exception as error:  # also a missing right in Nova's database
+        except errors.SchedError as error:
             LOG.warning('%s; the mix of requests starts without the flavors', error)
         else:
             mix.add(size_of(request, self._hosts.child_classes) for request in requests)

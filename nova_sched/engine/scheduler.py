@@ -16,6 +16,7 @@ import logging
 import time
 
 from nova_sched import errors
+from nova_sched.engine import fragmentation
 from nova_sched.engine.candidates import HostOffers
 from nova_sched.engine.claim_service import ClaimService
 from nova_sched.engine.clock import STILL_S, Pauses, StoreClock
@@ -275,6 +276,19 @@ class Scheduler:
                 break
         return capacity.summed(room)
 
+    def fragmentation(self, zone=None, aggregate=None, most=10):
+        """How many of the ``most`` usual sizes fit, and what is stranded, in a zone or aggregate
+        (id or name); None: any. Raises NotFound.
+
+        Returns the mapping of ``packing.overview.Overview.plain``, with ``zones``: for each
+        ``zone`` the same, ``fit`` in the order of the sizes; and ``worst_hosts``: ``host``,
+        ``node``, ``potential`` and what is ``stranded`` there.
+        """
+        default_zone = self._settings().default_zone
+        hosts = self._cluster.hosts
+        places = self.call(fragmentation.read_places, hosts, default_zone, zone, aggregate)
+        return fragmentation.overview(places, self.mix.mix_of_now(), most)
+
     def follow(self, rules):
         """Use these rules from the next batch on. Does not wait: returns a Future."""
         return self.loop.send(RULES, rules)
@@ -315,6 +329,7 @@ class Scheduler:
     def _figures(self):
         return {
             **self.figures.plain(),
+            **self.mix.figures,
             'clock_offset_s': round(getattr(self._context.clock, 'offset_s', 0.0), 3),
         }
 

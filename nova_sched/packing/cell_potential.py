@@ -47,10 +47,19 @@ class CellPotential:
         """How many copies of each size fit, if the host takes no other size."""
         if not len(self._needs):
             return np.zeros(0)
+        if not len(cells):
+            return np.zeros(len(self._needs))
         with np.errstate(divide='ignore', invalid='ignore'):
             by_cell = _fewest(cells[:, None, :], self._needs)
             by_device = _fewest(devices[None, :], self._beside)
         return np.minimum(_in_different(by_cell, self._counts), by_device)
+
+    def copies_in_one(self, free, devices):
+        """How many copies fit if all of these free units are in one cell, which takes all cells of
+        a guest."""
+        with np.errstate(divide='ignore', invalid='ignore'):
+            by_cell = _fewest(free[None, :], self._needs * self._counts[:, None])
+            return np.minimum(by_cell, _fewest(devices[None, :], self._beside))
 
 
 def _fewest(free, needs):

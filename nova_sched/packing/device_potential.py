@@ -84,8 +84,10 @@ class DevicePotential:
         large = self._share * np.sqrt(self._milli / FULL)
         self._stranding = STRANDING * self._milli * large / max(large.sum(), 1e-300)
         self._blocks = None if blocks is None else BLOCKS * blocks * self._milli
-        self._needs = sizes.needs.astype(float)
-        self._columns = [np.flatnonzero(column) for column in self._needs.T > 0]
+        # What nothing asks for suffices for any number of copies.
+        asks = sizes.needs.T > 0
+        self._needs = np.where(asks, sizes.needs.T, 1.0)
+        self._unasked = np.where(asks, 0.0, np.inf)
         self._make_tables(values)
 
     def _make_tables(self, values):
@@ -145,20 +147,24 @@ class DevicePotential:
     def copies(self, free, devices):
         """How many copies of each size its devices take, and CPU and memory (a real number): two
         arrays of shape (hosts, sizes)."""
-        by_devices = devices.copies[:, self._item] // self._count
+        by_devices = devices.copies.take(self._item, axis=1) // self._count
         by_node = np.full((len(free), len(self._item)), np.inf)
-        for place, sizes in enumerate(self._columns):
-            if len(sizes):
-                many = np.maximum(free[:, place, None], 0.0) / self._needs[sizes, place]
-                by_node[:, sizes] = np.minimum(by_node[:, sizes], many)
+        for place, (needs, unasked) in enumerate(zip(self._needs, self._unasked, strict=True)):
+            many = np.maximum(free[:, place, None], 0.0) / needs
+            many += unasked
+            np.minimum(by_node, many, out=by_node)
         return by_devices, by_node
 
     def of(self, free, devices):
         """Returns the potential of hosts with these free units of the node's resource classes, of
         shape (hosts, classes), and these Devices."""
         by_devices, by_node = self.copies(free, devices)
-        fits = (by_devices >= 1) & (by_node >= 1)
-        lost = np.where(fits, devices.small[:, self._item], devices.total[:, self._class])
+        fits = np.minimum(by_devices, by_node) >= 1
+        small, total = (
+            devices.small.take(self._item, axis=1),
+            devices.total.take(self._class, axis=1),
+        )
+        lost = np.where(fits, small, total)
         found = HOLES * devices.holes + FIT * np.einsum('ij,j->i', lost, self._share)
         short = np.maximum(by_devices - by_node, 0.0)
         found += np.einsum('ij,j->i', short, self._stranding)

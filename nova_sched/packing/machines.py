@@ -121,6 +121,29 @@ class Machines:
         found = [none if one < 0 else self._devices[one] for one in numbers]
         return np.array(found).reshape(len(found), len(self.kinds))
 
+    def copies(self, sizes, numbers):
+        """How many copies of each size with cells the cells and devices of these machines take, of
+        shape (machines, sizes), and how many would if all were one cell. Other sizes: 0."""
+        places = {size: place for place, size in enumerate(self._with_cells)}
+        columns = [number for number, size in enumerate(sizes) if size in places]
+        order = [places[sizes[number]] for number in columns]
+        found, whole = np.zeros((len(numbers), len(sizes))), np.zeros(len(sizes))
+        if not columns:
+            return found, whole
+        states = {}
+        for number in set(numbers) - {NO_MACHINE}:
+            machine = self._machines[number]
+            cells, devices = self._free_cells(machine), self._free_devices(machine)
+            states[number] = self._potential.copies(cells, devices), cells.sum(axis=0), devices
+        free, beside = np.zeros(len(self._columns)), np.zeros(len(self.kinds))
+        for line, number in enumerate(numbers):
+            if number != NO_MACHINE:
+                copies, cells, devices = states[number]
+                found[line, columns] = copies[order]
+                free, beside = free + np.maximum(cells, 0), beside + devices
+        whole[columns] = self._potential.copies_in_one(free, beside)[order]
+        return found, whole
+
     def asked(self, size):
         """How many PCI devices of each kind a Size asks for."""
         found = np.zeros(len(self.kinds))

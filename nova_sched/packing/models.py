@@ -57,6 +57,7 @@ class Models:
         self.items = sorted({self.item_of(one) for one in demands}, key=_by_milli)
         self.classes = sorted({item.resource_class for item in self.items})
         self.patterns: dict[tuple, int] = {}
+        self._numbers: dict[tuple[str, frozenset[str]], int] = {}
         for tree in trees:
             for name, seen, _ in kinds(tree):
                 if name in self.classes:
@@ -79,6 +80,12 @@ class Models:
 
     def number(self, name, traits):
         """The number of the model of such a device; of one that is new, the most similar."""
+        found = self._numbers.get((name, traits))
+        if found is None:
+            found = self._numbers[name, traits] = self._find(name, traits)
+        return found
+
+    def _find(self, name, traits):
         pattern = self._pattern(name, traits)
         found = self.patterns.get(pattern)
         if found is None:

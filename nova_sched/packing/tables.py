@@ -21,6 +21,7 @@ from nova_sched.packing.plain_potential import WHOLE, PlainPotential
 from nova_sched.packing.refresh import DeviceRefresh
 from nova_sched.packing.size import DeviceDemand, Size
 
+MOST_COPIES = 10**9  # of a size that asks for nothing
 MOST_TREES = 16384  # states of devices that are remembered
 UNFIT = 1e6  # cost on a host where the devices do not suffice
 DIGITS = 6  # a smaller difference of costs is none
@@ -182,6 +183,55 @@ class Tables:
             costs = np.where(fits, costs + by_cells, UNFIT)
         return np.round(costs, DIGITS), chosen
 
+    def copies(self, sizes, state):
+        """How many copies of each size of the mix fit on each host, of shape (hosts, sizes), and
+        how many would if all that is free were on one host, in devices of full size."""
+        needs = self._needs(sizes)
+        free = np.maximum(state.free, 0.0)
+        found = np.zeros((len(state), len(sizes)))
+        whole = np.zeros(len(sizes))
+        by_cells, in_one_piece = self.machines.copies(sizes, state.machine.tolist())
+        for number, size in enumerate(sizes):
+            asks = needs[number] > 0
+            limits = [(free[:, asks] // needs[number, asks]).min(axis=1, initial=MOST_COPIES)]
+            ends = [*(free[:, asks].sum(axis=0) // needs[number, asks]), MOST_COPIES]
+            if size.device is not None:
+                by_devices, end = self._copies_on_devices(size.device, state)
+                limits.append(by_devices)
+                ends.append(end)
+            if size.cells:
+                limits.append(by_cells[:, number])
+                ends.append(in_one_piece[number])
+            found[:, number], whole[number] = np.minimum.reduce(limits), min(ends)
+        is_something = np.array([bool(size.amounts or size.device or size.cells or size.pci)
+                                 for size in sizes], dtype=bool)  # fmt: skip
+        return found * is_something, whole * is_something
+
+    def _copies_on_devices(self, demand, state):
+        """How many copies the devices of each host take, and those of all hosts if they were one
+        device."""
+        if demand.resource_class not in self._models.classes:
+            return np.zeros(len(state)), 0
+        milli = self._models.item_of(demand).milli
+        allowed = self._allowed(self._models.item_of(demand), state.models)
+        free = np.where(allowed, state.milli, 0)
+        if demand.count > 1:
+            found = np.count_nonzero(free >= milli, axis=1) // demand.count
+        else:
+            found = (free // milli).sum(axis=1)
+        return found, int(free.sum()) // (milli * demand.count) if milli <= FULL else 0
+
+    def free_devices(self, state):
+        """Thousandths of devices that are free on each host, by resource class."""
+        devices = state.devices
+        return {name: devices.total[:, number] for number, name in enumerate(self._models.classes)}
+
+    def milli_of(self, size, name):
+        """Thousandths of devices of a resource class that a size asks for."""
+        if size.device is None or size.device.resource_class != name:
+            return 0
+        return self._models.item_of(size.device).milli * size.device.count
+
     def _after(self, size, state):
         """What a request of a Size leaves free; what it costs in cells, and whether its cells and
         PCI devices fit, both None if it has none that matter."""
@@ -211,15 +261,17 @@ class Tables:
 
     def _share(self, state, after, milli, _count, fits):
         """Costs of one device: the best of those that differ."""
-        keys = np.where(fits, state.milli * (state.models.max(initial=0) + 1) + state.models, -1)
-        again = np.tril(keys[:, :, None] == keys[:, None, :], -1).any(axis=2)
-        rows, places = np.nonzero(fits & ~again)
+        rows, places = np.nonzero(fits & ~_repeated(state, fits))
         models, before = state.models[rows, places], state.milli[rows, places]
         devices = state.devices.picked(rows)
         self._devices.change(devices, np.arange(len(rows)), models, before, before - milli)
         found = self._devices.of(after[rows], devices) - state.potential[rows]
         found += SCARCITY * self._devices.scarce[models] * milli
         costs, chosen = np.full(len(fits), UNFIT), np.full(len(fits), -1)
+        if len(fits) == 1 and len(rows):
+            best = int(np.round(found, DIGITS).argmin())
+            costs[0], chosen[0] = found[best], places[best]
+            return costs, chosen
         best = np.lexsort((places, np.round(found, DIGITS), rows))
         first, at = np.unique(rows[best], return_index=True)
         costs[first], chosen[first] = found[best][at], places[best][at]
@@ -241,6 +293,19 @@ class Tables:
         found = self._devices.of(after[enough], some.devices)
         costs[enough] = found - some.potential + extra
         return costs, np.full(len(fits), -1)
+
+
+def _repeated(state, fits):
+    """Which devices are like an earlier one of the same host, of those that fit."""
+    if len(fits) == 1:
+        seen, again = set(), np.zeros(fits.shape, dtype=bool)
+        lines = zip(state.milli[0].tolist(), state.models[0].tolist(), strict=True)
+        for place, device in enumerate(lines):
+            again[0, place] = device in seen
+            seen.add(device)
+        return again
+    keys = np.where(fits, state.milli * (state.models.max(initial=0) + 1) + state.models, -1)
+    return np.tril(keys[:, :, None] == keys[:, None, :], -1).any(axis=2)
 
 
 def _distinct(values):

@@ -428,7 +428,7 @@ class QueuesClient(NamespaceClient):
 class ExplainClient(NamespaceClient):
     """Calls of operators; all return plain mappings, which the endpoint describes."""
 
-    NAMESPACE, VERSION = 'explain', '1.2'
+    NAMESPACE, VERSION = 'explain', '1.3'
 
     def dry_run(self, spec_obj, context=None):
         return self.call(context, 'dry_run', spec_obj=spec_obj)
@@ -442,6 +442,10 @@ class ExplainClient(NamespaceClient):
 
     def capacity(self, spec_obj, context=None):
         return self.call(context, 'capacity', spec_obj=spec_obj)
+
+    def fragmentation(self, zone=None, aggregate=None, most=10, context=None):
+        """Raises NotFound."""
+        return self.call(context, 'fragmentation', zone=zone, aggregate=aggregate, most=most)
 
     def rank_hosts(self, spec_obj, hosts, weights=None, check_type=None, context=None):
         """The names of hosts, best first. The call is not repeated: its caller has a deadline.

@@ -37,6 +37,7 @@ class FragmentationWeigher(Weigher):
 
     def __init__(self):
         self._scores, self.version = None, 0
+        self._latest = None, None  # request and its Size: a decision asks more than once
 
     def use(self, scores):
         """Weigh by these ``packing.scores.Scores`` from now on."""
@@ -46,7 +47,7 @@ class FragmentationWeigher(Weigher):
         scores = self._scores
         if scores is None or not isinstance(hosts, Hosts):
             return np.zeros(len(rows))
-        size = size_of(request, hosts.child_classes)
+        size = self._size(hosts, request)
         if not isinstance(hosts, WhatIf):
             costs, empty = scores.costs(hosts, size, rows)
         elif hosts.is_real:
@@ -62,4 +63,11 @@ class FragmentationWeigher(Weigher):
     def device(self, hosts, row, request):
         if self._scores is None or not np.any(self.multiplier(hosts, np.array([row]))):
             return None
-        return self._scores.device(hosts, row, size_of(request, hosts.child_classes))
+        return self._scores.device(hosts, row, self._size(hosts, request))
+
+    def _size(self, hosts, request):
+        asked, size = self._latest
+        if asked is not request:
+            size = size_of(request, hosts.child_classes)
+            self._latest = request, size
+        return size

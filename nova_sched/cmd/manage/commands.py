@@ -33,6 +33,7 @@ NOUNS = {
     'scheduler': 'show the running schedulers and their figures',
     'cloud': 'show what the schedulers can read of a Nova cloud',
     'explain': 'explain why a request found no host, or where the next one would go',
+    'fragmentation': 'show how much of the free capacity usual requests can use',
     'config': 'check a configuration',
     'health': 'check whether the services work',
     'completion': 'complete this command in a shell',
@@ -47,8 +48,9 @@ configuration.
 
 Most verbs use only the database of the configuration; they call neither a scheduler nor the
 message bus. 'server place', 'claim create', 'cloud status', 'explain dry-run', 'explain why-not',
-'explain capacity' and all of 'group' but 'group validate' call a running scheduler, over the bus,
-and 'queue list' a manager of queues. The changes of 'flavor' are also sent over the bus.
+'explain capacity', 'fragmentation show' and all of 'group' but 'group validate' call a running
+scheduler, over the bus, and 'queue list' a manager of queues. The changes of 'flavor' are also
+sent over the bus.
 """
 EPILOG = """\
 Without --config-file, nova_sched.conf is searched for in ~/.nova_sched, ~, /etc/nova_sched and

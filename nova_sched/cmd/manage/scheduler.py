@@ -31,7 +31,9 @@ def list_schedulers(args, conf):
     stale_nodes (that differed from the database at that poll), clock_offset_s (how far the
     process's clock is ahead of the database's, which is the one that counts), placed (instances),
     refused, conflicts, retries, conflict_rate, retry_rate (null before anything was placed), busy
-    (transactions that were repeated because of a conflict with another one), batches.
+    (transactions that were repeated because of a conflict with another one), batches,
+    fragmentation (as 'fragmentation show' has it for all hosts, when the scheduler last
+    refreshed its tables; null without FragmentationWeigher).
     """
     schedulers = SqlSchedulers(store.ready(conf))
     now_s = schedulers.now_s()
@@ -57,6 +59,7 @@ def row(facts, now_s):
         **counts,
         'conflict_rate': _rate(counts['conflicts'], counts['placed']),
         'retry_rate': _rate(counts['retries'], counts['placed']),
+        'fragmentation': figures.get('fragmentation'),
     }
 
 

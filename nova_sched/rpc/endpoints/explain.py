@@ -18,11 +18,13 @@ from nova_sched import errors, words
 from nova_sched.rpc import translate
 from nova_sched.rpc.failures import expected
 
+MOST_SIZES = 100  # sizes, or hosts, in an answer
+
 
 class ExplainEndpoint:
     """Read-only calls. They return plain values; times are seconds since the epoch."""
 
-    target = messaging.Target(namespace='explain', version='1.2')
+    target = messaging.Target(namespace='explain', version='1.3')
 
     def __init__(self, scheduler):
         self._scheduler = scheduler
@@ -74,6 +76,18 @@ class ExplainEndpoint:
         Returns the mapping of ``engine.scheduler.Scheduler.capacity``.
         """
         return self._scheduler.capacity(translate.requests(translate.spec(spec_obj))[0])
+
+    @expected
+    def fragmentation(self, context, zone=None, aggregate=None, most=10):
+        """How many of the ``most`` usual sizes still fit, and which free capacity no usual request
+        can use; of an availability zone, or of an aggregate by its id or name. Since 1.3.
+
+        Returns the mapping of ``engine.scheduler.Scheduler.fragmentation``. Raises NotFound.
+        """
+        names = [one and words.name(one, 'zone or aggregate') for one in (zone, aggregate)]
+        if type(most) is not int or not 1 <= most <= MOST_SIZES:
+            raise errors.InvalidRequest('most', f'it is not a number from 1 to {MOST_SIZES}')
+        return self._scheduler.fragmentation(*names, most)
 
     @expected
     def rank_hosts(self, context, spec_obj, hosts, weights=None, check_type=None):

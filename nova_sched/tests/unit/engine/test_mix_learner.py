@@ -212,6 +212,25 @@ def test_the_mix_of_other_schedulers():
     assert learned._mix.counts == {size(2, 190): 5, size(2, 460): 1}
 
 
+def test_the_mix_of_a_scheduler_that_counts_nothing():
+    """It is that of the store, and of the flavors while that is small."""
+    store = Store()
+    store.add(uuid_of('other'), 1, Mix({size(2, 190): 5.0}))
+    found = learner(store=store, seed=lambda: [SHARE]).mix_of_now()
+    assert found.counts == {size(2, 190): 5, size(2, 460): mix_learner.SEED}
+
+
+@pytest.mark.usefixtures('used')
+def test_the_figures_are_those_of_the_last_refresh():
+    learned = learner()
+    assert learned.figures == {}
+    learned.learn([SHARE, SHARE, PLAIN])
+    learned.refresh()
+    figures = learned.figures['fragmentation']
+    assert (figures['hosts'], figures['empty_hosts']) == (6, 6)
+    assert [one['resources'] for one in figures['sizes']] == [{'VCPU': 2}] * 2
+
+
 @pytest.mark.usefixtures('used')
 def test_the_thread_makes_tables_and_stores_what_is_left():
     store, refreshed = Store(), threading.Event()

@@ -64,24 +64,23 @@ def test_copies_are_those_of_trying_all(cells, devices):
     ]
 
 
-@given(CELLS, st.integers(0, 3), st.data())
-def test_a_request_for_one_size_never_gains_another(cells, devices, data):
-    """A cell that loses units of which a copy is lost is worse than one that loses the same and
-    keeps it."""
-    one = potential(SIZES[:1])
-    cells = np.array(cells, dtype=float)
-    place = data.draw(st.integers(0, len(cells) - 1))
-    after = cells.copy()
-    after[place] = np.maximum(after[place] - [1, 0], 0)
-    free = np.array([float(devices)])
-    lost = one.copies(cells, free) - one.copies(after, free)
-    gain = one.of(after, free) - one.of(cells, free)
-    units = (cells - after).sum()
-    assert lost[0] >= 0
-    if units:
-        kept = cells.copy()
-        kept[place, 0] = kept[place].min() - 1 if lost[0] else kept[place, 0]
-        assert gain > 0 if lost[0] else gain < 0
+@given(st.integers(1, 4), st.data())
+def test_a_host_that_has_lost_copies_is_never_better(number, data):
+    """Of two hosts with as much free, one on which no size has more copies and one has less."""
+    total = data.draw(st.tuples(st.integers(0, 20), st.integers(0, 20)))
+
+    def split(units):
+        cuts = data.draw(st.lists(st.integers(0, units), min_size=number - 1, max_size=number - 1))
+        ends = [0, *sorted(cuts), units]
+        return [float(after - before) for before, after in itertools.pairwise(ends)]
+
+    one, other = (np.array([split(units) for units in total]).T for _ in range(2))
+    made, devices = potential(), np.array([2.0])
+    lost = made.copies(one, devices) - made.copies(other, devices)
+    worse = made.of(other, devices) - made.of(one, devices)
+    if (lost >= 0).all():
+        assert worse >= -1e-6
+        assert (worse > 1e-6) == lost.any()
 
 
 def test_the_cell_that_guests_of_two_cells_need_costs_more():

@@ -16,18 +16,25 @@ import json
 import random
 
 import numpy as np
+import pytest
 
 from nova_sched import errors
+from nova_sched.packing import scores as scores_module
 from nova_sched.packing.fleet import read_fleet
+from nova_sched.packing.hardware_demand import CellDemand, PciDemand
 from nova_sched.packing.mix import Mix
 from nova_sched.packing.scores import Scores
-from nova_sched.packing.size import size_of
+from nova_sched.packing.size import Size, size_of
 from nova_sched.packing.tables import Tables
+from nova_sched.state.request import NO_HARDWARE
 from nova_sched.tests.builders import cluster, put, report, request, uuid_of
+from nova_sched.tests.hardware_objects import GUEST, HOST
+from nova_sched.tests.unit.hardware.builders import told
 from nova_sched.tests.unit.packing.fleets import GPU, size
 
 MIX = Mix({size(2, 460): 3.0, size(8, 1000): 2.0, size(4): 5.0, size(1, 190): 1.0})
 GPUS = 3
+PCI = PciDemand.of(GUEST.requests[0])
 
 
 def providers(host, count=GPUS):
@@ -81,6 +88,34 @@ def test_after_any_changes():
             gone = chance.choice(list(made))
             there = [one for one in there if one.claim.node_uuid != gone.uuid]
             made.remove(gone.uuid)
+
+
+@pytest.mark.parametrize('most', [pytest.param(2**14, id='all'), pytest.param(4, id='few')])
+def test_kept_states_of_cells_and_devices(monkeypatch, most):
+    """Kept costs are fresh costs, also after the states that were known were dropped."""
+    monkeypatch.setattr(scores_module, 'MOST_STATES', most)
+    made = cluster(4)
+    for row in range(4):
+        put(made, report(f'host-{row}', vcpus=64, memory_mb=32768, **told(HOST)))
+    kind = Size((('VCPU', 2),), None, CellDemand.all_of(GUEST.guest), (PCI,))
+    mix, fleet = Mix({kind: 2.0, size(4): 1.0}), read_fleet(made.hosts)
+    kept, there = Scores(Tables(mix, fleet), fleet), []
+    chance = random.Random(5)
+    for number in range(60):
+        wanted = request(
+            instance_uuid=uuid_of(f'{number}'),
+            resources={'VCPU': 2},
+            pieces=GUEST if number % 3 else NO_HARDWARE,
+        )
+        asked_for = size_of(wanted, set())
+        assert kept.costs(made.hosts, asked_for)[0].tolist() == (
+            fresh(kept, made.hosts, asked_for).tolist()
+        )
+        with contextlib.suppress(errors.ComputeResourcesUnavailable):
+            there.append(made.consume(chance.choice(made.hosts.nodes), wanted))
+        if chance.random() < 0.3 and there:
+            made.release(there.pop(chance.randrange(len(there))))
+    assert size_of(request(resources={'VCPU': 2}, pieces=GUEST), set()) == kind
 
 
 def test_the_device():

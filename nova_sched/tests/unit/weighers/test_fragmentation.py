@@ -112,6 +112,16 @@ def test_the_class_of_devices():
     assert GPU in gpu_cluster().hosts.child_classes
 
 
+def test_the_raw_weights_are_explained():
+    made = gpu_cluster()
+    rule, wanted, notes = weigher(made), asked(1, 460), []
+    with settings({MULTIPLIER: 2.0}):
+        weigh((rule,), made.hosts, np.arange(6), wanted, notes)
+    (note,) = notes
+    assert (note.name, note.multiplier) == ('FragmentationWeigher', 2.0)
+    assert note.raw.tolist() == weights(rule, made, wanted).tolist()
+
+
 def test_kinds_of_requests_and_full_passes_weigh_alike():
     """To the bit, whatever changed."""
     made, chance = gpu_cluster(198, plain=80), random.Random(3)

@@ -52,6 +52,7 @@ def test_a_row():
         'batches': 0,
         'conflict_rate': 0.015,
         'retry_rate': 0.025,
+        'fragmentation': None,
     }
 
 
