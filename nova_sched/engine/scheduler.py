@@ -34,6 +34,7 @@ from nova_sched.engine.loop import Loop
 from nova_sched.engine.mix_learner import MixLearner
 from nova_sched.engine.pending_answer import PendingAnswer
 from nova_sched.engine.place import Placer
+from nova_sched.engine.rebalance.move_runner import MoveRunner
 from nova_sched.engine.sync.nova_hosts import NovaHosts
 from nova_sched.engine.sync.state_sync import StateSync
 from nova_sched.engine.sync.store_poller import StorePoller
@@ -55,6 +56,7 @@ class Scheduler:
     of a project by resource, for plans. ``before_refusal(requests, refusal)`` looks for changes
     of hosts, and returns the requests that are decided again. ``mixes`` (a ``db.mixes.SqlMixes``)
     has the mix of requests of all schedulers; ``flavors`` returns a request of each flavor.
+    ``rebalances`` (a ``db.rebalances.SqlRebalances``) has the moves of servers.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class Scheduler:
         before_refusal=None,
         mixes=None,
         flavors=None,
+        rebalances=None,
     ):
         self._context = context
         self._cluster, self._store = context.cluster, context.store
@@ -109,6 +112,7 @@ class Scheduler:
             context, self._ask, self._forget, self._sign, self.state_sync.wake
         )
         self._minute = MinuteLog(context.figures)
+        self._rebalances, self._runner = rebalances, None
 
     def start(self):
         """Read the store, then take messages. Raises StoreUnavailable."""
@@ -124,13 +128,28 @@ class Scheduler:
     def leave(self):
         """Answer pending messages now. Those that wait for the database fail with
         StoreUnavailable."""
+        if self._runner is not None:
+            self._runner.leave()
         self.loop.hurry()
+
+    def run_moves(self, conductors, settings, planner=None):
+        """Carry out the moves of rebalances from now on. Returns the MoveRunner, which has these
+        arguments; None without a store of rebalances."""
+        if self._rebalances is not None:
+            self._runner = MoveRunner(
+                self, self._context, self._rebalances, conductors, settings, planner
+            )
+            self._runner.start()
+        return self._runner
 
     def stop(self):
         """Answer pending messages and take no more."""
         self._store_poller.leave()
         self.loop.hurry()  # the thread of the mix may wait for the loop
         self.mix.stop()
+        if self._runner is not None:
+            self._runner.leave()
+            self._runner.join()
         self.loop.stop()
         self._store_poller.join()
         self.decision_log.stop()
