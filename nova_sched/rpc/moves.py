@@ -27,7 +27,7 @@ from nova_sched.rpc.failures import expected
 
 TOPIC = 'nova_sched_conductor'
 TIMEOUT_S = 10.0  # a conductor answers from its database
-TELL_TIMEOUT_S = 30.0
+TELL_TIMEOUT_S = 10.0
 
 
 class MovesEndpoint:

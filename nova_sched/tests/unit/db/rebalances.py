@@ -55,8 +55,9 @@ class Rebalances:
     @pytest.fixture
     def rebalances(self, database):
         for age_s, server in enumerate((YOUNG, OLD)):
-            insert(database, CLAIMS, uuid=uuid_of(f'claim {server}'), consumer_uuid=server,
-                   node_uuid=A, state='confirmed', resources='{}', created_s=100.0 - age_s)  # fmt: skip
+            row = {'uuid': uuid_of(f'claim {server}'), 'consumer_uuid': server, 'node_uuid': A}
+            row |= {'state': 'confirmed', 'resources': '{}', 'created_s': 100.0 - age_s}
+            insert(database, CLAIMS, **row)
         return SqlRebalances(database)
 
     def test_the_oldest_server_first(self, rebalances):
