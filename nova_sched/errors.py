@@ -29,6 +29,7 @@ SchedError
 |  +- BadReport              a node's report that cannot be true
 |     +- NodeOwned           a node that another host reports already
 +- ComputeResourcesUnavailable   one node is short of something; ``shortages``
++- MoveRefused               a server stays where it is
 +- AlreadyPlaced             the instance runs on a host already
 +- Outdated                  a message that came too late: nothing is done
 +- BuildFailed               a node has capacity for an instance, but the operation on it failed
@@ -42,6 +43,8 @@ SchedError
 |  +- FlavorNotFound
 |  +- GroupNotFound
 |  +- JobNotFound
+|  +- MoveNotFound
+|  +- RebalanceNotFound
 |  +- CandidateNotFound      never offered, or not any more
 |  +- NodeNotFound
 +- MaxRetriesExceeded        every alternate failed
@@ -212,8 +215,17 @@ class NodeOwned(BadReport):
 class ComputeResourcesUnavailable(SchedError):
     """One node lacks something; ``shortages`` lists each as text."""
 
+    shortages: str
     facts = ('node', 'shortages')
     message = 'Node {node} cannot take the claim: {shortages}'
+
+
+class MoveRefused(SchedError):
+    """A move of a rebalance does not start: ``why`` names the rule, or what is wrong."""
+
+    why: str
+    facts = ('why',)
+    message = 'The server is not moved: {why}'
 
 
 class AlreadyPlaced(SchedError):
@@ -297,6 +309,14 @@ class FlavorNotFound(NotFound):
 
 class JobNotFound(NotFound):
     message = 'There is no job {what}'
+
+
+class MoveNotFound(NotFound):
+    message = 'There is no move {what}'
+
+
+class RebalanceNotFound(NotFound):
+    message = 'There is no rebalance {what}'
 
 
 class GroupNotFound(NotFound):

@@ -32,12 +32,14 @@ from nova_sched.db.candidates import SqlCandidates
 from nova_sched.db.decision_log import SqlDecisionLog
 from nova_sched.db.flavors import SqlFlavors
 from nova_sched.db.mixes import SqlMixes
+from nova_sched.db.rebalances import SqlRebalances
 from nova_sched.db.schedulers import SqlSchedulers
 from nova_sched.engine import Settings, catalog
 from nova_sched.engine.candidates import MemoryCandidates
 from nova_sched.engine.clock import StoreClock
 from nova_sched.engine.context import Context
 from nova_sched.engine.explain.decision_log import DecisionLog, MemoryDecisionLog
+from nova_sched.engine.rebalance import QuietHours, RebalanceSettings
 from nova_sched.engine.received import Arrivals
 from nova_sched.engine.scheduler import Scheduler
 from nova_sched.engine.sync.membership import SchedulerMembership
@@ -47,7 +49,7 @@ from nova_sched.groups.topology import DomainTopology
 from nova_sched.logs import MINUTE_S
 from nova_sched.queues.catalogue import bare_requests
 from nova_sched.queues.limits import limits
-from nova_sched.rpc import endpoints, notifications, servers
+from nova_sched.rpc import endpoints, moves, notifications, servers
 from nova_sched.rpc.direct import settings as direct_settings
 from nova_sched.rpc.serializer import SchedulerSerializer
 from nova_sched.state.cluster import Cluster
@@ -137,13 +139,13 @@ def database(conf):
 
 
 def stores(conf):
-    """The stores of claims, decisions, candidates, schedulers, mixes of requests, and flavors.
-    Raises StoreUnavailable or BadConfig.
+    """The stores of claims, decisions, candidates, schedulers, mixes of requests, flavors, and
+    rebalances. Raises StoreUnavailable or BadConfig.
 
-    A scheduler that shares no store has none of the last three.
+    A scheduler that shares no store has none of the last four.
     """
     if conf.claims.store == 'memory':
-        return MemoryClaimStore(), MemoryDecisionLog(), MemoryCandidates(), None, None, None
+        return MemoryClaimStore(), MemoryDecisionLog(), MemoryCandidates(), None, None, None, None
     engine = database(conf)
     return (
         SqlClaimStore(engine),
@@ -152,6 +154,7 @@ def stores(conf):
         SqlSchedulers(engine),
         SqlMixes(engine),
         SqlFlavors(engine),
+        SqlRebalances(engine),
     )
 
 
@@ -163,14 +166,16 @@ def scheduler(
     schedulers=None,
     mixes=None,
     flavors=None,
+    rebalances=None,
     nova=None,
 ):
     """A scheduler over a claim store, and over stores of decision records and candidates. It is
     not started.
 
     With a store of ``schedulers`` it shares the claim store; so does it the mix of requests, in
-    ``mixes``, which begins with the flavors: those of ``nova``, or else of ``flavors``. ``nova``
-    is the NovaSource of its hosts; None: hosts report themselves.
+    ``mixes``, which begins with the flavors: those of ``nova``, or else of ``flavors``. ``rebalances``
+    has the moves of servers. ``nova`` is the NovaSource of its hosts; None: hosts report
+    themselves.
     """
     clock = StoreClock(store.now_s)
     membership = SchedulerMembership(schedulers, conf.host, os.getpid(), clock)
@@ -195,6 +200,23 @@ def scheduler(
         before_refusal=nova and nova.before_refusal,
         mixes=mixes,
         flavors=_flavor_requests(flavors, nova),
+        rebalances=rebalances,
+    )
+
+
+def rebalance_settings(conf):
+    """The options of moves from the present configuration."""
+    given = conf.rebalance
+    return RebalanceSettings(
+        in_flight=given.in_flight,
+        goal=given.goal,
+        interval_s=given.interval,
+        moves_per_hour=given.moves_per_hour,
+        quiet_hours=tuple(QuietHours(*hours) for hours in given.quiet_hours),
+        close_s=given.close_emptied or None,
+        protected_aggregates=frozenset(given.protected_aggregates),
+        protected_projects=frozenset(given.protected_projects),
+        immovable_servers=frozenset(given.immovable_servers),
     )
 
 
@@ -321,7 +343,11 @@ class SchedulerService(oslo_service.ServiceBase):
     def _endpoints(self):
         nova = self._nova
         if nova is None:
-            return endpoints.all_of(self.scheduler)
+            runner = self.scheduler.run_moves(
+                moves.MovesClient(self._bus), lambda: rebalance_settings(self._conf)
+            )
+            more = [] if runner is None else [moves.RebalanceEndpoint(runner)]
+            return [*endpoints.all_of(self.scheduler), *more]
         self._notifications = notifications.of_options(self._conf)
         if self._notifications is not None:
             self._notifications.start()

@@ -289,9 +289,51 @@ QUOTA_HOLDS = _table(
     sa.Column('amounts', JSON_TEXT, nullable=False),
 )
 
+# Moves of servers that belong together. `periodic`: a scheduler has planned it, and no operator.
+# `stopped_s`: since then none of its moves starts.
+REBALANCES = _table(
+    'rebalances',
+    sa.Column('uuid', UUID, primary_key=True),
+    sa.Column('goal', NAME),
+    sa.Column('periodic', sa.Boolean(create_constraint=False), nullable=False),
+    sa.Column('created_s', SECONDS, nullable=False),
+    sa.Column('stopped_s', SECONDS),
+)
+
+# One move. `since_s` is when the server got its claim on the source. `serial` rises with each
+# change, so that a scheduler that was stopped meanwhile changes nothing. `claim_uuid` is the claim
+# on the destination. A move in flight is looked at again at `due_s`.
+MOVES = _table(
+    'moves',
+    sa.Column('uuid', UUID, primary_key=True),
+    sa.Column('rebalance_uuid', UUID, nullable=False, index=True),
+    sa.Column('server', UUID, nullable=False),
+    sa.Column('source', UUID, nullable=False),
+    sa.Column('destination', UUID, nullable=False),
+    sa.Column('since_s', SECONDS, nullable=False),
+    sa.Column('state', sa.String(16), nullable=False, index=True),
+    sa.Column('serial', sa.BigInteger, nullable=False),
+    sa.Column('claim_uuid', UUID),
+    sa.Column('started_s', SECONDS),
+    sa.Column('changed_s', SECONDS, nullable=False),
+    sa.Column('due_s', SECONDS),
+    sa.Column('why', JSON_TEXT),
+)
+
+# Hosts that take no new servers until a time, because a rebalance empties them. `closed`: their
+# service is disabled for that.
+CLOSED_HOSTS = _table(
+    'closed_hosts',
+    sa.Column('host', NAME, primary_key=True),
+    sa.Column('rebalance_uuid', UUID, nullable=False),
+    sa.Column('until_s', SECONDS, nullable=False),
+    sa.Column('closed', sa.Boolean(create_constraint=False), nullable=False),
+)
+
 # A number for each of the small tables that rises with every change, so that a check reads one
 # row; for `nodes` the highest generation of any removed node; for `domains` it rises with each
-# transaction that may change which nodes are in which exclusive domains.
+# transaction that may change which nodes are in which exclusive domains; `moves` is the lock of
+# transactions that start moves.
 REVISIONS = _table(
     'revisions',
     sa.Column('name', sa.String(32), primary_key=True),

@@ -36,6 +36,7 @@ from nova_sched.engine.measuring import count_steps
 from nova_sched.engine.mix_learner import MixLearner
 from nova_sched.engine.pending_answer import PendingAnswer
 from nova_sched.engine.place import Placer
+from nova_sched.engine.rebalance.move_runner import MoveRunner
 from nova_sched.engine.room_figures import RoomFigures
 from nova_sched.engine.sync.nova_hosts import NovaHosts
 from nova_sched.engine.sync.state_sync import StateSync
@@ -61,6 +62,7 @@ class Scheduler:
     of a project by resource, for plans. ``before_refusal(requests, refusal)`` looks for changes
     of hosts, and returns the requests that are decided again. ``mixes`` (a ``db.mixes.SqlMixes``)
     has the mix of requests of all schedulers; ``flavors`` returns a request of each flavor.
+    ``rebalances`` (a ``db.rebalances.SqlRebalances``) has the moves of servers.
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class Scheduler:
         before_refusal=None,
         mixes=None,
         flavors=None,
+        rebalances=None,
     ):
         self._context = context
         self._cluster, self._store = context.cluster, context.store
@@ -116,6 +119,7 @@ class Scheduler:
         )
         self._minute = MinuteLog(context.figures)
         self._room = RoomFigures(context, lambda work: self.loop.send(CALL, (work, ())))
+        self._rebalances, self._runner = rebalances, None
 
     def start(self):
         """Read the store, then take messages. Raises StoreUnavailable."""
@@ -133,7 +137,19 @@ class Scheduler:
     def leave(self):
         """Answer pending messages now. Those that wait for the database fail with
         StoreUnavailable."""
+        if self._runner is not None:
+            self._runner.leave()
         self.loop.hurry()
+
+    def run_moves(self, conductors, settings, planner=None):
+        """Carry out the moves of rebalances from now on. Returns the MoveRunner, which has these
+        arguments; None without a store of rebalances."""
+        if self._rebalances is not None:
+            self._runner = MoveRunner(
+                self, self._context, self._rebalances, conductors, settings, planner
+            )
+            self._runner.start()
+        return self._runner
 
     def stop(self):
         """Answer pending messages and take no more."""
@@ -141,6 +157,9 @@ class Scheduler:
         self._store_poller.leave()
         self.loop.hurry()  # the thread of the mix may wait for the loop
         self.mix.stop()
+        if self._runner is not None:
+            self._runner.leave()
+            self._runner.join()
         self.loop.stop()
         self._store_poller.join()
         self.decision_log.stop()

@@ -30,6 +30,7 @@ NOUNS = {
     'queue': 'show the queues and their waiting jobs',
     'quota': 'show and set the limits of projects',
     'job': 'show the jobs that go through queues, and cancel them',
+    'rebalance': 'move servers between hosts',
     'scheduler': 'show the running schedulers and their figures',
     'cloud': 'show what the schedulers can read of a Nova cloud',
     'explain': 'explain why a request found no host, or where the next one would go',

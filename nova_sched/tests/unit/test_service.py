@@ -29,6 +29,7 @@ from nova_sched.db.candidates import SqlCandidates
 from nova_sched.db.decision_log import SqlDecisionLog
 from nova_sched.db.flavors import SqlFlavors
 from nova_sched.db.mixes import SqlMixes
+from nova_sched.db.rebalances import SqlRebalances
 from nova_sched.db.schedulers import SqlSchedulers
 from nova_sched.engine import Settings
 from nova_sched.engine.candidates import MemoryCandidates
@@ -100,12 +101,20 @@ def test_settings(option, value, setting, found):
     [
         pytest.param(
             'memory',
-            [MemoryClaimStore, MemoryDecisionLog, MemoryCandidates, *[type(None)] * 3],
+            [MemoryClaimStore, MemoryDecisionLog, MemoryCandidates, *[type(None)] * 4],
             id='in memory',
         ),
         pytest.param(
             'sql',
-            [SqlClaimStore, SqlDecisionLog, SqlCandidates, SqlSchedulers, SqlMixes, SqlFlavors],
+            [
+                SqlClaimStore,
+                SqlDecisionLog,
+                SqlCandidates,
+                SqlSchedulers,
+                SqlMixes,
+                SqlFlavors,
+                SqlRebalances,
+            ],
             id='in a database',
         ),
     ],

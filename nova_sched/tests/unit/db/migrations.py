@@ -64,6 +64,7 @@ class Migrations:
                 'host_instances',
                 'flavors',
                 'domains',
+                'moves',
             }
 
     def test_a_claim_of_the_first_schema(self, database):

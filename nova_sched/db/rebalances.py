@@ -1,0 +1,382 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Rebalances in the database: their moves, and the hosts that take no new servers meanwhile.
+
+The state of a move only goes forward: waiting, held (a scheduler checks it, and claims on its
+destination), handed over to a conductor, and then confirmed or reverted; or it is refused before
+that. All times are the database's.
+"""
+
+import dataclasses
+import uuid
+
+import sqlalchemy as sa
+
+from nova_sched.db import clock
+from nova_sched.db.engine import Sessions
+from nova_sched.db.tables import CLAIMS, CLOSED_HOSTS, MOVES, NODES, REBALANCES, REVISIONS
+
+WAITING, HELD, HANDED_OVER = 'waiting', 'held', 'handed-over'
+CONFIRMED, REVERTED, REFUSED = 'confirmed', 'reverted', 'refused'
+IN_FLIGHT = (HELD, HANDED_OVER)
+OPEN = (WAITING, *IN_FLIGHT)
+ENDS = (CONFIRMED, REVERTED, REFUSED)
+STATES = (*OPEN, *ENDS)
+STOPPED = 'the rebalance was stopped'
+
+AGAIN_S = 10.0  # a move in flight is looked at again after this time
+HOUR_S = 3600.0
+CHUNK = 500  # servers in one statement
+
+LOCK = sa.select(REVISIONS.c.value).where(REVISIONS.c.name == 'moves').with_for_update()
+IS_OPEN, FLIES = MOVES.c.state.in_(OPEN), MOVES.c.state.in_(IN_FLIGHT)
+COUNT_FLYING = sa.select(sa.func.count()).select_from(MOVES).where(FLIES)
+COUNT_STARTED = (
+    sa.select(sa.func.count())
+    .select_from(MOVES)
+    .join(REBALANCES, REBALANCES.c.uuid == MOVES.c.rebalance_uuid)
+    .where(REBALANCES.c.periodic, MOVES.c.started_s > clock.NOW - HOUR_S)
+)
+NEXT = (
+    sa.select(MOVES)
+    .join(REBALANCES, REBALANCES.c.uuid == MOVES.c.rebalance_uuid)
+    .where(
+        MOVES.c.state == WAITING,
+        MOVES.c.server.not_in(sa.select(MOVES.c.server).where(FLIES)),
+        sa.or_(~REBALANCES.c.periodic, sa.bindparam('with_periodic', type_=sa.Boolean)),
+    )
+    .order_by(MOVES.c.since_s, MOVES.c.uuid)
+    .limit(1)
+)
+DUE = (
+    sa.select(MOVES)
+    .where(FLIES, MOVES.c.due_s <= clock.NOW)
+    .order_by(MOVES.c.due_s, MOVES.c.uuid)
+    .limit(1)
+)
+OLD = (
+    sa.select(REBALANCES.c.uuid)
+    .where(REBALANCES.c.created_s < clock.NOW - sa.bindparam('kept_s'))
+    .where(~sa.exists().where(MOVES.c.rebalance_uuid == REBALANCES.c.uuid, IS_OPEN))
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MoveEntry:
+    """A stored move: server, source and destination are UUIDs, times are seconds since the epoch.
+
+    ``since_s`` is when the server got its claim on the source; the oldest server moves first.
+    ``claim_uuid`` is the claim on the destination, from when the move was handed over. ``why`` is
+    the reason why it was refused or reverted.
+    """
+
+    uuid: str
+    rebalance_uuid: str
+    server: str
+    source: str
+    destination: str
+    since_s: float
+    state: str = WAITING
+    serial: int = 0
+    claim_uuid: str | None = None
+    started_s: float | None = None
+    changed_s: float = 0.0
+    due_s: float | None = None
+    why: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RebalanceEntry:
+    """A stored rebalance, with the number of its moves by state."""
+
+    uuid: str
+    goal: str | None
+    periodic: bool
+    created_s: float
+    stopped_s: float | None
+    counts: dict
+
+    @property
+    def state(self):
+        """Returns `running`, `stopping`, `stopped` or `done`."""
+        runs = any(self.counts.get(state) for state in OPEN)
+        if self.stopped_s is None:
+            return 'running' if runs else 'done'
+        return 'stopping' if runs else 'stopped'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ClosedHost:
+    """A host that takes no new servers until ``until_s``; ``closed``: its service is disabled."""
+
+    host: str
+    rebalance_uuid: str
+    until_s: float
+    closed: bool
+
+
+class SqlRebalances:
+    """The tables of rebalances, which all schedulers share.
+
+    Each method raises StoreUnavailable if the database does not answer; methods that change data
+    also raise StoreBusy and StoreFull.
+    """
+
+    def __init__(self, engine):
+        self._sessions = Sessions(engine)
+
+    def now_s(self):
+        """The time by the database's clock, in seconds since the epoch."""
+        with self._sessions.transaction(reads=True) as connection:
+            return clock.read(connection)
+
+    # Rebalances.
+
+    def create(self, moves, goal=None, close_s=None, interval_s=None):
+        """Store a rebalance of these moves (rebalance.move.Move). Returns its UUID.
+
+        ``close_s``: the sources take no new servers for so many seconds. ``interval_s`` makes it a
+        periodic one: then it is stored only if no move is open, and no periodic one was created in
+        so many seconds; otherwise None is returned.
+        """
+        moves, made = list(moves), str(uuid.uuid4())
+        with self._sessions.transaction() as connection:
+            connection.execute(LOCK)
+            now_s = clock.read(connection)
+            if interval_s is not None and not _is_due(connection, now_s - interval_s):
+                return None
+            connection.execute(
+                sa.insert(REBALANCES),
+                {
+                    'uuid': made,
+                    'goal': goal,
+                    'periodic': interval_s is not None,
+                    'created_s': now_s,
+                },
+            )
+            since = _ages(connection, [one.server for one in moves])
+            rows = [
+                {
+                    'uuid': str(uuid.uuid4()),
+                    'rebalance_uuid': made,
+                    'server': one.server,
+                    'source': one.source,
+                    'destination': one.destination,
+                    'since_s': since.get(one.server, now_s),
+                    'state': WAITING,
+                    'serial': 0,
+                    'changed_s': now_s,
+                }
+                for one in moves
+            ]
+            if rows:
+                connection.execute(sa.insert(MOVES), rows)
+            if close_s is not None:
+                _close(connection, made, {one.source for one in moves}, now_s + close_s)
+        return made
+
+    def stop(self, rebalance):
+        """Refuse the moves that have not started. Returns their number, or None for an unknown
+        rebalance. Its hosts take new servers again."""
+        with self._sessions.transaction() as connection:
+            connection.execute(LOCK)
+            stopped = connection.execute(
+                sa.update(REBALANCES)
+                .where(REBALANCES.c.uuid == rebalance)
+                .values(stopped_s=sa.func.coalesce(REBALANCES.c.stopped_s, clock.NOW))
+            )
+            if not stopped.rowcount:
+                return None
+            connection.execute(
+                sa.update(CLOSED_HOSTS)
+                .where(CLOSED_HOSTS.c.rebalance_uuid == rebalance)
+                .values(until_s=clock.NOW)
+            )
+            return connection.execute(
+                sa.update(MOVES)
+                .where(MOVES.c.rebalance_uuid == rebalance, MOVES.c.state == WAITING)
+                .values(_change(REFUSED, why=STOPPED))
+            ).rowcount
+
+    def list(self, rebalance=None):
+        """All rebalances, or one, oldest first."""
+        wanted = sa.select(REBALANCES).order_by(REBALANCES.c.created_s, REBALANCES.c.uuid)
+        count = sa.select(MOVES.c.rebalance_uuid, MOVES.c.state, sa.func.count()).group_by(
+            MOVES.c.rebalance_uuid, MOVES.c.state
+        )
+        if rebalance is not None:
+            wanted = wanted.where(REBALANCES.c.uuid == rebalance)
+            count = count.where(MOVES.c.rebalance_uuid == rebalance)
+        with self._sessions.transaction(reads=True) as connection:
+            rows = connection.execute(wanted).mappings().all()
+            counts: dict = {}
+            for key, state, number in connection.execute(count):
+                counts.setdefault(key, {})[state] = number
+        return [RebalanceEntry(**row, counts=counts.get(row['uuid'], {})) for row in rows]
+
+    def forget(self, kept_s):
+        """Delete rebalances without open moves that were created so many seconds ago."""
+        with self._sessions.transaction() as connection:
+            for old in connection.scalars(OLD, {'kept_s': kept_s}).all():
+                connection.execute(sa.delete(MOVES).where(MOVES.c.rebalance_uuid == old))
+                connection.execute(sa.delete(REBALANCES).where(REBALANCES.c.uuid == old))
+
+    # Moves.
+
+    def moves(self, rebalance):
+        """The moves of a rebalance, in the order in which they start."""
+        wanted = (
+            sa.select(MOVES)
+            .where(MOVES.c.rebalance_uuid == rebalance)
+            .order_by(MOVES.c.since_s, MOVES.c.uuid)
+        )
+        with self._sessions.transaction(reads=True) as connection:
+            return [MoveEntry(**row) for row in connection.execute(wanted).mappings()]
+
+    def find(self, move):
+        """A move by its UUID, or None."""
+        with self._sessions.transaction(reads=True) as connection:
+            return _find(connection, move)
+
+    def has_open(self):
+        """Whether any move is open."""
+        with self._sessions.transaction(reads=True) as connection:
+            return connection.scalar(sa.select(sa.exists().where(IS_OPEN)))
+
+    def take(self, most, most_an_hour=None):
+        """Hold the move of the oldest server, if fewer than ``most`` are in flight. Returns it, or
+        None.
+
+        Of periodic rebalances it takes one only if fewer than ``most_an_hour`` of their moves have
+        started in the last hour; None takes none of them. A server that moves already waits.
+        """
+        with self._sessions.transaction() as connection:
+            connection.execute(LOCK)
+            if connection.scalar(COUNT_FLYING) >= most:
+                return None
+            may = most_an_hour is not None and connection.scalar(COUNT_STARTED) < most_an_hour
+            row = connection.execute(NEXT, {'with_periodic': may}).mappings().first()
+            return row and _advance(connection, row, HELD, started_s=clock.NOW)
+
+    def take_due(self):
+        """A move in flight that nothing was heard of for AGAIN_S seconds, or None.
+
+        Its serial rises: the scheduler that had it before cannot change it any more.
+        """
+        with self._sessions.transaction() as connection:
+            connection.execute(LOCK)
+            row = connection.execute(DUE).mappings().first()
+            return row and _advance(connection, row, row['state'])
+
+    def hand_over(self, entry, claim_uuid):
+        """The move has its claim. Returns it handed over; None if another scheduler has it."""
+        with self._sessions.transaction() as connection:
+            row = dataclasses.asdict(entry)
+            return _advance(connection, row, HANDED_OVER, claim_uuid=claim_uuid)
+
+    def end(self, entry, state, why=None):
+        """End a move that is in the state that ``entry`` has. Returns whether it was.
+
+        A move that is held can only be ended by the scheduler that holds it.
+        """
+        same = MOVES.c.uuid == entry.uuid, MOVES.c.state == entry.state
+        if entry.state != HANDED_OVER:
+            same = *same, MOVES.c.serial == entry.serial
+        with self._sessions.transaction() as connection:
+            ended = connection.execute(
+                sa.update(MOVES).where(*same).values(_change(state, why=why))
+            )
+            return bool(ended.rowcount)
+
+    # Hosts.
+
+    def closed_hosts(self):
+        """(ClosedHost, whether its time is over) of all."""
+        wanted = sa.select(CLOSED_HOSTS, CLOSED_HOSTS.c.until_s <= clock.NOW).order_by(
+            CLOSED_HOSTS.c.host
+        )
+        with self._sessions.transaction(reads=True) as connection:
+            return [(ClosedHost(*row[:-1]), bool(row[-1])) for row in connection.execute(wanted)]
+
+    def set_closed(self, host):
+        """The host's service is disabled now."""
+        with self._sessions.transaction() as connection:
+            connection.execute(
+                sa.update(CLOSED_HOSTS).where(CLOSED_HOSTS.c.host == host.host).values(closed=True)
+            )
+
+    def drop_closed(self, host):
+        """The host is open again, unless another rebalance has closed it for longer."""
+        with self._sessions.transaction() as connection:
+            connection.execute(
+                sa.delete(CLOSED_HOSTS).where(
+                    CLOSED_HOSTS.c.host == host.host, CLOSED_HOSTS.c.until_s == host.until_s
+                )
+            )
+
+
+def _find(connection, move):
+    row = connection.execute(sa.select(MOVES).where(MOVES.c.uuid == move)).mappings().first()
+    return row and MoveEntry(**row)
+
+
+def _change(state, **values):
+    return {
+        'state': state,
+        'serial': MOVES.c.serial + 1,
+        'changed_s': clock.NOW,
+        'due_s': clock.NOW + AGAIN_S if state in IN_FLIGHT else None,
+        **values,
+    }
+
+
+def _advance(connection, row, state, **values):
+    """Change a move that is as ``row`` says. Returns it; None if it is not."""
+    changed = connection.execute(
+        sa.update(MOVES)
+        .where(MOVES.c.uuid == row['uuid'], MOVES.c.serial == row['serial'])
+        .values(_change(state, **values))
+    )
+    return _find(connection, row['uuid']) if changed.rowcount else None
+
+
+def _is_due(connection, before_s):
+    """Whether no move is open, and no periodic rebalance was created since ``before_s``."""
+    recent = sa.exists().where(REBALANCES.c.periodic, REBALANCES.c.created_s > before_s)
+    return not connection.scalar(sa.select(sa.or_(sa.exists().where(IS_OPEN), recent)))
+
+
+def _ages(connection, servers):
+    """Server -> when it got its first claim."""
+    found = {}
+    for start in range(0, len(servers), CHUNK):
+        wanted = (
+            sa.select(CLAIMS.c.consumer_uuid, sa.func.min(CLAIMS.c.created_s))
+            .where(CLAIMS.c.consumer_uuid.in_(servers[start : start + CHUNK]))
+            .group_by(CLAIMS.c.consumer_uuid)
+        )
+        found.update(connection.execute(wanted).all())
+    return found
+
+
+def _close(connection, rebalance, nodes, until_s):
+    """Keep new servers off the hosts of these nodes until that time, or longer."""
+    hosts = connection.scalars(sa.select(NODES.c.host).where(NODES.c.uuid.in_(nodes)).distinct())
+    known = dict(connection.execute(sa.select(CLOSED_HOSTS.c.host, CLOSED_HOSTS.c.until_s)).all())
+    for host in sorted(hosts):
+        values = {'rebalance_uuid': rebalance, 'until_s': until_s}
+        if host not in known:
+            connection.execute(sa.insert(CLOSED_HOSTS), {'host': host, 'closed': False, **values})
+        elif known[host] < until_s:
+            connection.execute(
+                sa.update(CLOSED_HOSTS).where(CLOSED_HOSTS.c.host == host).values(values)
+            )

@@ -1,0 +1,62 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Hosts that take no new servers until a time, because a rebalance empties them."""
+
+import datetime
+
+REASON = 'closed by rebalance {} until {}'
+
+
+class HostClosings:
+    """Disables the services of these hosts, and enables them when their time is over.
+
+    A service that an operator disables before or meanwhile stays as the operator sets it.
+    ``rebalances`` is a db.rebalances.SqlRebalances; ``call`` runs a method in the loop.
+    """
+
+    def __init__(self, rebalances, cluster, state_sync, call):
+        self._rebalances, self._cluster = rebalances, cluster
+        self._state_sync, self._call = state_sync, call
+
+    def turn(self):
+        """Close and open the hosts that are due."""
+        for host, is_over in self._rebalances.closed_hosts():
+            if is_over:
+                self._call(self._open, host)
+                self._rebalances.drop_closed(host)
+            elif not host.closed:
+                self._call(self._close, host)
+                self._rebalances.set_closed(host)
+
+    # In the loop.
+
+    def _close(self, host):
+        if not self._service(host).disabled:
+            self._set(host, True, _reason(host))
+
+    def _open(self, host):
+        service = self._service(host)
+        if service.disabled and service.disabled_reason == _reason(host):
+            self._set(host, False, None)
+
+    def _service(self, host):
+        self._state_sync.catch_up([], {})
+        return self._cluster.service(host.host)
+
+    def _set(self, host, disabled, reason):
+        seen_s = self._cluster.service(host.host).seen_s
+        self._state_sync.set_service(host.host, disabled, reason, None, seen_s)
+
+
+def _reason(host):
+    until = datetime.datetime.fromtimestamp(host.until_s, datetime.UTC)
+    return REASON.format(host.rebalance_uuid, until.strftime('%Y-%m-%dT%H:%M:%SZ'))

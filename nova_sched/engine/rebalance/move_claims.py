@@ -1,0 +1,152 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The claims of a move: checked and made before it starts, and settled when it ends.
+
+A server that moves has its claim on the source and one on the destination, so both count. Methods
+run in the loop only.
+"""
+
+import contextlib
+
+from nova_sched import errors
+from nova_sched.claim import LIVE_MIGRATION
+from nova_sched.claims import ClaimSelector
+
+
+class MoveClaims:
+    """``entry`` is a db.rebalances.MoveEntry throughout. ``settings`` returns RebalanceSettings.
+
+    The claim on the destination has the move's UUID as its request ID. So a scheduler that takes
+    a move over finds the claim of the one that had it before.
+    """
+
+    def __init__(self, cluster, store, state_sync, claim_service, settings):
+        self._cluster, self._store = cluster, store
+        self._state_sync, self._claim_service = state_sync, claim_service
+        self._settings = settings
+
+    def check(self, entry):
+        """Raise MoveRefused if the move may not start now. Returns the names as ``names``."""
+        claims = self._claims(entry)
+        names = self.names(entry)
+        self._check_claims(entry, claims)
+        self._check_protection(entry, claims, [host for host, _ in names])
+        return names
+
+    def names(self, entry):
+        """((host, nodename) of the source, those of the destination). Raises MoveRefused."""
+        nodes = self._node(entry.source, 'source'), self._node(entry.destination, 'destination')
+        return tuple((node.host, node.nodename) for node in nodes)
+
+    def hold(self, entry, request):
+        """Claim on the destination. Returns the claim; the one that was made before, if there is
+        one. Raises MoveRefused, with the shortages."""
+        claims = self._claims(entry)
+        self._check_claims(entry, claims)
+        made = [claim for claim in claims if claim.request_id == entry.uuid]
+        if made:
+            return made[0]
+        node = self._node(entry.destination, 'destination')
+        try:
+            return self._claim_service.claim(
+                request, node.host, node.nodename, entry.uuid, move=LIVE_MIGRATION
+            )
+        except errors.ComputeResourcesUnavailable as error:
+            raise errors.MoveRefused(f'host {node.host}: {error.shortages}') from None
+        except errors.NoValidHost as error:
+            raise errors.MoveRefused(error.reason) from None
+
+    def finish(self, entry):
+        """The server is on the destination. Returns whether its only claim is there now."""
+        node = self._cluster.node(entry.destination)
+        if node is not None:
+            self._settle(
+                self._claim_service.confirm_claim,
+                entry.server,
+                node.host,
+                ClaimSelector(entry.claim_uuid),
+            )
+        return self.is_on(entry, entry.destination)
+
+    def revert(self, entry):
+        """The server stays on the source: the move's claim on the destination ends.
+
+        A claim that the destination has confirmed stays: only its reports can tell that the server
+        has left again. Returns whether the server has no claim there any more.
+        """
+        claim = ClaimSelector(entry.claim_uuid, entry.started_s)
+        self._settle(self._claim_service.revert_claim, entry.server, claim)
+        return not any(one.node_uuid == entry.destination for one in self._claims(entry))
+
+    def drop(self, entry):
+        """End the claim of a move that was not handed over, if there is one."""
+        for claim in self._claims(entry):
+            if claim.request_id == entry.uuid and not claim.is_confirmed:
+                made = ClaimSelector(claim.uuid, claim.changed_s)
+                self._settle(self._claim_service.revert_claim, entry.server, made)
+
+    def is_on(self, entry, node_uuid):
+        """Whether the server has one claim, and that one is confirmed on this node."""
+        claims = self._claims(entry)
+        return len(claims) == 1 and claims[0].is_confirmed and claims[0].node_uuid == node_uuid
+
+    def _settle(self, method, *args):
+        # Another call or a report may have settled it: then the claims tell how.
+        with contextlib.suppress(errors.ClaimNotFound, errors.Outdated):
+            method(*args)
+
+    def _claims(self, entry):
+        """The server's claims as the store has them; the host state follows."""
+        claims = self._store.claims(entry.server)
+        self._state_sync.caught_up_with(claims)
+        return claims
+
+    def _node(self, uuid, which):
+        node = self._cluster.node(uuid)
+        if node is None and self._state_sync.look_again():
+            node = self._cluster.node(uuid)
+        if node is None:
+            raise errors.MoveRefused(f'the {which} {uuid} is no known compute node')
+        return node
+
+    def _check_claims(self, entry, claims):
+        if not claims:
+            raise errors.MoveRefused(f'server {entry.server} has no claim: it may be deleted')
+        others = [claim for claim in claims if claim.request_id != entry.uuid]
+        if any(not claim.is_confirmed or claim.resizing for claim in others) or len(others) > 1:
+            raise errors.MoveRefused(
+                f'server {entry.server} is being built, moved or resized by another request'
+            )
+        if not others or others[0].node_uuid != entry.source:
+            node = self._cluster.node(claims[0].node_uuid)
+            where = node.host if node else claims[0].node_uuid
+            raise errors.MoveRefused(
+                f'server {entry.server} is on host {where}, and not on the source of the move'
+            )
+        if any(claim.node_uuid != entry.destination for claim in claims if claim not in others):
+            raise errors.MoveRefused(f'the claim of move {entry.uuid} is on another host')
+
+    def _check_protection(self, entry, claims, hosts):
+        settings, project = self._settings(), claims[0].project_id
+        if entry.server in settings.immovable_servers:
+            raise errors.MoveRefused('[rebalance] immovable_servers names the server')
+        if project in settings.protected_projects:
+            raise errors.MoveRefused(f'[rebalance] protected_projects names project {project}')
+        for aggregate in self._cluster.hosts.aggregates:
+            if settings.protected_aggregates.isdisjoint((aggregate.name, aggregate.uuid)):
+                continue
+            for host in hosts:
+                if host in aggregate.hosts:
+                    raise errors.MoveRefused(
+                        f'host {host} is in aggregate {aggregate.name}, which [rebalance] '
+                        'protected_aggregates names'
+                    )

@@ -1,0 +1,76 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The ends of moves: what a conductor tells of a move settles its claims, once."""
+
+import logging
+
+from nova_sched import errors
+from nova_sched.db.rebalances import CONFIRMED, HANDED_OVER, REVERTED
+from nova_sched.engine.rebalance import DONE, FAILED
+
+LOG = logging.getLogger(__name__)
+
+LOST = (
+    'the conductor has moved the server, but its claim on the destination had ended before: '
+    'see nova-sched-manage claim audit'
+)
+
+
+class MoveEndings:
+    """``rebalances`` is a db.rebalances.SqlRebalances. ``call`` runs a method of ``claims``
+    (MoveClaims) in the loop."""
+
+    def __init__(self, rebalances, claims, call):
+        self._rebalances, self._claims, self._call = rebalances, claims, call
+
+    def tell(self, move_uuid, outcome, why=None):
+        """Settle a move as a conductor tells. A late or doubled message changes nothing. Raises
+        MoveNotFound."""
+        entry = self._rebalances.find(move_uuid)
+        if entry is None:
+            raise errors.MoveNotFound(move_uuid)
+        self.settle(entry, outcome, why)
+
+    def settle(self, entry, outcome, why=None):
+        """Settle a move that was handed over: first its claims, then its row. So a move that is
+        interrupted in between is settled again."""
+        if entry.state != HANDED_OVER:
+            return
+        if outcome == DONE:
+            if not self._call(self._claims.finish, entry):
+                self._settle_by_claims(entry)
+            else:
+                self._end(entry, CONFIRMED)
+        elif outcome == FAILED:
+            if self._call(self._claims.revert, entry):
+                self._end(entry, REVERTED, why or 'the conductor gives no reason')
+            elif self._call(self._claims.is_on, entry, entry.destination):
+                self._end(entry, CONFIRMED)
+
+    def _settle_by_claims(self, entry):
+        """The server is on the destination, and its claim is not: either it was lost, or the
+        server has moved on since."""
+        if self._call(self._claims.is_on, entry, entry.source):
+            LOG.warning('Move %s of server %s: %s', entry.uuid, entry.server, LOST)
+            self._end(entry, REVERTED, LOST)
+        else:
+            self._end(entry, CONFIRMED)
+
+    def _end(self, entry, state, why=None):
+        if self._rebalances.end(entry, state, why):
+            LOG.info(
+                'Move %s of server %s is %s%s',
+                entry.uuid,
+                entry.server,
+                state,
+                f': {why}' if why else '',
+            )

@@ -1,0 +1,180 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""What the tables of rebalances must do on every database: tests that each database runs.
+
+A module of tests brings the fixture ``database``: an engine on the newest schema, with empty
+tables.
+"""
+
+import concurrent.futures
+import contextlib
+
+import pytest
+import sqlalchemy as sa
+
+from nova_sched import errors
+from nova_sched.db.engine import transaction
+from nova_sched.db.rebalances import (
+    CONFIRMED,
+    HANDED_OVER,
+    HELD,
+    REFUSED,
+    STOPPED,
+    WAITING,
+    SqlRebalances,
+)
+from nova_sched.db.tables import CLAIMS, MOVES, NODES, REBALANCES
+from nova_sched.rebalance.move import Move
+from nova_sched.tests.builders import uuid_of
+
+A, B, C = (uuid_of(f'node {letter}') for letter in 'ABC')
+OLD, YOUNG = uuid_of('old'), uuid_of('young')
+MOVES_OF_TWO = [Move(YOUNG, A, B), Move(OLD, A, C)]
+
+
+def insert(database, table, **values):
+    with transaction(database) as connection:
+        connection.execute(sa.insert(table), values)
+
+
+def change(database, table, **values):
+    with transaction(database) as connection:
+        connection.execute(sa.update(table).values(**values))
+
+
+class Rebalances:
+    @pytest.fixture
+    def rebalances(self, database):
+        for age_s, server in enumerate((YOUNG, OLD)):
+            row = {'uuid': uuid_of(f'claim {server}'), 'consumer_uuid': server, 'node_uuid': A}
+            row |= {'state': 'confirmed', 'resources': '{}', 'created_s': 100.0 - age_s}
+            insert(database, CLAIMS, **row)
+        return SqlRebalances(database)
+
+    def test_the_oldest_server_first(self, rebalances):
+        made = rebalances.create(MOVES_OF_TWO, goal='empty')
+        first, second = rebalances.moves(made)
+        assert (first.server, first.since_s, second.server) == (OLD, 99.0, YOUNG)
+        taken = rebalances.take(2)
+        assert (taken.uuid, taken.state, taken.serial) == (first.uuid, HELD, 1)
+        assert taken.started_s >= first.changed_s
+        assert rebalances.take(2).uuid == second.uuid
+        assert rebalances.take(2) is None
+
+    def test_no_more_than_allowed(self, rebalances):
+        rebalances.create(MOVES_OF_TWO)
+        rebalances.take(1)
+        assert rebalances.take(1) is None
+
+    def test_a_server_has_one_move_in_flight(self, rebalances):
+        rebalances.create(MOVES_OF_TWO[:1])
+        rebalances.create(MOVES_OF_TWO[:1])
+        first = rebalances.take(9)
+        assert rebalances.take(9) is None
+        assert rebalances.end(first, REFUSED, 'why not')
+        assert rebalances.take(9).server == YOUNG
+
+    def test_several_schedulers_together(self, rebalances):
+        servers = [uuid_of(f'server {number}') for number in range(20)]
+        rebalances.create([Move(one, A, B) for one in servers])
+
+        def take(_):
+            for _ in range(50):
+                with contextlib.suppress(errors.StoreBusy):
+                    return rebalances.take(5)
+            return None
+
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            taken = [one for one in pool.map(take, range(16)) if one]
+        assert len(taken) == len({one.uuid for one in taken}) == 5
+
+    def test_the_way_of_a_move(self, rebalances):
+        made = rebalances.create(MOVES_OF_TWO[:1])
+        held = rebalances.take(1)
+        handed = rebalances.hand_over(held, uuid_of('claim'))
+        assert (handed.state, handed.claim_uuid) == (HANDED_OVER, uuid_of('claim'))
+        assert rebalances.hand_over(held, uuid_of('other')) is None
+        assert not rebalances.end(held, REFUSED)
+        assert rebalances.end(handed, CONFIRMED)
+        assert not rebalances.end(handed, REFUSED, 'late')
+        assert rebalances.find(held.uuid).state == CONFIRMED
+        assert rebalances.list(made)[0].state == 'done'
+        assert not rebalances.has_open()
+
+    def test_another_scheduler_takes_over(self, rebalances, database):
+        rebalances.create(MOVES_OF_TWO[:1])
+        held = rebalances.take(1)
+        assert rebalances.take_due() is None
+        change(database, MOVES, due_s=0.0)
+        again = rebalances.take_due()
+        assert (again.uuid, again.state, again.serial) == (held.uuid, HELD, 2)
+        assert rebalances.take_due() is None
+        assert rebalances.hand_over(held, uuid_of('claim')) is None
+        assert not rebalances.end(held, REFUSED)
+        assert rebalances.hand_over(again, uuid_of('claim'))
+
+    def test_stop(self, rebalances):
+        made = rebalances.create(MOVES_OF_TWO)
+        other = rebalances.create([Move(uuid_of('third'), A, B)])
+        rebalances.take(1)
+        assert rebalances.stop(made) == 1
+        assert rebalances.stop(made) == 0
+        assert rebalances.stop(uuid_of('none')) is None
+        held, refused = rebalances.moves(made)
+        assert (held.state, refused.state, refused.why) == (HELD, REFUSED, STOPPED)
+        (stopping,) = rebalances.list(made)
+        assert (stopping.state, stopping.counts) == ('stopping', {HELD: 1, REFUSED: 1})
+        assert [one.state for one in rebalances.moves(other)] == [WAITING]
+
+    def test_periodic(self, rebalances, database):
+        made = rebalances.create(MOVES_OF_TWO, interval_s=3600.0)
+        assert rebalances.take(9) is None
+        assert rebalances.take(9, 0) is None
+        held = rebalances.take(9, 1)
+        assert held.rebalance_uuid == made
+        assert rebalances.take(9, 1) is None
+        change(database, MOVES, started_s=sa.case((MOVES.c.started_s > 0, 1.0)))
+        assert rebalances.take(9, 1).rebalance_uuid == made
+        assert rebalances.create(MOVES_OF_TWO, interval_s=0.0) is None  # moves are open
+        change(database, MOVES, state=CONFIRMED)
+        assert rebalances.create(MOVES_OF_TWO, interval_s=3600.0) is None  # it is too early
+        change(database, REBALANCES, created_s=REBALANCES.c.created_s - 3600)
+        assert rebalances.create(MOVES_OF_TWO, interval_s=3600.0)
+
+    def test_closed_hosts(self, rebalances, database):
+        facts = {'generation': 1, 'seen_s': 0.0, 'inventories': '{}', 'used': '{}',
+                 'foreign_use': '{}', 'foreign_instances': 0}  # fmt: skip
+        insert(database, NODES, uuid=A, host='a', nodename='a', **facts)
+        made = rebalances.create(MOVES_OF_TWO, close_s=60.0)
+        ((host, is_over),) = rebalances.closed_hosts()
+        assert (host.host, host.rebalance_uuid, host.closed, is_over) == ('a', made, False, False)
+        rebalances.set_closed(host)
+        longer = rebalances.create(MOVES_OF_TWO, close_s=3600.0)
+        rebalances.create(MOVES_OF_TWO, close_s=5.0)
+        rebalances.drop_closed(host)
+        ((now, _),) = rebalances.closed_hosts()
+        assert (now.rebalance_uuid, now.closed) == (longer, True)
+        rebalances.stop(longer)
+        ((now, is_over),) = rebalances.closed_hosts()
+        assert is_over
+        rebalances.drop_closed(now)
+        assert rebalances.closed_hosts() == []
+
+    def test_old_rebalances_are_forgotten(self, rebalances, database):
+        made = rebalances.create(MOVES_OF_TWO)
+        rebalances.create([])
+        change(database, REBALANCES, created_s=1.0)
+        rebalances.forget(60.0)
+        assert [one.uuid for one in rebalances.list()] == [made]
+        change(database, MOVES, state=CONFIRMED)
+        rebalances.forget(60.0)
+        assert rebalances.list() == rebalances.moves(made) == []
