@@ -264,11 +264,9 @@ def once_available(work, conf, leaving):
         try:
             return work()
         except (errors.StoreUnavailable, errors.BadConfig) as error:
-            problem = error
-        # Outside of the handler: oslo.log would add the error to the line once more.
-        if told is not type(problem) or time.monotonic() >= due_s:
-            LOG.error('%s; trying until that changes', problem)
-            told, due_s = type(problem), time.monotonic() + MINUTE_S
+            if told is not type(error) or time.monotonic() >= due_s:
+                LOG.error('%s; trying until that changes', error)
+                told, due_s = type(error), time.monotonic() + MINUTE_S
         leaving.wait(conf.claims.retry_interval)
     return None
 

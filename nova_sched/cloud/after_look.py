@@ -40,14 +40,10 @@ class AfterLook:
         try:
             step(has_compared)
         except errors.SchedError as error:
-            problem = error
+            self._problems.begin(
+                name, '%s has failed: %s; it is tried again after each look', name, error
+            )
         except Exception:
             LOG.exception('%s has failed with an unexpected error; it is tried again', name)
-            return
         else:
             self._problems.end(name, '%s succeeds again', name)
-            return
-        # Outside of the handler: oslo.log would add the error to the line once more.
-        self._problems.begin(
-            name, '%s has failed: %s; it is tried again after each look', name, problem
-        )

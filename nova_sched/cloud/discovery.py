@@ -51,7 +51,7 @@ class HostDiscovery:
 
     def _discover(self, cell):
         """Map the new hosts of one cell. Returns their names, as CELL:HOST."""
-        mapped, problem = [], None
+        mapped = []
         try:
             for uuid, host in nova_discovery.unmapped(cell.engine):
                 if nova_discovery.map_host(self._writer(self._api_url), cell.uuid, host):
@@ -59,14 +59,11 @@ class HostDiscovery:
                     url = cell.engine.url.render_as_string(hide_password=False)
                     nova_discovery.mark(self._writer(url), uuid)
         except errors.SchedError as error:
-            problem = error
+            self._problems.begin(
+                cell.uuid, 'New hosts of cell %s cannot be mapped: %s', cell.uuid, error
+            )
         else:
             self._problems.end(cell.uuid, 'Hosts of cell %s can be mapped again', cell.uuid)
-        # Outside of the handler: oslo.log would add the error to the line once more.
-        if problem is not None:
-            self._problems.begin(
-                cell.uuid, 'New hosts of cell %s cannot be mapped: %s', cell.uuid, problem
-            )
         return mapped
 
     def _writer(self, url):

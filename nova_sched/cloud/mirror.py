@@ -265,25 +265,19 @@ class Mirror:
         try:
             work(*args)
         except errors.SchedError as error:
-            problem = error
+            self._unreadable[what] = str(error)
+            self._problems.begin(
+                what, '%s cannot be read: %s; it is read again at each look', what, error
+            )
+            return False
         except Exception as error:
             if not self._leaving.is_set():
                 LOG.exception('A look at %s failed; it is repeated', what)
             self._unreadable[what] = f'{type(error).__name__}: {error}'
             return False
-        else:
-            self._unreadable.pop(what, None)
-            self._problems.end(what, '%s can be read again', what)
-            return True
-        # Outside of the handler: oslo.log would add the error to the line once more.
-        self._unreadable[what] = str(problem)
-        self._problems.begin(
-            what,
-            '%s cannot be read: %s; it is read again at each look',
-            what,
-            problem,
-        )
-        return False
+        self._unreadable.pop(what, None)
+        self._problems.end(what, '%s can be read again', what)
+        return True
 
     # The whole cloud.
 

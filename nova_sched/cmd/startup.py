@@ -39,6 +39,8 @@ def configure(argv=None, **kwargs):
     """Read the configuration and start logging. Returns CONF. Raises BadConfig or cfg.Error."""
     from oslo_log import log  # late: commands need ``guarded`` only
 
+    from nova_sched.cmd import log_format
+
     log.register_options(CONF)
     argv = sys.argv[1:] if argv is None else argv
     CONF(argv, project='nova_sched', version=importlib.metadata.version('nova-sched'), **kwargs)
@@ -46,6 +48,7 @@ def configure(argv=None, **kwargs):
         log.setup(CONF, 'nova_sched')
     except (OSError, log.LogConfigError) as error:
         raise errors.BadConfig('options of the log', str(error)) from None
+    log_format.install()
     for name in RETRYING:
         logging.getLogger(name).addFilter(logs.RetryFilter())
     return CONF

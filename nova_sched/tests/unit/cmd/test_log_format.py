@@ -1,0 +1,94 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""An error is in a line once."""
+
+import io
+import logging
+
+import pytest
+from oslo_config import cfg
+from oslo_log import formatters
+from oslo_log import log as oslo_log
+
+from nova_sched import errors
+from nova_sched.cmd import log_format
+
+REFUSED = errors.StoreUnavailable('connection refused')
+
+
+@pytest.fixture
+def log(monkeypatch):
+    """A logger, and the lines of the handler that oslo.log would have made."""
+    conf, lines = cfg.ConfigOpts(), io.StringIO()
+    oslo_log.register_options(conf)
+    conf([])
+    handler = logging.StreamHandler(lines)
+    handler.setFormatter(formatters.ContextFormatter(config=conf))
+    monkeypatch.setattr(logging.getLogger(), 'handlers', [handler])
+    log_format.install()
+    return logging.getLogger('nova_sched.test'), lines
+
+
+def handled(error, work):
+    try:
+        raise error
+    except type(error):
+        work()
+
+
+def test_an_error_that_the_line_states_is_not_appended(log):
+    logger, lines = log
+    handled(REFUSED, lambda: logger.warning('It waits: %s; it is repeated', REFUSED))
+    assert lines.getvalue().count('connection refused') == 1
+    assert 'StoreUnavailable' not in lines.getvalue()
+
+
+@pytest.mark.parametrize(
+    'error, text',
+    [
+        pytest.param(REFUSED, 'It waits', id='a line without the error'),
+        pytest.param(NotImplementedError(), 'It waits', id='an error without a text'),
+    ],
+)
+def test_another_error_is_appended(log, error, text):
+    logger, lines = log
+    handled(error, lambda: logger.warning(text))
+    assert f'It waits: {type(error).__module__}'.removesuffix('builtins') in lines.getvalue()
+    assert type(error).__name__ in lines.getvalue()
+
+
+def test_the_remote_traceback_of_an_error_is_not_looked_for(log):
+    logger, lines = log
+    error = RuntimeError('no such queue\nTraceback of the server')
+    handled(error, lambda: logger.error('It failed: no such queue'))
+    assert lines.getvalue().endswith('It failed: no such queue\n')
+
+
+def test_a_traceback_stays(log):
+    logger, lines = log
+    handled(REFUSED, lambda: logger.error('It failed: %s', REFUSED, exc_info=REFUSED))
+    assert 'Traceback (most recent call last)' in lines.getvalue()
+    assert 'connection refused: nova_sched.errors.StoreUnavailable' in lines.getvalue()
+
+
+def test_without_an_error_nothing_changes(log):
+    logger, lines = log
+    logger.warning('It waits')
+    assert lines.getvalue().endswith('It waits\n')
+
+
+def test_another_formatter_is_kept(monkeypatch):
+    handler, own = logging.StreamHandler(), formatters.JSONFormatter()
+    handler.setFormatter(own)
+    monkeypatch.setattr(logging.getLogger(), 'handlers', [handler])
+    log_format.install()
+    assert handler.formatter is own
