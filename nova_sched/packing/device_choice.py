@@ -33,8 +33,8 @@ def one_device(potential, state, after, milli, fits):
     found += SCARCITY * potential.scarce[models] * milli
     costs, chosen = np.full(len(fits), UNFIT), np.full(len(fits), -1)
     if len(fits) == 1 and len(rows):
-        best = int(np.round(found, DIGITS).argmin())
-        costs[0], chosen[0] = found[best], places[best]
+        only = np.round(found, DIGITS).argmin()
+        costs[0], chosen[0] = found[only], places[only]
         return costs, chosen
     best = np.lexsort((places, np.round(found, DIGITS), rows))
     first, at = np.unique(rows[best], return_index=True)
