@@ -29,7 +29,7 @@ def one_device(potential, state, after, milli, fits):
     models, before = state.models[rows, places], state.milli[rows, places]
     devices = state.devices.picked(rows)
     potential.change(devices, np.arange(len(rows)), models, before, before - milli)
-    found = potential.of(after[rows], devices) - state.potential[rows]
+    found = potential.of(after, devices, rows) - state.potential[rows]
     found += SCARCITY * potential.scarce[models] * milli
     costs, chosen = np.full(len(fits), UNFIT), np.full(len(fits), -1)
     if len(fits) == 1 and len(rows):
