@@ -83,7 +83,10 @@ class DevicePotential:
         self._share = sizes.share / max(sizes.share.sum(), 1e-300)
         large = self._share * np.sqrt(self._milli / FULL)
         self._stranding = STRANDING * self._milli * large / max(large.sum(), 1e-300)
-        self._blocks = None if blocks is None else BLOCKS * blocks * self._milli
+        self._several = np.flatnonzero(self._count > 1)
+        weights = np.zeros(len(sizes.item)) if blocks is None else BLOCKS * blocks * self._milli
+        self._blocked = np.flatnonzero(weights)
+        self._blocks = weights[self._blocked]
         # What nothing asks for suffices for any number of copies.
         asks = sizes.needs.T > 0
         self._needs = np.where(asks, sizes.needs.T, 1.0)
@@ -147,28 +150,38 @@ class DevicePotential:
     def copies(self, free, devices):
         """How many copies of each size its devices take, and CPU and memory (a real number): two
         arrays of shape (hosts, sizes)."""
-        by_devices = devices.copies.take(self._item, axis=1) // self._count
+        return self._by_devices(devices), self._by_node(free)
+
+    def _by_devices(self, devices):
+        found = devices.copies.take(self._item, axis=1).astype(float)
+        found[:, self._several] //= self._count[self._several]
+        return found
+
+    def _by_node(self, free):
         by_node = np.full((len(free), len(self._item)), np.inf)
         for place, (needs, unasked) in enumerate(zip(self._needs, self._unasked, strict=True)):
             many = np.maximum(free[:, place, None], 0.0) / needs
             many += unasked
             np.minimum(by_node, many, out=by_node)
-        return by_devices, by_node
+        return by_node
 
-    def of(self, free, devices):
+    def of(self, free, devices, lines=None):
         """Returns the potential of hosts with these free units of the node's resource classes, of
-        shape (hosts, classes), and these Devices."""
-        by_devices, by_node = self.copies(free, devices)
-        fits = np.minimum(by_devices, by_node) >= 1
+        shape (hosts, classes), and these Devices. ``lines``: the line of ``free`` for each line of
+        the Devices; None: the same."""
+        by_devices, by_node = self._by_devices(devices), self._by_node(free)
+        if lines is not None:
+            by_node = by_node.take(lines, axis=0)
+        both = np.minimum(by_devices, by_node)
+        fits = both >= 1
         small, total = (
             devices.small.take(self._item, axis=1),
             devices.total.take(self._class, axis=1),
         )
         lost = np.where(fits, small, total)
         found = HOLES * devices.holes + FIT * np.einsum('ij,j->i', lost, self._share)
-        short = np.maximum(by_devices - by_node, 0.0)
-        found += np.einsum('ij,j->i', short, self._stranding)
-        if self._blocks is not None:
-            whole = np.floor(np.minimum(by_devices, by_node))
+        found += np.einsum('ij,j->i', by_devices - both, self._stranding)
+        if len(self._blocked):
+            whole = np.floor(both.take(self._blocked, axis=1))
             found -= np.einsum('ij,j->i', whole, self._blocks)
         return found

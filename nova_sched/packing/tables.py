@@ -13,18 +13,17 @@
 
 import numpy as np
 
-from nova_sched.packing.device_potential import FULL, SCARCITY, DeviceSizes
+from nova_sched.packing.device_choice import DIGITS, UNFIT, one_device, several_devices
+from nova_sched.packing.device_potential import FULL, DeviceSizes
 from nova_sched.packing.host_states import HostStates
 from nova_sched.packing.machines import NO_MACHINE, Machines
-from nova_sched.packing.models import NEVER, NO_MODEL, Models, kinds
+from nova_sched.packing.models import NO_MODEL, Models, kinds
 from nova_sched.packing.plain_potential import WHOLE, PlainPotential
 from nova_sched.packing.refresh import DeviceRefresh
 from nova_sched.packing.size import DeviceDemand, Size
 
 MOST_COPIES = 10**9  # of a size that asks for nothing
 MOST_TREES = 16384  # states of devices that are remembered
-UNFIT = 1e6  # cost on a host where the devices do not suffice
-DIGITS = 6  # a smaller difference of costs is none
 
 
 class Tables:
@@ -247,8 +246,10 @@ class Tables:
         """Costs of a request for child providers, and the place of the one that it takes."""
         item = self._models.item_of(demand)
         fits = self._allowed(item, state.models) & (state.milli >= item.milli)
-        take = self._share if demand.count == 1 else self._several
-        return take(state, after, item.milli, demand.count, fits)
+        if demand.count == 1:
+            return one_device(self._devices, state, after, item.milli, fits)
+        costs = several_devices(self._devices, state, after, item.milli, demand.count, fits)
+        return costs, np.full(len(fits), -1)
 
     def _allowed(self, item, models):
         """Whether devices serve the item; of an item that is new, as the most similar one."""
@@ -258,54 +259,6 @@ class Tables:
             place = self._item[max(alike, key=lambda one: (
                 one.required == item.required, one.forbidden == item.forbidden))]  # fmt: skip
         return self._devices.allows(place, models)
-
-    def _share(self, state, after, milli, _count, fits):
-        """Costs of one device: the best of those that differ."""
-        rows, places = np.nonzero(fits & ~_repeated(state, fits))
-        models, before = state.models[rows, places], state.milli[rows, places]
-        devices = state.devices.picked(rows)
-        self._devices.change(devices, np.arange(len(rows)), models, before, before - milli)
-        found = self._devices.of(after[rows], devices) - state.potential[rows]
-        found += SCARCITY * self._devices.scarce[models] * milli
-        costs, chosen = np.full(len(fits), UNFIT), np.full(len(fits), -1)
-        if len(fits) == 1 and len(rows):
-            best = int(np.round(found, DIGITS).argmin())
-            costs[0], chosen[0] = found[best], places[best]
-            return costs, chosen
-        best = np.lexsort((places, np.round(found, DIGITS), rows))
-        first, at = np.unique(rows[best], return_index=True)
-        costs[first], chosen[first] = found[best][at], places[best][at]
-        return costs, chosen
-
-    def _several(self, state, after, milli, count, fits):
-        """Costs of several devices: the fullest that fit."""
-        enough = np.flatnonzero(np.count_nonzero(fits, axis=1) >= count)
-        costs = np.full(len(fits), UNFIT)
-        some, lines = state.picked(enough), np.arange(len(enough))
-        left = np.where(fits[enough], some.milli, NEVER)
-        extra = np.zeros(len(enough))
-        for _ in range(count if len(enough) else 0):
-            places = left.argmin(axis=1)
-            models, before = some.models[lines, places], some.milli[lines, places]
-            self._devices.change(some.devices, lines, models, before, before - milli)
-            extra += SCARCITY * self._devices.scarce[models] * milli
-            left[lines, places] = NEVER
-        found = self._devices.of(after[enough], some.devices)
-        costs[enough] = found - some.potential + extra
-        return costs, np.full(len(fits), -1)
-
-
-def _repeated(state, fits):
-    """Which devices are like an earlier one of the same host, of those that fit."""
-    if len(fits) == 1:
-        seen, again = set(), np.zeros(fits.shape, dtype=bool)
-        lines = zip(state.milli[0].tolist(), state.models[0].tolist(), strict=True)
-        for place, device in enumerate(lines):
-            again[0, place] = device in seen
-            seen.add(device)
-        return again
-    keys = np.where(fits, state.milli * (state.models.max(initial=0) + 1) + state.models, -1)
-    return np.tril(keys[:, :, None] == keys[:, None, :], -1).any(axis=2)
 
 
 def _distinct(values):

@@ -70,6 +70,7 @@ ELSEWHERE = {
     'heat/*.py': 'heat_engine/test_whole.py',  # they need Heat
     'objects/*.py': 'unit/objects/test_reference.py',
     'osc/*.py': 'functional/test_openstack_client.py',
+    'packing/device_choice.py': 'unit/packing/test_tables.py',
     'packing/hardware_demand.py': 'unit/packing/test_machines.py',
     'packing/fleet.py': 'unit/packing/test_scores.py',
     'packing/host_states.py': 'unit/packing/test_tables.py',

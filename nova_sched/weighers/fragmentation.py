@@ -37,7 +37,7 @@ class FragmentationWeigher(Weigher):
 
     def __init__(self):
         self._scores, self.version = None, 0
-        self._latest = None, None  # request and its Size: a decision asks more than once
+        self._latest: tuple = None, None  # request and its Size: a decision asks more than once
 
     def use(self, scores):
         """Weigh by these ``packing.scores.Scores`` from now on."""

@@ -14,9 +14,10 @@
 import numpy as np
 import pytest
 
+from nova_sched.packing.device_choice import UNFIT
 from nova_sched.packing.device_potential import SCARCITY
 from nova_sched.packing.mix import Mix
-from nova_sched.packing.tables import UNFIT, Tables
+from nova_sched.packing.tables import Tables
 from nova_sched.tests.unit.packing.fleets import fleet, size, tree
 
 SHARES = [size(2, 460), size(8, 1000), size(4, 190), size(16, 1000, 2), size(4)]
