@@ -11,7 +11,6 @@
 # under the License.
 """Over a bus: a scheduler and a conductor carry out moves."""
 
-
 import pytest
 
 from nova_sched import errors
