@@ -173,9 +173,9 @@ def scheduler(
     not started.
 
     With a store of ``schedulers`` it shares the claim store; so does it the mix of requests, in
-    ``mixes``, which begins with the flavors: those of ``nova``, or else of ``flavors``. ``rebalances``
-    has the moves of servers. ``nova`` is the NovaSource of its hosts; None: hosts report
-    themselves.
+    ``mixes``, which begins with the flavors: those of ``nova``, or else of ``flavors``.
+    ``rebalances`` has the moves of servers. ``nova`` is the NovaSource of its hosts; None: hosts
+    report themselves.
     """
     clock = StoreClock(store.now_s)
     membership = SchedulerMembership(schedulers, conf.host, os.getpid(), clock)

@@ -60,17 +60,17 @@ class MoveEndings:
         """The server is on the destination, and its claim is not: either it was lost, or the
         server has moved on since."""
         if self._call(self._claims.is_on, entry, entry.source):
-            LOG.warning('Move %s of server %s: %s', entry.uuid, entry.server, LOST)
+            LOG.warning(
+                'Move %s of server %s came too late for its claim', entry.uuid, entry.server
+            )
             self._end(entry, REVERTED, LOST)
         else:
             self._end(entry, CONFIRMED)
 
     def _end(self, entry, state, why=None):
-        if self._rebalances.end(entry, state, why):
-            LOG.info(
-                'Move %s of server %s is %s%s',
-                entry.uuid,
-                entry.server,
-                state,
-                f': {why}' if why else '',
-            )
+        if not self._rebalances.end(entry, state, why):
+            return
+        if why is None:
+            LOG.info('Move %s of server %s is confirmed', entry.uuid, entry.server)
+        else:
+            LOG.info('Move %s of server %s is reverted: %s', entry.uuid, entry.server, why)

@@ -1,0 +1,100 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""`rebalance run`, `list`, `show` and `stop`, from a plan to what the store has."""
+
+import json
+
+import pytest
+
+from nova_sched import errors
+from nova_sched.cmd.manage import rebalance_run
+from nova_sched.db.rebalances import REFUSED, SqlRebalances
+from nova_sched.tests.builders import uuid_of
+
+ONE = {name: uuid_of(name) for name in ('server', 'source', 'destination')}
+TWO = {**ONE, 'server': uuid_of('another server')}
+
+
+@pytest.fixture
+def run(manage, database, tmp_path):
+    """``run('rebalance list', ...)`` on this database."""
+
+    def run(words, *more):
+        return manage(
+            words, *more, config=f'[database]\nconnection = sqlite:///{tmp_path}/db.sqlite\n'
+        )
+
+    return run
+
+
+@pytest.fixture
+def plan(tmp_path):
+    """A function that writes a plan of these moves; its path."""
+
+    def write(*moves, **more):
+        path = tmp_path / 'plan.json'
+        path.write_text(json.dumps({'moves': moves, **more}))
+        return str(path)
+
+    return write
+
+
+def test_a_rebalance_from_its_plan_to_its_end(run, plan, database):
+    status, out, _ = run('rebalance run', plan(ONE, {**TWO, 'host': 'a'}, goal='empty'),
+                         '--format', 'json')  # fmt: skip
+    shown = json.loads(out)
+    assert status == 0
+    assert (shown['state'], shown['moves']['waiting'], shown['periodic']) == ('running', 2, False)
+    assert {one['server'] for one in shown['plan']} == {ONE['server'], TWO['server']}
+    uuid = shown['rebalance_uuid']
+    rebalances = SqlRebalances(database)
+    assert rebalances.end(rebalances.take(1), REFUSED, 'it is gone')
+    status, out, _ = run('rebalance stop', uuid)
+    assert (status, 'stopped' in out, 'it is gone' in out) == (0, True, True)
+    status, out, _ = run('rebalance list')
+    assert (status, uuid in out, 'a plan' in out) == (0, True, True)
+    assert run('rebalance show', uuid)[0] == 0
+
+
+@pytest.mark.parametrize('verb', ['show', 'stop'])
+def test_an_unknown_rebalance(run, verb):
+    status, _, err = run(f'rebalance {verb}', uuid_of('none'))
+    assert (status, 'There is no rebalance' in err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    'text, told',
+    [
+        pytest.param('{', 'is no JSON', id='no JSON'),
+        pytest.param('[' * 100_000, 'is no JSON', id='deep'),
+        pytest.param('[]', "no list 'moves'", id='no object'),
+        pytest.param('{"moves": {}}', "no list 'moves'", id='no list'),
+        pytest.param('{"moves": [1]}', r'moves\[0\]: 1 is no object', id='no move'),
+        pytest.param(json.dumps({'moves': [ONE, {}]}), r'moves\[1\].server', id='no server'),
+        pytest.param(json.dumps({'moves': [ONE, ONE]}), 'an earlier move', id='twice'),
+        pytest.param(
+            json.dumps({'moves': [{**ONE, 'source': ONE['destination']}]}),
+            'its source is its destination',
+            id='nowhere',
+        ),
+    ],
+)
+def test_a_plan_that_makes_no_sense(tmp_path, text, told):
+    path = tmp_path / 'plan'
+    path.write_text(text)
+    with pytest.raises(errors.InvalidRequest, match=told):
+        rebalance_run.read(str(path))
+
+
+def test_a_plan_that_cannot_be_read(tmp_path):
+    with pytest.raises(errors.InvalidRequest, match='cannot be read'):
+        rebalance_run.read(str(tmp_path / 'none'))
