@@ -49,8 +49,8 @@ class Fleet:
     of a host: resource classes, in their units, and possibly more. ``total`` and ``free`` (int64
     [host, column]) are what a host has for servers, and what of it is free. ``demand`` (int64
     [kind, column]) is what a server takes. ``allowed`` (bool [kind, host]): the rules let a server
-    of the kind go there, whatever is free. ``closed_by`` has for each kind the rule that removed
-    its last host, or None. ``strangers`` (int64 [host]) counts servers without a claim.
+    of the kind go there, whatever is free. ``closed_by`` has for each kind the last
+    rule that removed hosts, or None. ``strangers`` (int64 [host]) counts servers without a claim.
     ``domain`` (int32 [host]): the number of the smallest domain of each host that ``confined``
     servers stay in. ``sources`` and ``destinations`` (bool [host]): the scope of the plan.
     ``reasons``: why servers stay; the first one is empty.

@@ -22,6 +22,7 @@ import numpy as np
 
 from nova_sched.rebalance.fleet import MOVABLE, Fleet
 
+ALONE = 'no other host'
 ROOM, FAMILY, SCOPE, ROLE = 'no room', 'server group', 'scope of the plan', 'sources of the plan'
 DOMAIN = 'domains of a placement group'
 
@@ -134,7 +135,7 @@ class Room:
         allowed = fleet.allowed[kind].copy()
         allowed[home] = False
         if not allowed.any():
-            return fleet.closed_by[kind] or SCOPE
+            return fleet.closed_by[kind] or ALONE
         if not (allowed & fleet.destinations).any():
             return SCOPE
         allowed &= fleet.destinations
