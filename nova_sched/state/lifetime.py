@@ -31,11 +31,11 @@ def end_s(hosts, request):
     """
     if request.hints and (lease := request.hint(LEASE_END)) is not None:
         return _moment(f'the hint {LEASE_END}', str(lease))
-    lifetime_s = _lifetime_s(request)
-    if lifetime_s is None:
-        return None
     held_s = _held_end_s(hosts, request.instance_uuid)
-    return hosts.now_s + lifetime_s if held_s is None else held_s
+    if held_s is not None:
+        return held_s
+    lifetime_s = _lifetime_s(request)
+    return None if lifetime_s is None else hosts.now_s + lifetime_s
 
 
 def _lifetime_s(request):
