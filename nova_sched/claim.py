@@ -92,7 +92,8 @@ class Claim:
     ``resizing`` has both sizes: ``resources`` is their combined need, ``parts`` are the old ones.
     For a member of a group, ``top_group`` is the group's UUID, and ``member`` its path there.
     ``fences`` are the tokens of the exclusive domains that the claim belongs to. An exclusive
-    domain lasts as long as any claim has its token.
+    domain lasts as long as any claim has its token. ``ends_s`` is when the consumer is expected to
+    end, in seconds since the epoch by the store's clock; None: not known.
     """
 
     consumer_uuid: str
@@ -115,6 +116,7 @@ class Claim:
     top_group: str | None = None
     member: str | None = None
     fences: tuple[str, ...] = ()
+    ends_s: float | None = None
     uuid: str = dataclasses.field(default_factory=lambda: str(uuid.uuid4()))
 
     @property

@@ -138,7 +138,7 @@ def read_nodes(connection, uuids, lock=False):
 def claim(row):
     """The Claim of a row of CLAIMS, with all columns in their order.
 
-    By position: a report reads all claims of its node, and keywords for 21 arguments take twice as
+    By position: a report reads all claims of its node, and keywords for 22 arguments take twice as
     long as the rest.
     """
     uuid, consumer, node, state, _, resources, project, user, group, request, *rest = row
@@ -155,6 +155,7 @@ def claim(row):
         top,
         member,
         fences,
+        ends_s,
     ) = rest
     return Claim(
         consumer,
@@ -177,6 +178,7 @@ def claim(row):
         top,
         member,
         tuple(json.loads(fences)) if fences else (),
+        ends_s,
         uuid,
     )
 

@@ -20,7 +20,7 @@ import multiprocessing
 import os
 
 from nova_sched.cmd import backend
-from nova_sched.cmd.sim_models import amount, number
+from nova_sched.cmd.sim_models import amount, number, share
 
 DESCRIPTION = """
 Places the servers of a public data set on its hosts, through the engine and its claims, once for
@@ -83,6 +83,13 @@ def parser():
         type=span,
         metavar='LOW-HIGH',
         help='find the fewest hosts, in this range, on which nothing is refused',
+    )
+    azure.add_argument(
+        '--moves',
+        type=share,
+        default=0.0,
+        metavar='SHARE',
+        help='of the running servers are moved each hour, to empty hosts (%(default)s)',
     )
     azure.add_argument('--hours', type=amount, metavar='N', help='of the trace (all)')
     huawei = kinds.add_parser('huawei', help='servers with NUMA cells, in chained sequences')
@@ -157,7 +164,7 @@ def one_run(options, policy, seed):
     backend.choose(['--config-file', os.devnull])
     from nova_sched.cmd import startup
     from nova_sched.conf import CONF
-    from nova_sched.sim.replays import policies, run
+    from nova_sched.sim.replays import moves, policies, run
 
     _, values, path = policies.read(policy)
     startup.configure(['--config-file', path or os.devnull])
@@ -168,7 +175,8 @@ def one_run(options, policy, seed):
         return run.fewest_hosts(workload_of, CONF, *options.fewest)
     workload = {'openb': _openb, 'azure': _azure, 'huawei': _huawei}[options.workload](options)
     policies.apply(CONF, workload.options, values)
-    return run.EngineReplay(workload, CONF, seed).run()
+    hourly = moves.HourlyMoves(options.moves) if getattr(options, 'moves', 0.0) else None
+    return run.EngineReplay(workload, CONF, seed, hourly).run()
 
 
 def _openb(options):

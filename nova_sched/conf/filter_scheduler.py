@@ -194,6 +194,12 @@ OPTS = [
         mutable=True,
         help='FragmentationWeigher prefers any host with instances to an empty one.',
     ),
+    _multiplier(
+        'exit_time',
+        0.0,
+        'being empty hardly later with the server than without it, as far as ends of servers are '
+        'known; 0 here and in aggregates switches it off,',
+    ),
     cfg.ListOpt(
         'image_props_weight_setting',
         default=[],

@@ -77,7 +77,8 @@ REPORTS = _table(
 # sizes of a claim that is resized in place. `unconfirmed` is the consumer again while the claim is
 # not confirmed, and null after that. It is unique, so no consumer ever has unconfirmed claims on
 # two nodes. For a member of a group: the group's UUID, the member's path in it, and the tokens
-# of the exclusive domains that it is in.
+# of the exclusive domains that it is in. `ends_s` is when the consumer is expected to end; null:
+# not known.
 CLAIMS = _table(
     'claims',
     sa.Column('uuid', UUID, primary_key=True),
@@ -102,6 +103,7 @@ CLAIMS = _table(
     sa.Column('top_group', UUID),
     sa.Column('member', JSON_TEXT),
     sa.Column('fences', JSON_TEXT),
+    sa.Column('ends_s', SECONDS),
     sa.UniqueConstraint('consumer_uuid', 'node_uuid'),
     sa.UniqueConstraint('unconfirmed'),
 )

@@ -150,6 +150,7 @@ def _ranking(placer, decision, count, cell):
     hosts = placer.cluster.hosts
     kind = decision.kind and decision.kind.kind
     if kind and kind.catch_up():
+        kind.weights.follow(decision.requests[-1])
         rows, weights = kind.weights.top(count, hosts.cell == cell)
     else:
         request = placer.grouped(decision.requests[-1], decision.instances)

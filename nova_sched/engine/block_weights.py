@@ -93,6 +93,15 @@ class BlockWeights:
             for block in blocks:
                 self._show_block(block)
 
+    def follow(self, request):
+        """Weigh all rows that pass for this request, by the weighers that are ``per_request``."""
+        for line, weigher in enumerate(self._weighers):
+            if weigher.per_request:
+                rows = np.flatnonzero(self._passing)
+                raw = weigher.raw(self._hosts, rows, request)
+                self._raw[line, rows] = np.fmax(raw, self._least[line])
+                self._show_blocks(slice(None))
+
     def _show_block(self, block):
         """``_show_blocks`` of a single block, in a quarter of the time."""
         rows = slice(block * BLOCK, (block + 1) * BLOCK)

@@ -58,7 +58,8 @@ class RequestKinds:
         self._can_keep = len(self._filters) <= MOST_FILTERS and all(
             rule.request_facts is not None for rule in chain
         )
-        names = {name for rule in chain for name in rule.request_facts or ()}
+        kept = (*self._filters, *(rule for rule in self._weighers if not rule.per_request))
+        names = {name for rule in kept for name in rule.request_facts or ()}
         names -= {OWN_HOSTS, 'group', 'destination'}  # none of these requests has any
         self._key = _key_of(names)
 
@@ -79,6 +80,7 @@ class RequestKinds:
         with contextlib.suppress(Exception):  # the full pass fails too, and tells the caller
             if not kind.catch_up():
                 kind.judge_all()
+            kind.weights.follow(request)
             return kind
         del self._kinds[key]
         return None

@@ -14,10 +14,11 @@ here."""
 
 import collections
 import dataclasses
+import math
 
 from nova_sched import errors
 from nova_sched.claim import PENDING, Claim
-from nova_sched.state import metrics
+from nova_sched.state import lifetime, metrics
 from nova_sched.state.facts import CLAIMED, LASTING, HostFacts
 from nova_sched.state.hosts import Hosts
 from nova_sched.state.membership import Membership
@@ -227,6 +228,7 @@ class Cluster:
             resource.take(row, used[name] - int(resource.used[row]))
         node.foreign, node.foreign_instances = foreign, foreign_instances
         hosts.num_instances[row] = foreign_instances
+        hosts.exit_s[row] = node.exit_s
         hosts.num_io_ops[row] = node.report.io_workload
         for claim in claims:
             self._note(claim)
@@ -260,6 +262,7 @@ class Cluster:
         instance that has a claim on another node; ``marks`` are more fields of the Claim.
         """
         before = node.claims.get(request.instance_uuid)
+        marks = {'ends_s': lifetime.end_s(self.hosts, request), **marks}
         if before is not None:
             self.drop(before)
         try:
@@ -306,6 +309,8 @@ class Cluster:
         node.claims[claim.consumer_uuid] = claim
         hosts.changed.mark(node.row, CLAIM)
         hosts.num_instances[node.row] += 1
+        ends_s = math.inf if claim.ends_s is None else claim.ends_s
+        hosts.exit_s[node.row] = max(hosts.exit_s[node.row], ends_s)
         hosts.num_io_ops[node.row] += claim.state == PENDING
         hosts.places.put(claim.consumer_uuid, node.row)
         self._membership.enter(claim)
@@ -321,6 +326,7 @@ class Cluster:
         if node is None or claim.consumer_uuid not in node.claims:
             return
         held = self._give_back(node, claim.consumer_uuid)
+        self.hosts.exit_s[node.row] = node.exit_s
         if held.all_parts:
             node.recount()
 

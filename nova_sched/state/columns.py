@@ -209,6 +209,9 @@ class Columns:
     disk_slack_mb = column(np.int64)  # MiB that are free by the records but not on the disk
     num_io_ops = column(np.int64)  # builds, resizes, snapshots, ... in progress
     num_instances = column(np.int64)
+    # Seconds since the epoch: the latest expected end of its instances; inf: that of one is not
+    # known, 0: it has none.
+    exit_s = column(np.float64)
     failed_builds = column(np.int64)  # since the last successful one
     hypervisor_version = column(np.int64)  # 2001000 is 2.1.0; 0 is unknown
     aggregate_set = column(np.int32)  # slot of the host's aggregates

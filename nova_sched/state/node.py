@@ -14,6 +14,7 @@ it."""
 
 import collections
 import logging
+import math
 
 from nova_sched import errors
 from nova_sched.claim import Resizing
@@ -99,6 +100,14 @@ class Node(ClaimableMixin):
     def instances(self):
         """UUIDs of the instances on the node, including the claimed ones."""
         return self.told | self.claims.keys()
+
+    @property
+    def exit_s(self):
+        """The latest expected end of its instances, as in the column."""
+        if self.foreign_instances:
+            return math.inf
+        ends_s = [claim.ends_s for claim in self.claims.values()]
+        return math.inf if None in ends_s else max(ends_s, default=0.0)
 
     def usage(self, resource_class):
         inventory = self.report.inventories.get(resource_class)

@@ -36,8 +36,9 @@ class Weigher:
     ``load`` states that claims change the weight. Among hosts that differ only in such weights,
     one of several schedulers may choose another host than the best (``engine.slices``).
     ``request_facts`` are the facts that it reads of a request (``state.facts.fact_of``); None:
-    everything, the message too. ``version`` rises when raw weights change although neither hosts
-    nor requests do.
+    everything, the message too. ``per_request``: the weights are computed again for each request,
+    because they follow its facts, or time, too closely to be kept. ``version`` rises when raw
+    weights change although neither hosts nor requests do.
     """
 
     minval: float | None = None
@@ -47,6 +48,7 @@ class Weigher:
     key = ''
     sign = 1.0
     load = False
+    per_request = False
     version = 0
     request_facts: tuple[str, ...] | None = None
 

@@ -19,7 +19,8 @@ GROUP = 'filter_scheduler'
 # Nodes report once, at the start.
 ALWAYS = {'default.service_down_time': 10**9}
 MULTIPLIERS = (
-    'ram cpu disk io_ops num_instances pci hypervisor_version build_failure fragmentation'.split()
+    'ram cpu disk io_ops num_instances pci hypervisor_version build_failure fragmentation '
+    'exit_time'.split()
 )
 
 
@@ -37,6 +38,7 @@ BUILT_IN = {
     'best-fit': _only(ram=-1.0, cpu=-1.0),
     'fragmentation': _only(fragmentation=1.0),
     'keep-empty': _only(fragmentation=1.0) | {f'{GROUP}.keep_empty': True},
+    'exit-time': _only(fragmentation=1.0, exit_time=0.1) | {f'{GROUP}.keep_empty': True},
 }
 
 

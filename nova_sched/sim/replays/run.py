@@ -88,8 +88,8 @@ class EmptyShare:
 class EngineReplay:
     """Replays a workload by the present configuration.
 
-    ``hourly(scheduler, now_s)`` is called at each full hour, and may move servers through the
-    scheduler's claims. With ``until_refusal`` the replay ends with the first refused server.
+    ``hourly(scheduler, cluster)`` is called at each full hour, and may move servers by the
+    scheduler's claims (``moves.HourlyMoves``). With ``until_refusal`` the replay ends with the first refused server.
     """
 
     def __init__(
@@ -97,18 +97,20 @@ class EngineReplay:
         workload,
         conf,
         seed=0,
-        hourly: Callable[[Any, float], None] | None = None,
+        hourly: Callable[[Any, Any], None] | None = None,
         until_refusal=False,
     ):
         self._workload, self._seed = workload, seed
         self._hourly, self._until_refusal = hourly, until_refusal
         self._clock, self._used, self._asked = Clock(), 0, 0
         settings = dataclasses.replace(service.settings(conf), explain_retention_s=0)
-        cluster, self._store = Cluster(), MemoryClaimStore(self._now_s)
+        self._cluster, self._store = Cluster(), MemoryClaimStore(self._now_s)
         self._building: dict[str, str] = {}  # host by server
-        context = Context(cluster, self._store, lambda: settings, self._now_s, random.Random(seed))
+        context = Context(
+            self._cluster, self._store, lambda: settings, self._now_s, random.Random(seed)
+        )
         self.scheduler = InlineScheduler(context, service.rules(conf))
-        self._hosts = cluster.hosts
+        self._hosts = self._cluster.hosts
         self._store.report(workload.reports, self._now_s())
         self.scheduler.state_sync.refresh()
 
@@ -148,7 +150,7 @@ class EngineReplay:
             self._clock.at(now_s + 3600.0, self._each_hour)
 
     def _each_hour(self, course):
-        self._hourly(self.scheduler, self._now_s())
+        self._hourly(self.scheduler, self._cluster)
         self._clock.at(self._clock() + 3600.0, self._each_hour)
 
     def _move(self, to_s, course):

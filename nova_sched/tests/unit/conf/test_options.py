@@ -112,6 +112,7 @@ OURS = {
     ('DEFAULT', 'report_interval'),
     ('DEFAULT', 'service_backend'),
     ('DEFAULT', 'state_path'),
+    ('filter_scheduler', 'exit_time_weight_multiplier'),
     ('filter_scheduler', 'fragmentation_weight_multiplier'),
     ('filter_scheduler', 'keep_empty'),
     ('scheduler', 'workers'),

@@ -33,9 +33,11 @@ from nova_sched.filters.resource_capacity import ResourceCapacity
 from nova_sched.state.facts import HostFacts
 from nova_sched.state.request import RequestedDestination, ServerGroup
 from nova_sched.tests.builders import NOW, aggregate, claim, cluster, put, report, request, uuid_of
+from nova_sched.tests.options import settings
 from nova_sched.tests.unit.engine.twins import Twins
 from nova_sched.weighers import Weigher
 from nova_sched.weighers.cpu import CPUWeigher
+from nova_sched.weighers.exit_time import ExitTimeWeigher
 from nova_sched.weighers.ram import RAMWeigher
 
 
@@ -93,6 +95,22 @@ def test_kinds_and_full_passes_decide_alike(seed):
     twins = Twins(seed)
     twins.run(60)
     assert twins.decisions == 60
+
+
+def test_weights_of_each_request_are_not_kept():
+    """Requests with different ends are of one kind, which weighs their ends anew."""
+    made = cluster(200, vcpus=64)
+    for row in range(0, 200, 3):
+        server = asked(instance_uuid=uuid_of(f'{row}'), hints={'ttl': [60.0 * (row + 1)]})
+        made.consume(made.hosts.nodes[row], server)
+    with settings({'filter_scheduler.exit_time_weight_multiplier': 2.0}):
+        known = kinds_of(made, weighers=(RAMWeigher(), ExitTimeWeigher()))
+        for minutes in (10, 100, 1, None, 50):
+            hints = {} if minutes is None else {'ttl': [60.0 * minutes]}
+            wanted = asked(hints=hints)
+            assert kept(found(known, wanted)) == full(known, made, wanted)
+            made.hosts.now_s += 30.0
+        assert len(known) == 1
 
 
 def test_many_decisions_are_made_by_kinds():

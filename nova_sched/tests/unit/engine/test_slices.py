@@ -181,6 +181,7 @@ def test_which_weighers_are_about_load():
         'RAMWeigher',
         'CPUWeigher',
         'DiskWeigher',
+        'ExitTimeWeigher',
         'FragmentationWeigher',
         'IoOpsWeigher',
         'NumInstancesWeigher',

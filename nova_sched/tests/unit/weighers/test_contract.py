@@ -33,6 +33,7 @@ every_weigher = pytest.mark.parametrize(
     'rule', [one() for one in WEIGHERS.values()], ids=lambda rule: rule.name
 )
 OTHER = uuid_of('other')
+OWN_BOUNDS = {'ExitTimeWeigher': [pytest.approx(-13.077, abs=0.001), 0.0]}
 METRICS = '[{"name": "cpu.percent", "value": 0.5}]'
 REQUESTS = {
     'plain': {},
@@ -122,8 +123,8 @@ def test_a_rule_says_what_it_is(rule):
     assert isinstance(rule, Weigher)
     assert type(rule).__doc__.strip().endswith('.')
     assert rule.name == type(rule).__name__
-    of_nova = golden('weights')['minval_maxval']
-    assert [rule.minval, rule.maxval] == of_nova.get(rule.name, [None, None])
+    bounds = {**OWN_BOUNDS, **golden('weights')['minval_maxval']}
+    assert [rule.minval, rule.maxval] == bounds.get(rule.name, [None, None])
 
 
 @settings(max_examples=50)
@@ -132,6 +133,8 @@ def test_both_faces_agree(plain, data):
     seen, asked = data.draw(clusters(plain)), data.draw(words)
     rows, states = rows_of(len(seen)), [seen.state(row) for row in range(len(seen))]
     for name, make in WEIGHERS.items():
+        if name == 'ExitTimeWeigher':
+            continue  # Nova's host states have no ends of servers
         rule = make()
         weights = rule.raw(seen, rows, request(**asked))
         weights = np.zeros(len(seen)) if weights is None else weights

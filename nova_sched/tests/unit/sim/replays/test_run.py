@@ -111,7 +111,11 @@ def test_claims_of_servers_are_those_of_the_store():
 def test_what_happens_each_hour_may_move_servers():
     times = []
     arrivals = [arrival(0), arrival(1, 1, 2.5 * HOUR_S)]
-    replay(arrivals, hourly=lambda scheduler, now_s: times.append(now_s), end_s=3 * HOUR_S)
+
+    def hourly(scheduler, cluster):
+        times.append(scheduler.clock())
+
+    replay(arrivals, hourly=hourly, end_s=3 * HOUR_S)
     assert times == [run.EPOCH_S + hour * HOUR_S for hour in (1, 2, 3)]
 
 

@@ -110,6 +110,7 @@ class Commit:
             user_id='user',
             group_uuid=uuid_of('group'),
             request_id='req-1',
+            ends_s=1_800_000_060.5,
             created_s=NOW + 0.123456,
             changed_s=NOW + 0.123456,
             expires_s=NOW + 3600.5,

@@ -1,0 +1,95 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""When a server will end, as far as its request says so."""
+
+import datetime
+import functools
+import logging
+import math
+
+LOG = logging.getLogger(__name__)
+
+LEASE_END, TTL = 'lease_end', 'ttl'  # scheduler hints
+EXTRA_SPEC, IMAGE_PROPERTY = 'nova_sched:ttl', 'nova_sched_ttl'
+
+
+def end_s(hosts, request):
+    """Returns the expected end of the request's server, in seconds since the epoch by the store's
+    clock; None: not known.
+
+    The end of a lease (seconds since the epoch, or ISO 8601) comes first. A lifetime (seconds)
+    counts from now for a new server; one that has a claim already keeps the end of that claim.
+    """
+    if request.hints and (lease := request.hint(LEASE_END)) is not None:
+        return _moment(f'the hint {LEASE_END}', str(lease))
+    held_s = _held_end_s(hosts, request.instance_uuid)
+    if held_s is not None:
+        return held_s
+    lifetime_s = _lifetime_s(request)
+    return None if lifetime_s is None else hosts.now_s + lifetime_s
+
+
+def _lifetime_s(request):
+    for where, value in (
+        (f'the hint {TTL}', request.hint(TTL) if request.hints else None),
+        (f'the extra spec {EXTRA_SPEC}', request.extra_specs.get(EXTRA_SPEC)),
+        (f'the image property {IMAGE_PROPERTY}', request.image_properties.get(IMAGE_PROPERTY)),
+    ):
+        if value is not None:
+            return _seconds(where, str(value))
+    return None
+
+
+def _held_end_s(hosts, instance):
+    """The end that the instance's claims have."""
+    for row in hosts.places.get(instance, ()):
+        claim = hosts.nodes[row].claims.get(instance)
+        if claim is not None and claim.ends_s is not None:
+            return claim.ends_s
+    return None
+
+
+# Each text is read, and complained about, once.
+
+
+@functools.lru_cache(maxsize=4096)
+def _seconds(where, text):
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if 0 <= number < math.inf:
+        return number
+    return _ignored(where, text, 'seconds from 0')
+
+
+@functools.lru_cache(maxsize=4096)
+def _moment(where, text):
+    try:
+        number = float(text)
+    except ValueError:
+        try:
+            moment = datetime.datetime.fromisoformat(text)
+        except ValueError:
+            return _ignored(where, text, 'a time in seconds or ISO 8601')
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=datetime.UTC)
+        return moment.timestamp()
+    if 0 <= number < math.inf:
+        return number
+    return _ignored(where, text, 'a time in seconds or ISO 8601')
+
+
+def _ignored(where, text, wanted):
+    LOG.warning(
+        '%r in %s is not %s; the end of these servers counts as unknown', text, where, wanted
+    )
