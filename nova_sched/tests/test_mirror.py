@@ -104,7 +104,6 @@ ELSEWHERE = {
     'sim/mover.py': 'integration/test_rebalance.py',
     'sim/models/*.py': 'functional/test_sim_models.py',
     'sim/replays/workload.py': 'unit/sim/replays/test_run.py',
-    'rebalance/move.py': 'unit/engine/rebalance/test_move_runner.py',
     'state/fields.py': 'unit/state/test_spec.py',
     'state/host_aggregate.py': 'unit/state/test_aggregates.py',
     'state/membership.py': 'unit/filters/test_server_group_affinity.py',

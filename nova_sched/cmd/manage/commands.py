@@ -34,11 +34,7 @@ NOUNS = {
     'scheduler': 'show the running schedulers and their figures',
     'cloud': 'show what the schedulers can read of a Nova cloud',
     'explain': 'explain why a request found no host, or where the next one would go',
-<<<<<<< HEAD
     'fragmentation': 'show how much of the free capacity usual requests can use',
-=======
-    'rebalance': 'move servers between hosts',
->>>>>>> a1dffe6c (Add the command rebalance plan)
     'config': 'check a configuration',
     'health': 'check whether the services work',
     'completion': 'complete this command in a shell',
@@ -53,11 +49,8 @@ configuration.
 
 Most verbs use only the database of the configuration; they call neither a scheduler nor the
 message bus. 'server place', 'claim create', 'cloud status', 'explain dry-run', 'explain why-not',
-<<<<<<< HEAD
 'explain capacity', 'fragmentation show' and all of 'group' but 'group validate' call a running
-=======
 'explain capacity', 'rebalance plan' and all of 'group' but 'group validate' call a running
->>>>>>> a1dffe6c (Add the command rebalance plan)
 scheduler, over the bus, and 'queue list' a manager of queues. The changes of 'flavor' are also
 sent over the bus.
 """

@@ -89,7 +89,8 @@ class EngineReplay:
     """Replays a workload by the present configuration.
 
     ``hourly(scheduler, cluster)`` is called at each full hour, and may move servers by the
-    scheduler's claims (``moves.HourlyMoves``). With ``until_refusal`` the replay ends with the first refused server.
+    scheduler's claims (``moves.HourlyMoves``). With ``until_refusal`` the replay ends with the
+    first refused server.
     """
 
     def __init__(
