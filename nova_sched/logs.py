@@ -74,6 +74,16 @@ class RetryFilter(logging.Filter):
         return True
 
 
+class ChannelCloseFilter(logging.Filter):
+    """Leaves out what py-amqp logs of messages that arrive while a channel closes.
+
+    At each stop the broker cancels the consumers of a queue that is deleted, which is no problem.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return 'during closing channel' not in str(record.msg)
+
+
 class MinuteCounts:
     """Counters by minute; ``read()`` returns their values since the start, by name."""
 

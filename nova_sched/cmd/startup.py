@@ -51,6 +51,7 @@ def configure(argv=None, **kwargs):
     log_format.install()
     for name in RETRYING:
         logging.getLogger(name).addFilter(logs.RetryFilter())
+    logging.getLogger('amqp').addFilter(logs.ChannelCloseFilter())
     return CONF
 
 

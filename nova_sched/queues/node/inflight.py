@@ -78,7 +78,11 @@ class Task:
 
 
 class Verdict(enum.Enum):
-    """The action for a message that has arrived."""
+    """The action for a message that has arrived.
+
+    RETURN only counts a try. A broker may forget that it delivered a message before; the job then
+    begins, and the claims decide whether it is built.
+    """
 
     BEGIN = 'begin'
     WAIT = 'wait'  # for the end of another job of its instance

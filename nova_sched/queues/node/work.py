@@ -127,7 +127,7 @@ class JobSteps:
         return self._done(task, claims)
 
     def _built_before(self, task: Task) -> JobCourse:
-        """The message was redelivered: only the answer or the acknowledgement was missing."""
+        """The message was delivered again: only the answer or the acknowledgement was missing."""
         yield ComponentCall(BROKER, lambda: self._took(task))
         try:
             return self._done(task, (yield from self._ask.confirm(task)))
@@ -137,6 +137,7 @@ class JobSteps:
 
     def _claim(self, task: Task, move: str | None) -> Generator[Step, Any, None]:
         if task.job.claimed:
+            yield from self._check_claim(task)
             return
         job, node = task.job, (self._node_api.host, self._node_api.nodename)
         if move is None:
@@ -147,6 +148,17 @@ class JobSteps:
         yield from self._ask.claims(claim, TIMEOUT_S, (*NO_ANSWER, errors.NodeNotFound))
         if move is not None:
             yield from self._check_source(task)
+
+    def _check_claim(self, task: Task) -> Generator[Step, Any, None]:
+        """Raise ClaimNotFound if a job that was claimed before has no claim here any more.
+
+        Its message is late, or was delivered twice, and the instance is elsewhere or deleted.
+        Without this check it would be built, and removed when it cannot be confirmed.
+        """
+        host = self._node_api.host
+        claims = yield from self._ask.claims(lambda: self._claims.show(task.uuid))
+        if all(one.host != host for one in claims):
+            raise errors.ClaimNotFound(f'instance {task.uuid} on host {host}')
 
     def _check_source(self, task: Task) -> Generator[Step, Any, None]:
         """Raise AlreadyPlaced if another worker has moved the instance meanwhile.

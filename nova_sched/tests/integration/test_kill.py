@@ -64,6 +64,7 @@ def test_sigterm_ends_all_workers_and_calls_wait_for_the_next_start(cloud):
     workers = daemon.processes()
     assert len(workers) == 5  # the daemon, its workers, and the solver of each
     assert daemon.stop() == 0
+    assert 'closing channel' not in daemon.said()
     assert [pid for pid in workers if os.path.exists(f'/proc/{pid}')] == []
     daemon.start()
     check(cloud, callers)

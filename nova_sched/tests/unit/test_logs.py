@@ -14,8 +14,16 @@
 import logging
 
 import pytest
+from amqp import abstract_channel
 
-from nova_sched.logs import MINUTE_S, MinuteCounts, Problems, RetryFilter, first_line
+from nova_sched.logs import (
+    MINUTE_S,
+    ChannelCloseFilter,
+    MinuteCounts,
+    Problems,
+    RetryFilter,
+    first_line,
+)
 
 
 @pytest.fixture
@@ -78,3 +86,15 @@ def test_a_new_failure_is_logged_at_once(retries, caplog):
 
 def test_a_first_line_has_no_traceback():
     assert first_line(ValueError('no disk\nTraceback: ...')) == 'no disk'
+
+
+@pytest.mark.parametrize(
+    'text, passes',
+    [
+        pytest.param(abstract_channel.IGNORED_METHOD_DURING_CHANNEL_CLOSE, False, id='at a stop'),
+        pytest.param('Closed channel #1', True, id='another line'),
+    ],
+)
+def test_messages_while_a_channel_closes_are_left_out(text, passes):
+    record = logging.LogRecord('amqp', logging.WARNING, '', 0, text, ((60, 30), 1), None)
+    assert ChannelCloseFilter().filter(record) is passes

@@ -146,6 +146,34 @@ def test_a_message_that_comes_after_the_end_is_a_job_of_its_own(cloud):
     assert cloud.kinds() == [('create', 'a')]
 
 
+# A broker may deliver a message again without a sign of it: the claims decide.
+
+
+def test_a_job_that_another_worker_has_done_is_not_built_again(cloud):
+    a = cloud.start('a')
+    cloud.send(job())
+    cloud.run()
+    a.worker.stop()
+    cloud.start('b')
+    cloud.send(job())
+    cloud.run()
+    assert cloud.results() == [('create', 'done', 'a')] * 2
+    assert cloud.kinds() == [('create', 'a')]
+
+
+@pytest.mark.parametrize(
+    'elsewhere', [pytest.param(['b'], id='moved'), pytest.param([], id='deleted')]
+)
+def test_a_claimed_job_without_a_claim_here_is_not_built(cloud, elsewhere):
+    a = cloud.start('a')
+    for host in elsewhere:
+        cloud.claims.put('server', host, CONFIRMED)
+    cloud.send(job(claimed=True), HERE)
+    cloud.run()
+    assert (cloud.kinds(), cloud.results(), a.node_api.used) == ([], [], 0)
+    assert (a.figures.dropped, cloud.ready(HERE)) == (1, 0)
+
+
 class Shaky:
     """A broker that is away at times: then what is asked of it by these methods raises."""
 

@@ -335,7 +335,7 @@ def test_a_claimed_job_is_not_claimed_again(cloud):
     cloud.send(job(claimed=True), of_host('a'))
     cloud.run()
     assert cloud.results() == [('create', 'done', 'a')]
-    assert [call[0] for call in cloud.claims.calls] == ['confirm_claim']
+    assert [call[0] for call in cloud.claims.calls] == ['show', 'confirm_claim']
 
 
 @pytest.mark.parametrize('text', ['{', '5', '[["b"]]', '[5]', 'null'])
