@@ -90,7 +90,7 @@ def test_an_api(daemon, tmp_path):
     daemon.says(f'Serving on http://127.0.0.1:{port}')
     with urllib.request.urlopen(f'http://127.0.0.1:{port}/healthcheck/live') as answer:
         assert answer.status == 200
-    assert daemon.shows('nova_sched_api_requests_total', 'live', '200') == 1
+    assert daemon.shows('nova_sched_api_requests_total', 'show_live', '200') == 1
 
 
 @pytest.mark.parametrize('daemon', ['queues'], indirect=True)
