@@ -60,7 +60,7 @@ def _run():
         export = metrics_export.of_options(conf, API)
         stack.callback(export.end)
         export.begin()
-        trace_export.begin(conf, API)
+        stack.callback(trace_export.begin(conf, API))
         served = server(conf, application(conf, bus))
         until_told(served, _monitored(served, bus, manager).stopping)
         LOG.info('Stopped')

@@ -49,7 +49,7 @@ def run(conf, service, daemon, workers=1, check=None):
 
     def begin():
         export.begin()
-        trace_export.begin(conf, daemon)
+        return trace_export.begin(conf, daemon)
 
     supervised = SupervisedService(service, signs, monitor, begin)
     opts.register_service_opts(conf)
@@ -96,15 +96,15 @@ class AnnouncedOptions(Reloadable):
 
 class SupervisedService(oslo_service.ServiceBase):
     """A service that gives signs of life to the first process of its daemon. ``begin()`` has the
-    process show its metrics and traces."""
+    process show its metrics and traces, and returns what ends that."""
 
     def __init__(self, service, signs, monitor, begin):
         self._service, self._signs, self._monitor = service, signs, monitor
-        self._begin = begin
+        self._begin, self._end = begin, lambda: None
 
     def start(self):
         self._signs.begin()
-        self._begin()
+        self._end = self._begin()
         threading.Thread(target=self._give_signs, name='nova-sched-signs', daemon=True).start()
         self._service.start()
 
@@ -117,6 +117,7 @@ class SupervisedService(oslo_service.ServiceBase):
     def stop(self, graceful=True):
         self._monitor.stopping()
         self._service.stop(graceful)
+        self._end()
 
     def wait(self):
         self._service.wait()

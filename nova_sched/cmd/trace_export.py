@@ -14,6 +14,7 @@
 import importlib.util
 import logging
 import os
+import threading
 import time
 
 from nova_sched import errors
@@ -24,6 +25,7 @@ LOG = logging.getLogger(__name__)
 
 GATHER_S = 0.5  # traces within this time are translated together
 WAITING, BATCH = 500, 100  # traces
+END_S = 2.0
 PACKAGES = 'opentelemetry.sdk', 'opentelemetry.exporter.otlp.proto.http'
 
 
@@ -46,6 +48,15 @@ class TraceExport(Outbox):
                 'process.pid': os.getpid(),
             }
         )
+
+    def end(self):
+        """Send what is left, for a moment at most: a collector that does not answer delays no
+        end."""
+        TRACER.sink = None
+        self.stop(END_S)
+        rest = threading.Thread(target=self._processor.force_flush, daemon=True)
+        rest.start()
+        rest.join(END_S)
 
     def _pass_on(self, batch):
         try:
@@ -116,9 +127,12 @@ def check(conf):
 
 
 def begin(conf, daemon):
-    """Send the traces of this process, if they are wanted. Called after the fork."""
+    """Send the traces of this process, if they are wanted. Called after the fork.
+
+    Returns a function that sends the last ones, when the process ends.
+    """
     if not conf.tracing.enabled:
-        return
+        return lambda: None
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
@@ -127,3 +141,4 @@ def begin(conf, daemon):
     export.start()
     TRACER.share, TRACER.sink = conf.tracing.sample, export.put
     LOG.info('Traces go to %s', conf.tracing.endpoint)
+    return export.end

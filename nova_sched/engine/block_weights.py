@@ -159,7 +159,7 @@ class BlockWeights:
         multipliers = self._multipliers if self._varied is None else self._multipliers[:, rows]
         return WinnerWeights(
             len(rows),
-            [weigher.name for weigher in self._weighers[:count]],
+            self._weighers[:count],
             list(self._raw[:count].take(rows, axis=1)),
             low,
             span,

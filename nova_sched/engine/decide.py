@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nova_sched.engine.explain.winners import Note
 from nova_sched.weighers import bounded, scaled_by
 
 FEW = 16  # up to this many are found faster by repeated argmax than by sorting
@@ -149,7 +148,7 @@ def weigh(weighers, hosts, rows, request, notes=None):
         if raw is not None:
             raw, low, high = bounded(raw, weigher.minval, weigher.maxval)
             if notes is not None:
-                notes.append(Note(weigher.name, raw, low, high, multiplier))
+                notes.append((weigher, raw, low, high, multiplier))
             scaled = scaled_by(raw, low, high)
             scaled *= multiplier
             total += scaled

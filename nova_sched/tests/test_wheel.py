@@ -30,6 +30,7 @@ TREE = ('LICENSE', 'README.rst', 'etc', 'nova_sched', 'pyproject.toml', 'require
 DATA = {
     'share/nova-sched': {'nova_sched.conf.sample', 'policy.yaml.sample'},
     'share/nova-sched/logrotate': {'nova-sched'},
+    'share/nova-sched/metrics': {'alerts.yaml', 'dashboard.json'},
     'share/nova-sched/systemd': {path.name for path in (ROOT / 'etc' / 'systemd').iterdir()},
 }
 

@@ -102,7 +102,8 @@ def taken(rules, hosts, request):
     rows, notes = candidates.rows(), list[Note]()
     weights = weigh(rules.weighers, hosts, rows, request, notes)
     parts = {
-        note.name: scaled_by(note.raw, note.low, note.high) * note.multiplier for note in notes
+        weigher.name: scaled_by(raw, low, high) * multiplier
+        for weigher, raw, low, high, multiplier in notes
     }
     return Standings(
         tuple(hosts.nodes),

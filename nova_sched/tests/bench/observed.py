@@ -10,20 +10,15 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 """What metrics and traces cost a request in the engine, against one without, within one run: from
-its message to the loop until its answer, with a store in memory.
-
-Processor time of the thread, in random order: the differences are smaller than what other programs
-on the machine cause.
-"""
-
-import random
-import time
+its message to the loop until its answer, with a store in memory."""
 
 from nova_sched import service
 from nova_sched.conf import CONF
+from nova_sched.engine.room_figures import EVERY_S, room
+from nova_sched.engine.rule_times import EVERY, RuleTimes
 from nova_sched.measures.catalogue import MEASURES
 from nova_sched.tests.bench import fleet
-from nova_sched.tests.bench.timing import p50_ms, p99_ms
+from nova_sched.tests.bench.timing import by_turns, in_random_order, p50_ms, p99_ms
 from nova_sched.tracing import TRACER
 
 SIZES = (1_000, 10_000)
@@ -31,15 +26,17 @@ PLACED = 100  # servers of each kind of call, before all are deleted
 
 
 class Call:
-    """One call: with metrics if ``is_on``, and with traces of this share of the calls."""
+    """One call: with metrics if ``is_on``, with the times of rules in every ``every``-th, and with
+    traces of this share of the calls."""
 
-    def __init__(self, scheduler, is_on=False, share=None):
+    def __init__(self, scheduler, is_on=False, share=None, every=EVERY):
         self._scheduler, self._is_on, self._share = scheduler, is_on, share
-        self._placed = []
+        self._times, self._placed = RuleTimes(every), []
 
     def __call__(self):
         MEASURES.is_on = self._is_on
         TRACER.share, TRACER.sink = self._share or 0.0, None if self._share is None else _drop
+        self._scheduler._placer._times = self._times
         request = fleet.request()
         placement = self._scheduler.begin_place([request], alternates=True)
         self._scheduler.loop.turn()
@@ -67,11 +64,18 @@ def rows(budget_s=2.0, sizes=SIZES):
         calls = {
             'plain': Call(scheduler),
             'metrics': Call(scheduler, is_on=True),
+            'times of rules': Call(scheduler, is_on=True, every=1),
             'traces of 1 %': Call(scheduler, share=0.01),
             'traces of all': Call(scheduler, share=1.0),
         }
 
-        samples = _in_random_order(calls, budget_s)
+        def prepare(calls=calls):
+            for one in calls.values():
+                one.undo()
+            MEASURES.plain()
+            calls['plain']()  # after other work the first call is slower
+
+        samples = in_random_order(calls, budget_s, between=prepare)
         plain = samples.pop('plain')
         for name, some in samples.items():
             yield {
@@ -81,20 +85,11 @@ def rows(budget_s=2.0, sizes=SIZES):
                 'floor': f'without {p50_ms(plain):.3f} ms',
                 'ratio': f'{p50_ms(some) / p50_ms(plain):.3f}',
             }
+        hosts = scheduler._cluster.hosts
+        took = by_turns({'sums': lambda hosts=hosts: room(hosts, 'nova')}, budget_s / 10)['sums']
+        yield {
+            'what': f'sums over {size:,} hosts, each {EVERY_S:.0f} s',
+            'p50': f'{p50_ms(took):.3f} ms',
+            'p99': f'{p99_ms(took):.3f} ms',
+        }
     MEASURES.is_on, TRACER.sink = False, None
-
-
-def _in_random_order(calls, budget_s):
-    """Seconds of processor time of each call, by name."""
-    samples, chance = {name: [] for name in calls}, random.Random(1)
-    end = time.perf_counter() + budget_s
-    while time.perf_counter() < end:
-        for one in calls.values():
-            one.undo()
-        MEASURES.plain()
-        calls['plain']()  # after other work the first call is slower
-        for name in chance.sample(list(calls), len(calls)):
-            begin_s = time.thread_time()
-            calls[name]()
-            samples[name].append(time.thread_time() - begin_s)
-    return samples

@@ -12,6 +12,7 @@
 """How a benchmark measures: many short runs of ours and of the floor by turns, and their
 medians."""
 
+import random
 import statistics
 import time
 
@@ -29,6 +30,23 @@ def by_turns(functions, budget_s=2.0, least=20, between=lambda: None):
             start = time.perf_counter()
             function()
             samples[name].append(time.perf_counter() - start)
+    return samples
+
+
+def in_random_order(functions, budget_s=2.0, between=lambda: None):
+    """Seconds of processor time of each call in this thread, by name.
+
+    For differences that are smaller than what other programs on the machine cause, or what the
+    call before leaves in caches.
+    """
+    samples, chance = {name: [] for name in functions}, random.Random(1)
+    end = time.perf_counter() + budget_s
+    while time.perf_counter() < end:
+        between()
+        for name in chance.sample(list(functions), len(functions)):
+            start = time.thread_time()
+            functions[name]()
+            samples[name].append(time.thread_time() - start)
     return samples
 
 

@@ -11,16 +11,25 @@
 # under the License.
 """The metrics of daemons, as Prometheus reads them."""
 
+import contextlib
+import json
+import shutil
 import signal
+import subprocess
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
+from pathlib import Path
 
 import pytest
+import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from nova_sched.tests.fixtures.process import free_port
 from nova_sched.tests.functional.test_agent_daemon import TIMEOUT_S, Daemon
+
+ALERTS = Path(__file__).resolve().parents[3] / 'etc' / 'metrics' / 'alerts.yaml'
 
 
 class Measured(Daemon):
@@ -90,7 +99,7 @@ def test_an_api(daemon, tmp_path):
     daemon.says(f'Serving on http://127.0.0.1:{port}')
     with urllib.request.urlopen(f'http://127.0.0.1:{port}/healthcheck/live') as answer:
         assert answer.status == 200
-    assert daemon.shows('nova_sched_api_requests_total', 'live', '200') == 1
+    assert daemon.shows('nova_sched_api_requests_total', 'show_live', '200') == 1
 
 
 @pytest.mark.parametrize('daemon', ['queues'], indirect=True)
@@ -110,3 +119,71 @@ def test_a_port_that_is_taken(daemon, tmp_path):
         assert '[metrics_export] host and port' in other.log
     finally:
         other.kill()
+
+
+@pytest.fixture
+def prometheus(tmp_path):
+    """Returns a function that starts Prometheus for a port, with our alerts; it returns its
+    address."""
+    children = []
+
+    def start(port):
+        own = free_port()
+        job = {'job_name': 'nova-sched', 'static_configs': [{'targets': [f'127.0.0.1:{port}']}]}
+        config = {
+            'global': {'scrape_interval': '1s', 'evaluation_interval': '1s'},
+            'rule_files': [str(ALERTS)],
+            'scrape_configs': [job],
+        }
+        path = tmp_path / 'prometheus.yaml'
+        path.write_text(yaml.safe_dump(config))
+        words = f'--web.listen-address=127.0.0.1:{own}', f'--storage.tsdb.path={tmp_path}/data'
+        with (tmp_path / 'prometheus.log').open('w') as log:
+            children.append(
+                subprocess.Popen(
+                    ['prometheus', f'--config.file={path}', *words], stdout=log, stderr=log
+                )
+            )
+        return f'http://127.0.0.1:{own}/api/v1'
+
+    yield start
+    for child in children:
+        child.kill()
+        child.wait()
+
+
+def asked(url, path, is_enough):
+    """The answer of Prometheus, as soon as it is enough."""
+    end = time.monotonic() + TIMEOUT_S
+    while True:
+        with contextlib.suppress(urllib.error.URLError):
+            with urllib.request.urlopen(url + path) as answer:
+                found = json.loads(answer.read())['data']
+            if is_enough(found):
+                return found
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+@pytest.mark.skipif(shutil.which('prometheus') is None, reason='Prometheus is not installed')
+@pytest.mark.parametrize('daemon', ['scheduler'], indirect=True)
+def test_prometheus_reads_them_and_evaluates_the_alerts(daemon, tmp_path, prometheus):
+    daemon.measure(tmp_path)
+    daemon.says('Metrics on')
+    daemon.shows('nova_sched_hosts', 'up')
+    url = prometheus(daemon.port)
+    query = '/query?query=' + urllib.parse.quote('nova_sched_hosts{state="up"}')
+    (found,) = asked(url, query, lambda found: found['result'])['result']
+    assert found['value'][1] == '0'
+    rules = rules_of(asked(url, '/rules', are_evaluated))
+    assert {one['health'] for one in rules} == {'ok'}
+    assert [one['name'] for one in rules if one['state'] == 'firing'] == []
+
+
+def rules_of(found):
+    return [rule for group in found['groups'] for rule in group['rules']]
+
+
+def are_evaluated(found):
+    rules = rules_of(found)
+    return rules and all(one['health'] != 'unknown' for one in rules)

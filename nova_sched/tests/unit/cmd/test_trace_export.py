@@ -11,6 +11,10 @@
 # under the License.
 """Traces as spans of OpenTelemetry; these tests need its SDK."""
 
+import gzip
+import http.server
+import threading
+
 import pytest
 
 from nova_sched import errors
@@ -24,6 +28,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import (  # noqa: E4
 )
 
 PARENT = Parent(7, 9)
+GZIP = b'\x1f\x8b'
 
 
 @pytest.fixture
@@ -88,6 +93,57 @@ def test_a_collector_that_fails_ends_nothing(caplog):
     assert 'Traces cannot be sent' in caplog.text
 
 
+def test_at_the_end_the_last_ones_are_sent(monkeypatch):
+    memory = InMemorySpanExporter()
+    export = trace_export.TraceExport(sdk.BatchSpanProcessor(memory), 'scheduler', 'control-1')
+    monkeypatch.setattr(trace_export.TRACER, 'sink', export.put)
+    export.start()
+    made = trace()
+    made.end()
+    export.put(made)
+    export.end()
+    assert [span.name for span in memory.get_finished_spans()] == ['select_destinations']
+    assert trace_export.TRACER.sink is None
+
+
+class Collector(http.server.BaseHTTPRequestHandler):
+    """Takes traces over OTLP: its server keeps the bodies of the requests."""
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers['Content-Length']))
+        self.server.bodies.append((self.path, body))
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+def test_a_collector_gets_the_traces_of_a_process(monkeypatch):
+    monkeypatch.setattr(trace_export.TRACER, 'share', 0.0)
+    monkeypatch.setattr(trace_export.TRACER, 'sink', None)
+    with http.server.HTTPServer(('127.0.0.1', 0), Collector) as server:
+        server.bodies = []
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f'http://127.0.0.1:{server.server_port}/v1/traces'
+        for name, value in (('enabled', True), ('sample', 1.0), ('endpoint', url)):
+            CONF.set_override(name, value, 'tracing')
+        try:
+            end = trace_export.begin(CONF, 'scheduler')
+            with trace_export.TRACER.traced('plan group', members=3):
+                pass
+            end()
+        finally:
+            for name in ('enabled', 'sample', 'endpoint'):
+                CONF.clear_override(name, 'tracing')
+            server.shutdown()
+    ((path, body),) = server.bodies
+    assert path == '/v1/traces'
+    text = gzip.decompress(body) if body[:2] == GZIP else body
+    assert b'plan group' in text
+    assert b'nova-sched-scheduler' in text
+
+
 def test_without_the_packages_the_option_is_refused(monkeypatch):
     CONF.set_override('enabled', True, 'tracing')
     try:
@@ -101,5 +157,5 @@ def test_without_the_packages_the_option_is_refused(monkeypatch):
 
 def test_without_the_option_nothing_begins():
     trace_export.check(CONF)
-    trace_export.begin(CONF, 'scheduler')
+    trace_export.begin(CONF, 'scheduler')()
     assert trace_export.TRACER.sink is None

@@ -106,5 +106,11 @@ def test_panels_do_not_overlap():
 
 
 @pytest.mark.skipif(shutil.which('promtool') is None, reason='promtool is not installed')
-def test_promtool_accepts_the_alerts():
-    subprocess.run(['promtool', 'check', 'rules', ALERTS], check=True)
+def test_promtool_accepts_alerts_and_panels(tmp_path):
+    rules = [
+        {'record': f'panel_{number}', 'expr': expression.replace('$__rate_interval', '5m')}
+        for number, expression in enumerate(expressions().values())
+    ]
+    panels = tmp_path / 'panels.yaml'
+    panels.write_text(yaml.safe_dump({'groups': [{'name': 'panels', 'rules': rules}]}))
+    subprocess.run(['promtool', 'check', 'rules', ALERTS, panels], check=True)

@@ -12,18 +12,20 @@
 """The weights of winners: as texts, and the same from a full pass and from a kind of request."""
 
 import json
+import types
 
 import numpy as np
 import pytest
 
 from nova_sched.engine.block_weights import BlockWeights
 from nova_sched.engine.decide import weigh
-from nova_sched.engine.explain.winners import Note, WinnerWeights
+from nova_sched.engine.explain.winners import WinnerWeights
 from nova_sched.tests.builders import aggregate, cluster, request
 from nova_sched.weighers.cpu import CPUWeigher
 from nova_sched.weighers.ram import RAMWeigher
 
 WEIGHERS = RAMWeigher(), CPUWeigher()
+A = types.SimpleNamespace(name='A')
 REQUEST = request(vcpus=1, memory_mb=512)
 
 
@@ -35,7 +37,7 @@ REQUEST = request(vcpus=1, memory_mb=512)
     ],
 )
 def test_a_weight_by_its_parts(multiplier, shown):
-    notes = [Note('A', np.array([5.0, 7.0, 9.0]), 1.0, 9.0, multiplier)]
+    notes = [(A, np.array([5.0, 7.0, 9.0]), 1.0, 9.0, multiplier)]
     first, second = WinnerWeights.of_notes(notes, [2, 0]).told()
     assert first == {
         'weight': shown[0],
@@ -53,14 +55,14 @@ def test_a_weight_by_its_parts(multiplier, shown):
 
 
 def test_what_json_has_no_word_for_is_none():
-    notes = [Note('A', np.array([np.inf, -0.0]), 0.0, 2.0, 1.0)]
+    notes = [(A, np.array([np.inf, -0.0]), 0.0, 2.0, 1.0)]
     first, second = WinnerWeights.of_notes(notes, [0, 1]).told()
     assert (first['weight'], first['weights'][0]['raw']) == (None, None)
     assert json.dumps(second['weights'][0]['raw']) == '0.0'
 
 
 def test_a_scale_without_a_length_gives_no_weight():
-    notes = [Note('A', np.array([3.0, 3.0]), 3.0, 3.0, 1.0)]
+    notes = [(A, np.array([3.0, 3.0]), 3.0, 3.0, 1.0)]
     (found,) = WinnerWeights.of_notes(notes, [1]).told()
     assert (found['weight'], found['weights'][0]['normalised']) == (0.0, 0.0)
 
