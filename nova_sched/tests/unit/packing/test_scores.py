@@ -137,7 +137,7 @@ def test_the_loop_gets_its_turn(monkeypatch):
     made, turns = gpu_cluster(), []
     scores = Scores(Tables(MIX, read_fleet(made.hosts)), read_fleet(made.hosts))
     scores.prepare(MIX.counts, lambda: turns.append(1))
-    assert len(turns) == 3 * len(MIX.counts)  # hosts of 16, 32 and 8 CPUs
+    assert len(turns) == 5 * len(MIX.counts)  # two of the six hosts are alike
 
 
 def test_few_kept_costs():
