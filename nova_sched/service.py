@@ -199,7 +199,7 @@ def scheduler(
         limits=limits(conf, store),
         before_refusal=nova and nova.before_refusal,
         mixes=mixes,
-        flavors=_flavor_requests(flavors, nova),
+        flavors=flavor_requests(flavors, nova),
         rebalances=rebalances,
     )
 
@@ -220,7 +220,7 @@ def rebalance_settings(conf):
     )
 
 
-def _flavor_requests(flavors, nova):
+def flavor_requests(flavors, nova):
     """A function that returns the request of each flavor; None: there are none."""
     if nova is not None:
         return lambda: bare_requests(nova.flavors())

@@ -19,6 +19,7 @@ from nova_sched.packing.fleet import read_fleet
 from nova_sched.packing.host_states import HostStates
 
 MOST_STATES = 2**14  # states of hosts that are kept, or twice as many as there are hosts
+SOME = 64  # states whose costs are computed without a pause
 MEMORY = 64 * 2**20  # bytes that kept costs may take
 
 
@@ -46,10 +47,10 @@ class Scores:
         self._state_of = self._number(fleet)
 
     def prepare(self, sizes, pause=lambda: None):
-        """Compute the costs of these sizes on all hosts. ``pause`` is called after each."""
+        """Compute the costs of these sizes on all hosts. ``pause`` is called after every few
+        states, because the loop waits meanwhile."""
         for size in sizes:
-            self._of(size)
-            pause()
+            self._of(size, SOME, pause)
 
     def costs(self, hosts, size, rows=slice(None)):
         """Returns the costs of a size, and whether a host is empty, for these rows."""
@@ -63,15 +64,17 @@ class Scores:
         tree = hosts.nodes[row].providers
         return None if tree is None or place < 0 else self.tables.provider(tree, place)
 
-    def _of(self, size):
-        """The costs of a size, and the places of its devices, by state."""
+    def _of(self, size, step=MOST_STATES, pause=lambda: None):
+        """The costs of a size, and the places of its devices, by state; ``step`` new states are
+        computed at a time."""
         costs, places = self._kept.pop(size, (np.zeros(0), np.zeros(0, np.int16)))
         count = len(self._known)
-        if self._states is not None and len(costs) < count:
-            new = self._states.picked(slice(len(costs), count))
+        while self._states is not None and len(costs) < count:
+            new = self._states.picked(slice(len(costs), min(len(costs) + step, count)))
             found, chosen = self.tables.cost(size, new)
             costs = np.concatenate([costs, found])
             places = np.concatenate([places, chosen.astype(np.int16)])
+            pause()
         self._kept[size] = costs, places
         taken = len(self._kept) * (costs.nbytes + places.nbytes)
         if taken > self._memory and len(self._kept) > 1:

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import threading
 import time
+import types
 
 import pytest
 import sqlalchemy as sa
@@ -124,6 +125,17 @@ def test_everything_is_kept_alike(tmp_path, kept, kinds):
         {'claims.store': kept, 'database.connection': f'sqlite:///{tmp_path}/db.sqlite'}
     ):
         assert [type(one) for one in service.stores(CONF)] == kinds
+
+
+def test_the_flavors_of_the_mix():
+    """Those of Nova, if the hosts are read from it."""
+    own, nova = [{'name': name, 'vcpus': vcpus, 'memory_mb': 512}
+                 for name, vcpus in (('own', 1), ('nova', 2))]  # fmt: skip
+    flavors = types.SimpleNamespace(list=lambda: (1, [own]))
+    source = types.SimpleNamespace(flavors=lambda: [nova])
+    of_nova, of_queues = (service.flavor_requests(flavors, one) for one in (source, None))
+    assert [[one.vcpus for one in found()] for found in (of_nova, of_queues)] == [[2], [1]]
+    assert service.flavor_requests(None, None) is None
 
 
 @pytest.mark.parametrize(

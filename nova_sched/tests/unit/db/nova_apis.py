@@ -15,7 +15,9 @@ A module of tests brings the fixture ``database``: an engine that may write, on 
 """
 
 import pytest
+import sqlalchemy as sa
 
+from nova_sched import errors
 from nova_sched.db import engine
 from nova_sched.db.nova_api import AggregateRow, CellMappingRow, NovaApi
 from nova_sched.queues.catalogue import bare_requests
@@ -91,6 +93,14 @@ class NovaApis:
         assert found[0]['extra_specs'] == {'resources:VGPU': '1'}
         assert found[1]['extra_specs'] == {}
         assert [one.vcpus for one in bare_requests(found)] == [8, 1]
+
+    def test_flavors_that_may_not_be_read(self, writer, api):
+        with writer.begin() as connection:
+            connection.execute(sa.text('DROP TABLE flavor_extra_specs'))
+        with pytest.raises(
+            (errors.BadConfig, errors.StoreUnavailable), match='flavor_extra_specs'
+        ):
+            api.flavors()
 
     def test_a_server_that_is_to_be_built(self, writer, api):
         fill(writer, tables.BUILD_REQUESTS, {'instance_uuid': uuid_of('server')})

@@ -131,6 +131,15 @@ def test_the_device():
     assert scores.device(made.hosts, 2, kind) is None
 
 
+def test_the_loop_gets_its_turn(monkeypatch):
+    """While costs are prepared, after every few states of each size."""
+    monkeypatch.setattr(scores_module, 'SOME', 1)
+    made, turns = gpu_cluster(), []
+    scores = Scores(Tables(MIX, read_fleet(made.hosts)), read_fleet(made.hosts))
+    scores.prepare(MIX.counts, lambda: turns.append(1))
+    assert len(turns) == 5 * len(MIX.counts)  # two of the six hosts are alike
+
+
 def test_few_kept_costs():
     made = gpu_cluster()
     scores = Scores(Tables(MIX, read_fleet(made.hosts)), read_fleet(made.hosts), memory=100)

@@ -22,7 +22,7 @@ from nova_sched import errors
 from nova_sched.groups.definition import MemberFlavor
 from nova_sched.objects import RequestSpec
 from nova_sched.queues.brokers import of_flavor
-from nova_sched.queues.catalogue import Catalogue, Queue, Special, flavor_of
+from nova_sched.queues.catalogue import Catalogue, Queue, Special, bare_requests, flavor_of
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.options import settings
 from nova_sched.tests.unit.queues.catalogues import ALIASES, FLAVORS, SPECIALS, catalogue, flavor
@@ -325,3 +325,25 @@ def test_the_flavor_of_a_row():
     made = flavor_of({**ROW, 'extra_specs': {'a': 'b'}})
     assert made == MemberFlavor(1, 1024, 5, extra_specs={'a': 'b'}, name='tiny')
     assert flavor_of(dataclasses.asdict(made)) == made
+
+
+@pytest.mark.parametrize(
+    'fields',
+    [
+        pytest.param({'vcpus': 0}, id='no CPUs'),
+        pytest.param({'extra_specs': {'pci_passthrough:alias': 'nothing:1'}}, id='unknown alias'),
+        pytest.param({'extra_specs': {'hw:numa_nodes': 'many'}}, id='unreadable cells'),
+    ],
+)
+def test_flavors_that_cannot_be_read_have_no_request(fields):
+    """A cloud has flavors of others, and one of them must not hide the rest."""
+    found = bare_requests(
+        [ROW, {**ROW, 'name': 'bad', **fields}, {**ROW, 'name': 'x', 'vcpus': 3}]
+    )
+    assert [request.vcpus for request in found] == [1, 3]
+
+
+def test_flavors_with_cells_have_a_request():
+    row = {**ROW, 'vcpus': 4, 'extra_specs': {'hw:numa_nodes': '2'}}
+    (found,) = bare_requests([row])
+    assert len(found.pieces.guest.cells) == 2
