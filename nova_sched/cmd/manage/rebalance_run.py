@@ -31,9 +31,11 @@ def run(args, conf):
     PLAN is a file as 'rebalance plan --format json' prints it, or - for standard input: an object
     with a list 'moves' of objects with server, source and destination, all UUIDs; other keys are
     left out. With --goal instead, a running scheduler makes the plan, as 'rebalance plan' does:
-    empty, drain:NAME,..., fit:FLAVOR or spread. The moves are stored in the database. The first of the running schedulers starts
-    them, the oldest server first, [rebalance] in_flight at the same time. It checks each move
-    again before it starts.
+    empty, drain:NAME,..., fit:FLAVOR or spread.
+
+    The moves are stored in the database. The first of the running schedulers starts them, the
+    oldest server first, [rebalance] in_flight at the same time. It checks each move again before
+    it starts.
 
     Keys: those of 'rebalance show'.
     """
@@ -56,8 +58,8 @@ def list_rebalances(args, conf):
     A rebalance is running until each of its moves has ended, then done; stopping and stopped, if
     'rebalance stop' was called. It is listed for 7 days.
 
-    Keys: rebalance_uuid, goal (null for the plan of a file), periodic, state, created_at, stopped_at, moves
-    (number by state).
+    Keys: rebalance_uuid, goal (null for the plan of a file), periodic, state, created_at,
+    stopped_at, moves (number by state).
     """
     found = SqlRebalances(store.ready(conf)).list()
     output.show(args, [row(one) for one in found], columns(time.time()))
