@@ -38,6 +38,7 @@ from nova_sched.engine.pending_answer import PendingAnswer
 from nova_sched.engine.place import Placer
 from nova_sched.engine.planning.move_planner import MovePlanner
 from nova_sched.engine.rebalance.move_runner import MoveRunner
+from nova_sched.engine.rebalance.periodic import planner_of
 from nova_sched.engine.room_figures import RoomFigures
 from nova_sched.engine.sync.nova_hosts import NovaHosts
 from nova_sched.engine.sync.state_sync import StateSync
@@ -143,12 +144,17 @@ class Scheduler:
             self._runner.leave()
         self.loop.hurry()
 
-    def run_moves(self, conductors, settings, planner=None):
+    def run_moves(self, conductors, settings):
         """Carry out the moves of rebalances from now on. Returns the MoveRunner, which has these
         arguments; None without a store of rebalances."""
         if self._rebalances is not None:
             self._runner = MoveRunner(
-                self, self._context, self._rebalances, conductors, settings, planner
+                self,
+                self._context,
+                self._rebalances,
+                conductors,
+                settings,
+                planner_of(self.move_planner),
             )
             self._runner.start()
         return self._runner

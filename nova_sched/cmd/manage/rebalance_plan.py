@@ -37,9 +37,15 @@ def plan(args, conf):
     destination_host), emptied (node, host), before, after, bound, bound_by, is_spent, obstacles
     (rule, hosts, server, host).
     """
+    output.show(args, {'goal': args.goal, **planned(args, conf)}, text=page)
+    return 0
+
+
+def planned(args, conf):
+    """The plan of a running scheduler, as plain values."""
     wanted = goal(args.goal)
     spec = _spec_of(wanted.names[0], conf) if wanted.kind == FIT else None
-    found = asking.ask(
+    return asking.ask(
         args,
         conf,
         'ExplainClient',
@@ -47,8 +53,6 @@ def plan(args, conf):
             args.goal, args.moves, args.zone, args.aggregate, spec
         ),
     )
-    output.show(args, {'goal': args.goal, **found}, text=page)
-    return 0
 
 
 def _spec_of(flavor, conf):
@@ -122,9 +126,13 @@ def _goal(text):
     return text
 
 
-def _plan_arguments(parser):
+def add_arguments(parser, required=True):
     parser.add_argument(
-        '--goal', metavar='GOAL', type=_goal, required=True, help=f'{", ".join(GOALS)}: see above'
+        '--goal',
+        metavar='GOAL',
+        type=_goal,
+        required=required,
+        help=f'{", ".join(GOALS)}: see above',
     )
     parser.add_argument(
         '--moves', metavar='N', help='the most moves: a number, or a share of the servers: 1%%'
@@ -136,4 +144,4 @@ def _plan_arguments(parser):
     asking.add_timeout(parser)
 
 
-VERBS = (('plan', plan, _plan_arguments),)
+VERBS = (('plan', plan, add_arguments),)

@@ -17,7 +17,7 @@ import sys
 import time
 
 from nova_sched import errors, words
-from nova_sched.cmd.manage import numbers, output, store, tables
+from nova_sched.cmd.manage import numbers, output, rebalance_plan, store, tables
 from nova_sched.conf import cluster
 from nova_sched.db.rebalances import ENDS, REFUSED, REVERTED, STATES, SqlRebalances
 from nova_sched.rebalance.move import Move
@@ -30,18 +30,23 @@ def run(args, conf):
 
     PLAN is a file as 'rebalance plan --format json' prints it, or - for standard input: an object
     with a list 'moves' of objects with server, source and destination, all UUIDs; other keys are
-    left out. The moves are stored in the database. The first of the running schedulers starts
-    them, the oldest server first, [rebalance] in_flight at the same time. It checks each move
-    again before it starts.
+    left out. With --goal instead, a running scheduler makes the plan, as 'rebalance plan' does:
+    empty, drain:NAME,..., fit:FLAVOR or spread.
+
+    The moves are stored in the database. The first of the running schedulers starts them, the
+    oldest server first, [rebalance] in_flight at the same time. It checks each move again before
+    it starts.
 
     Keys: those of 'rebalance show'.
     """
     if cluster.reads_nova(conf):
         why = 'hosts of a Nova cloud are read only: move servers with the commands of Nova'
         raise errors.BadConfig('rebalance run', why)
-    moves = read(args.plan)
+    if (args.plan is None) == (args.goal is None):
+        raise errors.InvalidRequest('rebalance run', 'give either PLAN or --goal')
+    moves = read(args.plan) if args.goal is None else _planned(args, conf)
     rebalances = SqlRebalances(store.ready(conf))
-    made = rebalances.create(moves, close_s=args.close)
+    made = rebalances.create(moves, goal=args.goal, close_s=args.close)
     if args.wait:
         _wait(rebalances, made)
     return _show(args, rebalances, made)
@@ -53,8 +58,8 @@ def list_rebalances(args, conf):
     A rebalance is running until each of its moves has ended, then done; stopping and stopped, if
     'rebalance stop' was called. It is listed for 7 days.
 
-    Keys: rebalance_uuid, goal (of a periodic one), periodic, state, created_at, stopped_at, moves
-    (number by state).
+    Keys: rebalance_uuid, goal (null for the plan of a file), periodic, state, created_at,
+    stopped_at, moves (number by state).
     """
     found = SqlRebalances(store.ready(conf)).list()
     output.show(args, [row(one) for one in found], columns(time.time()))
@@ -105,6 +110,11 @@ def read(path):
     moves = [_move(one, f'moves[{place}]') for place, one in enumerate(given)]
     _check(moves)
     return moves
+
+
+def _planned(args, conf):
+    given = rebalance_plan.planned(args, conf)['moves']
+    return [_move(one, f'moves[{place}]') for place, one in enumerate(given)]
 
 
 def _move(one, where):
@@ -202,7 +212,10 @@ def page(found):
 
 
 def _run_arguments(parser):
-    parser.add_argument('plan', metavar='PLAN', help='file with the plan; - is standard input')
+    parser.add_argument(
+        'plan', metavar='PLAN', nargs='?', help='file with the plan; - is standard input'
+    )
+    rebalance_plan.add_arguments(parser, required=False)
     parser.add_argument(
         '--close',
         metavar='TIME',

@@ -13,7 +13,7 @@
 
 import datetime
 
-REASON = 'closed by rebalance {} until {}'
+REASON = 'closed by rebalance'  # the rebalance and the time follow, and both may change later
 
 
 class HostClosings:
@@ -45,7 +45,7 @@ class HostClosings:
 
     def _open(self, host):
         service = self._service(host)
-        if service.disabled and service.disabled_reason == _reason(host):
+        if service.disabled and (service.disabled_reason or '').startswith(REASON):
             self._set(host, False, None)
 
     def _service(self, host):
@@ -59,4 +59,4 @@ class HostClosings:
 
 def _reason(host):
     until = datetime.datetime.fromtimestamp(host.until_s, datetime.UTC)
-    return REASON.format(host.rebalance_uuid, until.strftime('%Y-%m-%dT%H:%M:%SZ'))
+    return f'{REASON} {host.rebalance_uuid} until {until:%Y-%m-%dT%H:%M:%SZ}'

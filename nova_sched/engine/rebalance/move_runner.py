@@ -202,7 +202,12 @@ class MoveRunner:
         if not most:
             return
         self._next_plan_s = time.monotonic() + settings.interval_s
-        if moves := self._planner(settings, most):
+        try:
+            moves = self._planner(settings, most)
+        except errors.SchedError as error:
+            LOG.warning('%s; the next periodic rebalance is planned later', error)
+            return
+        if moves:
             made = self._rebalances.create(
                 moves, settings.goal, settings.close_s, settings.interval_s
             )

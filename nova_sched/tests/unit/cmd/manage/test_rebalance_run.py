@@ -16,7 +16,7 @@ import json
 import pytest
 
 from nova_sched import errors
-from nova_sched.cmd.manage import rebalance_run
+from nova_sched.cmd.manage import rebalance_plan, rebalance_run
 from nova_sched.db.rebalances import REFUSED, SqlRebalances
 from nova_sched.tests.builders import uuid_of
 
@@ -63,6 +63,20 @@ def test_a_rebalance_from_its_plan_to_its_end(run, plan, database):
     status, out, _ = run('rebalance list')
     assert (status, uuid in out, 'a plan' in out) == (0, True, True)
     assert run('rebalance show', uuid)[0] == 0
+
+
+def test_a_goal_in_place_of_a_plan(run, monkeypatch):
+    answer = {'moves': [{**ONE, 'source_host': 'a', 'destination_host': 'b'}]}
+    monkeypatch.setattr(rebalance_plan, 'planned', lambda args, conf: answer)
+    status, out, _ = run('rebalance run', '--goal', 'drain:a', '--format', 'json')
+    shown = json.loads(out)
+    assert (status, shown['goal'], len(shown['plan'])) == (0, 'drain:a', 1)
+
+
+@pytest.mark.parametrize('words', [(), ('plan.json', '--goal', 'empty')])
+def test_neither_a_plan_nor_a_goal_or_both(run, words):
+    status, _, err = run('rebalance run', *words)
+    assert (status, 'give either PLAN or --goal' in err) == (1, True)
 
 
 @pytest.mark.parametrize('verb', ['show', 'stop'])

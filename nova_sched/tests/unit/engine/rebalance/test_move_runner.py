@@ -18,7 +18,9 @@ import pytest
 from nova_sched import errors
 from nova_sched.claim import CONFIRMED, LIVE_MIGRATION, PENDING
 from nova_sched.db.rebalances import HANDED_OVER, HELD, REFUSED, REVERTED, WAITING
+from nova_sched.engine.planning.move_planner import MovePlanner
 from nova_sched.engine.rebalance import DONE, FAILED, QuietHours
+from nova_sched.engine.rebalance.periodic import planner_of
 from nova_sched.rebalance.move import Move
 from nova_sched.tests.builders import aggregate, uuid_of
 from nova_sched.tests.unit.engine.rebalance.moving_world import (
@@ -340,6 +342,26 @@ class TestPeriodic:
         other = periodic.another(lambda settings, most: [Move(TWO, node('host-0'), node('x'))])
         other.turn()
         assert len(periodic.rebalances.list()) == 1
+
+    def test_the_real_planner(self, database):
+        """One host can be emptied onto the other; what is immovable stays."""
+        made = MovingWorld(database, goal='empty', moves_per_hour=9)
+        made.boot('host-0', ONE)
+        made.boot('host-1', TWO, THREE)
+        world = made.world
+        planner = MovePlanner(world.context, world.scheduler._placer, made.scheduler.call)
+        plan = planner_of(planner)
+        assert plan(made.settings, 9) == [move(ONE)]
+        still = dataclasses.replace(made.settings, immovable_servers=frozenset([ONE]))
+        assert all(one.server != ONE for one in plan(still, 9))
+
+    def test_a_plan_that_cannot_be_made(self, database):
+        def planner(settings, most):
+            raise errors.InvalidRequest('goal', 'there is no such flavor')
+
+        made = MovingWorld(database, planner=planner, goal='fit:tiny')
+        assert not made.runner.turn()
+        assert made.rebalances.list() == []
 
     def test_quiet_hours(self, periodic):
         quiet = (QuietHours(0, 720), QuietHours(720, 1440))

@@ -136,6 +136,9 @@ class Moves(RuleBasedStateMachine):
         is_outdated=st.booleans(),
     )
     def plan(self, servers, destination, is_outdated):
+        self._plan(servers, destination, is_outdated)
+
+    def _plan(self, servers, destination, is_outdated=False):
         where = {one: host for host, here in self.moving.running.items() for one in here}
         moves = []
         for server in servers:
@@ -148,11 +151,16 @@ class Moves(RuleBasedStateMachine):
     def turn(self):
         self.runner.turn()
 
-    @rule(calls=st.integers(0, 12))
-    def die(self, calls):
+    def _plan_one(self, server, destination):
+        """A move that may start next."""
+        self._plan([server], destination)
+
+    @rule(calls=st.integers(0, 12), server=st.sampled_from(SERVERS), to=st.sampled_from(HOSTS))
+    def die(self, calls, server, to):
         def blow():
             raise Died
 
+        self._plan_one(server, to)
         self.fuse.set(calls, blow)
         try:
             self.runner.turn()
@@ -160,8 +168,13 @@ class Moves(RuleBasedStateMachine):
             self.runner = self.moving.another()
         self.fuse.left = None
 
-    @rule(calls=st.integers(0, 12), outcome=st.sampled_from([DONE, FAILED, None]))
-    def stand_still(self, calls, outcome):
+    @rule(
+        calls=st.integers(0, 12),
+        server=st.sampled_from(SERVERS),
+        to=st.sampled_from(HOSTS),
+        outcome=st.sampled_from([DONE, FAILED, None]),
+    )
+    def stand_still(self, calls, server, to, outcome):
         """Meanwhile another scheduler goes on with its moves, and some of them may end."""
 
         def blow():
@@ -172,6 +185,7 @@ class Moves(RuleBasedStateMachine):
                 self.told.append((ended, *self.conductors.known[ended]))
                 self.runner.tell(*self.told[-1])
 
+        self._plan_one(server, to)
         self.fuse.set(calls, blow)
         self.runner.turn()
         self.fuse.left = None
