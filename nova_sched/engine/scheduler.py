@@ -36,6 +36,7 @@ from nova_sched.engine.measuring import count_steps
 from nova_sched.engine.mix_learner import MixLearner
 from nova_sched.engine.pending_answer import PendingAnswer
 from nova_sched.engine.place import Placer
+from nova_sched.engine.planning.move_planner import MovePlanner
 from nova_sched.engine.rebalance.move_runner import MoveRunner
 from nova_sched.engine.room_figures import RoomFigures
 from nova_sched.engine.sync.nova_hosts import NovaHosts
@@ -111,6 +112,7 @@ class Scheduler:
         self.claim_service = ClaimService(context, self.state_sync, members)
         self.groups = GroupOperations(context, plans, library, self.call, solver, limits)
         self.questions = Questions(context, self._placer)
+        self.move_planner = MovePlanner(context, self._placer, self.call, flavors)
         self.candidates = HostOffers(
             context, self.place, self._until_done, self.state_sync, self.claim_service, candidates
         )

@@ -26,6 +26,7 @@ TIME_S = 3.0
 def most_emptied(fleet, most):
     """The bound for so many moves, and how it was found: VOLUME or PROGRAM."""
     rows = candidates(fleet)
+    rows = rows[np.argsort(fleet.counts[rows], kind='stable')]
     by_volume = _by_volume(fleet, rows, most)
     used = np.flatnonzero(fleet.in_use & (fleet.destinations | fleet.sources))
     takes = _copies(fleet, used)

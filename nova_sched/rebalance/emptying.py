@@ -20,13 +20,41 @@ PROTECTED = 1.2  # hosts that hold this many times the allowed moves receive onl
 
 
 def empty(fleet, most):
-    """A Plan that empties hosts with at most this many moves, those of the fewest servers first.
+    """A Plan that empties hosts with at most this many moves.
 
-    Either all servers of a host move or none. No empty host is used.
+    Either all servers of a host move or none. No empty host is used. The hosts with the fewest
+    servers come first, which is best as long as the moves are scarce, or those that use the least,
+    which is best where room is; the plan that empties more is taken.
     """
+    counts = np.sort(fleet.counts[candidates(fleet)])
+    limit = int(np.searchsorted(np.cumsum(counts), most, side='right'))
+    plans = []
+    for order in _orders(fleet):
+        plans.append(_in_order(fleet, order, most))
+        if len(plans[-1].emptied) >= limit:
+            break
+    return max(plans, key=lambda one: (len(one.emptied), -len(one.moves)))
+
+
+def candidates(fleet):
+    """Hosts (rows) that may be emptied."""
+    return np.flatnonzero((fleet.counts > 0) & ~fleet.held & fleet.sources)
+
+
+def _orders(fleet):
+    """Orders in which to try the candidates."""
+    rows = candidates(fleet)
+    counts, used = fleet.counts[rows], ((fleet.total - fleet.free) * fleet.shares)[rows]
+    volume = used.sum(axis=1)
+    yield rows[np.lexsort((volume, counts))]
+    yield rows[np.lexsort((counts, volume))]
+    for column in np.flatnonzero(fleet.shares.any(axis=0)).tolist():
+        yield rows[np.lexsort((counts, used[:, column]))]
+
+
+def _in_order(fleet, order, most):
     room, obstacles = Room(fleet), plan.Obstacles(fleet)
     counts, servers_of = fleet.counts, fleet.by_host()
-    order = candidates(fleet)
     protected = np.zeros(len(fleet), dtype=bool)
     protected[order[: np.searchsorted(np.cumsum(counts[order]), PROTECTED * most)]] = True
     tiers = (~protected,)
@@ -50,19 +78,11 @@ def empty(fleet, most):
     )
 
 
-def candidates(fleet):
-    """Hosts that may be emptied: those of the fewest servers first, of equal ones those that use
-    the least."""
-    counts = fleet.counts
-    volume = ((fleet.total - fleet.free) * fleet.shares).sum(axis=1)
-    rows = np.flatnonzero((counts > 0) & ~fleet.held & fleet.sources)
-    return rows[np.lexsort((volume[rows], counts[rows]))]
-
-
 def _all_leave(room, servers, host, used, tiers, closed, obstacles):
     """Whether all servers of a host find another one in use. Otherwise the room is as before."""
-    for server in servers:
-        rule = room.why_fixed(server) or closed.get(room.kind(server))
+    kinds = room.fleet.servers.kind[servers].tolist()
+    for server, kind in zip(servers, kinds, strict=True):
+        rule = room.why_fixed(server) or closed.get(kind)
         if rule is not None:
             obstacles.add(rule, host, server)
             return False

@@ -129,8 +129,12 @@ def _leave(room, servers, host, wanted, allowed, obstacles):
     done: list[int] = []
     for server in servers:
         fits = room.fits(server)
-        after = places(room.free - _demand(room, server), wanted, allowed)
-        target = room.tightest(server, fits & (after == places(room.free, wanted, allowed)))
+        rows = np.flatnonzero(fits)
+        free, open_ = room.free[rows], allowed[rows]
+        after = places(free - _demand(room, server), wanted, open_)
+        keeps = np.zeros_like(fits)
+        keeps[rows[after == places(free, wanted, open_)]] = True
+        target = room.tightest(server, keeps)
         if target is not None:
             room.place(server, target)
             done.append(server)

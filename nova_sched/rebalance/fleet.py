@@ -49,8 +49,8 @@ class Fleet:
     of a host: resource classes, in their units, and possibly more. ``total`` and ``free`` (int64
     [host, column]) are what a host has for servers, and what of it is free. ``demand`` (int64
     [kind, column]) is what a server takes. ``allowed`` (bool [kind, host]): the rules let a server
-    of the kind go there, whatever is free. ``closed_by`` has for each kind the rule that removed
-    its last host, or None. ``strangers`` (int64 [host]) counts servers without a claim.
+    of the kind go there, whatever is free. ``closed_by`` has for each kind the last
+    rule that removed hosts, or None. ``strangers`` (int64 [host]) counts servers without a claim.
     ``domain`` (int32 [host]): the number of the smallest domain of each host that ``confined``
     servers stay in. ``sources`` and ``destinations`` (bool [host]): the scope of the plan.
     ``reasons``: why servers stay; the first one is empty.
@@ -103,12 +103,35 @@ class Fleet:
             )
         return shares
 
+    @functools.cached_property
+    def hosts_of_family(self):
+        """A function that returns the rows that have the members of a family, at the start."""
+        families = self.servers.families.ravel()
+        hosts = np.repeat(self.servers.host, self.servers.families.shape[1])[families >= 0]
+        return _grouped(families[families >= 0], hosts)
+
+    @functools.cached_property
+    def joined(self):
+        """Which servers have another member of a family on their host (bool)."""
+        found = np.zeros(len(self.servers.uuids), dtype=bool)
+        for families in self.servers.families.T:
+            pairs = (families.astype(np.int64) + 1) * len(self) + self.servers.host
+            _, places, counts = np.unique(pairs, return_inverse=True, return_counts=True)
+            found |= (families >= 0) & (counts[places.ravel()] > 1)
+        return found
+
     def by_host(self):
         """A function that returns the servers (rows of ``servers``) of a host."""
-        order = np.argsort(self.servers.host, kind='stable')
-        ends = np.searchsorted(self.servers.host[order], np.arange(len(self) + 1))
-        return functools.partial(_part, order, ends)
+        return _grouped(self.servers.host, np.arange(len(self.servers.host)), len(self))
 
 
-def _part(order, ends, host):
-    return order[ends[host] : ends[host + 1]]
+def _grouped(numbers, values, size=0):
+    """A function that returns the values of a number; there may be ``size`` numbers."""
+    order = np.argsort(numbers, kind='stable')
+    size = max(size, int(numbers.max(initial=-1)) + 1)
+    ends = np.searchsorted(numbers[order], np.arange(size + 1))
+    return functools.partial(_part, values[order], ends)
+
+
+def _part(values, ends, number):
+    return values[ends[number] : ends[number + 1]]

@@ -22,6 +22,7 @@ import numpy as np
 
 from nova_sched.rebalance.fleet import MOVABLE, Fleet
 
+ALONE = 'no other host'
 ROOM, FAMILY, SCOPE, ROLE = 'no room', 'server group', 'scope of the plan', 'sources of the plan'
 DOMAIN = 'domains of a placement group'
 
@@ -41,11 +42,8 @@ class Room:
         self.slack = (self.free * self._shares).sum(axis=1)
         self._open = fleet.destinations.copy()
         self._taken = np.flatnonzero(fleet.demand.any(axis=0))
-        self._members: dict[int, collections.Counter] = {}
-        families, host = fleet.servers.families, fleet.servers.host
-        for server, place in np.argwhere(families >= 0).tolist():
-            members = self._members.setdefault(int(families[server, place]), collections.Counter())
-            members[int(host[server])] += 1
+        # Family -> hosts that its members go to.
+        self._goals: dict[int, set[int]] = collections.defaultdict(set)
 
     def kind(self, server):
         return int(self.fleet.servers.kind[server])
@@ -58,10 +56,7 @@ class Room:
         fixed = int(self.fleet.servers.fixed[server])
         if fixed != MOVABLE:
             return self.fleet.reasons[fixed]
-        home = int(self.fleet.servers.host[server])
-        if any(self._members[family][home] > 1 for family in self.families_of(server)):
-            return FAMILY
-        return None
+        return FAMILY if self.fleet.joined[server] else None
 
     def by_amounts(self, kind):
         """The destinations (bool) that have the free amounts for one more of the kind."""
@@ -80,7 +75,8 @@ class Room:
         if servers.confined[server]:
             fits &= self.fleet.domain == self.fleet.domain[home]
         for family in self.families_of(server):
-            fits[list(self._members[family])] = False
+            fits[self.fleet.hosts_of_family(family)] = False
+            fits[list(self._goals[family])] = False
         return fits
 
     def tightest(self, server, fits, tiers=()):
@@ -122,10 +118,8 @@ class Room:
         self.slack[host] -= sign * float(self._shares[host] @ demand)
         self.gains[host] += sign
         for family in self.families_of(server):
-            members = self._members[family]
-            members[host] += sign
-            if not members[host]:
-                del members[host]
+            change = self._goals[family].add if sign > 0 else self._goals[family].remove
+            change(host)
 
     def why_not(self, server):
         """The rule that stops a server which fits nowhere, as text."""
@@ -134,7 +128,7 @@ class Room:
         allowed = fleet.allowed[kind].copy()
         allowed[home] = False
         if not allowed.any():
-            return fleet.closed_by[kind] or SCOPE
+            return fleet.closed_by[kind] or ALONE
         if not (allowed & fleet.destinations).any():
             return SCOPE
         allowed &= fleet.destinations

@@ -72,10 +72,12 @@ def _level(fleet, free, shares, host):
 
 
 def _best(room, servers, host, now, shares, obstacles):
-    """The server and its destination that are best for the fullest host; None without any."""
-    fleet, best = room.fleet, None
-    tried, kept = set(), []
-    for server in servers:
+    """The largest server whose leaving lowers the fullest host, and its destination; None without
+    any."""
+    fleet, tried, kept = room.fleet, set(), []
+    sizes = (fleet.demand[fleet.servers.kind[servers]] * shares[host]).max(axis=1, initial=0.0)
+    for at in np.argsort(-sizes, kind='stable').tolist():
+        server = servers[at]
         if server in room.host_of:
             continue
         rule = room.why_fixed(server)
@@ -94,16 +96,9 @@ def _best(room, servers, host, now, shares, obstacles):
         used = fleet.total[rows] - room.free[rows] + demand
         levels = (used * shares[rows]).max(axis=1, initial=0.0)
         place = int(levels.argmin())
-        size = float((demand * shares[host]).max(initial=0.0))
-        if levels[place] >= now[host] - MARGIN or size <= 0:
-            kept.append((plan.NOT_LOWER, server))
-            continue
-        # The pair is as full afterwards as the fuller of both.
-        figure = max(now[host] - size, levels[place])
-        if best is None or figure < best[0] - MARGIN:
-            best = figure, server, int(rows[place])
-    if best is not None:
-        return best[1:]
+        if levels[place] < now[host] - MARGIN and sizes[at] > 0:
+            return server, int(rows[place])
+        kept.append((plan.NOT_LOWER, server))
     for rule, server in kept:
         obstacles.add(rule, host, server)
     return None

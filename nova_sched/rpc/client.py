@@ -459,6 +459,18 @@ class ExplainClient(NamespaceClient):
             check_type=check_type,
         )
 
+    def plan_moves(self, goal, moves=None, zone=None, aggregate=None, spec_obj=None, context=None):
+        """Raises InvalidRequest."""
+        return self.call(
+            context,
+            'plan_moves',
+            goal=goal,
+            moves=moves,
+            zone=zone,
+            aggregate=aggregate,
+            spec_obj=spec_obj,
+        )
+
     def show(self, request_id, context=None):
         return self.call(context, 'show', request_id=request_id)
 

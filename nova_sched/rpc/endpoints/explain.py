@@ -15,6 +15,11 @@ one."""
 import oslo_messaging as messaging
 
 from nova_sched import errors, words
+from nova_sched.conf import CONF
+from nova_sched.engine.planning.move_planner import view_of
+from nova_sched.engine.planning.snapshot import Scope
+from nova_sched.engine.rebalance import RebalanceSettings
+from nova_sched.rebalance.goals import goal as read_goal
 from nova_sched.rpc import translate
 from nova_sched.rpc.failures import expected
 
@@ -104,6 +109,47 @@ class ExplainEndpoint:
             raise errors.InvalidRequest('spec', f'it is about {said}, and not {check_type}')
         offered = translate.offered_hosts(hosts, weights)
         return self._scheduler.call(self._scheduler.questions.ranking, request, offered)
+
+    @expected
+    def plan_moves(self, context, goal, moves=None, zone=None, aggregate=None, spec_obj=None):
+        """Plan moves of servers between hosts, and make none of them. Since 1.3.
+
+        ``goal``: `empty`, `spread`, `drain:` with names of hosts, aggregates or zones, or `fit:`
+        with a flavor, whose spec is ``spec_obj``; without one, the flavor is looked up in the
+        database. ``moves``: the most moves, as a number or as a share of the servers such as
+        `1%`. ``zone`` and ``aggregate`` (its name or UUID) limit the hosts.
+
+        Returns a mapping:
+
+        * ``servers`` that have a claim, and ``hosts``: their numbers;
+        * ``moves``, in the order in which to make them: for each the UUIDs of the ``server``, of
+          its ``source`` and its ``destination`` node, and ``source_host``, ``destination_host``;
+        * ``emptied``: the hosts that lose their last server, each with ``node`` and ``host``;
+        * ``before``, ``after``: the figure of the goal now and after all moves: empty hosts,
+          servers on the hosts to drain, places for the flavor, or the highest share of use;
+        * ``bound``: the most hosts that any such plan empties, and ``bound_by``: `linear program`
+          or `volume`; None for other goals than `empty`;
+        * ``is_spent``: whether the number of moves ended the plan;
+        * ``obstacles``: each ``rule`` that kept servers where they are, on how many ``hosts``,
+          and a ``server`` (None: one without a claim) and its ``host`` as an example.
+
+        Raises InvalidRequest.
+        """
+        options = CONF.rebalance
+        scope = Scope(
+            goal=read_goal(goal),
+            zone=None if zone is None else words.name(zone, 'zone'),
+            aggregate=None if aggregate is None else words.name(aggregate, 'aggregate'),
+            settings=RebalanceSettings(
+                protected_aggregates=frozenset(options.protected_aggregates),
+                protected_projects=frozenset(options.protected_projects),
+                immovable_servers=frozenset(options.immovable_servers),
+            ),
+        )
+        wanted = None
+        if spec_obj is not None:
+            wanted = translate.requests(translate.spec(spec_obj))[0]
+        return view_of(self._scheduler.move_planner.plan(scope, moves, wanted))
 
     @expected
     def show(self, context, request_id):

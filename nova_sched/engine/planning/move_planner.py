@@ -1,0 +1,219 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Makes plans of moves: reads the host state in the loop, in slices, and plans outside of it."""
+
+import dataclasses
+import logging
+import time
+
+import numpy as np
+
+from nova_sched import errors
+from nova_sched.engine.decide import chain
+from nova_sched.engine.planning import snapshot
+from nova_sched.engine.planning.fleet_builder import SERVERS, FleetBuilder, demand_of, mask_of
+from nova_sched.packing.prices import yield_processor
+from nova_sched.rebalance import emptying, fitting, spreading
+from nova_sched.rebalance.bound import most_emptied
+from nova_sched.rebalance.goals import DRAIN, EMPTY, FIT, goal, most_moves
+from nova_sched.state.facts import CLAIMED
+
+LOG = logging.getLogger(__name__)
+
+SLICE_S = 0.01  # for which kinds of servers are judged in the loop at a time
+ATTEMPTS = 5  # hosts may come and go while a plan is made
+
+
+class _Changed(Exception):
+    """Hosts have come or gone meanwhile: the rows of the snapshot are others."""
+
+
+class MovePlanner:
+    """Makes plans; may be called from any thread but the loop's. It changes nothing.
+
+    ``call`` runs a function in the loop. ``flavors()`` returns a Request of each flavor; None:
+    there are none.
+    """
+
+    def __init__(self, context, placer, call, flavors=None):
+        self._cluster, self._topology = context.cluster, context.topology
+        self._settings, self._clock = context.settings, context.clock
+        self._placer, self._call, self._flavors = placer, call, flavors
+
+    def plan(self, scope, moves=None, wanted=None, bounded=True):
+        """A rebalance.plan.Plan with at most so many ``moves``: a number, a share of the servers
+        such as `1%`, or None.
+
+        ``wanted`` is a request of the flavor of the goal `fit`; None: it is looked up by its name.
+        ``bounded``: with the bound of the goal `empty`. Raises InvalidRequest.
+        """
+        if scope.goal.kind == FIT and wanted is None:
+            wanted = self._flavor(scope.goal.names[0])
+        for _ in range(ATTEMPTS):
+            try:
+                return self._try(scope, moves, wanted, bounded)
+            except _Changed:
+                LOG.info('Hosts have come or gone; the plan of moves is made again')
+        raise errors.Outdated('The plan of moves', 'hosts came and went each time it was made')
+
+    def moves(self, settings, most):
+        """A list of at most so many Move for the goal of ``settings`` (RebalanceSettings), for the
+        periodic mode. Raises InvalidRequest, Outdated."""
+        scope = snapshot.Scope(goal(settings.goal), settings=settings)
+        return self.plan(scope, most, bounded=False).to_moves()
+
+    def _flavor(self, name):
+        for request in self._flavors() if self._flavors else ():
+            if request.flavor_name == name:
+                return request
+        raise errors.InvalidRequest('goal', f'flavor {name} is not in the database')
+
+    def _try(self, scope, moves, wanted, bounded):
+        begin_s = time.perf_counter()
+        seen = self._call(self._take, scope)
+        builder = FleetBuilder(seen, scope, yield_processor)
+        while not self._call(self._judge_some, builder):
+            pass
+        fleet = builder.fleet()
+        place = None if wanted is None else self._call(self._where, seen, wanted)
+        most = most_moves(moves, len(fleet.servers.uuids))
+        as_seen = dataclasses.replace(fleet, free=fleet.free.copy())
+        while True:
+            made = self._make(fleet, scope.goal, most, wanted, place)
+            refused, gains = self._call(self._refused, seen, builder, made)
+            if not refused.any():
+                break
+            # A rule allows less than the free amounts do: these hosts take fewer servers.
+            fleet.free[refused, fleet.columns.index(SERVERS)] = gains[refused] // 2
+        if bounded and scope.goal.kind == EMPTY:
+            made.bound, made.bound_by = most_emptied(as_seen, most)
+        LOG.info(
+            'Planned %d moves of %d servers on %d hosts (%s), %.0f ms',
+            len(made.moves),
+            len(fleet.servers.uuids),
+            len(fleet),
+            scope.goal.kind,
+            (time.perf_counter() - begin_s) * 1000,
+        )
+        return made
+
+    @staticmethod
+    def _make(fleet, wish, most, wanted, place):
+        if wish.kind == EMPTY:
+            return emptying.empty(fleet, most)
+        if wish.kind == DRAIN:
+            rows = np.flatnonzero(fleet.sources & ~fleet.destinations).tolist()
+            return emptying.drain(fleet, rows, most)
+        if wish.kind == FIT:
+            return fitting.fit(fleet, demand_of(wanted, fleet.columns), place, most)
+        return spreading.spread(fleet, most)
+
+    # In the loop.
+
+    @property
+    def _hosts(self):
+        hosts = self._cluster.hosts
+        hosts.now_s = self._clock()
+        return hosts
+
+    def _take(self, scope):
+        settings, rules = self._settings(), self._placer.rules
+        _ = self._hosts  # the time of the decision
+        return snapshot.take(self._cluster, rules, self._topology, settings, scope)
+
+    def _check(self, seen):
+        hosts = self._hosts
+        if [node.uuid for node in hosts.nodes] != seen.nodes:
+            raise _Changed
+        return hosts
+
+    def _judge_some(self, builder):
+        hosts, end_s = self._check(builder.snapshot), time.monotonic() + SLICE_S
+        return builder.judge_some(self._placer.rules, hosts, lambda: time.monotonic() >= end_s)
+
+    def _where(self, seen, wanted):
+        """The rows that the rules let a new server of the flavor go to, if they had room."""
+        hosts, rules = self._check(seen), self._placer.rules
+        view = hosts.what_if()
+        view.resources = {name: _as_if_unused(one) for name, one in hosts.resources.items()}
+        return mask_of(rules, view, wanted)[0] & seen.inside
+
+    def _refused(self, seen, builder, made):
+        """The destinations (bool) that the rules on amounts and numbers refuse, when all servers
+        of the plan but the last one are there; and the number of servers that go to each host."""
+        hosts, fleet = self._check(seen), made.fleet
+        refused = hosts.everywhere(False)
+        if not made.moves:
+            return refused, hosts.everywhere(0, np.int64)
+        servers, targets = (np.array(part) for part in zip(*made.moves, strict=True))
+        kinds = fleet.servers.kind[servers]
+        gains = np.zeros(fleet.free.shape, dtype=np.int64)
+        np.add.at(gains, targets, fleet.demand[kinds])
+        count = np.bincount(targets, minlength=len(fleet))
+        for kind in np.unique(kinds).tolist():
+            rows = np.unique(targets[kinds == kind])
+            request = builder.requests[kind]
+            view = hosts.what_if()
+            view.num_instances = hosts.num_instances + np.maximum(count - 1, 0)
+            view.resources = dict(hosts.resources)
+            for place, name in enumerate(fleet.columns):
+                if name != SERVERS:
+                    view.resources[name] = hosts.resources[name].copy()
+                    more = np.maximum(gains[:, place] - fleet.demand[kind, place], 0)
+                    view.resources[name].take(slice(None), more)
+            for rule in chain(self._placer.rules, request):
+                if rule.judges_rows or not rule.host_facts_for(request) & CLAIMED:
+                    continue
+                verdict = rule.mask(view, request)
+                if verdict is not True:
+                    refused[rows] |= ~verdict[rows]
+        return refused, count
+
+
+def _as_if_unused(resource):
+    """The columns of a resource class as if nothing of it were in use."""
+    made = resource.copy()
+    made.take(slice(None), -made.used)
+    return made
+
+
+def view_of(made):
+    """A plan as plain values; see ``rpc.endpoints.explain.ExplainEndpoint.plan_moves``."""
+    fleet, names = made.fleet, made.fleet.names
+    moves = [
+        dataclasses.asdict(move)
+        | {
+            'source_host': names[fleet.servers.host[server]],
+            'destination_host': names[target],
+        }
+        for move, (server, target) in zip(made.to_moves(), made.moves, strict=True)
+    ]
+    return {
+        'servers': len(fleet.servers.uuids),
+        'hosts': len(fleet),
+        'moves': moves,
+        'emptied': [{'node': fleet.nodes[row], 'host': names[row]} for row in made.emptied],
+        'before': made.before,
+        'after': made.after,
+        'bound': made.bound,
+        'bound_by': made.bound_by,
+        'is_spent': made.is_spent,
+        'obstacles': [
+            {
+                'rule': one.rule,
+                'hosts': one.hosts,
+                'server': one.server,
+                'host': names[one.host],
+            }
+            for one in made.obstacles
+        ],
+    }

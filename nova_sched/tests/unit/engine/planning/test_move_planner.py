@@ -1,0 +1,257 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Plans of moves from the host state, with the rules of a scheduler."""
+
+import itertools
+
+import pytest
+
+from nova_sched import errors
+from nova_sched.claim import CONFIRMED, PLANNED
+from nova_sched.engine.planning.move_planner import MovePlanner, view_of
+from nova_sched.engine.planning.snapshot import Scope
+from nova_sched.engine.rebalance import RebalanceSettings
+from nova_sched.filters.aggregate_core import AggregateCoreFilter
+from nova_sched.filters.num_instances import NumInstancesFilter
+from nova_sched.hardware.machine import HardwareAllocation
+from nova_sched.hardware.providers import Allotted
+from nova_sched.rebalance.goals import goal
+from nova_sched.tests import builders
+from nova_sched.tests.builders import aggregate, request, uuid_of
+from nova_sched.tests.options import settings
+from nova_sched.tests.unit.engine.world import Named, World, rules
+
+DEVICE = HardwareAllocation(providers=(Allotted('', uuid_of('gpu'), {'VGPU': 1}),))
+
+
+class Planned:
+    """A cluster of hosts with 16 vCPUs and 64 GiB, and its plans. ``servers``: number of servers
+    (2 vCPUs, 4 GiB) by host, or for each host a list of more fields of the claims."""
+
+    def __init__(self, servers, filters=(), flavors=None, **words):
+        self.cluster = builders.cluster(len(servers), **words)
+        self.world = World(chain=rules(filters), cluster=self.cluster)
+        for row, there in enumerate(servers):
+            for number, fields in enumerate([{}] * there if isinstance(there, int) else there):
+                self.cluster.add(
+                    builders.claim(
+                        uuid_of(f'{row}-{number}'),
+                        uuid_of(f'node host-{row}'),
+                        **{'vcpus': 2, 'memory_mb': 4096, 'state': CONFIRMED, **fields},
+                    )
+                )
+        self.before = lambda: None
+        self.planner = MovePlanner(
+            self.world.context, self.world.scheduler._placer, self._call, flavors
+        )
+
+    def _call(self, work, *args):
+        self.before()
+        return self.world.call(work, *args)
+
+    def plan(self, text='empty', moves=None, wanted=None, zone=None, aggregate=None, **settings):
+        scope = Scope(goal(text), zone, aggregate, RebalanceSettings(**settings))
+        return view_of(self.planner.plan(scope, moves, wanted))
+
+
+def ways(found):
+    return sorted((one['source_host'], one['destination_host']) for one in found['moves'])
+
+
+def told(found):
+    return {one['rule']: one['hosts'] for one in found['obstacles']}
+
+
+def test_a_plan():
+    found = Planned([1, 3]).plan(moves=1)
+    assert found == {
+        'servers': 4,
+        'hosts': 2,
+        'moves': [
+            {
+                'server': uuid_of('0-0'),
+                'source': uuid_of('node host-0'),
+                'destination': uuid_of('node host-1'),
+                'source_host': 'host-0',
+                'destination_host': 'host-1',
+            }
+        ],
+        'emptied': [{'node': uuid_of('node host-0'), 'host': 'host-0'}],
+        'before': 0,
+        'after': 1,
+        'bound': 1,
+        'bound_by': 'linear program',
+        'is_spent': False,
+        'obstacles': [],
+    }
+
+
+def test_the_filters_decide_where_servers_go():
+    found = Planned([1, 2, 3], [Named('host-1')]).plan(moves=1)
+    assert ways(found) == [('host-0', 'host-1')]
+    found = Planned([1, 3], [Named('host-7')]).plan()
+    assert found['moves'] == []
+    assert told(found) == {'Named': 2}
+
+
+def test_a_disabled_host_takes_nothing_and_can_be_drained():
+    made = Planned([1, 2, 0], disabled=[True, False, True])
+    assert ways(made.plan('drain:host-0')) == [('host-0', 'host-1')]
+    assert made.plan('drain:host-1')['moves'] == []
+
+
+def test_servers_stay_in_their_zone():
+    zones = [
+        aggregate(1, ['host-0', 'host-2'], availability_zone='a'),
+        aggregate(2, ['host-1'], availability_zone='b'),
+    ]
+    made = Planned([1, 3, 2], aggregates=zones)
+    assert ways(made.plan(moves=1)) == [('host-0', 'host-2')]
+    assert told(made.plan('drain:host-1')) == {'zone, cell, metadata of aggregates and traits': 1}
+
+
+def test_servers_keep_the_traits_and_the_metadata_of_their_host():
+    made = Planned(
+        [1, 2, 3], traits=[frozenset(['HW_A']), frozenset(), frozenset(['HW_A', 'HW_B'])]
+    )
+    assert ways(made.plan(moves=1)) == [('host-0', 'host-2')]
+    made = Planned([1, 2, 3], aggregates=[aggregate(1, ['host-0', 'host-1'], ssd='true')])
+    assert ways(made.plan(moves=1)) == [('host-0', 'host-1')]
+    racks = [aggregate(1, ['host-0'], rack='r1'), aggregate(2, ['host-1'], rack='r2')]
+    assert ways(Planned([1, 2], aggregates=racks).plan(moves=1)) == [('host-0', 'host-1')]
+
+
+@pytest.mark.parametrize(
+    'fields, rule',
+    [
+        ({'state': PLANNED}, 'a member of a placement group that is not created yet'),
+        ({'state': 'pending'}, 'a server that is built, moved or resized'),
+        ({'move': 'migration'}, 'a server that is built, moved or resized'),
+        ({'parts': DEVICE}, 'CPUs, pages or devices of its own'),
+        ({'fences': ('token',)}, 'an exclusive domain of its host'),
+        ({'project_id': 'p'}, '[rebalance] protected_projects'),
+    ],
+)
+def test_servers_that_stay(fields, rule):
+    found = Planned([[fields], 3]).plan(moves=9, protected_projects=frozenset('p'))
+    assert found['moves'] == [] or ways(found) == [('host-1', 'host-0')] * 3
+    assert told(found) == {rule: 1}
+
+
+def test_the_operator_s_list_and_aggregates():
+    made = Planned([1, 3], aggregates=[aggregate(1, ['host-1'])])
+    found = made.plan('drain:host-0', immovable_servers=frozenset([uuid_of('0-0')]))
+    assert told(found) == {'[rebalance] immovable_servers': 1}
+    found = made.plan('drain:host-0', protected_aggregates=frozenset(['aggregate 1']))
+    assert told(found) == {'scope of the plan': 1}
+
+
+def test_groups_of_servers():
+    member = {'group_uuid': uuid_of('group')}
+    made = Planned([[member], [member, {}], 3])
+    assert ways(made.plan(moves=1)) == [('host-0', 'host-2')]
+    assert told(Planned([[member], [member, {}]]).plan('drain:host-0')) == {'server group': 1}
+    # Both may have to stay together.
+    assert told(Planned([[member, member], 3]).plan('drain:host-0')) == {'server group': 1}
+
+
+def test_members_of_a_placement_group_stay_in_their_rack():
+    racks = [aggregate(1, ['host-0', 'host-2'], rack='r1'), aggregate(2, ['host-1'], rack='r2')]
+    member = {'top_group': uuid_of('top'), 'member': 'a'}
+    made = Planned([[member], 3, 2], aggregates=racks)
+    assert ways(made.plan('drain:host-0')) == [('host-0', 'host-2')]
+    assert told(made.plan('drain:host-0,host-2')) == {'domains of a placement group': 1}
+
+
+def test_a_rack_is_drained_by_its_aggregate():
+    made = Planned([2, 1, 1], aggregates=[aggregate(1, ['host-0', 'host-1'], rack='r1')])
+    found = made.plan('drain:aggregate 1')
+    assert [target for _, target in ways(found)] == ['host-2'] * 3
+    assert (found['before'], found['after']) == (3, 0)
+    assert sorted(one['host'] for one in found['emptied']) == ['host-0', 'host-1']
+
+
+@pytest.mark.parametrize(
+    'words, why',
+    [
+        ({'text': 'drain:host-7'}, 'host-7 is no host, aggregate or zone'),
+        ({'zone': 'moon'}, 'no host is in zone moon'),
+        ({'aggregate': 'moon'}, 'no host is in an aggregate moon'),
+        ({'text': 'fit:m1.large'}, 'flavor m1.large is not in the database'),
+        ({'moves': 'many'}, 'neither a number'),
+    ],
+)
+def test_what_is_not_known_is_refused(words, why):
+    with pytest.raises(errors.InvalidRequest, match=why):
+        Planned([1, 1]).plan(**words)
+
+
+def test_the_zone_and_the_aggregate_limit_the_hosts():
+    made = Planned([1, 2, 3], aggregates=[aggregate(1, ['host-0', 'host-1'])])
+    assert ways(made.plan(aggregate='aggregate 1')) == [('host-0', 'host-1')]
+    assert made.plan(zone='nova', moves=1)['after'] == 1
+
+
+def test_rules_on_the_number_of_servers_are_kept():
+    with settings({'filter_scheduler.max_instances_per_host': 3}):
+        found = Planned([2, 2], [NumInstancesFilter()]).plan()
+        assert told(found) == {'no room: servers': 2}
+        assert len(Planned([1, 2], [NumInstancesFilter()]).plan()['moves']) == 1
+
+
+def test_rules_that_allow_less_than_is_free_are_kept():
+    # By the inventories all servers fit on host 1; the aggregate allows no oversubscription.
+    there = aggregate(1, ['host-0', 'host-1'], cpu_allocation_ratio='1.0')
+    made = Planned([4, 6], [AggregateCoreFilter()], aggregates=[there], vcpus_ratio=2.0)
+    assert len(made.plan('drain:host-0')['moves']) == 2
+
+
+def test_places_for_a_flavor():
+    large = request(vcpus=12, memory_mb=1024, flavor_name='large')
+    made = Planned([3, 3], flavors=lambda: [large])
+    found = made.plan('fit:large')
+    assert (found['before'], found['after']) == (0, 1)
+    assert made.plan('fit:other', wanted=large)['after'] == 1
+
+
+def test_a_host_that_goes_meanwhile():
+    made = Planned([1, 2, 3])
+    calls = iter(range(100))
+
+    def remove():
+        if next(calls) == 1:
+            made.cluster.remove(uuid_of('node host-2'))
+
+    made.before = remove
+    assert ways(made.plan()) == [('host-0', 'host-1')]
+
+
+def test_hosts_that_go_and_come_all_the_time():
+    made = Planned([1, 2, 3])
+
+    numbers = itertools.count(3)
+
+    def replace():
+        made.cluster.remove(made.cluster.snapshot()[-1].uuid)
+        builders.put(made.cluster, builders.report(f'host-{next(numbers)}'))
+
+    made.before = replace
+    with pytest.raises(errors.Outdated, match='hosts came and went'):
+        made.plan()
+
+
+def test_the_moves_of_a_periodic_plan():
+    made = Planned([1, 2, 3])
+    (move,) = made.planner.moves(RebalanceSettings(goal='empty'), 1)
+    assert (move.server, move.source) == (uuid_of('0-0'), uuid_of('node host-0'))
+    with pytest.raises(errors.InvalidRequest, match='flavor large'):
+        made.planner.moves(RebalanceSettings(goal='fit:large'), 1)
