@@ -11,6 +11,6 @@
 # under the License.
 """`rebalance`: moves of servers between hosts."""
 
-from nova_sched.cmd.manage import rebalance_run
+from nova_sched.cmd.manage import rebalance_plan, rebalance_run
 
-VERBS = (*rebalance_run.VERBS,)
+VERBS = (*rebalance_plan.VERBS, *rebalance_run.VERBS)

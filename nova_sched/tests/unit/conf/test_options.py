@@ -136,6 +136,7 @@ OWN_GROUPS = {
     'placement',  # most are
     'queues',
     'quota',
+    'rebalance',
     'shadow',
     'stats',
     'topology',

@@ -1,0 +1,139 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""`rebalance plan`: which moves would empty hosts, drain them, make places, or even out."""
+
+import argparse
+import types
+
+from nova_sched import errors
+from nova_sched.cmd.manage import asking, output, specs, tables
+from nova_sched.rebalance.goals import DRAIN, EMPTY, FIT, GOALS, goal
+
+
+def plan(args, conf):
+    """Plan moves of servers between hosts; none is made
+
+    A running scheduler makes the plan from its host state, with its filters, and beside its
+    decisions. The goals:
+
+    empty            as many hosts without servers as possible
+    drain:NAME,...   no servers on these hosts, or on those of an aggregate or a zone
+    fit:FLAVOR       as many places for the flavor as possible
+    spread           a lower highest share of use
+
+    The moves may be made in any order, several at once, and may stop anywhere: a host that a
+    server leaves receives none, and both hosts have room for a server while it moves.
+
+    Keys: goal, servers, hosts, moves (server, source, destination, source_host,
+    destination_host), emptied (node, host), before, after, bound, bound_by, is_spent, obstacles
+    (rule, hosts, server, host).
+    """
+    wanted = goal(args.goal)
+    spec = _spec_of(wanted.names[0], conf) if wanted.kind == FIT else None
+    found = asking.ask(
+        args,
+        conf,
+        'ExplainClient',
+        lambda scheduler: scheduler.plan_moves(
+            args.goal, args.moves, args.zone, args.aggregate, spec
+        ),
+    )
+    output.show(args, {'goal': args.goal, **found}, text=page)
+    return 0
+
+
+def _spec_of(flavor, conf):
+    """A RequestSpec of a server of the flavor. Raises FlavorNotFound."""
+    parser = argparse.ArgumentParser()
+    specs.add_arguments(parser)
+    return specs.spec(parser.parse_args(['--flavor', flavor]), conf)
+
+
+MOVES = types.MappingProxyType(
+    {
+        'Server': lambda one: one['server'],
+        'From': lambda one: one['source_host'],
+        'To': lambda one: one['destination_host'],
+    }
+)
+OBSTACLES = types.MappingProxyType(
+    {
+        'Rule': lambda one: one['rule'],
+        'Hosts': lambda one: one['hosts'],
+        'Such as host': lambda one: one['host'],
+        'and server': lambda one: one['server'] or '-',
+    }
+)
+
+
+def page(found):
+    """The figures of a plan, its moves, and why it has no more."""
+    moves = tables.count(len(found['moves']), 'move')
+    on = f'{tables.count(found["servers"], "server")} on {tables.count(found["hosts"], "host")}'
+    lines = [f'{moves} of {on}. {_figure(found)}']
+    if found['moves']:
+        lines += ['', tables.table(MOVES, found['moves'])]
+    if found['emptied']:
+        names = ', '.join(one['host'] for one in found['emptied'])
+        lines += ['', tables.fill(names, 'Emptied: ')]
+    if found['bound'] is not None:
+        bound = tables.count(found['bound'], 'host')
+        why = f'No plan of so many moves empties more than {bound} (by {found["bound_by"]}).'
+        lines += ['', why]
+    lines += ['', _end(found)]
+    if found['obstacles']:
+        lines += ['', tables.table(OBSTACLES, found['obstacles'])]
+    return '\n'.join(lines)
+
+
+def _figure(found):
+    kind, before, after = found['goal'].partition(':')[0], found['before'], found['after']
+    if kind == EMPTY:
+        return f'Empty hosts: {before} now, {after} afterwards.'
+    if kind == DRAIN:
+        return f'Servers on the hosts to drain: {before} now, {after} afterwards.'
+    if kind == FIT:
+        return f'Places for the flavor: {before} now, {after} afterwards.'
+    return f'The fullest host: {before:.1%} in use now, {after:.1%} afterwards.'
+
+
+def _end(found):
+    if found['is_spent']:
+        return 'The plan ends because it has as many moves as are allowed.'
+    if found['obstacles']:
+        return 'The plan ends because no other host can be helped. Rules that kept servers:'
+    return 'The plan ends because nothing is left to do.'
+
+
+def _goal(text):
+    try:
+        goal(text)
+    except errors.InvalidRequest as error:
+        raise argparse.ArgumentTypeError(error.why) from None
+    return text
+
+
+def _plan_arguments(parser):
+    parser.add_argument(
+        '--goal', metavar='GOAL', type=_goal, required=True, help=f'{", ".join(GOALS)}: see above'
+    )
+    parser.add_argument(
+        '--moves', metavar='N', help='the most moves: a number, or a share of the servers: 1%%'
+    )
+    parser.add_argument('--zone', metavar='NAME', help='only hosts of this availability zone')
+    parser.add_argument(
+        '--aggregate', metavar='NAME', help='only hosts of this aggregate, by name or UUID'
+    )
+    asking.add_timeout(parser)
+
+
+VERBS = (('plan', plan, _plan_arguments),)
