@@ -49,10 +49,9 @@ configuration.
 
 Most verbs use only the database of the configuration; they call neither a scheduler nor the
 message bus. 'server place', 'claim create', 'cloud status', 'explain dry-run', 'explain why-not',
-'explain capacity', 'fragmentation show' and all of 'group' but 'group validate' call a running
-'explain capacity', 'rebalance plan' and all of 'group' but 'group validate' call a running
-scheduler, over the bus, and 'queue list' a manager of queues. The changes of 'flavor' are also
-sent over the bus.
+'explain capacity', 'fragmentation show', 'rebalance plan' and all of 'group' but 'group validate'
+call a running scheduler, over the bus, and 'queue list' a manager of queues. The changes of
+'flavor' are also sent over the bus.
 """
 EPILOG = """\
 Without --config-file, nova_sched.conf is searched for in ~/.nova_sched, ~, /etc/nova_sched and

@@ -93,16 +93,16 @@ class FleetBuilder:
 
     def _fixed(self, claim, host):
         """Why the server stays: a position in REASONS."""
-        scope = self._scope
+        settings = self._scope.settings
         if claim.state == PLANNED:
             return PLAN
         if not claim.is_confirmed or claim.move or claim.resizing:
             return BUSY
         if claim.all_parts:
             return PARTS
-        if claim.consumer_uuid in scope.immovable:
+        if claim.consumer_uuid in settings.immovable_servers:
             return LISTED
-        if claim.project_id in scope.protected_projects:
+        if claim.project_id in settings.protected_projects:
             return PROJECT
         if self.snapshot.closed[host]:
             return CLOSED

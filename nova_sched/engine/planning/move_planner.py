@@ -24,7 +24,7 @@ from nova_sched.engine.planning.fleet_builder import SERVERS, FleetBuilder, dema
 from nova_sched.packing.prices import yield_processor
 from nova_sched.rebalance import emptying, fitting, spreading
 from nova_sched.rebalance.bound import most_emptied
-from nova_sched.rebalance.goals import DRAIN, EMPTY, FIT, most_moves
+from nova_sched.rebalance.goals import DRAIN, EMPTY, FIT, goal, most_moves
 from nova_sched.state.facts import CLAIMED
 
 LOG = logging.getLogger(__name__)
@@ -65,6 +65,12 @@ class MovePlanner:
                 LOG.info('Hosts have come or gone; the plan of moves is made again')
         raise errors.Outdated('The plan of moves', 'hosts came and went each time it was made')
 
+    def moves(self, settings, most):
+        """A list of at most so many Move for the goal of ``settings`` (RebalanceSettings), for the
+        periodic mode. Raises InvalidRequest, Outdated."""
+        scope = snapshot.Scope(goal(settings.goal), settings=settings)
+        return self.plan(scope, most, bounded=False).to_moves()
+
     def _flavor(self, name):
         for request in self._flavors() if self._flavors else ():
             if request.flavor_name == name:
@@ -101,13 +107,13 @@ class MovePlanner:
         return made
 
     @staticmethod
-    def _make(fleet, goal, most, wanted, place):
-        if goal.kind == EMPTY:
+    def _make(fleet, wish, most, wanted, place):
+        if wish.kind == EMPTY:
             return emptying.empty(fleet, most)
-        if goal.kind == DRAIN:
+        if wish.kind == DRAIN:
             rows = np.flatnonzero(fleet.sources & ~fleet.destinations).tolist()
             return emptying.drain(fleet, rows, most)
-        if goal.kind == FIT:
+        if wish.kind == FIT:
             return fitting.fit(fleet, demand_of(wanted, fleet.columns), place, most)
         return spreading.spread(fleet, most)
 

@@ -19,8 +19,9 @@ import numpy as np
 from nova_sched import errors
 from nova_sched.claim import Claim
 from nova_sched.engine.decide import chain
+from nova_sched.engine.rebalance import RebalanceSettings
 from nova_sched.groups.topology import HOST
-from nova_sched.rebalance.goals import DRAIN
+from nova_sched.rebalance.goals import DRAIN, Goal
 from nova_sched.state.facts import HostFacts
 from nova_sched.state.host_aggregate import ZONE_KEY, zones
 from nova_sched.state.report import DISABLED_TRAIT
@@ -34,17 +35,13 @@ MOST_SURROUNDINGS = 200  # with more, traits and metadata are left to the check 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Scope:
-    """What an operator asks for: a ``goal`` (rebalance.goals.Goal), only hosts of this ``zone``
-    and this ``aggregate`` (its name or UUID), and what does not move: hosts of
-    ``protected_aggregates`` (names or UUIDs), servers of ``protected_projects``, and
-    ``immovable`` servers, all UUIDs."""
+    """What a plan is asked for: a ``goal``, and only hosts of this ``zone`` and of this
+    ``aggregate`` (its name or UUID). ``settings`` say what does not move."""
 
-    goal: object
+    goal: Goal
     zone: str | None = None
     aggregate: str | None = None
-    protected_aggregates: frozenset[str] = frozenset()
-    protected_projects: frozenset[str] = frozenset()
-    immovable: frozenset[str] = frozenset()
+    settings: RebalanceSettings = dataclasses.field(default_factory=RebalanceSettings)
 
 
 @dataclasses.dataclass(slots=True)
@@ -104,7 +101,7 @@ def take(cluster, rules, topology, settings, scope):
         alike=alike,
         domain=domain,
         inside=_inside(hosts, scope, settings.default_zone),
-        closed=_members_of(hosts, scope.protected_aggregates),
+        closed=_members_of(hosts, scope.settings.protected_aggregates),
         wanted=_wanted(hosts, scope.goal, settings.default_zone),
     )
 

@@ -18,6 +18,7 @@ from nova_sched import errors, words
 from nova_sched.conf import CONF
 from nova_sched.engine.planning.move_planner import view_of
 from nova_sched.engine.planning.snapshot import Scope
+from nova_sched.engine.rebalance import RebalanceSettings
 from nova_sched.rebalance.goals import goal as read_goal
 from nova_sched.rpc import translate
 from nova_sched.rpc.failures import expected
@@ -139,9 +140,11 @@ class ExplainEndpoint:
             goal=read_goal(goal),
             zone=None if zone is None else words.name(zone, 'zone'),
             aggregate=None if aggregate is None else words.name(aggregate, 'aggregate'),
-            protected_aggregates=frozenset(options.protected_aggregates),
-            protected_projects=frozenset(options.protected_projects),
-            immovable=frozenset(options.immovable_servers),
+            settings=RebalanceSettings(
+                protected_aggregates=frozenset(options.protected_aggregates),
+                protected_projects=frozenset(options.protected_projects),
+                immovable_servers=frozenset(options.immovable_servers),
+            ),
         )
         wanted = None
         if spec_obj is not None:

@@ -19,6 +19,7 @@ from nova_sched import errors
 from nova_sched.claim import CONFIRMED, PLANNED
 from nova_sched.engine.planning.move_planner import MovePlanner, view_of
 from nova_sched.engine.planning.snapshot import Scope
+from nova_sched.engine.rebalance import RebalanceSettings
 from nova_sched.filters.aggregate_core import AggregateCoreFilter
 from nova_sched.filters.num_instances import NumInstancesFilter
 from nova_sched.hardware.machine import HardwareAllocation
@@ -49,7 +50,7 @@ class Planned:
                     )
                 )
         self.before = lambda: None
-        self._planner = MovePlanner(
+        self.planner = MovePlanner(
             self.world.context, self.world.scheduler._placer, self._call, flavors
         )
 
@@ -57,8 +58,9 @@ class Planned:
         self.before()
         return self.world.call(work, *args)
 
-    def plan(self, text='empty', moves=None, wanted=None, **scope):
-        return view_of(self._planner.plan(Scope(goal(text), **scope), moves, wanted))
+    def plan(self, text='empty', moves=None, wanted=None, zone=None, aggregate=None, **settings):
+        scope = Scope(goal(text), zone, aggregate, RebalanceSettings(**settings))
+        return view_of(self.planner.plan(scope, moves, wanted))
 
 
 def ways(found):
@@ -147,7 +149,7 @@ def test_servers_that_stay(fields, rule):
 
 def test_the_operator_s_list_and_aggregates():
     made = Planned([1, 3], aggregates=[aggregate(1, ['host-1'])])
-    found = made.plan('drain:host-0', immovable=frozenset([uuid_of('0-0')]))
+    found = made.plan('drain:host-0', immovable_servers=frozenset([uuid_of('0-0')]))
     assert told(found) == {'[rebalance] immovable_servers': 1}
     found = made.plan('drain:host-0', protected_aggregates=frozenset(['aggregate 1']))
     assert told(found) == {'scope of the plan': 1}
@@ -245,3 +247,11 @@ def test_hosts_that_go_and_come_all_the_time():
     made.before = replace
     with pytest.raises(errors.Outdated, match='hosts came and went'):
         made.plan()
+
+
+def test_the_moves_of_a_periodic_plan():
+    made = Planned([1, 2, 3])
+    (move,) = made.planner.moves(RebalanceSettings(goal='empty'), 1)
+    assert (move.server, move.source) == (uuid_of('0-0'), uuid_of('node host-0'))
+    with pytest.raises(errors.InvalidRequest, match='flavor large'):
+        made.planner.moves(RebalanceSettings(goal='fit:large'), 1)
