@@ -60,7 +60,8 @@ class Answers:
         else:
             what = reasons.in_short(details)
         self._log(message, error.steps, what)
-        self._keep(message.work, REFUSED, details, settings)
+        told = {'for_tenants': error.for_tenants}
+        self._keep(message.work, REFUSED, {**details, **told}, settings)
 
     def lost(self, message, decision, settings):
         """Answer an order whose hosts other requests claimed first, each time."""

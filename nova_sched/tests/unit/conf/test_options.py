@@ -127,6 +127,7 @@ OWN_GROUPS = {
     'candidates',
     'claims',
     'cluster',
+    'dashboard',
     'database_limits',
     'explain',
     'groups',
