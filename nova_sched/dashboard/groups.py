@@ -12,8 +12,6 @@
 
 """The page Groups: what each group holds, where, and why one is refused."""
 
-import json
-
 import flask
 
 from nova_sched import errors
@@ -92,9 +90,4 @@ class GroupPages:
             )
         except errors.SchedError:
             return []
-        return [_policy(one) for one in found['policies']]
-
-
-def _policy(one):
-    """A policy as text, whatever its form."""
-    return one if isinstance(one, str) else json.dumps(one)
+        return found['policies']

@@ -35,9 +35,10 @@ def _way(member):
     if not domains and not member['host']:
         return [(None, 'no place')]
     wide_first = [(level, name) for level, name in reversed(domains) if level != HOST]
-    # A domain with the name of the host says nothing new: the node reports none at that level.
-    way = [(level, name) for level, name in wide_first if name != member['host']]
-    return [*way, (HOST, member['host'])] if member['host'] else way
+    way = [*wide_first, (HOST, member['host'])] if member['host'] else wide_first
+    # A domain with the name of a narrower one says nothing new: the node reports none there.
+    names = [name for _, name in way]
+    return [one for place, one in enumerate(way, 1) if one[1] not in names[place:]]
 
 
 def _branch(at, level, name):

@@ -47,7 +47,7 @@ class Answers:
         hosts = dict.fromkeys(chosen[0].host for chosen in answer)
         self._log(message, decision.steps, 'chose ' + ', '.join(hosts))
         if decision.noted:
-            self._keep(message.work, PLACED, reasons.placement(decision, answer), settings)
+            self._keep(message, PLACED, reasons.placement(decision, answer), settings)
 
     def refused(self, message, error, settings):
         """Answer an order that found no host (NoValidHost)."""
@@ -61,7 +61,7 @@ class Answers:
             what = reasons.in_short(details)
         self._log(message, error.steps, what)
         told = {'for_tenants': error.for_tenants}
-        self._keep(message.work, REFUSED, {**details, **told}, settings)
+        self._keep(message, REFUSED, {**details, **told}, settings)
 
     def lost(self, message, decision, settings):
         """Answer an order whose hosts other requests claimed first, each time."""
@@ -69,12 +69,14 @@ class Answers:
         error = errors.TooManyConflicts(message.attempts + 1)
         message.fail(error)
         self._log(message, decision.steps, 'another request claimed each host first')
-        self._keep(message.work, REFUSED, reasons.conflict(decision, error.reason), settings)
+        self._keep(message, REFUSED, reasons.conflict(decision, error.reason), settings)
 
-    def _keep(self, order, outcome, details, settings):
+    def _keep(self, message, outcome, details, settings):
         if settings.explain_retention_s:
-            now_s = self._context.clock()
-            self._context.decision_log.keep(record(order, outcome, now_s, details))
+            now_s, took_s = self._context.clock(), time.monotonic() - message.since_s
+            effort = {'attempts': message.attempts + 1, 'took_ms': round(took_s * 1000, 3)}
+            found = record(message.work, outcome, now_s, {**details, **effort})
+            self._context.decision_log.keep(found)
 
     def _log(self, message, steps, what):
         """Log one line for each decision, and record its duration."""

@@ -12,6 +12,7 @@
 """The scheduler: builds the components of the engine, and has the methods that the APIs call."""
 
 import dataclasses
+import importlib.metadata
 import logging
 import time
 
@@ -41,6 +42,8 @@ from nova_sched.engine.sync.store_retry import StoreRetry
 from nova_sched.groups.topology import DomainLocator
 
 LOG = logging.getLogger(__name__)
+
+RELEASE = importlib.metadata.version('nova-sched')
 
 REPORT, CALL, RULES = 'report', 'call', 'rules'
 
@@ -285,6 +288,7 @@ class Scheduler:
         return {
             **self.figures.plain(),
             'clock_offset_s': round(getattr(self._context.clock, 'offset_s', 0.0), 3),
+            'release': RELEASE,
         }
 
     # The loop.

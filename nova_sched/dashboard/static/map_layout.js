@@ -38,8 +38,11 @@ function placed(zones, size, width) {
     labels.push({ text: zone, x: 0, y: y + 16, isZone: true });
     y += ZONE_ROOM;
     let x = 0, tallest = 0;
+    // All racks of a zone in one line, unless they would be towers.
+    const share = Math.floor((width / racks.length - BLOCK_GAP) / size);
     for (const [rack, block] of racks) {
-      const columns = Math.min(Math.ceil(Math.sqrt(block.length * 1.5)), Math.max(1, Math.floor(width / size)));
+      const best = share >= 4 ? share : Math.ceil(Math.sqrt(block.length * 1.5));
+      const columns = Math.max(1, Math.min(best, block.length, Math.floor(width / size)));
       const wide = columns * size, high = Math.ceil(block.length / columns) * size + RACK_ROOM;
       if (x && x + wide > width) {
         x = 0;
