@@ -32,7 +32,7 @@ OPTS = [
     cfg.StrOpt(
         'auth_url',
         help='Address of Keystone at which callers log in. Without it that of '
-        '`[keystone_authtoken] auth_url`.',
+        '`[keystone_authtoken] www_authenticate_uri`.',
     ),
     cfg.StrOpt(
         'login_rate',

@@ -91,7 +91,7 @@ class Authenticator:
             else {'system_scope': 'all'}
         )
         auth = v3.Password(
-            auth_url=self._conf.dashboard.auth_url or self._configured('auth_url'),
+            auth_url=self._address(),
             username=user,
             password=form.get('password', ''),
             user_domain_name=form.get('user_domain') or 'Default',
@@ -100,9 +100,13 @@ class Authenticator:
         verify = False if section.insecure else section.cafile or True
         return keystone_session.Session(auth, verify=verify).get_token()
 
-    def _configured(self, option):
-        section = self._conf.keystone_authtoken.auth_section or 'keystone_authtoken'
-        return self._conf[section][option]
+    def _address(self):
+        found = self._conf.dashboard.auth_url or self._conf.keystone_authtoken.www_authenticate_uri
+        if not found:
+            raise exceptions.ServiceUnavailable(
+                'The address of Keystone is not known here: set [dashboard] auth_url.'
+            )
+        return found
 
 
 def _admit(environ, start_response):

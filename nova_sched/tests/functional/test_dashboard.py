@@ -12,6 +12,7 @@
 
 """The pages over the daemon's bus and database: what they show, to whom, and what they refuse."""
 
+import importlib.metadata
 import json
 import re
 
@@ -208,6 +209,7 @@ def test_a_refusal_of_a_project(operator, project, daemon, hosts):
     told = operator.get(f'/decisions/{request_id}').text
     assert 'Nearest miss' in told
     assert 'removed the last 2' in told
+    assert re.search(r'<dt>Attempts</dt><dd>\d+, [\d.]+ ms in the scheduler', told)
     form = {'host': 'a'}
     assert project.post(f'/decisions/{request_id}/why-not', form).status_code == 403
     assert 'does not pass' in operator.post(f'/decisions/{request_id}/why-not', form).text
@@ -260,6 +262,11 @@ def test_the_audit(operator, project, hosts):
     assert project.post('/schedulers/audit').status_code == 403
     assert 'sound' in operator.post('/schedulers/audit').text
     assert 'sound' in operator.get('/schedulers').text
+
+
+def test_a_scheduler_says_its_release(operator, hosts):
+    release = importlib.metadata.version('nova-sched')
+    assert f'<td>{release}</td>' in operator.get('/schedulers').text
 
 
 def test_the_end_of_a_session(operator):
