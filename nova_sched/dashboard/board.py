@@ -11,10 +11,7 @@
 # under the License.
 
 """The hosts as cells of a map, in as few values as possible: texts that many cells share are
-numbers.
-
-A cell is a node. Pure functions of CloudFacts.
-"""
+numbers. A cell is a node."""
 
 import collections
 
@@ -26,12 +23,81 @@ STATES = (UP, DISABLED, DOWN, FORCED_DOWN)
 USUAL = (VCPU, PCPU, MEMORY_MB, DISK_GB)
 RACK = 'rack'
 NONE = -1  # in place of a share: the node has no such resource
+COLUMNS = ('hosts', 'names', 'zone', 'rack', 'aggregates_of', 'traits_of')
 
 
-def resources(facts):
-    """The resource classes of all nodes, the usual ones first."""
-    found = set().union(*(one.report.inventories for one in facts.nodes), ())
-    return sorted(found, key=lambda name: (USUAL.index(name) if name in USUAL else 9, name))
+class Drawing:
+    """Draws CloudFacts again and again. What it has found for a node is kept until the node
+    changes."""
+
+    def __init__(self, topology, default_zone):
+        self._topology, self._default_zone = topology, default_zone
+        self._places, self._shares = {}, {}
+
+    def lasting(self, facts):
+        """What seldom changes: for each row ``hosts``, ``names`` of nodes, ``zone`` and ``rack``
+        (numbers of ``zones`` and ``racks``), ``aggregates_of`` and ``traits_of`` (numbers of
+        ``aggregate_sets`` and ``trait_sets``, whose parts are numbers of ``aggregates`` and
+        ``traits``); and the names of ``resources`` and ``states``."""
+        of_host = collections.defaultdict(list)
+        for aggregate in facts.aggregates:
+            for host in aggregate.hosts:
+                of_host[host].append(aggregate)
+        zones, racks, words = Numbers(), Numbers(), Numbers()
+        aggregate_sets, trait_sets = Numbers(), Numbers()
+        columns = {name: [] for name in COLUMNS}
+        before, self._places = self._places, {}
+        for one in facts.nodes:
+            report, mine = one.report, of_host[one.report.host]
+            key = report.host, report.nodename, report.stats, report.traits, mine
+            kept = before.get(report.node_uuid)
+            if kept is None or kept[0] != key:
+                kept = key, self._place(report, mine)
+            self._places[report.node_uuid] = kept
+            zone, rack, aggregates, traits = kept[1]
+            columns['hosts'].append(report.host)
+            columns['names'].append(report.nodename)
+            columns['zone'].append(zones.of(zone))
+            columns['rack'].append(racks.of(rack))
+            columns['aggregates_of'].append(aggregate_sets.of(aggregates))
+            columns['traits_of'].append(trait_sets.of(traits))
+        names = sorted({one.name for one in facts.aggregates})
+        return {
+            **columns,
+            'zones': list(zones.known),
+            'racks': list(racks.known),
+            'aggregates': names,
+            'aggregate_sets': [list(map(names.index, found)) for found in aggregate_sets.known],
+            'trait_sets': [[words.of(name) for name in found] for found in trait_sets.known],
+            'traits': list(words.known),
+            'resources': resources(facts),
+            'states': list(STATES),
+        }
+
+    def _place(self, report, aggregates):
+        """Zone, rack, names of aggregates, and traits of a node."""
+        domains = self._topology.domains(
+            report.host, report.nodename, report.stats, aggregates, self._default_zone
+        )
+        # A node without a rack is its own domain at that level: no block of its own on the map.
+        rack = domains.get(RACK, '')
+        rack = '' if rack in (report.host, report.nodename) else rack
+        names = tuple(one.name for one in aggregates)
+        return domains.get(ZONE, self._default_zone), rack, names, tuple(sorted(report.traits))
+
+    def cells(self, facts, names):
+        """What changes often, for each row: the number of its state, its claims, and the used
+        share of each of the resources ``names`` in percent of its capacity."""
+        before, self._shares = self._shares, {}
+        found = []
+        for one in facts.nodes:
+            report = one.report
+            kept = before.get(report.node_uuid)
+            if kept is None or kept[0] is not one or kept[1] != names:
+                kept = one, names, _shares(one, names)
+            self._shares[report.node_uuid] = kept
+            found.append([STATES.index(facts.state(report.host)), len(one.claims), kept[2]])
+        return found
 
 
 class Numbers:
@@ -44,62 +110,21 @@ class Numbers:
         return self.known.setdefault(word, len(self.known))
 
 
-def lasting(facts, topology, default_zone):
-    """What seldom changes: for each row ``hosts``, ``names`` of nodes, ``zone`` and ``rack``
-    (numbers of ``zones`` and ``racks``), ``aggregates_of`` and ``traits_of`` (numbers of
-    ``aggregate_sets`` and ``trait_sets``, whose parts are numbers of ``aggregates`` and
-    ``traits``); and the names of ``resources`` and ``states``."""
-    of_host = collections.defaultdict(list)
-    for aggregate in facts.aggregates:
-        for host in aggregate.hosts:
-            of_host[host].append(aggregate)
-    zones, racks, words = Numbers(), Numbers(), Numbers()
-    aggregate_sets, trait_sets = Numbers(), Numbers()
-    columns = collections.defaultdict(list)
+def resources(facts):
+    """The resource classes of all nodes, the usual ones first."""
+    found = set()
     for one in facts.nodes:
-        report, mine = one.report, of_host[one.report.host]
-        domains = topology.domains(report.host, report.nodename, report.stats, mine, default_zone)
-        rack = domains.get(RACK, '')
-        columns['hosts'].append(report.host)
-        columns['names'].append(report.nodename)
-        columns['zone'].append(zones.of(domains.get(ZONE, default_zone)))
-        # A node without a rack is its own domain at that level: no block of its own on the map.
-        columns['rack'].append(racks.of('' if rack in (report.host, report.nodename) else rack))
-        columns['aggregates_of'].append(aggregate_sets.of(tuple(one.name for one in mine)))
-        columns['traits_of'].append(trait_sets.of(tuple(sorted(report.traits))))
-    names = sorted({one.name for one in facts.aggregates})
-    return {
-        **{name: columns[name] for name in COLUMNS},
-        'zones': list(zones.known),
-        'racks': list(racks.known),
-        'aggregates': names,
-        'aggregate_sets': [
-            [names.index(name) for name in found] for found in aggregate_sets.known
-        ],
-        'trait_sets': [[words.of(name) for name in found] for found in trait_sets.known],
-        'traits': list(words.known),
-        'resources': resources(facts),
-        'states': list(STATES),
-    }
+        found.update(one.report.inventories)
+    return sorted(found, key=lambda name: (USUAL.index(name) if name in USUAL else 9, name))
 
 
-COLUMNS = ('hosts', 'names', 'zone', 'rack', 'aggregates_of', 'traits_of')
-
-
-def cells(facts, names):
-    """What changes often, for each row: the number of its state, its claims, and the used share of
-    each resource in percent of its capacity."""
-    return [_cell(facts, one, names) for one in facts.nodes]
-
-
-def _cell(facts, one, names):
+def _shares(one, names):
     used = collections.Counter(one.foreign)
     for claim in one.claims:
         used.update(claim.resources)
-    state = STATES.index(facts.state(one.report.host))
-    return [state, len(one.claims), [_share(one.report.inventories, used, name) for name in names]]
+    return [_share(one.report.inventories.get(name), used[name]) for name in names]
 
 
-def _share(inventories, used, name):
-    capacity = inventories[name].capacity if name in inventories else 0
-    return round(100 * used[name] / capacity) if capacity > 0 else NONE
+def _share(inventory, used):
+    capacity = inventory.capacity if inventory else 0
+    return round(100 * used / capacity) if capacity > 0 else NONE

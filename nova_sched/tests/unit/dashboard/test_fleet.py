@@ -16,7 +16,7 @@ import pytest
 
 from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.claims.values import ServiceFacts
-from nova_sched.dashboard.fleet import REFRESH_S, Fleet
+from nova_sched.dashboard.fleet import OLD_S, REFRESH_S, Fleet
 from nova_sched.groups.topology import DomainTopology
 from nova_sched.state.host_aggregate import HostAggregate
 from nova_sched.state.report import Inventory, Report
@@ -99,4 +99,23 @@ def test_a_host_that_left(world):
     world.fleet.board()
     world.store.remove_node(uuid_of('a'))
     world.later()
+    assert [one.report.host for one in world.fleet.facts().nodes] == ['b']
     assert world.fleet.board()['hosts'] == ['b']
+
+
+def test_a_new_page_does_not_wait_for_a_look(world):
+    before = world.fleet.board()
+    world.store.report([report('c')])
+    world.later()
+    assert world.fleet.board() == before
+    world.later(OLD_S)
+    assert world.fleet.board()['hosts'] == ['a', 'b', 'c']
+
+
+def test_a_page_does_not_wait_for_the_look_of_another(world):
+    version = world.fleet.board()['version']
+    world.store.report([report('b', 9)])
+    world.later()
+    with world.fleet._lock:  # another thread looks
+        assert world.fleet.changes(version) == (version, [])
+    assert world.fleet.changes(version)[1] == [[1, 0, 0, [90, 0]]]
