@@ -82,9 +82,10 @@
   }
 
   function cut(pen, text, most) {
+    if (pen.measureText(text).width <= most) return text;
     let left = text;
-    while (left && pen.measureText(left).width > most) left = left.slice(1);
-    return left;
+    while (left && pen.measureText(`…${left}`).width > most) left = left.slice(1);
+    return `…${left}`;
   }
 
   function colour(row) {

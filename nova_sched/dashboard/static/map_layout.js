@@ -49,7 +49,9 @@ function placed(zones, size, width) {
         y += tallest + BLOCK_GAP;
         tallest = 0;
       }
-      labels.push({ text: rack, x, y: y + 11, most: Math.max(wide, size * 3), isZone: false });
+      // The name of the zone in that of the rack says nothing new.
+      const text = rack.startsWith(`${zone}-`) ? rack.slice(zone.length + 1) : rack;
+      labels.push({ text, x, y: y + 11, most: Math.max(wide, size * 3), isZone: false });
       block.forEach((row, number) => cells.push({
         row, x: x + (number % columns) * size, y: y + RACK_ROOM + Math.floor(number / columns) * size,
       }));

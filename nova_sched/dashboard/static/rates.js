@@ -12,7 +12,7 @@
       points.push(Math.max(0, (seen.placed - last.placed) / (seen.now - last.now)));
       if (points.length > 200) points.shift();
       const rate = points[points.length - 1].toFixed(1);
-      document.getElementById('rate').textContent = `${rate} a second now, since this page was opened.`;
+      document.getElementById('rate').textContent = `${rate} a second now.`;
     }
     last = seen;
     draw();
