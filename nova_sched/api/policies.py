@@ -15,6 +15,7 @@ from oslo_policy import policy
 from werkzeug import exceptions
 
 from nova_sched import errors
+from nova_sched.api import dashboard_rules
 from nova_sched.api.document import OPERATIONS
 
 SERVICE = 'nova_sched'
@@ -190,7 +191,7 @@ RULES = [
 
 def list_rules():
     """All rules, for the generators of oslo.policy."""
-    return [*ROLES, *RULES]
+    return [*ROLES, *RULES, *dashboard_rules.RULES]
 
 
 def enforcer(conf=None):

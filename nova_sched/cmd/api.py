@@ -61,7 +61,7 @@ def _run():
         stack.callback(export.end)
         export.begin()
         stack.callback(trace_export.begin(conf, API))
-        served = server(conf, application(conf, bus))
+        served = server(conf, everything(conf, bus))
         until_told(served, _monitored(served, bus, manager).stopping)
         LOG.info('Stopped')
 
@@ -107,15 +107,31 @@ def application(conf, bus):
     from nova_sched.rpc import client
 
     wait_s = conf.api.rpc_timeout
-    queues = (
-        client.QueuesClient(bus, wait_s)
-        if has_queues(conf) or not is_alone(conf)
-        else NoQueueManager()
-    )
+    queues = _queues(conf, bus)
     probe_s = min(wait_s, health.PROBE_S)
     probe, facts = client.GroupsClient(bus, probe_s), client.ExplainClient(bus, probe_s).health
     rank = client.ExplainClient(bus, conf.api.external_scheduler_timeout).rank_hosts
     return app.make(conf, client.GroupsClient(bus, wait_s), queues, probe, facts, rank)
+
+
+def everything(conf, bus):
+    """The API, and the dashboard if it is enabled, as one WSGI application. Raises BadConfig."""
+    rest = application(conf, bus)
+    if not conf.dashboard.enabled:
+        return rest
+    from werkzeug.middleware.dispatcher import DispatcherMiddleware
+
+    from nova_sched import dashboard
+    from nova_sched.cmd.manage import store
+    from nova_sched.dashboard import app
+    from nova_sched.rpc import client
+
+    wait_s = conf.api.rpc_timeout
+    clients = dashboard.Clients(
+        client.GroupsClient(bus, wait_s), _queues(conf, bus), client.ExplainClient(bus, wait_s)
+    )
+    pages = app.make(conf, clients, lambda: store.ready(conf))
+    return DispatcherMiddleware(rest, {'/dashboard': pages})
 
 
 def is_alone(conf):
@@ -127,6 +143,15 @@ def has_queues(conf):
     """Whether this process, without a bus, manages queues: flavors are kept in the database
     only."""
     return conf.claims.store == 'sql'
+
+
+def _queues(conf, bus):
+    """The client of managers of queues."""
+    from nova_sched.rpc import client
+
+    if has_queues(conf) or not is_alone(conf):
+        return client.QueuesClient(bus, conf.api.rpc_timeout)
+    return NoQueueManager()
 
 
 class NoQueueManager:

@@ -38,7 +38,7 @@ def _made():
             'includes a scheduler'
         )
         raise errors.BadConfig('[DEFAULT] transport_url', why)
-    return api.application(conf, bus)
+    return api.everything(conf, bus)
 
 
 application = _made()

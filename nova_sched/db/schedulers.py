@@ -44,7 +44,7 @@ class SchedulerFacts:
     pid: int
     started_s: float
     seen_s: float
-    figures: Mapping[str, float | None]
+    figures: Mapping[str, float | str | None]
 
 
 class SqlSchedulers:

@@ -51,7 +51,7 @@ class Answers:
         what = 'chose ' + ', '.join(hosts)
         self._log(message, PLACED, decision.steps, what, len(decision.rows))
         if decision.noted:
-            self._keep(message.work, PLACED, lambda: reasons.placement(decision, answer), settings)
+            self._keep(message, PLACED, lambda: reasons.placement(decision, answer), settings)
 
     def refused(self, message, error, settings):
         """Answer an order that found no host (NoValidHost)."""
@@ -64,7 +64,8 @@ class Answers:
         else:
             what = reasons.in_short(details)
         self._log(message, REFUSED, error.steps, what)
-        self._keep(message.work, REFUSED, lambda: details, settings)
+        told = {'for_tenants': error.for_tenants}
+        self._keep(message, REFUSED, lambda: {**details, **told}, settings)
 
     def lost(self, message, decision, settings):
         """Answer an order whose hosts other requests claimed first, each time."""
@@ -73,13 +74,17 @@ class Answers:
         message.fail(error)
         self._log(message, LOST, decision.steps, 'another request claimed each host first')
         details = functools.partial(reasons.conflict, decision, error.reason)
-        self._keep(message.work, REFUSED, details, settings)
+        self._keep(message, REFUSED, details, settings)
 
-    def _keep(self, order, outcome, details, settings):
+    def _keep(self, message, outcome, details, settings):
         """Have the decision log make a record: ``details`` returns what it has of the outcome."""
+        order = message.work
         if settings.explain_retention_s and order.request_id:
-            now_s = self._context.clock()
-            self._context.decision_log.keep(lambda: record(order, outcome, now_s, details()))
+            now_s, took_s = self._context.clock(), time.monotonic() - message.since_s
+            effort = {'attempts': message.attempts + 1, 'took_ms': round(took_s * 1000, 3)}
+            self._context.decision_log.keep(
+                lambda: record(order, outcome, now_s, {**details(), **effort})
+            )
 
     def _log(self, message, outcome, steps, what, instances=0):
         """Log one line for each decision, and record its outcome and its duration."""

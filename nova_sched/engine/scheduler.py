@@ -12,6 +12,7 @@
 """The scheduler: builds the components of the engine, and has the methods that the APIs call."""
 
 import dataclasses
+import importlib.metadata
 import logging
 import time
 
@@ -49,6 +50,8 @@ from nova_sched.measures.catalogue import MEASURES
 from nova_sched.tracing import TRACER
 
 LOG = logging.getLogger(__name__)
+
+RELEASE = importlib.metadata.version('nova-sched')
 
 REPORT, CALL, RULES = 'report', 'call', 'rules'
 SELECT = 'select_destinations'  # the name of traces
@@ -358,6 +361,7 @@ class Scheduler:
             **self.figures.plain(),
             **self.mix.figures,
             'clock_offset_s': round(getattr(self._context.clock, 'offset_s', 0.0), 3),
+            'release': RELEASE,
         }
 
     # The loop.

@@ -91,4 +91,5 @@ from nova_sched.objects.request_spec import (
     SecurityGroupList,
 )
 from nova_sched.objects.selection import Candidate, SchedulerLimits, SchedulerRetries, Selection
+from nova_sched.objects.simple_request import simple_request
 from nova_sched.objects.top_group import GroupMember, GroupMove, TopGroup

@@ -24,6 +24,7 @@ ELSEWHERE = {
     'errors.py': 'unit/rpc/test_failures.py',
     'api/app.py': 'functional/test_api.py',
     'api/views.py': 'functional/test_api.py',
+    'api/dashboard_rules.py': 'functional/test_dashboard.py',
     'claim.py': 'unit/claims/contracts.py',
     # Every store runs the batteries of all contracts.
     'claims/values.py': 'unit/claims/contracts.py',
@@ -34,6 +35,7 @@ ELSEWHERE = {
     'claims/plan_quota.py': 'unit/claims/contracts.py',
     'claims/sql_*.py': 'unit/claims/contracts.py',
     'claims/audit_pieces.py': 'unit/claims/test_audit.py',
+    'claims/cloud_facts.py': 'unit/cmd/manage/test_rows.py',
     'claims/findings.py': 'unit/claims/test_audit.py',
     'claims/maintenance.py': 'integration/test_maintenance.py',
     'cloud/keystone.py': 'unit/cloud/test_placement.py',
@@ -52,6 +54,7 @@ ELSEWHERE = {
     'cmd/manage/job.py': 'functional/test_manage_queue.py',
     'cmd/manage/*.py': 'integration/test_manage_databases.py',
     'conf/*.py': 'unit/conf/test_options.py',
+    'dashboard/*.py': 'functional/test_dashboard.py',
     'db/tables.py': 'unit/db/test_schema.py',
     'db/brief.py': 'unit/db/test_engine.py',
     'db/silence.py': 'integration/test_vanish.py',

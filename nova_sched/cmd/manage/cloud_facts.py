@@ -12,14 +12,27 @@
 
 """The claim store of the configuration, and the facts about all hosts in it."""
 
-from nova_sched.claims import ServiceFacts
+from nova_sched.claims.cloud_facts import (
+    DISABLED,
+    DOWN,
+    FORCED_DOWN,
+    UP,
+    CloudFacts,
+)
 from nova_sched.claims.maintenance import ClaimMaintenance
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.cmd.manage import store
-from nova_sched.state.host_aggregate import zones
-from nova_sched.state.report import DISABLED_TRAIT
 
-UP, DOWN, DISABLED, FORCED_DOWN = 'up', 'down', 'disabled', 'forced down'
+__all__ = [
+    'DISABLED',
+    'DOWN',
+    'FORCED_DOWN',
+    'UP',
+    'CloudFacts',
+    'maintenance',
+    'opened',
+    'read_cloud',
+]
 
 
 def opened(conf):
@@ -38,74 +51,3 @@ def read_cloud(conf):
     return CloudFacts(
         claims.changes({}), claims.now_s(), conf.service_down_time, conf.default_availability_zone
     )
-
-
-class CloudFacts:
-    """Facts of a store, read once for one command. Lengths of time are in seconds, moments in
-    seconds since the epoch."""
-
-    def __init__(self, changes, now_s, down_time_s=60, default_zone='nova'):
-        self.now_s = now_s
-        self.nodes = sorted(
-            changes.nodes, key=lambda facts: (facts.report.host, facts.report.nodename)
-        )
-        self._by_uuid = {facts.report.node_uuid: facts for facts in self.nodes}
-        self._by_host = {}
-        for facts in self.nodes:
-            self._by_host.setdefault(facts.report.host, []).append(facts)
-        self._down_time_s = down_time_s
-        self._default_zone = default_zone
-        self._services = {service.host: service for service in changes.services or ()}
-        self._aggregates = sorted(changes.aggregates or (), key=lambda aggregate: aggregate.id)
-        self._instances = changes.instances or {}
-
-    def hosts(self):
-        """The names of all hosts that a node or an operator ever named, sorted."""
-        return sorted({*self._services, *self._by_host})
-
-    def knows(self, host):
-        """Whether a node or an operator ever named the host."""
-        return host in self._services or host in self._by_host
-
-    def nodes_of(self, host):
-        return self._by_host.get(host, [])
-
-    def node(self, uuid):
-        """The facts of one node; None if it left."""
-        return self._by_uuid.get(uuid)
-
-    def service(self, host):
-        """An operator's settings of the host; the defaults if there are none."""
-        return self._services.get(host) or ServiceFacts(host)
-
-    def aggregates_of(self, host):
-        return [aggregate for aggregate in self._aggregates if host in aggregate.hosts]
-
-    def zones(self, host):
-        return sorted(zones(self.aggregates_of(host))) or [self._default_zone]
-
-    def instances_of(self, host):
-        """UUIDs of the instances in the host's messages and reports."""
-        reported = (facts.report.instances or () for facts in self.nodes_of(host))
-        return sorted(frozenset(self._instances.get(host, ())).union(*reported))
-
-    def seen_s(self, host):
-        """The last sign of life; None if there never was one."""
-        return (
-            max([self.service(host).seen_s, *(facts.seen_s for facts in self.nodes_of(host))])
-            or None
-        )
-
-    def disabled_by_node(self, host):
-        """Whether the host itself reports that it is disabled."""
-        return any(DISABLED_TRAIT in facts.report.traits for facts in self.nodes_of(host))
-
-    def state(self, host):
-        """The strongest reason that keeps new servers from the host; `up` if there is none."""
-        service, seen_s = self.service(host), self.seen_s(host)
-        if service.forced_down:
-            return FORCED_DOWN
-        if service.disabled or self.disabled_by_node(host):
-            return DISABLED
-        alive = seen_s is not None and abs(self.now_s - seen_s) <= self._down_time_s
-        return UP if alive else DOWN

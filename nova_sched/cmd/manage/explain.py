@@ -79,8 +79,9 @@ def show(args, conf):
     answer of Nova's API as X-Openstack-Request-Id.
 
     Keys: of each decision about the request request_id, time, asked (instances,
-    flavor, resources, extra_specs, image, zone, policy, project_id, user_id), and those of
-    'explain dry-run'.
+    flavor, resources, extra_specs, image, zone, policy, project_id, user_id), attempts,
+    took_ms (from the queue to the answer), of a refusal for_tenants (the reason without facts
+    about the cloud), and those of 'explain dry-run'.
     """
     records = SqlDecisionLog(store.ready(conf)).read(args.request_id)
     if not records:

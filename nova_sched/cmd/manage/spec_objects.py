@@ -15,7 +15,6 @@
 import contextlib
 import json
 import sys
-import uuid
 
 from nova_sched import errors, objects
 from nova_sched.cmd.manage import store
@@ -78,29 +77,14 @@ def _flavors(conf):
 
 
 def _made(args, flavor):
-    server = str(uuid.uuid4())
-    hints = {}
-    for key, value in args.hint:
-        hints.setdefault(key, []).append(value)
-    return objects.RequestSpec(
-        instance_uuid=server,
-        num_instances=args.count,
+    return objects.simple_request(
+        flavor,
+        count=args.count,
         project_id=args.project,
-        user_id=None,
-        availability_zone=args.zone,
-        flavor=flavor,
-        image=objects.ImageMeta.from_dict(
-            {'id': args.image, 'properties': dict(args.image_property)}
-        ),
-        numa_topology=None,
-        pci_requests=objects.InstancePCIRequests(instance_uuid=server, requests=[]),
+        zone=args.zone,
+        image=args.image,
+        image_properties=args.image_property,
+        hints=args.hint,
         ignore_hosts=args.ignore_host,
         force_hosts=args.force_host,
-        force_nodes=None,
-        requested_destination=None,
-        retry=None,
-        limits=objects.SchedulerLimits(),
-        instance_group=None,
-        scheduler_hints=hints,
-        is_bfv=False,
     )

@@ -158,7 +158,9 @@ class ExplainEndpoint:
 
         Each is a mapping as of ``dry_run``, and has ``request_id``, ``time`` and ``asked``: the
         first of the ``instances``, ``flavor``, ``resources``, ``extra_specs``, ``image``,
-        ``zone``, ``policy`` of the server group, ``project_id``, ``user_id``. Only refusals have
-        the reasons why a filter removed hosts. Raises StoreUnavailable.
+        ``zone``, ``policy`` of the server group, ``project_id``, ``user_id``. It also has the
+        number of ``attempts``, and ``took_ms``, the time from the queue to the answer. Only
+        refusals have the reasons why a filter removed hosts, and ``for_tenants``: the reason
+        without facts about the cloud. Raises StoreUnavailable.
         """
         return self._scheduler.decision_log.show(words.name(request_id, 'request_id'))

@@ -128,6 +128,7 @@ OWN_GROUPS = {
     'candidates',
     'claims',
     'cluster',
+    'dashboard',
     'database_limits',
     'explain',
     'groups',

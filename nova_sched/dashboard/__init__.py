@@ -1,0 +1,45 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The dashboard: pages that show what the schedulers see, and why they decide as they do.
+
+``app.make(conf, clients, database)`` returns a WSGI application, which nova-sched-api serves
+under ``/dashboard``. The pages read the database themselves, as the commands of nova-sched-manage
+do, and ask a scheduler only what no table has. Callers are identified, and their rights are
+checked, as in the REST API.
+"""
+
+import dataclasses
+from typing import Any
+
+from nova_sched.api.policies import AccessPolicy
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Clients:
+    """Clients of the RPC namespaces `groups`, `queues` and `explain`, or objects with the same
+    methods."""
+
+    groups: Any
+    queues: Any
+    explain: Any
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Parts:
+    """What pages are made of: the options, the rights of callers, the clients, and what is read
+    from the database (``sources.Sources``)."""
+
+    conf: Any
+    policy: AccessPolicy
+    clients: Clients
+    sources: Any

@@ -1,0 +1,136 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Assembles the dashboard: its pages, who may see them, and what all of them have in common."""
+
+import json
+import logging
+import secrets
+
+import flask
+from oslo_middleware import HTTPProxyToWSGI, RequestId
+
+from nova_sched.api import faults
+from nova_sched.api.policies import AccessPolicy
+from nova_sched.api.rate_limit import PlanRateLimit
+from nova_sched.dashboard import (
+    Parts,
+    access,
+    cluster,
+    decisions,
+    formats,
+    groups,
+    login,
+    queues,
+    schedulers,
+    security,
+    sessions,
+    what_if,
+)
+from nova_sched.dashboard.sources import Sources
+
+LOG = logging.getLogger(__name__)
+
+COOKIE = 'nova_sched_dashboard'
+OPEN = frozenset(['static', 'login', 'log_in'])
+FORM_SIZE = 1024 * 1024  # bytes
+PAGES = (cluster, decisions, what_if, groups, queues, schedulers)
+
+
+def make(conf, clients, database):
+    """Returns the dashboard as a WSGI application. ``clients`` is a Clients; ``database()``
+    returns the engine of the database (see ``sources.Sources``). Raises BadConfig."""
+    parts = Parts(conf, AccessPolicy(conf), clients, Sources(conf, database))
+    app = flask.Flask('nova_sched.dashboard')
+    app.config.update(MAX_CONTENT_LENGTH=FORM_SIZE, MAX_FORM_MEMORY_SIZE=FORM_SIZE)
+    app.config.update(SESSION_COOKIE_NAME=COOKIE, SESSION_COOKIE_SAMESITE='Strict')
+    app.config.update(SEND_FILE_MAX_AGE_DEFAULT=3600)
+    app.secret_key = conf.dashboard.secret_key or secrets.token_bytes(32)
+    app.session_interface = sessions.Sessions()
+    app.jinja_env.filters.update(formats.FILTERS)
+    app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
+    guard = sessions.Authenticator(conf)
+    app.context_processor(lambda: _words(parts))
+    app.before_request(lambda: _admit(guard, conf))
+    app.after_request(security.add_headers)
+    app.register_error_handler(Exception, _failed)
+    login.add(app, guard, PlanRateLimit(conf.dashboard.login_rate))
+    for page in PAGES:
+        page.add(app, parts)
+    app.add_url_rule('/', 'home', lambda: flask.redirect(_first(parts)))
+    return HTTPProxyToWSGI(RequestId(app), conf)
+
+
+def _admit(guard, conf):
+    """Before each request: identify the caller, or send it to the login page."""
+    if guard.is_open and not conf.api.insecure:
+        security.check_host()
+    security.check_token()
+    request = flask.request
+    if request.endpoint in OPEN:
+        return None
+    token = flask.session.get('token')
+    context = guard.context(token, request.environ) if token else None
+    if context is not None:
+        flask.g.context = context
+        return None
+    flask.session.pop('token', None)
+    there = flask.url_for('login', next=request.script_root + request.full_path.rstrip('?'))
+    if 'HX-Request' in request.headers:
+        return flask.Response(status=204, headers={'HX-Redirect': flask.url_for('login')})
+    return flask.redirect(there, 303)
+
+
+def _words(parts):
+    """Names that every template knows."""
+    pages = [page for page in PAGES if _sees(parts, page)] if 'context' in flask.g else []
+    return {
+        'csrf_token': security.token,
+        'may': lambda rule: access.may(parts.policy, rule),
+        'navigation': [(page.ENDPOINT, page.TITLE) for page in pages],
+        'caller': flask.session.get('name'),
+        'htmx_config': json.dumps(HTMX),
+    }
+
+
+def _sees(parts, page):
+    return access.may(parts.policy, page.RULE)
+
+
+def _first(parts):
+    """The first page that the caller may see."""
+    found = [page.ENDPOINT for page in PAGES if _sees(parts, page)]
+    return flask.url_for(found[0] if found else 'login')
+
+
+# No style and no script that the page does not name, and no request to elsewhere. The text of an
+# error replaces what it was asked for.
+HTMX = {
+    'includeIndicatorStyles': False,
+    'allowEval': False,
+    'allowScriptTags': False,
+    'selfRequestsOnly': True,
+    'historyCacheSize': 0,
+    'responseHandling': [
+        {'code': '204', 'swap': False},
+        {'code': '[23]..', 'swap': True},
+        {'code': '...', 'swap': True, 'error': True},
+    ],
+}
+
+
+def _failed(error):
+    """A page, or a part of one, about a request that failed: as the REST API says it."""
+    answer = faults.of(error, flask.request.environ)
+    (told,) = json.loads(answer.get_data())['errors']
+    template = 'fault.html' if 'HX-Request' in flask.request.headers else 'fault_page.html'
+    return flask.render_template(template, fault=told), answer.status_code

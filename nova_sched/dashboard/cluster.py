@@ -1,0 +1,89 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The page Cluster: the map of all hosts, and one host."""
+
+import dataclasses
+import json
+
+import flask
+from werkzeug import exceptions
+
+from nova_sched import errors
+from nova_sched.dashboard import access, host_page, streams
+
+ENDPOINT, TITLE, RULE = 'cluster', 'Cluster', 'dashboard:hosts'
+
+
+def add(app, parts):
+    pages = ClusterPages(parts)
+    app.add_url_rule('/cluster', ENDPOINT, pages.show)
+    app.add_url_rule('/cluster/board', 'cluster_board', pages.board)
+    app.add_url_rule('/cluster/changes', 'cluster_changes', pages.changes)
+    app.add_url_rule('/cluster/host', 'cluster_host', pages.host)
+    app.add_url_rule('/cluster/host/service', 'cluster_service', pages.service, methods=['POST'])
+
+
+class ClusterPages:
+    def __init__(self, parts):
+        self._parts = parts
+        self._streams = streams.Streams(parts.conf.dashboard.streams)
+
+    def show(self):
+        access.demand(self._parts.policy, RULE)
+        return flask.render_template('cluster.html', host=flask.request.args.get('host', ''))
+
+    def board(self):
+        """All hosts, for the script of the map."""
+        access.demand(self._parts.policy, RULE)
+        text = json.dumps(self._parts.sources.fleet.board(), separators=(',', ':'))
+        return flask.Response(text, mimetype='application/json')
+
+    def changes(self):
+        """Server-sent events: the cells that have changed since the version that the browser
+        has."""
+        access.demand(self._parts.policy, RULE)
+        request = flask.request
+        since = request.headers.get('Last-Event-ID') or request.args.get('since')
+        return self._streams.answer(self._parts.sources.fleet.changes, since)
+
+    def host(self):
+        """All about one host."""
+        access.demand(self._parts.policy, RULE)
+        return self._host(flask.request.args.get('name', ''))
+
+    def service(self):
+        """Disable or enable a host."""
+        access.demand(self._parts.policy, 'dashboard:hosts:set_service')
+        form, fleet = flask.request.form, self._parts.sources.fleet
+        name, is_disabled = form.get('name', ''), form.get('disabled')
+        if is_disabled not in ('yes', 'no'):
+            raise exceptions.BadRequest('The form does not say whether the host is disabled.')
+        facts = fleet.facts()
+        if not facts.knows(name):
+            raise errors.HostNotFound(f'Host {name}', '')
+        service = dataclasses.replace(
+            facts.service(name),
+            disabled=is_disabled == 'yes',
+            disabled_reason=form.get('reason', '').strip() or None,
+        )
+        self._parts.sources.store.set_service(service)
+        fleet.look_again()
+        return self._host(name)
+
+    def _host(self, name):
+        facts = self._parts.sources.fleet.facts()
+        if not facts.knows(name):
+            raise errors.HostNotFound(f'Host {name}', '')
+        history = host_page.history(self._parts.sources.decisions.newest_first(), name)
+        found = host_page.view(facts, name)
+        return flask.render_template('host.html', host=found, history=history, now_s=facts.now_s)

@@ -1,0 +1,164 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The page Decisions: what was asked for, and how the answer came about."""
+
+import itertools
+
+import flask
+from werkzeug import exceptions
+
+from nova_sched import errors, objects
+from nova_sched.claim import DISK_GB, MEMORY_MB, PCPU, VCPU
+from nova_sched.dashboard import access
+from nova_sched.dashboard.funnel import funnel, stacks
+from nova_sched.engine.explain.decision_log import REFUSED
+
+ENDPOINT, TITLE, RULE = 'decisions', 'Decisions', 'dashboard:decisions'
+ALL = 'dashboard:decisions:all_projects'
+ASK = 'dashboard:ask'
+SHOWN, LOOKED = 50, 5000  # newest decisions: in a list, and searched for it
+
+
+def add(app, parts):
+    pages = DecisionPages(parts)
+    app.add_url_rule('/decisions', ENDPOINT, pages.show)
+    app.add_url_rule('/decisions/<request_id>', 'decision', pages.decision)
+    app.add_url_rule('/decisions/<request_id>/why-not', 'why_not', pages.why_not, methods=['POST'])
+
+
+class DecisionPages:
+    def __init__(self, parts):
+        self._parts = parts
+
+    def show(self):
+        """The newest decisions that match a search; for HTMX the rows alone."""
+        access.demand(self._parts.policy, RULE)
+        args = flask.request.args
+        text, outcome = args.get('q', '').strip(), args.get('outcome', '')
+        found = [
+            one
+            for one in self._newest(text)
+            if outcome in ('', one['outcome']) and self._sees(one)
+        ]
+        rows = [told(one, self._sees_all) for one in itertools.islice(found, SHOWN)]
+        part = 'decision_rows.html' if 'HX-Request' in flask.request.headers else 'decisions.html'
+        return flask.render_template(
+            part, rows=rows, q=text, outcome=outcome, is_operator=self._sees_all, shown=SHOWN
+        )
+
+    def decision(self, request_id):
+        """All decisions about one request."""
+        access.demand(self._parts.policy, RULE)
+        records = [one for one in self._records(request_id) if self._sees(one)]
+        if not records:
+            raise errors.NotFound(f'A decision about request {request_id}')
+        return flask.render_template(
+            'decision.html',
+            request_id=request_id,
+            records=[self._view(one) for one in records],
+            is_operator=self._sees_all,
+        )
+
+    def why_not(self, request_id):
+        """The verdicts of all rules on one host, for the same request now."""
+        access.demand(self._parts.policy, ASK)
+        host = flask.request.form.get('host', '').strip()
+        if not host:
+            raise exceptions.BadRequest('Name a host.')
+        records = self._records(request_id)
+        if not records:
+            raise errors.NotFound(f'A decision about request {request_id}')
+        found = self._parts.clients.explain.why_not(
+            spec(records[-1]['asked']), host, context=access.context()
+        )
+        return flask.render_template('why_not.html', found=found)
+
+    @property
+    def _sees_all(self):
+        return access.may(self._parts.policy, ALL)
+
+    def _sees(self, record):
+        """A project sees the refusals of its own requests."""
+        if self._sees_all:
+            return True
+        mine = record['asked']['project_id'] == access.context().project_id
+        return mine and record['outcome'] == REFUSED
+
+    def _records(self, request_id):
+        return self._parts.sources.decisions.read(request_id)
+
+    def _newest(self, text):
+        if text.startswith('req-'):
+            return self._records(text)[::-1]
+        newest = self._parts.sources.decisions.newest_first()
+        return (one for one in itertools.islice(newest, LOOKED) if matches(one, text))
+
+    def _view(self, record):
+        if not self._sees_all:
+            return told(record, False)
+        return {
+            **told(record, True),
+            'steps': funnel(record),
+            'placed': record['placed'],
+            'stacks': stacks(record['placed']),
+            'hosts': record['hosts'],
+            'asked': record['asked'],
+        }
+
+
+def matches(record, text):
+    """Whether a text is the server, the project, the flavor or the request of a record."""
+    asked = record['asked']
+    known = {asked['project_id'], asked['flavor'], record['request_id'], *asked['instances']}
+    return not text or text in known
+
+
+def told(record, is_operator):
+    """A decision in a list; a project reads the words that its users may read."""
+    asked = record['asked']
+    reason = record['reason']
+    if not is_operator and reason is not None:
+        reason = record.get('for_tenants') or errors.NOT_ENOUGH
+    return {
+        'request_id': record['request_id'],
+        'time': record['time'],
+        'outcome': record['outcome'],
+        'reason': reason,
+        'instances': record['instances'],
+        'servers': asked['instances'],
+        'flavor': asked['flavor'],
+        'project_id': asked['project_id'],
+        'attempts': record.get('attempts'),
+        'took_ms': record.get('took_ms'),
+        'chosen': [one['host'] for one in record['placed']] if is_operator else [],
+    }
+
+
+def spec(asked):
+    """The request of a record, as far as the record has it: without image properties, hints, NUMA
+    cells and devices."""
+    resources = asked['resources']
+    flavor = objects.Flavor(
+        id=1,
+        flavorid=asked['flavor'] or 'asked',
+        name=asked['flavor'] or 'asked',
+        vcpus=resources.get(VCPU, 0) + resources.get(PCPU, 0),
+        memory_mb=resources.get(MEMORY_MB, 0),
+        root_gb=resources.get(DISK_GB, 0),
+        ephemeral_gb=0,
+        swap=0,
+        extra_specs=dict(asked['extra_specs']),
+    )
+    return objects.simple_request(
+        flavor, project_id=asked['project_id'], zone=asked['zone'], image=asked['image']
+    )

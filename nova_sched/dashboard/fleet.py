@@ -1,0 +1,154 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""All hosts as the database has them, read by increments and shared by all pages."""
+
+import dataclasses
+import threading
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from nova_sched.claims.cloud_facts import CloudFacts
+from nova_sched.claims.values import Changes
+from nova_sched.dashboard import board
+
+REFRESH_S = 1.0  # seconds between two looks at the database, however many pages ask
+HEADS_S = 10.0  # seconds between two looks at the last sign of life of all nodes
+OLD_S = 60.0  # seconds for which the board of a new page may be old: changes follow it
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class View:
+    """The hosts at one look. ``changed`` has for each row the version at which its cell changed
+    last; the board as a whole (``lasting``) is from version ``made``."""
+
+    facts: CloudFacts
+    lasting: Mapping[str, Any]
+    cells: Sequence[Any]
+    changed: Sequence[int]
+    made: int
+    version: int
+    looked_s: float
+
+
+class Fleet:
+    """The cloud, some seconds old at most. Its methods may be called from any thread, and raise
+    StoreUnavailable.
+
+    One thread looks at the database; the others have what it saw last. ``store`` is a claim store
+    of its own; ``clock`` counts seconds.
+    """
+
+    def __init__(self, store, topology, down_time_s, default_zone, clock=time.monotonic):
+        self._store, self._clock = store, clock
+        self._down_time_s, self._default_zone = down_time_s, default_zone
+        self._drawing = board.Drawing(topology, default_zone)
+        self._lock = threading.Lock()
+        self._due_s = self._heads_due_s = clock()
+        self._digest = None
+        self._nodes, self._seen = {}, {}
+        self._tables = Changes()
+        self._name = uuid.uuid4().hex[:12]  # another process counts versions of its own
+        self._view = None
+
+    def facts(self):
+        """All facts about hosts: CloudFacts."""
+        return self._looked().facts
+
+    def board(self):
+        """All hosts for the map, as plain values: what lasts (see board.Drawing), with ``cells``
+        and the ``version`` of all."""
+        view = self._view
+        if view is None or self._clock() - view.looked_s > OLD_S:
+            view = self._looked()
+        return {**view.lasting, 'cells': view.cells, 'version': self._at(view)}
+
+    def changes(self, version):
+        """The version now and the cells that have changed since another one, by row; None in place
+        of the cells if the whole board has to be read again."""
+        view = self._looked()
+        name, _, number = (version or '').partition('-')
+        if name != self._name or not number.isdecimal() or int(number) < view.made:
+            return self._at(view), None
+        rows = [row for row, at in enumerate(view.changed) if at > int(number)]
+        return self._at(view), [[row, *view.cells[row]] for row in rows]
+
+    def look_again(self):
+        """Have the next question look at the database."""
+        self._due_s = self._clock()
+
+    def _at(self, view):
+        return f'{self._name}-{view.version}'
+
+    def _looked(self):
+        """The present view."""
+        if self._view is not None and self._clock() < self._due_s:
+            return self._view
+        # Whoever comes while another thread looks has the view from before, if there is one.
+        if not self._lock.acquire(blocking=self._view is None):
+            return self._view
+        try:
+            if self._view is None or self._clock() >= self._due_s:
+                self._look()
+                self._due_s = self._clock() + REFRESH_S
+            return self._view
+        finally:
+            self._lock.release()
+
+    def _look(self):
+        now_s = self._clock()
+        found = self._read(now_s)
+        self._merge(found)
+        known = dataclasses.replace(self._tables, nodes=tuple(self._nodes.values()))
+        facts = CloudFacts(
+            known, self._store.now_s(), self._down_time_s, self._default_zone, self._seen
+        )
+        before = self._view
+        is_same = before and not (found.nodes or found.gone or found.aggregates is not None)
+        lasting = before.lasting if is_same else self._drawing.lasting(facts)
+        cells = self._drawing.cells(facts, lasting['resources'])
+        self._view = _after(before, facts, lasting, cells, now_s)
+
+    def _read(self, now_s):
+        """What has changed. All generations are read only if their sum has changed, or to learn
+        which nodes are silent."""
+        digest = self._store.digest()
+        if digest == self._digest and now_s < self._heads_due_s:
+            return self._store.look([])
+        self._digest, self._heads_due_s = digest, now_s + HEADS_S
+        return self._store.changes({uuid: one.generation for uuid, one in self._nodes.items()})
+
+    def _merge(self, found):
+        self._nodes.update((one.report.node_uuid, one) for one in found.nodes)
+        for gone in found.gone:
+            self._nodes.pop(gone, None)
+        self._seen.update(found.seen)
+        known = self._tables
+        self._tables = Changes(
+            services=known.services if found.services is None else found.services,
+            aggregates=known.aggregates if found.aggregates is None else found.aggregates,
+            instances=known.instances if found.instances is None else found.instances,
+        )
+
+
+def _after(before, facts, lasting, cells, now_s):
+    """The view that follows another one (None: the first)."""
+    version = 1 if before is None else before.version + 1
+    if before is None or lasting != before.lasting:
+        return View(facts, lasting, cells, [version] * len(cells), version, version, now_s)
+    pairs = zip(before.cells, cells, before.changed, strict=True)
+    changed = [at if old == new else version for old, new, at in pairs]
+    if version not in changed:
+        version = before.version
+    return View(facts, lasting, cells, changed, before.made, version, now_s)

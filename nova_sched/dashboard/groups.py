@@ -1,0 +1,93 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The page Groups: what each group holds, where, and why one is refused."""
+
+import flask
+
+from nova_sched import errors
+from nova_sched.api import handlers
+from nova_sched.api.rate_limit import PlanRateLimit
+from nova_sched.dashboard import access, member_tree
+from nova_sched.dashboard.page_call import answer
+
+ENDPOINT, TITLE, RULE = 'groups', 'Groups', 'groups:list'
+SHOWN = 200
+
+
+def add(app, parts):
+    pages = GroupPages(parts)
+    app.add_url_rule('/groups', ENDPOINT, pages.show)
+    app.add_url_rule('/groups/<uuid:uuid>', 'group', pages.group)
+    app.add_url_rule('/groups/try', 'try_group', pages.try_out, methods=['POST'])
+
+
+class GroupPages:
+    """The handlers of the REST API answer, with its rights and its limits."""
+
+    def __init__(self, parts):
+        self._parts = parts
+        conf = parts.conf.api
+        self._handlers = handlers.GroupHandlers(
+            parts.clients.groups, parts.policy, conf.max_limit, PlanRateLimit(conf.plan_rate)
+        )
+
+    def show(self):
+        all_projects = access.may(self._parts.policy, 'groups:list:all_projects')
+        query = {'all_projects': True} if all_projects else {}
+        found = answer(self._handlers.list_groups, query={**query, 'limit': SHOWN})
+        return flask.render_template(
+            'groups.html', groups=found['groups'], has_more=bool(found['links']), shown=SHOWN
+        )
+
+    def group(self, uuid):
+        found = answer(self._handlers.show_group)
+        planned = answer(self._handlers.show_plan)
+        return flask.render_template(
+            'group.html',
+            group=found,
+            tree=member_tree.tree(planned['members']),
+            states=member_tree.states(planned['members']),
+            policies=self._policies(found),
+            hosts=sorted({one['host'] for one in planned['members'] if one['host']}),
+        )
+
+    def try_out(self):
+        """A dry run of a template: its plan, or the policies that collide."""
+        template = flask.request.form.get('template', '')
+        if not template.strip():
+            raise errors.InvalidRequest('template', 'there is none')
+        try:
+            found = answer(self._handlers.create_group, body={'template': template}, dry_run=True)
+        except errors.GroupRefused as error:
+            return flask.render_template(
+                'group_refused.html', reason=str(error), details=error.details or {}
+            )
+        return flask.render_template(
+            'group_tried.html',
+            group=found,
+            tree=member_tree.tree(found['members']),
+            states=member_tree.states(found['members']),
+        )
+
+    def _policies(self, group):
+        """The policies of its template; none if the template needs more than itself, such as a
+        flavor that has been deleted."""
+        try:
+            found = self._parts.clients.groups.validate(
+                group['template'],
+                parameters=group['parameters'] or None,
+                context=access.context(),
+            )
+        except errors.SchedError:
+            return []
+        return found['policies']

@@ -1,0 +1,157 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""One host as its page shows it: resources, NUMA cells, PCI devices, claims, and past decisions.
+
+Pure functions of CloudFacts and of decision records.
+"""
+
+import collections
+import itertools
+
+from nova_sched import errors
+from nova_sched.dashboard.board import USUAL
+from nova_sched.hardware import numa, pci
+
+LOOKED = 2000  # newest records in which a host is looked for
+SHOWN = 20  # records of a host that are shown
+
+
+def view(facts, name):
+    """All about a host, as plain values."""
+    service = facts.service(name)
+    return {
+        'host': name,
+        'state': facts.state(name),
+        'seen_s': facts.seen_s(name),
+        'zones': facts.zones(name),
+        'disabled': service.disabled,
+        'reason': service.disabled_reason,
+        'aggregates': [one.name for one in facts.aggregates_of(name)],
+        'instances': facts.instances_of(name),
+        'nodes': [_node(one) for one in facts.nodes_of(name)],
+    }
+
+
+def _node(one):
+    report = one.report
+    return {
+        'name': report.nodename,
+        'uuid': report.node_uuid,
+        'hypervisor': report.hypervisor_type,
+        'traits': sorted(report.traits),
+        'foreign_instances': one.foreign_instances,
+        'resources': _resources(one),
+        'cells': _cells(report.numa_topology),
+        'devices': _devices(one),
+        'claims': sorted(one.claims, key=lambda claim: claim.created_s or 0),
+    }
+
+
+def _resources(one):
+    claimed = collections.Counter()
+    for claim in one.claims:
+        claimed.update(claim.resources)
+    known = one.report.inventories
+    return [
+        {
+            'name': name,
+            'capacity': known[name].capacity,
+            'total': known[name].total,
+            'reserved': known[name].reserved,
+            'ratio': known[name].ratio,
+            'claimed': claimed[name],
+            'foreign': one.foreign.get(name, 0),
+        }
+        for name in sorted(known, key=lambda name: (name not in USUAL, name))
+    ]
+
+
+def _cells(text):
+    """The NUMA cells: for each its CPUs with their state, its memory, and its pages."""
+    if not text:
+        return []
+    try:
+        cells = numa.HostTopology.from_json(text).cells
+    except errors.SchedError:
+        return []
+    return [
+        {
+            'id': cell.id,
+            'cpus': [
+                {'id': cpu, 'state': _cpu_state(cell, cpu)}
+                for cpu in sorted(cell.cpuset | cell.pcpuset)
+            ],
+            'memory_mb': cell.memory_mb,
+            'memory_used_mb': cell.memory_usage_mb,
+            'pages': [
+                {'size_kb': one.size_kb, 'total': one.total, 'used': one.used}
+                for one in cell.pages
+            ],
+        }
+        for cell in cells
+    ]
+
+
+def _cpu_state(cell, cpu):
+    if cpu in cell.pinned_cpus:
+        return 'pinned'
+    return 'dedicated' if cpu in cell.pcpuset and cell.pcpuset != cell.cpuset else 'shared'
+
+
+def _devices(one):
+    """PCI pools as the node reports them: what is free."""
+    if not one.report.pci_pools:
+        return []
+    try:
+        pools = pci.pools_from_json(one.report.pci_pools)
+    except errors.SchedError:
+        return []
+    return [
+        {
+            'name': f'{pool.vendor_id}:{pool.product_id}',
+            'cell': pool.numa_node,
+            'free': pool.count,
+        }
+        for pool in pools
+    ]
+
+
+def history(records, name):
+    """The newest decisions that chose the host, or that nearly did."""
+    found = []
+    for one in itertools.islice(records, LOOKED):
+        part = _part(one, name)
+        if part:
+            found.append(
+                {
+                    'request_id': one['request_id'],
+                    'time': one['time'],
+                    'part': part,
+                    'flavor': one['asked']['flavor'],
+                }
+            )
+            if len(found) == SHOWN:
+                break
+    return found
+
+
+def _part(record, name):
+    for placed in record['placed']:
+        if placed['host'] == name:
+            return 'chosen'
+        if any(other['host'] == name for other in placed['alternates']):
+            return 'alternate'
+    for one in record['filters']:
+        if one.get('nearest') == name:
+            return f'nearest of those that {one["filter"]} removed'
+    return ''

@@ -1,0 +1,94 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What protects the pages: the headers that browsers heed, and the token that forms carry."""
+
+import hmac
+import ipaddress
+import secrets
+from urllib.parse import urlsplit
+
+import flask
+from werkzeug import exceptions
+
+TOKEN, HEADER = 'csrf_token', 'X-CSRF-Token'
+# Scripts, styles and data of this server only, and nothing inline.
+POLICY = '; '.join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self'",
+        "connect-src 'self'",
+        "form-action 'self'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+HEADERS = {
+    'Content-Security-Policy': POLICY,
+    'X-Content-Type-Options': 'nosniff',
+    'X-Frame-Options': 'DENY',
+    'Referrer-Policy': 'same-origin',
+    'Cross-Origin-Opener-Policy': 'same-origin',
+    'Cross-Origin-Resource-Policy': 'same-origin',
+}
+
+
+def add_headers(response):
+    response.headers.update(HEADERS)
+    if flask.request.endpoint != 'static':
+        response.headers['Cache-Control'] = 'no-store'
+    return response
+
+
+def token():
+    """The token of this session, for forms."""
+    return flask.session.setdefault(TOKEN, secrets.token_urlsafe(32))
+
+
+def check_token():
+    """Raises Forbidden if a request that may change something does not come from a page of this
+    session."""
+    request = flask.request
+    if request.method in ('GET', 'HEAD', 'OPTIONS'):
+        return
+    origin = request.headers.get('Origin')
+    if origin is not None and urlsplit(origin).netloc != request.host:
+        raise exceptions.Forbidden('The request comes from a page of another site.')
+    sent = request.headers.get(HEADER) or request.form.get(TOKEN, '')
+    if not hmac.compare_digest(sent.encode(), flask.session.get(TOKEN, '').encode() or b'-'):
+        raise exceptions.Forbidden(
+            'The form is from another session, or has no token: load the page again.'
+        )
+
+
+def check_host():
+    """Raises Forbidden for a name that is not of this machine: without authentication, another
+    site could have a browser send it here under the site's own name."""
+    name = urlsplit(f'//{flask.request.host}').hostname or ''
+    try:
+        is_here = ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        is_here = name == 'localhost'
+    if not is_here:
+        raise exceptions.Forbidden(
+            'Without authentication the dashboard answers under localhost and 127.0.0.1 only.'
+        )
+
+
+def local_path(path):
+    """The path, if it is one of this server; else None."""
+    parts = urlsplit(path or '')
+    if parts.scheme or parts.netloc or not path or '\\' in path:
+        return None
+    return path if path.startswith('/') and not path.startswith('//') else None

@@ -1,0 +1,116 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Who has logged in: the caller of a page, by the token in its session."""
+
+import logging
+
+import flask
+from flask.sessions import SecureCookieSessionInterface
+from keystoneauth1 import session as keystone_session
+from keystoneauth1.exceptions import ClientException, Unauthorized
+from keystoneauth1.identity import v3
+from werkzeug import exceptions
+
+from nova_sched.api import identity
+
+LOG = logging.getLogger(__name__)
+
+ADMITTED = 'nova_sched.dashboard.admitted'
+
+
+class Sessions(SecureCookieSessionInterface):
+    """Signed cookies for the pages only; with TLS they are sent over TLS only."""
+
+    def get_cookie_path(self, app):
+        return flask.request.script_root or '/'
+
+    def get_cookie_secure(self, app):
+        return flask.request.is_secure
+
+
+class Authenticator:
+    """Validates tokens as the REST API does, and obtains them for callers that log in. Raises
+    BadConfig."""
+
+    def __init__(self, conf):
+        self._conf = conf
+        self.is_open = conf.api.auth_strategy == 'noauth'
+        self._guard = (
+            identity.NoAuth(_admit) if self.is_open else identity.KeystoneAuth(_admit, conf)
+        )
+
+    def context(self, token, environ):
+        """The caller with this token; None if the token is not valid (any more). Raises
+        ServiceUnavailable if Keystone does not answer."""
+        # Headers of the request itself say nothing about its caller.
+        inside = {name: value for name, value in environ.items() if not name.startswith('HTTP_')}
+        inside |= {'HTTP_X_AUTH_TOKEN': token, 'REQUEST_METHOD': 'GET', ADMITTED: False}
+        answer = []
+        for _ in self._guard(inside, lambda status, headers, exc_info=None: answer.append(status)):
+            pass
+        if inside[ADMITTED]:
+            return identity.context(inside)
+        if answer and answer[0].startswith('503'):
+            raise exceptions.ServiceUnavailable('Keystone does not answer.')
+        return None
+
+    def log_in(self, form):
+        """A token for the words of the login form. Raises Unauthorized or ServiceUnavailable."""
+        user, project = form.get('user', '').strip(), form.get('project', '').strip()
+        if self.is_open:
+            if not user or not project or ':' in user:
+                raise exceptions.Unauthorized('Give the name of a user and of a project.')
+            return f'{user}:{project}'
+        try:
+            return self._keystone_token(form, user, project)
+        except Unauthorized:
+            raise exceptions.Unauthorized('The name or the password is wrong.') from None
+        except ClientException as error:
+            LOG.warning('Keystone does not let a caller log in: %s', error)
+            raise exceptions.ServiceUnavailable('Keystone does not answer.') from None
+
+    def _keystone_token(self, form, user, project):
+        """For a project, or without one for the whole cloud."""
+        section = self._conf.keystone_authtoken
+        scope = (
+            {
+                'project_name': project,
+                'project_domain_name': form.get('project_domain') or 'Default',
+            }
+            if project
+            else {'system_scope': 'all'}
+        )
+        auth = v3.Password(
+            auth_url=self._address(),
+            username=user,
+            password=form.get('password', ''),
+            user_domain_name=form.get('user_domain') or 'Default',
+            **scope,
+        )
+        verify = False if section.insecure else section.cafile or True
+        return keystone_session.Session(auth, verify=verify).get_token()
+
+    def _address(self):
+        found = self._conf.dashboard.auth_url or self._conf.keystone_authtoken.www_authenticate_uri
+        if not found:
+            raise exceptions.ServiceUnavailable(
+                'The address of Keystone is not known here: set [dashboard] auth_url.'
+            )
+        return found
+
+
+def _admit(environ, start_response):
+    """The application behind the guard."""
+    environ[ADMITTED] = True
+    start_response('204 No Content', [])
+    return []

@@ -1,0 +1,121 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The hosts as a page has them, and which cells have changed."""
+
+import pytest
+
+from nova_sched.claims.memory import MemoryClaimStore
+from nova_sched.claims.values import ServiceFacts
+from nova_sched.dashboard.fleet import OLD_S, REFRESH_S, Fleet
+from nova_sched.groups.topology import DomainTopology
+from nova_sched.state.host_aggregate import HostAggregate
+from nova_sched.state.report import Inventory, Report
+from nova_sched.tests.builders import uuid_of
+
+
+def report(host, used=0, **fields):
+    inventories = {'VCPU': Inventory(10), 'CUSTOM_X': Inventory(4)}
+    return Report(uuid_of(host), host, host, inventories, {'VCPU': used}, **fields)
+
+
+class World:
+    def __init__(self):
+        self.now_s = 0.0
+        self.store = MemoryClaimStore()
+        self.store.clock = lambda: 1000.0 + self.now_s
+        self.fleet = Fleet(self.store, DomainTopology(), 60, 'nova', clock=lambda: self.now_s)
+
+    def later(self, seconds=REFRESH_S):
+        self.now_s += seconds
+
+
+@pytest.fixture
+def world():
+    made = World()
+    made.store.report([report('a', 5, traits=frozenset(['T'])), report('b')])
+    return made
+
+
+def test_a_board(world):
+    world.store.set_aggregate(1, HostAggregate(1, 'fast', frozenset('a'), {'rack': 'r1'}))
+    found = world.fleet.board()
+    assert found['hosts'] == ['a', 'b']
+    assert found['resources'] == ['VCPU', 'CUSTOM_X']
+    assert [found['racks'][number] for number in found['rack']] == ['r1', '']
+    assert [found['trait_sets'][number] for number in found['traits_of']] == [[0], []]
+    assert [found['aggregate_sets'][number] for number in found['aggregates_of']] == [[0], []]
+    assert found['cells'] == [[0, 0, [50, 0]], [0, 0, [0, 0]]]
+
+
+def test_only_what_has_changed(world):
+    version = world.fleet.board()['version']
+    world.store.report([report('b', 9)])
+    assert world.fleet.changes(version) == (version, [])  # it has just looked
+    world.later()
+    after, changed = world.fleet.changes(version)
+    assert changed == [[1, 0, 0, [90, 0]]]
+    assert world.fleet.changes(after) == (after, [])
+
+
+def test_a_host_is_disabled(world):
+    version = world.fleet.board()['version']
+    world.store.set_service(ServiceFacts('a', disabled=True))
+    world.fleet.look_again()
+    state = world.fleet.board()['states'].index('disabled')
+    assert world.fleet.changes(version)[1] == [[0, state, 0, [50, 0]]]
+
+
+def test_a_host_falls_silent(world):
+    version = world.fleet.board()['version']
+    world.later(120)
+    changed = world.fleet.changes(version)[1]
+    assert [world.fleet.board()['states'][cell[1]] for cell in changed] == ['down', 'down']
+
+
+@pytest.mark.parametrize('version', [None, '', 'x-1', 'nonsense', '-'])
+def test_an_unknown_version(world, version):
+    assert world.fleet.changes(version)[1] is None
+
+
+def test_a_new_host_makes_a_new_board(world):
+    version = world.fleet.board()['version']
+    world.store.report([report('c')])
+    world.later()
+    assert world.fleet.changes(version)[1] is None
+    assert world.fleet.board()['hosts'] == ['a', 'b', 'c']
+
+
+def test_a_host_that_left(world):
+    world.fleet.board()
+    world.store.remove_node(uuid_of('a'))
+    world.later()
+    assert [one.report.host for one in world.fleet.facts().nodes] == ['b']
+    assert world.fleet.board()['hosts'] == ['b']
+
+
+def test_a_new_page_does_not_wait_for_a_look(world):
+    before = world.fleet.board()
+    world.store.report([report('c')])
+    world.later()
+    assert world.fleet.board() == before
+    world.later(OLD_S)
+    assert world.fleet.board()['hosts'] == ['a', 'b', 'c']
+
+
+def test_a_page_does_not_wait_for_the_look_of_another(world):
+    version = world.fleet.board()['version']
+    world.store.report([report('b', 9)])
+    world.later()
+    with world.fleet._lock:  # another thread looks
+        assert world.fleet.changes(version) == (version, [])
+    assert world.fleet.changes(version)[1] == [[1, 0, 0, [90, 0]]]
