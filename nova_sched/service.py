@@ -342,9 +342,7 @@ class SchedulerService(oslo_service.ServiceBase):
         nova = self._nova
         if nova is None:
             runner = self.scheduler.run_moves(
-                moves.MovesClient(self._bus),
-                lambda: rebalance_settings(self._conf),
-                self.scheduler.move_planner.moves,
+                moves.MovesClient(self._bus), lambda: rebalance_settings(self._conf)
             )
             more = [] if runner is None else [moves.RebalanceEndpoint(runner)]
             return [*endpoints.all_of(self.scheduler), *more]

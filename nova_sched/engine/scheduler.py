@@ -39,7 +39,6 @@ from nova_sched.engine.pending_answer import PendingAnswer
 from nova_sched.engine.place import Placer
 from nova_sched.engine.planning.move_planner import MovePlanner
 from nova_sched.engine.rebalance.move_runner import MoveRunner
-from nova_sched.engine.rebalance.periodic import planner_of
 from nova_sched.engine.room_figures import RoomFigures
 from nova_sched.engine.sync.nova_hosts import NovaHosts
 from nova_sched.engine.sync.state_sync import StateSync
@@ -151,13 +150,9 @@ class Scheduler:
         """Carry out the moves of rebalances from now on. Returns the MoveRunner, which has these
         arguments; None without a store of rebalances."""
         if self._rebalances is not None:
+            planner = self.move_planner.moves
             self._runner = MoveRunner(
-                self,
-                self._context,
-                self._rebalances,
-                conductors,
-                settings,
-                planner_of(self.move_planner),
+                self, self._context, self._rebalances, conductors, settings, planner
             )
             self._runner.start()
         return self._runner

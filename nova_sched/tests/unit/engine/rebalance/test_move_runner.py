@@ -20,7 +20,6 @@ from nova_sched.claim import CONFIRMED, LIVE_MIGRATION, PENDING
 from nova_sched.db.rebalances import HANDED_OVER, HELD, REFUSED, REVERTED, WAITING
 from nova_sched.engine.planning.move_planner import MovePlanner
 from nova_sched.engine.rebalance import DONE, FAILED, QuietHours
-from nova_sched.engine.rebalance.periodic import planner_of
 from nova_sched.rebalance.move import Move
 from nova_sched.tests.builders import aggregate, uuid_of
 from nova_sched.tests.unit.engine.rebalance.moving_world import (
@@ -350,7 +349,7 @@ class TestPeriodic:
         made.boot('host-1', TWO, THREE)
         world = made.world
         planner = MovePlanner(world.context, world.scheduler._placer, made.scheduler.call)
-        plan = planner_of(planner)
+        plan = planner.moves
         assert plan(made.settings, 9) == [move(ONE)]
         still = dataclasses.replace(made.settings, immovable_servers=frozenset([ONE]))
         assert all(one.server != ONE for one in plan(still, 9))
