@@ -137,6 +137,7 @@ def _of_spec(name, given):
         ('explain', 'dry_run', '1.0', {'spec_obj': given}),
         ('explain', 'why_not', '1.0', {'spec_obj': given, 'host': HOST}),
         ('explain', 'capacity', '1.0', {'spec_obj': given}),
+        ('explain', 'fragmentation', '1.3', {'zone': None, 'aggregate': '1', 'most': 3}),
         ('explain', 'rank_hosts', '1.2',
          {'spec_obj': given, 'hosts': [[HOST, None]], 'weights': {HOST: 1.0}}),
         ('explain', 'health', '1.1', {}),
