@@ -16,6 +16,8 @@ import numpy as np
 from nova_sched.rebalance import plan
 from nova_sched.rebalance.room import Room
 
+OF_FREE = 4.0  # how much a share of the free amounts counts beside a share of the moves
+TINY = 1e-9
 PROTECTED = 1.2  # hosts that hold this many times the allowed moves receive only as a last resort
 
 
@@ -24,12 +26,12 @@ def empty(fleet, most):
 
     Either all servers of a host move or none. No empty host is used. The hosts with the fewest
     servers come first, which is best as long as the moves are scarce, or those that use the least,
-    which is best where room is; the plan that empties more is taken.
+    which is best where room is, or those in between; the plan that empties more is taken.
     """
     counts = np.sort(fleet.counts[candidates(fleet)])
     limit = int(np.searchsorted(np.cumsum(counts), most, side='right'))
     plans = []
-    for order in _orders(fleet):
+    for order in _orders(fleet, most):
         plans.append(_in_order(fleet, order, most))
         if len(plans[-1].emptied) >= limit:
             break
@@ -41,8 +43,8 @@ def candidates(fleet):
     return np.flatnonzero((fleet.counts > 0) & ~fleet.held & fleet.sources)
 
 
-def _orders(fleet):
-    """Orders in which to try the candidates."""
+def _orders(fleet, most):
+    """Orders in which to try the candidates for a plan of so many moves."""
     rows = candidates(fleet)
     counts, used = fleet.counts[rows], ((fleet.total - fleet.free) * fleet.shares)[rows]
     volume = used.sum(axis=1)
@@ -50,6 +52,10 @@ def _orders(fleet):
     yield rows[np.lexsort((counts, volume))]
     for column in np.flatnonzero(fleet.shares.any(axis=0)).tolist():
         yield rows[np.lexsort((counts, used[:, column]))]
+    # By what they take of the moves, and of what is free on hosts in use: both may be scarce.
+    free = np.maximum(fleet.free * fleet.shares, 0)[fleet.in_use].sum(axis=0)
+    of_free = (used / np.maximum(free, TINY)).max(axis=1, initial=0.0)
+    yield rows[np.argsort(counts / most + OF_FREE * of_free, kind='stable')]
 
 
 def _in_order(fleet, order, most):
