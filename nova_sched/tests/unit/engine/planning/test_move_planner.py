@@ -17,6 +17,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.claim import CONFIRMED, PLANNED
+from nova_sched.engine.planning import move_planner, snapshot
 from nova_sched.engine.planning.move_planner import MovePlanner, view_of
 from nova_sched.engine.planning.snapshot import Scope
 from nova_sched.engine.rebalance import RebalanceSettings
@@ -255,3 +256,20 @@ def test_the_moves_of_a_periodic_plan():
     assert (move.server, move.source) == (uuid_of('0-0'), uuid_of('node host-0'))
     with pytest.raises(errors.InvalidRequest, match='flavor large'):
         made.planner.moves(RebalanceSettings(goal='fit:large'), 1)
+
+
+def test_of_many_surroundings_only_zone_and_cell_count(monkeypatch):
+    monkeypatch.setattr(snapshot, 'MOST_SURROUNDINGS', 1)
+    traits = [frozenset([f'CUSTOM_{row}']) for row in range(2)]
+    assert ways(Planned([1, 3], traits=traits).plan(moves=1)) == [('host-0', 'host-1')]
+    zones = [aggregate(1, ['host-0'], availability_zone='a')]
+    assert Planned([1, 3], traits=traits, aggregates=zones).plan()['moves'] == []
+
+
+def test_the_loop_is_free_between_slices(monkeypatch):
+    monkeypatch.setattr(move_planner, 'SLICE_S', 0.0)
+    made = Planned([[{}, {'vcpus': 1}], [{'vcpus': 3}, {}, {'vcpus': 4}]])
+    calls = []
+    made.before = lambda: calls.append(1)
+    assert len(made.plan()['moves']) == 2
+    assert len(calls) == 6  # the snapshot, four kinds, the check of the plan
