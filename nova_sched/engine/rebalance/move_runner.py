@@ -60,7 +60,7 @@ class MoveRunner:
             rebalances, context.cluster, scheduler.state_sync, self._call
         )
         self._next_plan_s = self._next_forget_s = 0.0
-        self._is_away = False
+        self._is_away = self._is_busy = False
         self._leaving, self._wake = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name='nova-sched-moves', daemon=True)
 
@@ -104,7 +104,8 @@ class MoveRunner:
         self._closings.turn()
         self._plan()
         self._forget()
-        if not self._rebalances.has_open():
+        self._is_busy = self._rebalances.has_open()
+        if not self._is_busy:
             return False
         while not self._leaving.is_set() and (entry := self._rebalances.take_due()):
             self._resume(entry)
@@ -187,7 +188,8 @@ class MoveRunner:
             self.endings.settle(entry, outcome, why)
 
     def _warn(self, error):
-        if not self._is_away:
+        """Log once that moves wait; while there are none, another part of the scheduler tells."""
+        if self._is_busy and not self._is_away:
             LOG.warning('%s; moves in flight are looked at again later', error)
         self._is_away = True
 

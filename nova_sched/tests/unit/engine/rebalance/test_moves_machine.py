@@ -14,7 +14,6 @@ late, or tell twice: every server keeps its claim where it runs, and has one in 
 
 import collections
 
-import pytest
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -26,7 +25,6 @@ from hypothesis.stateful import (
 
 from nova_sched import errors
 from nova_sched.claim import VCPU
-from nova_sched.db import engine, schema
 from nova_sched.db.rebalances import ENDS, HANDED_OVER, HELD, OPEN, WAITING
 from nova_sched.engine.rebalance import DONE, FAILED, RUNNING
 from nova_sched.tests.unit.claims.databases import cleared
@@ -274,18 +272,10 @@ class Moves(RuleBasedStateMachine):
                 assert one.why or one.state == 'confirmed'
 
 
-@pytest.fixture(scope='module')
-def database(tmp_path_factory):
-    made = engine.create(f'sqlite:///{tmp_path_factory.mktemp("moves")}/db.sqlite')
-    schema.upgrade(made)
-    yield made
-    made.dispose()
-
-
-def test_moves(database):
+def test_moves(upgraded):
     class OnSqlite(Moves):
         def clean(self):
-            return cleared(database)
+            return cleared(upgraded)
 
     # No shrinking: a long example now is worth more than a short one after the time is up.
     chosen = settings(max_examples=25, stateful_step_count=30, phases=[Phase.generate])
