@@ -51,7 +51,7 @@ def _node(one):
         'traits': sorted(report.traits),
         'foreign_instances': one.foreign_instances,
         'resources': _resources(one),
-        'cells': _cells(report.numa_topology),
+        'cells': _cells(one),
         'devices': _devices(one),
         'claims': sorted(one.claims, key=lambda claim: claim.created_s or 0),
     }
@@ -76,34 +76,40 @@ def _resources(one):
     ]
 
 
-def _cells(text):
-    """The NUMA cells: for each its CPUs with their state, its memory, and its pages."""
-    if not text:
-        return []
+def _cells(one):
+    """The NUMA cells: for each its CPUs with their state, its memory, and its pages, as the node
+    reports them; CPUs of claims that it does not know of yet are pinned, too."""
     try:
-        cells = numa.HostTopology.from_json(text).cells
-    except errors.SchedError:
+        cells = numa.HostTopology.from_json(one.report.numa_topology or '').cells
+    except (errors.SchedError, ValueError):
         return []
+    claimed = {
+        (placed.host_cell, cpu)
+        for claim in one.claims
+        if claim.parts and claim.parts.cells
+        for placed in claim.parts.cells.cells
+        for cpu in placed.host_cpus
+    }
     return [
         {
             'id': cell.id,
             'cpus': [
-                {'id': cpu, 'state': _cpu_state(cell, cpu)}
+                {'id': cpu, 'state': _cpu_state(cell, cpu, (cell.id, cpu) in claimed)}
                 for cpu in sorted(cell.cpuset | cell.pcpuset)
             ],
             'memory_mb': cell.memory_mb,
             'memory_used_mb': cell.memory_usage_mb,
             'pages': [
-                {'size_kb': one.size_kb, 'total': one.total, 'used': one.used}
-                for one in cell.pages
+                {'size_kb': pages.size_kb, 'total': pages.total, 'used': pages.used}
+                for pages in cell.pages
             ],
         }
         for cell in cells
     ]
 
 
-def _cpu_state(cell, cpu):
-    if cpu in cell.pinned_cpus:
+def _cpu_state(cell, cpu, is_claimed):
+    if is_claimed or cpu in cell.pinned_cpus:
         return 'pinned'
     return 'dedicated' if cpu in cell.pcpuset and cell.pcpuset != cell.cpuset else 'shared'
 

@@ -1,0 +1,108 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""One host: its resources, its hardware, and its history."""
+
+import pytest
+
+from nova_sched.claim import Claim
+from nova_sched.claims.cloud_facts import CloudFacts
+from nova_sched.claims.values import Changes, NodeFacts
+from nova_sched.dashboard import host_page
+from nova_sched.hardware import numa
+from nova_sched.hardware.machine import HardwareAllocation
+from nova_sched.hardware.pci import pools_to_json
+from nova_sched.state.report import Inventory, Report
+from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.unit.hardware.builders import cell, dedicated, machine, pool, wanted
+
+MACHINE = machine(
+    cell(0, [0, 1], [2, 3], memory_mb=8192, pinned=[2]),
+    cell(1, [], [4, 5], memory_mb=8192, pages=[(4, 1000)]),
+    pools=[pool(3, 1)],
+)
+
+
+def view(*claims, **fields):
+    """The only node of host `a`."""
+    inventories = {'CUSTOM_X': Inventory(1), 'VCPU': Inventory(8, 1, 2.0)}
+    report = Report(uuid_of('a'), 'a', 'a', inventories, {}, **fields)
+    facts = NodeFacts(report, 1, tuple(claims), {'VCPU': 2})
+    (node,) = host_page.view(CloudFacts(Changes(nodes=(facts,)), 0.0), 'a')['nodes']
+    return node
+
+
+def claim(**fields):
+    return Claim(uuid_of('s'), uuid_of('a'), {'VCPU': 3}, **fields)
+
+
+def test_resources():
+    first, second = view(claim())['resources']
+    assert (first['name'], first['capacity'], first['claimed'], first['foreign']) == (
+        'VCPU', 14, 3, 2,
+    )  # fmt: skip
+    assert second['name'] == 'CUSTOM_X'
+
+
+def test_cells_and_devices():
+    node = view(numa_topology=MACHINE.topology.to_json(), pci_pools=pools_to_json(MACHINE.pools))
+    first, second = node['cells']
+    assert [(one['id'], one['state']) for one in first['cpus']] == [
+        (0, 'shared'), (1, 'shared'), (2, 'pinned'), (3, 'dedicated'),
+    ]  # fmt: skip
+    assert second['pages'] == [{'size_kb': 4, 'total': 1000, 'used': 0}]
+    (devices,) = node['devices']
+    assert (devices['cell'], devices['free']) == (1, 3)
+
+
+def test_cpus_of_a_claim_that_the_node_does_not_know_yet():
+    fitted = numa.fit(MACHINE.topology, wanted(dedicated(1, memory_mb=1)).guest)
+    parts = HardwareAllocation(cells=fitted)
+    node = view(claim(parts=parts), numa_topology=MACHINE.topology.to_json())
+    pinned = {one['id'] for each in node['cells'] for one in each['cpus']
+              if one['state'] == 'pinned'}  # fmt: skip
+    assert pinned == {2} | {cpu for placed in fitted.cells for cpu in placed.host_cpus}
+
+
+@pytest.mark.parametrize('text', [None, '', '{', '{}'])
+def test_hardware_that_cannot_be_read(text):
+    node = view(numa_topology=text, pci_pools=text)
+    assert (node['cells'], node['devices']) == ([], [])
+
+
+def record(name, placed=(), filters=()):
+    return {'request_id': name, 'time': 0.0, 'asked': {'flavor': 'm1'},
+            'placed': list(placed), 'filters': list(filters)}  # fmt: skip
+
+
+def test_history():
+    chosen = {'host': 'a', 'alternates': []}
+    alternate = {'host': 'b', 'alternates': [{'host': 'a'}]}
+    found = host_page.history(
+        [
+            record('1', [chosen]),
+            record('2', [alternate]),
+            record('3', filters=[{'filter': 'F', 'nearest': 'a'}]),
+            record('4', [{'host': 'b', 'alternates': []}], [{'filter': 'F', 'nearest': None}]),
+        ],
+        'a',
+    )
+    assert [(one['request_id'], one['part']) for one in found] == [
+        ('1', 'chosen'),
+        ('2', 'alternate'),
+        ('3', 'nearest of those that F removed'),
+    ]
+
+
+def test_history_ends():
+    chosen = record('1', [{'host': 'a', 'alternates': []}])
+    assert len(host_page.history([chosen] * 100, 'a')) == host_page.SHOWN
