@@ -16,7 +16,7 @@ import pytest
 
 from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.claims.values import ServiceFacts
-from nova_sched.dashboard.fleet import OLD_S, REFRESH_S, Fleet
+from nova_sched.dashboard.fleet import HEADS_S, OLD_S, REFRESH_S, Fleet
 from nova_sched.groups.topology import DomainTopology
 from nova_sched.state.host_aggregate import HostAggregate
 from nova_sched.state.report import Inventory, Report
@@ -119,3 +119,11 @@ def test_a_page_does_not_wait_for_the_look_of_another(world):
     with world.fleet._lock:  # another thread looks
         assert world.fleet.changes(version) == (version, [])
     assert world.fleet.changes(version)[1] == [[1, 0, 0, [90, 0]]]
+
+
+def test_nothing_is_made_again_in_a_quiet_cloud(world):
+    before = world.fleet.facts()
+    world.later()
+    assert world.fleet.facts() is before
+    world.later(HEADS_S)
+    assert world.fleet.facts() is not before
