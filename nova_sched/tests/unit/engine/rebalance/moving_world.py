@@ -17,7 +17,7 @@ from nova_sched import errors
 from nova_sched.claim import CONFIRMED
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db.rebalances import SqlRebalances
-from nova_sched.db.tables import MOVES
+from nova_sched.db.tables import CLAIMS, MOVES
 from nova_sched.engine.clock import StoreClock
 from nova_sched.engine.rebalance import RUNNING, RebalanceSettings
 from nova_sched.engine.rebalance.move_runner import MoveRunner
@@ -112,6 +112,16 @@ class MovingWorld:
             self.world.call(self.world.claim_service.claim, asked, host, host)
             self.running[host].add(server)
         self.report(host)
+        self._age(servers)
+
+    def _age(self, servers):
+        """Each of the servers is a second younger than the one before: clocks have only
+        milliseconds."""
+        with self.rebalances._sessions.transaction() as connection:
+            for place, server in enumerate(servers):
+                change = sa.update(CLAIMS).where(CLAIMS.c.consumer_uuid == server)
+                age_s = len(servers) - place
+                connection.execute(change.values(created_s=CLAIMS.c.created_s - age_s))
 
     def report(self, host):
         here = frozenset(self.running[host])
