@@ -14,7 +14,6 @@
 import numpy as np
 
 from nova_sched.engine.planning.fleet_builder import SERVERS
-from nova_sched.state.facts import CLAIMED
 
 
 class Arrivals:
@@ -45,8 +44,6 @@ class Arrivals:
             if name != SERVERS and more[:, place].any():
                 view.resources[name].take(slice(None), more[:, place])
         for rule in rules:
-            if rule.judges_rows or not rule.host_facts_for(request) & CLAIMED:
-                continue
             verdict = rule.mask(view, request)
             if verdict is not True:
                 self.refused[rows] |= ~verdict

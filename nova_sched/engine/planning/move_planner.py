@@ -27,6 +27,7 @@ from nova_sched.packing.prices import yield_processor
 from nova_sched.rebalance import emptying, fitting, spreading
 from nova_sched.rebalance.bound import most_emptied
 from nova_sched.rebalance.goals import DRAIN, EMPTY, FIT, goal, most_moves
+from nova_sched.state.facts import CLAIMED
 
 LOG = logging.getLogger(__name__)
 
@@ -158,7 +159,13 @@ class MovePlanner:
         hosts, end_s = self._check(seen), time.monotonic() + SLICE_S
         while arrivals.left:
             kind = arrivals.left.pop()
-            arrivals.check(hosts, chain(self._placer.rules, requests[kind]), requests[kind], kind)
+            request = requests[kind]
+            counting = [
+                rule
+                for rule in chain(self._placer.rules, request)
+                if not rule.judges_rows and rule.host_facts_for(request) & CLAIMED
+            ]
+            arrivals.check(hosts, counting, request, kind)
             if time.monotonic() >= end_s:
                 break
         return not arrivals.left
