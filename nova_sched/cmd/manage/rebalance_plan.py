@@ -26,7 +26,8 @@ def plan(args, conf):
     decisions. The goals:
 
     empty            as many hosts without servers as possible
-    drain:NAME,...   no servers on these hosts, or on those of an aggregate or a zone
+    drain:NAME,...   no servers on these hosts, or on those of an aggregate or a zone, or of a
+                     domain at a level of [topology] levels, such as rack=r1
     fit:FLAVOR       as many places for the flavor as possible
     spread           a lower highest share of use
 

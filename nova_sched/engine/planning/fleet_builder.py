@@ -113,6 +113,7 @@ class FleetBuilder:
         key = (
             tuple(claim.resources.items()),
             claim.project_id,
+            claim.user_id,
             tuple(claim.image_properties.items()),
             surroundings,
         )

@@ -20,6 +20,8 @@ import numpy as np
 from nova_sched import errors
 from nova_sched.engine.decide import chain
 from nova_sched.engine.planning import snapshot
+from nova_sched.engine.planning.arrivals import Arrivals
+from nova_sched.engine.planning.domains import with_hosts
 from nova_sched.engine.planning.fleet_builder import SERVERS, FleetBuilder, demand_of, mask_of
 from nova_sched.packing.prices import yield_processor
 from nova_sched.rebalance import emptying, fitting, spreading
@@ -89,11 +91,14 @@ class MovePlanner:
         as_seen = dataclasses.replace(fleet, free=fleet.free.copy())
         while True:
             made = self._make(fleet, scope.goal, most, wanted, place)
-            refused, gains = self._call(self._refused, seen, builder, made)
-            if not refused.any():
+            arrivals = Arrivals(made)
+            while not self._call(self._check_some, seen, arrivals, builder.requests):
+                pass
+            if not arrivals.refused.any():
                 break
             # A rule allows less than the free amounts do: these hosts take fewer servers.
-            fleet.free[refused, fleet.columns.index(SERVERS)] = gains[refused] // 2
+            fewer = arrivals.counts[arrivals.refused] // 2
+            fleet.free[arrivals.refused, fleet.columns.index(SERVERS)] = fewer
         if bounded and scope.goal.kind == EMPTY:
             made.bound, made.bound_by = most_emptied(as_seen, most)
         LOG.info(
@@ -127,7 +132,8 @@ class MovePlanner:
 
     def _take(self, scope):
         settings, rules = self._settings(), self._placer.rules
-        _ = self._hosts  # the time of the decision
+        levels = self._topology.look(self._hosts, settings.default_zone)
+        scope = with_hosts(scope, self._cluster.hosts, levels)
         return snapshot.take(self._cluster, rules, self._topology, settings, scope)
 
     def _check(self, seen):
@@ -147,36 +153,22 @@ class MovePlanner:
         view.resources = {name: _as_if_unused(one) for name, one in hosts.resources.items()}
         return mask_of(rules, view, wanted)[0] & seen.inside
 
-    def _refused(self, seen, builder, made):
-        """The destinations (bool) that the rules on amounts and numbers refuse, when all servers
-        of the plan but the last one are there; and the number of servers that go to each host."""
-        hosts, fleet = self._check(seen), made.fleet
-        refused = hosts.everywhere(False)
-        if not made.moves:
-            return refused, hosts.everywhere(0, np.int64)
-        servers, targets = (np.array(part) for part in zip(*made.moves, strict=True))
-        kinds = fleet.servers.kind[servers]
-        gains = np.zeros(fleet.free.shape, dtype=np.int64)
-        np.add.at(gains, targets, fleet.demand[kinds])
-        count = np.bincount(targets, minlength=len(fleet))
-        for kind in np.unique(kinds).tolist():
-            rows = np.unique(targets[kinds == kind])
-            request = builder.requests[kind]
-            view = hosts.what_if()
-            view.num_instances = hosts.num_instances + np.maximum(count - 1, 0)
-            view.resources = dict(hosts.resources)
-            for place, name in enumerate(fleet.columns):
-                if name != SERVERS:
-                    view.resources[name] = hosts.resources[name].copy()
-                    more = np.maximum(gains[:, place] - fleet.demand[kind, place], 0)
-                    view.resources[name].take(slice(None), more)
-            for rule in chain(self._placer.rules, request):
-                if rule.judges_rows or not rule.host_facts_for(request) & CLAIMED:
-                    continue
-                verdict = rule.mask(view, request)
-                if verdict is not True:
-                    refused[rows] |= ~verdict[rows]
-        return refused, count
+    def _check_some(self, seen, arrivals, requests):
+        """Evaluate the rules on amounts and numbers for some kinds of servers that arrive, one at
+        least. Returns whether all are done."""
+        hosts, end_s = self._check(seen), time.monotonic() + SLICE_S
+        while arrivals.left:
+            kind = arrivals.left.pop()
+            request = requests[kind]
+            counting = [
+                rule
+                for rule in chain(self._placer.rules, request)
+                if not rule.judges_rows and rule.host_facts_for(request) & CLAIMED
+            ]
+            arrivals.check(hosts, counting, request, kind)
+            if time.monotonic() >= end_s:
+                break
+        return not arrivals.left
 
 
 def _as_if_unused(resource):

@@ -114,10 +114,11 @@ class ExplainEndpoint:
     def plan_moves(self, context, goal, moves=None, zone=None, aggregate=None, spec_obj=None):
         """Plan moves of servers between hosts, and make none of them. Since 1.3.
 
-        ``goal``: `empty`, `spread`, `drain:` with names of hosts, aggregates or zones, or `fit:`
-        with a flavor, whose spec is ``spec_obj``; without one, the flavor is looked up in the
-        database. ``moves``: the most moves, as a number or as a share of the servers such as
-        `1%`. ``zone`` and ``aggregate`` (its name or UUID) limit the hosts.
+        ``goal``: `empty`, `spread`, `drain:` with names of hosts, aggregates or zones, or of other
+        failure domains, such as `rack=r1`, or `fit:` with a flavor, whose spec is ``spec_obj``;
+        without one, the flavor is looked up in the database. ``moves``: the most moves, as a
+        number or as a share of the servers such as `1%`. ``zone`` and ``aggregate`` (its name or
+        UUID) limit the hosts.
 
         Returns a mapping:
 

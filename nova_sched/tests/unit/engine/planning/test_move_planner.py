@@ -181,9 +181,22 @@ def test_a_rack_is_drained_by_its_aggregate():
     assert sorted(one['host'] for one in found['emptied']) == ['host-0', 'host-1']
 
 
+def test_a_rack_is_drained_by_its_name():
+    racks = [aggregate(1, ['host-0', 'host-1'], rack='r1'), aggregate(2, ['host-2'], rack='r2')]
+    made = Planned([2, 1, 1], aggregates=racks)
+    found = made.plan('drain:rack=r1')
+    assert [target for _, target in ways(found)] == ['host-2'] * 3
+    assert sorted(one['host'] for one in found['emptied']) == ['host-0', 'host-1']
+    # The rack may be what the nodes themselves report.
+    stats = [{'rack': 'r1'}, {'rack': 'r1'}, {'rack': 'r2'}]
+    assert Planned([2, 1, 1], stats=stats).plan('drain:rack=r1,host-2')['before'] == 4
+
+
 @pytest.mark.parametrize(
     'words, why',
     [
+        ({'text': 'drain:rack=r9'}, 'no host is in rack r9'),
+        ({'text': 'drain:shelf=9'}, 'shelf=9 is no host, aggregate or zone'),
         ({'text': 'drain:host-7'}, 'host-7 is no host, aggregate or zone'),
         ({'zone': 'moon'}, 'no host is in zone moon'),
         ({'aggregate': 'moon'}, 'no host is in an aggregate moon'),
@@ -272,4 +285,4 @@ def test_the_loop_is_free_between_slices(monkeypatch):
     calls = []
     made.before = lambda: calls.append(1)
     assert len(made.plan()['moves']) == 2
-    assert len(calls) == 6  # the snapshot, four kinds, the check of the plan
+    assert len(calls) == 7  # the snapshot, four kinds, the check of the two kinds that move
