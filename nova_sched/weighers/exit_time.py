@@ -14,6 +14,7 @@
 import numpy as np
 
 from nova_sched.state import lifetime
+from nova_sched.state.facts import OWN_HOSTS
 from nova_sched.state.hosts import Hosts
 from nova_sched.weighers import Weigher
 
@@ -33,7 +34,7 @@ class ExitTimeWeigher(Weigher):
     load = True
     minval = float(-np.log2(1.0 + FOREVER_S / STEP_S))
     maxval = 0.0
-    request_facts = ('hints', 'extra_specs', 'image_properties', 'instance_uuid')
+    request_facts = ('hints', 'extra_specs', 'image_properties', OWN_HOSTS)
     per_request = True
 
     def raw(self, hosts, rows, request):

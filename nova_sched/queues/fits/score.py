@@ -67,13 +67,15 @@ def ends(hosts: Hosts) -> WhatIf:
     """Returns a node in three states: without instances, as it is, and full.
 
     The full one has no free resources, and as many instances and builds as the options of
-    NumInstancesFilter and IoOpsFilter allow. Failed builds count only for the node as it is.
-    Unknown facts of the other two, such as metrics, are the same for all three.
+    NumInstancesFilter and IoOpsFilter allow, whose ends are not known. Failed builds count only
+    for the node as it is. Unknown facts of the other two, such as metrics, are the same for all
+    three.
     """
     view, options = hosts.what_if(np.zeros(len(ROWS), dtype=np.intp)), CONF.filter_scheduler
     view.resources = Classes(hosts)
     view.failed_builds[[EMPTY, FULL]] = 0
     view.free_pci_devices[FULL] = 0
+    view.exit_s[EMPTY], view.exit_s[FULL] = 0.0, np.inf
     for column, most in (
         (view.num_instances, options.max_instances_per_host),
         (view.num_io_ops, options.max_io_ops_per_host),

@@ -117,9 +117,9 @@ def test_the_raw_weights_are_explained():
     rule, wanted, notes = weigher(made), asked(1, 460), []
     with settings({MULTIPLIER: 2.0}):
         weigh((rule,), made.hosts, np.arange(6), wanted, notes)
-    (note,) = notes
-    assert (note.name, note.multiplier) == ('FragmentationWeigher', 2.0)
-    assert note.raw.tolist() == weights(rule, made, wanted).tolist()
+    ((noted, raw, _, _, multiplier),) = notes
+    assert (noted, multiplier) == (rule, 2.0)
+    assert raw.tolist() == weights(rule, made, wanted).tolist()
 
 
 def test_kinds_of_requests_and_full_passes_weigh_alike():
