@@ -45,11 +45,11 @@ class DecisionPages:
         access.demand(self._parts.policy, RULE)
         args = flask.request.args
         text, outcome = args.get('q', '').strip(), args.get('outcome', '')
-        found = [
+        found = (
             one
             for one in self._newest(text)
             if outcome in ('', one['outcome']) and self._sees(one)
-        ]
+        )
         rows = [told(one, self._sees_all) for one in itertools.islice(found, SHOWN)]
         part = 'decision_rows.html' if 'HX-Request' in flask.request.headers else 'decisions.html'
         return flask.render_template(
@@ -91,8 +91,8 @@ class DecisionPages:
         """A project sees the refusals of its own requests."""
         if self._sees_all:
             return True
-        mine = record['asked']['project_id'] == access.context().project_id
-        return mine and record['outcome'] == REFUSED
+        mine, project_id = access.context().project_id, record['asked']['project_id']
+        return mine is not None and mine == project_id and record['outcome'] == REFUSED
 
     def _records(self, request_id):
         return self._parts.sources.decisions.read(request_id)
