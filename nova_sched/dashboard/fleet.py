@@ -57,6 +57,7 @@ class Fleet:
         self._lock = threading.Lock()
         self._due_s = self._heads_due_s = clock()
         self._digest = None
+        self._is_redrawn = False
         self._nodes, self._seen = {}, {}
         self._tables = Changes()
         self._name = uuid.uuid4().hex[:12]  # another process counts versions of its own
@@ -95,7 +96,7 @@ class Fleet:
         """The present view."""
         if self._view is not None and self._clock() < self._due_s:
             return self._view
-        # Whoever comes while another thread looks has the view from before, if there is one.
+        # While one thread looks, the view from before serves all others, if there is one.
         if not self._lock.acquire(blocking=self._view is None):
             return self._view
         try:
@@ -108,17 +109,16 @@ class Fleet:
 
     def _look(self):
         now_s = self._clock()
-        found = self._read(now_s)
-        self._merge(found)
+        self._merge(self._read(now_s))
         known = dataclasses.replace(self._tables, nodes=tuple(self._nodes.values()))
         facts = CloudFacts(
             known, self._store.now_s(), self._down_time_s, self._default_zone, self._seen
         )
         before = self._view
-        is_same = before and not (found.nodes or found.gone or found.aggregates is not None)
-        lasting = before.lasting if is_same else self._drawing.lasting(facts)
+        lasting = before.lasting if self._is_redrawn else self._drawing.lasting(facts)
         cells = self._drawing.cells(facts, lasting['resources'])
         self._view = _after(before, facts, lasting, cells, now_s)
+        self._is_redrawn = True
 
     def _read(self, now_s):
         """What has changed. All generations are read only if their sum has changed, or to learn
@@ -126,13 +126,20 @@ class Fleet:
         digest = self._store.digest()
         if digest == self._digest and now_s < self._heads_due_s:
             return self._store.look([])
+        known = {uuid: one.generation for uuid, one in self._nodes.items()}
+        found = self._store.changes(known)
         self._digest, self._heads_due_s = digest, now_s + HEADS_S
-        return self._store.changes({uuid: one.generation for uuid, one in self._nodes.items()})
+        return found
 
     def _merge(self, found):
+        """Keep what has changed. A look may fail after this: the board is redrawn by the next one
+        then."""
+        if found.nodes or found.gone or found.aggregates is not None:
+            self._is_redrawn = False
         self._nodes.update((one.report.node_uuid, one) for one in found.nodes)
         for gone in found.gone:
             self._nodes.pop(gone, None)
+            self._seen.pop(gone, None)
         self._seen.update(found.seen)
         known = self._tables
         self._tables = Changes(

@@ -14,6 +14,7 @@
 
 import pytest
 
+from nova_sched import errors
 from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.claims.values import ServiceFacts
 from nova_sched.dashboard.fleet import OLD_S, REFRESH_S, Fleet
@@ -119,3 +120,21 @@ def test_a_page_does_not_wait_for_the_look_of_another(world):
     with world.fleet._lock:  # another thread looks
         assert world.fleet.changes(version) == (version, [])
     assert world.fleet.changes(version)[1] == [[1, 0, 0, [90, 0]]]
+
+
+@pytest.mark.parametrize('method', ['changes', 'now_s'])
+def test_a_look_that_fails_loses_no_change(world, monkeypatch, method):
+    world.fleet.board()
+    world.store.report([report('c')])
+    world.later()
+    with monkeypatch.context() as patch:
+        patch.setattr(world.store, method, unavailable)
+        with pytest.raises(errors.StoreUnavailable):
+            world.fleet.facts()
+    assert len(world.fleet.facts().nodes) == 3
+    assert world.fleet.board()['hosts'] == ['a', 'b', 'c']
+    assert len(world.fleet.board()['cells']) == 3
+
+
+def unavailable(*_):
+    raise errors.StoreUnavailable('the database is away')
