@@ -71,10 +71,12 @@ class ClusterPages:
         facts = fleet.facts()
         if not facts.knows(name):
             raise errors.HostNotFound(f'Host {name}', '')
+        # None: what was forced down in the meantime stays so, as `facts` may be some seconds old.
         service = dataclasses.replace(
             facts.service(name),
             disabled=is_disabled == 'yes',
             disabled_reason=form.get('reason', '').strip() or None,
+            forced_down=None,
         )
         self._parts.sources.store.set_service(service)
         fleet.look_again()
