@@ -11,8 +11,8 @@
   const number = (value) => value.toLocaleString('en').replaceAll(',', ' ');
 
   async function load() {
-    const answer = await fetch(place.dataset.board, { headers: { Accept: 'application/json' } });
-    if (!answer.ok || answer.redirected) {
+    const answer = await fetch(place.dataset.board, { headers: { Accept: 'application/json' } }).catch(() => null);
+    if (!answer || !answer.ok || answer.redirected) {
       tell('The hosts cannot be read. Load the page again.');
       return;
     }
