@@ -22,6 +22,7 @@ from nova_sched import errors
 from nova_sched.dashboard import access, host_page, streams
 
 ENDPOINT, TITLE, RULE = 'cluster', 'Cluster', 'dashboard:hosts'
+DECISIONS = 'dashboard:decisions:all_projects'
 
 
 def add(app, parts):
@@ -86,6 +87,8 @@ class ClusterPages:
         facts = self._parts.sources.fleet.facts()
         if not facts.knows(name):
             raise errors.HostNotFound(f'Host {name}', '')
-        history = host_page.history(self._parts.sources.decisions.newest_first(), name)
+        history = None
+        if access.may(self._parts.policy, DECISIONS):
+            history = host_page.history(self._parts.sources.decisions.newest_first(), name)
         found = host_page.view(facts, name)
         return flask.render_template('host.html', host=found, history=history, now_s=facts.now_s)

@@ -59,7 +59,7 @@ class QueuePages:
         )
 
     def job(self, uuid):
-        """The way of one job: its attempts, and where it ended."""
+        """One job: its attempts, and where it ended."""
         access.demand(self._parts.policy, JOBS)
         found = self._parts.sources.jobs.find(str(uuid))
         if found is None or not self._sees(found):

@@ -13,6 +13,7 @@
 """Requests before a page has them: logins, their limit, and a service that is not set up."""
 
 import re
+import types
 
 import pytest
 from werkzeug.test import Client
@@ -21,6 +22,7 @@ from nova_sched import dashboard, errors
 from nova_sched.conf import MODULES
 from nova_sched.dashboard import app
 from nova_sched.tests.unit.api.callers import configuration
+from nova_sched.tests.unit.dashboard.test_queues import Policy
 
 TOKEN = re.compile(r'name="csrf_token" value="([^"]+)"')
 FORM = {'user': 'admin', 'project': 'operators'}
@@ -76,6 +78,17 @@ def test_a_form_is_not_repeated_after_a_login():
     answer = sent(client(), '/schedulers/audit')
     assert answer.status_code == 303
     assert answer.headers['Location'].endswith('/login')
+
+
+@pytest.mark.parametrize('rules', [(), ('dashboard:audit',)])
+def test_an_audit_is_shown_only_with_its_right(monkeypatch, rules):
+    processes = types.SimpleNamespace(now_s=lambda: 0.0, alive=lambda since_s: [])
+    sources = types.SimpleNamespace(schedulers=processes)
+    monkeypatch.setattr(app, 'AccessPolicy', lambda conf: Policy('dashboard:schedulers', *rules))
+    monkeypatch.setattr(app, 'Sources', lambda *_: sources)
+    caller = client()
+    sent(caller, '/login', FORM)
+    assert ('Not run since' in caller.get('/schedulers').text) is bool(rules)
 
 
 def test_a_rate_that_cannot_be_understood():

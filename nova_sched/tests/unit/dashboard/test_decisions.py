@@ -18,7 +18,7 @@ import flask
 import pytest
 from oslo_context.context import RequestContext
 
-from nova_sched import dashboard
+from nova_sched import dashboard, errors
 from nova_sched.dashboard import decisions
 from nova_sched.engine.explain.decision_log import PLACED, REFUSED
 from nova_sched.tests.unit.dashboard.test_queues import Policy
@@ -38,17 +38,21 @@ def record(project_id, outcome=REFUSED):
 
 
 class Log:
-    """Counts the records that are read."""
+    """The records of each request, and others without end; counts those."""
 
-    read = 0
+    def __init__(self, records=()):
+        self.records, self.count = records, 0
+
+    def read(self, request_id):
+        return self.records
 
     def newest_first(self):
         while True:
-            self.read += 1
+            self.count += 1
             yield record('red')
 
 
-def pages(log=None, *rules):
+def pages(log, *rules):
     sources = types.SimpleNamespace(decisions=log)
     return decisions.DecisionPages(dashboard.Parts(None, Policy(*rules), None, sources))
 
@@ -64,9 +68,15 @@ def pages(log=None, *rules):
     ],
 )
 def test_a_caller_without_the_right_to_see_all(mine, project_id, outcome, is_seen):
-    with flask.Flask('test').test_request_context('/'):
+    with flask.Flask('test').test_request_context('/', method='POST', data={'host': 'a'}):
         flask.g.context = RequestContext(project_id=mine)
-        assert pages(None, decisions.RULE)._sees(record(project_id, outcome)) is is_seen
+        made = pages(Log([record(project_id, outcome)]), decisions.RULE, decisions.ASK)
+        for ask in (made._seen, made.why_not):
+            if not is_seen:
+                with pytest.raises(errors.NotFound):
+                    ask('req-1')
+        if is_seen:
+            assert len(made._seen('req-1')) == 1
 
 
 def test_no_more_is_read_than_is_shown(monkeypatch):
@@ -75,4 +85,4 @@ def test_no_more_is_read_than_is_shown(monkeypatch):
     with flask.Flask('test').test_request_context('/'):
         flask.g.context = RequestContext(project_id='red')
         assert len(pages(log, decisions.RULE).show()) == decisions.SHOWN
-    assert log.read == decisions.SHOWN
+    assert log.count == decisions.SHOWN
