@@ -72,6 +72,8 @@ class Authenticator:
             if not user or not project or ':' in user:
                 raise exceptions.Unauthorized('Give the name of a user and of a project.')
             return f'{user}:{project}'
+        if not user:
+            raise exceptions.Unauthorized('Give the name of a user.')
         try:
             return self._keystone_token(form, user, project)
         except Unauthorized:

@@ -19,8 +19,11 @@ import pytest
 from werkzeug.test import Client
 
 from nova_sched import dashboard, errors
+from nova_sched.cmd import api
+from nova_sched.cmd.manage import store
 from nova_sched.conf import MODULES
 from nova_sched.dashboard import app
+from nova_sched.rpc import client as client_module
 from nova_sched.tests.unit.api.callers import configuration
 from nova_sched.tests.unit.dashboard.test_queues import Policy
 
@@ -94,3 +97,20 @@ def test_an_audit_is_shown_only_with_its_right(monkeypatch, rules):
 def test_a_rate_that_cannot_be_understood():
     with pytest.raises(errors.BadConfig, match='login_rate'):
         client(login_rate='often')
+
+
+def test_a_page_waits_for_the_database_as_a_scheduler_does(monkeypatch, tmp_path):
+    conf = configuration()
+    for module in MODULES:
+        module.register_opts(conf)
+    file = tmp_path / 'claims'
+    file.touch()
+    conf.set_override('connection', f'sqlite:///{file}', group='database')
+    monkeypatch.setattr(app, 'make', lambda conf, clients, database: database)
+    monkeypatch.setattr(api, 'application', lambda *_: None)
+    for name in ('GroupsClient', 'ExplainClient', 'QueuesClient'):
+        monkeypatch.setattr(client_module, name, lambda *_: None)
+    monkeypatch.setattr(store.db_engine, 'for_command', lambda url, limits: limits)
+    monkeypatch.setattr(store.schema, 'check', lambda engine: None)
+    limits = api.everything(conf, None).mounts['/dashboard']()
+    assert limits.statement_s == conf.database_limits.statement_timeout

@@ -108,6 +108,12 @@ def test_a_token_for_a_scope(url, project, scope):
     assert asked['scope'] == scope
 
 
+def test_keystone_is_not_asked_without_a_name(url):
+    with pytest.raises(exceptions.Unauthorized, match='name of a user'):
+        made('keystone', url).log_in({**FORM, 'user': ' '})
+    assert Keystone.asked == []
+
+
 def test_a_wrong_password(url):
     with pytest.raises(exceptions.Unauthorized, match='wrong'):
         made('keystone', url).log_in({**FORM, 'password': 'other'})
