@@ -19,12 +19,14 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from nova_sched import errors
 from nova_sched.claims.cloud_facts import CloudFacts
 from nova_sched.claims.values import Changes
 from nova_sched.dashboard import board
 
 REFRESH_S = 1.0  # seconds between two looks at the database, however many pages ask
 HEADS_S = 10.0  # seconds between two looks at the last sign of life of all nodes
+FIRST_S = 20.0  # seconds that a page waits for the first look of another one
 OLD_S = 60.0  # seconds for which the board of a new page may be old: changes follow it
 
 
@@ -97,7 +99,9 @@ class Fleet:
         if self._view is not None and self._clock() < self._due_s:
             return self._view
         # While one thread looks, the view from before serves all others, if there is one.
-        if not self._lock.acquire(blocking=self._view is None):
+        if not self._lock.acquire(timeout=FIRST_S if self._view is None else 0):
+            if self._view is None:
+                raise errors.StoreUnavailable(f'all hosts are not read after {FIRST_S:.0f} s')
             return self._view
         try:
             if self._view is None or self._clock() >= self._due_s:

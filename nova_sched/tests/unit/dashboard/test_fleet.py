@@ -17,6 +17,7 @@ import pytest
 from nova_sched import errors
 from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.claims.values import ServiceFacts
+from nova_sched.dashboard import fleet
 from nova_sched.dashboard.fleet import OLD_S, REFRESH_S, Fleet
 from nova_sched.groups.topology import DomainTopology
 from nova_sched.state.host_aggregate import HostAggregate
@@ -138,3 +139,10 @@ def test_a_look_that_fails_loses_no_change(world, monkeypatch, method):
 
 def unavailable(*_):
     raise errors.StoreUnavailable('the database is away')
+
+
+def test_a_page_does_not_wait_for_ever_for_the_first_look(world, monkeypatch):
+    monkeypatch.setattr(fleet, 'FIRST_S', 0.01)
+    with world.fleet._lock, pytest.raises(errors.StoreUnavailable, match='not read'):
+        world.fleet.board()  # another thread looks
+    assert world.fleet.board()['hosts'] == ['a', 'b']
