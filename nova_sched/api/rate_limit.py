@@ -24,14 +24,14 @@ from nova_sched import errors
 class PlanRateLimit:
     """``rate`` is as in [api] plan_rate; '' is no limit. May be used from any thread.
 
-    Raises BadConfig for a rate that cannot be understood.
+    ``option`` is the one that has the rate. Raises BadConfig for a rate that cannot be understood.
     """
 
-    def __init__(self, rate):
+    def __init__(self, rate, option='[api] plan_rate'):
         try:
             self._rate = limits.parse(rate) if rate.strip() else None
         except ValueError as error:
-            raise errors.BadConfig('[api] plan_rate', str(error)) from None
+            raise errors.BadConfig(option, str(error)) from None
         self._limiter = MovingWindowRateLimiter(MemoryStorage())
 
     def take(self, project_id):

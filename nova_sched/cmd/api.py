@@ -124,13 +124,17 @@ def everything(conf, bus):
     from nova_sched import dashboard
     from nova_sched.cmd.manage import store
     from nova_sched.dashboard import app
+    from nova_sched.db.limits import DatabaseLimits
     from nova_sched.rpc import client
 
     wait_s = conf.api.rpc_timeout
     clients = dashboard.Clients(
         client.GroupsClient(bus, wait_s), _queues(conf, bus), client.ExplainClient(bus, wait_s)
     )
-    pages = app.make(conf, clients, lambda: store.ready(conf))
+    # A page holds a thread of the API: it waits for the database as a scheduler does, and not as
+    # long as a command.
+    limits = DatabaseLimits.of(conf.database_limits)
+    pages = app.make(conf, clients, lambda: store.ready(conf, limits))
     return DispatcherMiddleware(rest, {'/dashboard': pages})
 
 

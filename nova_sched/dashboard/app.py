@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Assembles the dashboard: its pages, who may see them, and what all of them have in common."""
+"""Assembles the dashboard: its pages, the rights to them, and what all of them have in common."""
 
 import json
 import logging
@@ -18,7 +18,9 @@ import secrets
 
 import flask
 from oslo_middleware import HTTPProxyToWSGI, RequestId
+from werkzeug import exceptions
 
+from nova_sched import errors
 from nova_sched.api import faults
 from nova_sched.api.policies import AccessPolicy
 from nova_sched.api.rate_limit import PlanRateLimit
@@ -42,6 +44,7 @@ LOG = logging.getLogger(__name__)
 
 COOKIE = 'nova_sched_dashboard'
 OPEN = frozenset(['static', 'login', 'log_in'])
+KEPT = ('Allow', 'Retry-After')  # headers of a fault
 FORM_SIZE = 1024 * 1024  # bytes
 PAGES = (cluster, decisions, what_if, groups, queues, schedulers)
 
@@ -63,7 +66,7 @@ def make(conf, clients, database):
     app.before_request(lambda: _admit(guard, conf))
     app.after_request(security.add_headers)
     app.register_error_handler(Exception, _failed)
-    login.add(app, guard, PlanRateLimit(conf.dashboard.login_rate))
+    login.add(app, guard, PlanRateLimit(conf.dashboard.login_rate, '[dashboard] login_rate'))
     for page in PAGES:
         page.add(app, parts)
     app.add_url_rule('/', 'home', lambda: flask.redirect(_first(parts)))
@@ -83,10 +86,13 @@ def _admit(guard, conf):
     if context is not None:
         flask.g.context = context
         return None
-    flask.session.pop('token', None)
-    there = flask.url_for('login', next=request.script_root + request.full_path.rstrip('?'))
+    for name in ('token', 'name'):
+        flask.session.pop(name, None)
+    there = flask.url_for('login')
     if 'HX-Request' in request.headers:
-        return flask.Response(status=204, headers={'HX-Redirect': flask.url_for('login')})
+        return flask.Response(status=204, headers={'HX-Redirect': there})
+    if request.method == 'GET':  # other requests are not repeated after the login
+        there = flask.url_for('login', next=request.script_root + request.full_path.rstrip('?'))
     return flask.redirect(there, 303)
 
 
@@ -130,7 +136,13 @@ HTMX = {
 
 def _failed(error):
     """A page, or a part of one, about a request that failed: as the REST API says it."""
+    if isinstance(error, errors.BadConfig):
+        LOG.error('A page cannot be made: %s', error)
+        error = exceptions.ServiceUnavailable(
+            'The service is not set up for this page; its log says what is missing.'
+        )
     answer = faults.of(error, flask.request.environ)
     (told,) = json.loads(answer.get_data())['errors']
     template = 'fault.html' if 'HX-Request' in flask.request.headers else 'fault_page.html'
-    return flask.render_template(template, fault=told), answer.status_code
+    kept = {name: answer.headers[name] for name in KEPT if name in answer.headers}
+    return flask.render_template(template, fault=told), answer.status_code, kept

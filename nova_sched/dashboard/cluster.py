@@ -22,6 +22,7 @@ from nova_sched import errors
 from nova_sched.dashboard import access, host_page, streams
 
 ENDPOINT, TITLE, RULE = 'cluster', 'Cluster', 'dashboard:hosts'
+DECISIONS = 'dashboard:decisions:all_projects'
 
 
 def add(app, parts):
@@ -71,10 +72,12 @@ class ClusterPages:
         facts = fleet.facts()
         if not facts.knows(name):
             raise errors.HostNotFound(f'Host {name}', '')
+        # None: what was forced down in the meantime stays so, as `facts` may be some seconds old.
         service = dataclasses.replace(
             facts.service(name),
             disabled=is_disabled == 'yes',
             disabled_reason=form.get('reason', '').strip() or None,
+            forced_down=None,
         )
         self._parts.sources.store.set_service(service)
         fleet.look_again()
@@ -84,6 +87,8 @@ class ClusterPages:
         facts = self._parts.sources.fleet.facts()
         if not facts.knows(name):
             raise errors.HostNotFound(f'Host {name}', '')
-        history = host_page.history(self._parts.sources.decisions.newest_first(), name)
+        history = None
+        if access.may(self._parts.policy, DECISIONS):
+            history = host_page.history(self._parts.sources.decisions.newest_first(), name)
         found = host_page.view(facts, name)
         return flask.render_template('host.html', host=found, history=history, now_s=facts.now_s)

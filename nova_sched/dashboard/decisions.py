@@ -45,23 +45,22 @@ class DecisionPages:
         access.demand(self._parts.policy, RULE)
         args = flask.request.args
         text, outcome = args.get('q', '').strip(), args.get('outcome', '')
-        found = [
+        sees_all = self._sees_all  # one look at the policy for thousands of records
+        found = (
             one
             for one in self._newest(text)
-            if outcome in ('', one['outcome']) and self._sees(one)
-        ]
-        rows = [told(one, self._sees_all) for one in itertools.islice(found, SHOWN)]
+            if outcome in ('', one['outcome']) and (sees_all or is_own(one))
+        )
+        rows = [told(one, sees_all) for one in itertools.islice(found, SHOWN)]
         part = 'decision_rows.html' if 'HX-Request' in flask.request.headers else 'decisions.html'
         return flask.render_template(
-            part, rows=rows, q=text, outcome=outcome, is_operator=self._sees_all, shown=SHOWN
+            part, rows=rows, q=text, outcome=outcome, is_operator=sees_all, shown=SHOWN
         )
 
     def decision(self, request_id):
         """All decisions about one request."""
         access.demand(self._parts.policy, RULE)
-        records = [one for one in self._records(request_id) if self._sees(one)]
-        if not records:
-            raise errors.NotFound(f'A decision about request {request_id}')
+        records = self._seen(request_id)
         return flask.render_template(
             'decision.html',
             request_id=request_id,
@@ -75,9 +74,7 @@ class DecisionPages:
         host = flask.request.form.get('host', '').strip()
         if not host:
             raise exceptions.BadRequest('Name a host.')
-        records = self._records(request_id)
-        if not records:
-            raise errors.NotFound(f'A decision about request {request_id}')
+        records = self._seen(request_id)
         found = self._parts.clients.explain.why_not(
             spec(records[-1]['asked']), host, context=access.context()
         )
@@ -87,12 +84,13 @@ class DecisionPages:
     def _sees_all(self):
         return access.may(self._parts.policy, ALL)
 
-    def _sees(self, record):
-        """A project sees the refusals of its own requests."""
-        if self._sees_all:
-            return True
-        mine = record['asked']['project_id'] == access.context().project_id
-        return mine and record['outcome'] == REFUSED
+    def _seen(self, request_id):
+        """The decisions about a request that the caller may see. Raises NotFound."""
+        sees_all = self._sees_all
+        found = [one for one in self._records(request_id) if sees_all or is_own(one)]
+        if not found:
+            raise errors.NotFound(f'A decision about request {request_id}')
+        return found
 
     def _records(self, request_id):
         return self._parts.sources.decisions.read(request_id)
@@ -114,6 +112,12 @@ class DecisionPages:
             'hosts': record['hosts'],
             'asked': record['asked'],
         }
+
+
+def is_own(record):
+    """Whether a record is a refusal of the caller's own project: these a project sees."""
+    mine, project_id = access.context().project_id, record['asked']['project_id']
+    return mine is not None and mine == project_id and record['outcome'] == REFUSED
 
 
 def matches(record, text):

@@ -19,6 +19,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from nova_sched import errors
 from nova_sched.claims.cloud_facts import CloudFacts
 from nova_sched.claims.values import Changes
 from nova_sched.dashboard import board
@@ -26,6 +27,7 @@ from nova_sched.dashboard import board
 REFRESH_S = 1.0  # seconds between two looks at the database, however many pages ask
 REST = 5  # a look takes at most a sixth of the time, however many hosts there are
 HEADS_S = 10.0  # seconds between two looks at the last sign of life of all nodes
+FIRST_S = 20.0  # seconds that a page waits for the first look of another one
 OLD_S = 60.0  # seconds for which the board of a new page may be old: changes follow it
 
 
@@ -58,6 +60,7 @@ class Fleet:
         self._lock = threading.Lock()
         self._due_s = self._heads_due_s = clock()
         self._digest = None
+        self._is_redrawn = self._is_current = False
         self._nodes, self._seen = {}, {}
         self._tables = Changes()
         self._name = uuid.uuid4().hex[:12]  # another process counts versions of its own
@@ -96,8 +99,10 @@ class Fleet:
         """The present view."""
         if self._view is not None and self._clock() < self._due_s:
             return self._view
-        # Whoever comes while another thread looks has the view from before, if there is one.
-        if not self._lock.acquire(blocking=self._view is None):
+        # While one thread looks, the view from before serves all others, if there is one.
+        if not self._lock.acquire(timeout=FIRST_S if self._view is None else 0):
+            if self._view is None:
+                raise errors.StoreUnavailable(f'all hosts are not read after {FIRST_S:.0f} s')
             return self._view
         try:
             if self._view is None or self._clock() >= self._due_s:
@@ -111,21 +116,19 @@ class Fleet:
 
     def _look(self):
         now_s = self._clock()
-        found = self._read(now_s)
-        before, tables = self._view, self._tables
-        self._merge(found)
-        is_quiet = not (found.nodes or found.gone or found.seen) and tables == self._tables
-        if before is not None and is_quiet:
+        self._merge(self._read(now_s))
+        before = self._view
+        if self._is_current:
             self._view = dataclasses.replace(before, looked_s=now_s)
             return
         known = dataclasses.replace(self._tables, nodes=tuple(self._nodes.values()))
         facts = CloudFacts(
             known, self._store.now_s(), self._down_time_s, self._default_zone, self._seen
         )
-        is_same = before and not (found.nodes or found.gone or found.aggregates is not None)
-        lasting = before.lasting if is_same else self._drawing.lasting(facts)
+        lasting = before.lasting if self._is_redrawn else self._drawing.lasting(facts)
         cells = self._drawing.cells(facts, lasting['resources'])
         self._view = _after(before, facts, lasting, cells, now_s)
+        self._is_redrawn = self._is_current = True
 
     def _read(self, now_s):
         """What has changed. All generations are read only if their sum has changed, or to learn
@@ -133,13 +136,20 @@ class Fleet:
         digest = self._store.digest()
         if digest == self._digest and now_s < self._heads_due_s:
             return self._store.look([])
+        known = {uuid: one.generation for uuid, one in self._nodes.items()}
+        found = self._store.changes(known)
         self._digest, self._heads_due_s = digest, now_s + HEADS_S
-        return self._store.changes({uuid: one.generation for uuid, one in self._nodes.items()})
+        return found
 
     def _merge(self, found):
+        """Keep what has changed. A look may fail after this: the next one makes the view and draws
+        the board then."""
+        if found.nodes or found.gone or found.aggregates is not None:
+            self._is_redrawn = False
         self._nodes.update((one.report.node_uuid, one) for one in found.nodes)
         for gone in found.gone:
             self._nodes.pop(gone, None)
+            self._seen.pop(gone, None)
         self._seen.update(found.seen)
         known = self._tables
         self._tables = Changes(
@@ -147,6 +157,8 @@ class Fleet:
             aggregates=known.aggregates if found.aggregates is None else found.aggregates,
             instances=known.instances if found.instances is None else found.instances,
         )
+        if found.nodes or found.gone or found.seen or self._tables != known:
+            self._is_current = False
 
 
 def _after(before, facts, lasting, cells, now_s):

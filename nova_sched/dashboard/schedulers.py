@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The page Schedulers: the processes, their figures, and the last word of the audit."""
+"""The page Schedulers: the processes, their figures, and the result of the last audit."""
 
 import flask
 

@@ -63,7 +63,7 @@ def check_token():
     if request.method in ('GET', 'HEAD', 'OPTIONS'):
         return
     origin = request.headers.get('Origin')
-    if origin is not None and urlsplit(origin).netloc != request.host:
+    if origin is not None and origin.partition('://')[2] != request.host:
         raise exceptions.Forbidden('The request comes from a page of another site.')
     sent = request.headers.get(HEADER) or request.form.get(TOKEN, '')
     if not hmac.compare_digest(sent.encode(), flask.session.get(TOKEN, '').encode() or b'-'):
@@ -73,22 +73,35 @@ def check_token():
 
 
 def check_host():
-    """Raises Forbidden for a name that is not of this machine: without authentication, another
-    site could have a browser send it here under the site's own name."""
-    name = urlsplit(f'//{flask.request.host}').hostname or ''
-    try:
-        is_here = ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        is_here = name == 'localhost'
-    if not is_here:
+    """Raises Forbidden for a name that is not of this machine, or a caller on another one: without
+    authentication, another site could have a browser send it here under the site's own name."""
+    # Without an address the caller is at a socket of this machine.
+    caller = flask.request.remote_addr or 'localhost'
+    if not (_is_here(_name(flask.request.host)) and _is_here(caller)):
         raise exceptions.Forbidden(
             'Without authentication the dashboard answers under localhost and 127.0.0.1 only.'
         )
 
 
+def _name(host):
+    """The name or the address in a Host header; '' if there is none."""
+    try:
+        return urlsplit(f'//{host}').hostname or ''
+    except ValueError:
+        return ''
+
+
+def _is_here(name):
+    """Whether a name or an address is one of this machine."""
+    try:
+        return name == 'localhost' or ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
 def local_path(path):
-    """The path, if it is one of this server; else None."""
-    parts = urlsplit(path or '')
-    if parts.scheme or parts.netloc or not path or '\\' in path:
+    """The path, if it is one of this server; else None. Browsers leave out some characters of an
+    address that cannot be printed, so none may be in it."""
+    if not path or not path.isprintable() or '\\' in path:
         return None
     return path if path.startswith('/') and not path.startswith('//') else None

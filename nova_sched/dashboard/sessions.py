@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Who has logged in: the caller of a page, by the token in its session."""
+"""The caller of a page, by the token in its session."""
 
 import logging
 
@@ -26,6 +26,7 @@ from nova_sched.api import identity
 LOG = logging.getLogger(__name__)
 
 ADMITTED = 'nova_sched.dashboard.admitted'
+TIMEOUT_S = 30.0  # for each answer of Keystone, unless [keystone_authtoken] has one
 
 
 class Sessions(SecureCookieSessionInterface):
@@ -71,6 +72,8 @@ class Authenticator:
             if not user or not project or ':' in user:
                 raise exceptions.Unauthorized('Give the name of a user and of a project.')
             return f'{user}:{project}'
+        if not user:
+            raise exceptions.Unauthorized('Give the name of a user.')
         try:
             return self._keystone_token(form, user, project)
         except Unauthorized:
@@ -98,7 +101,8 @@ class Authenticator:
             **scope,
         )
         verify = False if section.insecure else section.cafile or True
-        return keystone_session.Session(auth, verify=verify).get_token()
+        wait_s = section.http_connect_timeout or TIMEOUT_S
+        return keystone_session.Session(auth, verify=verify, timeout=wait_s).get_token()
 
     def _address(self):
         found = self._conf.dashboard.auth_url or self._conf.keystone_authtoken.www_authenticate_uri

@@ -13,10 +13,15 @@
 """Server-sent events about changes, for a limited number of pages at a time."""
 
 import json
+import logging
 import threading
 import time
 
 import flask
+
+from nova_sched import errors
+
+LOG = logging.getLogger(__name__)
 
 STEP_S = 1.0  # seconds between two looks
 LIFE_S = 20.0  # seconds after which a stream ends: a server that stops need not wait for it longer
@@ -46,7 +51,11 @@ class Streams:
             end_s = self._clock() + LIFE_S
             yield f'retry: {AGAIN_MS}\n\n'
             while True:
-                version, changed = changes(since)
+                try:
+                    version, changed = changes(since)
+                except errors.StoreUnavailable as error:
+                    LOG.debug('A map of hosts has no changes: %s', error)
+                    return  # the browser asks again
                 if changed is None:
                     yield _event('reload', version, '')
                     return

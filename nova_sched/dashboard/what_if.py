@@ -141,7 +141,7 @@ def read(form):
 
 
 def _size(name, value):
-    text = str(value).strip()
+    text = str(value).strip() if isinstance(value, (str, int)) else type(value).__name__
     if not (text.isascii() and text.isdecimal() and len(text) <= 12):
         raise errors.InvalidRequest(name, f"'{text[:40]}' is no whole number")
     return int(text)
@@ -164,7 +164,7 @@ def _pasted(text):
         return {}
     try:
         found = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise errors.InvalidRequest('flavor', ' '.join(str(error).split())[:200]) from None
     if not isinstance(found, dict):
         raise errors.InvalidRequest('flavor', 'it is no mapping; paste JSON or YAML')
@@ -175,8 +175,15 @@ def _pasted(text):
         properties = _pairs(properties.replace("'", '').replace(', ', '\n'))
     if not isinstance(properties, dict):
         raise errors.InvalidRequest('flavor', 'its properties are no mapping')
-    made['extra_specs'] = {
-        str(key): value if isinstance(value, str) else json.dumps(value)
-        for key, value in properties.items()
-    }
+    made['extra_specs'] = {str(key): _word(key, value) for key, value in properties.items()}
     return made
+
+
+def _word(key, value):
+    """The value of an extra spec as text. Raises InvalidRequest for dates, lists and mappings: a
+    few lines of YAML can describe a list of billions."""
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, (bool, int, float)):
+        raise errors.InvalidRequest('flavor', f"its property '{str(key)[:80]}' is no text")
+    return json.dumps(value)

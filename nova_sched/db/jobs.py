@@ -326,6 +326,13 @@ class SqlJobTable:
             query = query.where(sa.or_(JOBS.c.created_s > last.created_s, later))
         return self._read(query, {})
 
+    def newest(self, limit, project_id=None):
+        """The last ``limit`` jobs, newest first: of a project, or of all."""
+        query = sa.select(JOBS).order_by(JOBS.c.created_s.desc(), JOBS.c.uuid.desc()).limit(limit)
+        if project_id is not None:
+            query = query.filter_by(project_id=project_id)
+        return self._read(query, {})
+
     def counts(self):
         """The number of jobs by state."""
         with self._sessions.transaction(reads=True) as connection:

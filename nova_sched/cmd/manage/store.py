@@ -27,8 +27,9 @@ def connection(conf):
     return claims_conf.connection(conf)
 
 
-def existing(conf):
-    """An engine on an existing database. Raises BadConfig or StoreUnavailable."""
+def existing(conf, limits=None):
+    """An engine on an existing database, with the time limits for reading whole tables or others.
+    Raises BadConfig or StoreUnavailable."""
     url = connection(conf)
     file = address.sqlite_file(url)
     if file is not None and not file.is_file():
@@ -36,11 +37,12 @@ def existing(conf):
             f'there is no file {file}; the scheduler makes it when it starts, or {schema.UPGRADE}'
         )
         raise errors.BadConfig('[database] connection', why)
-    return db_engine.for_command(url, DatabaseLimits.of(conf.database_limits).for_audit())
+    limits = limits or DatabaseLimits.of(conf.database_limits).for_audit()
+    return db_engine.for_command(url, limits)
 
 
-def ready(conf):
-    """An engine on the schema that this release needs. Raises BadConfig or StoreUnavailable."""
-    engine = existing(conf)
+def ready(conf, limits=None):
+    """The same on the schema that this release needs. Raises BadConfig or StoreUnavailable."""
+    engine = existing(conf, limits)
     schema.check(engine)
     return engine

@@ -6,13 +6,14 @@
   const choose = Object.fromEntries(['resource', 'state', 'aggregate', 'trait', 'find', 'live']
     .map((name) => [name, document.getElementById(name)]));
   const marked = new Set(place.dataset.open.split(',').filter(Boolean));
+  const AGAIN_MS = 2000;  // behind one address, each of several processes may ask for a whole new board
   let board, layout, cellOf, at = -1, events = null, colours;
 
   const number = (value) => value.toLocaleString('en').replaceAll(',', ' ');
 
   async function load() {
-    const answer = await fetch(place.dataset.board, { headers: { Accept: 'application/json' } });
-    if (!answer.ok || answer.redirected) {
+    const answer = await fetch(place.dataset.board, { headers: { Accept: 'application/json' } }).catch(() => null);
+    if (!answer || !answer.ok || answer.redirected) {
       tell('The hosts cannot be read. Load the page again.');
       return;
     }
@@ -180,7 +181,7 @@
     });
     events.addEventListener('reload', () => {
       events.close();
-      load();
+      setTimeout(load, AGAIN_MS);
     });
     events.addEventListener('error', () => {
       if (events && events.readyState === EventSource.CLOSED) tell('Updates have stopped. Load the page again.');

@@ -14,8 +14,10 @@
 
 import pytest
 
+from nova_sched import errors
 from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.claims.values import ServiceFacts
+from nova_sched.dashboard import fleet
 from nova_sched.dashboard.fleet import HEADS_S, OLD_S, REFRESH_S, Fleet
 from nova_sched.groups.topology import DomainTopology
 from nova_sched.state.host_aggregate import HostAggregate
@@ -127,3 +129,28 @@ def test_nothing_is_made_again_in_a_quiet_cloud(world):
     assert world.fleet.facts() is before
     world.later(HEADS_S)
     assert world.fleet.facts() is not before
+
+
+@pytest.mark.parametrize('method', ['changes', 'now_s'])
+def test_a_look_that_fails_loses_no_change(world, monkeypatch, method):
+    world.fleet.board()
+    world.store.report([report('c')])
+    world.later()
+    with monkeypatch.context() as patch:
+        patch.setattr(world.store, method, unavailable)
+        with pytest.raises(errors.StoreUnavailable):
+            world.fleet.facts()
+    assert len(world.fleet.facts().nodes) == 3
+    assert world.fleet.board()['hosts'] == ['a', 'b', 'c']
+    assert len(world.fleet.board()['cells']) == 3
+
+
+def unavailable(*_):
+    raise errors.StoreUnavailable('the database is away')
+
+
+def test_a_page_does_not_wait_for_ever_for_the_first_look(world, monkeypatch):
+    monkeypatch.setattr(fleet, 'FIRST_S', 0.01)
+    with world.fleet._lock, pytest.raises(errors.StoreUnavailable, match='not read'):
+        world.fleet.board()  # another thread looks
+    assert world.fleet.board()['hosts'] == ['a', 'b']

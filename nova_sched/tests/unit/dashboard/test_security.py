@@ -10,10 +10,13 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Addresses to which a login may lead."""
+"""Addresses to which a login may lead, and callers that are heard without authentication."""
 
+import flask
 import pytest
+from werkzeug import exceptions
 
+from nova_sched.dashboard import security
 from nova_sched.dashboard.security import POLICY, local_path
 
 
@@ -27,6 +30,10 @@ from nova_sched.dashboard.security import POLICY, local_path
         ('https://evil.example', False),
         ('/\\evil.example', False),
         ('javascript:alert(1)', False),
+        ('/\t/evil.example', False),
+        ('/a\r\nX: y', False),
+        ('//[', False),
+        ('http://[', False),
     ],
 )
 def test_a_path(path, is_local):
@@ -36,3 +43,33 @@ def test_a_path(path, is_local):
 def test_nothing_inline():
     assert 'unsafe' not in POLICY
     assert "default-src 'none'" in POLICY
+
+
+@pytest.mark.parametrize(
+    'host, caller, is_heard',
+    [
+        ('localhost:8779', '127.0.0.1', True),
+        ('127.0.0.1', None, True),
+        ('[::1]:8779', '::1', True),
+        ('localhost', '192.0.2.7', False),
+        ('localhost', '192.0.2.7, 127.0.0.1', False),
+        ('evil.example', '127.0.0.1', False),
+        ('[', '127.0.0.1', False),
+    ],
+)
+def test_a_caller_without_authentication(host, caller, is_heard):
+    environ = {'HTTP_HOST': host, **({'REMOTE_ADDR': caller} if caller else {})}
+    with flask.Flask('test').test_request_context('/', environ_overrides=environ):
+        if is_heard:
+            security.check_host()
+        else:
+            with pytest.raises(exceptions.Forbidden):
+                security.check_host()
+
+
+@pytest.mark.parametrize('origin', ['null', 'http://[', 'http://evil.example', 'x'])
+def test_a_form_of_another_site(origin):
+    headers = {'Origin': origin}
+    page = flask.Flask('test').test_request_context('/', method='POST', headers=headers)
+    with page, pytest.raises(exceptions.Forbidden, match='another site'):
+        security.check_token()

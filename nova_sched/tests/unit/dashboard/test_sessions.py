@@ -14,6 +14,7 @@
 
 import http.server
 import json
+import threading
 
 import pytest
 from keystoneauth1 import fixture as tokens
@@ -22,6 +23,7 @@ from werkzeug import exceptions
 from werkzeug.test import create_environ
 
 from nova_sched.conf import dashboard as dashboard_options
+from nova_sched.dashboard import sessions
 from nova_sched.dashboard.sessions import Authenticator
 from nova_sched.tests.fixtures.web import serving
 from nova_sched.tests.unit.api.callers import configuration
@@ -106,6 +108,12 @@ def test_a_token_for_a_scope(url, project, scope):
     assert asked['scope'] == scope
 
 
+def test_keystone_is_not_asked_without_a_name(url):
+    with pytest.raises(exceptions.Unauthorized, match='name of a user'):
+        made('keystone', url).log_in({**FORM, 'user': ' '})
+    assert Keystone.asked == []
+
+
 def test_a_wrong_password(url):
     with pytest.raises(exceptions.Unauthorized, match='wrong'):
         made('keystone', url).log_in({**FORM, 'password': 'other'})
@@ -115,6 +123,17 @@ def test_a_wrong_password(url):
 def test_no_keystone(address):
     with pytest.raises(exceptions.ServiceUnavailable):
         made('keystone', address).log_in(FORM)
+
+
+def test_a_keystone_that_does_not_answer(url, monkeypatch):
+    told = threading.Event()
+    monkeypatch.setattr(Keystone, 'do_POST', lambda handler: told.wait(60))
+    monkeypatch.setattr(sessions, 'TIMEOUT_S', 0.05)
+    try:
+        with pytest.raises(exceptions.ServiceUnavailable):
+            made('keystone', url).log_in(FORM)
+    finally:
+        told.set()
 
 
 def test_what_a_token_is_worth():

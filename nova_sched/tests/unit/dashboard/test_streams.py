@@ -14,6 +14,7 @@
 
 import json
 
+from nova_sched import errors
 from nova_sched.dashboard.streams import LIFE_S, Streams
 
 
@@ -66,3 +67,13 @@ def test_a_stream_that_ends_leaves_its_place():
     first.close()
     body = made._events(Changes(('b-1', []), ('b-1', [])), 'b-1')
     assert len(list(body)) == 3  # it stayed for a second look
+
+
+def test_a_stream_ends_without_the_database():
+    def changes(_):
+        raise errors.StoreUnavailable('the database is away')
+
+    made = streams(1, [0, 0])
+    for _ in range(2):  # the first one has left its place
+        (retry,) = made._events(changes, 'b-1')
+        assert retry.startswith('retry: ')

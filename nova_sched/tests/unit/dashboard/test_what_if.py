@@ -58,6 +58,13 @@ def test_a_form(pasted, found):
         pytest.param({'extra_specs': 'x'}, "'x' is not KEY=VALUE", id='no pair'),
         pytest.param({'flavor': '{'}, 'flavor', id='no YAML'),
         pytest.param({'flavor': '[1]'}, 'it is no mapping', id='a list'),
+        pytest.param({'flavor': 'at: 2026-99-99'}, 'flavor', id='no date'),
+        pytest.param({'flavor': '[' * 5000}, 'flavor', id='too deep'),
+        pytest.param({'flavor': 'properties: {a: 2026-11-25}'}, "'a' is no text", id='a date'),
+        pytest.param({'flavor': 'properties: {a: &a [*a]}'}, "'a' is no text", id='without end'),
+        pytest.param(
+            {'flavor': 'vcpus: &a [*a]'}, "'list' is no whole number", id='size without end'
+        ),
         pytest.param({'flavor': 'vcpus: -1'}, "'-1' is no whole number", id='negative'),
     ],
 )

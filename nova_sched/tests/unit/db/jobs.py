@@ -140,6 +140,13 @@ class Jobs(Battery):
         job_table.settle(uuid_of('b'), FAILED, NOW)
         assert [one.uuid for one in job_table.list(**filters)] == [uuid_of(name) for name in names]
 
+    def test_the_newest_jobs(self, job_table):
+        made = [entry(name, created_s=NOW + at) for at, name in enumerate('abc')]
+        job_table.open([*made, entry('d', created_s=NOW + 3, project_id='q')])
+        found = [one.uuid for one in job_table.newest(3)]
+        assert found == [uuid_of(name) for name in 'dcb']
+        assert [one.uuid for one in job_table.newest(1, 'p')] == [uuid_of('c')]
+
     def test_jobs_of_one_moment_are_listed_page_by_page(self, job_table):
         job_table.open([entry(name) for name in 'abcde'])
         first = job_table.list(limit=2)

@@ -45,6 +45,7 @@ CALLS = {
 LOOKS = {
     'find': lambda job_table: job_table.find(uuid_of('a')),
     'list': lambda job_table: job_table.list(),
+    'newest': lambda job_table: job_table.newest(1),
     'of_instance': lambda job_table: job_table.of_instance(uuid_of('i a')),
     'overdue': lambda job_table: job_table.overdue(NOW, 1),
     'usage': lambda job_table: job_table.usage('p'),

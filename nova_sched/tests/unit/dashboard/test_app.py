@@ -1,0 +1,116 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Requests before a page has them: logins, their limit, and a service that is not set up."""
+
+import re
+import types
+
+import pytest
+from werkzeug.test import Client
+
+from nova_sched import dashboard, errors
+from nova_sched.cmd import api
+from nova_sched.cmd.manage import store
+from nova_sched.conf import MODULES
+from nova_sched.dashboard import app
+from nova_sched.rpc import client as client_module
+from nova_sched.tests.unit.api.callers import configuration
+from nova_sched.tests.unit.dashboard.test_queues import Policy
+
+TOKEN = re.compile(r'name="csrf_token" value="([^"]+)"')
+FORM = {'user': 'admin', 'project': 'operators'}
+
+
+def no_database():
+    raise errors.BadConfig('[database] connection', 'there is no file /secret/place')
+
+
+def client(**options):
+    conf = configuration(insecure=True)
+    for module in MODULES:
+        module.register_opts(conf)
+    for name, value in options.items():
+        conf.set_override(name, value, group='dashboard')
+    made = Client(app.make(conf, dashboard.Clients(None, None, None), no_database))
+    conf.set_override('enable_proxy_headers_parsing', True, group='oslo_middleware')
+    return made
+
+
+def sent(client, path, form=(), **headers):
+    token = TOKEN.search(client.get('/login').text)[1]
+    return client.post(path, data={'csrf_token': token, **dict(form)}, headers=headers)
+
+
+def test_a_service_without_a_database():
+    caller = client()
+    assert sent(caller, '/login', FORM).status_code == 303
+    for path in ('/cluster', '/cluster/board', '/decisions', '/schedulers'):
+        answer = caller.get(path)
+        if path == '/cluster':  # its script reads the hosts
+            assert answer.status_code == 200
+            continue
+        assert answer.status_code == 503
+        assert answer.headers['Retry-After']
+        assert 'not set up' in answer.text
+        assert 'secret' not in answer.text
+
+
+def test_what_a_caller_says_of_its_address_does_not_lift_the_limit():
+    caller = client(login_rate='1/minute')
+    seen = [
+        sent(caller, '/login', FORM, **{'X-Forwarded-For': f'{invented}192.0.2.7'})
+        for invented in ('', '198.51.100.1, ', '198.51.100.2, ')
+    ]
+    assert [one.status_code for one in seen] == [303, 429, 429]
+    assert int(seen[1].headers['Retry-After']) >= 1
+    other = sent(caller, '/login', FORM, **{'X-Forwarded-For': '192.0.2.7, 192.0.2.8'})
+    assert other.status_code == 303
+
+
+def test_a_form_is_not_repeated_after_a_login():
+    answer = sent(client(), '/schedulers/audit')
+    assert answer.status_code == 303
+    assert answer.headers['Location'].endswith('/login')
+
+
+@pytest.mark.parametrize('rules', [(), ('dashboard:audit',)])
+def test_an_audit_is_shown_only_with_its_right(monkeypatch, rules):
+    processes = types.SimpleNamespace(now_s=lambda: 0.0, alive=lambda since_s: [])
+    sources = types.SimpleNamespace(schedulers=processes)
+    monkeypatch.setattr(app, 'AccessPolicy', lambda conf: Policy('dashboard:schedulers', *rules))
+    monkeypatch.setattr(app, 'Sources', lambda *_: sources)
+    caller = client()
+    sent(caller, '/login', FORM)
+    assert ('Not run since' in caller.get('/schedulers').text) is bool(rules)
+
+
+def test_a_rate_that_cannot_be_understood():
+    with pytest.raises(errors.BadConfig, match='login_rate'):
+        client(login_rate='often')
+
+
+def test_a_page_waits_for_the_database_as_a_scheduler_does(monkeypatch, tmp_path):
+    conf = configuration()
+    for module in MODULES:
+        module.register_opts(conf)
+    file = tmp_path / 'claims'
+    file.touch()
+    conf.set_override('connection', f'sqlite:///{file}', group='database')
+    monkeypatch.setattr(app, 'make', lambda conf, clients, database: database)
+    monkeypatch.setattr(api, 'application', lambda *_: None)
+    for name in ('GroupsClient', 'ExplainClient', 'QueuesClient'):
+        monkeypatch.setattr(client_module, name, lambda *_: None)
+    monkeypatch.setattr(store.db_engine, 'for_command', lambda url, limits: limits)
+    monkeypatch.setattr(store.schema, 'check', lambda engine: None)
+    limits = api.everything(conf, None).mounts['/dashboard']()
+    assert limits.statement_s == conf.database_limits.statement_timeout

@@ -1,0 +1,88 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Decisions that a caller sees, by its rights and its project, and how many are read for them."""
+
+import types
+
+import flask
+import pytest
+from oslo_context.context import RequestContext
+
+from nova_sched import dashboard, errors
+from nova_sched.dashboard import decisions
+from nova_sched.engine.explain.decision_log import PLACED, REFUSED
+from nova_sched.tests.unit.dashboard.test_queues import Policy
+
+
+def record(project_id, outcome=REFUSED):
+    asked = {'project_id': project_id, 'flavor': 'tiny', 'instances': []}
+    return {
+        'request_id': 'req-1',
+        'time': 0.0,
+        'outcome': outcome,
+        'reason': 'for operators',
+        'instances': 1,
+        'asked': asked,
+        'placed': [],
+    }
+
+
+class Log:
+    """The records of each request, and others without end; counts those."""
+
+    def __init__(self, records=()):
+        self.records, self.count = records, 0
+
+    def read(self, request_id):
+        return self.records
+
+    def newest_first(self):
+        while True:
+            self.count += 1
+            yield record('red')
+
+
+def pages(log, *rules):
+    sources = types.SimpleNamespace(decisions=log)
+    return decisions.DecisionPages(dashboard.Parts(None, Policy(*rules), None, sources))
+
+
+@pytest.mark.parametrize(
+    'mine, project_id, outcome, is_seen',
+    [
+        ('red', 'red', REFUSED, True),
+        ('red', 'red', PLACED, False),
+        ('red', 'blue', REFUSED, False),
+        ('red', None, REFUSED, False),
+        (None, None, REFUSED, False),
+    ],
+)
+def test_a_caller_without_the_right_to_see_all(mine, project_id, outcome, is_seen):
+    with flask.Flask('test').test_request_context('/', method='POST', data={'host': 'a'}):
+        flask.g.context = RequestContext(project_id=mine)
+        made = pages(Log([record(project_id, outcome)]), decisions.RULE, decisions.ASK)
+        for ask in (made._seen, made.why_not):
+            if not is_seen:
+                with pytest.raises(errors.NotFound):
+                    ask('req-1')
+        if is_seen:
+            assert len(made._seen('req-1')) == 1
+
+
+def test_no_more_is_read_than_is_shown(monkeypatch):
+    monkeypatch.setattr(flask, 'render_template', lambda *_, rows, **__: rows)
+    log = Log()
+    with flask.Flask('test').test_request_context('/'):
+        flask.g.context = RequestContext(project_id='red')
+        assert len(pages(log, decisions.RULE).show()) == decisions.SHOWN
+    assert log.count == decisions.SHOWN
