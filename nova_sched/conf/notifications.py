@@ -14,7 +14,7 @@
 from oslo_config import cfg, types
 
 UNVERSIONED, VERSIONED, BOTH = 'unversioned', 'versioned', 'both'
-REFUSALS = 'refusals'
+REFUSALS, GROUPS = 'refusals', 'groups'  # kinds of events
 
 GROUP = 'notifications'
 OPTS = [
@@ -38,10 +38,16 @@ OPTS = [
     cfg.ListOpt(
         'scheduler_events',
         default=[],
-        item_type=types.String(choices=[(REFUSALS, 'requests that found no host')]),
+        item_type=types.String(
+            choices=[
+                (REFUSALS, 'requests that found no host'),
+                (GROUPS, 'plans of groups'),
+            ]
+        ),
         help='Events of which the scheduler notifies on `versioned_notifications_topics`, if '
         '`[oslo_messaging_notifications] driver` is set. `refusals`: each request that found no '
-        'host, with the reasons of the filters. They name hosts and amounts.',
+        'host, with the reasons of the filters. `groups`: each plan of a group that was claimed, '
+        'refused or deleted. They name hosts and amounts.',
     ),
 ]
 

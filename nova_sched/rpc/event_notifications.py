@@ -15,7 +15,7 @@ import logging
 
 import oslo_messaging as messaging
 
-from nova_sched.conf.notifications import REFUSALS
+from nova_sched.conf.notifications import GROUPS, REFUSALS
 from nova_sched.engine.outbox import Outbox
 from nova_sched.logs import Problems
 from nova_sched.measures.catalogue import EVENTS_LOST
@@ -25,7 +25,7 @@ from nova_sched.rpc.serializer import Serializer
 
 LOG = logging.getLogger(__name__)
 
-REFUSED = 'nova_sched.request.refused'
+REFUSED, GROUP = 'nova_sched.request.refused', 'nova_sched.group.'
 MOST_WAITING = 1000  # further ones are dropped
 BATCH = 100
 STOP_S = 5.0
@@ -35,18 +35,28 @@ class EventNotifications(Outbox):
     """Sends events in a thread of its own, in the order in which they were told. Without a bus
     that takes them, they are dropped and counted: decisions never wait. None is sent again.
 
-    ``notifier`` is a messaging.Notifier.
+    ``notifier`` is a messaging.Notifier. ``wanted`` are kinds of events, of the option's.
     """
 
-    def __init__(self, notifier, waiting=MOST_WAITING):
+    def __init__(self, notifier, wanted=(REFUSALS, GROUPS), waiting=MOST_WAITING):
         super().__init__('nova-sched-events', 0.0, waiting, BATCH)
-        self._notifier = notifier
+        self._notifier, self._wanted = notifier, frozenset(wanted)
         self._problems = Problems(LOG)
 
     def refused(self, context, make):
         """Tell of a refused request. ``make()`` returns its decision record, in the thread of this
         outbox; ``context`` is the oslo.context of the call, or None. Does not wait."""
-        if not self.put((REFUSED, context, lambda: event_payload.refusal(make()))):
+        if REFUSALS in self._wanted:
+            self._tell(REFUSED, context, lambda: event_payload.refusal(make()))
+
+    def group(self, event, make):
+        """Tell of an event of a group. ``make()`` returns its facts as plain values, in the thread
+        of this outbox. Does not wait."""
+        if GROUPS in self._wanted:
+            self._tell(GROUP + event, None, lambda: event_payload.group(event, make()))
+
+    def _tell(self, event, context, payload):
+        if not self.put((event, context, payload)):
             EVENTS_LOST.add()
             self._problems.begin('queue', 'Events are dropped: the bus does not take them')
 
@@ -70,7 +80,8 @@ class EventNotifications(Outbox):
 def of_options(conf):
     """The EventNotifications of these options; None: none are wanted. Connects to nothing. Raises
     BadConfig."""
-    if REFUSALS not in conf.notifications.scheduler_events:
+    wanted = conf.notifications.scheduler_events
+    if not wanted:
         return None
     bus = transport(conf)
     if not has_driver(conf):
@@ -81,4 +92,4 @@ def of_options(conf):
         serializer=Serializer(),
         topics=conf.notifications.versioned_notifications_topics,
     )
-    return EventNotifications(notifier)
+    return EventNotifications(notifier, wanted)

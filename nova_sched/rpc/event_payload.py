@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The payloads of events, from decision records.
+"""The payloads of events, from decision records and from plans of groups.
 
 doc/source/notifications.rst describes each field; a test compares both.
 A new field makes a new minor version. A field that ends or changes its meaning makes a new major
@@ -36,6 +36,17 @@ def refusal(record):
             'filters': [_payload('FilterPayload', one) for one in record['filters']],
         },
     )
+
+
+def group(event, facts):
+    """Returns the payload of an event of a group, one of engine.groups.group_events."""
+    data = {name: value for name, value in facts.items() if name not in ('time', 'expires')}
+    data[f'{event}_at'] = _moment(facts['time'])
+    if 'expires' in facts:
+        data['expires_at'] = facts['expires'] and _moment(facts['expires'])
+    if 'members' in facts:
+        data['members'] = [_payload('GroupMemberPayload', one) for one in facts['members']]
+    return _payload(f'Group{event.capitalize()}Payload', data)
 
 
 def _payload(name, data, version='1.0'):

@@ -11,6 +11,8 @@
 # under the License.
 """Notifications of refusals: what is sent, and what is dropped rather than waited for."""
 
+import threading
+
 import pytest
 from oslo_context.context import RequestContext
 
@@ -76,12 +78,21 @@ def test_a_full_queue_drops_and_counts(sender, notifier, caplog):
 
 def test_a_bus_that_is_stuck_delays_no_decision(sender, notifier):
     notifier.hold.clear()
+    begun = threading.Event()
+
+    def first():
+        begun.set()
+        return refused()
+
     sender.start()
-    for _ in range(10):
+    sender.refused(None, first)
+    begun.wait(10)
+    for _ in range(9):
         sender.refused(None, refused)
-    assert lost() >= 7  # one is being sent, and two wait
+    assert lost() == 7  # two wait
     notifier.hold.set()
     sender.stop()
+    assert len(notifier.told) == 3
 
 
 def test_a_failure_is_told_once_and_ends(sender, notifier, caplog):
@@ -103,6 +114,22 @@ def test_a_record_that_cannot_be_made_is_lost_alone(sender, notifier):
     sender.refused(None, refused)
     sender.flush()
     assert (lost(), len(notifier.told)) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    'wanted, events',
+    [
+        pytest.param(['refusals'], [REFUSED], id='refusals'),
+        pytest.param(['groups'], ['nova_sched.group.refused'], id='groups'),
+        pytest.param(['groups', 'refusals'], [REFUSED, 'nova_sched.group.refused'], id='both'),
+    ],
+)
+def test_only_the_wanted_kinds(notifier, wanted, events):
+    sender = EventNotifications(notifier, wanted)
+    sender.refused(None, refused)
+    sender.group('refused', lambda: {'time': NOW})
+    sender.flush()
+    assert [event for _, event, _ in notifier.told] == events
 
 
 @pytest.mark.parametrize(

@@ -11,20 +11,25 @@
 # under the License.
 """The payloads of events, compared with the samples of the manual."""
 
+import dataclasses
 import json
 
+import pytest
 from oslo_context.context import RequestContext
 
+from nova_sched import errors
 from nova_sched.engine.cycle import Order
 from nova_sched.rpc.event_notifications import EventNotifications
 from nova_sched.rpc.event_payload import refusal
 from nova_sched.tests import manual
 from nova_sched.tests.builders import NOW, report, request, uuid_of
+from nova_sched.tests.unit.engine.groups.group_cloud import SMALL, Cloud, definition, members
 from nova_sched.tests.unit.engine.world import World
 from nova_sched.tests.unit.rpc.test_notifications import Notifier
 
 SAMPLES = manual.MANUAL / 'examples' / 'notifications'
 DATA = 'nova_object.data'
+GROUP_EVENTS = 'planned', 'refused', 'deleted'
 ASKED = {'instance_uuid': uuid_of('a'), 'vcpus': 9, 'flavor_name': 'large'}
 
 
@@ -49,12 +54,45 @@ def test_the_sample():
     assert told == {**sample, DATA: {**sample[DATA], 'took_ms': took_ms}}
 
 
+def group_events():
+    """What a scheduler sends of a group that is planned, refused and deleted."""
+    notifier, cloud = Notifier(), Cloud(4)
+    cloud.world.context.events = EventNotifications(notifier)
+    try:
+        view = cloud.create(definition(members('web-1', 'web-2')))
+        cloud.create(definition(members('web-1')), dry_run=True)
+        with pytest.raises(errors.GroupRefused):
+            cloud.create(definition(members('big', flavor=dataclasses.replace(SMALL, vcpus=99))))
+        cloud.groups.delete(view.uuid, dry_run=True)
+        cloud.groups.delete(view.uuid)
+    finally:
+        cloud.scheduler.stop()
+    cloud.world.context.events.flush()
+    return {event: json.loads(json.dumps(payload)) for _, event, payload in notifier.told}
+
+
+def test_the_samples_of_groups():
+    """UUIDs of groups are random; so are hosts that are equally good."""
+    told = group_events()
+    assert list(told) == [f'nova_sched.group.{event}' for event in GROUP_EVENTS]
+    for event, payload in told.items():
+        sample = json.loads((SAMPLES / f'group-{event.rpartition(".")[2]}.json').read_text())
+        payload[DATA]['uuid'] = sample[DATA]['uuid']
+        pairs = zip(payload[DATA].get('members', []), sample[DATA].get('members', []), strict=True)
+        for one, other in pairs:
+            assert (one[DATA]['host'] is None) == (other[DATA]['host'] is None)
+            one[DATA]['host'] = other[DATA]['host']
+        assert payload == sample
+
+
 def test_every_field_of_the_sample_is_described():
     page = (manual.MANUAL / 'notifications.rst').read_text('utf-8')
     for path in SAMPLES.iterdir():
         assert path.name in page
         data = json.loads(path.read_text('utf-8'))[DATA]
-        objects = [data, data['request'][DATA], *(one[DATA] for one in data['filters'])]
+        nested = [data['request']] if 'request' in data else []
+        nested += [*data.get('filters', []), *data.get('members', [])]
+        objects = [data, *(one[DATA] for one in nested)]
         assert [name for one in objects for name in one if f'``{name}``' not in page] == []
 
 
