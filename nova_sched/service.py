@@ -49,7 +49,7 @@ from nova_sched.groups.topology import DomainTopology
 from nova_sched.logs import MINUTE_S
 from nova_sched.queues.catalogue import bare_requests
 from nova_sched.queues.limits import limits
-from nova_sched.rpc import endpoints, moves, notifications, servers
+from nova_sched.rpc import endpoints, event_notifications, moves, notifications, servers
 from nova_sched.rpc.direct import settings as direct_settings
 from nova_sched.rpc.serializer import SchedulerSerializer
 from nova_sched.state.cluster import Cluster
@@ -168,6 +168,7 @@ def scheduler(
     flavors=None,
     rebalances=None,
     nova=None,
+    events=None,
 ):
     """A scheduler over a claim store, and over stores of decision records and candidates. It is
     not started.
@@ -175,7 +176,7 @@ def scheduler(
     With a store of ``schedulers`` it shares the claim store; so does it the mix of requests, in
     ``mixes``, which begins with the flavors: those of ``nova``, or else of ``flavors``.
     ``rebalances`` has the moves of servers. ``nova`` is the NovaSource of its hosts; None: hosts
-    report themselves.
+    report themselves. ``events`` is told of refusals; None: nothing is.
     """
     clock = StoreClock(store.now_s)
     membership = SchedulerMembership(schedulers, conf.host, os.getpid(), clock)
@@ -188,6 +189,7 @@ def scheduler(
         membership=membership,
         decision_log=DecisionLog(decision_log),
         reads_nova=nova is not None,
+        events=events,
     )
     return Scheduler(
         context,
@@ -295,6 +297,7 @@ class SchedulerService(oslo_service.ServiceBase):
         self._bus = bus
         self._own_bus = bus is None
         self._server = self.scheduler = self.store = self._nova = self._notifications = None
+        self._events = None
         self._leaving = threading.Event()
         self._listening = threading.Event()
         self._ended = threading.Event()
@@ -312,7 +315,10 @@ class SchedulerService(oslo_service.ServiceBase):
         if self._bus is None:
             self._bus = rpc.transport(self._conf)
         self._nova = nova_source(self._conf, self.store)
-        self.scheduler = scheduler(self._conf, *made, nova=self._nova)
+        self._events = event_notifications.of_options(self._conf)
+        self.scheduler = scheduler(self._conf, *made, nova=self._nova, events=self._events)
+        if self._events is not None:
+            self._events.start()
         # Its process loads meanwhile, so that the first group does not wait for it.
         self.scheduler.groups.start()
         once_available(self._start_engine, self._conf, self._leaving)
@@ -379,6 +385,8 @@ class SchedulerService(oslo_service.ServiceBase):
             self._nova.stop()
         if self.scheduler is not None:
             self.scheduler.stop()
+        if self._events is not None:
+            self._events.stop()
         if self._own_bus and self._bus is not None:
             self._bus.cleanup()
         LOG.info('Stopped')

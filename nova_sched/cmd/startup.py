@@ -58,11 +58,13 @@ def configure(argv=None, **kwargs):
 def check(conf):
     """Checks the configuration before a process starts. Raises BadConfig or cfg.Error."""
     from nova_sched import rpc, service
+    from nova_sched.rpc import event_notifications
 
     options.register_plug_in_opts(conf)
     read_all(conf)
     service.rules(conf)
     service.topology(conf)
+    event_notifications.of_options(conf)
     if reads_nova(conf):
         from nova_sched import nova_service
 

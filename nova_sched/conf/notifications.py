@@ -9,11 +9,12 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Options of the [notifications] group, as in Nova."""
+"""Options of the [notifications] group, as in Nova, and one of our own."""
 
-from oslo_config import cfg
+from oslo_config import cfg, types
 
 UNVERSIONED, VERSIONED, BOTH = 'unversioned', 'versioned', 'both'
+REFUSALS, GROUPS = 'refusals', 'groups'  # kinds of events
 
 GROUP = 'notifications'
 OPTS = [
@@ -33,6 +34,20 @@ OPTS = [
         default=['versioned_notifications'],
         help='Topics of the versioned notifications. Those without versions go to '
         '`[oslo_messaging_notifications] topics`.',
+    ),
+    cfg.ListOpt(
+        'scheduler_events',
+        default=[],
+        item_type=types.String(
+            choices=[
+                (REFUSALS, 'requests that found no host'),
+                (GROUPS, 'plans of groups'),
+            ]
+        ),
+        help='Events of which the scheduler notifies on `versioned_notifications_topics`, if '
+        '`[oslo_messaging_notifications] driver` is set. `refusals`: each request that found no '
+        'host, with the reasons of the filters. `groups`: each plan of a group that was claimed, '
+        'refused or deleted. They name hosts and amounts.',
     ),
 ]
 

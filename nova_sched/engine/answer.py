@@ -24,7 +24,8 @@ from nova_sched import errors
 from nova_sched.engine import measuring
 from nova_sched.engine.decide import best, survivors, weigh
 from nova_sched.engine.explain import reasons
-from nova_sched.engine.explain.decision_log import PLACED, REFUSED, record
+from nova_sched.engine.explain.decision_log import PLACED, REFUSED
+from nova_sched.engine.explain.recording import pass_on
 from nova_sched.hardware import Overdrawn
 from nova_sched.measures.catalogue import MEASURES
 from nova_sched.state.host_aggregate import zones
@@ -77,14 +78,10 @@ class Answers:
         self._keep(message, REFUSED, details, settings)
 
     def _keep(self, message, outcome, details, settings):
-        """Have the decision log make a record: ``details`` returns what it has of the outcome."""
-        order = message.work
-        if settings.explain_retention_s and order.request_id:
-            now_s, took_s = self._context.clock(), time.monotonic() - message.since_s
-            effort = {'attempts': message.attempts + 1, 'took_ms': round(took_s * 1000, 3)}
-            self._context.decision_log.keep(
-                lambda: record(order, outcome, now_s, {**details(), **effort})
-            )
+        """Pass on a record: ``details`` returns what it has of the outcome."""
+        took_s = time.monotonic() - message.since_s
+        effort = {'attempts': message.attempts + 1, 'took_ms': round(took_s * 1000, 3)}
+        pass_on(self._context, settings, message.work, outcome, lambda: {**details(), **effort})
 
     def _log(self, message, outcome, steps, what, instances=0):
         """Log one line for each decision, and record its outcome and its duration."""

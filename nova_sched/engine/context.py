@@ -14,6 +14,7 @@
 import dataclasses
 from collections.abc import Callable
 from random import Random
+from typing import Any
 
 from nova_sched.claims import ClaimStore
 from nova_sched.engine import Settings
@@ -32,6 +33,7 @@ class Context:
     Settings. ``clock`` returns seconds since the epoch by the store's clock. ``topology`` has the
     levels for groups. ``membership`` lists the schedulers that share the store. ``reads_nova``:
     the signs of life of hosts come from Nova's databases, and reports are none.
+    ``events`` (an EventNotifications of rpc) is told of refusals; None: nothing is.
     """
 
     cluster: Cluster
@@ -44,3 +46,4 @@ class Context:
     decision_log: DecisionLog = dataclasses.field(default_factory=DecisionLog)
     figures: Figures = dataclasses.field(default_factory=Figures)
     reads_nova: bool = False
+    events: Any = None

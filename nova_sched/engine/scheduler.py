@@ -23,8 +23,9 @@ from nova_sched.engine.claim_service import ClaimService
 from nova_sched.engine.clock import STILL_S, Pauses, StoreClock
 from nova_sched.engine.cycle import PLACE, WRITTEN, Cycle, Order
 from nova_sched.engine.explain import callers, capacity, reasons
-from nova_sched.engine.explain.decision_log import REFUSED, record
+from nova_sched.engine.explain.decision_log import REFUSED
 from nova_sched.engine.explain.questions import Questions
+from nova_sched.engine.explain.recording import pass_on
 from nova_sched.engine.figures import MinuteLog
 from nova_sched.engine.groups import outsiders
 from nova_sched.engine.groups.member_resolver import MemberResolver, ReplanRequired
@@ -267,10 +268,8 @@ class Scheduler:
         try:
             self.groups.replan_for(request)
         except errors.NoValidHost as refusal:
-            if self._settings().explain_retention_s and order.request_id:
-                details = reasons.bare(refusal.reason, len(self._cluster), 1)
-                now_s = self.clock()
-                self.decision_log.keep(lambda: record(order, REFUSED, now_s, details))
+            details = reasons.bare(refusal.reason, len(self._cluster), 1)
+            pass_on(self._context, self._settings(), order, REFUSED, lambda: details)
             raise
 
     def report(self, report):

@@ -16,6 +16,7 @@ import queue
 import threading
 
 import oslo_messaging as messaging
+from oslo_context.context import RequestContext
 
 from nova_sched import errors, objects
 from nova_sched.conf.notifications import BOTH, UNVERSIONED, VERSIONED
@@ -78,20 +79,37 @@ class Notifications:
         names = 'spec_obj', 'request_spec', 'filter_properties'
         spec = translate.spec(*(arguments.get(name) for name in names))
         primitive = objects.to_primitive(spec.whole() if hasattr(spec, 'whole') else spec)
-        plain = {**context.to_dict(), 'auth_token': None}
+        context = without_token(context)
         for notifier, payload in self._notifiers:
-            notifier.info(plain, EVENT + phase, payload(primitive))
+            notifier.info(context, EVENT + phase, payload(primitive))
+
+
+def without_token(context):
+    """A copy of an oslo.context. A Notifier sends nothing of a context that is a plain dict."""
+    plain = {**context.to_dict(), 'auth_token': None}
+    return RequestContext.from_dict(plain, overwrite=False)
+
+
+def transport(conf):
+    """The bus of notifications. Raises BadConfig."""
+    try:
+        return messaging.get_notification_transport(conf)
+    except (messaging.DriverLoadFailure, messaging.InvalidTransportURL, ValueError) as error:
+        where = '[oslo_messaging_notifications] transport_url'
+        raise errors.BadConfig(where, str(error)) from None
+
+
+def has_driver(conf):
+    """Whether any driver sends notifications. Their options are known once there is a
+    ``transport``."""
+    return bool(set(conf.oslo_messaging_notifications.driver) - {NOOP})
 
 
 def of_options(conf):
     """The Notifications of these options; None: no driver is set, so none are wanted. Connects to
     nothing. Raises BadConfig."""
-    try:
-        bus = messaging.get_notification_transport(conf)
-    except (messaging.DriverLoadFailure, messaging.InvalidTransportURL, ValueError) as error:
-        where = '[oslo_messaging_notifications] transport_url'
-        raise errors.BadConfig(where, str(error)) from None
-    if not set(conf.oslo_messaging_notifications.driver) - {NOOP}:
+    bus = transport(conf)
+    if not has_driver(conf):
         return None
     wanted, host = conf.notifications.notification_format, conf.host
     notifiers = []

@@ -23,6 +23,14 @@ from nova_sched import errors
 from nova_sched.claim import PLANNED
 from nova_sched.claims import GroupRecord
 from nova_sched.engine.groups import names
+from nova_sched.engine.groups.group_events import (
+    BUILD,
+    CREATE,
+    DELETE,
+    REPLAN,
+    UPDATE,
+    GroupEvents,
+)
 from nova_sched.engine.groups.measured import CONFLICT, measured
 from nova_sched.engine.groups.member_state import LoadedGroup, read
 from nova_sched.engine.groups.quota import limits_of, no_limits
@@ -58,7 +66,7 @@ class GroupOperations:
         self._plans, self._library, self._call, self._solver = plans, library, call, solver
         self._limits = limits
         self._turns = threading.Lock()
-        self._group_views = GroupViews(context, plans)
+        self._group_views, self._events = GroupViews(context, plans), GroupEvents(context)
 
     def start(self):
         """Start the solver's process, without waiting until it has loaded."""
@@ -125,10 +133,10 @@ class GroupOperations:
         definition = self._with_known_names(definition, definition.members)
         known = LoadedGroup.of(record, definition, source, allowance)
         try:
-            return self._plan(known, dry_run)
+            return self._plan(known, CREATE, dry_run)
         except _Changed:
             # The answer of a commit was lost: the plan is claimed already, under this UUID.
-            return self.show(known.uuid)
+            return self._events.planned(CREATE, self.show(known.uuid))
 
     def update(
         self,
@@ -165,12 +173,15 @@ class GroupOperations:
             named = self._with_known_names(definition, new)
             known = dataclasses.replace(known, definition=named)
             try:
-                return self._plan(known, dry_run, may_move=True, changed=_changed(old, known))
+                return self._plan(
+                    known, UPDATE, dry_run, may_move=True, changed=_changed(old, known)
+                )
             except _Changed:
                 if self._is_done(record):
-                    return self.show(uuid)
+                    return self._events.planned(UPDATE, self.show(uuid))
                 LOG.info('Group %s has changed meanwhile; its update is planned again', uuid)
-        raise errors.GroupRefused(*self._too_quick())
+        with self._events.refusals(UPDATE, old.record, dry_run):
+            raise errors.GroupRefused(*self._too_quick())
 
     def _with_known_names(self, definition, paths):
         """The definition with warnings of unknown names in these members. Raises TemplateError."""
@@ -198,10 +209,14 @@ class GroupOperations:
             ):
                 LOG.info('Deleted group %s%s', uuid, ', for trial' if dry_run else '')
                 left = [claim for claim in self._claims(uuid) if claim.state != PLANNED]
-                return self._call(
+                view = self._call(
                     self._group_views.see, dataclasses.replace(known, record=record), left, dry_run
                 )
-        raise errors.GroupRefused(*self._too_quick())
+                if not dry_run:
+                    self._events.deleted(view)
+                return view
+        with self._events.refusals(DELETE, known.record, dry_run):
+            raise errors.GroupRefused(*self._too_quick())
 
     def renew(self, uuid, ttl_s=None, project_id=None, dry_run=False):
         """Set the expiry of the planned claims to ``ttl_s`` seconds from now.
@@ -270,10 +285,11 @@ class GroupOperations:
         for _ in range(self._settings().plan_attempts):
             known = self._alive(self._find(uuid, project_id))
             try:
-                return self._plan(known, dry_run)
+                return self._plan(known, REPLAN, dry_run)
             except _Changed:
                 LOG.info('Group %s has changed meanwhile; it is planned again', uuid)
-        raise errors.GroupRefused(*self._too_quick())
+        with self._events.refusals(REPLAN, known.record, dry_run):
+            raise errors.GroupRefused(*self._too_quick())
 
     def contradiction(self, definition, allowance=None):
         """Why no cluster with the same nesting of levels could place the group, as text.
@@ -311,7 +327,7 @@ class GroupOperations:
             except (errors.GroupNotFound, errors.IncompatibleObject) as error:
                 raise errors.MemberRefused(placement.member, str(error)) from None
             try:
-                self._plan(known, asked=request)
+                self._plan(known, BUILD, asked=request)
             except _Changed:
                 continue
             except errors.GroupRefused as refusal:
@@ -356,9 +372,14 @@ class GroupOperations:
     def _claims(self, uuid):
         return self._call(self._plans.claims, uuid)
 
-    def _plan(self, known, dry_run=False, may_move=False, asked=None, changed=frozenset()):
-        """Plan and claim; repeat on the new host state if other claims came first. Raises
-        GroupRefused, QuotaExceeded, LimitsUnknown, or _Changed."""
+    def _plan(self, known, cause, dry_run=False, may_move=False, asked=None, changed=frozenset()):
+        """Plan and claim, and tell of it; repeat on the new host state if other claims came first.
+        Raises GroupRefused, QuotaExceeded, LimitsUnknown, or _Changed."""
+        with self._events.refusals(cause, known.record, dry_run):
+            view = self._plan_or_refuse(known, dry_run, may_move, asked, changed)
+        return view if dry_run else self._events.planned(cause, view)
+
+    def _plan_or_refuse(self, known, dry_run, may_move, asked, changed):
         caps: dict[tuple[str, str], int] = {}
         limits = limits_of(self._limits, known.record.project_id)
         for attempt in range(self._settings().plan_attempts):

@@ -59,6 +59,7 @@ INCLUDED = {
     'examples/queues/conductor.py': 'integration/test_queue_setup.py',
     'examples/queues/one_process.py': 'functional/test_queue_examples.py',
     'examples/queues/one-process.conf': 'functional/test_queue_examples.py',
+    'examples/notifications': 'unit/rpc/test_event_payload.py',
     'examples/heat/shop.yaml': 'heat_engine/test_whole.py',
     'examples/logging.conf': 'integration/test_operation_guides.py',
     '../../nova_sched/tests/plugin_package': 'integration/test_plugins.py',

@@ -233,6 +233,22 @@ def test_notifications(cloud, heard):
     }
 
 
+def test_notifications_of_refusals(cloud, heard):
+    messaging.get_notification_transport(CONF, url='fake://')
+    cloud.options |= {
+        'oslo_messaging_notifications.driver': ['test'],
+        'oslo_messaging_notifications.transport_url': 'fake://',
+        'notifications.notification_format': 'versioned',
+        'notifications.scheduler_events': ['refusals'],
+    }
+    with cloud.scheduler() as scheduler, pytest.raises(errors.NoValidHost):
+        boot(scheduler, 'a', vcpus=64)
+    (payload,) = [told for _, event, told in heard() if event == 'nova_sched.request.refused']
+    assert payload['nova_object.data']['request']['nova_object.data']['instances'] == [
+        uuid_of('a')
+    ]
+
+
 def test_a_failure_is_a_refusal(cloud, caplog):
     with cloud.scheduler() as scheduler:
         cloud.service.scheduler.loop.stop()

@@ -92,6 +92,7 @@ NOVAS = [
         ['versioned_notifications'],
         None,
     ),
+    ('notifications', 'scheduler_events', cfg.ListOpt, [], None),
     ('scheduler', 'enable_isolated_aggregate_filtering', cfg.BoolOpt, False, None),
     ('scheduler', 'image_metadata_prefilter', cfg.BoolOpt, False, None),
     ('workarounds', 'disable_fallback_pcpu_query', cfg.BoolOpt, False, None),

@@ -69,8 +69,8 @@ def test_they_have_the_context_without_its_token(sender, notifier):
     sender.tell(START, CONTEXT, BOOT)
     sender.stop()
     ((context, *_),) = notifier.told
-    assert (context['request_id'], context['project_id']) == ('req-1', 'p')
-    assert 'secret' not in str(context)
+    assert (context.request_id, context.project_id) == ('req-1', 'p')
+    assert 'secret' not in str(context.to_dict())
 
 
 def test_a_bus_that_is_stuck_delays_nobody(notifier, caplog):

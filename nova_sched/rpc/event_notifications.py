@@ -1,0 +1,95 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Notifications of what the scheduler decided, beside those of Nova about calls."""
+
+import logging
+
+import oslo_messaging as messaging
+
+from nova_sched.conf.notifications import GROUPS, REFUSALS
+from nova_sched.engine.outbox import Outbox
+from nova_sched.logs import Problems
+from nova_sched.measures.catalogue import EVENTS_LOST
+from nova_sched.rpc import event_payload
+from nova_sched.rpc.notifications import has_driver, transport, without_token
+from nova_sched.rpc.serializer import Serializer
+
+LOG = logging.getLogger(__name__)
+
+REFUSED, GROUP = 'nova_sched.request.refused', 'nova_sched.group.'
+MOST_WAITING = 1000  # further ones are dropped
+BATCH = 100
+STOP_S = 5.0
+
+
+class EventNotifications(Outbox):
+    """Sends events in a thread of its own, in the order in which they were told. Without a bus
+    that takes them, they are dropped and counted: decisions never wait. None is sent again.
+
+    ``notifier`` is a messaging.Notifier. ``wanted`` are kinds of events, of the option's.
+    """
+
+    def __init__(self, notifier, wanted=(REFUSALS, GROUPS), waiting=MOST_WAITING):
+        super().__init__('nova-sched-events', 0.0, waiting, BATCH)
+        self._notifier, self._wanted = notifier, frozenset(wanted)
+        self._problems = Problems(LOG)
+
+    def refused(self, context, make):
+        """Tell of a refused request. ``make()`` returns its decision record, in the thread of this
+        outbox; ``context`` is the oslo.context of the call, or None. Does not wait."""
+        if REFUSALS in self._wanted:
+            self._tell(REFUSED, context, lambda: event_payload.refusal(make()))
+
+    def group(self, event, make):
+        """Tell of an event of a group. ``make()`` returns its facts as plain values, in the thread
+        of this outbox. Does not wait."""
+        if GROUPS in self._wanted:
+            self._tell(GROUP + event, None, lambda: event_payload.group(event, make()))
+
+    def _tell(self, event, context, payload):
+        if not self.put((event, context, payload)):
+            EVENTS_LOST.add()
+            self._problems.begin('queue', 'Events are dropped: the bus does not take them')
+
+    def stop(self, timeout_s=STOP_S):
+        """Send what waits, for a few seconds at most."""
+        super().stop(timeout_s)
+
+    def _pass_on(self, batch):
+        for event, context, payload in batch:
+            try:
+                safe = {} if context is None else without_token(context)
+                self._notifier.info(safe, event, payload())
+            except Exception as error:  # noqa: BLE001, the next one may be sent
+                EVENTS_LOST.add()
+                self._problems.begin('send', 'An event cannot be sent: %s', error)
+            else:
+                for kind in ('send', 'queue'):
+                    self._problems.end(kind, 'Events are sent again')
+
+
+def of_options(conf):
+    """The EventNotifications of these options; None: none are wanted. Connects to nothing. Raises
+    BadConfig."""
+    wanted = conf.notifications.scheduler_events
+    if not wanted:
+        return None
+    bus = transport(conf)
+    if not has_driver(conf):
+        return None
+    notifier = messaging.Notifier(
+        bus,
+        f'nova-sched-scheduler:{conf.host}',
+        serializer=Serializer(),
+        topics=conf.notifications.versioned_notifications_topics,
+    )
+    return EventNotifications(notifier, wanted)

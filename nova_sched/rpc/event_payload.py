@@ -1,0 +1,59 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The payloads of events, from decision records and from plans of groups.
+
+doc/source/notifications.rst describes each field; a test compares both.
+A new field makes a new minor version. A field that ends or changes its meaning makes a new major
+one.
+"""
+
+import datetime
+
+from nova_sched.objects.object_io import DATA, NAME, NAMESPACE, VERSION
+
+OWN = 'nova_sched'
+OF_REFUSAL = 'request_id reason for_tenants hosts instances found attempts took_ms'.split()
+
+
+def refusal(record):
+    """Returns the RequestRefusedPayload of the decision record of a refused request; None where
+    the record has no such field."""
+    return _payload(
+        'RequestRefusedPayload',
+        {
+            **{name: record.get(name) for name in OF_REFUSAL},
+            'refused_at': _moment(record['time']),
+            'request': _payload('RefusedRequestPayload', record['asked']),
+            'filters': [_payload('FilterPayload', one) for one in record['filters']],
+        },
+    )
+
+
+def group(event, facts):
+    """Returns the payload of an event of a group, one of engine.groups.group_events."""
+    data = {name: value for name, value in facts.items() if name not in ('time', 'expires')}
+    data[f'{event}_at'] = _moment(facts['time'])
+    if 'expires' in facts:
+        data['expires_at'] = facts['expires'] and _moment(facts['expires'])
+    if 'members' in facts:
+        data['members'] = [_payload('GroupMemberPayload', one) for one in facts['members']]
+    return _payload(f'Group{event.capitalize()}Payload', data)
+
+
+def _payload(name, data, version='1.0'):
+    return {NAME: name, NAMESPACE: OWN, VERSION: version, DATA: dict(data)}
+
+
+def _moment(seconds):
+    """Seconds since the epoch, in the form of ISO 8601."""
+    made = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+    return made.isoformat(timespec='microseconds').replace('+00:00', 'Z')
