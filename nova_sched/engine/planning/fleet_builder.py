@@ -25,7 +25,7 @@ from nova_sched.state.request import Request
 EVERY = 5000  # claims between two pauses
 NEW = '00000000-0000-0000-0000-000000000000'  # no server: no host has it yet
 
-NONE, BUSY, PLAN, PARTS, PROJECT, LISTED, CLOSED, EXCLUSIVE = range(8)
+NONE, BUSY, PLAN, PARTS, PROJECT, LISTED, CLOSED, EXCLUSIVE, DOWN = range(9)
 REASONS = [
     '',
     'a server that is built, moved or resized',
@@ -35,6 +35,7 @@ REASONS = [
     '[rebalance] immovable_servers',
     '[rebalance] protected_aggregates',
     'an exclusive domain of its host',
+    'a compute service that is down',
 ]
 SURROUNDINGS = 'zone, cell, metadata of aggregates and traits'
 IMMOVABLE = 0  # the kind of all servers that stay: what they take is of no concern
@@ -96,6 +97,8 @@ class FleetBuilder:
         settings = self._scope.settings
         if claim.state == PLANNED:
             return PLAN
+        if self.snapshot.down[host]:
+            return DOWN  # a live migration needs the compute service of the source
         if not claim.is_confirmed or claim.move or claim.resizing:
             return BUSY
         if claim.all_parts:

@@ -52,7 +52,8 @@ class Snapshot:
     each column to int64 by row. ``surroundings`` (int32) is the number of what surrounds each row,
     and ``alike`` (bool [number, row]) where a server from such a row may go: a claim says nothing
     of the zone, the traits or the extra specs that were asked for, so the destination has them
-    too. ``closed`` (bool) are the rows of protected aggregates, ``wanted`` those to drain.
+    too. ``closed`` (bool) are the rows of protected aggregates, ``wanted`` those to drain, and
+    ``down`` those whose compute service is forced down or has been silent for too long.
     """
 
     nodes: Sequence[str]
@@ -68,6 +69,7 @@ class Snapshot:
     inside: np.ndarray
     closed: np.ndarray
     wanted: np.ndarray
+    down: np.ndarray
 
 
 def take(cluster, rules, topology, settings, scope):
@@ -103,6 +105,8 @@ def take(cluster, rules, topology, settings, scope):
         inside=_inside(hosts, scope, settings.default_zone),
         closed=_members_of(hosts, scope.settings.protected_aggregates),
         wanted=_wanted(hosts, scope.goal, settings.default_zone),
+        down=hosts.forced_down
+        | (np.abs(hosts.now_s - hosts.seen_s) > settings.service_down_time_s),
     )
 
 

@@ -22,12 +22,13 @@ from nova_sched.engine.planning.move_planner import MovePlanner, view_of
 from nova_sched.engine.planning.snapshot import Scope
 from nova_sched.engine.rebalance import RebalanceSettings
 from nova_sched.filters.aggregate_core import AggregateCoreFilter
+from nova_sched.filters.compute import ComputeFilter
 from nova_sched.filters.num_instances import NumInstancesFilter
 from nova_sched.hardware.machine import HardwareAllocation
 from nova_sched.hardware.providers import Allotted
 from nova_sched.rebalance.goals import goal
 from nova_sched.tests import builders
-from nova_sched.tests.builders import aggregate, request, uuid_of
+from nova_sched.tests.builders import NOW, aggregate, request, uuid_of
 from nova_sched.tests.options import settings
 from nova_sched.tests.unit.engine.world import Named, World, rules
 
@@ -107,6 +108,22 @@ def test_the_filters_decide_where_servers_go():
 def test_a_disabled_host_takes_nothing_and_can_be_drained():
     made = Planned([1, 2, 0], disabled=[True, False, True])
     assert ways(made.plan('drain:host-0')) == [('host-0', 'host-1')]
+    assert made.plan('drain:host-1')['moves'] == []
+
+
+@pytest.mark.parametrize(
+    'columns',
+    [
+        {'forced_down': [True, False, True]},
+        {'seen_s': [NOW - 61, NOW, NOW - 61]},
+        {'seen_s': [NOW + 61, NOW, NOW + 61]},
+    ],
+)
+def test_a_host_that_is_down_takes_nothing_and_keeps_its_servers(columns):
+    made = Planned([1, 2, 0], [ComputeFilter()], **columns)
+    found = made.plan('drain:host-0')
+    assert found['moves'] == []
+    assert told(found) == {'a compute service that is down': 1}
     assert made.plan('drain:host-1')['moves'] == []
 
 
