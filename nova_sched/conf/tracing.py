@@ -27,7 +27,8 @@ OPTS = [
         default=0.01,
         min=0.0,
         max=1.0,
-        help='Share of the requests that are traced, of those whose caller says nothing about it.',
+        help='Share of the requests that the scheduler traces if their caller does not say '
+        'whether to trace them.',
     ),
     cfg.URIOpt(
         'endpoint',

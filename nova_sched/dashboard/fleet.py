@@ -99,7 +99,7 @@ class Fleet:
         """The present view."""
         if self._view is not None and self._clock() < self._due_s:
             return self._view
-        # While one thread looks, the view from before serves all others, if there is one.
+        # While one thread looks, other threads use the view from before, if there is one.
         if not self._lock.acquire(timeout=FIRST_S if self._view is None else 0):
             if self._view is None:
                 raise errors.StoreUnavailable(f'all hosts are not read after {FIRST_S:.0f} s')

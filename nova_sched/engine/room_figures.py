@@ -92,7 +92,8 @@ class RoomFigures:
         self._due_s = float('-inf')
 
     def refresh(self):
-        """Set those that are at hand, and have the others set, if that is due. Does not wait."""
+        """Set the figures at hand; if it is due, have the loop set those of its state. Does not
+        wait."""
         catalogue.POLL_AGE.set(self._figures.look_lag_s)
         catalogue.STALE_NODES.set(self._figures.stale_nodes)
         if self._clock() >= self._due_s:

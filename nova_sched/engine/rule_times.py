@@ -17,7 +17,7 @@ from typing import Any
 from nova_sched.engine.catalog import Rules
 from nova_sched.measures import catalogue
 
-EVERY = 1000  # decisions for one that is measured: it is a full pass, ten times as long as others
+EVERY = 1000  # decisions for one that is measured: it is a full pass, ten times as long as usual
 FILTER, WEIGHER = 'filter', 'weigher'
 
 

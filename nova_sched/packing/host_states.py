@@ -46,8 +46,8 @@ class HostStates:
         )
 
     def put(self, start, new):
-        """Returns these states with others from line ``start`` on; the arrays may have more lines
-        than that."""
+        """Returns these states with ``new`` ones from line ``start`` on; the arrays may have more
+        lines than that."""
         lines, devices = start + len(new), new.milli.shape[1]
         made = self
         if lines > len(self) or devices > self.milli.shape[1]:

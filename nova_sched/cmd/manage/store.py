@@ -28,7 +28,7 @@ def connection(conf):
 
 
 def existing(conf, limits=None):
-    """An engine on an existing database, with the time limits for reading whole tables or others.
+    """An engine on an existing database, with ``limits``, or those for reading whole tables.
     Raises BadConfig or StoreUnavailable."""
     url = connection(conf)
     file = address.sqlite_file(url)

@@ -103,8 +103,11 @@ class DecisionLog(Outbox):
         return share > 0 and self._chance() < share
 
     def keep(self, make):
-        """Queue a record of a decision with a request id: others cannot be queried. ``make()``
-        returns it, in the separate thread: it may use only what does not change any more."""
+        """Queue the record of a decision that has a request id, by which records are queried.
+
+        ``make()`` returns it, in the separate thread: it may use only what does not change any
+        more.
+        """
         if not self.put(make):
             self._lose(1)
 

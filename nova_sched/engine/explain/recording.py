@@ -18,7 +18,7 @@ def pass_on(context, settings, order, outcome, details):
     """Pass on the record of an order. ``details()`` returns what it has of the outcome; it is
     called later, in another thread, and may use only what does not change any more.
 
-    The log keeps records with a request id only: others cannot be queried.
+    The log keeps only records with a request id, by which they are queried.
     """
     now_s = context.clock()
 

@@ -39,7 +39,7 @@ class MeasuredPlan:
 
 @contextlib.contextmanager
 def measured(dry_run):
-    """Gives a MeasuredPlan, whose result counts at the end of the block."""
+    """A MeasuredPlan; the metrics count its result at the end of the block."""
     plan, begin_s = MeasuredPlan(DRY_RUN if dry_run else PLANNED), time.monotonic()
     try:
         yield plan

@@ -36,7 +36,7 @@ ATTEMPTS = 5  # hosts may come and go while a plan is made
 
 
 class _Changed(Exception):
-    """Hosts have come or gone meanwhile: the rows of the snapshot are others."""
+    """Hosts have come or gone meanwhile: the rows of the snapshot do not fit any more."""
 
 
 class MovePlanner:

@@ -13,7 +13,6 @@
 
 import contextlib
 import json
-import shutil
 import signal
 import subprocess
 import time
@@ -165,7 +164,6 @@ def asked(url, path, is_enough):
         time.sleep(0.1)
 
 
-@pytest.mark.skipif(shutil.which('prometheus') is None, reason='Prometheus is not installed')
 @pytest.mark.parametrize('daemon', ['scheduler'], indirect=True)
 def test_prometheus_reads_them_and_evaluates_the_alerts(daemon, tmp_path, prometheus):
     daemon.measure(tmp_path)

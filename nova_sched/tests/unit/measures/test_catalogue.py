@@ -14,7 +14,6 @@ that exist."""
 
 import json
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -105,7 +104,6 @@ def test_panels_do_not_overlap():
     assert len(set(places)) == len({panel['id'] for panel in panels}) == len(panels)
 
 
-@pytest.mark.skipif(shutil.which('promtool') is None, reason='promtool is not installed')
 def test_promtool_accepts_alerts_and_panels(tmp_path):
     rules = [
         {'record': f'panel_{number}', 'expr': expression.replace('$__rate_interval', '5m')}
