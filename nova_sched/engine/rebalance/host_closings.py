@@ -61,7 +61,9 @@ class HostClosings:
         """Returns whether its service is disabled. It is not if no such host is known."""
         if not self._cluster.nodes_of(host.host):
             return False
-        if not self._service(host.host).disabled:
+        service = self._service(host.host)
+        if not service.disabled or _is_ours(service):
+            # With this reason: a scheduler that is about to enable it knows another one.
             self._set(host.host, True, _reason(host))
         return True
 

@@ -124,7 +124,7 @@ class MovingWorld:
                 connection.execute(change.values(created_s=CLAIMS.c.created_s - age_s))
 
     def report(self, host):
-        here = frozenset(self.running[host])
+        here = frozenset(self.running.get(host, ()))
         self.world.report(
             report(host, vcpus=4, vcpus_used=len(here), memory_mb_used=512 * len(here),
                    instances=here)
