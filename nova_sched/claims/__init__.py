@@ -147,6 +147,15 @@ class ClaimTransactions(StoreTransactions):
         """
 
     @abc.abstractmethod
+    def renew_claim(self, claim: Claim, lifetime_s: float | None) -> bool:
+        """Let a claim expire ``lifetime_s`` seconds from now; None: never.
+
+        Returns whether it was renewed: only a pending claim with this UUID, before it expires. One
+        that has expired by the store's clock is not renewed, whether it has ended yet or not.
+        ``changed_s`` stays, because a message that was sent before means this claim, too.
+        """
+
+    @abc.abstractmethod
     def expire(self, now_s: float | None = None) -> list[Claim]:
         """End claims that were not confirmed in time, a limited number per call.
 

@@ -276,6 +276,18 @@ class MemoryClaimStore(ClaimStore):
             ]
             return self._amend(found, leaving(found, set(keys), absent, selector))
 
+    def renew_claim(self, claim, lifetime_s):
+        with self._lock:
+            held = self._find(claim.key)
+            if held is None or held.uuid != claim.uuid:
+                return False
+            renewed = held.renewed(self.now_s(), lifetime_s)
+            if renewed is None:
+                return False
+            self._put(renewed)
+            self._touch([claim.node_uuid])
+            return True
+
     def expire(self, now_s=None):
         now_s = self.now_s() if now_s is None else now_s
         with self._lock:

@@ -219,6 +219,22 @@ class SqlClaimStore(ClaimStore):
             lambda claims: leaving(claims, keys, absent, selector),
         )
 
+    def renew_claim(self, claim, lifetime_s):
+        # The node's lock orders this and ``expire``, which looks again once it has the lock.
+        with self._sessions.transaction() as connection:
+            usages, now_s = self._lock(connection, [claim.node_uuid])
+            found = sql.read_claims(connection, sql.CLAIMS_BY_UUID, [claim.uuid])
+            renewed = [
+                after
+                for one in found
+                if one.node_uuid in usages and (after := one.renewed(now_s, lifetime_s))
+            ]
+            sql.WRITE_EXPIRIES.run(connection, [sql.claim_row(one) for one in renewed])
+            for one in renewed:
+                usages[one.node_uuid].changed = True
+            sql_nodes.write(connection, usages)
+        return bool(renewed)
+
     def expire(self, now_s=None):
         now_s = self._given(now_s)
 

@@ -19,8 +19,10 @@ REASON = 'closed by rebalance'  # the rebalance and the time follow, and both ma
 class HostClosings:
     """Disables the services of these hosts, and enables them when their time is over.
 
-    A service that an operator disables before or meanwhile stays as the operator sets it.
-    ``rebalances`` is a db.rebalances.SqlRebalances; ``call`` runs a method in the loop.
+    A service that an operator disables before or meanwhile stays as the operator sets it. Any
+    scheduler may stand still between two steps while another one goes on: the rows say what is
+    due, and a service that no row explains is enabled. ``rebalances`` is a
+    db.rebalances.SqlRebalances; ``call`` runs a method in the loop.
     """
 
     def __init__(self, rebalances, cluster, state_sync, call):
@@ -29,32 +31,58 @@ class HostClosings:
 
     def turn(self):
         """Close and open the hosts that are due."""
+        # Before the rows: a host has its row before its service is disabled.
+        reasons = self._call(self._reasons)
         for host, is_over in self._rebalances.closed_hosts():
+            reason = reasons.pop(host.host, None)
             if is_over:
-                self._call(self._open, host)
-                self._rebalances.drop_closed(host)
-            elif not host.closed:
-                self._call(self._close, host)
+                self._end(host, reason)
+            elif not host.closed and self._call(self._close, host):
                 self._rebalances.set_closed(host)
+        for name, reason in reasons.items():
+            self._call(self._open, name, reason)
+
+    def _end(self, host, reason):
+        """The time of a host is over, unless another rebalance has closed it for longer."""
+        if self._rebalances.set_closed(host, closed=False):
+            self._call(self._open, host.host, reason)
+            self._rebalances.drop_closed(host)
 
     # In the loop.
 
+    def _reasons(self):
+        """Host -> the reason why its service is disabled, of all that a rebalance has closed."""
+        services = {
+            name: self._cluster.service(name) for name in self._cluster.hosts_with_settings()
+        }
+        return {name: one.disabled_reason for name, one in services.items() if _is_ours(one)}
+
     def _close(self, host):
-        if not self._service(host).disabled:
-            self._set(host, True, _reason(host))
+        """Returns whether its service is disabled. It is not if no such host is known."""
+        if not self._cluster.nodes_of(host.host):
+            return False
+        service = self._service(host.host)
+        if not service.disabled or _is_ours(service):
+            # With this reason: a scheduler that is about to enable it knows another one.
+            self._set(host.host, True, _reason(host))
+        return True
 
-    def _open(self, host):
-        service = self._service(host)
-        if service.disabled and (service.disabled_reason or '').startswith(REASON):
-            self._set(host, False, None)
+    def _open(self, name, reason):
+        service = self._service(name)
+        if _is_ours(service) and reason in (None, service.disabled_reason):
+            self._set(name, False, None)
 
-    def _service(self, host):
+    def _service(self, name):
         self._state_sync.catch_up([], {})
-        return self._cluster.service(host.host)
+        return self._cluster.service(name)
 
-    def _set(self, host, disabled, reason):
-        seen_s = self._cluster.service(host.host).seen_s
-        self._state_sync.set_service(host.host, disabled, reason, None, seen_s)
+    def _set(self, name, disabled, reason):
+        seen_s = self._cluster.service(name).seen_s
+        self._state_sync.set_service(name, disabled, reason, None, seen_s)
+
+
+def _is_ours(service):
+    return service.disabled and (service.disabled_reason or '').startswith(REASON)
 
 
 def _reason(host):

@@ -17,6 +17,7 @@ from nova_sched.tests.unit.claims.batteries.transactions import (
     hardware,
     lifecycle,
     new,
+    renewals,
     times,
     unplaced,
 )
@@ -28,6 +29,7 @@ BATTERY = (
     hardware.HardwareAllocation,
     lifecycle.Lifecycle,
     times.Times,
+    renewals.Renewals,
     ends.Ends,
     ends.LateMessages,
 )
