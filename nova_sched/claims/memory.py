@@ -28,7 +28,15 @@ from nova_sched.claims.exclusive_domains import (
     moved_hosts,
     put,
 )
-from nova_sched.claims.judge import Held, NodeUsage, ServerGroupMembers, judge, only_short, stale
+from nova_sched.claims.judge import (
+    Held,
+    NodeUsage,
+    ServerGroupMembers,
+    add,
+    judge,
+    only_short,
+    stale,
+)
 from nova_sched.claims.lifecycle import allocating, amend, finishing, leaving, reverting
 from nova_sched.claims.reconcile import absent, keeps_source, newest, settle
 
@@ -46,6 +54,7 @@ class MemoryClaimStore(ClaimStore):
         )  # when nodes were made (UUID), when lists of instances arrived (host)
         self._names = {}  # (host, nodename) -> UUID
         self._claims = {}  # node UUID -> consumer -> Claim
+        self._used = {}  # node UUID -> sums of the resources of its claims
         # node UUID -> the generation at which pieces were last taken or reported
         self._pieces_at = {}
         self._places = {}  # consumer -> UUIDs of nodes
@@ -69,7 +78,12 @@ class MemoryClaimStore(ClaimStore):
         return self._claims.get(key[1], {}).get(key[0])
 
     def _put(self, claim):
-        self._claims[claim.node_uuid][claim.consumer_uuid] = claim
+        claims = self._claims[claim.node_uuid]
+        before = claims.get(claim.consumer_uuid)
+        if before is not None:
+            add(self._used[claim.node_uuid], before.resources, -1)
+        add(self._used[claim.node_uuid], claim.resources)
+        claims[claim.consumer_uuid] = claim
         self._places.setdefault(claim.consumer_uuid, set()).add(claim.node_uuid)
         if claim.top_group is not None:
             self._members.setdefault(claim.top_group, set()).add(claim.key)
@@ -81,6 +95,7 @@ class MemoryClaimStore(ClaimStore):
         if not places:
             del self._places[consumer]
         claim = self._claims[node].pop(consumer)
+        add(self._used[node], claim.resources, -1)
         members = self._members.get(claim.top_group, {key})
         members.discard(key)
         if not members:
@@ -156,8 +171,7 @@ class MemoryClaimStore(ClaimStore):
         known = facts.report.inventories, dict(facts.foreign), facts.generation, facts.report.host
         marks = {'fences': facts.fences, 'foreign_instances': facts.foreign_instances}
         usage = NodeUsage(*known, self._pieces_at[uuid], **marks)
-        for claim in self._claims[uuid].values():
-            usage.take(claim.resources)
+        usage.take(self._used[uuid])
         return usage
 
     def _members_of_group(self, policy):
@@ -418,6 +432,7 @@ class MemoryClaimStore(ClaimStore):
         if twin != uuid:
             self._forget(twin)
         claims = self._claims.setdefault(uuid, {})
+        self._used.setdefault(uuid, {})
         moving = {
             (consumer, uuid)
             for consumer in absent(report, claims)
@@ -470,7 +485,7 @@ class MemoryClaimStore(ClaimStore):
         del self._names[facts.report.host, facts.report.nodename]
         for consumer in list(self._claims[uuid]):
             self._drop((consumer, uuid))
-        del self._claims[uuid], self._pieces_at[uuid], self._made_s[uuid]
+        del self._claims[uuid], self._used[uuid], self._pieces_at[uuid], self._made_s[uuid]
         self._with_tokens.discard(uuid)
 
     # Services, aggregates, instance lists.
