@@ -319,6 +319,8 @@ class SchedulerService(oslo_service.ServiceBase):
         self.scheduler = scheduler(self._conf, *made, nova=self._nova, events=self._events)
         if self._events is not None:
             self._events.start()
+            if self._events.claims is not None:
+                self.store.on_changes = self._events.claims.changed
         # Its process loads meanwhile, so that the first group does not wait for it.
         self.scheduler.groups.start()
         once_available(self._start_engine, self._conf, self._leaving)

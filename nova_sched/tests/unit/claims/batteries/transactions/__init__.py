@@ -18,6 +18,7 @@ from nova_sched.tests.unit.claims.batteries.transactions import (
     lifecycle,
     new,
     times,
+    told,
     unplaced,
 )
 
@@ -30,4 +31,5 @@ BATTERY = (
     times.Times,
     ends.Ends,
     ends.LateMessages,
+    told.Told,
 )
