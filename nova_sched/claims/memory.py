@@ -436,10 +436,14 @@ class MemoryClaimStore(ClaimStore):
         }
         settled = settle(report, claims, moving, now_s)
         changed = settled.changed(claims)
-        before_it = {claim.key: claims[claim.consumer_uuid] for claim in changed}
-        before_it |= {claim.key: claim for claim in settled.ended}
-        after = {claim.key: claim for claim in changed}
-        self._tell(changed_claims.REPORT, before_it, after, now_s, {uuid: report.host})
+        were = [*settled.ended, *(claims[claim.consumer_uuid] for claim in changed)]
+        self._tell(
+            changed_claims.REPORT,
+            {claim.key: claim for claim in were},
+            {claim.key: claim for claim in changed},
+            now_s,
+            {uuid: report.host},
+        )
         for claim in changed:
             self._put(claim)
         for claim in settled.ended:
