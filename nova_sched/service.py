@@ -83,6 +83,8 @@ def settings(conf):
         track_instances=conf.filter_scheduler.track_instance_changes,
         explain_retention_s=conf.explain.retention,
         explain_sample=conf.explain.sample,
+        explain_per_second=conf.explain.per_second,
+        explain_most_placed=conf.explain.most_placed,
         tell_callers=conf.explain.tell_callers,
         candidates_ttl_s=conf.candidates.ttl,
         candidates_max=conf.candidates.max,
