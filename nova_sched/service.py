@@ -83,6 +83,8 @@ def settings(conf):
         track_instances=conf.filter_scheduler.track_instance_changes,
         explain_retention_s=conf.explain.retention,
         explain_sample=conf.explain.sample,
+        explain_per_second=conf.explain.per_second,
+        explain_most_placed=conf.explain.most_placed,
         tell_callers=conf.explain.tell_callers,
         candidates_ttl_s=conf.candidates.ttl,
         candidates_max=conf.candidates.max,
@@ -319,6 +321,8 @@ class SchedulerService(oslo_service.ServiceBase):
         self.scheduler = scheduler(self._conf, *made, nova=self._nova, events=self._events)
         if self._events is not None:
             self._events.start()
+            if self._events.claims is not None:
+                self.store.on_changes = self._events.claims.changed
         # Its process loads meanwhile, so that the first group does not wait for it.
         self.scheduler.groups.start()
         once_available(self._start_engine, self._conf, self._leaving)

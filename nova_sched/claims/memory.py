@@ -19,7 +19,15 @@ import time
 
 from nova_sched import errors
 from nova_sched.claim import PLANNED
-from nova_sched.claims import ANY, Changes, ClaimStore, ClosedDomain, NodeFacts, plan_quota
+from nova_sched.claims import (
+    ANY,
+    Changes,
+    ClaimStore,
+    ClosedDomain,
+    NodeFacts,
+    changed_claims,
+    plan_quota,
+)
 from nova_sched.claims.exclusive_domains import (
     ExclusiveDomains,
     carried,
@@ -137,10 +145,12 @@ class MemoryClaimStore(ClaimStore):
                 for one in placements
                 if one.guard and one.guard.limits
             }
+            now_s = self.now_s()
             outcomes = judge(
-                placements, usages, held, members, records, exclusive_domains, self.now_s(), plans
+                placements, usages, held, members, records, exclusive_domains, now_s, plans
             )
             self._write(held, usages, exclusive_domains)
+            self._tell_held(changed_claims.REQUEST, held, now_s, usages)
             self._records |= {
                 uuid: record for uuid, record in records.items() if record is not None
             }
@@ -207,13 +217,18 @@ class MemoryClaimStore(ClaimStore):
             if tokens:
                 self._with_tokens.add(node)
 
-    def _amend(self, claims, change):
+    def _amend(self, cause, claims, change):
         """Change claims, see ``amend``; returns those that were changed, as they were."""
-        held = Held(claims)
+        held, now_s = Held(claims), self.now_s()
         usages = self._usages({claim.node_uuid for claim in claims})
-        changed = amend(claims, change, usages, held, self.now_s())
+        changed = amend(claims, change, usages, held, now_s)
         self._write(held, usages, ExclusiveDomains(usages))
+        self._tell_held(cause, held, now_s, usages)
         return changed
+
+    def _tell_held(self, cause, held, now_s, usages):
+        hosts = {uuid: usage.host for uuid, usage in usages.items()}
+        self._tell(cause, held.removed, held.added, now_s, hosts)
 
     # Exclusive domains.
 
@@ -264,31 +279,35 @@ class MemoryClaimStore(ClaimStore):
                 claim for consumer in dict.fromkeys(consumers) for claim in self._of(consumer)
             ]
             return self._amend(
-                found, lambda claim: claim.confirmed() if claim.node_uuid in node_uuids else claim
+                changed_claims.CONFIRM,
+                found,
+                lambda claim: claim.confirmed() if claim.node_uuid in node_uuids else claim,
             )
 
     def allocated(self, claims):
         with self._lock:
             consumers = dict.fromkeys(one.consumer_uuid for one in claims)
             found = [claim for consumer in consumers for claim in self._of(consumer)]
-            return self._amend(found, allocating(claims))
+            return self._amend(changed_claims.ALLOCATION, found, allocating(claims))
 
     def finish(self, consumer, node_uuids, selector=ANY):
         with self._lock:
             claims = self._of(consumer)
-            return self._amend(claims, finishing(claims, node_uuids, selector))
+            change = finishing(claims, node_uuids, selector)
+            return self._amend(changed_claims.FINISH, claims, change)
 
     def revert(self, consumer, selector=ANY):
         with self._lock:
             claims = self._of(consumer)
-            return self._amend(claims, reverting(claims, selector))
+            return self._amend(changed_claims.REVERT, claims, reverting(claims, selector))
 
     def release(self, keys, absent=False, selector=ANY):
         with self._lock:
             found = [
                 claim for consumer in {one for one, _ in keys} for claim in self._of(consumer)
             ]
-            return self._amend(found, leaving(found, set(keys), absent, selector))
+            change = leaving(found, set(keys), absent, selector)
+            return self._amend(changed_claims.RELEASE, found, change)
 
     def renew_claim(self, claim, lifetime_s):
         with self._lock:
@@ -307,7 +326,7 @@ class MemoryClaimStore(ClaimStore):
         with self._lock:
             overdue = [claim for claims in self._claims.values() for claim in claims.values()
                        if not claim.is_confirmed and claim.overdue(now_s)]  # fmt: skip
-            return self._amend(overdue, lambda claim: None)
+            return self._amend(changed_claims.TIMEOUT, overdue, lambda claim: None)
 
     def claims(self, consumer_uuid=None):
         with self._lock:
@@ -349,7 +368,11 @@ class MemoryClaimStore(ClaimStore):
                 self._records[uuid] = dataclasses.replace(self._records[uuid], expires_s=expires_s)
             planned = [claim for claim in map(self._find, self._members.get(uuid, ()))
                        if claim.state == PLANNED]  # fmt: skip
-            self._amend(planned, lambda claim: dataclasses.replace(claim, expires_s=expires_s))
+            self._amend(
+                changed_claims.RENEWAL,
+                planned,
+                lambda claim: dataclasses.replace(claim, expires_s=expires_s),
+            )
             return sorted((self._find(claim.key) for claim in planned), key=_age)
 
     def domains(self):
@@ -430,7 +453,7 @@ class MemoryClaimStore(ClaimStore):
             return dataclasses.replace(self._facts(uuid), stale=True)
         twin = self._names.get((report.host, report.nodename), uuid)
         if twin != uuid:
-            self._forget(twin)
+            self._forget(twin, now_s)
         claims = self._claims.setdefault(uuid, {})
         self._used.setdefault(uuid, {})
         moving = {
@@ -440,6 +463,14 @@ class MemoryClaimStore(ClaimStore):
         }
         settled = settle(report, claims, moving, now_s)
         changed = settled.changed(claims)
+        were = [*settled.ended, *(claims[claim.consumer_uuid] for claim in changed)]
+        self._tell(
+            changed_claims.REPORT,
+            {claim.key: claim for claim in were},
+            {claim.key: claim for claim in changed},
+            now_s,
+            {uuid: report.host},
+        )
         for claim in changed:
             self._put(claim)
         for claim in settled.ended:
@@ -475,16 +506,19 @@ class MemoryClaimStore(ClaimStore):
         with self._lock:
             if uuid not in self._nodes or self._made_s[uuid] > since_s:
                 return False
-            self._forget(uuid)
+            self._forget(uuid, self.now_s())
             return True
 
-    def _forget(self, uuid):
+    def _forget(self, uuid, now_s):
         """Remove a node and its claims."""
         facts = self._nodes.pop(uuid)
         self._last_generation = max(self._last_generation, facts.generation)
         del self._names[facts.report.host, facts.report.nodename]
-        for consumer in list(self._claims[uuid]):
-            self._drop((consumer, uuid))
+        gone = {claim.key: claim for claim in self._claims[uuid].values()}
+        for key in gone:
+            self._drop(key)
+        hosts = {uuid: facts.report.host}
+        self._tell(changed_claims.REMOVAL, gone, {}, now_s, hosts)
         del self._claims[uuid], self._used[uuid], self._pieces_at[uuid], self._made_s[uuid]
         self._with_tokens.discard(uuid)
 

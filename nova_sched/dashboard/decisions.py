@@ -48,7 +48,7 @@ class DecisionPages:
         sees_all = self._sees_all  # one look at the policy for thousands of records
         found = (
             one
-            for one in self._newest(text)
+            for one in self._newest(text, outcome == REFUSED or not sees_all)
             if outcome in ('', one['outcome']) and (sees_all or is_own(one))
         )
         rows = [told(one, sees_all) for one in itertools.islice(found, SHOWN)]
@@ -95,10 +95,10 @@ class DecisionPages:
     def _records(self, request_id):
         return self._parts.sources.decisions.read(request_id)
 
-    def _newest(self, text):
+    def _newest(self, text, refused):
         if text.startswith('req-'):
             return self._records(text)[::-1]
-        newest = self._parts.sources.decisions.newest_first()
+        newest = self._parts.sources.decisions.newest_first(refused=refused)
         return (one for one in itertools.islice(newest, LOOKED) if matches(one, text))
 
     def _view(self, record):

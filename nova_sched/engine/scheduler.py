@@ -322,7 +322,9 @@ class Scheduler:
         return self.call(getattr(self.state_sync, method), *args)
 
     def _forget(self):
-        self.decision_log.forget(self._context.clock() - self._settings().explain_retention_s)
+        settings = self._settings()
+        before_s = self._context.clock() - settings.explain_retention_s
+        self.decision_log.forget(before_s, settings.explain_most_placed)
         self.candidates.forget()
         self._context.membership.forget()
         self._store.forget_groups()

@@ -27,6 +27,7 @@ ELSEWHERE = {
     'api/dashboard_rules.py': 'functional/test_dashboard.py',
     'claim.py': 'unit/claims/contracts.py',
     # Every store runs the batteries of all contracts.
+    'claims/changed_claims.py': 'unit/claims/contracts.py',
     'claims/values.py': 'unit/claims/contracts.py',
     'claims/memory.py': 'unit/claims/contracts.py',
     'claims/lifecycle.py': 'unit/claims/contracts.py',
@@ -45,6 +46,7 @@ ELSEWHERE = {
     'cmd/launcher.py': 'integration/test_reload.py',
     'cmd/status.py': 'functional/test_status.py',
     'cmd/queues.py': 'functional/test_queues_daemon.py',
+    'rpc/event_outbox.py': 'unit/rpc/test_event_notifications.py',
     'rpc/copies.py': 'integration/test_copies.py',
     'shadow/service.py': 'integration/test_shadow.py',
     'cmd/sim_models.py': 'functional/test_sim_models.py',

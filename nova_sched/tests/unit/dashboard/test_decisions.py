@@ -46,7 +46,7 @@ class Log:
     def read(self, request_id):
         return self.records
 
-    def newest_first(self):
+    def newest_first(self, refused=False):
         while True:
             self.count += 1
             yield record('red')

@@ -19,6 +19,7 @@ from nova_sched.tests.unit.claims.batteries.transactions import (
     new,
     renewals,
     times,
+    told,
     unplaced,
 )
 
@@ -32,4 +33,5 @@ BATTERY = (
     renewals.Renewals,
     ends.Ends,
     ends.LateMessages,
+    told.Told,
 )
