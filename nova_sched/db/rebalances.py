@@ -154,16 +154,19 @@ class SqlRebalances:
 
     # Rebalances.
 
-    def create(self, moves, goal=None, close_s=None, interval_s=None):
+    def create(self, moves, goal=None, close_s=None, interval_s=None, made=None):
         """Store a rebalance of these moves (rebalance.move.Move). Returns its UUID.
 
         ``close_s``: the sources take no new servers for so many seconds. ``interval_s`` makes it a
         periodic one: then it is stored only if no move is open, and no periodic one was created in
-        so many seconds; otherwise None is returned.
+        so many seconds; otherwise None is returned. ``made`` is the UUID that it gets: with the
+        same one, a repeated call changes nothing.
         """
-        moves, made = list(moves), str(uuid.uuid4())
+        moves, made = list(moves), made or str(uuid.uuid4())
         with self._sessions.transaction() as connection:
             connection.execute(LOCK)
+            if connection.scalar(sa.select(REBALANCES.c.uuid).where(REBALANCES.c.uuid == made)):
+                return made
             now_s = clock.read(connection)
             if interval_s is not None and not _is_due(connection, now_s - interval_s):
                 return None

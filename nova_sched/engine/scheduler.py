@@ -125,7 +125,7 @@ class Scheduler:
         )
         self._minute = MinuteLog(context.figures)
         self._room = RoomFigures(context, lambda work: self.loop.send(CALL, (work, ())))
-        self._rebalances, self._runner = rebalances, None
+        self.rebalances, self._runner = rebalances, None
 
     def start(self):
         """Read the store, then take messages. Raises StoreUnavailable."""
@@ -150,10 +150,10 @@ class Scheduler:
     def run_moves(self, conductors, settings):
         """Carry out the moves of rebalances from now on. Returns the MoveRunner, which has these
         arguments; None without a store of rebalances."""
-        if self._rebalances is not None:
+        if self.rebalances is not None:
             planner = self.move_planner.moves
             self._runner = MoveRunner(
-                self, self._context, self._rebalances, conductors, settings, planner
+                self, self._context, self.rebalances, conductors, settings, planner
             )
             self._runner.start()
         return self._runner

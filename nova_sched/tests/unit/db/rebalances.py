@@ -62,6 +62,14 @@ class Rebalances:
             insert(database, CLAIMS, **row)
         return SqlRebalances(database)
 
+    def test_a_repeated_call_keeps_one_rebalance(self, rebalances):
+        named = uuid_of('named')
+        assert rebalances.create(MOVES_OF_TWO, made=named) == named
+        before = rebalances.moves(named)
+        assert rebalances.create(MOVES_OF_TWO, made=named) == named
+        assert rebalances.moves(named) == before
+        assert len(rebalances.list()) == 1
+
     def test_the_oldest_server_first(self, rebalances):
         made = rebalances.create(MOVES_OF_TWO, goal='empty')
         first, second = rebalances.moves(made)
