@@ -13,6 +13,7 @@
 """Each page in a browser: what a person does on it, and what comes of that."""
 
 import re
+import time
 
 import pytest
 from playwright.sync_api import expect
@@ -67,6 +68,23 @@ def test_a_host_is_disabled_and_enabled(operator):
     expect(operator.locator('#host')).to_contain_text('a new fan')
     operator.get_by_role('button', name='Enable').click()
     expect(operator.locator('#host .state')).to_have_text('up')
+
+
+def test_the_devices_of_a_host(operator, cloud, axe):
+    request_id = cloud.attach(2)
+    drawn(operator)
+    functions = operator.get_by_label('8086:154c, virtual function of ens1f0')
+    claimed = functions.get_by_role('link', name='claimed by server')
+    deadline_s = time.monotonic() + 60
+    while not claimed.count() and time.monotonic() < deadline_s:  # hosts are some seconds old
+        operator.locator('#find').fill(cloud.rich)
+        operator.locator('#find').dispatch_event('change')
+        operator.wait_for_timeout(500)
+    expect(claimed).to_have_count(2)
+    expect(functions.locator('li')).to_have_count(16)
+    assert axe(operator) == {}
+    claimed.first.click()
+    expect(operator.get_by_title(request_id)).to_be_visible()
 
 
 def test_a_refusal_is_understood_in_three_clicks(operator, cloud):
