@@ -20,7 +20,7 @@ from playwright.sync_api import sync_playwright
 
 from nova_sched.conf import CONF
 from nova_sched.tests.browser.cloud import REFUSED, Cloud
-from nova_sched.tests.browser.surfer import launched, logged_in
+from nova_sched.tests.browser.surfer import launched, logged_in, show
 
 
 def main():
@@ -49,13 +49,13 @@ def _devices(page, cloud, folder):
     """The host that has some, without what is above and below its hardware."""
     for count in (2, 3):
         cloud.attach(count)
-    page.reload()
-    page.locator('#find').fill(cloud.rich)
-    page.locator('#find').press('Tab')
-    page.locator('.devices .claimed').nth(4).wait_for()
+    show(page, cloud.rich, page.locator('.devices .claimed').nth(4))
     side = page.locator('#host')
     side.evaluate('one => one.classList.remove("side")')  # else it is as high as the window
-    top, last = side.locator('h3').first.bounding_box(), side.locator('.devices').last.bounding_box()
+    top, last = (
+        side.locator('h3').first.bounding_box(),
+        side.locator('.devices').last.bounding_box(),
+    )
     clip = {'x': top['x'] - 12, 'y': top['y'] - 8, 'width': 400}
     clip['height'] = last['y'] + last['height'] + 8 - clip['y']
     page.screenshot(path=folder / 'dashboard-devices.png', full_page=True, clip=clip)

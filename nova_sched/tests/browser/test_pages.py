@@ -13,13 +13,13 @@
 """Each page in a browser: what a person does on it, and what comes of that."""
 
 import re
-import time
 
 import pytest
 from playwright.sync_api import expect
 
 from nova_sched.sim.trace import TraceFlavor
 from nova_sched.tests.browser.cloud import REFUSED
+from nova_sched.tests.browser.surfer import show
 
 PAGES = ('Cluster', 'Decisions', 'What if', 'Groups', 'Queues', 'Schedulers')
 
@@ -72,14 +72,9 @@ def test_a_host_is_disabled_and_enabled(operator):
 
 def test_the_devices_of_a_host(operator, cloud, axe):
     request_id = cloud.attach(2)
-    drawn(operator)
     functions = operator.get_by_label('8086:154c, virtual function of ens1f0')
     claimed = functions.get_by_role('link', name='claimed by server')
-    deadline_s = time.monotonic() + 60
-    while not claimed.count() and time.monotonic() < deadline_s:  # hosts are some seconds old
-        operator.locator('#find').fill(cloud.rich)
-        operator.locator('#find').dispatch_event('change')
-        operator.wait_for_timeout(500)
+    show(operator, cloud.rich, claimed)
     expect(claimed).to_have_count(2)
     expect(functions.locator('li')).to_have_count(16)
     assert axe(operator) == {}
