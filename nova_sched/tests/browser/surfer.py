@@ -57,5 +57,6 @@ def show(page, host, wanted):
     deadline_s = time.monotonic() + 60
     while not wanted.count() and time.monotonic() < deadline_s:
         page.locator('#find').fill(host)
-        page.locator('#find').dispatch_event('change')
+        with page.expect_response(lambda one: '/cluster/host?' in one.url):
+            page.locator('#find').dispatch_event('change')
         page.wait_for_timeout(500)
