@@ -54,7 +54,13 @@ class DecisionPages:
         rows = [told(one, sees_all) for one in itertools.islice(found, SHOWN)]
         part = 'decision_rows.html' if 'HX-Request' in flask.request.headers else 'decisions.html'
         return flask.render_template(
-            part, rows=rows, q=text, outcome=outcome, is_operator=sees_all, shown=SHOWN
+            part,
+            rows=rows,
+            q=text,
+            outcome=outcome,
+            is_operator=sees_all,
+            shown=SHOWN,
+            now_s=self._parts.sources.decisions.now_s(),
         )
 
     def decision(self, request_id):
