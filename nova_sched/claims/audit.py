@@ -18,6 +18,7 @@ import collections
 
 from nova_sched.claim import PLANNED
 from nova_sched.claims import findings as kind
+from nova_sched.claims.audit_moves import moves
 from nova_sched.claims.audit_pieces import as_claimed, overdrawn, shared
 from nova_sched.claims.findings import ERROR, NOTE, AuditFinding
 from nova_sched.claims.reconcile import keeps_source
@@ -44,6 +45,7 @@ def audit(snapshot, now_s, before=None):
         *_not_listed(snapshot, before),
         *_policies(snapshot),
         *_open(snapshot, now_s),
+        *moves(snapshot, now_s),
         *_strays(snapshot),
         *_exclusive_domains(snapshot),
     ]
@@ -219,7 +221,10 @@ def not_listed(snapshot):
 def _open(snapshot, now_s):
     """Moves and resizes that have not been settled for a day; they may have been forgotten."""
     counts = collections.Counter(claim.consumer_uuid for claim in snapshot.claims)
+    of_rebalances = {move.uuid for move in snapshot.moves}
     for claim in snapshot.claims:
+        if claim.request_id in of_rebalances:
+            continue  # see audit_moves
         since_s = claim.created_s if claim.expires_s is None else claim.expires_s
         if claim.move and counts[claim.consumer_uuid] > 1 and claim.created_s + DAY_S <= now_s:
             words = f'the {claim.move} to it has been open for {_days(now_s - claim.created_s)}'

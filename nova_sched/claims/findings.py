@@ -26,6 +26,7 @@ DRIFT, CAPACITY, ORPHAN, DUPLICATE, MARK = 'drift', 'capacity', 'orphan', 'dupli
 OVERDUE, UNLISTED, SHARED, POLICY = 'overdue', 'unlisted', 'shared', 'policy'
 EMPTY_GROUP, OPEN_MOVE, OPEN_RESIZE = 'empty-group', 'open-move', 'open-resize'
 STRAY, FENCE, OUTSIDER, UNFENCED = 'stray', 'fence', 'outsider', 'unfenced'
+MOVING, UNCLAIMED = 'moving', 'unclaimed'  # moves of rebalances
 LEAKED, MISSING, DOUBLED = 'leaked', 'missing', 'doubled'  # allocations in Placement
 
 
@@ -58,6 +59,13 @@ KINDS = {
     POLICY: Remedy(advice='move members to other hosts'),
     EMPTY_GROUP: Remedy('the group is removed, as schedulers do from time to time'),
     OPEN_MOVE: Remedy(advice='confirm the move, or take it back'),
+    MOVING: Remedy(
+        advice='nova-sched-manage rebalance show says why; if the migration hangs, abort it'
+    ),
+    UNCLAIMED: Remedy(
+        advice="make room on the host, and after the host's next report: "
+        'nova-sched-manage claim create'
+    ),
     OPEN_RESIZE: Remedy(advice='confirm the resize, or take it back'),
     STRAY: Remedy('the claim ends'),
     FENCE: Remedy('the exclusive domain ends, as any running scheduler would end it'),
@@ -99,9 +107,26 @@ class AuditedNode:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class AuditedMove:
+    """A move of a rebalance; its claim on the destination has its UUID as the request ID.
+
+    ``why`` of one that was handed over or confirmed: why its server has no claim there.
+    """
+
+    uuid: str
+    rebalance_uuid: str
+    server: str
+    destination: str
+    state: str
+    changed_s: float
+    started_s: float | None = None
+    why: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All nodes by UUID, claims (oldest first), hard policies of server groups, and records of top
-    groups.
+    """All nodes by UUID, claims (oldest first), hard policies of server groups, records of top
+    groups, and moves of rebalances that are in flight, have a claim, or should have one.
 
     ``marks`` maps each claim's UUID to the consumer in its column ``unconfirmed``, or None. The
     database rejects a second claim with the same value.
@@ -112,6 +137,7 @@ class Snapshot:
     policies: tuple[ServerGroupPolicy, ...] = ()
     marks: Mapping[str, str | None] = dataclasses.field(default_factory=dict)
     records: tuple[GroupRecord, ...] = ()
+    moves: tuple[AuditedMove, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ Each repair is a separate transaction. It locks the nodes and reads the data aga
 repairs them, because schedulers may run at the same time.
 """
 
+import dataclasses
 import json
 
 import sqlalchemy as sa
@@ -25,13 +26,16 @@ from nova_sched.claim import PLANNED
 from nova_sched.claims import ServerGroupPolicy, findings, sql_domains, sql_nodes
 from nova_sched.claims import sql_groups as groups
 from nova_sched.claims import statements as sql
-from nova_sched.claims.findings import AuditedNode, Snapshot
+from nova_sched.claims.findings import AuditedMove, AuditedNode, Snapshot
 from nova_sched.claims.judge import NodeUsage
 from nova_sched.claims.sql import SqlClaimStore
+from nova_sched.db import rebalances
 from nova_sched.db.engine import Sessions
+from nova_sched.db.rebalances import IN_FLIGHT
 from nova_sched.db.tables import (
     CLAIMS,
     HOST_INSTANCES,
+    MOVES,
     NODES,
     REPORTS,
     SERVER_GROUPS,
@@ -54,6 +58,14 @@ NAMED = ALL_CLAIMS.where(
         )
     )
 )
+MOVE_FIELDS = [MOVES.c[field.name] for field in dataclasses.fields(AuditedMove)]
+OPEN_MOVES = sa.select(*MOVE_FIELDS).where(
+    sa.or_(
+        MOVES.c.state.in_(IN_FLIGHT),
+        sa.and_(MOVES.c.state == rebalances.CONFIRMED, MOVES.c.why.is_not(None)),
+    )
+)
+MOVES_BY_UUID = sa.select(*MOVE_FIELDS).where(MOVES.c.uuid.in_(sql.GIVEN))
 SET_MARK = (
     sa.update(CLAIMS)
     .where(CLAIMS.c.uuid == sa.bindparam('claim'))
@@ -112,12 +124,14 @@ class ClaimMaintenance:
                 sa.select(SERVER_GROUPS).order_by(SERVER_GROUPS.c.uuid)
             ).all()
             records = groups.read_records(connection, deleted=True)
+            moves = _moves(connection, claims)
         return Snapshot(
             nodes={row.uuid: _node(row, texts.get(row.uuid)) for row in nodes},
             claims=tuple(map(sql.claim, claims)),
             policies=tuple(ServerGroupPolicy(row.uuid, row.policy, row.most) for row in policies),
             marks={row.uuid: row.unconfirmed for row in claims},
             records=tuple(records),
+            moves=moves,
         )
 
     def named(self, uuid):
@@ -233,6 +247,14 @@ class ClaimMaintenance:
     def _add_up(self, node_uuid):
         with self._sessions.transaction() as connection:
             _add_up(connection, [node_uuid])
+
+
+def _moves(connection, claims):
+    """Moves of rebalances that are in flight, have ended without a claim, or have one of these
+    claims."""
+    named = {row.request_id for row in claims if row.move and row.request_id}
+    rows = connection.execute(OPEN_MOVES).all() + sql.rows(connection, MOVES_BY_UUID, named)
+    return tuple({row.uuid: AuditedMove(**row._mapping) for row in rows}.values())
 
 
 def _node(row, text):

@@ -53,6 +53,9 @@ AWAY = (
     sa.exc.TimeoutError,
 )
 
+# A row with the same key is there: the errors of oslo.db and of the driver.
+THERE = db_error.DBDuplicateEntry, sa.exc.IntegrityError
+
 
 def meaning(error, dialect=None):
     """Returns StoreBusy, StoreFull or StoreUnavailable, for an error of oslo.db, SQLAlchemy or the

@@ -24,6 +24,7 @@ import sqlalchemy as sa
 from nova_sched import errors
 from nova_sched.db import bulk, clock, quotas
 from nova_sched.db.engine import Sessions
+from nova_sched.db.faults import THERE
 from nova_sched.db.tables import JOBS, QUOTA_HOLDS, QUOTA_USAGE
 
 QUEUED, DONE, FAILED, CANCELLED = 'queued', 'done', 'failed', 'cancelled'
@@ -182,7 +183,7 @@ class SqlJobTable:
                 return self._open(entries, holds, most, known)
             except quotas.NoRows as missing:
                 quotas.make_rows(self._sessions, missing.projects)
-            except quotas.THERE:
+            except THERE:
                 known = True  # nearly always all are new, and a check costs a statement
         raise errors.StoreBusy('other schedulers enter the same jobs now')
 
@@ -371,7 +372,7 @@ class SqlJobTable:
                     connection.execute(quotas.DROP_LIMIT, key)
                 elif connection.execute(quotas.SET_LIMIT, {**key, 'now': limit}).rowcount == 0:
                     connection.execute(quotas.PUT_LIMIT, row)
-        except quotas.THERE as error:
+        except THERE as error:
             raise errors.StoreBusy('another process sets the same limit now') from error
 
     def projects(self):

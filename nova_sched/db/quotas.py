@@ -21,10 +21,10 @@ import contextlib
 import json
 
 import sqlalchemy as sa
-from oslo_db import exception as db_error
 
 from nova_sched import errors
 from nova_sched.db import bulk
+from nova_sched.db.faults import THERE
 from nova_sched.db.tables import QUOTA_HOLDS, QUOTA_LIMITS, QUOTA_USAGE
 
 NO_LIMIT = -1
@@ -52,9 +52,6 @@ _THIS_LIMIT = QUOTA_LIMITS.c.project_id == PROJECT, QUOTA_LIMITS.c.resource == s
 SET_LIMIT = sa.update(QUOTA_LIMITS).where(*_THIS_LIMIT).values(most=sa.bindparam('now'))
 DROP_LIMIT = sa.delete(QUOTA_LIMITS).where(*_THIS_LIMIT)
 PUT_LIMIT = sa.insert(QUOTA_LIMITS)
-
-
-THERE = db_error.DBDuplicateEntry, sa.exc.IntegrityError  # the errors of oslo.db and of the driver
 
 
 class NoRows(Exception):

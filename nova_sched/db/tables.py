@@ -315,7 +315,7 @@ MOVES = _table(
     sa.Column('source', UUID, nullable=False),
     sa.Column('destination', UUID, nullable=False),
     sa.Column('since_s', SECONDS, nullable=False),
-    sa.Column('state', sa.String(16), nullable=False, index=True),
+    sa.Column('state', sa.String(16), nullable=False),
     sa.Column('serial', sa.BigInteger, nullable=False),
     sa.Column('claim_uuid', UUID),
     sa.Column('started_s', SECONDS),
@@ -323,6 +323,7 @@ MOVES = _table(
     sa.Column('due_s', SECONDS),
     sa.Column('why', JSON_TEXT),
 )
+sa.Index(None, MOVES.c.state, MOVES.c.since_s, MOVES.c.uuid)
 
 # Hosts that take no new servers until a time, because a rebalance empties them. `closed`: their
 # service is disabled for that.

@@ -124,7 +124,12 @@ class SimulatedMover:
         known = self._migrations.begin(move, server, host)
         if known is not None:
             return known
-        if not any(one.uuid == claim for one in self._claims.show(server)):
+        try:
+            has_claim = any(one.uuid == claim for one in self._claims.show(server))
+        except errors.SchedError:
+            self._migrations.abandon(move, server)  # nothing has begun: the next call may begin it
+            raise
+        if not has_claim:
             self._migrations.abandon(move, server)
             raise errors.MoveRefused(f'claim {claim} on host {host} has ended')
         self._pool.submit(self._migrate, move, server, source, host)

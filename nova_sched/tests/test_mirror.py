@@ -35,7 +35,7 @@ ELSEWHERE = {
     'claims/statements.py': 'unit/claims/contracts.py',
     'claims/plan_quota.py': 'unit/claims/contracts.py',
     'claims/sql_*.py': 'unit/claims/contracts.py',
-    'claims/audit_pieces.py': 'unit/claims/test_audit.py',
+    'claims/audit_*.py': 'unit/claims/test_audit.py',
     'claims/cloud_facts.py': 'unit/cmd/manage/test_rows.py',
     'claims/findings.py': 'unit/claims/test_audit.py',
     'claims/maintenance.py': 'integration/test_maintenance.py',

@@ -137,7 +137,9 @@ def audit_claims(args, conf):
     pending claims), mark (a claim whose mark as pending in the database is wrong), overdue
     (expired, and not ended), unlisted (confirmed, and not in its node's list of instances), shared
     (a CPU for one guest alone that two have), policy (a server group's hard policy is broken),
-    empty-group, open-move, open-resize (not settled for a day), stray (planned for a group that is
+    empty-group, open-move, open-resize (not settled for a day), moving (to a host that a rebalance
+    wants it on, for more than an hour), unclaimed (a rebalance has brought it to a host where it
+    has no claim), stray (planned for a group that is
     gone), fence (a node is kept for a group without a claim in that domain), outsider (on a node
     that is kept for another group), unfenced (on a node that should be kept for its group, and is
     not). Where hosts are read from Nova, claims and servers are compared with the allocations in

@@ -76,7 +76,8 @@ def show(args, conf):
     The state of a move is waiting; held, while a scheduler checks it and claims on its
     destination; handed-over, while a conductor moves the server; and in the end confirmed,
     reverted (the server is on its source again), or refused before it was handed over, both with
-    the reason.
+    the reason. One that is handed over or confirmed has a reason if its server has no claim on the
+    destination.
 
     Keys: those of 'rebalance list', and plan (each move: move_uuid, server, source, destination,
     state, why, started_at, changed_at).
@@ -87,8 +88,8 @@ def show(args, conf):
 def stop(args, conf):
     """Start no more moves of a rebalance
 
-    Moves that a scheduler has begun go on to their end. The hosts that the rebalance has closed
-    take new servers again.
+    No conductor gets a move after that. Moves that a conductor has already go on to their end. The
+    hosts that the rebalance has closed take new servers again.
 
     Keys: those of 'rebalance show'.
     """

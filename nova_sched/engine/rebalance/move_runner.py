@@ -34,7 +34,16 @@ RENEWALS = 4  # attempts to renew a claim before it expires
 KEPT_S = 7 * 86400.0  # a rebalance is kept for this time after it was created
 
 # The state of the move is not known: it is looked at again later.
-UNKNOWN = (errors.StoreUnavailable, errors.NoAnswer, errors.BrokerUnavailable, errors.Outdated)
+UNKNOWN = (
+    errors.StoreUnavailable,
+    errors.StoreFull,
+    errors.NoAnswer,
+    errors.BrokerUnavailable,
+    errors.Outdated,
+    errors.DeadlinePassed,
+)
+# With these, a conductor says that the server stays on its host.
+STAYS = (errors.MoveRefused, errors.NotFound, errors.Invalid)
 
 
 class MoveRunner:
@@ -193,10 +202,10 @@ class MoveRunner:
         """Hand a move to a conductor, or ask for its outcome."""
         try:
             outcome, why = self._conductors.start(entry, source, destination)
-        except UNKNOWN as error:
-            self._warn(error)
-        except errors.SchedError as error:
+        except STAYS as error:
             self.endings.settle(entry, FAILED, _why(error))
+        except errors.SchedError as error:
+            self._warn(error)  # the migration may run
         else:
             self._follow(entry, outcome, why)
 

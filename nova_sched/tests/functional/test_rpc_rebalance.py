@@ -11,6 +11,8 @@
 # under the License.
 """Over a bus: a scheduler and a conductor carry out moves."""
 
+import types
+
 import pytest
 
 from nova_sched import errors
@@ -19,6 +21,7 @@ from nova_sched.db.rebalances import CONFIRMED, HANDED_OVER, REFUSED, REVERTED, 
 from nova_sched.engine.rebalance import DONE, FAILED, RUNNING
 from nova_sched.rebalance.move import Move
 from nova_sched.rpc import moves
+from nova_sched.sim.mover import SimulatedMigrations, SimulatedMover
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import eventually, spec
 
@@ -131,3 +134,23 @@ def test_an_answer_that_makes_no_sense(daemon, mover, rebalances, move):
 def test_messages_that_make_no_sense(daemon, words, error):
     with pytest.raises(error):
         moves.RebalanceClient(daemon.bus).finished(**words)
+
+
+def test_a_simulated_conductor_whose_check_of_the_claim_gets_no_answer(daemon, monkeypatch):
+    """Nothing has begun: the next call may begin it."""
+    migrations = SimulatedMigrations(types.SimpleNamespace(nodes={}))
+    migrations.specs[ONE] = spec()
+    mover = SimulatedMover(daemon.bus, 'simulated', migrations, None)
+
+    def away(_server):
+        raise errors.NoAnswer('show', 'no scheduler runs')
+
+    asked = uuid_of('move'), ONE, uuid_of('claim'), 'a', 'b', 'b'
+    with monkeypatch.context() as broken:
+        broken.setattr(mover._claims, 'show', away)
+        with pytest.raises(errors.NoAnswer):
+            mover.start(*asked)
+    assert migrations.outcomes == {}
+    with pytest.raises(errors.MoveRefused, match='has ended'):
+        mover.start(*asked)
+    assert migrations.outcomes == {}

@@ -23,6 +23,7 @@ from nova_sched.claims.audit import audit
 from nova_sched.claims.maintenance import ClaimMaintenance
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import engine, schema
+from nova_sched.db.tables import MOVES
 from nova_sched.hardware.machine import HardwareAllocation
 from nova_sched.hardware.providers import Allotted
 from nova_sched.tests.builders import NOW, claim, report, still, uuid_of
@@ -548,3 +549,133 @@ def test_a_node_may_have_given_an_instance_other_cpus(database, reported, listed
     assert [one.kind for one in found(database)] == ALL
     assert [one.is_error for one in found(database)] == [certain] * 4
     assert len(faults(database, NOW)) == 4 * certain
+
+
+class TestMovesOfRebalances:
+    """A is on host-1, and a move brings it to host-0."""
+
+    @pytest.fixture
+    def move(self, store, database):
+        """Makes a move of A in a state; with its claim on host-0 in a state, or without one."""
+        store.release([(A, ZERO)])
+        uuid = uuid_of('move')
+
+        def make(state, claimed=None, age_s=2 * HOUR, why=None, there=False, source=True):
+            held = [claim(A, ONE, state=CONFIRMED, created_s=NOW, uuid='source')] if source else []
+            if claimed:
+                made = claim(A, ZERO, state=claimed, created_s=NOW, expires_s=NOW + DAY,
+                             request_id=uuid, move='live-migration', uuid='coming')  # fmt: skip
+                held.append(made)
+            assert all(one.won for one in store.commit([Placement((one,)) for one in held]))
+            if there:
+                run(database, f"UPDATE reports SET report = json_set(report, '$.instances', "
+                              f"json_array('{A}')) WHERE node_uuid = '{ZERO}'")  # fmt: skip
+            with database.begin() as connection:
+                row = {'uuid': uuid, 'rebalance_uuid': uuid_of('rebalance'), 'server': A}
+                row |= {'source': ONE, 'destination': ZERO, 'since_s': NOW, 'state': state}
+                row |= {'serial': 3, 'started_s': NOW - age_s, 'changed_s': NOW, 'why': why}
+                connection.execute(sa.insert(MOVES), row)
+            return [
+                one for one in found(database) if one.kind not in ('unlisted', 'capacity', 'drift')
+            ]
+
+        return make
+
+    @pytest.mark.parametrize(
+        'given, words',
+        [
+            pytest.param(
+                {'state': 'handed-over', 'claimed': 'pending'},
+                'is handed-over, and was started 120 minutes ago: the claim is renewed as long as '
+                'a conductor says that the move runs',
+                id='it runs',
+            ),
+            pytest.param(
+                {'state': 'held', 'claimed': 'pending'},
+                'is held, and was started 120 minutes ago',
+                id='it is held',
+            ),
+            pytest.param(
+                {'state': 'handed-over', 'claimed': 'confirmed', 'there': True},
+                'the host lists the server, and no conductor has said that the move has ended',
+                id='it has arrived',
+            ),
+            pytest.param(
+                {'state': 'reverted', 'claimed': 'pending', 'why': 'too busy'},
+                'is reverted, but the claim ends when it expires',
+                id='it was reverted',
+            ),
+            pytest.param(
+                {'state': 'reverted', 'claimed': 'confirmed', 'why': 'too busy', 'there': True},
+                'is reverted, but the host lists the server all the same, and its reports decide',
+                id='it was reverted and has arrived',
+            ),
+        ],
+    )
+    def test_a_claim_that_waits_for_its_end(self, move, given, words):
+        (one,) = move(**given)
+        assert (one.kind, one.severity, one.found) == ('moving', 'note', given['state'])
+        assert words in one.words
+        assert uuid_of('move') in one.words
+        assert uuid_of('rebalance') in one.words
+        assert (one.host, one.consumer_uuid, one.claim_uuid) == ('host-0', A, 'coming')
+        assert 'rebalance show' in one.advice
+
+    @pytest.mark.parametrize(
+        'given, severity, words',
+        [
+            pytest.param(
+                {'state': 'handed-over'}, 'note', 'makes it again within seconds', id='just lost'
+            ),
+            pytest.param(
+                {'state': 'handed-over', 'why': 'full'}, 'error', 'runs: full', id='no room'
+            ),
+            pytest.param(
+                {'state': 'handed-over', 'why': 'full', 'source': False, 'there': True},
+                'error', 'runs: full', id='no claim at all',
+            ),
+            pytest.param(
+                {'state': 'confirmed', 'why': 'full', 'there': True},
+                'error', 'has ended: full', id='arrived',
+            ),
+            pytest.param(
+                {'state': 'confirmed', 'why': 'full', 'there': True, 'source': False},
+                'error', 'has ended: full', id='arrived and without any claim',
+            ),
+        ],
+    )  # fmt: skip
+    def test_a_server_without_a_claim(self, move, given, severity, words):
+        (one,) = move(**given)
+        assert (one.kind, one.severity) == ('unclaimed', severity)
+        assert words in one.words
+        assert (one.host, one.consumer_uuid, one.claim_uuid) == ('host-0', A, None)
+        assert 'claim create' in one.advice
+
+    @pytest.mark.parametrize(
+        'given',
+        [
+            pytest.param(
+                {'state': 'handed-over', 'claimed': 'pending', 'age_s': HOUR - 10}, id='not long'
+            ),
+            pytest.param({'state': 'waiting'}, id='waiting'),
+            pytest.param({'state': 'held'}, id='held'),
+            pytest.param({'state': 'handed-over', 'source': False}, id='deleted'),
+            pytest.param({'state': 'confirmed', 'why': 'full'}, id='deleted since'),
+            pytest.param({'state': 'confirmed', 'there': True}, id='no reason'),
+            pytest.param({'state': 'reverted', 'why': 'too busy'}, id='reverted'),
+        ],
+    )
+    def test_nothing_to_tell(self, move, given):
+        assert move(**given) == []
+
+    def test_claimed_by_hand(self, move, store, database):
+        (one,) = move('confirmed', why='full', there=True, source=False)
+        store.commit([Placement((claim(A, ZERO, created_s=NOW),))])
+        assert [other for other in found(database) if other.kind == one.kind] == []
+
+    def test_an_old_move_is_told_once(self, move, database):
+        move('handed-over', 'pending')
+        run(database, f"UPDATE claims SET created_s = {NOW - 3 * DAY} WHERE uuid = 'coming'")
+        kinds = [one.kind for one in found(database)]
+        assert 'moving' in kinds
+        assert 'open-move' not in kinds

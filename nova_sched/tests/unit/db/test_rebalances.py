@@ -12,9 +12,18 @@
 """The tables of rebalances, in SQLite."""
 
 import pytest
+import sqlalchemy as sa
 
 from nova_sched import errors
-from nova_sched.db.rebalances import SqlRebalances
+from nova_sched.db.engine import transaction
+from nova_sched.db.rebalances import (
+    COUNT_FLYING,
+    COUNT_STARTED,
+    DUE,
+    NEXT,
+    NEXT_BY_HAND,
+    SqlRebalances,
+)
 from nova_sched.tests.unit.db import rebalances
 
 
@@ -33,3 +42,32 @@ class TestRebalances(rebalances.Rebalances):
 def test_a_database_that_is_away(gone, work):
     with pytest.raises(errors.StoreUnavailable):
         work(SqlRebalances(gone))
+
+
+def steps(database, statement):
+    """How SQLite carries out a query: those steps that read the table of moves, and all."""
+    text = statement.compile(database, compile_kwargs={'literal_binds': True})
+    with transaction(database) as connection:
+        found = connection.execute(sa.text(f'EXPLAIN QUERY PLAN {text}'))
+        every = [row.detail for row in found]
+    return [one for one in every if 'moves' in one], every
+
+
+@pytest.mark.parametrize('statement', [NEXT, NEXT_BY_HAND, DUE.params(again_s=1.0), COUNT_FLYING])
+def test_no_pass_looks_at_all_moves(database, statement):
+    """A plan may have 100,000 of them."""
+    of_moves, _ = steps(database, statement)
+    assert of_moves
+    assert all('ix_moves_state (state=?' in one for one in of_moves), of_moves
+
+
+@pytest.mark.parametrize('statement', [NEXT, NEXT_BY_HAND])
+def test_the_moves_that_wait_are_not_sorted(database, statement):
+    _, every = steps(database, statement)
+    assert not any('ORDER BY' in one for one in every), every
+
+
+def test_the_hour_of_periodic_moves_leaves_out_other_plans(database):
+    of_moves, _ = steps(database, COUNT_STARTED.params(periodic=['a', 'b']))
+    assert of_moves
+    assert all('ix_moves_rebalance_uuid' in one for one in of_moves), of_moves

@@ -187,6 +187,28 @@ class TestContradictions:
         assert (moving.states(made), moving.hosts(ONE)) == ([state], hosts)
         assert entry(moving, made).why == (None if first == DONE else 'too busy')
 
+    @pytest.mark.parametrize(
+        'error',
+        [
+            errors.StoreUnavailable('the database of conductors is away'),
+            errors.StoreFull('it is full'),
+            errors.DeadlinePassed('start', 10),
+            errors.BuildFailed('host-0', 'it broke'),
+        ],
+        ids=lambda error: type(error).__name__,
+    )
+    def test_an_error_that_does_not_say_that_the_server_stays(self, moving, error):
+        """The migration may run: the claim stays."""
+        moving.conductors.answers[ONE] = error
+        made = moving.rebalances.create([move(ONE)])
+        for _ in range(2):
+            moving.wait()
+            moving.runner.turn()
+            assert moving.states(made) == [HANDED_OVER]
+            assert moving.hosts(ONE) == [STAYS, COMING]
+        end(moving, made, DONE)
+        assert moving.hosts(ONE) == [ARRIVED]
+
     def test_it_runs_says_a_conductor_that_has_started_it_twice(self, moving):
         """The second one runs on: nothing is claimed for it."""
         made = moving.rebalances.create([move(ONE)])
