@@ -75,7 +75,7 @@ class ChildProviders(Filter):
         if any(group.in_tree for group in asked.groups):
             return self._opened(hosts, request, rows)
         question = self.name, asked.anonymous
-        fits = hosts.map_shapes(rows, question, lambda tree: _fits(tree, asked))
+        fits = hosts.map_shapes(rows, question, lambda tree: providers.fits(tree, asked))
         names = frozenset().union(*(group.classes for group in asked.groups))
         by_itself = _any_of(hosts.has_class, names, rows) & ~fits
         if not by_itself.any():
@@ -92,12 +92,8 @@ class ChildProviders(Filter):
     @staticmethod
     def _opened(hosts, request, rows):
         """Returns the same for nodes that are examined one by one."""
-        found = (_fits(*hosts.below(row, request)) for row in rows)
+        found = (providers.fits(*hosts.below(row, request)) for row in rows)
         return np.fromiter(found, dtype=bool, count=len(rows))
-
-
-def _fits(tree, asked):
-    return tree.summary.may_take(asked) and providers.fit(tree, asked) is not None
 
 
 def _any_of(question, names, rows):
@@ -116,6 +112,9 @@ def _alike(hosts, request, rows):
     if traits:
         some = np.logical_or.reduce(columns)
         columns += [some & ~hosts.has_trait(trait)[rows] for trait in traits]
+    if not columns:
+        yield slice(None), demand.asked_below(request, [], [])
+        return
     kinds = np.zeros(len(rows), dtype=np.int64)
     for column in columns:
         kinds = 2 * kinds + column
