@@ -63,7 +63,8 @@ class ChildProviders(Filter):
         return fits
 
     def why(self, hosts, request, rows):
-        return providers.nearest_miss(hosts.below(row, request) for row in rows[:MOST_OPENED])
+        rows = _unlike(hosts, request, rows[:MOST_OPENED])
+        return providers.nearest_miss(hosts.below(row, request) for row in rows)
 
     @staticmethod
     def _concerns(hosts, request):
@@ -101,6 +102,21 @@ def _any_of(question, names, rows):
     return np.logical_or.reduce(
         [question(name)[rows] for name in names] or [np.zeros(len(rows), dtype=bool)]
     )
+
+
+def _unlike(hosts, request, rows):
+    """Returns one row of those with equal devices, where these alone decide; and the other
+    rows."""
+    if not hosts.child_classes.isdisjoint(request.resource_classes) or any(
+        group.in_tree for group in request.groups
+    ):
+        return rows
+    names = frozenset().union(*(group.classes for group in request.groups))
+    own = (hosts.nodes[row].report.inventories for row in rows.tolist())
+    chosen = np.array([not names.isdisjoint(one) for one in own], dtype=bool)
+    _, first = np.unique(hosts.shape[rows], return_index=True)
+    chosen[first] = True
+    return rows[chosen]
 
 
 def _alike(hosts, request, rows):
