@@ -12,11 +12,12 @@
 """Kept costs: a decision computes only those of hosts in a new state."""
 
 import collections
+from typing import Any
 
 import numpy as np
 
 from nova_sched.packing.fleet import read_fleet
-from nova_sched.packing.host_states import HostStates, resized
+from nova_sched.packing.host_states import resized
 
 MOST_STATES = 2**14  # states of hosts that are kept, or twice as many as there are hosts
 SOME = 64  # states whose costs are computed without a pause
@@ -58,7 +59,7 @@ class Scores:
     def _start(self, fleet):
         """Start without states, with these hosts."""
         self._known: dict[tuple, int] = {}
-        self._states: HostStates | None = None
+        self._states: Any = None  # HostStates, as soon as there are hosts
         self._kept: collections.OrderedDict[object, Costs] = collections.OrderedDict()
         self._show(fleet)
 
