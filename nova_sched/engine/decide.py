@@ -125,11 +125,17 @@ def ask(rule, candidates, hosts, request):
             candidates.keep(rule.name, rule.mask(hosts, request))
         else:
             candidates.keep(
-                rule.name, hosts.cache.get((rule, value), lambda: rule.mask(hosts, request))
+                rule.name,
+                hosts.cache.get((rule, value), lambda: _or_true(rule.mask(hosts, request))),
             )
     else:
         rows = candidates.rows()
         candidates.keep_rows(rule.name, rows, rule.judge(hosts, request, rows))
+
+
+def _or_true(verdict):
+    """A mask, or True if it keeps all rows."""
+    return verdict is True or bool(verdict.all()) or verdict
 
 
 def weigh(weighers, hosts, rows, request, notes=None):

@@ -63,7 +63,8 @@ class ChildProviders(Filter):
         return fits
 
     def why(self, hosts, request, rows):
-        return providers.nearest_miss(hosts.below(row, request) for row in rows[:MOST_OPENED])
+        rows = _unlike(hosts, request, rows[:MOST_OPENED])
+        return providers.nearest_miss(hosts.below(row, request) for row in rows)
 
     @staticmethod
     def _concerns(hosts, request):
@@ -75,7 +76,7 @@ class ChildProviders(Filter):
         if any(group.in_tree for group in asked.groups):
             return self._opened(hosts, request, rows)
         question = self.name, asked.anonymous
-        fits = hosts.map_shapes(rows, question, lambda tree: _fits(tree, asked))
+        fits = hosts.map_shapes(rows, question, lambda tree: providers.fits(tree, asked))
         names = frozenset().union(*(group.classes for group in asked.groups))
         by_itself = _any_of(hosts.has_class, names, rows) & ~fits
         if not by_itself.any():
@@ -92,12 +93,8 @@ class ChildProviders(Filter):
     @staticmethod
     def _opened(hosts, request, rows):
         """Returns the same for nodes that are examined one by one."""
-        found = (_fits(*hosts.below(row, request)) for row in rows)
+        found = (providers.fits(*hosts.below(row, request)) for row in rows)
         return np.fromiter(found, dtype=bool, count=len(rows))
-
-
-def _fits(tree, asked):
-    return tree.summary.may_take(asked) and providers.fit(tree, asked) is not None
 
 
 def _any_of(question, names, rows):
@@ -105,6 +102,21 @@ def _any_of(question, names, rows):
     return np.logical_or.reduce(
         [question(name)[rows] for name in names] or [np.zeros(len(rows), dtype=bool)]
     )
+
+
+def _unlike(hosts, request, rows):
+    """Returns one row of those with equal devices, where these alone decide; and the other
+    rows."""
+    if not hosts.child_classes.isdisjoint(request.resource_classes) or any(
+        group.in_tree for group in request.groups
+    ):
+        return rows
+    names = frozenset().union(*(group.classes for group in request.groups))
+    own = (hosts.nodes[row].report.inventories for row in rows.tolist())
+    chosen = np.array([not names.isdisjoint(one) for one in own], dtype=bool)
+    _, first = np.unique(hosts.shape[rows], return_index=True)
+    chosen[first] = True
+    return rows[chosen]
 
 
 def _alike(hosts, request, rows):
@@ -116,6 +128,9 @@ def _alike(hosts, request, rows):
     if traits:
         some = np.logical_or.reduce(columns)
         columns += [some & ~hosts.has_trait(trait)[rows] for trait in traits]
+    if not columns:
+        yield slice(None), demand.asked_below(request, [], [])
+        return
     kinds = np.zeros(len(rows), dtype=np.int64)
     for column in columns:
         kinds = 2 * kinds + column

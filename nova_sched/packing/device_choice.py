@@ -60,4 +60,6 @@ def several_devices(potential, state, after, milli, count, fits):
 def distinct(milli, models):
     """Which devices are unlike the earlier ones of the same host."""
     keys = milli * (models.max(initial=0) + 2) + models
-    return ~np.tril(keys[:, :, None] == keys[:, None, :], -1).any(axis=2)
+    if not keys.size:
+        return np.zeros(keys.shape, dtype=bool)
+    return (keys[:, :, None] == keys[:, None, :]).argmax(axis=2) == np.arange(keys.shape[1])

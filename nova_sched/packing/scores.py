@@ -12,11 +12,12 @@
 """Kept costs: a decision computes only those of hosts in a new state."""
 
 import collections
+from typing import Any
 
 import numpy as np
 
 from nova_sched.packing.fleet import read_fleet
-from nova_sched.packing.host_states import HostStates, resized
+from nova_sched.packing.host_states import resized
 
 MOST_STATES = 2**14  # states of hosts that are kept, or twice as many as there are hosts
 SOME = 64  # states whose costs are computed without a pause
@@ -24,32 +25,31 @@ MEMORY = 64 * 2**20  # bytes that kept costs may take
 
 
 class Costs:
-    """The costs of a size, and the places of its devices, by state. The arrays may have more lines
-    than the ``count`` that are known."""
+    """The costs of a size, NaN where they are not known, and the places of its devices, by
+    state."""
 
     def __init__(self):
-        self.costs, self.places, self.count = np.zeros(0), np.zeros(0, np.int16), 0
+        self.costs, self.places = np.zeros(0), np.zeros(0, np.int16)
 
     @property
     def bytes(self):
         return self.costs.nbytes + self.places.nbytes
 
-    def add(self, costs, places):
-        """Add those of the next states."""
-        end = self.count + len(costs)
-        if end > len(self.costs):
-            self.costs = resized(self.costs, end + self.count)
-            self.places = resized(self.places, end + self.count)
-        self.costs[self.count : end], self.places[self.count : end] = costs, places
-        self.count = end
+    def grow(self, count):
+        """Have a line for each of so many states, or for more."""
+        if len(self.costs) < count:
+            lines = max(count, 2 * len(self.costs))
+            self.costs = resized(self.costs, lines, fill=np.nan)
+            self.places = resized(self.places, lines)
 
 
 class Scores:
     """The costs of sizes on all hosts, up to date with the host state. Used in the loop only.
 
     A table that ``Tables`` made is constant, so a cost depends on the size and the state of the
-    host only: what it has free. States are numbered, and a cost is computed once for each. The
-    costs of the size that was used last are dropped last.
+    host only: what it has free. States are numbered, and a cost is computed once for each that a
+    host is in when the size is asked for there. The costs of the size that was used last are
+    dropped last.
     """
 
     def __init__(self, tables, fleet, memory=MEMORY):
@@ -59,7 +59,7 @@ class Scores:
     def _start(self, fleet):
         """Start without states, with these hosts."""
         self._known: dict[tuple, int] = {}
-        self._states: HostStates | None = None
+        self._states: Any = None  # HostStates, as soon as there are hosts
         self._kept: collections.OrderedDict[object, Costs] = collections.OrderedDict()
         self._show(fleet)
 
@@ -71,27 +71,33 @@ class Scores:
         """Compute the costs of these sizes on all hosts. ``pause`` is called after every few
         states, because the loop waits meanwhile."""
         for size in sizes:
-            self._of(size, SOME, pause)
+            self._of(size, self._state_of, SOME, pause)
 
     def costs(self, hosts, size, rows=slice(None)):
         """Returns the costs of a size, and whether a host is empty, for these rows."""
         self._catch_up(hosts)
-        return self._of(size).costs[self._state_of[rows]], self._empty[rows]
+        states = self._state_of[rows]
+        return self._of(size, states).costs[states], self._empty[rows]
 
     def device(self, hosts, row, size):
         """Returns the UUID of the device that a request takes on a row; None: any, or several."""
         self._catch_up(hosts)
-        place = self._of(size).places[self._state_of[row]]
+        states = self._state_of[[row]]
+        (place,) = self._of(size, states).places[states]
         tree = hosts.nodes[row].providers
         return None if tree is None or place < 0 else self.tables.provider(tree, place)
 
-    def _of(self, size, step=MOST_STATES, pause=lambda: None):
-        """The Costs of a size; ``step`` new states are computed at a time."""
+    def _of(self, size, states, step=MOST_STATES, pause=lambda: None):
+        """The Costs of a size, which are known at least for these states (numbers); ``step`` new
+        ones are computed at a time."""
         found = self._kept.pop(size, None) or Costs()
-        count = len(self._known)
-        while found.count < count:
-            new = self._states.picked(slice(found.count, min(found.count + step, count)))
-            found.add(*self.tables.cost(size, new))
+        found.grow(len(self._known))
+        unknown = states[np.isnan(found.costs[states])]
+        new = np.unique(unknown) if len(unknown) > 1 else unknown
+        for start in range(0, len(new), step):
+            some = new[start : start + step]
+            costs, places = self.tables.cost(size, self._states.picked(some))
+            found.costs[some], found.places[some] = costs, places
             pause()
         self._kept[size] = found
         if len(self._kept) * found.bytes > self._memory and len(self._kept) > 1:

@@ -269,6 +269,6 @@ def _distinct(values):
 def _parts(models):
     """The rows of hosts without devices, and of those with any, each with whether it has."""
     has = models.max(axis=1, initial=NO_MODEL) >= 0
-    if has.all() or not has.any():
-        return [(slice(None), bool(has.all()))] if len(has) else []
+    if (count := np.count_nonzero(has)) in (0, len(has)):
+        return [(slice(None), count > 0)] if len(has) else []
     return [(np.flatnonzero(~has), False), (np.flatnonzero(has), True)]

@@ -12,9 +12,10 @@
 """Child providers of a node: devices with inventories and traits, and the ones that a request
 gets.
 
-``fit`` finds providers for a request, ``take`` allocates them, ``hold`` allocates them even beyond
-their inventories, ``give_back`` frees them, and ``why_not`` reports what is short. ``TreeSummary``
-shows from a few figures that a request cannot fit.
+``fit`` finds providers for a request, ``fits`` says whether there are any, ``take`` allocates
+them, ``hold`` allocates them even beyond their inventories, ``give_back`` frees them, and
+``why_not`` reports what is short. ``TreeSummary`` shows from a few figures that a request cannot
+fit.
 """
 
 from nova_sched.hardware.providers.allotted import (
@@ -25,7 +26,7 @@ from nova_sched.hardware.providers.allotted import (
     on_root,
     take,
 )
-from nova_sched.hardware.providers.fit import fit
+from nova_sched.hardware.providers.fit import fit, fits
 from nova_sched.hardware.providers.reason import ProviderMiss, nearest_miss, why_not
 from nova_sched.hardware.providers.request import ProviderRequest, ResourceGroup
 from nova_sched.hardware.providers.tree import Provider, ProviderTree, Stock, TreeSummary
@@ -40,6 +41,7 @@ __all__ = [
     'Stock',
     'TreeSummary',
     'fit',
+    'fits',
     'give_back',
     'hold',
     'less_known',

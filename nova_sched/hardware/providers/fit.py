@@ -48,6 +48,30 @@ def fit(
     return _ProviderSearch(tree, asked, pieces, choices).run()
 
 
+def fits(tree: ProviderTree, asked: ProviderRequest) -> bool:
+    """Returns whether ``fit`` finds units for the request.
+
+    The most frequent requests, for one group or several equal ones, need no search: their
+    candidates are counted.
+    """
+    pieces = list(asked.pieces())
+    if pieces and not asked.required and not asked.subtrees:
+        first = pieces[0]
+        if len(pieces) == 1 or (asked.isolate and all(_alike(first, one) for one in pieces)):
+            return len(candidates(tree, first)) >= len(pieces)
+    return tree.summary.may_take(asked) and fit(tree, asked) is not None
+
+
+def _alike(one: ResourceGroup, other: ResourceGroup) -> bool:
+    """Whether two groups, not loose amounts, differ in their suffixes only."""
+    return bool(one.suffix and other.suffix) and (
+        one.resources == other.resources
+        and one.required == other.required
+        and one.forbidden == other.forbidden
+        and one.in_tree == other.in_tree
+    )
+
+
 def candidates(tree: ProviderTree, piece: ResourceGroup) -> list[Provider]:
     """Returns the providers that could meet it if nothing else were requested."""
     if piece.in_tree is not None and piece.in_tree not in tree.by_uuid:

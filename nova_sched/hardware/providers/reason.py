@@ -14,7 +14,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from nova_sched.hardware.providers.fit import candidates, fit, has_traits
+from nova_sched.hardware.providers.fit import candidates, fits, has_traits
 from nova_sched.hardware.providers.request import ProviderRequest, ResourceGroup
 from nova_sched.hardware.providers.tree import ProviderTree
 
@@ -46,7 +46,7 @@ def nearest_miss(found: Iterable[tuple[ProviderTree, ProviderRequest]]) -> str:
 
 def miss(tree: ProviderTree, asked: ProviderRequest) -> ProviderMiss | None:
     """Returns what is short; None if it fits."""
-    if fit(tree, asked) is not None:
+    if fits(tree, asked):
         return None
     alone = [_alone(tree, piece) for piece in asked.pieces() if not candidates(tree, piece)]
     if alone:

@@ -73,7 +73,10 @@ class ProviderRequest:
         return dataclasses.replace(
             self,
             groups=tuple(
-                dataclasses.replace(one, suffix=numbers[one.suffix]) for one in self.groups
+                ResourceGroup(
+                    numbers[one.suffix], one.resources, one.required, one.forbidden, one.in_tree
+                )
+                for one in self.groups
             ),
             subtrees=tuple(
                 frozenset(numbers[one] for one in some if one in numbers) for some in self.subtrees

@@ -56,7 +56,16 @@ class Stock:
 
     def with_use(self, amount: int) -> 'Stock':
         """Returns the inventory with this additional usage; a negative amount frees it."""
-        return dataclasses.replace(self, used=self.used + amount)
+        # Runs for each claim: this takes a third as long as dataclasses.replace.
+        return Stock(
+            self.total,
+            self.reserved,
+            self.ratio,
+            self.min_unit,
+            self.max_unit,
+            self.step_size,
+            self.used + amount,
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +80,8 @@ class Provider:
     name: str = ''
 
     def with_stocks(self, changed: Mapping[str, Stock]) -> 'Provider':
-        return dataclasses.replace(self, stocks={**self.stocks, **changed})
+        stocks = {**self.stocks, **changed}
+        return Provider(self.uuid, stocks, self.traits, self.parent, self.name)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -208,6 +208,24 @@ def test_why(extra_specs, rows, why):
     assert ChildProviders().why(seen, request(extra_specs=extra_specs), np.array(rows)) == why
 
 
+@pytest.mark.parametrize(
+    'extra_specs, opened',
+    [
+        pytest.param(WHOLE, [0, 2], id='groups'),
+        pytest.param({f'resources:{GPU}': '1000'}, [0, 1, 2], id='loose'),
+        pytest.param({'resources1:VCPU': '99'}, [0, 1, 2], id='the nodes have it too'),
+    ],
+)
+def test_nodes_that_are_alike_are_opened_once(monkeypatch, extra_specs, opened):
+    seen, rows = nodes([gpu(300)], [gpu(300)], [gpu(500)]), []
+    below = seen.below
+    monkeypatch.setattr(
+        seen, 'below', lambda row, request: rows.append(row) or below(row, request)
+    )
+    assert ChildProviders().why(seen, request(extra_specs=extra_specs), np.arange(3))
+    assert rows == opened
+
+
 def test_nodes_that_are_alike_are_judged_once():
     seen, asked = nodes(*([gpu()] for _ in range(50))), request(extra_specs=HALF)
     judged = []

@@ -140,6 +140,26 @@ def test_the_loop_gets_its_turn(monkeypatch):
     assert len(turns) == 5 * len(MIX.counts)  # two of the six hosts are alike
 
 
+def test_only_states_that_are_asked_for_are_computed(monkeypatch):
+    """A host passes through many states between two requests of a rare size."""
+    made, lines = gpu_cluster(), []
+    scores = Scores(Tables(MIX, read_fleet(made.hosts)), read_fleet(made.hosts))
+    cost, kind = scores.tables.cost, size(2, 460)
+    monkeypatch.setattr(
+        scores.tables, 'cost', lambda size, state: lines.append(len(state)) or cost(size, state)
+    )
+    scores.costs(made.hosts, kind, np.array([0]))
+    scores.costs(made.hosts, kind, np.array([0, 1]))
+    assert lines == [1, 1]
+    for number in range(3):
+        made.consume(made.hosts.nodes[0], asked(number, 190))
+        scores.costs(made.hosts, size(1, 190), np.array([1]))
+    lines.clear()
+    scores.costs(made.hosts, kind, np.array([0, 1]))
+    scores.device(made.hosts, 0, kind)
+    assert lines == [1]
+
+
 def test_few_kept_costs():
     made = gpu_cluster()
     scores = Scores(Tables(MIX, read_fleet(made.hosts)), read_fleet(made.hosts), memory=100)

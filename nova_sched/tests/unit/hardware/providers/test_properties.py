@@ -139,6 +139,16 @@ def test_a_fit_is_found_if_there_is_one_and_keeps_every_rule(tree, asked):
         assert may_be(tree, asked, [tree.by_uuid[uuid] for uuid in chosen])
 
 
+@given(trees(), requests(), st.integers(1, 4))
+def test_what_fits_needs_no_search_to_be_known(tree, asked, count):
+    several = (dataclasses.replace(one, suffix=str(n)) for one in asked.groups[:1]
+               for n in range(count))  # fmt: skip
+    alike = dataclasses.replace(asked, groups=tuple(several), subtrees=(), loose=(),
+                                required=frozenset())  # fmt: skip
+    for one in (asked, alike):
+        assert providers.fits(tree, one) is (providers.fit(tree, one) is not None)
+
+
 @given(trees(), requests())
 def test_what_is_taken_can_be_given_back(tree, asked):
     found = providers.fit(tree, asked)
