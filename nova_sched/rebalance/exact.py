@@ -241,7 +241,8 @@ class Search:
 
     def _hint(self):
         """Begin with the moves of the plan, as far as the model has them."""
-        out, into = collections.Counter(), collections.Counter()
+        out: collections.Counter = collections.Counter()
+        into: collections.Counter = collections.Counter()
         for server, target in self._from:
             number, home = self.number_of.get(server), int(self.fleet.servers.host[server])
             if number is not None and (number, target) in self.into:
