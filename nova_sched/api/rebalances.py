@@ -16,6 +16,7 @@ import uuid
 from nova_sched import errors
 from nova_sched.api import views
 from nova_sched.api.handlers import reply
+from nova_sched.rebalance.goals import SEARCH_S
 
 
 class RebalanceHandlers:
@@ -30,6 +31,8 @@ class RebalanceHandlers:
         self._allow(call, 'plan')
         body = call.body
         asked = {name: body.get(name) for name in ('goal', 'moves', 'zone', 'aggregate')}
+        if body.get('thorough'):
+            asked['thorough_s'] = body.get('time_limit') or SEARCH_S
         return reply({'goal': body['goal'], **self._plan(**asked, context=call.context)})
 
     def list_rebalances(self, call):

@@ -104,6 +104,7 @@ def _is_loopback(host):
 def application(conf, bus):
     """The API over the schedulers and managers of queues on this bus. Raises BadConfig."""
     from nova_sched.api import app, health
+    from nova_sched.rebalance.goals import LONGEST_SEARCH_S
     from nova_sched.rpc import client
 
     wait_s = conf.api.rpc_timeout
@@ -118,7 +119,8 @@ def application(conf, bus):
         probe,
         facts,
         rank,
-        client.ExplainClient(bus, wait_s).plan_moves,
+        # A thorough plan takes its time; a scheduler that does not live is noticed before.
+        client.ExplainClient(bus, wait_s + LONGEST_SEARCH_S, wait_s).plan_moves,
         client.RebalancesClient(bus, wait_s),
     )
 

@@ -14,6 +14,8 @@
 It holds for plans in which a host is either a source or a destination, and no empty host is used.
 """
 
+import dataclasses
+
 import numpy as np
 
 from nova_sched.rebalance.emptying import candidates
@@ -21,19 +23,36 @@ from nova_sched.rebalance.emptying import candidates
 VOLUME, PROGRAM = 'volume', 'linear program'
 LARGEST = 30_000  # variables of a linear program that is solved in about a second
 TIME_S = 3.0
+TINY = 1e-6
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Bound:
+    """The ``most`` hosts that any plan empties, found ``by`` VOLUME or PROGRAM.
+
+    ``shares`` has the hosts (rows) that the linear program empties, and which share of each: a
+    hint which ones a plan should empty.
+    """
+
+    most: int
+    by: str
+    shares: dict[int, float] = dataclasses.field(default_factory=dict)
 
 
 def most_emptied(fleet, most):
-    """The bound for so many moves, and how it was found: VOLUME or PROGRAM."""
+    """The Bound for so many moves."""
     rows = candidates(fleet)
     rows = rows[np.argsort(fleet.counts[rows], kind='stable')]
     by_volume = _by_volume(fleet, rows, most)
     used = np.flatnonzero(fleet.in_use & (fleet.destinations | fleet.sources))
     takes = _copies(fleet, used)
     if not by_volume or np.count_nonzero(takes) > LARGEST:
-        return by_volume, VOLUME
+        return Bound(by_volume, VOLUME)
     found = _by_program(fleet, rows, used, takes, most)
-    return (by_volume, VOLUME) if found is None else (min(found, by_volume), PROGRAM)
+    if found is None:
+        return Bound(by_volume, VOLUME)
+    most_shares = int(np.floor(sum(found.values()) + TINY))
+    return Bound(min(most_shares, by_volume), PROGRAM, found)
 
 
 def _by_volume(fleet, rows, most):
@@ -68,7 +87,8 @@ def _copies(fleet, used):
 
 def _by_program(fleet, rows, used, takes, most):
     """A linear program: shares of hosts leave, as fractions of the servers of each kind, and what
-    a host takes falls with its own share that leaves. None: it was not solved in time."""
+    a host takes falls with its own share that leaves. Returns the shares above 0; None: it was
+    not solved in time."""
     from ortools.linear_solver import pywraplp  # late: it takes long to load
 
     solver = pywraplp.Solver.CreateSolver('GLOP')
@@ -115,4 +135,5 @@ def _by_program(fleet, rows, used, takes, most):
     goal.SetMaximization()
     if solver.Solve() != pywraplp.Solver.OPTIMAL:
         return None
-    return int(np.floor(goal.Value() + 1e-6))
+    found = {host: share.solution_value() for host, share in leaves.items()}
+    return {host: share for host, share in found.items() if share > TINY}

@@ -22,17 +22,20 @@ TINY = 1e-9
 PROTECTED = 1.2  # hosts that hold this many times the allowed moves receive only as a last resort
 
 
-def empty(fleet, most):
+def empty(fleet, most, bound=None):
     """A Plan that empties hosts with at most this many moves.
 
     Either all servers of a host move or none. No empty host is used. The hosts with the fewest
     servers come first, which is best as long as the moves are scarce, or those that use the least,
-    which is best where room is, or those in between; the plan that empties more is taken.
+    which is best where room is, or those in between, or those that the linear program of the
+    Bound empties; the plan that empties more is taken.
     """
     counts, held = np.sort(fleet.counts[candidates(fleet)]), _held(fleet)
     limit = int(np.searchsorted(np.cumsum(counts), most, side='right'))
+    if bound is not None:
+        limit = min(limit, bound.most)
     plans = []
-    for order in _orders(fleet, most):
+    for order in _orders(fleet, most, bound):
         plans.append(_in_order(fleet, order, most, held))
         if len(plans[-1].emptied) >= limit:
             break
@@ -44,7 +47,7 @@ def candidates(fleet):
     return np.flatnonzero((fleet.counts > 0) & ~fleet.held & fleet.sources)
 
 
-def _orders(fleet, most):
+def _orders(fleet, most, bound):
     """Orders in which to try the candidates for a plan of so many moves."""
     rows = candidates(fleet)
     counts, used = fleet.counts[rows], ((fleet.total - fleet.free) * fleet.shares)[rows]
@@ -53,10 +56,21 @@ def _orders(fleet, most):
     yield rows[np.lexsort((counts, volume))]
     for column in np.flatnonzero(fleet.shares.any(axis=0)).tolist():
         yield rows[np.lexsort((counts, used[:, column]))]
-    # By what they take of the moves, and of what is free on hosts in use: both may be scarce.
+    rows = cheapest(fleet, rows, most)
+    yield rows
+    if bound is not None and bound.shares:
+        shares = np.array([bound.shares.get(host, 0.0) for host in rows.tolist()])
+        yield rows[np.argsort(shares == 0, kind='stable')]
+        yield rows[np.lexsort((fleet.counts[rows], -shares))]
+
+
+def cheapest(fleet, rows, most):
+    """These hosts by what they take of the moves, and of what is free on hosts in use: both may be
+    scarce."""
+    used = ((fleet.total - fleet.free) * fleet.shares)[rows]
     free = np.maximum(fleet.free * fleet.shares, 0)[fleet.in_use].sum(axis=0)
     of_free = (used / np.maximum(free, TINY)).max(axis=1, initial=0.0)
-    yield rows[np.argsort(counts / most + OF_FREE * of_free, kind='stable')]
+    return rows[np.argsort(fleet.counts[rows] / most + OF_FREE * of_free, kind='stable')]
 
 
 def _in_order(fleet, order, most, held):

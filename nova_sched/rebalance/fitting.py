@@ -32,7 +32,7 @@ def fit(fleet, wanted, allowed, most):
     before = places(fleet.free, wanted, allowed)
     for one in found:
         one.before = int(before.sum())
-        one.after = int(places(_free_after(one), wanted, allowed).sum())
+        one.after = places_after(fleet, one.moves, wanted, allowed)
     return max(found, key=lambda one: (one.after, -len(one.moves), len(one.emptied)))
 
 
@@ -45,14 +45,14 @@ def places(free, wanted, allowed):
     return np.where(allowed, most, 0)
 
 
-def _free_after(one):
-    """The free amounts when all moves are made and confirmed."""
-    free, fleet = one.fleet.free.copy(), one.fleet
-    for server, host in one.moves:
+def places_after(fleet, moves, wanted, allowed):
+    """How many of the size fit in all when the moves are made and confirmed."""
+    free = fleet.free.copy()
+    for server, host in moves:
         demand = fleet.demand[fleet.servers.kind[server]]
         free[host] -= demand
         free[fleet.servers.host[server]] += demand
-    return free
+    return int(places(free, wanted, allowed).sum())
 
 
 def _by_few(fleet, wanted, allowed, most):

@@ -17,6 +17,7 @@ from nova_sched import errors
 from nova_sched.suggestion import suggestion
 
 EMPTY, DRAIN, FIT, SPREAD = GOALS = ('empty', 'drain', 'fit', 'spread')
+SEARCH_S, LONGEST_SEARCH_S = 60, 600  # that a thorough plan takes: usually, and at most
 NAMED = {DRAIN: 'hosts, aggregates or zones, with commas', FIT: 'a flavor'}
 
 

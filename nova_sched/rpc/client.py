@@ -428,7 +428,7 @@ class QueuesClient(NamespaceClient):
 class ExplainClient(NamespaceClient):
     """Calls of operators; all return plain mappings, which the endpoint describes."""
 
-    NAMESPACE, VERSION = 'explain', '1.3'
+    NAMESPACE, VERSION = 'explain', '1.4'
 
     def dry_run(self, spec_obj, context=None):
         return self.call(context, 'dry_run', spec_obj=spec_obj)
@@ -459,7 +459,16 @@ class ExplainClient(NamespaceClient):
             check_type=check_type,
         )
 
-    def plan_moves(self, goal, moves=None, zone=None, aggregate=None, spec_obj=None, context=None):
+    def plan_moves(
+        self,
+        goal,
+        moves=None,
+        zone=None,
+        aggregate=None,
+        spec_obj=None,
+        thorough_s=None,
+        context=None,
+    ):
         """Raises InvalidRequest."""
         return self.call(
             context,
@@ -469,6 +478,7 @@ class ExplainClient(NamespaceClient):
             zone=zone,
             aggregate=aggregate,
             spec_obj=spec_obj,
+            thorough_s=thorough_s,
         )
 
     def show(self, request_id, context=None):

@@ -15,8 +15,16 @@ import argparse
 import types
 
 from nova_sched import errors
-from nova_sched.cmd.manage import asking, output, specs, tables
-from nova_sched.rebalance.goals import DRAIN, EMPTY, FIT, GOALS, goal
+from nova_sched.cmd.manage import asking, numbers, output, specs, tables
+from nova_sched.rebalance.goals import (
+    DRAIN,
+    EMPTY,
+    FIT,
+    GOALS,
+    LONGEST_SEARCH_S,
+    SEARCH_S,
+    goal,
+)
 
 
 def plan(args, conf):
@@ -34,6 +42,9 @@ def plan(args, conf):
     The moves may be made in any order, several at once, and may stop anywhere: a host that a
     server leaves receives none, and both hosts have room for a server while it moves.
 
+    With --thorough a search takes up to --time-limit seconds to find a better plan, or to prove
+    that there is none, for the goals empty and fit.
+
     Keys: goal, servers, hosts, moves (server, source, destination, source_host,
     destination_host), emptied (node, host), before, after, bound, bound_by, is_spent, obstacles
     (rule, hosts, server, host).
@@ -43,7 +54,10 @@ def plan(args, conf):
 
 
 def planned(args, conf):
-    """The plan of a running scheduler, as plain values."""
+    """The plan of a running scheduler, as plain values. A thorough one may take its time in
+    addition to the timeout."""
+    if args.thorough:
+        args.timeout += args.time_limit
     wanted = goal(args.goal)
     spec = _spec_of(wanted.names[0], conf) if wanted.kind == FIT else None
     return asking.ask(
@@ -51,7 +65,12 @@ def planned(args, conf):
         conf,
         'ExplainClient',
         lambda scheduler: scheduler.plan_moves(
-            args.goal, args.moves, args.zone, args.aggregate, spec
+            args.goal,
+            args.moves,
+            args.zone,
+            args.aggregate,
+            spec,
+            args.time_limit if args.thorough else None,
         ),
     )
 
@@ -91,9 +110,7 @@ def page(found):
         names = ', '.join(one['host'] for one in found['emptied'])
         lines += ['', tables.fill(names, 'Emptied: ')]
     if found['bound'] is not None:
-        bound = tables.count(found['bound'], 'host')
-        why = f'No plan of so many moves empties more than {bound} (by {found["bound_by"]}).'
-        lines += ['', why]
+        lines += ['', _bound(found)]
     lines += ['', _end(found)]
     if found['obstacles']:
         lines += ['', tables.table(OBSTACLES, found['obstacles'])]
@@ -109,6 +126,19 @@ def _figure(found):
     if kind == FIT:
         return f'Places for the flavor: {before} now, {after} afterwards.'
     return f'The fullest host: {before:.1%} in use now, {after:.1%} afterwards.'
+
+
+def _bound(found):
+    """The proof: the best that any plan can do, and what this one lacks of it."""
+    bound, is_fit = found['bound'], found['goal'].partition(':')[0] == FIT
+    reached = found['after'] if is_fit else len(found['emptied'])
+    best = (
+        f'makes more than {tables.count(bound, "place")}'
+        if is_fit
+        else f'empties more than {tables.count(bound, "host")}'
+    )
+    proof = f'No plan of so many moves {best} (by {found["bound_by"]}).'
+    return f'{proof} This plan is optimal.' if reached >= bound else proof
 
 
 def _end(found):
@@ -141,6 +171,16 @@ def add_arguments(parser, required=True):
     parser.add_argument('--zone', metavar='NAME', help='only hosts of this availability zone')
     parser.add_argument(
         '--aggregate', metavar='NAME', help='only hosts of this aggregate, by name or UUID'
+    )
+    parser.add_argument(
+        '--thorough', action='store_true', help='search for a better plan, for empty and fit'
+    )
+    parser.add_argument(
+        '--time-limit',
+        metavar='SECONDS',
+        type=numbers.from_1,
+        default=SEARCH_S,
+        help=f'the most seconds that --thorough takes, up to {LONGEST_SEARCH_S} ({SEARCH_S})',
     )
     asking.add_timeout(parser)
 

@@ -23,6 +23,7 @@ from nova_sched.engine.planning import snapshot
 from nova_sched.engine.planning.arrivals import Arrivals
 from nova_sched.engine.planning.domains import with_hosts
 from nova_sched.engine.planning.fleet_builder import SERVERS, FleetBuilder, demand_of, mask_of
+from nova_sched.engine.planning.thorough import ThoroughSearch
 from nova_sched.packing.prices import yield_processor
 from nova_sched.rebalance import emptying, fitting, spreading
 from nova_sched.rebalance.bound import most_emptied
@@ -51,18 +52,26 @@ class MovePlanner:
         self._settings, self._clock = context.settings, context.clock
         self._placer, self._call, self._flavors = placer, call, flavors
 
-    def plan(self, scope, moves=None, wanted=None, bounded=True):
+    def plan(self, scope, moves=None, wanted=None, thorough_s=None):
         """A rebalance.plan.Plan with at most so many ``moves``: a number, a share of the servers
         such as `1%`, or None.
 
         ``wanted`` is a request of the flavor of the goal `fit`; None: it is looked up by its name.
-        ``bounded``: with the bound of the goal `empty`. Raises InvalidRequest.
+        With ``thorough_s``, a search for a better
+        plan, for the goals `empty` and `fit`, takes at most so many seconds. Raises
+        InvalidRequest.
         """
+        if thorough_s is not None and scope.goal.kind not in (EMPTY, FIT):
+            why = (
+                f'there is no thorough plan for the goal {scope.goal.kind}, but for empty and fit'
+            )
+            raise errors.InvalidRequest('thorough', why)
         if scope.goal.kind == FIT and wanted is None:
             wanted = self._flavor(scope.goal.names[0])
+        search = None if thorough_s is None else ThoroughSearch(thorough_s)
         for _ in range(ATTEMPTS):
             try:
-                return self._try(scope, moves, wanted, bounded)
+                return self._try(scope, moves, wanted, search)
             except _Changed:
                 LOG.info('Hosts have come or gone; the plan of moves is made again')
         raise errors.Outdated('The plan of moves', 'hosts came and went each time it was made')
@@ -71,7 +80,7 @@ class MovePlanner:
         """A list of at most so many Move for the goal of ``settings`` (RebalanceSettings), for the
         periodic mode. Raises InvalidRequest, Outdated."""
         scope = snapshot.Scope(goal(settings.goal), settings=settings)
-        return self.plan(scope, most, bounded=False).to_moves()
+        return self.plan(scope, most).to_moves()
 
     def _flavor(self, name):
         for request in self._flavors() if self._flavors else ():
@@ -79,7 +88,7 @@ class MovePlanner:
                 return request
         raise errors.InvalidRequest('goal', f'flavor {name} is not in the database')
 
-    def _try(self, scope, moves, wanted, bounded):
+    def _try(self, scope, moves, wanted, search):
         begin_s = time.perf_counter()
         seen = self._call(self._take, scope)
         builder = FleetBuilder(seen, scope, yield_processor)
@@ -88,19 +97,22 @@ class MovePlanner:
         fleet = builder.fleet()
         place = None if wanted is None else self._call(self._where, seen, wanted)
         most = most_moves(moves, len(fleet.servers.uuids))
-        as_seen = dataclasses.replace(fleet, free=fleet.free.copy())
+        as_seen = fleet.free.copy()
+        bound = most_emptied(fleet, most) if scope.goal.kind == EMPTY else None
+        size = None if wanted is None else demand_of(wanted, fleet.columns)
         while True:
-            made = self._make(fleet, scope.goal, most, wanted, place)
-            arrivals = Arrivals(made)
-            while not self._call(self._check_some, seen, arrivals, builder.requests):
-                pass
-            if not arrivals.refused.any():
+            made = self._make(fleet, scope.goal, most, bound, size, place)
+            if self._is_refused(made, seen, builder):
+                continue
+            if search is None:
                 break
-            # A rule allows less than the free amounts do: these hosts take fewer servers.
-            fewer = arrivals.counts[arrivals.refused] // 2
-            fleet.free[arrivals.refused, fleet.columns.index(SERVERS)] = fewer
-        if bounded and scope.goal.kind == EMPTY:
-            made.bound, made.bound_by = most_emptied(as_seen, most)
+            made = self._searched(search, made, scope.goal, most, size, place)
+            if not self._is_refused(made, seen, builder):
+                break
+        if (fleet.free != as_seen).any():
+            made.bound = made.bound_by = None  # of a search that has seen less room than there is
+        if bound is not None and (made.bound is None or bound.most <= made.bound):
+            made.bound, made.bound_by = bound.most, bound.by
         LOG.info(
             'Planned %d moves of %d servers on %d hosts (%s), %.0f ms',
             len(made.moves),
@@ -111,16 +123,34 @@ class MovePlanner:
         )
         return made
 
+    def _is_refused(self, made, seen, builder):
+        """Whether a rule allows less than the free amounts do. Then the destinations take fewer
+        servers in the next plan."""
+        arrivals, fleet = Arrivals(made), made.fleet
+        while not self._call(self._check_some, seen, arrivals, builder.requests):
+            pass
+        if not arrivals.refused.any():
+            return False
+        fewer = arrivals.counts[arrivals.refused] // 2
+        fleet.free[arrivals.refused, fleet.columns.index(SERVERS)] = fewer
+        return True
+
     @staticmethod
-    def _make(fleet, wish, most, wanted, place):
+    def _make(fleet, wish, most, bound, size, place):
         if wish.kind == EMPTY:
-            return emptying.empty(fleet, most)
+            return emptying.empty(fleet, most, bound)
         if wish.kind == DRAIN:
             rows = np.flatnonzero(fleet.sources & ~fleet.destinations).tolist()
             return emptying.drain(fleet, rows, most)
         if wish.kind == FIT:
-            return fitting.fit(fleet, demand_of(wanted, fleet.columns), place, most)
+            return fitting.fit(fleet, size, place, most)
         return spreading.spread(fleet, most)
+
+    @staticmethod
+    def _searched(search, made, wish, most, size, place):
+        if wish.kind == EMPTY:
+            return search.emptied(made, most)
+        return search.fitting(made, size, place, most)
 
     # In the loop.
 

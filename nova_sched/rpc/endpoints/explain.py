@@ -19,6 +19,7 @@ from nova_sched.conf import CONF
 from nova_sched.engine.planning.move_planner import view_of
 from nova_sched.engine.planning.snapshot import Scope
 from nova_sched.engine.rebalance import RebalanceSettings
+from nova_sched.rebalance.goals import LONGEST_SEARCH_S
 from nova_sched.rebalance.goals import goal as read_goal
 from nova_sched.rpc import translate
 from nova_sched.rpc.failures import expected
@@ -29,7 +30,7 @@ MOST_SIZES = 100  # sizes, or hosts, in an answer
 class ExplainEndpoint:
     """Read-only calls. They return plain values; times are seconds since the epoch."""
 
-    target = messaging.Target(namespace='explain', version='1.3')
+    target = messaging.Target(namespace='explain', version='1.4')
 
     def __init__(self, scheduler):
         self._scheduler = scheduler
@@ -111,14 +112,24 @@ class ExplainEndpoint:
         return self._scheduler.call(self._scheduler.questions.ranking, request, offered)
 
     @expected
-    def plan_moves(self, context, goal, moves=None, zone=None, aggregate=None, spec_obj=None):
+    def plan_moves(
+        self,
+        context,
+        goal,
+        moves=None,
+        zone=None,
+        aggregate=None,
+        spec_obj=None,
+        thorough_s=None,
+    ):
         """Plan moves of servers between hosts, and make none of them. Since 1.3.
 
         ``goal``: `empty`, `spread`, `drain:` with names of hosts, aggregates or zones, or of other
         failure domains, such as `rack=r1`, or `fit:` with a flavor, whose spec is ``spec_obj``;
         without one, the flavor is looked up in the database. ``moves``: the most moves, as a
         number or as a share of the servers such as `1%`. ``zone`` and ``aggregate`` (its name or
-        UUID) limit the hosts.
+        UUID) limit the hosts. With ``thorough_s`` (since 1.4), a search for a better plan for
+        `empty` or `fit` takes at most so many seconds.
 
         Returns a mapping:
 
@@ -128,8 +139,9 @@ class ExplainEndpoint:
         * ``emptied``: the hosts that lose their last server, each with ``node`` and ``host``;
         * ``before``, ``after``: the figure of the goal now and after all moves: empty hosts,
           servers on the hosts to drain, places for the flavor, or the highest share of use;
-        * ``bound``: the most hosts that any such plan empties, and ``bound_by``: `linear program`
-          or `volume`; None for other goals than `empty`;
+        * ``bound``: of the goal `empty`, the most hosts that any such plan empties; of `fit`, the
+          most places after any such plan, or None. ``bound_by``: `linear program` or `volume`, or
+          `search`: that of ``thorough_s``. None for other goals;
         * ``is_spent``: whether the number of moves ended the plan;
         * ``obstacles``: each ``rule`` that kept servers where they are, on how many ``hosts``,
           and a ``server`` (None: one without a claim) and its ``host`` as an example.
@@ -150,7 +162,11 @@ class ExplainEndpoint:
         wanted = None
         if spec_obj is not None:
             wanted = translate.requests(translate.spec(spec_obj))[0]
-        return view_of(self._scheduler.move_planner.plan(scope, moves, wanted))
+        if thorough_s is not None and words.number(thorough_s, 'thorough_s') > LONGEST_SEARCH_S:
+            why = f'{thorough_s} seconds are more than {LONGEST_SEARCH_S}'
+            raise errors.InvalidRequest('thorough_s', why)
+        planner = self._scheduler.move_planner
+        return view_of(planner.plan(scope, moves, wanted, thorough_s=thorough_s))
 
     @expected
     def show(self, context, request_id):

@@ -178,7 +178,8 @@ def main():
 
 def _show(name, fleet, share, others):
     most = int(len(fleet.servers.uuids) * share)
-    goals = {'empty': lambda: empty(fleet, most)}
+    bound = most_emptied(fleet, most)
+    goals = {'empty': lambda: empty(fleet, most, bound)}
     if others:
         everywhere = np.ones(len(fleet), dtype=bool)
         goals['fit'] = lambda: fit(fleet, np.array(LARGE), everywhere, most)
@@ -187,17 +188,16 @@ def _show(name, fleet, share, others):
         begin_s = time.perf_counter()
         plan = make()
         took_s = time.perf_counter() - begin_s
-        bound = most_emptied(fleet, most) if goal == 'empty' else ('-', '-')
         print(
             f'{name:18} {len(fleet):6} {len(fleet.servers.uuids):8} {len(plan.moves):6}  '
             f'{goal:7} {took_s:6.3f}  {plan.before:7.4g} {plan.after:6.4g}  '
-            f'{_gain(bound[0], plan, goal):>5}  {bound[1]}',
+            f'{_gain(bound, plan, goal)}',
             flush=True,
         )
 
 
 def _gain(bound, plan, goal):
-    return f'{len(plan.emptied)}/{bound}' if goal == 'empty' else bound
+    return f'{len(plan.emptied)}/{bound.most}  {bound.by}' if goal == 'empty' else '-'
 
 
 if __name__ == '__main__':

@@ -69,6 +69,14 @@ def test_a_plan_for_people(manage, servers):
     assert 'it has as many moves as are allowed' in out
 
 
+def test_a_thorough_plan(manage, servers):
+    words = 'plan', '--goal', 'empty', '--thorough', '--time-limit', '20'
+    status, out, _ = manage(*words)
+    assert status == 0
+    assert 'No plan of so many moves empties more than 1 host (by ' in out
+    assert 'This plan is optimal.' in out
+
+
 def test_what_stops_a_plan(manage, servers):
     servers.add('b', vcpus=1)
     status, out, _ = manage('plan', '--goal', 'drain:a')
@@ -84,6 +92,10 @@ def test_places_for_a_flavor(manage, servers, tmp_path):
         status, out, _ = manage('plan', '--goal', 'fit:large')
         assert status == 0
         assert 'Places for the flavor: 1 now, 1 afterwards.' in out
+        assert 'optimal' not in out
+        status, out, _ = manage('plan', '--goal', 'fit:large', '--thorough')
+        assert status == 0
+        assert 'makes more than 1 place (by search). This plan is optimal.' in out
         status, _, err = manage('plan', '--goal', 'fit:none')
     assert status == 1
     assert 'none' in err
@@ -95,6 +107,11 @@ def test_places_for_a_flavor(manage, servers, tmp_path):
         (['--goal', 'drain:nowhere'], 'nowhere is no host, aggregate or zone with hosts'),
         (['--goal', 'empty', '--moves', '0'], '0 is neither a number from 1 nor a share'),
         (['--goal', 'empty', '--zone', 'moon'], 'no host is in zone moon'),
+        (['--goal', 'spread', '--thorough'], 'no thorough plan for the goal spread'),
+        (
+            ['--goal', 'empty', '--thorough', '--time-limit', '601'],
+            '601 seconds are more than 600',
+        ),
     ],
 )
 def test_what_is_not_known_is_refused(manage, servers, words, why):

@@ -39,8 +39,22 @@ def test_a_goal_alone(http, planner):
 
 
 @pytest.mark.parametrize(
+    'more, thorough_s',
+    [
+        ({'thorough': True}, 60),
+        ({'thorough': True, 'time_limit': 5}, 5),
+        ({'time_limit': 5}, None),
+    ],
+)
+def test_a_thorough_plan(http, planner, more, thorough_s):
+    assert http.post(PLANS, json={'goal': 'empty', **more}, headers=ADMIN).status_code == 200
+    assert planner.calls[0].get('thorough_s') == thorough_s
+
+
+@pytest.mark.parametrize(
     'body, where',
     [
+        pytest.param({'goal': 'empty', 'time_limit': 601}, 'time_limit', id='too long a search'),
         pytest.param({}, 'body', id='no goal'),
         pytest.param({'goal': 'full'}, 'goal', id='no such goal'),
         pytest.param({'goal': 'drain:'}, 'goal', id='no name'),

@@ -14,7 +14,7 @@
 import pytest
 
 from nova_sched.rebalance import bound
-from nova_sched.rebalance.bound import PROGRAM, VOLUME, most_emptied
+from nova_sched.rebalance.bound import PROGRAM, VOLUME, Bound, most_emptied
 from nova_sched.tests.unit.rebalance.fleets import fleet
 
 APART = fleet([8, 8, 12], [2], [(0, 0), (1, 0), (1, 0), (2, 0), (2, 0), (2, 0)])
@@ -22,22 +22,22 @@ APART = fleet([8, 8, 12], [2], [(0, 0), (1, 0), (1, 0), (2, 0), (2, 0), (2, 0)])
 
 @pytest.mark.parametrize('most, found', [(1, 1), (2, 1), (3, 2)])
 def test_the_moves_limit(most, found):
-    assert most_emptied(APART, most)[0] == found
+    assert most_emptied(APART, most).most == found
 
 
 def test_servers_that_stay_hold_their_hosts():
     one = fleet([8, 8], [2], [(0, 0, {'fixed': 'devices'}), (1, 0, {'fixed': 'devices'})])
-    assert most_emptied(one, 9)[0] == 0
+    assert most_emptied(one, 9).most == 0
 
 
 def test_the_program_sees_what_the_volume_does_not():
     # 4 vCPUs are free in all, but no host takes a server of 3.
     one = fleet([5, 5], [3], [(0, 0), (1, 0)])
-    assert most_emptied(one, 9) == (0, VOLUME)
+    assert most_emptied(one, 9) == Bound(0, VOLUME)
     one = fleet([5, 5, 5], [3], [(0, 0), (1, 0), (2, 0)])
-    assert most_emptied(one, 9) == (0, PROGRAM)
+    assert most_emptied(one, 9) == Bound(0, PROGRAM)
 
 
 def test_a_large_fleet_is_bounded_by_its_volume(monkeypatch):
     monkeypatch.setattr(bound, 'LARGEST', 0)
-    assert most_emptied(APART, 3) == (2, VOLUME)
+    assert most_emptied(APART, 3) == Bound(2, VOLUME)

@@ -31,7 +31,7 @@ def plans(one, random):
     most = int(random.integers(1, 20))
     everywhere = np.ones(len(one), dtype=bool)
     return most, [
-        empty(one, most),
+        empty(one, most, most_emptied(one, most) if random.random() < 0.2 else None),
         drain(one, random.choice(len(one), 2, replace=False).tolist(), most),
         fit(one, LARGE, everywhere, most),
         spread(one, most),
@@ -60,8 +60,10 @@ def test_no_plan_empties_more_than_the_bound(seed):
     random = np.random.default_rng(seed)
     one = random_fleet(random, hosts=10, fill=random.uniform(0.2, 0.8))
     most = int(random.integers(1, 30))
-    bound, _ = most_emptied(one, most)
-    assert len(empty(one, most).emptied) <= bound
+    bound = most_emptied(one, most)
+    without = len(empty(one, most).emptied)
+    assert without <= len(empty(one, most, bound).emptied) <= bound.most
+    assert bound.most <= sum(bound.shares.values()) + 1 or not bound.shares
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,13 @@
 """The goals `empty` and `drain`, on fleets of a few hosts."""
 
 import numpy as np
+import pytest
 
 from nova_sched.rebalance import plan, room
+from nova_sched.rebalance.bound import most_emptied
 from nova_sched.rebalance.emptying import drain, empty
-from nova_sched.tests.unit.rebalance.fleets import fleet
+from nova_sched.tests.unit.rebalance.checker import replay
+from nova_sched.tests.unit.rebalance.fleets import fleet, random_fleet
 
 
 def rules(found):
@@ -114,3 +117,12 @@ def test_drain_within_its_moves():
     found = drain(fleet([8, 8], [1], [(0, 0), (0, 0)]), [0], 1)
     assert len(found.moves) == 1
     assert found.is_spent
+
+
+@pytest.mark.parametrize('seed, most', [(3, 17), (5, 22), (11, 22), (21, 22), (24, 25)])
+def test_the_order_of_the_linear_program_empties_more(seed, most):
+    one = random_fleet(np.random.default_rng(seed), fill=0.55)
+    bound = most_emptied(one, most)
+    hinted = empty(one, most, bound)
+    assert len(empty(one, most).emptied) < len(hinted.emptied) <= bound.most
+    assert replay(one, hinted.moves).emptied() == sorted(hinted.emptied)
