@@ -213,12 +213,16 @@ def _word_on(service):
 @contextlib.contextmanager
 def running(url, folder):
     """A daemon for as long as the block runs."""
+    # Many tests let their hosts report once, and the machine may be busy. A default: tests that
+    # need hosts to be down soon override it for a while.
+    CONF.set_default('service_down_time', 600)
     daemon = Daemon(url, folder)
     daemon.start()
     try:
         yield daemon
     finally:
         daemon.stop()
+        CONF.clear_default('service_down_time')
 
 
 @pytest.fixture(scope='module')

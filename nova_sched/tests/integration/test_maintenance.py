@@ -149,35 +149,42 @@ def test_a_host_is_removed_with_all_that_is_stored_of_it(database):
 
 def test_no_claim_is_made_on_a_host_while_it_is_removed(database):
     upkeep = ClaimMaintenance(database)
-    with crowd(database, busy):
-        for _ in for_s(2):
+    with crowd(database, busy) as has_worked:
+        for _ in for_s(2, has_worked):
             with contextlib.suppress(errors.StoreBusy):
                 upkeep.remove_host(HOSTS[0], NODES[:1], NOW, force=True)
     assert_clean(database, NOW)
 
 
+ENOUGH, PATIENCE_S = 10, 120.0  # turns of each thread, and how long they may take
+
+
 @contextlib.contextmanager
 def crowd(database, work, threads=3):
-    """Threads that do ``work(store, chance)`` again and again, each as a scheduler of its own."""
-    ended = threading.Event()
+    """Threads that do ``work(store, chance)`` again and again, each as a scheduler of its own.
+
+    Yields what tells whether all have done enough, or one has failed.
+    """
+    ended, done = threading.Event(), [0] * threads
 
     def scheduler(seed):
-        store, chance, done = SqlClaimStore(database, still), random.Random(seed), 0
+        store, chance = SqlClaimStore(database, still), random.Random(seed)
         while not ended.is_set():
             try:
                 work(store, chance)
-                done += 1
+                done[seed] += 1
             except errors.StoreBusy:
                 continue  # as the engine, which asks again
-        return done
 
     with futures.ThreadPoolExecutor(threads) as pool:
         running = [pool.submit(scheduler, seed) for seed in range(threads)]
         try:
-            yield
+            yield lambda: min(done) > ENOUGH or any(one.done() for one in running)
         finally:
             ended.set()
-    assert min(one.result() for one in running) > 10
+    for one in running:
+        one.result()
+    assert min(done) > ENOUGH
 
 
 def busy(store, chance):
@@ -196,21 +203,28 @@ def busy(store, chance):
         store.release([one.key for one in some])
 
 
-def for_s(seconds):
-    """Turns of a loop, for so long."""
-    end = time.monotonic() + seconds
-    return itertools.takewhile(lambda _: time.monotonic() < end, itertools.count())
+def for_s(seconds, has_worked):
+    """Turns of a loop, for so long and until there are enough of them and ``has_worked()``: a
+    busy machine may take its time."""
+    begin_s = time.monotonic()
+
+    def goes_on(turn):
+        took_s = time.monotonic() - begin_s
+        is_enough = turn > ENOUGH + 1 and has_worked()
+        return took_s < seconds or (took_s < PATIENCE_S and not is_enough)
+
+    return itertools.takewhile(goes_on, itertools.count())
 
 
 def test_an_audit_reads_one_moment(database):
     """No claim without its usage on the node."""
     upkeep, looks, claims = ClaimMaintenance(database), 0, 0
-    with crowd(database, busy):
-        for looks in for_s(2):  # noqa: B007
+    with crowd(database, busy) as has_worked:
+        for looks in for_s(2, has_worked):  # noqa: B007
             snapshot = upkeep.snapshot()
             claims = max(claims, len(snapshot.claims))
             assert [one.words for one in audit(snapshot, NOW) if one.kind == DRIFT] == []
-    assert looks > 10
+    assert looks > ENOUGH
     assert claims > 0
 
 
@@ -236,8 +250,8 @@ def test_a_repair_waits_for_the_lock_of_the_node(database):
 def test_repairs_during_claims_change_nothing_that_is_right(database):
     """As if everything that was read had been wrong a moment ago."""
     upkeep = ClaimMaintenance(database)
-    with crowd(database, busy):
-        for _ in for_s(2):
+    with crowd(database, busy) as has_worked:
+        for _ in for_s(2, has_worked):
             claims = upkeep.snapshot().claims[:3]
             stale = [AuditFinding(DRIFT, '', node_uuid=node) for node in NODES]
             stale += [AuditFinding(kind, '', claim_uuid=one.uuid, consumer_uuid=one.consumer_uuid)
@@ -263,9 +277,9 @@ def test_groups_are_forgotten_during_claims(database):
             store.commit([guarded((made,), policies=(policy,))])
 
     forgotten, sessions, upkeep = 0, Sessions(database), ClaimMaintenance(database)
-    with crowd(database, work):
-        for turn in for_s(60):
-            if turn > 50 and forgotten > 3:
+    with crowd(database, work) as has_worked:
+        for turn in for_s(60, has_worked):
+            if turn > 50 and forgotten > 3 and has_worked():
                 break
             try:
                 forgotten += forget_groups(sessions)

@@ -96,12 +96,12 @@ def link(rabbitmq):
 def behind(request, rabbitmq, link, tmp_path):
     """A cloud whose broker is reached by the link; queues are durable."""
     url = rabbitmq.fresh().replace(f':{rabbitmq.port}/', f':{link.port}/')
+    made = Cloud(tmp_path, url, f'sqlite:///{tmp_path}/claims.sqlite')
+    made.options = {'scheduler.rpc_server': request.param}
     with settings(DURABLE):
-        made = Cloud(tmp_path, url, f'sqlite:///{tmp_path}/claims.sqlite')
-        made.options = {'scheduler.rpc_server': request.param}
         yield made
-        link.restore()
-        made.close()
+    link.restore()
+    made.close()
 
 
 @pytest.fixture

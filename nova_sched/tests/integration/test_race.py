@@ -17,6 +17,7 @@ from nova_sched.tests.hardware_objects import HOST, node_fields
 from nova_sched.tests.integration import audit, audit_hardware
 
 FILTERS = 'ComputeFilter,NUMATopologyFilter,PciPassthroughFilter'
+SILENCE_S = 30  # no daemon ends here, but the machine may be busy
 
 
 @pytest.mark.parametrize(
@@ -30,7 +31,7 @@ def test_what_fits_is_placed_and_the_rest_is_refused(cloud, daemons):
     for name in daemons:
         cloud.daemon(name, claims__refresh_interval=0.1)
     cloud.add(50, vcpus=16)
-    callers = cloud.callers(500, processes=4, each=125, vcpus=2)
+    callers = cloud.callers(500, processes=4, each=125, vcpus=2, silence_s=SILENCE_S)
     callers.go()
     assert callers.outcomes() == {None: 400, 'NoValidHost': 100}
     assert audit.faults(cloud.database) == []
@@ -48,7 +49,7 @@ def test_cpus_pages_and_devices_are_given_once(cloud, daemons):
     for name in daemons:
         cloud.daemon(name, claims__refresh_interval=0.1, filter_scheduler__enabled_filters=FILTERS)
     cloud.add(10, **node_fields(HOST))
-    callers = cloud.callers(80, processes=4, each=20, vcpus=2, pieces=True)
+    callers = cloud.callers(80, processes=4, each=20, vcpus=2, pieces=True, silence_s=SILENCE_S)
     callers.go()
     assert callers.outcomes() == {None: 60, 'NoValidHost': 20}
     assert audit.faults(cloud.database) == []

@@ -56,9 +56,16 @@ def vcpus(store):
 
 def judged_by(store, uuid=None):
     """The use that a claim on the node is judged by, as a claim that cannot be granted is told."""
-    outcome = place(store, claim(uuid_of('too large'), uuid or node(), vcpus=10**6))
-    assert not outcome.won
-    return nonzero(outcome.used[uuid or node()])
+    (used,) = all_judged_by(store, [uuid or node()])
+    return used
+
+
+def all_judged_by(store, uuids):
+    """The same of several nodes, in one commit."""
+    wants = [claim(uuid_of(f'too large for {uuid}'), uuid, vcpus=10**6) for uuid in uuids]
+    outcomes = store.commit([Placement((one,)) for one in wants])
+    assert not any(outcome.won for outcome in outcomes)
+    return [nonzero(outcome.used[uuid]) for uuid, outcome in zip(uuids, outcomes, strict=True)]
 
 
 def nonzero(amounts):
@@ -72,20 +79,23 @@ def confirmed(consumer, host=HOST, **words):
 def check_books(store):
     """The use that claims are judged by is, on every node, that of its claims and the unclaimed
     usage."""
-    changes = store.changes({})
-    for one in changes.nodes:
+    nodes = store.changes({}).nodes
+    judged = all_judged_by(store, [one.report.node_uuid for one in nodes])
+    for one, used in zip(nodes, judged, strict=True):
         total = dict(one.foreign)
         for held in one.claims:
             assert held.node_uuid == one.report.node_uuid
             for name, amount in held.resources.items():
                 total[name] = total.get(name, 0) + amount
-        assert judged_by(store, one.report.node_uuid) == nonzero(total)
-    by_node = sorted(held.uuid for one in changes.nodes for held in one.claims)
-    assert by_node == sorted(held.uuid for held in store.claims())
+        assert used == nonzero(total)
+    claims = store.claims()
+    assert sorted(held.uuid for one in nodes for held in one.claims) == sorted(
+        held.uuid for held in claims
+    )
     # Each member in an exclusive domain carries its token; once swept, each domain has members.
-    assert all(set(held.fences) <= one.fences for one in changes.nodes for held in one.claims)
+    assert all(set(held.fences) <= one.fences for one in nodes for held in one.claims)
     store.end_domains()
-    behind = {token for held in store.claims() for token in held.fences}
+    behind = {token for held in claims for token in held.fences}
     assert {token for one in store.changes({}).nodes for token in one.fences} == behind
 
 
