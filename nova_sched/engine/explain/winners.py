@@ -35,10 +35,10 @@ class WinnerWeights:
 
     count: int
     weighers: Sequence[Any]
-    raw: Sequence[Sequence[float] | np.ndarray]
-    low: Sequence[float]
-    span: Sequence[float]
-    multipliers: Sequence[float | np.ndarray]
+    raw: Sequence[Sequence[float]] | np.ndarray
+    low: Sequence[float] | np.ndarray
+    span: Sequence[float] | np.ndarray
+    multipliers: Sequence[float | np.ndarray] | np.ndarray
 
     @classmethod
     def of_notes(cls, notes, places):
@@ -65,8 +65,8 @@ class WinnerWeights:
         for weigher, raw, low, span, multiplier in zip(
             self.weighers,
             map(_plain, self.raw),
-            self.low,
-            self.span,
+            _plain(self.low),
+            _plain(self.span),
             self.multipliers,
             strict=True,
         ):
