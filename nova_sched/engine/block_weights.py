@@ -161,7 +161,8 @@ class BlockWeights:
             len(rows),
             self._weighers[:count],
             self._raw[:count].take(rows, axis=1),
-            *scale[:, :count, 0],
+            scale[0, :count, 0],
+            scale[1, :count, 0],
             multipliers[:count],
         )
 

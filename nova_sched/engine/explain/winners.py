@@ -59,7 +59,7 @@ class WinnerWeights:
     def told(self):
         """A mapping for each host: ``weight`` is the sum, ``weights`` has a mapping for each
         weigher."""
-        told = [{'weight': 0.0, 'weights': []} for _ in range(self.count)]
+        told: list[dict[str, Any]] = [{'weight': 0.0, 'weights': []} for _ in range(self.count)]
         # By the steps of ``decide.weigh``, and in its order. For so few hosts, plain Python takes
         # less time than NumPy.
         for weigher, raw, low, span, multiplier in zip(
