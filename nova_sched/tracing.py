@@ -22,7 +22,7 @@ import re
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple
 
@@ -47,15 +47,15 @@ class Parent(NamedTuple):
 
 
 class Span(NamedTuple):
-    """One part of a trace, with times of ``time.perf_counter``. ``events`` are attributes of what
-    happened in it, by name; all of them have the time of its end."""
+    """One part of a trace, with times of ``time.perf_counter``. ``events`` are what happened in
+    it, as named tuples: the ``name`` of an event and its attributes. All of them have the time
+    of its end."""
 
     name: str
     begin_s: float
     end_s: float
-    span_id: int
     attributes: Mapping[str, Any]
-    events: tuple[tuple[str, Mapping[str, Any]], ...] = ()
+    events: Sequence[NamedTuple] = ()
 
 
 class Trace:
@@ -66,8 +66,8 @@ class Trace:
 
     def __init__(self, name: str, parent: Parent | None, sink: Callable[['Trace'], None]):
         self.name, self.parent, self._sink = name, parent, sink
-        self.trace_id = parent.trace_id if parent else _new_id(128)
-        self.span_id = _new_id(64)
+        self.trace_id = parent.trace_id if parent else new_id(128)
+        self.span_id = new_id(64)
         self.attributes: dict[str, Any] = {}
         self.spans: list[Span] = []
         self.failure = ''
@@ -78,11 +78,11 @@ class Trace:
         name: str,
         begin_s: float,
         end_s: float,
-        events: tuple[tuple[str, Mapping[str, Any]], ...] = (),
+        events: Sequence[NamedTuple] = (),
         **attributes: Any,
     ) -> None:
         """Add a part that has ended."""
-        self.spans.append(Span(name, begin_s, end_s, _new_id(64), attributes, events))
+        self.spans.append(Span(name, begin_s, end_s, attributes, events))
 
     def end(self, error: BaseException | None = None) -> None:
         self.failure = '' if error is None else str(error) or type(error).__name__
@@ -188,5 +188,6 @@ def _of_osprofiler(profiled: Mapping[str, Any]) -> Parent | None:
     return Parent(trace_id, span_id) if trace_id and span_id else None
 
 
-def _new_id(bits: int) -> int:
+def new_id(bits: int) -> int:
+    """Returns a new id of a trace (128 bits) or a span (64)."""
     return random.getrandbits(bits) or 1

@@ -19,7 +19,7 @@ import time
 
 from nova_sched import errors
 from nova_sched.engine.outbox import Outbox
-from nova_sched.tracing import TRACER
+from nova_sched.tracing import TRACER, new_id
 
 LOG = logging.getLogger(__name__)
 
@@ -88,6 +88,10 @@ class TraceExport(Outbox):
         def context(span_id, is_remote=False):
             return SpanContext(trace.trace_id, span_id, is_remote, flags, TraceState())
 
+        def event(one, at_ns):
+            facts = one._asdict()
+            return Event(facts.pop('name'), facts, at_ns)
+
         parent = trace.parent and context(trace.parent.span_id, is_remote=True)
         status = Status(StatusCode.ERROR, trace.failure) if trace.failure else Status()
         yield ReadableSpan(
@@ -104,11 +108,11 @@ class TraceExport(Outbox):
         for span in trace.spans:
             yield ReadableSpan(
                 span.name,
-                context(span.span_id),
+                context(new_id(64)),
                 context(trace.span_id),
                 self._resource,
                 attributes=span.attributes,
-                events=[Event(name, facts, at(span.end_s)) for name, facts in span.events],
+                events=[event(one, at(span.end_s)) for one in span.events],
                 start_time=at(span.begin_s),
                 end_time=at(span.end_s),
             )

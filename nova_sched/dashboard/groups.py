@@ -10,7 +10,9 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The page Groups: what each group holds, where, and why one is refused."""
+"""The page Groups: what each group holds, where, and why one is or was refused."""
+
+import itertools
 
 import flask
 
@@ -18,10 +20,13 @@ from nova_sched import errors
 from nova_sched.api import handlers
 from nova_sched.api.rate_limit import PlanRateLimit
 from nova_sched.dashboard import access, member_tree
+from nova_sched.dashboard.decisions import is_own, told
 from nova_sched.dashboard.page_call import answer
 
 ENDPOINT, TITLE, RULE = 'groups', 'Groups', 'groups:list'
+ALL = 'dashboard:decisions:all_projects'
 SHOWN = 200
+SHOWN_REFUSED, LOOKED = 20, 5000  # newest refusals: of groups, and searched for them
 
 
 def add(app, parts):
@@ -46,8 +51,24 @@ class GroupPages:
         query = {'all_projects': True} if all_projects else {}
         found = answer(self._handlers.list_groups, query={**query, 'limit': SHOWN})
         return flask.render_template(
-            'groups.html', groups=found['groups'], has_more=bool(found['links']), shown=SHOWN
+            'groups.html',
+            groups=found['groups'],
+            has_more=bool(found['links']),
+            shown=SHOWN,
+            refused=self._refused(),
         )
+
+    def _refused(self):
+        """The newest refused plans that the caller may see, from the decision log."""
+        sees_all = access.may(self._parts.policy, ALL)
+        newest = self._parts.sources.decisions.newest_first(refused=True)
+        found = refused_plans(itertools.islice(newest, LOOKED))
+        if not sees_all:
+            found = (one for one in found if is_own(one))
+        return [
+            {**told(one, sees_all), **one['group']}
+            for one in itertools.islice(found, SHOWN_REFUSED)
+        ]
 
     def group(self, uuid):
         found = answer(self._handlers.show_group)
@@ -91,3 +112,8 @@ class GroupPages:
         except errors.SchedError:
             return []
         return found['policies']
+
+
+def refused_plans(records):
+    """Those decision records that are of groups."""
+    return (one for one in records if 'group' in one)

@@ -155,15 +155,15 @@ class BlockWeights:
         """Returns the WinnerWeights of rows, on the scale by which ``top`` last compared rows."""
         count = len(self._weighers) if self._left > 1 else 0
         scale = self._scale() if self._scaled_by is None else self._scaled_by
-        low, span = scale[:, :count, 0].tolist()
         multipliers = self._multipliers if self._varied is None else self._multipliers[:, rows]
+        # Arrays that nothing changes any more: what is made of them is made later.
         return WinnerWeights(
             len(rows),
             self._weighers[:count],
-            list(self._raw[:count].take(rows, axis=1)),
-            low,
-            span,
-            list(multipliers[:count]),
+            self._raw[:count].take(rows, axis=1),
+            scale[0, :count, 0],
+            scale[1, :count, 0],
+            multipliers[:count],
         )
 
     def _limits(self, scale):

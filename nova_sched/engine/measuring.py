@@ -54,12 +54,8 @@ def trace_decision(message, attempt, begin_s, end_s):
     if not trace.spans:
         trace.add(WAIT, trace.begin_s, begin_s)
     ended = attempt.decision or attempt.refusal
-    events = tuple((name, {'seen': seen, 'left': left}) for name, seen, left in _steps_of(ended))
-    trace.add(DECIDE, begin_s, end_s, events, attempt=message.attempts + 1)
-
-
-def _steps_of(ended):
-    return () if ended is None else ended.steps or ()
+    steps = () if ended is None else ended.steps or ()
+    trace.add(DECIDE, begin_s, end_s, steps, attempt=message.attempts + 1)
 
 
 def trace_writing(trace):

@@ -208,9 +208,12 @@ class Scheduler:
     def begin_place(self, requests, alternates=False, claim=True, context=None, ranked=0):
         """As ``place``, but does not wait: returns a PendingAnswer."""
         look_due = self._before_refusal is not None
-        order = Order(requests, alternates, claim, context, ranked, look_due=look_due)
+        trace = None
         if TRACER.sink is not None:
-            order = self._with_trace(order)
+            trace = TRACER.begin(SELECT, instances=len(requests))
+        order = Order(requests, alternates, claim, context, ranked, look_due=look_due, trace=trace)
+        if trace is not None:
+            trace.attributes['request_id'] = order.request_id or ''
         if self.mix.learns:
             self.mix.learn(requests)
         future = self.loop.send(PLACE, order)
@@ -221,13 +224,6 @@ class Scheduler:
             lambda request: self._place_replanned(order, request),
             lambda refusal: self._place_after_look(order, refusal),
         )
-
-    def _with_trace(self, order):
-        """The order with a trace, if it is traced."""
-        trace = TRACER.begin(SELECT, instances=len(order.requests))
-        if trace is not None:
-            trace.attributes['request_id'] = order.request_id or ''
-        return dataclasses.replace(order, trace=trace)
 
     def _send_again(self, order):
         """Send the loop an order that it has had before. Returns its Future."""

@@ -129,8 +129,9 @@ def _destination(data):
     made = {name: data[name] for name in ('host', 'node') if data.get(name) is not None}
     cell = data.get('cell')
     if cell is not None:
-        names = ['uuid', 'name', 'disabled']
-        made['cell'] = _payload('CellMappingPayload', '2.0', _taken(names, cell[DATA]))
+        known = {'disabled': False, **_taken(['uuid', 'name'], cell[DATA])}
+        known |= {name: cell[DATA][name] for name in known if name in cell[DATA]}
+        made['cell'] = _payload('CellMappingPayload', '2.0', known)
     return _payload('DestinationPayload', '1.0', {**made, 'aggregates': data.get('aggregates')})
 
 

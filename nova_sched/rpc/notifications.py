@@ -26,6 +26,8 @@ from nova_sched.rpc.serializer import Serializer
 
 LOG = logging.getLogger(__name__)
 
+# Fields of Nova's contexts that are not in the dict of an oslo.context.
+OF_NOVA = 'user_id', 'user_name', 'project_name'
 START, END = 'start', 'end'
 EVENT = 'scheduler.select_destinations.'
 MOST_WAITING = 1000  # further ones are dropped
@@ -84,10 +86,21 @@ class Notifications:
             notifier.info(context, EVENT + phase, payload(primitive))
 
 
+class CallSerializer(Serializer):
+    """The serializer of these notifications: contexts have more of what Nova's have."""
+
+    def serialize_context(self, ctxt):
+        return {**super().serialize_context(ctxt), **_names(ctxt)}
+
+
 def without_token(context):
     """A copy of an oslo.context. A Notifier sends nothing of a context that is a plain dict."""
-    plain = {**context.to_dict(), 'auth_token': None}
+    plain = {**context.to_dict(), **_names(context), 'auth_token': None}
     return RequestContext.from_dict(plain, overwrite=False)
+
+
+def _names(context):
+    return {name: getattr(context, name, None) for name in OF_NOVA}
 
 
 def transport(conf):
@@ -115,11 +128,11 @@ def of_options(conf):
     notifiers = []
     if wanted in (UNVERSIONED, BOTH):
         publisher = f'scheduler.{host}'
-        made = messaging.Notifier(bus, publisher, serializer=Serializer())
+        made = messaging.Notifier(bus, publisher, serializer=CallSerializer())
         notifiers.append((made, notification_payload.legacy))
     if wanted in (VERSIONED, BOTH):
         topics = conf.notifications.versioned_notifications_topics
         publisher = f'nova-scheduler:{host}'
-        made = messaging.Notifier(bus, publisher, serializer=Serializer(), topics=topics)
+        made = messaging.Notifier(bus, publisher, serializer=CallSerializer(), topics=topics)
         notifiers.append((made, notification_payload.versioned))
     return Notifications(notifiers)

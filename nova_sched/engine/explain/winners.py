@@ -35,10 +35,10 @@ class WinnerWeights:
 
     count: int
     weighers: Sequence[Any]
-    raw: Sequence[Sequence[float] | np.ndarray]
-    low: Sequence[float]
-    span: Sequence[float]
-    multipliers: Sequence[float | np.ndarray]
+    raw: Sequence[Sequence[float]] | np.ndarray
+    low: Sequence[float] | np.ndarray
+    span: Sequence[float] | np.ndarray
+    multipliers: Sequence[float | np.ndarray] | np.ndarray
 
     @classmethod
     def of_notes(cls, notes, places):
@@ -59,14 +59,14 @@ class WinnerWeights:
     def told(self):
         """A mapping for each host: ``weight`` is the sum, ``weights`` has a mapping for each
         weigher."""
-        told = [{'weight': 0.0, 'weights': []} for _ in range(self.count)]
+        told: list[dict[str, Any]] = [{'weight': 0.0, 'weights': []} for _ in range(self.count)]
         # By the steps of ``decide.weigh``, and in its order. For so few hosts, plain Python takes
         # less time than NumPy.
         for weigher, raw, low, span, multiplier in zip(
             self.weighers,
             map(_plain, self.raw),
-            self.low,
-            self.span,
+            _plain(self.low),
+            _plain(self.span),
             self.multipliers,
             strict=True,
         ):

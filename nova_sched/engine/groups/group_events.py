@@ -9,11 +9,13 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Tells the notifications of plans of groups, and of those that were refused or deleted."""
+"""Tells the notifications of plans of groups, and of those that were refused or deleted. The
+decision log keeps the refused ones."""
 
 import contextlib
 
 from nova_sched import errors
+from nova_sched.engine.explain.decision_log import REFUSED as LOG_REFUSED
 
 CREATE, UPDATE, REPLAN, BUILD, DELETE = 'create', 'update', 'replan', 'build', 'delete'  # causes
 PLANNED, REFUSED, DELETED = 'planned', 'refused', 'deleted'  # events
@@ -22,7 +24,8 @@ OF_MEMBER = 'path state instance_uuid host'.split()
 
 
 class GroupEvents:
-    """Tells ``context.events``, if there are any. Its methods may be called from any thread."""
+    """Tells ``context.events``, if there are any, and ``context.decision_log``. Its methods may be
+    called from any thread."""
 
     def __init__(self, context):
         self._context = context
@@ -38,14 +41,24 @@ class GroupEvents:
 
     @contextlib.contextmanager
     def refusals(self, cause, record, dry_run):
-        """Tell if this block, which changes the group of a GroupRecord, raises a refusal."""
+        """Tell if this block, which changes the group of a GroupRecord, raises a refusal; its
+        record has the UUID of the group as request id."""
         try:
             yield
         except (errors.GroupRefused, errors.QuotaExceeded, errors.LimitsUnknown) as error:
             if not dry_run:
                 reason = str(error)
                 self._tell(REFUSED, cause, record, lambda: {'reason': reason})
+                self._keep(cause, record, reason, getattr(error, 'details', None))
             raise
+
+    def _keep(self, cause, record, reason, details):
+        if not self._context.settings().explain_retention_s:
+            return
+        now_s, hosts = self._context.clock(), len(self._context.cluster)
+        self._context.decision_log.keep(
+            lambda: refusal(cause, record, reason, details or {}, now_s, hosts)
+        )
 
     def _tell(self, event, cause, group, more):
         """``group`` is a GroupView or a GroupRecord; ``more()`` returns further facts."""
@@ -58,6 +71,39 @@ class GroupEvents:
             return {**facts, 'time': now_s, 'cause': cause, **more()}
 
         self._context.events.group(event, make)
+
+
+def refusal(cause, record, reason, details, now_s, hosts):
+    """The decision record of a refused plan. It has the fields of that of a request, and
+    ``group``: the group, the ``cause``, and the ``details`` of the GroupRefused."""
+    return {
+        'request_id': record.uuid,
+        'time': now_s,
+        'outcome': LOG_REFUSED,
+        'asked': {
+            'instances': [],
+            'flavor': None,
+            'resources': {},
+            'extra_specs': {},
+            'image': None,
+            'zone': None,
+            'policy': None,
+            'project_id': record.project_id,
+            'user_id': record.user_id,
+        },
+        'reason': reason,
+        'hosts': hosts,
+        'instances': record.members,
+        'found': 0,
+        'filters': [],
+        'placed': [],
+        'group': {
+            'name': record.name,
+            'generation': record.generation,
+            'cause': cause,
+            'details': details,
+        },
+    }
 
 
 def _members(view):

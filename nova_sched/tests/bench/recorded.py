@@ -43,10 +43,10 @@ class Call:
     def __call__(self):
         placer, settings = self._placer, self._settings
         requests = [self._request()]
+        order = Order(requests, alternates=True)
         decision = placer.decide(requests, settings, want_alternates=True, noted=self._noted)
         answer = selections(placer, decision, settings, want_alternates=True)
         if self._noted:
-            order = Order(requests, alternates=True)
             self._log.keep(lambda: record(order, PLACED, 0.0, reasons.placement(decision, answer)))
         self._made.append(decision)
 

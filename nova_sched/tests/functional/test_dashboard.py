@@ -258,6 +258,20 @@ def test_a_template_is_tried(project, daemon, hosts):
     assert project.post('/groups/try', {'template': ''}).status_code == 400
 
 
+def test_refused_plans_are_shown_later(operator, project, daemon, hosts):
+    for project_id, name in (('red', 'mine'), ('blue', 'theirs')):
+        with pytest.raises(errors.GroupRefused):
+            daemon.groups.create(template(3), name=name, context=_context('req-4', project_id))
+    eventually(lambda: 'theirs' in operator.get('/groups').text)
+    eventually(lambda: 'mine' in project.get('/groups').text)
+    text = project.get('/groups').text
+    assert 'anti-affinity' in text
+    assert 'theirs' not in text
+    (path,) = re.findall('/decisions/[^"]+', text)
+    assert 'cannot be placed' not in project.get(path).text
+    assert 'cannot be placed' in operator.get(path).text
+
+
 def test_the_audit(operator, project, hosts):
     assert project.post('/schedulers/audit').status_code == 403
     assert 'sound' in operator.post('/schedulers/audit').text

@@ -183,7 +183,8 @@ def test_a_running_instance_names_no_host(daemon):
         f'Instance {uuid_of("there")} runs on a host, and the request is no move from there. '
         'Operators find the details under req-there.'
     )
-    assert 'runs on host a,' in daemon.decisions('req-there')[-1]['reason']
+    kept = eventually(lambda: daemon.explain.show('req-there')[1:])
+    assert 'runs on host a,' in kept[-1]['reason']
 
 
 def test_what_is_not_kept_is_nothing(daemon):

@@ -20,6 +20,7 @@ import pytest
 from nova_sched import errors
 from nova_sched.cmd import trace_export
 from nova_sched.conf import CONF
+from nova_sched.engine.decide import Step
 from nova_sched.tracing import Parent, Tracer
 
 sdk = pytest.importorskip('opentelemetry.sdk.trace.export')
@@ -55,7 +56,7 @@ def trace(parent=PARENT):
 
 def test_a_trace_is_a_span_with_parts(exported):
     made = trace()
-    made.add('decide', 1.0, 1.5, events=(('RamFilter', {'seen': 3, 'left': 2}),), attempt=1)
+    made.add('decide', 1.0, 1.5, events=(Step('RamFilter', 3, 2),), attempt=1)
     made.end()
     found = exported(made)
     root, part = found['select_destinations'], found['decide']

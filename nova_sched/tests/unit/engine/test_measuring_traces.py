@@ -47,7 +47,7 @@ def test_a_placed_request(ended):
     wait, decide, commit, answer = trace.spans
     assert trace.begin_s == wait.begin_s <= wait.end_s == decide.begin_s <= decide.end_s
     assert decide.end_s <= commit.begin_s <= commit.end_s <= answer.begin_s <= trace.end_s
-    assert ('ResourceCapacity', {'seen': 3, 'left': 3}) in decide.events
+    assert ('ResourceCapacity', 3, 3) in decide.events
     assert commit.attributes == {'requests': 1, 'won': True}
 
 
@@ -57,7 +57,7 @@ def test_a_refused_request(ended):
     (trace,) = ended
     assert 'ResourceCapacity' in trace.failure
     assert {span.name for span in trace.spans} == {'wait', 'decide'}
-    assert ('ResourceCapacity', {'seen': 3, 'left': 0}) in trace.spans[1].events
+    assert ('ResourceCapacity', 3, 0) in trace.spans[1].events
 
 
 def test_a_request_that_is_not_traced(ended):

@@ -20,7 +20,14 @@ from oslo_context.context import RequestContext
 from nova_sched import errors
 from nova_sched.conf import notifications as conf_notifications
 from nova_sched.rpc import notification_payload, notifications
-from nova_sched.rpc.notifications import END, START, Notifications, of_options
+from nova_sched.rpc.notifications import (
+    END,
+    START,
+    CallSerializer,
+    Notifications,
+    of_options,
+    without_token,
+)
 from nova_sched.tests.reference import scenario
 
 CONTEXT = RequestContext(auth_token='secret', request_id='req-1', project_id='p')
@@ -71,6 +78,20 @@ def test_they_have_the_context_without_its_token(sender, notifier):
     ((context, *_),) = notifier.told
     assert (context.request_id, context.project_id) == ('req-1', 'p')
     assert 'secret' not in str(context.to_dict())
+
+
+def test_a_context_has_the_names_that_nova_sends():
+    context = RequestContext(
+        auth_token='secret', user_id='u', user_name='ada', project_id='p', project_name='red'
+    )
+    told = CallSerializer().serialize_context(without_token(context))
+    sent = {name: told[name] for name in ('user_id', 'user_name', 'project_name', 'auth_token')}
+    assert sent == {
+        'user_id': 'u',
+        'user_name': 'ada',
+        'project_name': 'red',
+        'auth_token': None,
+    }
 
 
 def test_a_bus_that_is_stuck_delays_nobody(notifier, caplog):

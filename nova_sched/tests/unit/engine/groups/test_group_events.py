@@ -12,11 +12,13 @@
 """Which changes of groups are told, and for which cause."""
 
 import dataclasses
+import json
 
 import pytest
 
 from nova_sched import errors
 from nova_sched.claim import PLANNED as STATE_PLANNED
+from nova_sched.db import record_text
 from nova_sched.engine.groups.group_events import (
     BUILD,
     CREATE,
@@ -135,3 +137,45 @@ def test_nothing_is_told_by_default():
         assert made.create(definition(members('a'))).members[0].host == 'h0'
     finally:
         made.scheduler.stop()
+
+
+def refusals_of(cloud, uuid):
+    cloud.scheduler.decision_log.flush()
+    return cloud.scheduler.decision_log.show(uuid)
+
+
+def test_the_decision_log_keeps_refused_plans(cloud, told):
+    group = cloud.create(definition(members('a')))
+    with pytest.raises(errors.GroupRefused) as refusal:
+        cloud.groups.update(group.uuid, definition(members('a', 'b', flavor=HUGE)), SOURCE)
+    (kept,) = refusals_of(cloud, group.uuid)
+    assert (kept['reason'], kept['outcome'], kept['instances'], kept['hosts']) == (
+        str(refusal.value),
+        'refused',
+        2,
+        4,
+    )
+    assert kept['group'] == {
+        'name': group.name,
+        'generation': 2,
+        'cause': UPDATE,
+        'details': refusal.value.details,
+    }
+    assert kept['asked']['project_id'] == group.project_id
+    assert json.loads(record_text.dump(kept))['group'] == kept['group']
+
+
+def test_a_refused_dry_run_is_not_kept(cloud, told):
+    group = cloud.create(definition(members('a')))
+    asked = definition(members('a', flavor=HUGE))
+    with pytest.raises(errors.GroupRefused):
+        cloud.groups.update(group.uuid, asked, SOURCE, dry_run=True)
+    assert refusals_of(cloud, group.uuid) == []
+
+
+def test_without_a_decision_log(cloud, told):
+    cloud.world.settings = dataclasses.replace(cloud.world.settings, explain_retention_s=0.0)
+    group = cloud.create(definition(members('a')))
+    with pytest.raises(errors.GroupRefused):
+        cloud.groups.update(group.uuid, definition(members('a', flavor=HUGE)), SOURCE)
+    assert refusals_of(cloud, group.uuid) == []
