@@ -40,7 +40,7 @@ class ExitTimeWeigher(Weigher):
         *('hints', 'extra_specs', 'image_properties', OWN_HOSTS),
         *('project_id', 'flavor_name', 'together'),  # what is learned from
     )
-    per_request = True
+    per_request = 'exit_s'
 
     def raw(self, hosts, rows, request):
         if not isinstance(hosts, Hosts):
