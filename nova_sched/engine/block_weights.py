@@ -111,10 +111,10 @@ class BlockWeights:
             column = getattr(self._hosts, self._weighers[line].per_request)
             padded = np.zeros(len(self._passing))
             padded[: len(column)] = column
-            padded, passing = padded.reshape(-1, BLOCK), self._passing.reshape(-1, BLOCK)
-            first = np.arange(len(padded)) * BLOCK
-            lowest = first + np.where(passing, padded, np.inf).argmin(axis=1)
-            highest = first + np.where(passing, padded, -np.inf).argmax(axis=1)
+            by_block, passing = padded.reshape(-1, BLOCK), self._passing.reshape(-1, BLOCK)
+            first = np.arange(len(by_block)) * BLOCK
+            lowest = first + np.where(passing, by_block, np.inf).argmin(axis=1)
+            highest = first + np.where(passing, by_block, -np.inf).argmax(axis=1)
             found = self._raw_now(line, np.concatenate([lowest, highest])).reshape(2, -1)
             self._low[line] = np.where(self._is_empty, np.inf, found[0])
             self._high[line] = np.where(self._is_empty, -np.inf, found[1])
