@@ -19,6 +19,7 @@ import uuid
 from collections.abc import Mapping
 
 from nova_sched.hardware.machine import HardwareAllocation
+from nova_sched.lifetimes.life import Life
 
 PLANNED = 'planned'  # a group member that is not created yet
 PENDING = 'pending'  # chosen and returned to the conductor
@@ -93,7 +94,8 @@ class Claim:
     For a member of a group, ``top_group`` is the group's UUID, and ``member`` its path there.
     ``fences`` are the tokens of the exclusive domains that the claim belongs to. An exclusive
     domain lasts as long as any claim has its token. ``ends_s`` is when the consumer is expected to
-    end, in seconds since the epoch by the store's clock; None: not known.
+    end, in seconds since the epoch by the store's clock; None: not known. ``life`` is for learning
+    how long servers last; None: nothing is learned.
     """
 
     consumer_uuid: str
@@ -117,6 +119,7 @@ class Claim:
     member: str | None = None
     fences: tuple[str, ...] = ()
     ends_s: float | None = None
+    life: Life | None = None
     uuid: str = dataclasses.field(default_factory=lambda: str(uuid.uuid4()))
 
     @property

@@ -31,6 +31,7 @@ from nova_sched.db import schema
 from nova_sched.db.candidates import SqlCandidates
 from nova_sched.db.decision_log import SqlDecisionLog
 from nova_sched.db.flavors import SqlFlavors
+from nova_sched.db.lifetimes import SqlLifetimes
 from nova_sched.db.mixes import SqlMixes
 from nova_sched.db.rebalances import SqlRebalances
 from nova_sched.db.schedulers import SqlSchedulers
@@ -141,13 +142,13 @@ def database(conf):
 
 
 def stores(conf):
-    """The stores of claims, decisions, candidates, schedulers, mixes of requests, flavors, and
-    rebalances. Raises StoreUnavailable or BadConfig.
+    """The stores of claims, decisions, candidates, schedulers, mixes of requests, flavors,
+    rebalances, and lifetimes of servers. Raises StoreUnavailable or BadConfig.
 
-    A scheduler that shares no store has none of the last four.
+    A scheduler that shares no store has none of the last five.
     """
     if conf.claims.store == 'memory':
-        return MemoryClaimStore(), MemoryDecisionLog(), MemoryCandidates(), None, None, None, None
+        return MemoryClaimStore(), MemoryDecisionLog(), MemoryCandidates(), *[None] * 5
     engine = database(conf)
     return (
         SqlClaimStore(engine),
@@ -157,6 +158,7 @@ def stores(conf):
         SqlMixes(engine),
         SqlFlavors(engine),
         SqlRebalances(engine),
+        SqlLifetimes(engine),
     )
 
 
@@ -169,6 +171,7 @@ def scheduler(
     mixes=None,
     flavors=None,
     rebalances=None,
+    lifetimes=None,
     nova=None,
     events=None,
 ):
@@ -177,8 +180,9 @@ def scheduler(
 
     With a store of ``schedulers`` it shares the claim store; so does it the mix of requests, in
     ``mixes``, which begins with the flavors: those of ``nova``, or else of ``flavors``.
-    ``rebalances`` has the moves of servers. ``nova`` is the NovaSource of its hosts; None: hosts
-    report themselves. ``events`` is told of refusals; None: nothing is.
+    ``rebalances`` has the moves of servers, ``lifetimes`` how long they lasted. ``nova`` is the
+    NovaSource of its hosts; None: hosts report themselves. ``events`` is told of refusals; None:
+    nothing is.
     """
     clock = StoreClock(store.now_s)
     membership = SchedulerMembership(schedulers, conf.host, os.getpid(), clock)
@@ -205,6 +209,7 @@ def scheduler(
         mixes=mixes,
         flavors=flavor_requests(flavors, nova),
         rebalances=rebalances,
+        lifetimes=lifetimes,
     )
 
 

@@ -436,7 +436,8 @@ class MemoryClaimStore(ClaimStore):
             raised = {uuid for uuid, one in facts.items() if one.generation != before.get(uuid)}
             moved = {uuid for uuid, place in places.items() if self._place(uuid) != place}
             for uuid in self._enter(moved, raised):
-                facts[uuid] = dataclasses.replace(self._facts(uuid), stale=facts[uuid].stale)
+                known = {'stale': facts[uuid].stale, 'ended': facts[uuid].ended}
+                facts[uuid] = dataclasses.replace(self._facts(uuid), **known)
             return [facts[report.node_uuid] for report in reports]
 
     def _place(self, uuid):
@@ -497,7 +498,7 @@ class MemoryClaimStore(ClaimStore):
         has_changed = told != was
         if has_changed or any(claim.all_parts for claim in changed):
             self._pieces_at[uuid] = self._nodes[uuid].generation
-        return self._facts(uuid)
+        return dataclasses.replace(self._facts(uuid), ended=settled.ended)
 
     def _facts(self, uuid):
         return dataclasses.replace(self._nodes[uuid], claims=tuple(self._claims[uuid].values()))

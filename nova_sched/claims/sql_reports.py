@@ -127,6 +127,7 @@ def take(report, row, text_before, claims, moving, first, now_s, told=None):
             *foreign,
             now_s,
             sql.tokens(values['fences']),
+            ended=settled.ended,
         ),
         values=values,
         text=text,

@@ -34,6 +34,7 @@ from nova_sched.db.tables import (
     SERVICES,
 )
 from nova_sched.hardware.machine import HardwareAllocation
+from nova_sched.lifetimes.life import Life
 from nova_sched.state.host_aggregate import HostAggregate
 from nova_sched.state.report import Inventory
 
@@ -157,6 +158,7 @@ def claim(row):
         member,
         fences,
         ends_s,
+        life,
     ) = rest
     return Claim(
         consumer,
@@ -180,6 +182,7 @@ def claim(row):
         member,
         tuple(json.loads(fences)) if fences else (),
         ends_s,
+        life and Life.from_json(life),
         uuid,
     )
 
@@ -197,6 +200,7 @@ def claim_row(claim):
     row['parts'] = claim.parts and claim.parts.to_json()
     row['resizing'] = claim.resizing and claim.resizing.to_json()
     row['fences'] = fences_text(claim.fences)
+    row['life'] = claim.life and claim.life.to_json()
     row['unconfirmed'] = None if claim.is_confirmed else claim.consumer_uuid
     return row
 

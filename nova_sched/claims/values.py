@@ -187,6 +187,7 @@ class NodeFacts:
     fences: frozenset[str] = frozenset()  # tokens
     # the report was older than the stored one and changed nothing
     stale: bool = False
+    ended: tuple[Claim, ...] = ()  # claims that the report has ended
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -9,90 +9,15 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The mix of requests in the database: a row for each scheduler, with its own counts.
+"""The mix of requests in the database."""
 
-A row states the number of the last batch that was added to it. A batch that is written twice, or
-late, changes nothing.
-"""
-
-import logging
-
-import sqlalchemy as sa
-
-from nova_sched.db import clock
-from nova_sched.db.engine import transaction
+from nova_sched.db.shared_counts import SharedCounts
 from nova_sched.db.tables import MIXES
 from nova_sched.packing.mix import Mix
 
-LOG = logging.getLogger(__name__)
 
-QUIET_S = 3600.0  # the counts of a scheduler that wrote nothing for so long move to another row
-
-ALL = sa.select(MIXES).order_by(MIXES.c.scheduler)
-ONE = MIXES.c.scheduler == sa.bindparam('one')
-# Locked in one order, so that two schedulers never wait for each other.
-THESE = (
-    sa.select(MIXES)
-    .where(sa.or_(ONE, MIXES.c.written_s < clock.NOW - sa.bindparam('quiet_s')))
-    .order_by(MIXES.c.scheduler)
-    .with_for_update()
-)
-DROP = sa.delete(MIXES).where(ONE)
-CHANGE = (
-    sa.update(MIXES)
-    .where(ONE)
-    .values(serial=sa.bindparam('batch'), written_s=clock.NOW, counts=sa.bindparam('text'))
-)
-
-
-class SqlMixes:
-    """The rows of all schedulers. Each method raises StoreUnavailable if the database does not
-    answer; ``add`` also raises StoreBusy and StoreFull."""
+class SqlMixes(SharedCounts):
+    """The Mix of each scheduler."""
 
     def __init__(self, engine):
-        self._engine = engine
-
-    def add(self, scheduler, serial, mix):
-        """Add the batch ``serial``, a Mix, to the row of a scheduler (UUID), unless it was added
-        before. Serials rise from 1."""
-        with transaction(self._engine) as connection:
-            rows = connection.execute(THESE, {'one': scheduler, 'quiet_s': QUIET_S}).all()
-            own = next((row for row in rows if row.scheduler == scheduler), None)
-            quiet = [row for row in rows if row.scheduler != scheduler]
-            if own is not None and own.serial >= serial:
-                return
-            total = Mix() if own is None else _read(own)
-            total.merge(mix)
-            for row in quiet:
-                if connection.execute(DROP, {'one': row.scheduler}).rowcount:
-                    total.merge(_read(row))
-            words = {'batch': serial, 'text': total.to_json()}
-            if own is not None:
-                connection.execute(CHANGE, {'one': scheduler, **words})
-            else:
-                connection.execute(
-                    sa.insert(MIXES).values(written_s=clock.NOW),
-                    {'scheduler': scheduler, 'serial': serial, 'counts': words['text']},
-                )
-
-    def total(self):
-        """The sum of all rows, a Mix."""
-        with transaction(self._engine) as connection:
-            rows = connection.execute(ALL).all()
-        total = Mix()
-        for row in rows:
-            total.merge(_read(row))
-        return total
-
-
-def _read(row):
-    """The Mix of a row; an empty one if it cannot be read."""
-    try:
-        return Mix.from_json(row.counts)
-    except (ValueError, TypeError) as error:
-        LOG.warning(
-            'The mix of requests of scheduler %s cannot be read, and starts again: %s',
-            row.scheduler,
-            error,
-        )
-        return Mix()
+        super().__init__(engine, MIXES, Mix, 'The mix of requests')

@@ -78,7 +78,7 @@ REPORTS = _table(
 # not confirmed, and null after that. It is unique, so no consumer ever has unconfirmed claims on
 # two nodes. For a member of a group: the group's UUID, the member's path in it, and the tokens
 # of the exclusive domains that it is in. `ends_s` is when the consumer is expected to end; null:
-# not known.
+# not known. `life` has what is learned from of how long it lasts.
 CLAIMS = _table(
     'claims',
     sa.Column('uuid', UUID, primary_key=True),
@@ -104,6 +104,7 @@ CLAIMS = _table(
     sa.Column('member', JSON_TEXT),
     sa.Column('fences', JSON_TEXT),
     sa.Column('ends_s', SECONDS),
+    sa.Column('life', JSON_TEXT),
     sa.UniqueConstraint('consumer_uuid', 'node_uuid'),
     sa.UniqueConstraint('unconfirmed'),
 )
@@ -213,6 +214,15 @@ SCHEDULERS = _table(
 # batch of requests that was added, `written_s` the time of that.
 MIXES = _table(
     'mixes',
+    sa.Column('scheduler', UUID, primary_key=True),
+    sa.Column('serial', sa.BigInteger, nullable=False),
+    sa.Column('written_s', SECONDS, nullable=False),
+    sa.Column('counts', JSON_TEXT, nullable=False),
+)
+
+# How long servers lasted, as each scheduler has counted: as `mixes`.
+LIFETIMES = _table(
+    'lifetimes',
     sa.Column('scheduler', UUID, primary_key=True),
     sa.Column('serial', sa.BigInteger, nullable=False),
     sa.Column('written_s', SECONDS, nullable=False),

@@ -32,6 +32,7 @@ class BlockWeights:
 
     def __init__(self, weighers, hosts, request, passing):
         self._hosts, self._request = hosts, request
+        self._latest = request  # that the weighers per request weigh by
         blocks = -(-len(hosts) // BLOCK)
         self._passing = np.zeros(blocks * BLOCK, dtype=bool)
         self._passing[: len(hosts)] = passing
@@ -47,6 +48,9 @@ class BlockWeights:
                 self._weighers.append(weigher)
                 columns.append(raw)
                 multipliers.append(multiplier)
+        self._followed = [
+            line for line, one in enumerate(self._weighers) if one.per_request is not None
+        ]
         self._least = _column(one.minval for one in self._weighers)
         self._most = _column(one.maxval for one in self._weighers)
         self._is_fixed = ~np.isnan(self._least), ~np.isnan(self._most)
@@ -84,7 +88,10 @@ class BlockWeights:
         if len(left) and self._weighers:
             raw = np.empty((len(self._weighers), len(left)))
             for line, weigher in enumerate(self._weighers):
-                raw[line] = weigher.raw(view, left, self._request)
+                if weigher.per_request is None:
+                    raw[line] = weigher.raw(view, left, self._request)
+                else:
+                    raw[line] = 0.0  # never read
             self._raw[:, rows[left]] = np.fmax(raw, self._least)
         blocks = list(dict.fromkeys((rows // BLOCK).tolist()))
         if len(blocks) > FEW_BLOCKS:
@@ -94,13 +101,36 @@ class BlockWeights:
                 self._show_block(block)
 
     def follow(self, request):
-        """Weigh all rows that pass for this request, by the weighers that are ``per_request``."""
-        for line, weigher in enumerate(self._weighers):
-            if weigher.per_request:
-                rows = np.flatnonzero(self._passing)
-                raw = weigher.raw(self._hosts, rows, request)
-                self._raw[line, rows] = np.fmax(raw, self._least[line])
-                self._show_blocks(slice(None))
+        """Weigh for this request by the weighers that are ``per_request``.
+
+        Of each block only the rows that have the bounds are weighed: the column that orders the
+        weights tells which these are.
+        """
+        self._latest = request
+        for line in self._followed:
+            column = getattr(self._hosts, self._weighers[line].per_request)
+            padded = np.zeros(len(self._passing))
+            padded[: len(column)] = column
+            by_block, passing = padded.reshape(-1, BLOCK), self._passing.reshape(-1, BLOCK)
+            first = np.arange(len(by_block)) * BLOCK
+            lowest = first + np.where(passing, by_block, np.inf).argmin(axis=1)
+            highest = first + np.where(passing, by_block, -np.inf).argmax(axis=1)
+            found = self._raw_now(line, np.concatenate([lowest, highest])).reshape(2, -1)
+            self._low[line] = np.where(self._is_empty, np.inf, found[0])
+            self._high[line] = np.where(self._is_empty, -np.inf, found[1])
+            self._is_known[:] = self._is_empty
+
+    def _raw_now(self, line, rows):
+        """Raw weights for the latest request."""
+        raw = self._weighers[line].raw(self._hosts, rows, self._latest)
+        return np.fmax(raw, self._least[line])
+
+    def _raw_of(self, rows):
+        """Raw weights of rows, of shape (weighers, rows)."""
+        raw = self._raw.take(rows, axis=1)
+        for line in self._followed:
+            raw[line] = self._raw_now(line, rows)
+        return raw
 
     def _show_block(self, block):
         """``_show_blocks`` of a single block, in a quarter of the time."""
@@ -160,7 +190,7 @@ class BlockWeights:
         return WinnerWeights(
             len(rows),
             self._weighers[:count],
-            self._raw[:count].take(rows, axis=1),
+            self._raw_of(rows)[:count],
             scale[0, :count, 0],
             scale[1, :count, 0],
             multipliers[:count],
@@ -226,7 +256,7 @@ class BlockWeights:
 
     def _weigh(self, rows, scale):
         multipliers = self._multipliers if self._varied is None else self._multipliers[:, rows]
-        return self._sum(_scaled(self._raw.take(rows, axis=1), scale, multipliers), scale)
+        return self._sum(_scaled(self._raw_of(rows), scale, multipliers), scale)
 
     def _sum(self, scaled, scale):
         """The sums over the weighers, added in the order of ``decide.weigh``."""

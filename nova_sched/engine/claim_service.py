@@ -28,7 +28,7 @@ class ClaimService:
 
     def __init__(self, context, state_sync, member_resolver):
         self._cluster, self._store = context.cluster, context.store
-        self._settings = context.settings
+        self._settings, self._clock = context.settings, context.clock
         self._state_sync, self._member_resolver = state_sync, member_resolver
 
     def claims_of(self, consumer_uuid):
@@ -63,6 +63,7 @@ class ClaimService:
             done := self._was_left(request, host, nodename, selector)
         ):
             return done
+        self._cluster.hosts.now_s = self._clock()  # a lifetime counts from now
         for _ in range(self._settings().max_claim_attempts):
             node = self._state_sync.node(host, nodename)
             if new and (

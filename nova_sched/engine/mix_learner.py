@@ -19,6 +19,7 @@ import time
 
 from nova_sched import errors
 from nova_sched.conf import CONF
+from nova_sched.engine.shared_total import SharedTotal
 from nova_sched.packing.fleet import read_fleet
 from nova_sched.packing.mix import Mix
 from nova_sched.packing.overview import Overview
@@ -52,15 +53,11 @@ class MixLearner:
     """
 
     def __init__(self, hosts, call, scheduler='', store=None, seed=None):
-        self._hosts, self._call, self._scheduler = hosts, call, scheduler
-        self._store, self._seed = store, seed
+        self._hosts, self._call, self._store, self._seed = hosts, call, store, seed
         self._asked: collections.deque = collections.deque(maxlen=WAITING)
         self._seen, self._refreshed, self._hosts_then = 0, -1, 0
-        self._mix = Mix()
-        # Requests of which the store knows nothing yet, and those among them that are its next
-        # batch: a batch keeps its number until the store has it.
-        self._new, self._batch, self._serial = Mix(), Mix(), 0
-        self._next_exchange_s, self._is_away = 0.0, False
+        self._shared = SharedTotal(Mix, 'the mix of requests', scheduler, store)
+        self._next_exchange_s = 0.0
         self.learns = False
         self.figures: dict[str, object] = {}
         self._weighers: list[FragmentationWeigher] = []
@@ -129,33 +126,14 @@ class MixLearner:
     def count(self):
         """Count the requests that wait."""
         asked = [self._asked.popleft() for _ in range(len(self._asked))]
-        sizes = [size_of(request, self._hosts.child_classes) for request in asked]
-        self._mix.add(sizes)
-        self._new.add(sizes)
+        self._shared.new.add(size_of(request, self._hosts.child_classes) for request in asked)
         self._seen += len(asked)
 
     def exchange(self):
         """Store what was counted, and read what all schedulers have counted."""
         self.count()
         self._next_exchange_s = time.monotonic() + WRITE_S
-        if self._store is None:
-            return
-        if self._new and not self._batch:
-            self._batch, self._new = self._new, Mix()
-            self._serial += 1
-        try:
-            if self._batch:
-                self._store.add(self._scheduler, self._serial, self._batch)
-                self._batch = Mix()
-            self._mix = self._store.total()
-            self._mix.merge(self._new)
-            self._is_away = False
-        except errors.StoreBusy:
-            pass  # the batch is stored the next time
-        except errors.SchedError as error:
-            if not self._is_away:
-                LOG.warning('%s; the mix of requests is not shared until it does', error)
-            self._is_away = True
+        self._shared.exchange()
 
     def refresh(self, pause=lambda: None):
         """Make the tables from the mix and the hosts of now, and give them to the weighers.
@@ -182,8 +160,8 @@ class MixLearner:
         return self.with_flavors(self._store.total())
 
     def with_flavors(self, mix=None):
-        """A copy of the mix; as long as it is small, the flavors are added to it."""
-        found = Mix((mix or self._mix).counts)
+        """The mix of now; as long as it is small, the flavors are added to it."""
+        found = mix or self._shared.now
         if found.total < SEED and (seed := self._of_flavors()):
             found.merge(seed, SEED / seed.total)
         return found

@@ -22,6 +22,7 @@ from nova_sched.engine.candidates import HostOffers
 from nova_sched.engine.claim_service import ClaimService
 from nova_sched.engine.clock import STILL_S, Pauses, StoreClock
 from nova_sched.engine.cycle import PLACE, WRITTEN, Cycle, Order
+from nova_sched.engine.end_learner import EndLearner
 from nova_sched.engine.explain import callers, capacity, reasons
 from nova_sched.engine.explain.decision_log import REFUSED
 from nova_sched.engine.explain.questions import Questions
@@ -67,7 +68,8 @@ class Scheduler:
     of a project by resource, for plans. ``before_refusal(requests, refusal)`` looks for changes
     of hosts, and returns the requests that are decided again. ``mixes`` (a ``db.mixes.SqlMixes``)
     has the mix of requests of all schedulers; ``flavors`` returns a request of each flavor.
-    ``rebalances`` (a ``db.rebalances.SqlRebalances``) has the moves of servers.
+    ``rebalances`` (a ``db.rebalances.SqlRebalances``) has the moves of servers, ``lifetimes`` (a
+    ``db.lifetimes.SqlLifetimes``) how long servers lasted.
     """
 
     def __init__(
@@ -84,6 +86,7 @@ class Scheduler:
         mixes=None,
         flavors=None,
         rebalances=None,
+        lifetimes=None,
     ):
         self._context = context
         self._cluster, self._store = context.cluster, context.store
@@ -105,7 +108,12 @@ class Scheduler:
             context.cluster.hosts, self.call, context.membership.uuid, mixes, flavors
         )
         self.mix.follow(rules)
+        self.ends = EndLearner(
+            context.cluster, self.call, context.clock, context.membership.uuid, lifetimes
+        )
+        self.ends.follow(rules)
         self.state_sync = StateSync(context)
+        self.state_sync.tell_ended = self.ends.learn
         self.nova_hosts = NovaHosts(context, self.state_sync)
         library, plans = Library(context.store), Plans(context, self.state_sync, self._placer)
         members = MemberResolver(context.cluster, plans, library, self._until_done)
@@ -137,6 +145,7 @@ class Scheduler:
         self.decision_log.start()
         self._store_poller.start()
         self.mix.start()
+        self.ends.start()
         MEASURES.follow('filters', count_steps)
         MEASURES.follow('room', self._room.refresh)
 
@@ -162,8 +171,9 @@ class Scheduler:
         """Answer pending messages and take no more."""
         MEASURES.forget('room')
         self._store_poller.leave()
-        self.loop.hurry()  # the thread of the mix may wait for the loop
+        self.loop.hurry()  # the threads that learn may wait for the loop
         self.mix.stop()
+        self.ends.stop()
         if self._runner is not None:
             self._runner.leave()
             self._runner.join()
@@ -391,6 +401,7 @@ class Scheduler:
             found = self._until_done(self._store.report, told)
             for message, facts in zip(good, found, strict=True):
                 self.state_sync.adopt(facts)
+                self.ends.learn(facts.ended)
                 message.answer(facts)
             outsiders.tell(self._cluster, self._store, before)
 
@@ -408,5 +419,6 @@ class Scheduler:
     def _follow(self, messages):
         self._placer.follow(messages[-1].work)
         self.mix.follow(messages[-1].work)
+        self.ends.follow(messages[-1].work)
         for message in messages:
             message.answer(None)

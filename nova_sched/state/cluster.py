@@ -14,7 +14,6 @@ here."""
 
 import collections
 import dataclasses
-import math
 
 from nova_sched import errors
 from nova_sched.claim import PENDING, Claim
@@ -273,7 +272,8 @@ class Cluster:
         instance that has a claim on another node; ``marks`` are more fields of the Claim.
         """
         before = node.claims.get(request.instance_uuid)
-        marks = {'ends_s': lifetime.end_s(self.hosts, request), **marks}
+        ends_s, life = lifetime.end_s(self.hosts, request), lifetime.life(self.hosts, request)
+        marks = {'ends_s': ends_s, 'life': life, **marks}
         if before is not None:
             self.drop(before)
         try:
@@ -320,8 +320,7 @@ class Cluster:
         node.claims[claim.consumer_uuid] = claim
         hosts.changed.mark(node.row, CLAIM)
         hosts.num_instances[node.row] += 1
-        ends_s = math.inf if claim.ends_s is None else claim.ends_s
-        hosts.exit_s[node.row] = max(hosts.exit_s[node.row], ends_s)
+        hosts.exit_s[node.row] = max(hosts.exit_s[node.row], lifetime.expected_end_s(hosts, claim))
         hosts.num_io_ops[node.row] += claim.state == PENDING
         hosts.places.put(claim.consumer_uuid, node.row)
         self._membership.enter(claim)

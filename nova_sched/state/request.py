@@ -103,7 +103,7 @@ class Request:
     ``hints`` holds lists, as in messages; ``hint`` unwraps a single item. ``spec`` is the message
     that the request was read from, or a function that reads it; it is kept only for plug-ins that
     were written for Nova. ``preferred_provider`` is the child provider (UUID) that a weigher chose
-    for the request on its host.
+    for the request on its host. ``together``: so many instances were asked for in one call.
 
     ``allocation_requests`` are those of Placement's candidates, as JSON text by node UUID. With
     them, only these nodes may be chosen, and ``resources`` are what they take from the node.
@@ -147,6 +147,7 @@ class Request:
     member_placement: MemberPlacement | None = None
     allocation_requests: Mapping[str, str] = dataclasses.field(default_factory=dict)
     preferred_provider: str | None = None
+    together: int = 1
     spec: Any = dataclasses.field(default=None, compare=False, repr=False)
 
     @property

@@ -37,7 +37,7 @@ RESOURCES = {'vcpus': VCPU, 'memory_mb': MEMORY_MB, 'disk_gb': DISK_GB}
 ONLY_REQUEST = frozenset(
     'pieces resources fallback_vcpus groups group_policy same_subtree unsupported required_traits '
     'forbidden_traits root_required root_forbidden sibling_threads '
-    'destination retry_hosts fences allocation_requests'.split()
+    'destination retry_hosts fences allocation_requests together'.split()
 )
 TOTALS = {'vcpus': 16, 'memory_mb': 65536, 'disk_gb': 1000}
 

@@ -35,7 +35,7 @@ FLOORS = [
     {'objects', 'db'},
     {'packing'},
     {'claim'},
-    {'hardware', 'words'},
+    {'hardware', 'lifetimes', 'words'},
     # heat: it runs where Heat is and this package need not be
     {'conf', 'errors', 'logs', 'suggestion', 'heat'},
     {'measures', 'tracing'},

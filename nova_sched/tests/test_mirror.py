@@ -58,6 +58,8 @@ ELSEWHERE = {
     'conf/*.py': 'unit/conf/test_options.py',
     'dashboard/*.py': 'functional/test_dashboard.py',
     'db/tables.py': 'unit/db/test_schema.py',
+    'db/mixes.py': 'unit/db/test_shared_counts.py',
+    'db/lifetimes.py': 'unit/db/test_shared_counts.py',
     'db/brief.py': 'unit/db/test_engine.py',
     'db/silence.py': 'integration/test_vanish.py',
     'db/clock.py': 'unit/db/test_bulk.py',

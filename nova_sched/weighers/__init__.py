@@ -37,8 +37,9 @@ class Weigher:
     one of several schedulers may choose another host than the best (``engine.slices``).
     ``request_facts`` are the facts that it reads of a request (``state.facts.fact_of``); None:
     everything, the message too. ``per_request``: the weights are computed again for each request,
-    because they follow its facts, or time, too closely to be kept. ``version`` rises when raw
-    weights change although neither hosts nor requests do.
+    because they follow its facts, or time, too closely to be kept. It is the name of a column of
+    hosts: of two rows, that with the higher value there never has a lower raw weight. ``version``
+    rises when raw weights change although neither hosts nor requests do.
     """
 
     minval: float | None = None
@@ -48,7 +49,7 @@ class Weigher:
     key = ''
     sign = 1.0
     load = False
-    per_request = False
+    per_request: str | None = None
     version = 0
     request_facts: tuple[str, ...] | None = None
 

@@ -43,6 +43,7 @@ class StateSync:
         self._lists = {}  # host -> instances, as stored from messages
         self._stale = set()  # UUIDs
         self.wake = threading.Event()
+        self.tell_ended = lambda claims: None  # called with claims that this scheduler has ended
 
     # From the store.
 
@@ -276,6 +277,7 @@ class StateSync:
             self._cluster.drop(claim)
         self._mark_stale(claim.node_uuid for claim in claims)
         if claims:
+            self.tell_ended(claims)
             LOG.info('Released %d claims that %s', len(claims), why)
 
     # Nodes, services, aggregates.

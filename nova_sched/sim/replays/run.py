@@ -174,13 +174,14 @@ class EngineReplay:
     def _place(self, arrival, course):
         """Whether the servers were placed.
 
-        Tables of the mix are made between two requests, not in a thread: a run is the same each
+        What is learned is put to use between two requests, not in a thread: a run is the same each
         time.
         """
         scheduler, requests = self.scheduler, arrival.requests
         self._asked += arrival.amount * len(requests)
         if scheduler.mix.learns and scheduler.mix.is_due:
             scheduler.mix.refresh()
+        scheduler.ends.turn()
         begin_s = time.perf_counter()
         try:
             found = scheduler.place(list(requests))

@@ -33,6 +33,7 @@ ASKED_FOR = (
     'nova-cells',
     'recorded',
     'observed',
+    'exit-times',
 )  # run by name only
 FIELDS = ('what', 'p50', 'p99', 'a second', 'floor', 'ratio', 'conflicts', 'first request')
 CROWD_FIELDS = 'what,schedulers,unseen,way,conflicts,lost,late,given up,full,uneven,large'.split(
@@ -73,6 +74,7 @@ def _rows(arguments):
         commits,
         crowd_spread,
         decisions,
+        exit_times,
         first_requests,
         hostile,
         joint,
@@ -112,6 +114,7 @@ def _rows(arguments):
         'nova-cells': nova_cells,
         'recorded': recorded,
         'observed': observed,
+        'exit-times': exit_times,
     }
     for name in arguments.only:
         for row in modules[name].rows(arguments.seconds):

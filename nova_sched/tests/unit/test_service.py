@@ -29,6 +29,7 @@ from nova_sched.db import schema
 from nova_sched.db.candidates import SqlCandidates
 from nova_sched.db.decision_log import SqlDecisionLog
 from nova_sched.db.flavors import SqlFlavors
+from nova_sched.db.lifetimes import SqlLifetimes
 from nova_sched.db.mixes import SqlMixes
 from nova_sched.db.rebalances import SqlRebalances
 from nova_sched.db.schedulers import SqlSchedulers
@@ -104,7 +105,7 @@ def test_settings(option, value, setting, found):
     [
         pytest.param(
             'memory',
-            [MemoryClaimStore, MemoryDecisionLog, MemoryCandidates, *[type(None)] * 4],
+            [MemoryClaimStore, MemoryDecisionLog, MemoryCandidates, *[type(None)] * 5],
             id='in memory',
         ),
         pytest.param(
@@ -117,6 +118,7 @@ def test_settings(option, value, setting, found):
                 SqlMixes,
                 SqlFlavors,
                 SqlRebalances,
+                SqlLifetimes,
             ],
             id='in a database',
         ),

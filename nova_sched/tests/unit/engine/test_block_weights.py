@@ -11,6 +11,7 @@
 # under the License.
 """Weights by block: the best rows as a full pass finds them, and which rows are weighed."""
 
+import dataclasses
 import random
 
 import numpy as np
@@ -19,7 +20,9 @@ import pytest
 from nova_sched.engine.block_weights import BLOCK, BlockWeights
 from nova_sched.engine.decide import best, weigh
 from nova_sched.tests.builders import aggregate, cluster, put, report, request, uuid_of
+from nova_sched.tests.options import settings
 from nova_sched.weighers.cpu import CPUWeigher
+from nova_sched.weighers.exit_time import ExitTimeWeigher
 from nova_sched.weighers.ram import RAMWeigher
 
 WEIGHERS = RAMWeigher(), CPUWeigher()
@@ -62,6 +65,47 @@ def test_changed_rows_are_weighed_again(seed):
         passing[rows] = [dice.random() < 0.7 for _ in rows]
         weights.weigh_again(rows, made.hosts.what_if(rows), passing[rows])
         assert first(weights, 20) == full(made, passing)[:20]
+
+
+@pytest.mark.parametrize('multiplier', [2.0, 0.1, -1.0])
+def test_weights_per_request_are_those_of_the_latest(multiplier):
+    """Whatever has changed of the hosts' ends since, and which rows pass."""
+    dice, weighers = random.Random(multiplier), (*WEIGHERS, ExitTimeWeigher())
+    made = cluster(300, vcpus_used=[dice.randrange(4) for _ in range(300)])
+    hosts, passing = made.hosts, np.array([dice.random() < 0.7 for _ in range(300)])
+    passing[BLOCK : 2 * BLOCK] = False
+    with settings({'filter_scheduler.exit_time_weight_multiplier': multiplier}):
+        weights = BlockWeights(weighers, hosts, REQUEST, passing)
+        for ttl_s in (60, 7200, 600, 10**6, 3600):
+            hosts.exit_s[:] = [
+                dice.choice([0.0, 900.0 * dice.random(), np.inf]) for _ in range(300)
+            ]
+            row = np.array([dice.randrange(300)])
+            passing[row] = True
+            weights.weigh_again(row, hosts.what_if(row), passing[row])
+            wanted = dataclasses.replace(REQUEST, hints={'ttl': [ttl_s]})
+            weights.follow(wanted)
+            rows = np.flatnonzero(passing)
+            expected = rows[best(weigh(weighers, hosts, rows, wanted), 20)].tolist()
+            assert first(weights, 20) == expected
+            told = weights.winners(np.array(expected[:2]))
+            raw = ExitTimeWeigher().raw(hosts, np.array(expected[:2]), wanted)
+            assert told.raw[-1].tolist() == raw.tolist()
+
+
+def test_a_request_weighs_two_rows_of_each_block_anew():
+    made, seen = cluster(1000), []
+
+    class Watched(ExitTimeWeigher):
+        def raw(self, hosts, rows, request):
+            seen.append(len(rows))
+            return super().raw(hosts, rows, request)
+
+    with settings({'filter_scheduler.exit_time_weight_multiplier': 1.0}):
+        weights = BlockWeights([Watched()], made.hosts, REQUEST, np.ones(1000, dtype=bool))
+        seen.clear()
+        weights.follow(REQUEST)
+    assert seen == [2 * 16]
 
 
 def test_few_rows_of_many_are_weighed():

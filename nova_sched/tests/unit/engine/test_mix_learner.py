@@ -78,7 +78,7 @@ def test_what_is_requested_is_learned():
     learned.learn([SHARE, SHARE])
     learned.learn([PLAIN])
     learned.refresh()
-    assert learned._mix.counts == {size(2, 460): 2, size(2): 1}
+    assert learned._shared.now.counts == {size(2, 460): 2, size(2): 1}
     assert weights(learned, SHARE).any()
 
 
@@ -87,7 +87,7 @@ def test_a_check_before_a_rebuild_is_no_request():
     learned = learner()
     learned.learn([request(hints={'_nova_check_type': ['rebuild']})])
     learned.count()
-    assert not learned._mix
+    assert not learned._shared.now
 
 
 def test_multiplier_0_learns_nothing():
@@ -98,7 +98,7 @@ def test_multiplier_0_learns_nothing():
             world.scheduler.mix.follow(rules((), [FragmentationWeigher()]))
             world.scheduler.begin_place([PLAIN])
             world.scheduler.mix.count()
-        assert world.scheduler.mix._mix.total == multiplier
+        assert world.scheduler.mix._shared.now.total == multiplier
 
 
 def test_an_aggregate_with_a_multiplier_is_enough():
@@ -180,12 +180,12 @@ def test_a_store_with_trouble(trouble, caplog):
     learned.learn([PLAIN])
     learned.exchange()
     assert caplog.text.count('the mix of requests is not shared until it does') == 1
-    assert learned._mix.counts == {size(2, 460): 1, size(2): 1}
+    assert learned._shared.now.counts == {size(2, 460): 1, size(2): 1}
     setattr(store, trouble, False)
     learned.exchange()
     learned.exchange()
     assert store.total().counts == {size(2, 460): 1, size(2): 1}
-    assert learned._mix.counts == store.total().counts
+    assert learned._shared.now.counts == store.total().counts
 
 
 @pytest.mark.usefixtures('used')
@@ -209,7 +209,7 @@ def test_the_mix_of_other_schedulers():
     learned = learner(store=store)
     learned.learn([SHARE])
     learned.exchange()
-    assert learned._mix.counts == {size(2, 190): 5, size(2, 460): 1}
+    assert learned._shared.now.counts == {size(2, 190): 5, size(2, 460): 1}
 
 
 def test_the_mix_of_a_scheduler_that_counts_nothing():
@@ -274,7 +274,7 @@ def test_the_queue_of_requests_is_bounded():
         learned = learner()
         learned.learn([SHARE] * (mix_learner.WAITING + 5))
         learned.count()
-        assert learned._mix.total == mix_learner.WAITING
+        assert learned._shared.now.total == mix_learner.WAITING
 
 
 def world_of(*weighers):

@@ -101,6 +101,8 @@ class Reports:
             (A, node()): (CONFIRMED, None),
             (C, node()): (PENDING, None),
         }
+        assert [one.key for one in found.ended] == [(B, node())]
+        assert ready(store, instances=frozenset([A]))[0].ended == ()
         assert found.generation == before + 1
         assert sorted(found.claims, key=lambda one: one.uuid) == sorted(
             store.claims(), key=lambda one: one.uuid

@@ -9,10 +9,4 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The mix of requests on database servers."""
-
-from nova_sched.tests.unit.db import mixes
-
-
-class TestMixes(mixes.Mixes):
-    pass
+"""Tests of the room ``lifetimes``."""

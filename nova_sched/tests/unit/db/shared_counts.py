@@ -1,0 +1,163 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""What shared counts are on every database: tests that each database runs.
+
+A module of tests brings the fixture ``database``: an engine on the newest schema, with empty
+tables.
+"""
+
+import concurrent.futures
+import contextlib
+
+import pytest
+import sqlalchemy as sa
+
+from nova_sched import errors
+from nova_sched.db.engine import transaction
+from nova_sched.db.lifetimes import SqlLifetimes
+from nova_sched.db.mixes import SqlMixes
+from nova_sched.db.shared_counts import QUIET_S
+from nova_sched.db.tables import LIFETIMES, MIXES
+from nova_sched.lifetimes.ends import Ends
+from nova_sched.lifetimes.life import Kind
+from nova_sched.packing.mix import Mix
+from nova_sched.packing.size import Size
+from nova_sched.tests.builders import uuid_of
+
+ONE, OTHER = uuid_of('one'), uuid_of('other')
+NOW = 1_700_000_000.0
+
+
+class Counts:
+    """The battery. ``of(small, large)`` makes counts of so many of two sorts, and ``told``
+    returns these of counts."""
+
+    table: sa.Table
+    unreadable: tuple[str, ...]
+
+    @pytest.fixture
+    def change(self, database):
+        def change(**values):
+            ours = self.table.c.scheduler == ONE
+            with transaction(database) as connection:
+                connection.execute(sa.update(self.table).where(ours).values(**values))
+
+        return change
+
+    @pytest.fixture
+    def rows(self, database):
+        def rows():
+            with transaction(database) as connection:
+                return sorted(connection.scalars(sa.select(self.table.c.scheduler)))
+
+        return rows
+
+    @staticmethod
+    def of(small, large):
+        raise NotImplementedError
+
+    @staticmethod
+    def told(counts):
+        raise NotImplementedError
+
+    def test_the_counts_of_all_schedulers_add_up(self, store):
+        store.add(ONE, 1, self.of(1, 0))
+        store.add(ONE, 2, self.of(2, 1))
+        store.add(OTHER, 1, self.of(0, 4))
+        assert self.told(store.total()) == (3, 5)
+
+    def test_a_batch_counts_once(self, store):
+        """Written twice, or late."""
+        store.add(ONE, 1, self.of(1, 0))
+        store.add(ONE, 1, self.of(1, 0))
+        store.add(ONE, 3, self.of(1, 0))
+        store.add(ONE, 2, self.of(1, 0))
+        assert self.told(store.total()) == (2, 0)
+
+    def test_the_counts_of_a_quiet_scheduler_move(self, store, change, rows):
+        store.add(ONE, 1, self.of(1, 0))
+        store.add(OTHER, 1, self.of(0, 1))
+        assert rows() == sorted([ONE, OTHER])
+        change(written_s=self.table.c.written_s - QUIET_S - 60)
+        store.add(OTHER, 2, self.of(0, 1))
+        assert rows() == [OTHER]
+        assert self.told(store.total()) == (1, 2)
+
+    def test_a_scheduler_whose_counts_moved_starts_a_new_row(self, store, change, rows):
+        self.test_the_counts_of_a_quiet_scheduler_move(store, change, rows)
+        store.add(ONE, 2, self.of(4, 0))
+        assert self.told(store.total()) == (5, 2)
+
+    def test_two_move_the_same_counts_once(self, store, change):
+        store.add(ONE, 1, self.of(1, 0))
+        change(written_s=0.0)
+        others = [uuid_of(str(number)) for number in range(4)]
+
+        def add(name):
+            for _ in range(20):
+                with contextlib.suppress(errors.StoreBusy):
+                    return store.add(name, 1, self.of(0, 1))
+            raise AssertionError('busy for too long')
+
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            list(pool.map(add, others))
+        assert self.told(store.total()) == (1, 4)
+
+    def test_counts_that_cannot_be_read_start_again(self, store, change, caplog):
+        for number, text in enumerate(('', *self.unreadable)):
+            caplog.clear()
+            store.add(ONE, 2 * number + 1, self.of(1, 0))
+            store.add(OTHER, number + 1, self.of(0, 1))
+            change(counts=text)
+            assert self.told(store.total()) == (0, number + 1)
+            assert 'cannot be read, and starts again' in caplog.text
+            store.add(ONE, 2 * number + 2, self.of(2, 0))
+            assert self.told(store.total()) == (2, number + 1)
+
+
+class Mixes(Counts):
+    table, small, large = MIXES, Size((('VCPU', 1),)), Size((('VCPU', 8),))
+    unreadable = '[[1]]', '{"a": 1}', '[[[[["VCPU", 1]], null], -1]]'
+
+    @pytest.fixture
+    def store(self, database):
+        return SqlMixes(database)
+
+    @classmethod
+    def of(cls, small, large):
+        counts = {cls.small: small, cls.large: large}
+        return Mix({size: count for size, count in counts.items() if count})
+
+    @classmethod
+    def told(cls, counts):
+        return counts.counts.get(cls.small, 0), counts.counts.get(cls.large, 0)
+
+
+class Lifetimes(Counts):
+    table, small, large = LIFETIMES, Kind('p', 'm1.small', 1), Kind('p', 'm1.large', 1)
+    unreadable = '[[1]]', '{"a": 1}', '{"steps": 3, "as_of_s": 1, "kinds": []}'
+
+    @pytest.fixture
+    def store(self, database):
+        return SqlLifetimes(database)
+
+    @classmethod
+    def of(cls, small, large):
+        found = Ends()
+        for kind in [cls.small] * small + [cls.large] * large:
+            found.add(kind, 60.0, NOW)
+        return found
+
+    @classmethod
+    def told(cls, counts):
+        found = (counts.counts.get(kind) for kind in (cls.small, cls.large))
+        return tuple(0 if one is None else pytest.approx(one[0].sum(), rel=1e-3) for one in found)

@@ -1,0 +1,40 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Tests of shared counts, on SQLite."""
+
+import pytest
+
+from nova_sched import errors
+from nova_sched.db.lifetimes import SqlLifetimes
+from nova_sched.db.mixes import SqlMixes
+from nova_sched.tests.unit.db import shared_counts
+
+
+class TestMixes(shared_counts.Mixes):
+    pass
+
+
+class TestLifetimes(shared_counts.Lifetimes):
+    pass
+
+
+@pytest.mark.parametrize('store', [SqlMixes, SqlLifetimes])
+@pytest.mark.parametrize(
+    'work',
+    [
+        pytest.param(lambda store: store.add(shared_counts.ONE, 1, None), id='add'),
+        pytest.param(lambda store: store.total(), id='total'),
+    ],
+)
+def test_a_database_that_is_away(gone, store, work):
+    with pytest.raises(errors.StoreUnavailable):
+        work(store(gone))

@@ -1,0 +1,98 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Tests of counts that schedulers add up in a store."""
+
+import pytest
+
+from nova_sched import errors
+from nova_sched.engine.shared_total import SharedTotal
+from nova_sched.packing.mix import Mix
+from nova_sched.tests.unit.engine.test_mix_learner import Store
+from nova_sched.tests.unit.packing.fleets import size
+
+SMALL, LARGE = size(1), size(8)
+
+
+def shared(store=None):
+    return SharedTotal(Mix, 'the mix', 'me', store)
+
+
+def test_without_a_store_the_total_is_that_of_this_process():
+    one = shared()
+    for _ in range(2):
+        one.new.add([SMALL])
+        one.exchange()
+    one.new.add([LARGE])
+    assert one.total.counts == {SMALL: 2}
+    assert one.now.counts == {SMALL: 2, LARGE: 1}
+
+
+def test_the_counts_of_others():
+    store = Store()
+    store.add('other', 1, Mix({LARGE: 5.0}))
+    one = shared(store)
+    one.new.add([SMALL])
+    one.exchange()
+    assert one.now.counts == {SMALL: 1, LARGE: 5}
+
+
+@pytest.mark.parametrize('trouble', ['is_away', 'is_lost', 'is_busy'])
+def test_a_store_with_trouble(trouble, caplog):
+    """It is told once, unless it is only busy; nothing is lost, and nothing counts twice."""
+    store = Store()
+    one = shared(store)
+    one.new.add([SMALL])
+    setattr(store, trouble, True)
+    one.exchange()
+    one.new.add([LARGE])
+    one.exchange()
+    assert one.now.counts == {SMALL: 1, LARGE: 1}
+    told = caplog.text.count('the mix is not shared until it does')
+    assert told == (0 if trouble == 'is_busy' else 1)
+    setattr(store, trouble, False)
+    one.exchange()
+    one.exchange()
+    assert one.now.counts == store.total().counts == {SMALL: 1, LARGE: 1}
+
+
+def test_a_total_that_cannot_be_read(monkeypatch):
+    """A batch that the store has taken still counts, once."""
+    store = Store()
+    one = shared(store)
+    one.new.add([SMALL])
+    with monkeypatch.context() as patch:
+
+        def away():
+            raise errors.StoreUnavailable('it is away')
+
+        patch.setattr(store, 'total', away)
+        one.exchange()
+        assert one.now.counts == {SMALL: 1}
+    one.exchange()
+    assert one.now.counts == {SMALL: 1}
+
+
+def test_what_is_now_is_a_copy():
+    one = shared()
+    one.new.add([SMALL])
+    one.now.add([LARGE])
+    assert one.now.counts == {SMALL: 1}
+
+
+def test_a_scheduler_that_starts_again_has_what_was_stored():
+    store = Store()
+    one = shared(store)
+    one.new.add([SMALL])
+    one.exchange()
+    again = SharedTotal(Mix, 'the mix', 'me again', store)
+    again.exchange()
+    assert again.now.counts == {SMALL: 1}
