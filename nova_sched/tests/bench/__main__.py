@@ -33,6 +33,7 @@ ASKED_FOR = (
     'nova-cells',
     'recorded',
     'observed',
+    'dashboards',
 )  # run by name only
 FIELDS = ('what', 'p50', 'p99', 'a second', 'floor', 'ratio', 'conflicts', 'first request')
 CROWD_FIELDS = 'what,schedulers,unseen,way,conflicts,lost,late,given up,full,uneven,large'.split(
@@ -72,6 +73,7 @@ def _rows(arguments):
         calls,
         commits,
         crowd_spread,
+        dashboards,
         decisions,
         first_requests,
         hostile,
@@ -112,6 +114,7 @@ def _rows(arguments):
         'nova-cells': nova_cells,
         'recorded': recorded,
         'observed': observed,
+        'dashboards': dashboards,
     }
     for name in arguments.only:
         for row in modules[name].rows(arguments.seconds):
