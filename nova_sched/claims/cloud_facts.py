@@ -18,6 +18,8 @@ from nova_sched.state.report import DISABLED_TRAIT
 
 UP, DOWN, DISABLED, FORCED_DOWN = 'up', 'down', 'disabled', 'forced down'
 
+UNSET = ServiceFacts('')  # of a host of which an operator has set nothing
+
 
 class CloudFacts:
     """Facts of a store at one moment. Lengths of time are in seconds, moments in
@@ -78,12 +80,10 @@ class CloudFacts:
 
     def seen_s(self, host):
         """The last sign of life; None if there never was one."""
-        return (
-            max([self.service(host).seen_s, *map(self._node_seen_s, self.nodes_of(host))]) or None
-        )
-
-    def _node_seen_s(self, facts):
-        return max(facts.seen_s, self._seen.get(facts.report.node_uuid, 0.0))
+        found = self._services.get(host, UNSET).seen_s
+        for facts in self.nodes_of(host):
+            found = max(found, facts.seen_s, self._seen.get(facts.report.node_uuid, 0.0))
+        return found or None
 
     def disabled_by_node(self, host):
         """Whether the host itself reports that it is disabled."""
@@ -91,10 +91,11 @@ class CloudFacts:
 
     def state(self, host):
         """The strongest reason that keeps new servers from the host; `up` if there is none."""
-        service, seen_s = self.service(host), self.seen_s(host)
+        service = self._services.get(host, UNSET)
         if service.forced_down:
             return FORCED_DOWN
         if service.disabled or self.disabled_by_node(host):
             return DISABLED
+        seen_s = self.seen_s(host)
         alive = seen_s is not None and abs(self.now_s - seen_s) <= self._down_time_s
         return UP if alive else DOWN

@@ -75,7 +75,7 @@ def make(conf, clients, database):
 
 
 def _secret_key(conf):
-    """The key that signs sessions. A short one can be found by trying: then any caller can be made
+    """The key that signs sessions. A short one can be found by trying; then sessions can be made
     up. Raises BadConfig."""
     found = conf.dashboard.secret_key
     if found and len(found) < KEY_LENGTH:

@@ -52,7 +52,7 @@ class Drawing:
             key = report.host, report.nodename, report.stats, report.traits, mine
             kept = before.get(report.node_uuid)
             if kept is None or kept[0] != key:
-                kept = key, self._place(report, mine)
+                kept = key, self._place(report, mine), report.inventories.keys()
             self._places[report.node_uuid] = kept
             zone, rack, aggregates, traits = kept[1]
             columns['hosts'].append(report.host)
@@ -73,6 +73,16 @@ class Drawing:
             'resources': resources(facts),
             'states': list(STATES),
         }
+
+    def is_placed(self, one):
+        """Whether what lasts about a node is as it is drawn, in the same aggregates."""
+        report, kept = one.report, self._places.get(one.report.node_uuid)
+        if kept is None:
+            return False
+        (host, name, _, _, mine), place, classes = kept
+        if (report.host, report.nodename, report.inventories.keys()) != (host, name, classes):
+            return False
+        return self._place(report, mine) == place
 
     def _place(self, report, aggregates):
         """Zone, rack, names of aggregates, and traits of a node."""

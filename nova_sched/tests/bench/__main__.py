@@ -34,6 +34,7 @@ ASKED_FOR = (
     'recorded',
     'observed',
     'exit-times',
+    'dashboards',
 )  # run by name only
 FIELDS = ('what', 'p50', 'p99', 'a second', 'floor', 'ratio', 'conflicts', 'first request')
 CROWD_FIELDS = 'what,schedulers,unseen,way,conflicts,lost,late,given up,full,uneven,large'.split(
@@ -73,6 +74,7 @@ def _rows(arguments):
         calls,
         commits,
         crowd_spread,
+        dashboards,
         decisions,
         exit_times,
         first_requests,
@@ -115,6 +117,7 @@ def _rows(arguments):
         'recorded': recorded,
         'observed': observed,
         'exit-times': exit_times,
+        'dashboards': dashboards,
     }
     for name in arguments.only:
         for row in modules[name].rows(arguments.seconds):

@@ -77,7 +77,7 @@ def daemon(folder, url, workers=1, rpc_server='oslo', database=None):
             yield running
 
 
-def until_it_says(words, path, running, timeout_s=60.0):
+def until_it_says(words, path, running, timeout_s=300.0):
     """A message that is sent before its queue exists is lost without a word: wait for the
     daemon's."""
     end = time.monotonic() + timeout_s
@@ -150,6 +150,17 @@ class OnSqlite:
         return f'sqlite:///{home}/claims.sqlite'
 
 
+def filled(url, reports):
+    """Make the tables of an empty database, and store reports. Returns its URL."""
+    engine = db_engine.create(url)
+    schema.upgrade(engine)
+    store = SqlClaimStore(engine)
+    for start in range(0, len(reports), 500):
+        store.report(reports[start : start + 500], time.time())
+    engine.dispose()
+    return url
+
+
 class OnPostgreSQL:
     """The same on a private server."""
 
@@ -161,14 +172,7 @@ class OnPostgreSQL:
         self._client, self._turn = bare.client(self.fresh('bare')), 0
 
     def fresh(self, _name):
-        url = self._server.fresh()
-        engine = db_engine.create(url)
-        schema.upgrade(engine)
-        store = SqlClaimStore(engine)
-        for start in range(0, len(self._reports), 500):
-            store.report(self._reports[start : start + 500], time.time())
-        engine.dispose()
-        return url
+        return filled(self._server.fresh(), self._reports)
 
     def bare(self):
         self._turn += 1

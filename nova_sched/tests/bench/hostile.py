@@ -126,16 +126,17 @@ def attack():
 
 
 @contextlib.contextmanager
-def api(folder, url, port):
+def api(folder, url, port, more=''):
+    """A process of the API, with more lines of configuration."""
     config, path = folder / 'api.conf', folder / 'api.log'
     config.write_text(
-        f'[DEFAULT]\ntransport_url = {url}\n[api]\nauth_strategy = noauth\nport = {port}\n'
+        f'[DEFAULT]\ntransport_url = {url}\n[api]\nauth_strategy = noauth\nport = {port}\n{more}'
     )
     with path.open('wb') as log:
         command = '-m', 'nova_sched.cmd.api', '--config-file', str(config)
         with process(*command, stdout=log, stderr=log) as running:
             until_it_says('Serving on', path, running)
-            yield
+            yield running
 
 
 def rows(budget_s=60.0):

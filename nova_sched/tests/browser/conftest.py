@@ -16,12 +16,13 @@ import contextlib
 import pathlib
 
 import pytest
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import expect, sync_playwright
 
 from nova_sched.conf import CONF
 from nova_sched.tests.browser.cloud import Cloud
-from nova_sched.tests.browser.surfer import launched, logged_in
+from nova_sched.tests.browser.surfer import WAIT_MS, launched, logged_in
 
+expect.set_options(timeout=WAIT_MS)
 DATA = pathlib.Path(__file__).resolve().parents[1] / 'data'
 
 

@@ -21,6 +21,7 @@ OPTIONS = (
     '--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking '
     '--disable-component-update --disable-sync'
 ).split()
+WAIT_MS = 90_000  # the machine may be busy
 SIZE = {'width': 1280, 'height': 800}
 
 
@@ -37,7 +38,7 @@ def logged_in(browser, url, user, project, scheme='light'):
     page.on('console', lambda one: complaints.append(one.text) if one.type == 'error' else None)
     page.on('pageerror', lambda error: complaints.append(str(error)))
     page.on('request', lambda one: asked.append(one.url))
-    page.set_default_timeout(20_000)
+    page.set_default_timeout(WAIT_MS)
     try:
         page.goto(f'{url}/')
         page.get_by_label('User').fill(user)
@@ -54,7 +55,7 @@ def logged_in(browser, url, user, project, scheme='light'):
 def show(page, host, wanted):
     """Show a host beside the map until it has what a locator finds: hosts are some seconds old."""
     page.wait_for_selector('#map[data-drawn]')
-    deadline_s = time.monotonic() + 60
+    deadline_s = time.monotonic() + WAIT_MS / 1000
     while not wanted.count() and time.monotonic() < deadline_s:
         page.locator('#find').fill(host)
         with page.expect_response(lambda one: '/cluster/host?' in one.url):

@@ -12,6 +12,8 @@
 
 """The hosts as a page has them, and which cells have changed."""
 
+import dataclasses
+
 import pytest
 
 from nova_sched import errors
@@ -67,6 +69,44 @@ def test_only_what_has_changed(world):
     after, changed = world.fleet.changes(version)
     assert changed == [[1, 0, 0, [90, 0]]]
     assert world.fleet.changes(after) == (after, [])
+
+
+def test_what_lasts_is_not_drawn_again_for_usage(world, monkeypatch):
+    version = world.fleet.board()['version']
+    monkeypatch.setattr(world.fleet._drawing, 'lasting', None)  # not called
+    world.store.report([report('b', 9, stats={'servers': '3'})])
+    world.later()
+    assert world.fleet.changes(version)[1] == [[1, 0, 0, [90, 0]]]
+
+
+@pytest.mark.parametrize(
+    'changed',
+    [
+        report('b', traits=frozenset(['T'])),
+        report('b', stats={'rack': 'r2'}),
+        dataclasses.replace(report('b'), nodename='other'),
+        dataclasses.replace(report('b'), inventories={'CUSTOM_Y': Inventory(1)}),
+    ],
+    ids=['trait', 'rack', 'name', 'resource class'],
+)
+def test_a_node_whose_place_changes_makes_a_new_board(world, changed):
+    before = world.fleet.board()
+    world.store.report([changed])
+    world.later()
+    assert world.fleet.changes(before['version'])[1] is None
+    assert world.fleet.board() != before
+
+
+def test_several_pages_are_told_the_same(world):
+    first = world.fleet.board()['version']
+    world.store.report([report('b', 9)])
+    world.later()
+    second, changed = world.fleet.changes(first)
+    assert world.fleet.changes(first)[1] is changed
+    world.store.report([report('a', 1, traits=frozenset(['T']))])
+    world.later()
+    assert [row for row, *_ in world.fleet.changes(second)[1]] == [0]
+    assert [row for row, *_ in world.fleet.changes(first)[1]] == [0, 1]
 
 
 def test_a_host_is_disabled(world):
