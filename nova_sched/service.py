@@ -297,7 +297,7 @@ class SchedulerService(oslo_service.ServiceBase):
         self._bus = bus
         self._own_bus = bus is None
         self._server = self.scheduler = self.store = self._nova = self._notifications = None
-        self._events = None
+        self._events = self._rebalances = None
         self._leaving = threading.Event()
         self._listening = threading.Event()
         self._ended = threading.Event()
@@ -311,7 +311,7 @@ class SchedulerService(oslo_service.ServiceBase):
         made = once_available(lambda: stores(self._conf), self._conf, self._leaving)
         if made is None:
             return
-        self.store = made[0]
+        self.store, self._rebalances = made[0], made[-1]
         if self._bus is None:
             self._bus = rpc.transport(self._conf)
         self._nova = nova_source(self._conf, self.store)
@@ -347,16 +347,21 @@ class SchedulerService(oslo_service.ServiceBase):
     def _endpoints(self):
         nova = self._nova
         if nova is None:
-            runner = self.scheduler.run_moves(
-                moves.MovesClient(self._bus), lambda: rebalance_settings(self._conf)
-            )
+            runner = self._run_moves(moves.MovesClient(self._bus))
             more = [] if runner is None else [moves.RebalanceEndpoint(runner)]
             return [*endpoints.all_of(self.scheduler), *more]
+        if self._rebalances is not None and (movers := nova.movers(self._rebalances)) is not None:
+            self._run_moves(*movers)
         self._notifications = notifications.of_options(self._conf)
         if self._notifications is not None:
             self._notifications.start()
         return endpoints.all_of(
             self.scheduler, nova.mirror, nova.status, nova.networks, self._notifications
+        )
+
+    def _run_moves(self, conductors, services=None):
+        return self.scheduler.run_moves(
+            conductors, lambda: rebalance_settings(self._conf), services
         )
 
     def _start_engine(self):

@@ -147,13 +147,13 @@ class Scheduler:
             self._runner.leave()
         self.loop.hurry()
 
-    def run_moves(self, conductors, settings):
+    def run_moves(self, conductors, settings, services=None):
         """Carry out the moves of rebalances from now on. Returns the MoveRunner, which has these
         arguments; None without a store of rebalances."""
         if self._rebalances is not None:
             planner = self.move_planner.moves
             self._runner = MoveRunner(
-                self, self._context, self._rebalances, conductors, settings, planner
+                self, self._context, self._rebalances, conductors, settings, planner, services
             )
             self._runner.start()
         return self._runner

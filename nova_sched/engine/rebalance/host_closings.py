@@ -20,41 +20,54 @@ class HostClosings:
     """Disables the services of these hosts, and enables them when their time is over.
 
     A service that an operator disables before or meanwhile stays as the operator sets it.
-    ``rebalances`` is a db.rebalances.SqlRebalances; ``call`` runs a method in the loop.
+    ``rebalances`` is a db.rebalances.SqlRebalances. ``services`` has ``disabled_reason(host)``,
+    None for one that is enabled, and ``set(host, reason)``, which disables it; None enables it.
     """
 
-    def __init__(self, rebalances, cluster, state_sync, call):
-        self._rebalances, self._cluster = rebalances, cluster
-        self._state_sync, self._call = state_sync, call
+    def __init__(self, rebalances, services):
+        self._rebalances, self._services = rebalances, services
 
     def turn(self):
         """Close and open the hosts that are due."""
         for host, is_over in self._rebalances.closed_hosts():
             if is_over:
-                self._call(self._open, host)
+                self._open(host)
                 self._rebalances.drop_closed(host)
             elif not host.closed:
-                self._call(self._close, host)
+                self._close(host)
                 self._rebalances.set_closed(host)
 
-    # In the loop.
-
     def _close(self, host):
-        if not self._service(host).disabled:
-            self._set(host, True, _reason(host))
+        if self._services.disabled_reason(host.host) is None:
+            self._services.set(host.host, _reason(host))
 
     def _open(self, host):
-        service = self._service(host)
-        if service.disabled and (service.disabled_reason or '').startswith(REASON):
-            self._set(host, False, None)
+        if (self._services.disabled_reason(host.host) or '').startswith(REASON):
+            self._services.set(host.host, None)
+
+
+class OwnServices:
+    """The services as the schedulers keep them. ``call`` runs a method in the loop."""
+
+    def __init__(self, cluster, state_sync, call):
+        self._cluster, self._state_sync, self._call = cluster, state_sync, call
+
+    def disabled_reason(self, host):
+        """Why a service is disabled, '' without a reason; None: it is enabled."""
+        service = self._call(self._service, host)
+        return (service.disabled_reason or '') if service.disabled else None
+
+    def set(self, host, reason):
+        """Disable a service with this reason; None enables it."""
+        self._call(self._set, host, reason)
 
     def _service(self, host):
         self._state_sync.catch_up([], {})
-        return self._cluster.service(host.host)
+        return self._cluster.service(host)
 
-    def _set(self, host, disabled, reason):
-        seen_s = self._cluster.service(host.host).seen_s
-        self._state_sync.set_service(host.host, disabled, reason, None, seen_s)
+    def _set(self, host, reason):
+        seen_s = self._cluster.service(host).seen_s
+        self._state_sync.set_service(host, reason is not None, reason, None, seen_s)
 
 
 def _reason(host):
