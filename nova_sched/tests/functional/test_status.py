@@ -291,4 +291,4 @@ def test_the_exit_status(tmp_path, text, code):
     assert done.returncode == code, done
     assert 'Traceback' not in done.stdout + done.stderr
     if code != 255:
-        assert len(json.loads(done.stdout)['checks']) == 10
+        assert len(json.loads(done.stdout)['checks']) == 11
