@@ -220,6 +220,14 @@ class Claim:
             self, resources=self.resizing.old, resizing=None, expires_s=None
         )
 
+    def renewed(self, now_s, lifetime_s):
+        """Returns the claim with ``lifetime_s`` seconds left (None: it never expires); None unless
+        it is pending and has not expired."""
+        if self.state != PENDING or self.overdue(now_s):
+            return None
+        until_s = None if lifetime_s is None else now_s + lifetime_s
+        return dataclasses.replace(self, expires_s=until_s)
+
     def overdue(self, now_s):
         """Returns whether the claim has expired: it waited too long for a confirmation."""
         waits = not self.is_confirmed or self.resizing is not None

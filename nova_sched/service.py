@@ -83,6 +83,8 @@ def settings(conf):
         track_instances=conf.filter_scheduler.track_instance_changes,
         explain_retention_s=conf.explain.retention,
         explain_sample=conf.explain.sample,
+        explain_per_second=conf.explain.per_second,
+        explain_most_placed=conf.explain.most_placed,
         tell_callers=conf.explain.tell_callers,
         candidates_ttl_s=conf.candidates.ttl,
         candidates_max=conf.candidates.max,
@@ -297,7 +299,7 @@ class SchedulerService(oslo_service.ServiceBase):
         self._bus = bus
         self._own_bus = bus is None
         self._server = self.scheduler = self.store = self._nova = self._notifications = None
-        self._events = self._rebalances = None
+        self._events = None
         self._leaving = threading.Event()
         self._listening = threading.Event()
         self._ended = threading.Event()
@@ -311,7 +313,7 @@ class SchedulerService(oslo_service.ServiceBase):
         made = once_available(lambda: stores(self._conf), self._conf, self._leaving)
         if made is None:
             return
-        self.store, self._rebalances = made[0], made[-1]
+        self.store = made[0]
         if self._bus is None:
             self._bus = rpc.transport(self._conf)
         self._nova = nova_source(self._conf, self.store)
@@ -319,6 +321,8 @@ class SchedulerService(oslo_service.ServiceBase):
         self.scheduler = scheduler(self._conf, *made, nova=self._nova, events=self._events)
         if self._events is not None:
             self._events.start()
+            if self._events.claims is not None:
+                self.store.on_changes = self._events.claims.changed
         # Its process loads meanwhile, so that the first group does not wait for it.
         self.scheduler.groups.start()
         once_available(self._start_engine, self._conf, self._leaving)
@@ -350,7 +354,8 @@ class SchedulerService(oslo_service.ServiceBase):
             runner = self._run_moves(moves.MovesClient(self._bus))
             more = [] if runner is None else [moves.RebalanceEndpoint(runner)]
             return [*endpoints.all_of(self.scheduler), *more]
-        if self._rebalances is not None and (movers := nova.movers(self._rebalances)) is not None:
+        rebalances = self.scheduler.rebalances
+        if rebalances is not None and (movers := nova.movers(rebalances)) is not None:
             self._run_moves(*movers)
         self._notifications = notifications.of_options(self._conf)
         if self._notifications is not None:

@@ -25,6 +25,7 @@ from nova_sched.api.external_scheduler import ExternalSchedulerHandlers
 from nova_sched.api.health import Readiness
 from nova_sched.api.policies import AccessPolicy
 from nova_sched.api.rate_limit import PlanRateLimit
+from nova_sched.api.rebalances import RebalanceHandlers
 from nova_sched.measures.catalogue import API_REQUESTS, API_SECONDS
 from nova_sched.tracing import KEY, TRACER, read
 
@@ -40,11 +41,14 @@ class Text(BaseConverter):
     part_isolating = False
 
 
-def make(conf, backend, manager, probe=None, facts=lambda: None, rank=None):
+def make(
+    conf, backend, manager, probe=None, facts=lambda: None, rank=None, plan=None, rebalances=None
+):
     """Returns the API as a WSGI application. ``backend`` has the methods of the client of the RPC
     namespace `groups`, ``manager`` those of the namespace `queues`. ``probe``: the same as
     ``backend``, but it waits only briefly. ``facts()`` returns the answer of `explain.health`,
-    ``rank`` is the method `rank_hosts` of a client of `explain`.
+    ``rank`` and ``plan`` are the methods `rank_hosts` and `plan_moves` of clients of `explain`,
+    ``rebalances`` is the client of the namespace `rebalances`.
 
     Raises BadConfig.
     """
@@ -58,6 +62,7 @@ def make(conf, backend, manager, probe=None, facts=lambda: None, rank=None):
         ),
         'queues': handlers.QueueHandlers(manager, policy, conf.api.max_limit),
         'hosts': ExternalSchedulerHandlers(rank, policy, conf.api.external_scheduler_timeout),
+        'rebalances': RebalanceHandlers(plan, rebalances, policy, conf.api.max_limit),
     }
     app = _application(handlers_by_tag, conf.api.max_body_size)
     guard = (

@@ -51,6 +51,7 @@ TABLE = (
     (errors.StoreUnavailable, 503, 'unavailable', ()),
     (errors.BrokerUnavailable, 503, 'unavailable', ()),
     (errors.NoAnswer, 503, 'unavailable', ()),
+    (errors.Outdated, 503, 'busy', ()),
     (errors.DeadlinePassed, 504, 'deadline', ()),
     (errors.StoreFull, 507, 'full', ()),
 )

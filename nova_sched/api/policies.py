@@ -186,6 +186,35 @@ RULES = [
         'Have hosts filtered and ordered for a request of another scheduler.',
         'rank_hosts',
     ),
+    _rule(
+        'rebalance:plan',
+        'rule:operator',
+        EVERYWHERE,
+        'See which moves of servers would empty hosts, drain them, make places, or even out.',
+        'plan_moves',
+    ),
+    _rule(
+        'rebalance:list',
+        'rule:operator',
+        EVERYWHERE,
+        'List the rebalances.',
+        'list_rebalances',
+    ),
+    _rule(
+        'rebalance:show',
+        'rule:operator',
+        EVERYWHERE,
+        'See a rebalance and its moves.',
+        'show_rebalance',
+    ),
+    _rule('rebalance:run', 'rule:admin', EVERYWHERE, 'Move servers.', 'run_rebalance'),
+    _rule(
+        'rebalance:stop',
+        'rule:admin',
+        EVERYWHERE,
+        'Stop a rebalance: start no more of its moves.',
+        'stop_rebalance',
+    ),
 ]
 
 

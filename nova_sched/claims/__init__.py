@@ -23,6 +23,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from nova_sched.claim import Claim
+from nova_sched.claims.changed_claims import ClaimChanges
 from nova_sched.claims.values import (
     ANY,
     Changes,
@@ -45,6 +46,7 @@ __all__ = [
     'ANY',
     'ChangeFeed',
     'Changes',
+    'ClaimChanges',
     'ClaimSelector',
     'ClaimStore',
     'ClaimTransactions',
@@ -74,16 +76,26 @@ class StoreTransactions(abc.ABC):
     store have in common. It is the clock of the database, or the function ``clock``, if that is
     set (for simulated time).
 
+    ``on_changes``, if it is set, is called after each transaction that changed claims. It does not
+    wait, and raises nothing. A transaction whose outcome the caller never learnt calls nothing,
+    although it may have been made.
+
     Every method raises StoreUnavailable when the store does not answer, and StoreBusy when another
     transaction conflicts. Then the call may be repeated unchanged: work that was done already is
     not done twice. StoreFull is final: nothing was done.
     """
 
     clock: Callable[[], float] | None = None
+    on_changes: Callable[[ClaimChanges], None] | None = None
 
     @abc.abstractmethod
     def now_s(self) -> float:
         """The time by the store's clock."""
+
+    def _tell(self, cause, before, after, now_s, hosts):
+        """Call ``on_changes``, if any claims changed; see ClaimChanges."""
+        if self.on_changes is not None and (before or after):
+            self.on_changes(ClaimChanges(cause, before, after, now_s, hosts))
 
 
 class ClaimTransactions(StoreTransactions):
@@ -144,6 +156,15 @@ class ClaimTransactions(StoreTransactions):
 
         ``absent``: the nodes no longer list the consumers. Then claims stay that are not
         confirmed, or that an open move keeps.
+        """
+
+    @abc.abstractmethod
+    def renew_claim(self, claim: Claim, lifetime_s: float | None) -> bool:
+        """Let a claim expire ``lifetime_s`` seconds from now; None: never.
+
+        Returns whether it was renewed: only a pending claim with this UUID, before it expires. One
+        that has expired by the store's clock is not renewed, whether it has ended yet or not.
+        ``changed_s`` stays, because a message that was sent before means this claim, too.
         """
 
     @abc.abstractmethod

@@ -50,8 +50,13 @@ class NodeUsage:
         return True
 
     def take(self, resources, sign=1):
-        for name, amount in resources.items():
-            self.used[name] = self.used.get(name, 0) + sign * amount
+        add(self.used, resources, sign)
+
+
+def add(sums, resources, sign=1):
+    """Add amounts by resource class to their sums; ``sign`` -1 subtracts them."""
+    for name, amount in resources.items():
+        sums[name] = sums.get(name, 0) + sign * amount
 
 
 class Held:

@@ -19,7 +19,15 @@ import time
 
 from nova_sched import errors
 from nova_sched.claim import PLANNED
-from nova_sched.claims import ANY, Changes, ClaimStore, ClosedDomain, NodeFacts, plan_quota
+from nova_sched.claims import (
+    ANY,
+    Changes,
+    ClaimStore,
+    ClosedDomain,
+    NodeFacts,
+    changed_claims,
+    plan_quota,
+)
 from nova_sched.claims.exclusive_domains import (
     ExclusiveDomains,
     carried,
@@ -28,7 +36,15 @@ from nova_sched.claims.exclusive_domains import (
     moved_hosts,
     put,
 )
-from nova_sched.claims.judge import Held, NodeUsage, ServerGroupMembers, judge, only_short, stale
+from nova_sched.claims.judge import (
+    Held,
+    NodeUsage,
+    ServerGroupMembers,
+    add,
+    judge,
+    only_short,
+    stale,
+)
 from nova_sched.claims.lifecycle import allocating, amend, finishing, leaving, reverting
 from nova_sched.claims.reconcile import absent, keeps_source, newest, settle
 
@@ -46,6 +62,7 @@ class MemoryClaimStore(ClaimStore):
         )  # when nodes were made (UUID), when lists of instances arrived (host)
         self._names = {}  # (host, nodename) -> UUID
         self._claims = {}  # node UUID -> consumer -> Claim
+        self._used = {}  # node UUID -> sums of the resources of its claims
         # node UUID -> the generation at which pieces were last taken or reported
         self._pieces_at = {}
         self._places = {}  # consumer -> UUIDs of nodes
@@ -69,7 +86,12 @@ class MemoryClaimStore(ClaimStore):
         return self._claims.get(key[1], {}).get(key[0])
 
     def _put(self, claim):
-        self._claims[claim.node_uuid][claim.consumer_uuid] = claim
+        claims = self._claims[claim.node_uuid]
+        before = claims.get(claim.consumer_uuid)
+        if before is not None:
+            add(self._used[claim.node_uuid], before.resources, -1)
+        add(self._used[claim.node_uuid], claim.resources)
+        claims[claim.consumer_uuid] = claim
         self._places.setdefault(claim.consumer_uuid, set()).add(claim.node_uuid)
         if claim.top_group is not None:
             self._members.setdefault(claim.top_group, set()).add(claim.key)
@@ -81,6 +103,7 @@ class MemoryClaimStore(ClaimStore):
         if not places:
             del self._places[consumer]
         claim = self._claims[node].pop(consumer)
+        add(self._used[node], claim.resources, -1)
         members = self._members.get(claim.top_group, {key})
         members.discard(key)
         if not members:
@@ -122,10 +145,12 @@ class MemoryClaimStore(ClaimStore):
                 for one in placements
                 if one.guard and one.guard.limits
             }
+            now_s = self.now_s()
             outcomes = judge(
-                placements, usages, held, members, records, exclusive_domains, self.now_s(), plans
+                placements, usages, held, members, records, exclusive_domains, now_s, plans
             )
             self._write(held, usages, exclusive_domains)
+            self._tell_held(changed_claims.REQUEST, held, now_s, usages)
             self._records |= {
                 uuid: record for uuid, record in records.items() if record is not None
             }
@@ -156,8 +181,7 @@ class MemoryClaimStore(ClaimStore):
         known = facts.report.inventories, dict(facts.foreign), facts.generation, facts.report.host
         marks = {'fences': facts.fences, 'foreign_instances': facts.foreign_instances}
         usage = NodeUsage(*known, self._pieces_at[uuid], **marks)
-        for claim in self._claims[uuid].values():
-            usage.take(claim.resources)
+        usage.take(self._used[uuid])
         return usage
 
     def _members_of_group(self, policy):
@@ -193,13 +217,18 @@ class MemoryClaimStore(ClaimStore):
             if tokens:
                 self._with_tokens.add(node)
 
-    def _amend(self, claims, change):
+    def _amend(self, cause, claims, change):
         """Change claims, see ``amend``; returns those that were changed, as they were."""
-        held = Held(claims)
+        held, now_s = Held(claims), self.now_s()
         usages = self._usages({claim.node_uuid for claim in claims})
-        changed = amend(claims, change, usages, held, self.now_s())
+        changed = amend(claims, change, usages, held, now_s)
         self._write(held, usages, ExclusiveDomains(usages))
+        self._tell_held(cause, held, now_s, usages)
         return changed
+
+    def _tell_held(self, cause, held, now_s, usages):
+        hosts = {uuid: usage.host for uuid, usage in usages.items()}
+        self._tell(cause, held.removed, held.added, now_s, hosts)
 
     # Exclusive domains.
 
@@ -250,38 +279,54 @@ class MemoryClaimStore(ClaimStore):
                 claim for consumer in dict.fromkeys(consumers) for claim in self._of(consumer)
             ]
             return self._amend(
-                found, lambda claim: claim.confirmed() if claim.node_uuid in node_uuids else claim
+                changed_claims.CONFIRM,
+                found,
+                lambda claim: claim.confirmed() if claim.node_uuid in node_uuids else claim,
             )
 
     def allocated(self, claims):
         with self._lock:
             consumers = dict.fromkeys(one.consumer_uuid for one in claims)
             found = [claim for consumer in consumers for claim in self._of(consumer)]
-            return self._amend(found, allocating(claims))
+            return self._amend(changed_claims.ALLOCATION, found, allocating(claims))
 
     def finish(self, consumer, node_uuids, selector=ANY):
         with self._lock:
             claims = self._of(consumer)
-            return self._amend(claims, finishing(claims, node_uuids, selector))
+            change = finishing(claims, node_uuids, selector)
+            return self._amend(changed_claims.FINISH, claims, change)
 
     def revert(self, consumer, selector=ANY):
         with self._lock:
             claims = self._of(consumer)
-            return self._amend(claims, reverting(claims, selector))
+            return self._amend(changed_claims.REVERT, claims, reverting(claims, selector))
 
     def release(self, keys, absent=False, selector=ANY):
         with self._lock:
             found = [
                 claim for consumer in {one for one, _ in keys} for claim in self._of(consumer)
             ]
-            return self._amend(found, leaving(found, set(keys), absent, selector))
+            change = leaving(found, set(keys), absent, selector)
+            return self._amend(changed_claims.RELEASE, found, change)
+
+    def renew_claim(self, claim, lifetime_s):
+        with self._lock:
+            held = self._find(claim.key)
+            if held is None or held.uuid != claim.uuid:
+                return False
+            renewed = held.renewed(self.now_s(), lifetime_s)
+            if renewed is None:
+                return False
+            self._put(renewed)
+            self._touch([claim.node_uuid])
+            return True
 
     def expire(self, now_s=None):
         now_s = self.now_s() if now_s is None else now_s
         with self._lock:
             overdue = [claim for claims in self._claims.values() for claim in claims.values()
                        if not claim.is_confirmed and claim.overdue(now_s)]  # fmt: skip
-            return self._amend(overdue, lambda claim: None)
+            return self._amend(changed_claims.TIMEOUT, overdue, lambda claim: None)
 
     def claims(self, consumer_uuid=None):
         with self._lock:
@@ -323,7 +368,11 @@ class MemoryClaimStore(ClaimStore):
                 self._records[uuid] = dataclasses.replace(self._records[uuid], expires_s=expires_s)
             planned = [claim for claim in map(self._find, self._members.get(uuid, ()))
                        if claim.state == PLANNED]  # fmt: skip
-            self._amend(planned, lambda claim: dataclasses.replace(claim, expires_s=expires_s))
+            self._amend(
+                changed_claims.RENEWAL,
+                planned,
+                lambda claim: dataclasses.replace(claim, expires_s=expires_s),
+            )
             return sorted((self._find(claim.key) for claim in planned), key=_age)
 
     def domains(self):
@@ -404,8 +453,9 @@ class MemoryClaimStore(ClaimStore):
             return dataclasses.replace(self._facts(uuid), stale=True)
         twin = self._names.get((report.host, report.nodename), uuid)
         if twin != uuid:
-            self._forget(twin)
+            self._forget(twin, now_s)
         claims = self._claims.setdefault(uuid, {})
+        self._used.setdefault(uuid, {})
         moving = {
             (consumer, uuid)
             for consumer in absent(report, claims)
@@ -413,6 +463,14 @@ class MemoryClaimStore(ClaimStore):
         }
         settled = settle(report, claims, moving, now_s)
         changed = settled.changed(claims)
+        were = [*settled.ended, *(claims[claim.consumer_uuid] for claim in changed)]
+        self._tell(
+            changed_claims.REPORT,
+            {claim.key: claim for claim in were},
+            {claim.key: claim for claim in changed},
+            now_s,
+            {uuid: report.host},
+        )
         for claim in changed:
             self._put(claim)
         for claim in settled.ended:
@@ -448,17 +506,20 @@ class MemoryClaimStore(ClaimStore):
         with self._lock:
             if uuid not in self._nodes or self._made_s[uuid] > since_s:
                 return False
-            self._forget(uuid)
+            self._forget(uuid, self.now_s())
             return True
 
-    def _forget(self, uuid):
+    def _forget(self, uuid, now_s):
         """Remove a node and its claims."""
         facts = self._nodes.pop(uuid)
         self._last_generation = max(self._last_generation, facts.generation)
         del self._names[facts.report.host, facts.report.nodename]
-        for consumer in list(self._claims[uuid]):
-            self._drop((consumer, uuid))
-        del self._claims[uuid], self._pieces_at[uuid], self._made_s[uuid]
+        gone = {claim.key: claim for claim in self._claims[uuid].values()}
+        for key in gone:
+            self._drop(key)
+        hosts = {uuid: facts.report.host}
+        self._tell(changed_claims.REMOVAL, gone, {}, now_s, hosts)
+        del self._claims[uuid], self._used[uuid], self._pieces_at[uuid], self._made_s[uuid]
         self._with_tokens.discard(uuid)
 
     # Services, aggregates, instance lists.

@@ -32,6 +32,7 @@ from nova_sched.claims import (
     GroupGuard,
     Placement,
     ServiceFacts,
+    changed_claims,
     sql_domains,
     sql_new,
     sql_nodes,
@@ -63,6 +64,10 @@ class _Lost(Exception):
 
 def _claims_of(consumer):
     return lambda connection: sql.read_claims(connection, sql.CLAIMS_OF, [consumer])
+
+
+def _by_key(claims):
+    return {claim.key: claim for claim in claims}
 
 
 class SqlClaimStore(ClaimStore):
@@ -117,8 +122,9 @@ class SqlClaimStore(ClaimStore):
             usages, now_s = self._lock(connection, nodes)
             # Read after the lock, so that changes by other schedulers before it count.
             found = sql.read_claims(connection, sql.CLAIMS_OF, consumers) if ask else ()
+            orphans = [claim for claim in found if claim.node_uuid not in usages]
             if ask:
-                self._end_orphans(connection, found, nodes - usages.keys())
+                self._end_orphans(connection, orphans)
             held = Held(claim for claim in found if claim.node_uuid in usages)
             members, records, plans = {}, {}, {}
             exclusive_domains = ExclusiveDomains(usages)
@@ -143,6 +149,8 @@ class SqlClaimStore(ClaimStore):
             if steps:
                 sql_domains.write(connection, usages, exclusive_domains)
                 steps.write(connection, held)
+        self._tell(changed_claims.REMOVAL, _by_key(orphans), {}, now_s, {})
+        self._tell_held(changed_claims.REQUEST, held, now_s, usages)
         wanted = [
             set() if outcome.won or only_short(one, usages, held) else stale(one, members, held)
             for one, outcome in zip(placements, outcomes, strict=True)
@@ -160,10 +168,15 @@ class SqlClaimStore(ClaimStore):
         usages, now_s = sql_nodes.lock_at(connection, nodes)
         return usages, now_s if self.clock is None else self.clock()
 
-    def _end_orphans(self, connection, claims, gone):
+    def _tell_held(self, cause, held, now_s, usages):
+        """Tell of the changes in Held, which nothing changes any more."""
+        if self.on_changes is not None:
+            hosts = {uuid: usage.host for uuid, usage in usages.items()}
+            self._tell(cause, held.removed, held.added, now_s, hosts)
+
+    def _end_orphans(self, connection, orphans):
         """End claims on removed nodes: they would block new claims of their consumers."""
-        orphans = [claim.uuid for claim in claims if claim.node_uuid in gone]
-        sql.END_CLAIMS.run(connection, sorted(orphans))
+        sql.END_CLAIMS.run(connection, sorted(claim.uuid for claim in orphans))
 
     def _have_claims(self, connection, placements):
         consumers = {claim.consumer_uuid for one in placements for claim in one.claims}
@@ -193,31 +206,57 @@ class SqlClaimStore(ClaimStore):
             return lambda claim: claim.confirmed() if claim.node_uuid in node_uuids else claim
 
         return self._amend(
-            lambda connection: sql.read_claims(connection, sql.CLAIMS_OF, consumers), change
+            changed_claims.CONFIRM,
+            lambda connection: sql.read_claims(connection, sql.CLAIMS_OF, consumers),
+            change,
         )
 
     def allocated(self, claims):
         consumers = {one.consumer_uuid for one in claims}
         return self._amend(
+            changed_claims.ALLOCATION,
             lambda connection: sql.read_claims(connection, sql.CLAIMS_OF, consumers),
             lambda _: allocating(claims),
         )
 
     def finish(self, consumer, node_uuids, selector=ANY):
         return self._amend(
-            _claims_of(consumer), lambda claims: finishing(claims, node_uuids, selector)
+            changed_claims.FINISH,
+            _claims_of(consumer),
+            lambda claims: finishing(claims, node_uuids, selector),
         )
 
     def revert(self, consumer, selector=ANY):
-        return self._amend(_claims_of(consumer), lambda claims: reverting(claims, selector))
+        return self._amend(
+            changed_claims.REVERT,
+            _claims_of(consumer),
+            lambda claims: reverting(claims, selector),
+        )
 
     def release(self, keys, absent=False, selector=ANY):
         keys = set(keys)
         consumers = {consumer for consumer, _ in keys}
         return self._amend(
+            changed_claims.RELEASE,
             lambda connection: sql.read_claims(connection, sql.CLAIMS_OF, consumers),
             lambda claims: leaving(claims, keys, absent, selector),
         )
+
+    def renew_claim(self, claim, lifetime_s):
+        # The node's lock orders this and ``expire``, which looks again once it has the lock.
+        with self._sessions.transaction() as connection:
+            usages, now_s = self._lock(connection, [claim.node_uuid])
+            found = sql.read_claims(connection, sql.CLAIMS_BY_UUID, [claim.uuid])
+            renewed = [
+                after
+                for one in found
+                if one.node_uuid in usages and (after := one.renewed(now_s, lifetime_s))
+            ]
+            sql.WRITE_EXPIRIES.run(connection, [sql.claim_row(one) for one in renewed])
+            for one in renewed:
+                usages[one.node_uuid].changed = True
+            sql_nodes.write(connection, usages)
+        return bool(renewed)
 
     def expire(self, now_s=None):
         now_s = self._given(now_s)
@@ -225,13 +264,13 @@ class SqlClaimStore(ClaimStore):
         def overdue(connection):
             return [sql.claim(row) for row in connection.execute(sql.OVERDUE, {'now_s': now_s})]
 
-        return self._amend(overdue, lambda claims: lambda claim: None)
+        return self._amend(changed_claims.TIMEOUT, overdue, lambda claims: lambda claim: None)
 
-    def _amend(self, read, changing, first=lambda connection: None):
+    def _amend(self, cause, read, changing, first=lambda connection: None):
         """Change the claims that ``read`` finds; returns those that were changed, as they were.
 
         ``changing`` takes these claims and returns the change: a function from a claim to its new
-        state. ``first`` is called before.
+        state. ``first`` is called before. ``cause``: see changed_claims.
         """
         with self._sessions.transaction() as connection:
             first(connection)
@@ -243,6 +282,7 @@ class SqlClaimStore(ClaimStore):
             held = Held(found)
             changed = amend(found, changing(found), usages, held, now_s)
             sql_nodes.write(connection, usages, held)
+        self._tell_held(cause, held, now_s, usages)
         return changed
 
     def forget_groups(self):
@@ -265,6 +305,7 @@ class SqlClaimStore(ClaimStore):
         planned = sa.select(CLAIMS).where(CLAIMS.c.top_group == uuid, CLAIMS.c.state == PLANNED)
         record = sa.update(TOP_GROUPS).where(TOP_GROUPS.c.uuid == uuid).values(expires_s=expires_s)
         self._amend(
+            changed_claims.RENEWAL,
             lambda connection: [sql.claim(row) for row in connection.execute(planned)],
             lambda claims: lambda claim: dataclasses.replace(claim, expires_s=expires_s),
             lambda connection: connection.execute(record),
@@ -326,13 +367,30 @@ class SqlClaimStore(ClaimStore):
         latest = newest(reports)
         try:
             with self._sessions.transaction() as connection:
-                taken = sql_reports.take_all(connection, latest, now_s, self.locator)
+                taken, twins = sql_reports.take_all(connection, latest, now_s, self.locator)
         except db_error.DBDuplicateEntry as error:
             raise errors.StoreBusy(
                 'another scheduler takes the first report of a node now'
             ) from error
+        if self.on_changes is not None:
+            self._tell_reports(taken, twins)
         facts = {one.facts.report.node_uuid: one.facts for one in taken}
         return [facts[report.node_uuid] for report in reports]
+
+    def _tell_reports(self, taken, twins):
+        """Tell of the claims that reports changed, and of those of removed nodes (``twins``)."""
+        at_s = max((one.facts.seen_s for one in taken), default=0.0)
+        self._tell_removed(twins, at_s)
+        before = _by_key(claim for one in taken for claim in one.ended)
+        after = _by_key(claim for one in taken for claim in one.put)
+        hosts = {one.uuid: one.facts.report.host for one in taken}
+        self._tell(changed_claims.REPORT, before, after, at_s, hosts)
+
+    def _tell_removed(self, nodes, now_s):
+        claims = _by_key(claim for node in nodes for claim in node.claims)
+        self._tell(
+            changed_claims.REMOVAL, claims, {}, now_s, {node.uuid: node.host for node in nodes}
+        )
 
     def remove_node(self, uuid, since_s=math.inf):
         conditions = (
@@ -340,7 +398,10 @@ class SqlClaimStore(ClaimStore):
             *([] if since_s == math.inf else [NODES.c.made_s <= since_s]),
         )
         with self._sessions.transaction() as connection:
-            return bool(sql_nodes.forget(connection, *conditions))
+            gone = sql_nodes.forget(connection, *conditions)
+            now_s = clock.read(connection) if self.clock is None else self.clock()
+        self._tell_removed(gone, now_s)
+        return bool(gone)
 
     # Services, aggregates, instance lists.
 

@@ -12,6 +12,7 @@
 """Nodes in the database: locks, reads, writes (together with their claims), and removes them."""
 
 import json
+from typing import NamedTuple
 
 import sqlalchemy as sa
 
@@ -80,13 +81,23 @@ def facts(connection, uuids):
     )
 
 
+class Forgotten(NamedTuple):
+    """A node that was removed, with the claims that ended with it."""
+
+    uuid: str
+    host: str
+    claims: list
+
+
 def forget(connection, *condition):
-    """Remove nodes and their claims; returns the UUIDs of the nodes."""
-    query = sa.select(NODES.c.uuid, NODES.c.generation).where(*condition).with_for_update()
-    nodes = connection.execute(query).all()
-    for uuid, generation in nodes:
+    """Remove nodes and their claims. Returns a Forgotten for each."""
+    columns = NODES.c.uuid, NODES.c.host, NODES.c.generation
+    nodes = connection.execute(sa.select(*columns).where(*condition).with_for_update()).all()
+    found = []
+    for uuid, host, generation in nodes:
+        found.append(Forgotten(uuid, host, sql.read_claims(connection, sql.CLAIMS_ON, [uuid])))
         connection.execute(sql.KEEP_GENERATION, {'generation': generation})
         connection.execute(sa.delete(CLAIMS).where(CLAIMS.c.node_uuid == uuid))
         connection.execute(sa.delete(REPORTS).where(REPORTS.c.node_uuid == uuid))
         connection.execute(sa.delete(NODES).where(NODES.c.uuid == uuid))
-    return [uuid for uuid, _ in nodes]
+    return found

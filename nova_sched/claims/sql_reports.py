@@ -183,7 +183,8 @@ def _pieces_differ(text, text_before):
 
 
 def take_all(connection, latest, now_s, locator=None):
-    """Apply reports (node UUID -> Report); returns a ReportChanges for each.
+    """Apply reports (node UUID -> Report). Returns a ReportChanges for each, and the nodes
+    (Forgotten) that had the name of a new one.
 
     ``now_s`` replaces the database's clock; ``locator``: see NodeReports.
     """
@@ -211,12 +212,13 @@ def take_all(connection, latest, now_s, locator=None):
         )
         for uuid, report in sorted(latest.items())
     ]
+    twins = []
     for one in taken:
         if one.renamed:
-            _forget_twin(connection, one.facts.report)
+            twins += _forget_twin(connection, one.facts.report)
     sql_domains.enter(connection, locator, taken)
     _write(connection, taken)
-    return taken
+    return taken, twins
 
 
 def _moving(connection, reports, claims):
@@ -234,9 +236,10 @@ def _moving(connection, reports, claims):
 
 
 def _forget_twin(connection, report):
-    """Remove a node whose name the report gives to another UUID: the node was rebuilt."""
+    """Remove a node whose name the report gives to another UUID: the node was rebuilt. Returns it
+    in a list."""
     same_name = (NODES.c.host == report.host, NODES.c.nodename == report.nodename)
-    sql_nodes.forget(connection, NODES.c.uuid != report.node_uuid, *same_name)
+    return sql_nodes.forget(connection, NODES.c.uuid != report.node_uuid, *same_name)
 
 
 def _write(connection, taken):

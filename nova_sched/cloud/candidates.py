@@ -53,12 +53,14 @@ class Candidate:
 class Answer:
     """Placement's answer to the requests of one kind: a Future of candidates by node UUID.
 
-    ``read`` are the nodes that were read because of it.
+    ``read`` are the nodes that were read because of it. ``reading`` is held meanwhile, so that no
+    other request of the kind is refused by what the host state had before.
     """
 
     since_s: float
     candidates: Future = dataclasses.field(default_factory=Future)
     read: set[str] = dataclasses.field(default_factory=set)
+    reading: threading.Lock = dataclasses.field(default_factory=threading.Lock)
 
 
 class CandidateLook:
@@ -99,14 +101,15 @@ class CandidateLook:
         now."""
         named = {uuid for uuid, one in found.items() if not one.shared}
         refused = named - self._passing(request, named)
-        with self._lock:
-            stale = sorted(refused - answer.read)[:MOST_READ]
-            answer.read.update(stale)
-        if not stale:
+        if not refused:
             return False
-        LOG.debug('Placement has room on nodes %s: they are read again', ', '.join(stale))
-        self._mirror.read_nodes(stale)
-        return bool(self._passing(request, stale))
+        with answer.reading:
+            stale = sorted(refused - answer.read)[:MOST_READ]
+            if stale:
+                LOG.debug('Placement has room on nodes %s: they are read again', ', '.join(stale))
+                self._mirror.read_nodes(stale)
+                answer.read.update(stale)
+        return bool(self._passing(request, refused))
 
     def _passing(self, request, nodes):
         questions = self._scheduler.questions

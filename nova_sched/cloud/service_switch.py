@@ -14,6 +14,8 @@
 import logging
 
 from nova_sched import errors
+from nova_sched.engine.rebalance.host_closings import is_ours, may_open
+from nova_sched.logs import Problems
 
 LOG = logging.getLogger(__name__)
 
@@ -21,30 +23,39 @@ LOG = logging.getLogger(__name__)
 class ServiceSwitch:
     """The services of HostClosings. ``api`` is a ComputeApi.
 
-    What Nova refuses is logged and left as it is: it must not keep moves from starting.
+    What Nova refuses is logged and given up: it must not keep moves from starting. The methods
+    raise NovaUnavailable.
     """
 
     def __init__(self, api):
-        self._api = api
+        self._api, self._problems = api, Problems(LOG)
 
-    def disabled_reason(self, host):
-        """Why a service is disabled, '' without a reason or if Nova does not tell; None: it is
-        enabled. Raises NovaUnavailable."""
-        try:
-            _, is_disabled, reason = self._api.service(host)
-        except (errors.NotFound, errors.NovaRefused) as error:
-            _log(host, error)
-            return ''
-        return (reason or '') if is_disabled else None
+    def close(self, name, reason):
+        """See HostClosings. Returns True also if Nova refuses it."""
+        self._try(self._close, name, reason)
+        return True
 
-    def set(self, host, reason):
-        """Disable a service with this reason; None enables it. Raises NovaUnavailable."""
-        try:
-            uuid, _, _ = self._api.service(host)
+    def open(self, name, reason):
+        """See HostClosings."""
+        self._try(self._open, name, reason)
+
+    def _close(self, name, reason):
+        uuid, is_disabled, found = self._api.service(name)
+        if not is_disabled or is_ours(found):
+            # With this reason: a scheduler that is about to enable it knows another one.
             self._api.set_service(uuid, reason)
+
+    def _open(self, name, reason):
+        uuid, is_disabled, found = self._api.service(name)
+        if is_disabled and may_open(found, reason):
+            self._api.set_service(uuid, None)
+
+    def _try(self, work, name, reason):
+        try:
+            work(name, reason)
         except (errors.NotFound, errors.NovaRefused) as error:
-            _log(host, error)
-
-
-def _log(host, error):
-    LOG.warning('Host %s cannot be closed or opened by a rebalance: %s', host, error)
+            self._problems.begin(
+                name, 'Host %s cannot be closed or opened by a rebalance: %s', name, error
+            )
+        else:
+            self._problems.end(name, 'Host %s can be closed or opened again', name)

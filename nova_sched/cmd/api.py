@@ -111,7 +111,16 @@ def application(conf, bus):
     probe_s = min(wait_s, health.PROBE_S)
     probe, facts = client.GroupsClient(bus, probe_s), client.ExplainClient(bus, probe_s).health
     rank = client.ExplainClient(bus, conf.api.external_scheduler_timeout).rank_hosts
-    return app.make(conf, client.GroupsClient(bus, wait_s), queues, probe, facts, rank)
+    return app.make(
+        conf,
+        client.GroupsClient(bus, wait_s),
+        queues,
+        probe,
+        facts,
+        rank,
+        client.ExplainClient(bus, wait_s).plan_moves,
+        client.RebalancesClient(bus, wait_s),
+    )
 
 
 def everything(conf, bus):

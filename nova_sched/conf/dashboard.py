@@ -25,9 +25,9 @@ OPTS = [
     cfg.StrOpt(
         'secret_key',
         secret=True,
-        help='Text with which sessions are signed: at least 32 random characters. Processes that '
-        'serve the same address need the same one. Without it each process makes its own when '
-        'it starts, and callers log in again after a restart.',
+        help='Text with which sessions are signed: at least 32 random characters, else the API '
+        'does not start. Processes that serve the same address need the same one. Without it '
+        'each process makes its own when it starts, and callers log in again after a restart.',
     ),
     cfg.StrOpt(
         'auth_url',

@@ -26,13 +26,29 @@ OPTS = [
     ),
     cfg.FloatOpt(
         'sample',
-        default=0.01,
+        default=1.0,
         min=0.0,
         max=1.0,
         mutable=True,
         help='Share of the decisions that found a host that is recorded too, with the '
         'weights of the chosen host and of its alternates by each weigher: 0 is none, '
-        '1 is all. Records of refusals are always kept.',
+        '1 is all, up to `per_second`. Records of refusals are always kept.',
+    ),
+    cfg.FloatOpt(
+        'per_second',
+        default=100.0,
+        min=0.1,
+        mutable=True,
+        help='Decisions that found a host of which each process records at most so many a '
+        'second, on an average of ten seconds. It bounds what records cost under load.',
+    ),
+    cfg.IntOpt(
+        'most_placed',
+        default=1_000_000,
+        min=0,
+        mutable=True,
+        help='Records of decisions that found a host which the database keeps at most, for all '
+        'schedulers: the oldest go first. Each takes about 2 KiB. Refusals do not count.',
     ),
     cfg.StrOpt(
         'tell_callers',

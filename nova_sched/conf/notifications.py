@@ -14,7 +14,7 @@
 from oslo_config import cfg, types
 
 UNVERSIONED, VERSIONED, BOTH = 'unversioned', 'versioned', 'both'
-REFUSALS, GROUPS = 'refusals', 'groups'  # kinds of events
+REFUSALS, GROUPS, CLAIMS = 'refusals', 'groups', 'claims'  # kinds of events
 
 GROUP = 'notifications'
 OPTS = [
@@ -42,12 +42,14 @@ OPTS = [
             choices=[
                 (REFUSALS, 'requests that found no host'),
                 (GROUPS, 'plans of groups'),
+                (CLAIMS, 'claims that were made, changed or ended'),
             ]
         ),
         help='Events of which the scheduler notifies on `versioned_notifications_topics`, if '
         '`[oslo_messaging_notifications] driver` is set. `refusals`: each request that found no '
         'host, with the reasons of the filters. `groups`: each plan of a group that was claimed, '
-        'refused or deleted. They name hosts and amounts.',
+        'refused or deleted. `claims`: the claims that each transaction made, confirmed, reverted '
+        'or ended. They name hosts and amounts.',
     ),
 ]
 

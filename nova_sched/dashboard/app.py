@@ -46,6 +46,7 @@ COOKIE = 'nova_sched_dashboard'
 OPEN = frozenset(['static', 'login', 'log_in'])
 KEPT = ('Allow', 'Retry-After')  # headers of a fault
 FORM_SIZE = 1024 * 1024  # bytes
+KEY_LENGTH = 32  # characters of the key that signs sessions, at least
 PAGES = (cluster, decisions, what_if, groups, queues, schedulers)
 
 
@@ -57,7 +58,7 @@ def make(conf, clients, database):
     app.config.update(MAX_CONTENT_LENGTH=FORM_SIZE, MAX_FORM_MEMORY_SIZE=FORM_SIZE)
     app.config.update(SESSION_COOKIE_NAME=COOKIE, SESSION_COOKIE_SAMESITE='Strict')
     app.config.update(SEND_FILE_MAX_AGE_DEFAULT=3600)
-    app.secret_key = conf.dashboard.secret_key or secrets.token_bytes(32)
+    app.secret_key = _secret_key(conf)
     app.session_interface = sessions.Sessions()
     app.jinja_env.filters.update(formats.FILTERS)
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
@@ -71,6 +72,16 @@ def make(conf, clients, database):
         page.add(app, parts)
     app.add_url_rule('/', 'home', lambda: flask.redirect(_first(parts)))
     return HTTPProxyToWSGI(RequestId(app), conf)
+
+
+def _secret_key(conf):
+    """The key that signs sessions. A short one can be found by trying: then any caller can be made
+    up. Raises BadConfig."""
+    found = conf.dashboard.secret_key
+    if found and len(found) < KEY_LENGTH:
+        why = f'it has {len(found)} characters; {KEY_LENGTH} is the least'
+        raise errors.BadConfig('[dashboard] secret_key', why)
+    return found or secrets.token_bytes(KEY_LENGTH)
 
 
 def _admit(guard, conf):

@@ -48,13 +48,19 @@ class DecisionPages:
         sees_all = self._sees_all  # one look at the policy for thousands of records
         found = (
             one
-            for one in self._newest(text)
+            for one in self._newest(text, outcome == REFUSED or not sees_all)
             if outcome in ('', one['outcome']) and (sees_all or is_own(one))
         )
         rows = [told(one, sees_all) for one in itertools.islice(found, SHOWN)]
         part = 'decision_rows.html' if 'HX-Request' in flask.request.headers else 'decisions.html'
         return flask.render_template(
-            part, rows=rows, q=text, outcome=outcome, is_operator=sees_all, shown=SHOWN
+            part,
+            rows=rows,
+            q=text,
+            outcome=outcome,
+            is_operator=sees_all,
+            shown=SHOWN,
+            now_s=self._parts.sources.decisions.now_s(),
         )
 
     def decision(self, request_id):
@@ -95,10 +101,10 @@ class DecisionPages:
     def _records(self, request_id):
         return self._parts.sources.decisions.read(request_id)
 
-    def _newest(self, text):
+    def _newest(self, text, refused):
         if text.startswith('req-'):
             return self._records(text)[::-1]
-        newest = self._parts.sources.decisions.newest_first()
+        newest = self._parts.sources.decisions.newest_first(refused=refused)
         return (one for one in itertools.islice(newest, LOOKED) if matches(one, text))
 
     def _view(self, record):

@@ -13,7 +13,6 @@
 """How values are written on the pages: moments, lengths of time, amounts."""
 
 import datetime
-import time
 
 UNITS = (('d', 86400), ('h', 3600), ('min', 60))
 
@@ -34,11 +33,9 @@ def span(seconds):
     return f'{int(seconds)} s'
 
 
-def age(seconds, now_s=None):
-    """How long ago a moment was."""
-    if seconds is None:
-        return 'never'
-    return f'{span(max(0, (time.time() if now_s is None else now_s) - seconds))} ago'
+def age(seconds, now_s):
+    """How long ago a moment was: both by the clock of the database."""
+    return 'never' if seconds is None else f'{span(max(0, now_s - seconds))} ago'
 
 
 def number(value):

@@ -19,8 +19,9 @@ import collections
 import itertools
 
 from nova_sched import errors
+from nova_sched.dashboard import devices
 from nova_sched.dashboard.board import USUAL
-from nova_sched.hardware import numa, pci
+from nova_sched.hardware import numa
 
 LOOKED = 2000  # newest records in which a host is looked for
 SHOWN = 20  # records of a host that are shown
@@ -43,7 +44,10 @@ def view(facts, name):
 
 
 def _node(one):
-    report = one.report
+    report, found = one.report, devices.parents(one)
+    cells = _cells(one)
+    for cell in cells:
+        cell['devices'] = found.pop(cell['id'], [])
     return {
         'name': report.nodename,
         'uuid': report.node_uuid,
@@ -51,8 +55,8 @@ def _node(one):
         'traits': sorted(report.traits),
         'foreign_instances': one.foreign_instances,
         'resources': _resources(one),
-        'cells': _cells(one),
-        'devices': _devices(one),
+        'cells': cells,
+        'devices': found,  # near none of these cells
         'claims': sorted(one.claims, key=lambda claim: claim.created_s or 0),
     }
 
@@ -112,24 +116,6 @@ def _cpu_state(cell, cpu, is_claimed):
     if is_claimed or cpu in cell.pinned_cpus:
         return 'pinned'
     return 'dedicated' if cpu in cell.pcpuset and cell.pcpuset != cell.cpuset else 'shared'
-
-
-def _devices(one):
-    """PCI pools as the node reports them: what is free."""
-    if not one.report.pci_pools:
-        return []
-    try:
-        pools = pci.pools_from_json(one.report.pci_pools)
-    except errors.SchedError:
-        return []
-    return [
-        {
-            'name': f'{pool.vendor_id}:{pool.product_id}',
-            'cell': pool.numa_node,
-            'free': pool.count,
-        }
-        for pool in pools
-    ]
 
 
 def history(records, name):

@@ -39,6 +39,7 @@ def add(app, guard, rate_limit):
         return flask.redirect(there or flask.url_for('home'), 303)
 
     def log_out():
+        guard.log_out(flask.session.get('token'))
         flask.session.clear()
         return flask.redirect(flask.url_for('login'), 303)
 

@@ -48,6 +48,7 @@ class QueuePages:
         except errors.NoAnswer:
             problem = UNKNOWN
         most = max([one['ready'] or 0 for one in queues], default=0)
+        jobs = self._jobs()
         template = 'queue_rows.html' if 'HX-Request' in flask.request.headers else 'queues.html'
         return flask.render_template(
             template,
@@ -55,7 +56,8 @@ class QueuePages:
             queues=queues,
             most=most,
             problem=problem,
-            jobs=self._jobs(),
+            jobs=jobs,
+            now_s=jobs and self._parts.sources.jobs.now_s(),
         )
 
     def job(self, uuid):

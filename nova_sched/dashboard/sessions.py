@@ -17,6 +17,7 @@ import logging
 import flask
 from flask.sessions import SecureCookieSessionInterface
 from keystoneauth1 import session as keystone_session
+from keystoneauth1.discover import Discover
 from keystoneauth1.exceptions import ClientException, Unauthorized
 from keystoneauth1.identity import v3
 from werkzeug import exceptions
@@ -27,6 +28,7 @@ LOG = logging.getLogger(__name__)
 
 ADMITTED = 'nova_sched.dashboard.admitted'
 TIMEOUT_S = 30.0  # for each answer of Keystone, unless [keystone_authtoken] has one
+REVOKE_S = 5.0  # for each one while a caller logs out
 
 
 class Sessions(SecureCookieSessionInterface):
@@ -40,7 +42,8 @@ class Sessions(SecureCookieSessionInterface):
 
 
 class Authenticator:
-    """Validates tokens as the REST API does, and obtains them for callers that log in. Raises
+    """Validates tokens as the REST API does, obtains them for callers that log in, and revokes
+    them when they log out. Raises
     BadConfig."""
 
     def __init__(self, conf):
@@ -100,9 +103,27 @@ class Authenticator:
             user_domain_name=form.get('user_domain') or 'Default',
             **scope,
         )
-        verify = False if section.insecure else section.cafile or True
         wait_s = section.http_connect_timeout or TIMEOUT_S
-        return keystone_session.Session(auth, verify=verify, timeout=wait_s).get_token()
+        return self._session(wait_s, auth).get_token()
+
+    def log_out(self, token):
+        """Revoke the token at Keystone. A caller logs out even if Keystone does not do it."""
+        if self.is_open or token is None:
+            return
+        keystone = self._session(REVOKE_S)
+        try:
+            url = Discover(keystone, self._address()).url_for('3')
+            keystone.delete(
+                f'{url.rstrip("/")}/auth/tokens',
+                headers={'X-Auth-Token': token, 'X-Subject-Token': token},
+            )
+        except (ClientException, exceptions.ServiceUnavailable) as error:
+            LOG.warning('Keystone does not revoke a token: %s', error)
+
+    def _session(self, wait_s, auth=None):
+        section = self._conf.keystone_authtoken
+        verify = False if section.insecure else section.cafile or True
+        return keystone_session.Session(auth, verify=verify, timeout=wait_s)
 
     def _address(self):
         found = self._conf.dashboard.auth_url or self._conf.keystone_authtoken.www_authenticate_uri

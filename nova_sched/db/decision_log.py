@@ -9,19 +9,20 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Decision records in the database: written in batches, read by request, deleted by age."""
+"""Decision records in the database: written in batches, read by request, deleted by age; those of
+placed requests by number, too."""
 
-import json
 import sys
 import uuid
 
 import sqlalchemy as sa
 
-from nova_sched.db import clock
+from nova_sched.db import clock, record_text
 from nova_sched.db.engine import transaction
 from nova_sched.db.tables import TRAILS
 
 PAGE = 500  # records that one statement reads
+REFUSED = 'refused'  # an outcome
 CHUNK = 500  # rows deleted in one transaction, so that other transactions wait only briefly
 
 READ = (
@@ -44,6 +45,15 @@ NEWEST = (
     .limit(PAGE)
 )
 OVERDUE = sa.select(TRAILS.c.uuid).where(TRAILS.c.time_s < sa.bindparam('before_s')).limit(CHUNK)
+PLACED_BEFORE = (
+    sa.select(TRAILS.c.uuid).where(TRAILS.c.placed_s <= sa.bindparam('before_s')).limit(CHUNK)
+)
+LAST_PLACED = (
+    sa.select(TRAILS.c.placed_s)
+    .where(TRAILS.c.placed_s.is_not(None))
+    .order_by(TRAILS.c.placed_s.desc())
+    .limit(1)
+)
 
 
 class SqlDecisionLog:
@@ -60,7 +70,8 @@ class SqlDecisionLog:
                 'uuid': str(uuid.uuid4()),
                 'request_id': one['request_id'],
                 'time_s': one['time'],
-                'trail': json.dumps(one),
+                'placed_s': None if one['outcome'] == REFUSED else one['time'],
+                'trail': record_text.dump(one),
             }
             for one in records
         ]
@@ -71,18 +82,21 @@ class SqlDecisionLog:
         """The records of a request, oldest first."""
         with transaction(self._engine) as connection:
             return [
-                json.loads(text) for text in connection.scalars(READ, {'request_id': request_id})
+                record_text.load(text)
+                for text in connection.scalars(READ, {'request_id': request_id})
             ]
 
-    def newest_first(self, since_s=0):
-        """The records from that time on, one after the other, newest first."""
+    def newest_first(self, since_s=0, refused=False):
+        """The records from that time on, one after the other, newest first; with ``refused``, only
+        those of refusals."""
         last = (sys.float_info.max, '')
+        query = NEWEST.where(TRAILS.c.placed_s.is_(None)) if refused else NEWEST
         while True:
             with transaction(self._engine) as connection:
                 page = connection.execute(
-                    NEWEST, {'since_s': since_s, 'time_s': last[0], 'uuid': last[1]}
+                    query, {'since_s': since_s, 'time_s': last[0], 'uuid': last[1]}
                 ).all()
-            yield from (json.loads(row.trail) for row in page)
+            yield from (record_text.load(row.trail) for row in page)
             if len(page) < PAGE:
                 return
             last = page[-1].time_s, page[-1].uuid
@@ -92,12 +106,21 @@ class SqlDecisionLog:
         with transaction(self._engine) as connection:
             return clock.read(connection)
 
-    def forget(self, before_s):
-        """Delete the records from before that time."""
+    def forget(self, before_s, most_placed=None):
+        """Delete the records from before that time, and the oldest of placed requests beyond
+        ``most_placed`` (None: no limit)."""
+        self._delete(OVERDUE, before_s)
+        if most_placed is not None:
+            with transaction(self._engine) as connection:
+                full_s = connection.scalar(LAST_PLACED.offset(most_placed))
+            if full_s is not None:
+                self._delete(PLACED_BEFORE, full_s)
+
+    def _delete(self, query, before_s):
         found = CHUNK
         while found == CHUNK:
             with transaction(self._engine) as connection:
-                overdue = connection.scalars(OVERDUE, {'before_s': before_s}).all()
-                found = len(overdue)
-                if overdue:
-                    connection.execute(sa.delete(TRAILS).where(TRAILS.c.uuid.in_(overdue)))
+                rows = connection.scalars(query, {'before_s': before_s}).all()
+                found = len(rows)
+                if rows:
+                    connection.execute(sa.delete(TRAILS).where(TRAILS.c.uuid.in_(rows)))

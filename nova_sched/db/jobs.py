@@ -336,7 +336,7 @@ class SqlJobTable:
     def counts(self):
         """The number of jobs by state."""
         with self._sessions.transaction(reads=True) as connection:
-            found = dict(connection.execute(COUNTS).tuples().all())
+            found = dict(connection.execute(COUNTS).all())
         return {state: found.get(state, 0) for state in STATES}
 
     def overdue(self, before_s, limit):

@@ -57,16 +57,29 @@ NEXT = (
     .order_by(MOVES.c.since_s, MOVES.c.uuid)
     .limit(1)
 )
+# A time that is further away than any was set: the database's clock has been set back since.
 DUE = (
     sa.select(MOVES)
-    .where(FLIES, MOVES.c.due_s <= clock.NOW)
+    .where(
+        FLIES,
+        sa.or_(
+            MOVES.c.due_s <= clock.NOW,
+            MOVES.c.due_s > clock.NOW + AGAIN_S,
+            sa.and_(
+                MOVES.c.state == HANDED_OVER,
+                MOVES.c.due_s <= clock.NOW + AGAIN_S - sa.bindparam('again_s', type_=sa.Double()),
+            ),
+        ),
+    )
     .order_by(MOVES.c.due_s, MOVES.c.uuid)
     .limit(1)
 )
+# A rebalance that keeps hosts closed can still be stopped.
 OLD = (
     sa.select(REBALANCES.c.uuid)
     .where(REBALANCES.c.created_s < clock.NOW - sa.bindparam('kept_s'))
     .where(~sa.exists().where(MOVES.c.rebalance_uuid == REBALANCES.c.uuid, IS_OPEN))
+    .where(~sa.exists().where(CLOSED_HOSTS.c.rebalance_uuid == REBALANCES.c.uuid))
 )
 
 
@@ -77,7 +90,8 @@ class MoveEntry:
     ``since_s`` is when the server got its claim on the source; the oldest server moves first.
     ``claim_uuid`` is the claim on the destination, from when the move was handed over. In a Nova
     cloud it is the newest live migration of the server before Nova was asked for this one, or the
-    move's own UUID if there was none. ``why`` is the reason why it was refused or reverted.
+    move's own UUID if there was none. ``why`` is the reason why it was refused or reverted, or why
+    its server has no claim on the destination.
     """
 
     uuid: str
@@ -142,16 +156,19 @@ class SqlRebalances:
 
     # Rebalances.
 
-    def create(self, moves, goal=None, close_s=None, interval_s=None):
+    def create(self, moves, goal=None, close_s=None, interval_s=None, made=None):
         """Store a rebalance of these moves (rebalance.move.Move). Returns its UUID.
 
         ``close_s``: the sources take no new servers for so many seconds. ``interval_s`` makes it a
         periodic one: then it is stored only if no move is open, and no periodic one was created in
-        so many seconds; otherwise None is returned.
+        so many seconds; otherwise None is returned. ``made`` is the UUID that it gets: with the
+        same one, a repeated call changes nothing.
         """
-        moves, made = list(moves), str(uuid.uuid4())
+        moves, made = list(moves), made or str(uuid.uuid4())
         with self._sessions.transaction() as connection:
             connection.execute(LOCK)
+            if connection.scalar(sa.select(REBALANCES.c.uuid).where(REBALANCES.c.uuid == made)):
+                return made
             now_s = clock.read(connection)
             if interval_s is not None and not _is_due(connection, now_s - interval_s):
                 return None
@@ -186,8 +203,11 @@ class SqlRebalances:
         return made
 
     def stop(self, rebalance):
-        """Refuse the moves that have not started. Returns their number, or None for an unknown
-        rebalance. Its hosts take new servers again."""
+        """Refuse the moves that no conductor has. Returns their number, or None for an unknown
+        rebalance. Its hosts take new servers again.
+
+        A scheduler that holds one of them cannot hand it over any more.
+        """
         with self._sessions.transaction() as connection:
             connection.execute(LOCK)
             stopped = connection.execute(
@@ -204,7 +224,7 @@ class SqlRebalances:
             )
             return connection.execute(
                 sa.update(MOVES)
-                .where(MOVES.c.rebalance_uuid == rebalance, MOVES.c.state == WAITING)
+                .where(MOVES.c.rebalance_uuid == rebalance, MOVES.c.state.in_((WAITING, HELD)))
                 .values(_change(REFUSED, why=STOPPED))
             ).rowcount
 
@@ -268,21 +288,33 @@ class SqlRebalances:
             row = connection.execute(NEXT, {'with_periodic': may}).mappings().first()
             return row and _advance(connection, row, HELD, started_s=clock.NOW)
 
-    def take_due(self):
-        """A move in flight that nothing was heard of for AGAIN_S seconds, or None.
+    def take_due(self, again_s=AGAIN_S):
+        """A move in flight that nothing was heard of for AGAIN_S seconds, or None; if it was
+        handed over, for ``again_s`` seconds, at most AGAIN_S.
 
         Its serial rises: the scheduler that had it before cannot change it any more.
         """
         with self._sessions.transaction() as connection:
             connection.execute(LOCK)
-            row = connection.execute(DUE).mappings().first()
+            row = connection.execute(DUE, {'again_s': again_s}).mappings().first()
             return row and _advance(connection, row, row['state'])
 
     def hand_over(self, entry, claim_uuid):
-        """The move has its claim. Returns it handed over; None if another scheduler has it."""
+        """The move has its claim, or has one again. Returns it handed over; None if another
+        scheduler has it, or it was stopped."""
         with self._sessions.transaction() as connection:
             row = dataclasses.asdict(entry)
-            return _advance(connection, row, HANDED_OVER, claim_uuid=claim_uuid)
+            return _advance(connection, row, HANDED_OVER, claim_uuid=claim_uuid, why=None)
+
+    def note(self, entry, why):
+        """The server of a move that was handed over has no claim on the destination, for this
+        reason. Returns whether the move is as ``entry`` says, and the reason is a new one."""
+        same = MOVES.c.uuid == entry.uuid, MOVES.c.serial == entry.serial
+        with self._sessions.transaction() as connection:
+            noted = connection.execute(
+                sa.update(MOVES).where(*same, MOVES.c.state == HANDED_OVER).values(why=why)
+            )
+            return bool(noted.rowcount) and entry.why != why
 
     def end(self, entry, state, why=None):
         """End a move that is in the state that ``entry`` has. Returns whether it was.
@@ -308,21 +340,27 @@ class SqlRebalances:
         with self._sessions.transaction(reads=True) as connection:
             return [(ClosedHost(*row[:-1]), bool(row[-1])) for row in connection.execute(wanted)]
 
-    def set_closed(self, host):
-        """The host's service is disabled now."""
+    def set_closed(self, host, closed=True):
+        """The host's service is disabled now; not ``closed``: it is about to be enabled. Returns
+        whether the host is to be closed as ``host`` says; otherwise nothing changes."""
+        change = sa.update(CLOSED_HOSTS).where(*_same(host)).values(closed=closed)
         with self._sessions.transaction() as connection:
-            connection.execute(
-                sa.update(CLOSED_HOSTS).where(CLOSED_HOSTS.c.host == host.host).values(closed=True)
-            )
+            return bool(connection.execute(change).rowcount)
 
     def drop_closed(self, host):
         """The host is open again, unless another rebalance has closed it for longer."""
         with self._sessions.transaction() as connection:
-            connection.execute(
-                sa.delete(CLOSED_HOSTS).where(
-                    CLOSED_HOSTS.c.host == host.host, CLOSED_HOSTS.c.until_s == host.until_s
-                )
-            )
+            connection.execute(sa.delete(CLOSED_HOSTS).where(*_same(host)))
+
+
+def _same(host):
+    """Conditions for the row of a closed host, unless another rebalance has changed it."""
+    table = CLOSED_HOSTS.c
+    return (
+        table.host == host.host,
+        table.rebalance_uuid == host.rebalance_uuid,
+        table.until_s == host.until_s,
+    )
 
 
 def _find(connection, move):

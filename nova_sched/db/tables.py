@@ -225,7 +225,9 @@ TRAILS = _table(
     sa.Column('uuid', UUID, primary_key=True),
     sa.Column('request_id', NAME, nullable=False, index=True),
     sa.Column('time_s', SECONDS, nullable=False, index=True),
+    sa.Column('placed_s', SECONDS),
     sa.Column('trail', JSON_TEXT, nullable=False),
+    sa.Index('ix_trails_placed_s', 'placed_s', 'time_s'),
 )
 
 # Flavors, each of which is a queue. `name` is the name that queues are named after.

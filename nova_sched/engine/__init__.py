@@ -34,7 +34,9 @@ class Settings:
     service_down_time_s: float = 60.0
     track_instances: bool = True
     explain_retention_s: float = 604800.0
-    explain_sample: float = 0.01
+    explain_sample: float = 1.0
+    explain_per_second: float = 100.0
+    explain_most_placed: int = 1_000_000
     tell_callers: str = 'rules'  # what a refusal says: see engine.explain.callers
     candidates_ttl_s: float = 600.0
     candidates_max: int = 10

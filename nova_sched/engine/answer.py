@@ -27,7 +27,7 @@ from nova_sched.engine.explain import reasons
 from nova_sched.engine.explain.decision_log import PLACED, REFUSED
 from nova_sched.engine.explain.recording import pass_on
 from nova_sched.hardware import Overdrawn
-from nova_sched.measures.catalogue import MEASURES
+from nova_sched.measures.catalogue import MEASURES, RECORDS_SKIPPED
 from nova_sched.state.host_aggregate import zones
 
 LOG = logging.getLogger(__name__)
@@ -53,6 +53,8 @@ class Answers:
         self._log(message, PLACED, decision.steps, what, len(decision.rows))
         if decision.noted:
             self._keep(message, PLACED, lambda: reasons.placement(decision, answer), settings)
+        elif MEASURES.is_on:
+            RECORDS_SKIPPED.add()
 
     def refused(self, message, error, settings):
         """Answer an order that found no host (NoValidHost)."""

@@ -233,6 +233,14 @@ class ClaimService:
     # Changes of existing claims. ``selector`` (ClaimSelector) identifies the claims that the
     # caller knew.
 
+    def renew_claim(self, claim):
+        """Let a pending claim live for `[claims] pending_ttl` from now on. Returns whether it has
+        not expired or ended before."""
+        if not self._store.renew_claim(claim, self._settings().pending_ttl_s):
+            return False
+        self._state_sync.caught_up_with([claim])
+        return True
+
     def confirm_claim(self, consumer_uuid, host, selector=ANY):
         """The instance runs on the host permanently: its move to it, or its resize on it, is
         finished.

@@ -181,7 +181,9 @@ class Cycle:
                 slices.settings_for(settings, position_and_count, message.attempts),
                 want_alternates=order.alternates,
                 request_id=order.request_id,
-                noted=self._context.decision_log.sampled(settings.explain_sample),
+                noted=self._context.decision_log.sampled(
+                    settings.explain_sample, settings.explain_per_second
+                ),
                 ranked=order.ranked,
                 received=message.received,
                 claiming=order.claim,

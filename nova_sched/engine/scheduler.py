@@ -125,7 +125,7 @@ class Scheduler:
         )
         self._minute = MinuteLog(context.figures)
         self._room = RoomFigures(context, lambda work: self.loop.send(CALL, (work, ())))
-        self._rebalances, self._runner = rebalances, None
+        self.rebalances, self._runner = rebalances, None
 
     def start(self):
         """Read the store, then take messages. Raises StoreUnavailable."""
@@ -150,13 +150,18 @@ class Scheduler:
     def run_moves(self, conductors, settings, services=None):
         """Carry out the moves of rebalances from now on. Returns the MoveRunner, which has these
         arguments; None without a store of rebalances."""
-        if self._rebalances is not None:
+        if self.rebalances is not None:
             planner = self.move_planner.moves
             self._runner = MoveRunner(
-                self, self._context, self._rebalances, conductors, settings, planner, services
+                self, self._context, self.rebalances, conductors, settings, planner, services
             )
             self._runner.start()
         return self._runner
+
+    @property
+    def moves_servers(self):
+        """Whether it carries out moves."""
+        return self._runner is not None
 
     def stop(self):
         """Answer pending messages and take no more."""
@@ -322,7 +327,9 @@ class Scheduler:
         return self.call(getattr(self.state_sync, method), *args)
 
     def _forget(self):
-        self.decision_log.forget(self._context.clock() - self._settings().explain_retention_s)
+        settings = self._settings()
+        before_s = self._context.clock() - settings.explain_retention_s
+        self.decision_log.forget(before_s, settings.explain_most_placed)
         self.candidates.forget()
         self._context.membership.forget()
         self._store.forget_groups()

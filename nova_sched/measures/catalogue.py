@@ -45,6 +45,9 @@ CONFLICTS = Counter(
 )
 RETRIES = Counter('nova_sched_decision_retries', 'Requests that were decided again.')
 RECORDS_LOST = Counter('nova_sched_decision_records_lost', 'Decision records that were not kept.')
+RECORDS_SKIPPED = Counter(
+    'nova_sched_decision_records_skipped', 'Placed requests of which no record was wanted.'
+)
 EVENTS_LOST = Counter('nova_sched_events_lost', 'Notifications of events that were not sent.')
 
 # The host state and the store.

@@ -25,20 +25,17 @@ def one_device(potential, state, after, milli, fits):
 
     ``fits``: which devices can give so many thousandths; ``after``: free units that are left.
     """
-    rows, places = np.nonzero(fits & ~_repeated(state, fits))
+    rows, places = np.nonzero(fits & state.distinct)
     models, before = state.models[rows, places], state.milli[rows, places]
-    devices = state.devices.picked(rows)
-    potential.change(devices, np.arange(len(rows)), models, before, before - milli)
+    devices = potential.changed(state.devices[rows], models, before, before - milli)
     found = potential.of(after, devices, rows) - state.potential[rows]
     found += SCARCITY * potential.scarce[models] * milli
     costs, chosen = np.full(len(fits), UNFIT), np.full(len(fits), -1)
-    if len(fits) == 1 and len(rows):
-        only = np.round(found, DIGITS).argmin()
-        costs[0], chosen[0] = found[only], places[only]
-        return costs, chosen
-    best = np.lexsort((places, np.round(found, DIGITS), rows))
-    first, at = np.unique(rows[best], return_index=True)
-    costs[first], chosen[first] = found[best][at], places[best][at]
+    order = np.lexsort((np.round(found, DIGITS), rows))
+    is_first = np.ones(len(rows), dtype=bool)
+    is_first[1:] = rows[1:] != rows[:-1]
+    best, first = order[is_first], rows[is_first]
+    costs[first], chosen[first] = found[best], places[best]
     return costs, chosen
 
 
@@ -48,26 +45,19 @@ def several_devices(potential, state, after, milli, count, fits):
     costs = np.full(len(fits), UNFIT)
     some, lines = state.picked(enough), np.arange(len(enough))
     left = np.where(fits[enough], some.milli, NEVER)
-    extra = np.zeros(len(enough))
+    extra, devices = np.zeros(len(enough)), some.devices
     for _ in range(count if len(enough) else 0):
         places = left.argmin(axis=1)
         models, before = some.models[lines, places], some.milli[lines, places]
-        potential.change(some.devices, lines, models, before, before - milli)
+        devices = potential.changed(devices, models, before, before - milli)
         extra += SCARCITY * potential.scarce[models] * milli
         left[lines, places] = NEVER
-    found = potential.of(after[enough], some.devices)
+    found = potential.of(after[enough], devices)
     costs[enough] = found - some.potential + extra
     return costs
 
 
-def _repeated(state, fits):
-    """Which devices are like an earlier one of the same host, of those that fit."""
-    if len(fits) == 1:
-        seen, again = set(), np.zeros(fits.shape, dtype=bool)
-        lines = zip(state.milli[0].tolist(), state.models[0].tolist(), strict=True)
-        for place, device in enumerate(lines):
-            again[0, place] = device in seen
-            seen.add(device)
-        return again
-    keys = np.where(fits, state.milli * (state.models.max(initial=0) + 1) + state.models, -1)
-    return np.tril(keys[:, :, None] == keys[:, None, :], -1).any(axis=2)
+def distinct(milli, models):
+    """Which devices are unlike the earlier ones of the same host."""
+    keys = milli * (models.max(initial=0) + 2) + models
+    return ~np.tril(keys[:, :, None] == keys[:, None, :], -1).any(axis=2)

@@ -13,7 +13,11 @@
 
 For each size: devices that are too small for it (fit), devices that lack CPU or memory beside them
 (stranding), whole blocks of devices (blocks), and the value of holes (prices). Of a state of a
-host, ``Devices`` has the sums over its devices, so that a change of one device is one look-up.
+host, the sums over its devices are known, so that a change of one device is one look-up.
+
+These sums are an array with a line for each host, or state of a host, and the columns: how many
+copies of each item fit; thousandths that are too small for each item; free thousandths by resource
+class; thousandths that have no value (holes).
 """
 
 import dataclasses
@@ -24,27 +28,6 @@ FULL = 1000  # thousandths of a whole device
 EXACT = 2.0**30  # parts of a thousandth
 SOME = 256  # hosts whose devices are looked up together
 HOLES, FIT, STRANDING, BLOCKS, SCARCITY = 10.0, 1.0, 0.3, 0.1, 3.0  # weights of the terms
-
-
-@dataclasses.dataclass(slots=True)
-class Devices:
-    """Sums over the devices of hosts, or of states of a host: an array with a line for each.
-
-    ``copies`` and ``small`` by item: how many fit, and thousandths that are too small for it.
-    ``total``: free thousandths by resource class; ``holes``: thousandths that have no value.
-    """
-
-    copies: np.ndarray
-    small: np.ndarray
-    total: np.ndarray
-    holes: np.ndarray
-
-    def picked(self, rows):
-        return Devices(self.copies[rows], self.small[rows], self.total[rows], self.holes[rows])
-
-    def put(self, rows, other):
-        self.copies[rows], self.small[rows] = other.copies, other.small
-        self.total[rows], self.holes[rows] = other.total, other.holes
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -91,25 +74,31 @@ class DevicePotential:
         asks = sizes.needs.T > 0
         self._needs = np.where(asks, sizes.needs.T, 1.0)
         self._unasked = np.where(asks, 0.0, np.inf)
-        self._make_tables(values)
+        self._make_table(values)
 
-    def _make_tables(self, values):
+    def _make_table(self, values):
+        """The columns of one device, by model and free thousandths. The last model is that of no
+        device, -1."""
         items, free = self._items, np.arange(FULL + 1)
-        models = len(items.allowed)
+        models, count = items.allowed.shape
         same = items.class_of_model[:, None] == items.resource_class
         many = free[:, None] // items.milli
         many = np.where(items.apart, np.minimum(many, 1), many)
         fits = items.allowed[:, None, :] & (many > 0)
-        self._copies = np.where(fits, many, 0).astype(np.float32)
-        self._small = np.where(same[:, None, :] & ~fits, free[:, None], 0).astype(np.float32)
-        self._holes = np.zeros((models, FULL + 1))
+        numbers = (*items.class_of_model, *items.resource_class)
+        self._of_classes = slice(2 * count, 2 * count + int(max(numbers, default=-1)) + 1)
+        self._table = np.zeros((models + 1, FULL + 1, self._of_classes.stop + 1))
+        table = self._table[:models]
+        table[:, :, :count] = np.where(fits, many, 0)
+        table[:, :, count : 2 * count] = np.where(same[:, None, :] & ~fits, free[:, None], 0)
+        for model, number in enumerate(items.class_of_model):
+            table[model, :, 2 * count + number] = free
         if values is not None:
             step = FULL // (values.shape[1] - 1)
-            self._holes = free - values[:, free // step]
-        # Sums of such numbers are exact, in any order.
-        self._holes = np.round(self._holes * EXACT) / EXACT
-        numbers = (*items.class_of_model, *items.resource_class)
-        self._classes = int(max(numbers, default=-1)) + 1
+            holes = free - values[:, free // step]
+            # Sums of such numbers are exact, in any order.
+            table[:, :, -1] = np.round(holes * EXACT) / EXACT
+        self._by_size = np.concatenate([self._item, count + self._item, 2 * count + self._class])
 
     def allows(self, item, models):
         """Whether devices of these models serve the item; -1 is no device."""
@@ -119,67 +108,56 @@ class DevicePotential:
         return int(self._items.milli[item])
 
     def devices(self, free, models):
-        """Returns the Devices of hosts: thousandths free of each device and its model, -1 for no
-        device, both of shape (hosts, devices)."""
-        rows, items = len(free), self._copies.shape[2]
-        found = Devices(np.zeros((rows, items), np.float32), np.zeros((rows, items), np.float32),
-                        np.zeros((rows, self._classes)), np.zeros(rows))  # fmt: skip
-        for start in range(0, rows if free.shape[1] else 0, SOME):
+        """Returns the sums over the devices of hosts: thousandths free of each device and its
+        model, -1 for no device, both of shape (hosts, devices)."""
+        found = np.empty((len(free), self._table.shape[2]))
+        for start in range(0, len(free), SOME):
             some = slice(start, start + SOME)
-            there, near = models[some] >= 0, (np.maximum(models[some], 0), free[some])
-            found.copies[some] = np.einsum('ijk,ij->ik', self._copies[near], there)
-            found.small[some] = np.einsum('ijk,ij->ik', self._small[near], there)
-            found.holes[some] = np.einsum('ij,ij->i', self._holes[near], there)
-            classes = np.where(there, self._items.class_of_model[near[0]], -1)
-            for number in range(self._classes):
-                of_class = classes == number
-                found.total[some, number] = np.einsum('ij,ij->i', free[some], of_class)
+            found[some] = self._table[models[some], free[some]].sum(axis=1)
         return found
 
-    def change(self, devices, rows, models, before, after):
-        """Change the free thousandths of one device in each of these lines, which are distinct."""
-        self._add(devices, rows, models, before, -1)
-        self._add(devices, rows, models, after, 1)
+    def changed(self, devices, models, before, after):
+        """Returns the sums after a change of the free thousandths of one device in each line."""
+        return devices + (self._table[models, after] - self._table[models, before])
 
-    def _add(self, devices, rows, models, free, sign):
-        devices.copies[rows] += sign * self._copies[models, free]
-        devices.small[rows] += sign * self._small[models, free]
-        devices.total[rows, self._items.class_of_model[models]] += sign * free
-        devices.holes[rows] += sign * self._holes[models, free]
+    def total(self, devices):
+        """The free thousandths by resource class, of shape (hosts, classes)."""
+        return devices[:, self._of_classes]
 
     def copies(self, free, devices):
         """How many copies of each size its devices take, and CPU and memory (a real number): two
         arrays of shape (hosts, sizes)."""
-        return self._by_devices(devices), self._by_node(free)
+        return self._sums_by_size(devices)[0], self._by_node(free)
 
-    def _by_devices(self, devices):
-        found = devices.copies.take(self._item, axis=1).astype(float)
-        found[:, self._several] //= self._count[self._several]
-        return found
+    def _sums_by_size(self, devices):
+        """Copies, and the thousandths of too small devices and of all, of shape
+        (hosts, sizes)."""
+        found = devices.take(self._by_size, axis=1)
+        count = len(self._item)
+        copies, small, total = found[:, :count], found[:, count : 2 * count], found[:, 2 * count :]
+        copies[:, self._several] //= self._count[self._several]
+        return copies, small, total
 
     def _by_node(self, free):
-        by_node = np.full((len(free), len(self._item)), np.inf)
-        for place, (needs, unasked) in enumerate(zip(self._needs, self._unasked, strict=True)):
-            many = np.maximum(free[:, place, None], 0.0) / needs
-            many += unasked
-            np.minimum(by_node, many, out=by_node)
-        return by_node
+        free, found = np.maximum(free, 0.0), np.empty((len(free), len(self._item)))
+        for start in range(0, len(free), SOME):
+            some = slice(start, start + SOME)
+            many = free[some, :, None] / self._needs
+            many += self._unasked
+            np.minimum.reduce(many, axis=1, initial=np.inf, out=found[some])
+        return found
 
     def of(self, free, devices, lines=None):
         """Returns the potential of hosts with these free units of the node's resource classes, of
-        shape (hosts, classes), and these Devices. ``lines``: the line of ``free`` for each line of
-        the Devices; None: the same."""
-        by_devices, by_node = self._by_devices(devices), self._by_node(free)
+        shape (hosts, classes), and these sums over devices. ``lines``: the line of ``free`` for
+        each line of the sums; None: the same."""
+        by_devices, small, total = self._sums_by_size(devices)
+        by_node = self._by_node(free)
         if lines is not None:
             by_node = by_node.take(lines, axis=0)
         both = np.minimum(by_devices, by_node)
-        fits = both >= 1
-        small, total = (
-            devices.small.take(self._item, axis=1),
-            devices.total.take(self._class, axis=1),
-        )
-        lost = np.where(fits, small, total)
-        found = HOLES * devices.holes + FIT * np.einsum('ij,j->i', lost, self._share)
+        lost = np.where(both >= 1, small, total)
+        found = HOLES * devices[:, -1] + FIT * np.einsum('ij,j->i', lost, self._share)
         found += np.einsum('ij,j->i', by_devices - both, self._stranding)
         if len(self._blocked):
             whole = np.floor(both.take(self._blocked, axis=1))

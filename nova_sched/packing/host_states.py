@@ -15,20 +15,21 @@ import dataclasses
 
 import numpy as np
 
-from nova_sched.packing.device_potential import Devices
 from nova_sched.packing.models import NO_MODEL
 
 
 @dataclasses.dataclass(slots=True)
 class HostStates:
     """Hosts, or states of hosts, a line each: free units of the node's resource classes and free
-    PCI devices by kind, thousandths free of each device and its model, the sums over the devices,
-    the number of the machine (``machines.Machines``), and the potential without its cells."""
+    PCI devices by kind, thousandths free of each device, its model and whether it is unlike the
+    earlier ones, the sums over the devices (``device_potential``), the number of the machine
+    (``machines.Machines``), and the potential without its cells."""
 
     free: np.ndarray
     milli: np.ndarray
     models: np.ndarray
-    devices: Devices
+    distinct: np.ndarray
+    devices: np.ndarray
     machine: np.ndarray
     potential: np.ndarray
 
@@ -40,7 +41,8 @@ class HostStates:
             self.free[rows],
             self.milli[rows],
             self.models[rows],
-            self.devices.picked(rows),
+            self.distinct[rows],
+            self.devices[rows],
             self.machine[rows],
             self.potential[rows],
         )
@@ -55,26 +57,27 @@ class HostStates:
                 max(lines, len(self), 2 * start), max(devices, self.milli.shape[1])
             )
         rows = slice(start, lines)
-        made.free[rows], made.potential[rows] = new.free, new.potential
-        made.machine[rows] = new.machine
-        made.milli[rows, :devices], made.models[rows, :devices] = new.milli, new.models
-        made.devices.put(rows, new.devices)
+        for name in ('free', 'devices', 'machine', 'potential'):
+            getattr(made, name)[rows] = getattr(new, name)
+        for name in ('milli', 'models', 'distinct'):
+            getattr(made, name)[rows, :devices] = getattr(new, name)
         return made
 
     def _resized(self, lines, devices):
         """Returns a copy with so many lines and devices."""
         return HostStates(
-            _resized(self.free, lines),
-            _resized(self.milli, lines, devices),
-            _resized(self.models, lines, devices, NO_MODEL),
-            Devices(*(_resized(getattr(self.devices, one.name), lines)
-                      for one in dataclasses.fields(Devices))),
-            _resized(self.machine, lines),
-            _resized(self.potential, lines),
-        )  # fmt: skip
+            resized(self.free, lines),
+            resized(self.milli, lines, devices),
+            resized(self.models, lines, devices, NO_MODEL),
+            resized(self.distinct, lines, devices),
+            resized(self.devices, lines),
+            resized(self.machine, lines),
+            resized(self.potential, lines),
+        )
 
 
-def _resized(array, lines, columns=None, fill=0):
+def resized(array, lines, columns=None, fill=0):
+    """Returns a copy with so many lines, and columns if given; new ones are ``fill``."""
     shape = (lines, *array.shape[1:]) if columns is None else (lines, columns)
     made = np.full(shape, fill, dtype=array.dtype)
     made[tuple(slice(size) for size in array.shape)] = array

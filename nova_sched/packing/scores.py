@@ -16,11 +16,32 @@ import collections
 import numpy as np
 
 from nova_sched.packing.fleet import read_fleet
-from nova_sched.packing.host_states import HostStates
+from nova_sched.packing.host_states import HostStates, resized
 
 MOST_STATES = 2**14  # states of hosts that are kept, or twice as many as there are hosts
 SOME = 64  # states whose costs are computed without a pause
 MEMORY = 64 * 2**20  # bytes that kept costs may take
+
+
+class Costs:
+    """The costs of a size, and the places of its devices, by state. The arrays may have more lines
+    than the ``count`` that are known."""
+
+    def __init__(self):
+        self.costs, self.places, self.count = np.zeros(0), np.zeros(0, np.int16), 0
+
+    @property
+    def bytes(self):
+        return self.costs.nbytes + self.places.nbytes
+
+    def add(self, costs, places):
+        """Add those of the next states."""
+        end = self.count + len(costs)
+        if end > len(self.costs):
+            self.costs = resized(self.costs, end + self.count)
+            self.places = resized(self.places, end + self.count)
+        self.costs[self.count : end], self.places[self.count : end] = costs, places
+        self.count = end
 
 
 class Scores:
@@ -39,7 +60,7 @@ class Scores:
         """Start without states, with these hosts."""
         self._known: dict[tuple, int] = {}
         self._states: HostStates | None = None
-        self._kept: collections.OrderedDict = collections.OrderedDict()
+        self._kept: collections.OrderedDict[object, Costs] = collections.OrderedDict()
         self._show(fleet)
 
     def _show(self, fleet):
@@ -55,31 +76,27 @@ class Scores:
     def costs(self, hosts, size, rows=slice(None)):
         """Returns the costs of a size, and whether a host is empty, for these rows."""
         self._catch_up(hosts)
-        return self._of(size)[0][self._state_of[rows]], self._empty[rows]
+        return self._of(size).costs[self._state_of[rows]], self._empty[rows]
 
     def device(self, hosts, row, size):
         """Returns the UUID of the device that a request takes on a row; None: any, or several."""
         self._catch_up(hosts)
-        place = self._of(size)[1][self._state_of[row]]
+        place = self._of(size).places[self._state_of[row]]
         tree = hosts.nodes[row].providers
         return None if tree is None or place < 0 else self.tables.provider(tree, place)
 
     def _of(self, size, step=MOST_STATES, pause=lambda: None):
-        """The costs of a size, and the places of its devices, by state; ``step`` new states are
-        computed at a time."""
-        costs, places = self._kept.pop(size, (np.zeros(0), np.zeros(0, np.int16)))
+        """The Costs of a size; ``step`` new states are computed at a time."""
+        found = self._kept.pop(size, None) or Costs()
         count = len(self._known)
-        while self._states is not None and len(costs) < count:
-            new = self._states.picked(slice(len(costs), min(len(costs) + step, count)))
-            found, chosen = self.tables.cost(size, new)
-            costs = np.concatenate([costs, found])
-            places = np.concatenate([places, chosen.astype(np.int16)])
+        while found.count < count:
+            new = self._states.picked(slice(found.count, min(found.count + step, count)))
+            found.add(*self.tables.cost(size, new))
             pause()
-        self._kept[size] = costs, places
-        taken = len(self._kept) * (costs.nbytes + places.nbytes)
-        if taken > self._memory and len(self._kept) > 1:
+        self._kept[size] = found
+        if len(self._kept) * found.bytes > self._memory and len(self._kept) > 1:
             self._kept.popitem(last=False)
-        return costs, places
+        return found
 
     def _number(self, fleet):
         """The numbers of the states of hosts; new states are computed."""

@@ -13,7 +13,7 @@
 
 import numpy as np
 
-from nova_sched.packing.device_choice import DIGITS, UNFIT, one_device, several_devices
+from nova_sched.packing.device_choice import DIGITS, UNFIT, distinct, one_device, several_devices
 from nova_sched.packing.device_potential import FULL, DeviceSizes
 from nova_sched.packing.host_states import HostStates
 from nova_sched.packing.machines import NO_MACHINE, Machines
@@ -159,11 +159,13 @@ class Tables:
         devices, potential = self._devices.devices(milli, models), np.zeros(len(free))
         for rows, has_devices in _parts(models):
             potential[rows] = (
-                self._devices.of(free[rows], devices.picked(rows))
+                self._devices.of(free[rows], devices[rows])
                 if has_devices
                 else self._plain.of(free[rows])
             )
-        return HostStates(free, milli, models, devices, machine, potential)
+        return HostStates(
+            free, milli, models, distinct(milli, models), devices, machine, potential
+        )
 
     def cost(self, size, state):
         """Returns what a request of a Size costs on each host, and the place of the device that it
@@ -222,8 +224,7 @@ class Tables:
 
     def free_devices(self, state):
         """Thousandths of devices that are free on each host, by resource class."""
-        devices = state.devices
-        return {name: devices.total[:, number] for number, name in enumerate(self._models.classes)}
+        return dict(zip(self._models.classes, self._devices.total(state.devices).T, strict=True))
 
     def milli_of(self, size, name):
         """Thousandths of devices of a resource class that a size asks for."""

@@ -14,6 +14,7 @@
 import numpy as np
 
 from nova_sched.rebalance import plan
+from nova_sched.rebalance.fleet import MOVABLE
 from nova_sched.rebalance.room import Room
 
 OF_FREE = 4.0  # how much a share of the free amounts counts beside a share of the moves
@@ -28,11 +29,11 @@ def empty(fleet, most):
     servers come first, which is best as long as the moves are scarce, or those that use the least,
     which is best where room is, or those in between; the plan that empties more is taken.
     """
-    counts = np.sort(fleet.counts[candidates(fleet)])
+    counts, held = np.sort(fleet.counts[candidates(fleet)]), _held(fleet)
     limit = int(np.searchsorted(np.cumsum(counts), most, side='right'))
     plans = []
     for order in _orders(fleet, most):
-        plans.append(_in_order(fleet, order, most))
+        plans.append(_in_order(fleet, order, most, held))
         if len(plans[-1].emptied) >= limit:
             break
     return max(plans, key=lambda one: (len(one.emptied), -len(one.moves)))
@@ -58,13 +59,13 @@ def _orders(fleet, most):
     yield rows[np.argsort(counts / most + OF_FREE * of_free, kind='stable')]
 
 
-def _in_order(fleet, order, most):
+def _in_order(fleet, order, most, held):
     room, obstacles = Room(fleet), plan.Obstacles(fleet)
     counts, servers_of = fleet.counts, fleet.by_host()
     protected = np.zeros(len(fleet), dtype=bool)
     protected[order[: np.searchsorted(np.cumsum(counts[order]), PROTECTED * most)]] = True
     tiers = (~protected,)
-    closed: dict[int, str] = {}  # kinds that fit nowhere any more, with the rule
+    closed = Closed(fleet)
     gone, is_spent, used = [], False, fleet.in_use
     for host in order.tolist():
         if room.gains[host]:
@@ -72,11 +73,12 @@ def _in_order(fleet, order, most):
         if counts[host] > most - len(room.host_of):
             is_spent = True
             break
-        servers = servers_of(host).tolist()
+        servers = servers_of(host)
         if _all_leave(room, servers, host, used, tiers, closed, obstacles):
             gone.append(host)
     if not is_spent:
-        _note_held(fleet, room, servers_of, obstacles)
+        for rule, host, server in held:
+            obstacles.add(rule, host, server)
     moves = plan.ordered(fleet, room.host_of)
     before = int(np.count_nonzero(~used))
     return plan.Plan(
@@ -86,50 +88,59 @@ def _in_order(fleet, order, most):
 
 def _all_leave(room, servers, host, used, tiers, closed, obstacles):
     """Whether all servers of a host find another one in use. Otherwise the room is as before."""
-    kinds = room.fleet.servers.kind[servers].tolist()
-    for server, kind in zip(servers, kinds, strict=True):
-        rule = room.why_fixed(server) or closed.get(kind)
-        if rule is not None:
-            obstacles.add(rule, host, server)
-            return False
+    fleet = room.fleet
+    kinds = fleet.servers.kind[servers]
+    kept = fleet.stays[servers] | closed.kinds[kinds]
+    if kept.any():
+        server = int(servers[kept.argmax()])
+        obstacles.add(room.why_fixed(server) or closed.rules[room.kind(server)], host, server)
+        return False
     room.leave(host)
-    volume = _volumes(room, servers, host)
-    for place in np.argsort(-volume, kind='stable').tolist():
-        server = servers[place]
+    volume = fleet.demand[kinds] @ fleet.shares[host]
+    done: list[int] = []
+    for server in servers[np.argsort(-volume, kind='stable')].tolist():
         fits = room.fits(server)
         target = room.tightest(server, fits & used, tiers)
         if target is not None:
             room.place(server, target)
+            done.append(server)
             continue
         rule = plan.ONLY_EMPTY if fits.any() else room.why_not(server)
         obstacles.add(rule, host, server)
-        for other in servers:
-            if other in room.host_of:
-                room.undo(other)
+        for other in done:
+            room.undo(other)
         room.stay(host)
         # Destinations only fill up: a kind without any now has none later.
         if not (room.by_amounts(room.kind(server)) & used).any():
-            closed[room.kind(server)] = rule
+            closed.add(room.kind(server), rule)
         return False
     return True
 
 
-def _volumes(room, servers, host):
-    """How large each server is, in shares of its host."""
-    fleet = room.fleet
-    shares = fleet.shares[host]
-    return np.array([float(shares @ fleet.demand[room.kind(server)]) for server in servers])
+class Closed:
+    """Kinds that fit nowhere any more (``kinds``, bool), and by which rule."""
+
+    def __init__(self, fleet):
+        self.kinds = np.zeros(len(fleet.demand), dtype=bool)
+        self.rules: dict[int, str] = {}
+
+    def add(self, kind, rule):
+        self.kinds[kind] = True
+        self.rules[kind] = rule
 
 
-def _note_held(fleet, room, servers_of, obstacles):
-    """Note why hosts that have a server that stays were not tried."""
+def _held(fleet):
+    """Why hosts with a server that stays are not tried: (rule, host, server) of each."""
+    found, fixed = [], np.flatnonzero(fleet.servers.fixed != MOVABLE)
+    hosts, first = np.unique(fleet.servers.host[fixed], return_index=True)
+    server_of = dict(zip(hosts.tolist(), fixed[first].tolist(), strict=True))
     for host in np.flatnonzero(fleet.held & fleet.sources).tolist():
         if fleet.strangers[host]:
-            obstacles.add(plan.STRANGER, host)
-            continue
-        fixed = (server for server in servers_of(host).tolist() if room.why_fixed(server))
-        server = next(fixed)
-        obstacles.add(room.why_fixed(server), host, server)
+            found.append((plan.STRANGER, host, None))
+        else:
+            server = server_of[host]
+            found.append((fleet.reasons[fleet.servers.fixed[server]], host, server))
+    return found
 
 
 def drain(fleet, rows, most):

@@ -120,6 +120,11 @@ class Fleet:
             found |= (families >= 0) & (counts[places.ravel()] > 1)
         return found
 
+    @functools.cached_property
+    def stays(self):
+        """Which servers cannot leave their hosts, wherever they would go (bool)."""
+        return (self.servers.fixed != MOVABLE) | self.joined
+
     def by_host(self):
         """A function that returns the servers (rows of ``servers``) of a host."""
         return _grouped(self.servers.host, np.arange(len(self.servers.host)), len(self))

@@ -13,6 +13,8 @@
 
 import dataclasses
 
+from nova_sched import errors, words
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Move:
@@ -21,3 +23,28 @@ class Move:
     server: str
     source: str
     destination: str
+
+
+def read(given):
+    """Reads the list ``moves`` of a plan, objects with `server`, `source` and `destination`, as a
+    list of Move; other keys are left out. Raises InvalidRequest, with the place."""
+    if not isinstance(given, list):
+        raise errors.InvalidRequest('moves', f'{words.short(given)} is no list of moves')
+    moves = [_move(one, f'moves[{place}]') for place, one in enumerate(given)]
+    seen = set()
+    for place, one in enumerate(moves):
+        if one.server in seen:
+            why = f'server {one.server} is in an earlier move: a plan moves a server once'
+            raise errors.InvalidRequest(f'moves[{place}]', why)
+        seen.add(one.server)
+    return moves
+
+
+def _move(one, where):
+    if not isinstance(one, dict):
+        raise errors.InvalidRequest(where, f'{words.short(one)} is no object')
+    names = ('server', 'source', 'destination')
+    move = Move(*(words.uuid(one.get(name), f'{where}.{name}') for name in names))
+    if move.source == move.destination:
+        raise errors.InvalidRequest(where, f'its source is its destination, {move.source}')
+    return move

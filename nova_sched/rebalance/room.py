@@ -33,15 +33,15 @@ class Room:
 
     def __init__(self, fleet: Fleet):
         self.fleet = fleet
-        self.free = fleet.free.copy()
+        self.free = fleet.free.copy(order='F')  # columns are compared more often than rows
         self.host_of: dict[int, int] = {}
         self.leaving = np.zeros(len(fleet), dtype=bool)  # sources
         self.gains = np.zeros(len(fleet), dtype=np.int64)  # servers that come
         self._shares = fleet.shares
         # The free share of each host, summed over the weighed columns.
         self.slack = (self.free * self._shares).sum(axis=1)
+        self._volumes: dict[int, np.ndarray] = {}  # of a kind, in shares of each host
         self._open = fleet.destinations.copy()
-        self._taken = np.flatnonzero(fleet.demand.any(axis=0))
         # Family -> hosts that its members go to.
         self._goals: dict[int, set[int]] = collections.defaultdict(set)
 
@@ -61,10 +61,9 @@ class Room:
     def by_amounts(self, kind):
         """The destinations (bool) that have the free amounts for one more of the kind."""
         fits = self.fleet.allowed[kind] & self._open
-        demand = self.fleet.demand[kind]
-        for column in self._taken.tolist():
-            if demand[column]:
-                fits &= self.free[:, column] >= demand[column]
+        for column, amount in enumerate(self.fleet.demand[kind].tolist()):
+            if amount:
+                fits &= self.free[:, column] >= amount
         return fits
 
     def fits(self, server):
@@ -85,14 +84,18 @@ class Room:
         ``tiers`` are masks: the hosts of the first one that has any come first.
         """
         for tier in tiers:
-            if (fits & tier).any():
-                fits = fits & tier
+            first = fits & tier
+            if first.any():
+                fits = first
                 break
-        rows = np.flatnonzero(fits)
-        if not len(rows):
-            return None
-        left = self.slack[rows] - self._shares[rows] @ self.fleet.demand[self.kind(server)]
-        return int(rows[left.argmin()])
+        host = int(np.where(fits, self.slack - self.volume(self.kind(server)), np.inf).argmin())
+        return host if fits[host] else None
+
+    def volume(self, kind):
+        """How large a server of the kind is, in shares of each host (float64 [host])."""
+        if kind not in self._volumes:
+            self._volumes[kind] = self._shares @ self.fleet.demand[kind]
+        return self._volumes[kind]
 
     def place(self, server, host):
         """Let the server of a source go to a host."""
@@ -115,7 +118,7 @@ class Room:
     def _add(self, server, host, sign):
         demand = self.fleet.demand[self.kind(server)]
         self.free[host] -= sign * demand
-        self.slack[host] -= sign * float(self._shares[host] @ demand)
+        self.slack[host] -= sign * float(self.volume(self.kind(server))[host])
         self.gains[host] += sign
         for family in self.families_of(server):
             change = self._goals[family].add if sign > 0 else self._goals[family].remove

@@ -475,6 +475,29 @@ class ExplainClient(NamespaceClient):
         return self.call(context, 'show', request_id=request_id)
 
 
+class RebalancesClient(NamespaceClient):
+    """Calls of operators about moves that are carried out; all return plain values, which the
+    endpoint describes."""
+
+    NAMESPACE = 'rebalances'
+
+    def create(self, uuid, moves, close_s=None, context=None):
+        """Raises InvalidRequest."""
+        return self.call(context, 'create', uuid=uuid, moves=moves, close_s=close_s)
+
+    def list(self, marker=None, limit=None, context=None):
+        """Raises RebalanceNotFound for the marker."""
+        return self.call(context, 'list', marker=marker, limit=limit)
+
+    def show(self, uuid, context=None):
+        """Raises RebalanceNotFound."""
+        return self.call(context, 'show', uuid=uuid)
+
+    def stop(self, uuid, context=None):
+        """Raises RebalanceNotFound."""
+        return self.call(context, 'stop', uuid=uuid)
+
+
 class CloudClient(NamespaceClient):
     """Calls of operators about the Nova cloud that a scheduler reads."""
 

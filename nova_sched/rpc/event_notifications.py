@@ -11,37 +11,42 @@
 # under the License.
 """Notifications of what the scheduler decided, beside those of Nova about calls."""
 
-import logging
-
 import oslo_messaging as messaging
 
-from nova_sched.conf.notifications import GROUPS, REFUSALS
-from nova_sched.engine.outbox import Outbox
-from nova_sched.logs import Problems
-from nova_sched.measures.catalogue import EVENTS_LOST
+from nova_sched.conf.notifications import CLAIMS, GROUPS, REFUSALS
 from nova_sched.rpc import event_payload
-from nova_sched.rpc.notifications import has_driver, transport, without_token
-from nova_sched.rpc.serializer import Serializer
-
-LOG = logging.getLogger(__name__)
+from nova_sched.rpc.claim_notifications import ClaimNotifications
+from nova_sched.rpc.event_outbox import STOP_S, EventOutbox
+from nova_sched.rpc.notifications import has_driver, transport
+from nova_sched.rpc.serializer import PlainSerializer
 
 REFUSED, GROUP = 'nova_sched.request.refused', 'nova_sched.group.'
 MOST_WAITING = 1000  # further ones are dropped
-BATCH = 100
-STOP_S = 5.0
 
 
-class EventNotifications(Outbox):
+class EventNotifications(EventOutbox):
     """Sends events in a thread of its own, in the order in which they were told. Without a bus
     that takes them, they are dropped and counted: decisions never wait. None is sent again.
 
     ``notifier`` is a messaging.Notifier. ``wanted`` are kinds of events, of the option's.
+    ``claims``, a ClaimNotifications with another thread, is None if those are not wanted.
     """
 
     def __init__(self, notifier, wanted=(REFUSALS, GROUPS), waiting=MOST_WAITING):
-        super().__init__('nova-sched-events', 0.0, waiting, BATCH)
-        self._notifier, self._wanted = notifier, frozenset(wanted)
-        self._problems = Problems(LOG)
+        super().__init__('nova-sched-events', notifier, waiting, 'Events')
+        self._wanted = frozenset(wanted)
+        self.claims = ClaimNotifications(notifier) if CLAIMS in self._wanted else None
+
+    def start(self):
+        super().start()
+        if self.claims is not None:
+            self.claims.start()
+
+    def stop(self, timeout_s=STOP_S):
+        """Send what waits, for a few seconds at most."""
+        super().stop(timeout_s)
+        if self.claims is not None:
+            self.claims.stop(timeout_s)
 
     def refused(self, context, make):
         """Tell of a refused request. ``make()`` returns its decision record, in the thread of this
@@ -55,26 +60,13 @@ class EventNotifications(Outbox):
         if GROUPS in self._wanted:
             self._tell(GROUP + event, None, lambda: event_payload.group(event, make()))
 
-    def _tell(self, event, context, payload):
-        if not self.put((event, context, payload)):
-            EVENTS_LOST.add()
-            self._problems.begin('queue', 'Events are dropped: the bus does not take them')
-
-    def stop(self, timeout_s=STOP_S):
-        """Send what waits, for a few seconds at most."""
-        super().stop(timeout_s)
+    def _tell(self, *told):
+        if not self.put(told):
+            self._drop()
 
     def _pass_on(self, batch):
-        for event, context, payload in batch:
-            try:
-                safe = {} if context is None else without_token(context)
-                self._notifier.info(safe, event, payload())
-            except Exception as error:  # noqa: BLE001, the next one may be sent
-                EVENTS_LOST.add()
-                self._problems.begin('send', 'An event cannot be sent: %s', error)
-            else:
-                for kind in ('send', 'queue'):
-                    self._problems.end(kind, 'Events are sent again')
+        for told in batch:
+            self._send(*told)
 
 
 def of_options(conf):
@@ -89,7 +81,7 @@ def of_options(conf):
     notifier = messaging.Notifier(
         bus,
         f'nova-sched-scheduler:{conf.host}',
-        serializer=Serializer(),
+        serializer=PlainSerializer(),
         topics=conf.notifications.versioned_notifications_topics,
     )
     return EventNotifications(notifier, wanted)

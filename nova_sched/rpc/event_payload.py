@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The payloads of events, from decision records and from plans of groups.
+"""The payloads of events, from decision records, plans of groups, and changes of claims.
 
 doc/source/notifications.rst describes each field; a test compares both.
 A new field makes a new minor version. A field that ends or changes its meaning makes a new major
@@ -18,9 +18,11 @@ one.
 
 import datetime
 
+from nova_sched.claim import PLANNED
 from nova_sched.objects.object_io import DATA, NAME, NAMESPACE, VERSION
 
 OWN = 'nova_sched'
+OF_CLAIM = 'state project_id user_id request_id move group_uuid top_group member'.split()
 OF_REFUSAL = 'request_id reason for_tenants hosts instances found attempts took_ms'.split()
 
 
@@ -47,6 +49,33 @@ def group(event, facts):
     if 'members' in facts:
         data['members'] = [_payload('GroupMemberPayload', one) for one in facts['members']]
     return _payload(f'Group{event.capitalize()}Payload', data)
+
+
+def claims(changes, some):
+    """Returns the ClaimsPayload of ``some`` claims among ClaimChanges, all of one kind."""
+    hosts = changes.hosts
+    data = {
+        'changed_at': _moment(changes.now_s),
+        'cause': changes.cause,
+        'claims': [
+            _payload('ClaimPayload', _claim(one, hosts.get(one.node_uuid))) for one in some
+        ],
+    }
+    return _payload('ClaimsPayload', data)
+
+
+def _claim(claim, host):
+    resizing = claim.resizing
+    return {
+        'uuid': claim.uuid,
+        'instance_uuid': None if claim.state == PLANNED else claim.consumer_uuid,
+        'host': host,
+        'node_uuid': claim.node_uuid,
+        'resources': dict(claim.resources),
+        'new_resources': resizing and dict(resizing.new),
+        **{name: getattr(claim, name) for name in OF_CLAIM},
+        'expires_at': claim.expires_s and _moment(claim.expires_s),
+    }
 
 
 def _payload(name, data, version='1.0'):

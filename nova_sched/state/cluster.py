@@ -51,6 +51,7 @@ class Cluster:
         self._nodes = {}
         self._by_name = {}
         self._services = {}
+        self._with_settings = set()  # hosts that an operator has disabled or forced down
         self._told = {}  # host -> instances, as reported by the hosts' messages
         self._membership = Membership('group_uuid')
         self._planned = Membership('top_group')
@@ -82,7 +83,7 @@ class Cluster:
 
     def hosts_with_settings(self):
         """Returns the hosts that an operator has disabled or forced down."""
-        return {host for host, one in self._services.items() if one.disabled or one.forced_down}
+        return set(self._with_settings)
 
     def claims_of(self, consumer_uuid):
         """Returns the consumer's claims: one, or two while it moves."""
@@ -217,7 +218,13 @@ class Cluster:
 
     def _set_use(self, node, claims, foreign, foreign_instances):
         hosts, row = self.hosts, node.row
-        for consumer in list(node.claims):
+        known = node.claims
+        same = {
+            claim.consumer_uuid: claim
+            for claim in claims
+            if (held := known.get(claim.consumer_uuid)) is claim or held == claim
+        }
+        for consumer in [one for one in known if one not in same]:
             self._give_back(node, consumer)
         used = collections.Counter(foreign)
         for claim in claims:
@@ -227,11 +234,15 @@ class Cluster:
         for name, resource in hosts.resources.items():
             resource.take(row, used[name] - int(resource.used[row]))
         node.foreign, node.foreign_instances = foreign, foreign_instances
-        hosts.num_instances[row] = foreign_instances
+        node.claims = same
+        hosts.num_instances[row] = foreign_instances + len(same)
         hosts.exit_s[row] = node.exit_s
-        hosts.num_io_ops[row] = node.report.io_workload
+        pending = sum(claim.state == PENDING for claim in same.values())
+        hosts.num_io_ops[row] = node.report.io_workload + pending
         for claim in claims:
-            self._note(claim)
+            if claim.consumer_uuid not in same:
+                self._note(claim)
+        node.claims = {claim.consumer_uuid: claim for claim in claims}
         node.recount()
 
     def set_tokens(self, node, fences):
@@ -365,6 +376,7 @@ class Cluster:
         service.disabled = disabled
         service.disabled_reason = disabled_reason
         service.forced_down = forced_down
+        (self._with_settings.add if disabled or forced_down else self._with_settings.discard)(host)
         for node in self.nodes_of(host):
             self._show_service(node)
         self.see(host, seen_s)

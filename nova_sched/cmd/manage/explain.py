@@ -75,8 +75,8 @@ def show(args, conf):
     """Show the outcome of a request, and the reasons
 
     Read from the database. It keeps refusals for [explain] retention seconds, and of the other
-    decisions the share [explain] sample. The request id is in each line of the log, and in the
-    answer of Nova's API as X-Openstack-Request-Id.
+    decisions up to [explain] per_second and most_placed. The request id is in each line of the
+    log, and in the answer of Nova's API as X-Openstack-Request-Id.
 
     Keys: of each decision about the request request_id, time, asked (instances,
     flavor, resources, extra_specs, image, zone, policy, project_id, user_id), attempts,
@@ -96,7 +96,7 @@ def list_decisions(args, conf):
     """List decisions about requests, newest first
 
     Read from the database, as 'explain show' does: refusals are kept for [explain] retention
-    seconds, and of the other decisions the share [explain] sample.
+    seconds, and of the other decisions up to [explain] per_second and most_placed.
 
     Keys: request_id, time, outcome (placed or refused), reason, instances, found, flavor,
     project_id, user_id.
@@ -104,7 +104,7 @@ def list_decisions(args, conf):
     log = SqlDecisionLog(store.ready(conf))
     since_s = 0 if args.since is None else log.now_s() - args.since
     found = []
-    for one in log.newest_first(since_s):
+    for one in log.newest_first(since_s, args.refused):
         refused, asked = one['outcome'] == 'refused', one['asked']
         if (args.refused and not refused) or args.project not in (None, asked['project_id']):
             continue

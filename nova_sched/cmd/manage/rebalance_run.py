@@ -16,11 +16,11 @@ import pathlib
 import sys
 import time
 
-from nova_sched import errors, words
+from nova_sched import errors
 from nova_sched.cmd.manage import numbers, output, rebalance_plan, store, tables
 from nova_sched.conf import cluster, nova_api
 from nova_sched.db.rebalances import ENDS, REFUSED, REVERTED, STATES, SqlRebalances
-from nova_sched.rebalance.move import Move
+from nova_sched.rebalance import move
 
 LOOK_S = 0.5  # interval at which --wait looks
 
@@ -44,7 +44,11 @@ def run(args, conf):
         raise errors.BadConfig('[nova_api] auth_type', why)
     if (args.plan is None) == (args.goal is None):
         raise errors.InvalidRequest('rebalance run', 'give either PLAN or --goal')
-    moves = read(args.plan) if args.goal is None else _planned(args, conf)
+    moves = (
+        read(args.plan)
+        if args.goal is None
+        else move.read(rebalance_plan.planned(args, conf)['moves'])
+    )
     rebalances = SqlRebalances(store.ready(conf))
     made = rebalances.create(moves, goal=args.goal, close_s=args.close)
     if args.wait:
@@ -107,33 +111,7 @@ def read(path):
     if not isinstance(given, list):
         why = "it has no list 'moves': give the output of 'rebalance plan --format json'"
         raise errors.InvalidRequest('PLAN', why)
-    moves = [_move(one, f'moves[{place}]') for place, one in enumerate(given)]
-    _check(moves)
-    return moves
-
-
-def _planned(args, conf):
-    given = rebalance_plan.planned(args, conf)['moves']
-    return [_move(one, f'moves[{place}]') for place, one in enumerate(given)]
-
-
-def _move(one, where):
-    if not isinstance(one, dict):
-        raise errors.InvalidRequest(where, f'{words.short(one)} is no object')
-    names = ('server', 'source', 'destination')
-    move = Move(*(words.uuid(one.get(name), f'{where}.{name}') for name in names))
-    if move.source == move.destination:
-        raise errors.InvalidRequest(where, f'its source is its destination, {move.source}')
-    return move
-
-
-def _check(moves):
-    seen = set()
-    for place, one in enumerate(moves):
-        if one.server in seen:
-            why = f'server {one.server} is in an earlier move: a plan moves a server once'
-            raise errors.InvalidRequest(f'moves[{place}]', why)
-        seen.add(one.server)
+    return move.read(given)
 
 
 def _wait(rebalances, uuid):
@@ -159,21 +137,21 @@ def row(entry):
         'periodic': bool(entry.periodic),
         'state': entry.state,
         'created_at': tables.moment(entry.created_s),
-        'stopped_at': None if entry.stopped_s is None else tables.moment(entry.stopped_s),
+        'stopped_at': tables.moment(entry.stopped_s),
         'moves': {state: entry.counts.get(state, 0) for state in STATES},
     }
 
 
-def _row(move):
+def _row(entry):
     return {
-        'move_uuid': move.uuid,
-        'server': move.server,
-        'source': move.source,
-        'destination': move.destination,
-        'state': move.state,
-        'why': move.why,
-        'started_at': None if move.started_s is None else tables.moment(move.started_s),
-        'changed_at': tables.moment(move.changed_s),
+        'move_uuid': entry.uuid,
+        'server': entry.server,
+        'source': entry.source,
+        'destination': entry.destination,
+        'state': entry.state,
+        'why': entry.why,
+        'started_at': tables.moment(entry.started_s),
+        'changed_at': tables.moment(entry.changed_s),
     }
 
 

@@ -14,8 +14,10 @@ them."""
 
 import collections
 import logging
+import math
 import random
 import threading
+import time
 
 from nova_sched import errors
 from nova_sched.engine.outbox import Outbox
@@ -24,6 +26,7 @@ from nova_sched.measures.catalogue import RECORDS_LOST
 LOG = logging.getLogger(__name__)
 
 PLACED, REFUSED = 'placed', 'refused'
+BURST_S = 10.0  # see ``sampled``
 GATHER_S = 0.2  # records within this time are written together
 BATCH = 100  # records written in one transaction
 WAITING = 2000  # records that wait to be written, at most
@@ -75,7 +78,7 @@ class MemoryDecisionLog:
         with self._lock:
             return [one for one in self._kept if one['request_id'] == request_id]
 
-    def forget(self, before_s):
+    def forget(self, before_s, most_placed=None):
         """Drop the records from before that time."""
         with self._lock:
             while self._kept and self._kept[0]['time'] < before_s:
@@ -90,17 +93,34 @@ class DecisionLog(Outbox):
     returns numbers from 0 to 1.
     """
 
-    def __init__(self, store=None, chance=random.random, waiting=WAITING, batch=BATCH):
+    def __init__(
+        self,
+        store=None,
+        chance=random.random,
+        waiting=WAITING,
+        batch=BATCH,
+        monotonic=time.monotonic,
+    ):
         super().__init__('nova-sched-decision-log', GATHER_S, waiting, batch)
         self._store = MemoryDecisionLog() if store is None else store
-        self._chance = chance
+        self._chance, self._monotonic = chance, monotonic
+        self._allowed, self._asked_s = 0.0, -math.inf  # records, seconds
         self.lost = 0
         self._told = 0  # how many of the lost ones were logged
         self._away = False
 
-    def sampled(self, share):
-        """Whether a decision that found its hosts is among the given share (0 to 1)."""
-        return share > 0 and self._chance() < share
+    def sampled(self, share, per_second=math.inf):
+        """Whether the next decision is recorded if it finds its hosts: it is among the given share
+        (0 to 1), and there are no more than ``per_second`` in the average of BURST_S."""
+        if share <= 0 or (share < 1 and self._chance() >= share):
+            return False
+        now_s = self._monotonic()
+        since_s, self._asked_s = now_s - self._asked_s, now_s
+        self._allowed = min(per_second * BURST_S, self._allowed + per_second * since_s)
+        if self._allowed < 1:
+            return False
+        self._allowed -= 1
+        return True
 
     def keep(self, make):
         """Queue the record of a decision that has a request id, by which records are queried.
@@ -115,9 +135,10 @@ class DecisionLog(Outbox):
         """The stored records of a request, oldest first. Raises StoreUnavailable."""
         return self._store.read(request_id)
 
-    def forget(self, before_s):
-        """Drop the records from before that time. Raises StoreUnavailable."""
-        self._store.forget(before_s)
+    def forget(self, before_s, most_placed=None):
+        """Drop the records from before that time, and the oldest of placed requests beyond
+        ``most_placed``. Raises StoreUnavailable."""
+        self._store.forget(before_s, most_placed)
 
     def _pass_on(self, batch):
         try:

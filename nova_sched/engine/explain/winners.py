@@ -12,6 +12,7 @@
 """The weights of the few hosts that a request chose, weigher by weigher, for its record."""
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -58,49 +59,47 @@ class WinnerWeights:
     def told(self):
         """A mapping for each host: ``weight`` is the sum, ``weights`` has a mapping for each
         weigher."""
-        shape = len(self.weighers), self.count
-        raw, multipliers = np.empty(shape), np.empty(shape)
-        for line, (some, multiplier) in enumerate(zip(self.raw, self.multipliers, strict=True)):
-            raw[line], multipliers[line] = some, multiplier
-        low, span = np.array([self.low, self.span], dtype=float)[:, :, None]
-        names = [weigher.name for weigher in self.weighers]
-        # By the steps of ``decide.weigh``, and in its order.
-        sums = np.zeros(self.count)
-        with np.errstate(divide='ignore', invalid='ignore'):
-            normalised = np.where(span == 0, 0.0, (raw - low) / span)
-            weights = normalised * multipliers
-        for line in weights:
-            sums += line
-        facts = [_figures(one.T) for one in (raw, normalised, multipliers, weights)]
-        return [
-            {
-                'weight': total,
-                'weights': [
+        told = [{'weight': 0.0, 'weights': []} for _ in range(self.count)]
+        # By the steps of ``decide.weigh``, and in its order. For so few hosts, plain Python takes
+        # less time than NumPy.
+        for weigher, raw, low, span, multiplier in zip(
+            self.weighers,
+            map(_plain, self.raw),
+            self.low,
+            self.span,
+            self.multipliers,
+            strict=True,
+        ):
+            each = _plain(multiplier)
+            each = each if isinstance(each, list) else [each]
+            each = each * self.count if len(each) == 1 else each
+            for host, of_host, by in zip(told, raw, each, strict=True):
+                normalised = (of_host - low) / span if span else 0.0
+                weight = normalised * by
+                host['weight'] += weight
+                host['weights'].append(
                     {
-                        'weigher': name,
-                        'raw': of_raw,
-                        'normalised': scaled,
-                        'multiplier': multiplier,
-                        'weight': weight,
+                        'weigher': weigher.name,
+                        'raw': _figure(of_host),
+                        'normalised': _figure(normalised),
+                        'multiplier': _figure(by),
+                        'weight': _figure(weight),
                     }
-                    for name, of_raw, scaled, multiplier, weight in zip(
-                        names, *of_host, strict=True
-                    )
-                ],
-            }
-            for total, *of_host in zip(_figures(sums), *facts, strict=True)
-        ]
+                )
+        for host in told:
+            host['weight'] = _figure(host['weight'])
+        return told
 
 
 def _at(multiplier, places):
     return multiplier.take(places) if isinstance(multiplier, np.ndarray) else multiplier
 
 
-def _figures(array):
-    """The numbers as lists that are valid JSON: None for one that is not finite."""
-    array = array + 0.0  # no minus before a zero
-    is_finite = np.isfinite(array)
-    if not is_finite.all():
-        array = array.astype(object)
-        array[~is_finite] = None
-    return array.tolist()
+def _plain(some):
+    """An array as Python's numbers: a list, or one number."""
+    return some.tolist() if isinstance(some, np.ndarray | np.generic) else some
+
+
+def _figure(number):
+    """The number as valid JSON: None for one that is not finite."""
+    return number + 0.0 if math.isfinite(number) else None  # no minus before a zero

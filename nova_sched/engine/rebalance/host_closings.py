@@ -19,31 +19,50 @@ REASON = 'closed by rebalance'  # the rebalance and the time follow, and both ma
 class HostClosings:
     """Disables the services of these hosts, and enables them when their time is over.
 
-    A service that an operator disables before or meanwhile stays as the operator sets it.
-    ``rebalances`` is a db.rebalances.SqlRebalances. ``services`` has ``disabled_reason(host)``,
-    None for one that is enabled, and ``set(host, reason)``, which disables it; None enables it.
+    A service that an operator disables before or meanwhile stays as the operator sets it. Any
+    scheduler may stand still between two steps while another one goes on: the rows say what is
+    due, and a service that no row explains is enabled. ``rebalances`` is a
+    db.rebalances.SqlRebalances; ``call`` runs a method in the loop.
+
+    ``services`` has ``close(name, reason)``, which disables a service with this reason, unless an
+    operator has disabled it, and returns whether it is disabled then; and ``open(name, reason)``,
+    which enables one that a rebalance has closed with this reason, or any reason with None.
     """
 
-    def __init__(self, rebalances, services):
-        self._rebalances, self._services = rebalances, services
+    def __init__(self, rebalances, cluster, call, services):
+        self._rebalances, self._cluster = rebalances, cluster
+        self._call, self._services = call, services
 
     def turn(self):
         """Close and open the hosts that are due."""
+        # Before the rows: a host has its row before its service is disabled.
+        reasons = self._call(self._reasons)
         for host, is_over in self._rebalances.closed_hosts():
+            reason = reasons.pop(host.host, None)
             if is_over:
-                self._open(host)
-                self._rebalances.drop_closed(host)
-            elif not host.closed:
-                self._close(host)
+                self._end(host, reason)
+            elif not host.closed and self._services.close(host.host, _reason(host)):
                 self._rebalances.set_closed(host)
+        for name, reason in reasons.items():
+            self._services.open(name, reason)
 
-    def _close(self, host):
-        if self._services.disabled_reason(host.host) is None:
-            self._services.set(host.host, _reason(host))
+    def _end(self, host, reason):
+        """The time of a host is over, unless another rebalance has closed it for longer."""
+        if self._rebalances.set_closed(host, closed=False):
+            self._services.open(host.host, reason)
+            self._rebalances.drop_closed(host)
 
-    def _open(self, host):
-        if (self._services.disabled_reason(host.host) or '').startswith(REASON):
-            self._services.set(host.host, None)
+    def _reasons(self):
+        """Host -> the reason why its service is disabled, of all that a rebalance has closed. Runs
+        in the loop."""
+        services = {
+            name: self._cluster.service(name) for name in self._cluster.hosts_with_settings()
+        }
+        return {
+            name: one.disabled_reason
+            for name, one in services.items()
+            if one.disabled and is_ours(one.disabled_reason)
+        }
 
 
 class OwnServices:
@@ -52,22 +71,48 @@ class OwnServices:
     def __init__(self, cluster, state_sync, call):
         self._cluster, self._state_sync, self._call = cluster, state_sync, call
 
-    def disabled_reason(self, host):
-        """Why a service is disabled, '' without a reason; None: it is enabled."""
-        service = self._call(self._service, host)
-        return (service.disabled_reason or '') if service.disabled else None
+    def close(self, name, reason):
+        """See HostClosings. Returns False if no such host is known."""
+        return self._call(self._close, name, reason)
 
-    def set(self, host, reason):
-        """Disable a service with this reason; None enables it."""
-        self._call(self._set, host, reason)
+    def open(self, name, reason):
+        """See HostClosings."""
+        self._call(self._open, name, reason)
 
-    def _service(self, host):
+    # In the loop.
+
+    def _close(self, name, reason):
+        if not self._cluster.nodes_of(name):
+            return False
+        service = self._service(name)
+        if not service.disabled or is_ours(service.disabled_reason):
+            # With this reason: a scheduler that is about to enable it knows another one.
+            self._set(name, True, reason)
+        return True
+
+    def _open(self, name, reason):
+        service = self._service(name)
+        if service.disabled and may_open(service.disabled_reason, reason):
+            self._set(name, False, None)
+
+    def _service(self, name):
         self._state_sync.catch_up([], {})
-        return self._cluster.service(host)
+        return self._cluster.service(name)
 
-    def _set(self, host, reason):
-        seen_s = self._cluster.service(host).seen_s
-        self._state_sync.set_service(host, reason is not None, reason, None, seen_s)
+    def _set(self, name, disabled, reason):
+        seen_s = self._cluster.service(name).seen_s
+        self._state_sync.set_service(name, disabled, reason, None, seen_s)
+
+
+def is_ours(reason):
+    """Whether a rebalance has disabled a service for this reason."""
+    return (reason or '').startswith(REASON)
+
+
+def may_open(found, reason):
+    """Whether a service that is disabled for the reason ``found`` is one that a rebalance has
+    closed with this ``reason``, or any with None."""
+    return is_ours(found) and reason in (None, found)
 
 
 def _reason(host):

@@ -16,6 +16,7 @@ run in the loop only.
 """
 
 import contextlib
+import math
 
 from nova_sched import errors
 from nova_sched.claim import LIVE_MIGRATION
@@ -26,7 +27,7 @@ class MoveClaims:
     """``entry`` is a db.rebalances.MoveEntry throughout. ``settings`` returns RebalanceSettings.
 
     The claim on the destination has the move's UUID as its request ID. So a scheduler that takes
-    a move over finds the claim of the one that had it before.
+    a move over finds the claim of the one that had it before, whichever claim that is.
     """
 
     def __init__(self, cluster, store, state_sync, claim_service, settings):
@@ -47,52 +48,77 @@ class MoveClaims:
         nodes = self._node(entry.source, 'source'), self._node(entry.destination, 'destination')
         return tuple((node.host, node.nodename) for node in nodes)
 
-    def hold(self, entry, request):
+    def hold(self, entry, request, has_moved=False):
         """Claim on the destination. Returns the claim; the one that was made before, if there is
-        one. Raises MoveRefused, with the shortages."""
+        one and it has not expired. Raises MoveRefused, with the shortages.
+
+        ``has_moved``: the server is there already, so it may have no claim on the source.
+        """
+        since_s = self._store.now_s()
         claims = self._claims(entry)
-        self._check_claims(entry, claims)
-        made = [claim for claim in claims if claim.request_id == entry.uuid]
-        if made:
-            return made[0]
+        if claims or not has_moved:
+            self._check_claims(entry, claims)
+        made = _made(entry, claims)
+        if made and (made.is_confirmed or self._claim_service.renew_claim(made)):
+            return made
+        # A claim of another request that comes in between is not replaced: the next attempt
+        # finds it. Claims from before the database's clock was set back are known, too.
+        since_s = max([since_s, *(claim.changed_s for claim in claims)])
         node = self._node(entry.destination, 'destination')
         try:
             return self._claim_service.claim(
-                request, node.host, node.nodename, entry.uuid, move=LIVE_MIGRATION
+                request,
+                node.host,
+                node.nodename,
+                entry.uuid,
+                move=LIVE_MIGRATION,
+                selector=ClaimSelector(None, since_s),
             )
         except errors.ComputeResourcesUnavailable as error:
             raise errors.MoveRefused(f'host {node.host}: {error.shortages}') from None
         except errors.NoValidHost as error:
             raise errors.MoveRefused(error.reason) from None
 
+    def renew(self, entry):
+        """The move runs: its claim on the destination lives on. Returns whether it exists."""
+        made = _made(entry, self._claims(entry))
+        return made is not None and (made.is_confirmed or self._claim_service.renew_claim(made))
+
     def finish(self, entry):
-        """The server is on the destination. Returns whether its only claim is there now."""
-        node = self._cluster.node(entry.destination)
-        if node is not None:
-            self._settle(
-                self._claim_service.confirm_claim,
-                entry.server,
-                node.host,
-                ClaimSelector(entry.claim_uuid),
-            )
-        return self.is_on(entry, entry.destination)
+        """The server is on the destination: its claim there is the only one from now on.
+
+        Returns whether it has a claim there, or has moved on since. If not, its claim was lost.
+        """
+        claims = self._claims(entry)
+        node, made = self._cluster.node(entry.destination), _made(entry, claims)
+        if node is not None and made is not None and made.move and not made.resizing:
+            selector = ClaimSelector(made.uuid)
+            self._settle(self._claim_service.confirm_claim, entry.server, node.host, selector)
+            claims = self._claims(entry)
+        # A claim on the source that is younger than the move: the server has moved back since.
+        before = [
+            one
+            for one in claims
+            if one.node_uuid == entry.source and one.created_s <= entry.started_s
+        ]
+        has_left = bool(claims) and not before
+        return has_left or any(one.node_uuid == entry.destination for one in claims)
 
     def revert(self, entry):
         """The server stays on the source: the move's claim on the destination ends.
 
         A claim that the destination has confirmed stays: only its reports can tell that the server
-        has left again. Returns whether the server has no claim there any more.
+        has left again. Returns whether the move has no claim there any more.
         """
-        claim = ClaimSelector(entry.claim_uuid, entry.started_s)
-        self._settle(self._claim_service.revert_claim, entry.server, claim)
-        return not any(one.node_uuid == entry.destination for one in self._claims(entry))
+        self.drop(entry)
+        return _made(entry, self._claims(entry)) is None
 
     def drop(self, entry):
-        """End the claim of a move that was not handed over, if there is one."""
-        for claim in self._claims(entry):
-            if claim.request_id == entry.uuid and not claim.is_confirmed:
-                made = ClaimSelector(claim.uuid, claim.changed_s)
-                self._settle(self._claim_service.revert_claim, entry.server, made)
+        """End the move's claim on the destination, unless it is confirmed."""
+        made = _made(entry, self._claims(entry))
+        if made is not None and not made.is_confirmed:
+            pending = ClaimSelector(made.uuid, -math.inf)  # no message ends a later confirmation
+            self._settle(self._claim_service.revert_claim, entry.server, pending)
 
     def is_on(self, entry, node_uuid):
         """Whether the server has one claim, and that one is confirmed on this node."""
@@ -150,3 +176,8 @@ class MoveClaims:
                         f'host {host} is in aggregate {aggregate.name}, which [rebalance] '
                         'protected_aggregates names'
                     )
+
+
+def _made(entry, claims):
+    """The move's own claim on the destination, or None."""
+    return next((claim for claim in claims if claim.request_id == entry.uuid), None)

@@ -19,10 +19,7 @@ from nova_sched.engine.rebalance import DONE, FAILED
 
 LOG = logging.getLogger(__name__)
 
-LOST = (
-    'the conductor has moved the server, but its claim on the destination had ended before: '
-    'see nova-sched-manage claim audit'
-)
+UNCLAIMED = 'the server is on the destination without a claim there: {}'
 
 
 class MoveEndings:
@@ -42,30 +39,33 @@ class MoveEndings:
 
     def settle(self, entry, outcome, why=None):
         """Settle a move that was handed over: first its claims, then its row. So a move that is
-        interrupted in between is settled again."""
+        interrupted in between is settled again.
+
+        Returns False for a server that is on the destination and has no claim there: its move is
+        not settled.
+        """
         if entry.state != HANDED_OVER:
-            return
+            return True
         if outcome == DONE:
             if not self._call(self._claims.finish, entry):
-                self._settle_by_claims(entry)
-            else:
-                self._end(entry, CONFIRMED)
+                return False
+            self._end(entry, CONFIRMED)
         elif outcome == FAILED:
             if self._call(self._claims.revert, entry):
                 self._end(entry, REVERTED, why or 'the conductor gives no reason')
             elif self._call(self._claims.is_on, entry, entry.destination):
                 self._end(entry, CONFIRMED)
+        return True
 
-    def _settle_by_claims(self, entry):
-        """The server is on the destination, and its claim is not: either it was lost, or the
-        server has moved on since."""
-        if self._call(self._claims.is_on, entry, entry.source):
+    def give_up(self, entry, why):
+        """End a move whose server is on the destination, and cannot have a claim there."""
+        if self._rebalances.end(entry, CONFIRMED, UNCLAIMED.format(why)):
             LOG.warning(
-                'Move %s of server %s came too late for its claim', entry.uuid, entry.server
+                'Server %s has been moved to node %s, and has no claim there: %s',
+                entry.server,
+                entry.destination,
+                why,
             )
-            self._end(entry, REVERTED, LOST)
-        else:
-            self._end(entry, CONFIRMED)
 
     def _end(self, entry, state, why=None):
         if not self._rebalances.end(entry, state, why):

@@ -17,8 +17,8 @@ import threading
 import time
 
 from nova_sched import errors
-from nova_sched.db.rebalances import HELD, IN_FLIGHT, REFUSED
-from nova_sched.engine.rebalance import DONE, FAILED
+from nova_sched.db.rebalances import AGAIN_S, HELD, IN_FLIGHT, REFUSED
+from nova_sched.engine.rebalance import DONE, FAILED, RUNNING
 from nova_sched.engine.rebalance.host_closings import HostClosings, OwnServices
 from nova_sched.engine.rebalance.move_claims import MoveClaims
 from nova_sched.engine.rebalance.move_endings import MoveEndings
@@ -31,6 +31,7 @@ LOOK_S = 2.0  # the thread looks this often for moves
 BUSY_S = 0.3  # and this often while any are open
 FORGET_S = 3600.0  # interval at which old rebalances are deleted
 JOIN_S = 5.0
+RENEWALS = 4  # attempts to renew a claim before it expires
 KEPT_S = 7 * 86400.0  # a rebalance is kept for this time after it was created
 
 # The state of the move is not known: it is looked at again later.
@@ -58,7 +59,7 @@ class MoveRunner:
     def __init__(
         self, scheduler, context, rebalances, conductors, settings, planner=None, services=None
     ):
-        self._scheduler, self._rebalances = scheduler, rebalances
+        self._scheduler, self._context, self._rebalances = scheduler, context, rebalances
         self._conductors, self._settings, self._planner = conductors, settings, planner
         made = NovaMoveClaims if context.reads_nova else MoveClaims
         self._claims = made(
@@ -68,6 +69,8 @@ class MoveRunner:
         self.endings = MoveEndings(rebalances, self._claims, self._call)
         self._closings = HostClosings(
             rebalances,
+            context.cluster,
+            self._call,
             services or OwnServices(context.cluster, scheduler.state_sync, self._call),
         )
         self._next_plan_s = self._next_forget_s = 0.0
@@ -118,12 +121,18 @@ class MoveRunner:
         self._is_busy = self._rebalances.has_open()
         if not self._is_busy:
             return False
-        while not self._leaving.is_set() and (entry := self._rebalances.take_due()):
+        while not self._leaving.is_set() and (entry := self._rebalances.take_due(self._again_s())):
             self._resume(entry)
         settings = self._settings()
         while not self._leaving.is_set() and (entry := self._take(settings)):
             self._begin(entry)
         return True
+
+    def _again_s(self):
+        """Seconds after which a move that was handed over is asked for: often enough to renew its
+        claim before it expires."""
+        lifetime_s = self._context.settings().pending_ttl_s
+        return AGAIN_S if lifetime_s is None else min(AGAIN_S, lifetime_s / RENEWALS)
 
     def _take(self, settings):
         most_an_hour = settings.most_an_hour(self._rebalances.now_s())
@@ -144,13 +153,19 @@ class MoveRunner:
         except errors.SchedError as error:
             self._refuse(entry, error)
             return
-        handed = self._rebalances.hand_over(entry, claim.uuid)
+        handed = self._hand_over(entry, claim)
         if handed is not None:
             self._ask(handed, *names)
-            return
-        now = self._rebalances.find(entry.uuid)  # another scheduler has taken the move over
-        if now is None or now.state not in IN_FLIGHT:
-            self._call(self._claims.drop, entry)
+
+    def _hand_over(self, entry, claim):
+        """The move with this claim; None if another scheduler has it, or it has ended meanwhile:
+        then the claim ends, too."""
+        handed = self._rebalances.hand_over(entry, claim.uuid)
+        if handed is None:
+            now = self._rebalances.find(entry.uuid)
+            if now is None or now.state not in IN_FLIGHT:
+                self._call(self._claims.drop, entry)
+        return handed
 
     def _decide(self, request, source, destination):
         """Raise NoValidHost unless all rules allow the server on the destination."""
@@ -168,7 +183,7 @@ class MoveRunner:
         self._scheduler.place([asked], claim=False)
 
     def _refuse(self, entry, error):
-        why = getattr(error, 'why', None) or getattr(error, 'reason', None) or str(error)
+        why = _why(error)
         if self._rebalances.end(entry, REFUSED, why):
             LOG.info('Move %s of server %s is refused: %s', entry.uuid, entry.server, why)
             self._call(self._claims.drop, entry)
@@ -194,9 +209,46 @@ class MoveRunner:
         except UNKNOWN as error:
             self._warn(error)
         except errors.SchedError as error:
-            self.endings.settle(entry, FAILED, getattr(error, 'why', None) or str(error))
+            self.endings.settle(entry, FAILED, _why(error))
         else:
-            self.endings.settle(entry, outcome, why)
+            self._follow(entry, outcome, why)
+
+    def _follow(self, entry, outcome, why):
+        """Do what the answer of a conductor asks for. The claim on the destination may have ended
+        before: no scheduler or no conductor was there to renew it."""
+        if outcome == RUNNING:
+            if self._call(self._claims.renew, entry):
+                return
+        elif self.endings.settle(entry, outcome, why):
+            return
+        has_moved = outcome == DONE
+        try:
+            request = self._conductors.request(entry.server)
+            claim = self._call(self._claims.hold, entry, request, has_moved)
+        except UNKNOWN as error:
+            self._warn(error)
+        except errors.SchedError as error:
+            self._tell_unclaimed(entry, has_moved, _why(error))
+        else:
+            again = self._hand_over(entry, claim)
+            if again is not None:
+                LOG.warning(
+                    'Move %s of server %s had lost its claim on the destination and has it again',
+                    entry.uuid,
+                    entry.server,
+                )
+                self.endings.settle(again, outcome)
+
+    def _tell_unclaimed(self, entry, has_moved, why):
+        if has_moved:
+            self.endings.give_up(entry, why)
+        elif self._rebalances.note(entry, f'no claim on the destination: {why}'):
+            LOG.warning(
+                'Move %s of server %s runs without a claim on the destination: %s',
+                entry.uuid,
+                entry.server,
+                why,
+            )
 
     def _warn(self, error):
         """Log once that moves wait; while there are none, another part of the scheduler tells."""
@@ -231,3 +283,8 @@ class MoveRunner:
         if time.monotonic() >= self._next_forget_s:
             self._next_forget_s = time.monotonic() + FORGET_S
             self._rebalances.forget(KEPT_S)
+
+
+def _why(error):
+    """The reason in an error, without the rest of its text."""
+    return getattr(error, 'why', None) or getattr(error, 'reason', None) or str(error)

@@ -30,10 +30,14 @@ class NovaMoveClaims(MoveClaims):
     by the one of the call, and nothing has to be settled at the end.
     """
 
-    def hold(self, entry, request):
+    def hold(self, entry, request, has_moved=False):
         """Check the claims once more. Raises MoveRefused."""
         self._check_claims(entry, self._claims(entry))
         return NoClaim()
+
+    def renew(self, entry):
+        """The claim on the destination lives as long as its allocation."""
+        return True
 
     def finish(self, entry):
         """The claim on the source ends with Nova's allocation there."""

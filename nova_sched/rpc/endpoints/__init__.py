@@ -18,6 +18,7 @@ from nova_sched.rpc.endpoints.claims import ClaimsEndpoint
 from nova_sched.rpc.endpoints.cloud import CloudEndpoint
 from nova_sched.rpc.endpoints.explain import ExplainEndpoint
 from nova_sched.rpc.endpoints.groups import GroupsEndpoint
+from nova_sched.rpc.endpoints.rebalances import RebalancesEndpoint
 from nova_sched.rpc.endpoints.scheduler import BaseApiEndpoint, SchedulerEndpoint
 from nova_sched.rpc.endpoints.stats import StatsEndpoint
 
@@ -45,5 +46,6 @@ def all_of(scheduler, mirror=None, status=None, networks=None, notifications=Non
         CloudEndpoint(status),
         ExplainEndpoint(scheduler),
         GroupsEndpoint(scheduler),
+        RebalancesEndpoint(scheduler, reads_nova=mirror is not None),
         BaseApiEndpoint(),
     ]

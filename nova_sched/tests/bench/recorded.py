@@ -12,12 +12,12 @@
 """Recorded decisions against unrecorded ones, within one run: what the loop does for a request and
 its record, and what the thread of the decision log does later."""
 
-import json
 import random
 import time
 
 from nova_sched import service
 from nova_sched.conf import CONF
+from nova_sched.db import record_text
 from nova_sched.engine.answer import selections
 from nova_sched.engine.cycle import Order
 from nova_sched.engine.explain import reasons
@@ -52,7 +52,7 @@ class Call:
 
     def write(self, records):
         """Of the decision log's store."""
-        self.records = [json.dumps(one) for one in records]
+        self.records = [record_text.dump(one) for one in records]
 
     def undo(self):
         """End the claims, if there are more than MOST: before the cluster is full."""

@@ -20,7 +20,7 @@ from playwright.sync_api import sync_playwright
 
 from nova_sched.conf import CONF
 from nova_sched.tests.browser.cloud import REFUSED, Cloud
-from nova_sched.tests.browser.surfer import launched, logged_in
+from nova_sched.tests.browser.surfer import launched, logged_in, show
 
 
 def main():
@@ -45,9 +45,27 @@ def _map(page):
     page.wait_for_selector('#host h2')
 
 
+def _devices(page, cloud, folder):
+    """The host that has some, without what is above and below its hardware."""
+    for count in (2, 3):
+        cloud.attach(count)
+    show(page, cloud.rich, page.locator('.devices .claimed').nth(4))
+    side = page.locator('#host')
+    side.evaluate('one => one.classList.remove("side")')  # else it is as high as the window
+    top, last = (
+        side.locator('h3').first.bounding_box(),
+        side.locator('.devices').last.bounding_box(),
+    )
+    clip = {'x': top['x'] - 12, 'y': top['y'] - 8, 'width': 400}
+    clip['height'] = last['y'] + last['height'] + 8 - clip['y']
+    page.screenshot(path=folder / 'dashboard-devices.png', full_page=True, clip=clip)
+    page.reload()
+
+
 def _light(page, cloud, folder):
     _map(page)
     page.screenshot(path=folder / 'dashboard-cluster.png')
+    _devices(page, cloud, folder)
     request_id, group = cloud.refuse(), cloud.group()
     page.get_by_role('link', name='Decisions').click()
     page.locator('tr', has=page.get_by_title(request_id)).get_by_role('link').click()

@@ -19,7 +19,7 @@ import uuid
 
 from oslo_context.context import RequestContext
 
-from nova_sched import errors, queue_service, rpc, service
+from nova_sched import errors, objects, queue_service, rpc, service
 from nova_sched.cmd import api
 from nova_sched.conf import CONF
 from nova_sched.rpc.client import GroupsClient, QueuesClient, SchedulerClient
@@ -29,8 +29,15 @@ from nova_sched.sim.fleet import CallPool, Fleet
 from nova_sched.sim.machines import Plan, machines
 from nova_sched.sim.trace import TraceFlavor
 from nova_sched.tests.options import settings
+from nova_sched.tests.unit.hardware.builders import cell, host
 
 SIZES = ((2, 4096), (4, 8192), (8, 32768), (16, 65536))
+FILTERS = [
+    'ComputeFilter',
+    'ComputeCapabilitiesFilter',
+    'ImagePropertiesFilter',
+    'PciPassthroughFilter',
+]
 TEMPLATE = """heat_template_version: 2021-04-16
 resources:
   web:
@@ -48,12 +55,12 @@ REFUSED = TEMPLATE.replace('policies: [', 'policies: [{type: affinity, level: ra
 
 class Cloud:
     """A scheduler, a manager of queues and simulated nodes in this process, and the dashboard at
-    ``url``."""
+    ``url``. The first node, ``rich``, has NUMA cells and PCI devices."""
 
     def __init__(self, folder, nodes=1000, racks=8):
         self._folder = folder
         self._plan = Plan(nodes=nodes, zones=3, racks=racks, failing=0)
-        self.url = self.fleet = None
+        self.url = self.fleet = self.rich = None
 
     @contextlib.contextmanager
     def running(self):
@@ -62,6 +69,7 @@ class Cloud:
             'database.connection': f'sqlite:///{self._folder}/cloud.sqlite',
             'queues.transport_url': 'fake://',
             'claims.refresh_interval': 0.2,
+            'filter_scheduler.enabled_filters': FILTERS,
             'explain.sample': 1.0,
             'api.auth_strategy': 'noauth',
             'api.port': 0,
@@ -77,7 +85,9 @@ class Cloud:
                 stack.callback(made.stop)
                 made.start()
             pool = stack.enter_context(CallPool(8))
-            self.fleet = Fleet(machines(self._plan), bus, pool)
+            nodes = machines(self._plan)
+            self.rich = _enriched(nodes[0])
+            self.fleet = Fleet(nodes, bus, pool)
             self.fleet.join()
             self._scheduler, self._groups = SchedulerClient(bus), GroupsClient(bus)
             QueuesClient(bus).flavor_create(
@@ -117,10 +127,46 @@ class Cloud:
         """A request that no host can take. Returns its id."""
         return self.boot(TraceFlavor('m1.giant', 256, 4096), project=project)
 
+    def attach(self, count=2):
+        """Ask for a server with virtual functions, which only the node ``rich`` has. Returns the
+        request id."""
+        servers, context = [str(uuid.uuid4())], RequestContext(overwrite=False)
+        asked = conductor.spec(TraceFlavor('m1.vf', 1, 1024), servers)
+        asked.pci_requests.requests = [
+            objects.InstancePCIRequest(
+                count=count, spec=[{'dev_type': 'type-VF'}], alias_name='vf', request_id=None
+            )
+        ]
+        self._scheduler.select_destinations(asked, servers, context=context)
+        return context.request_id
+
     def group(self, project='red'):
         """A planned group."""
         context = RequestContext(overwrite=False, project_id=project, user_id='ann')
         return self._groups.create(TEMPLATE, name='shop', context=context)
+
+
+def _enriched(node):
+    """A node with two NUMA cells, a network card and two other devices near the second."""
+    stats = node._stats
+    halves = (range(32), range(32, 64))
+    cells = [cell(row, [], cpus, memory_mb=66 * 1024) for row, cpus in enumerate(halves)]
+    stats.numa_topology = host(*cells).to_json()
+    near = {'parent_ifname': 'ens1f0', 'physical_network': 'datacentre'}
+    stats.pci_device_pools = objects.PciDevicePoolList(
+        objects=[
+            _pool('8086', '1572', 0, 1, dev_type='type-PF', **near),
+            _pool('8086', '154c', 0, 16, dev_type='type-VF', **near),
+            _pool('10de', '20b0', 1, 2, dev_type='type-PCI'),
+        ]
+    )
+    return node.host
+
+
+def _pool(vendor, product, numa_node, count, **tags):
+    return objects.PciDevicePool(
+        vendor_id=vendor, product_id=product, numa_node=numa_node, count=count, tags=tags
+    )
 
 
 def _queues(bus):

@@ -14,6 +14,7 @@
 
 import contextlib
 import os
+import time
 
 CHROMIUM = os.environ.get('CHROMIUM', '/usr/bin/chromium')
 OPTIONS = (
@@ -48,3 +49,14 @@ def logged_in(browser, url, user, project, scheme='light'):
         assert [one for one in asked if not one.startswith(url)] == []
     finally:
         context.close()
+
+
+def show(page, host, wanted):
+    """Show a host beside the map until it has what a locator finds: hosts are some seconds old."""
+    page.wait_for_selector('#map[data-drawn]')
+    deadline_s = time.monotonic() + 60
+    while not wanted.count() and time.monotonic() < deadline_s:
+        page.locator('#find').fill(host)
+        with page.expect_response(lambda one: '/cluster/host?' in one.url):
+            page.locator('#find').dispatch_event('change')
+        page.wait_for_timeout(500)

@@ -19,6 +19,7 @@ from playwright.sync_api import expect
 
 from nova_sched.sim.trace import TraceFlavor
 from nova_sched.tests.browser.cloud import REFUSED
+from nova_sched.tests.browser.surfer import show
 
 PAGES = ('Cluster', 'Decisions', 'What if', 'Groups', 'Queues', 'Schedulers')
 
@@ -67,6 +68,18 @@ def test_a_host_is_disabled_and_enabled(operator):
     expect(operator.locator('#host')).to_contain_text('a new fan')
     operator.get_by_role('button', name='Enable').click()
     expect(operator.locator('#host .state')).to_have_text('up')
+
+
+def test_the_devices_of_a_host(operator, cloud, axe):
+    request_id = cloud.attach(2)
+    functions = operator.get_by_label('8086:154c, virtual function of ens1f0')
+    claimed = functions.get_by_role('link', name='claimed by server')
+    show(operator, cloud.rich, claimed)
+    expect(claimed).to_have_count(2)
+    expect(functions.locator('li')).to_have_count(16)
+    assert axe(operator) == {}
+    claimed.first.click()
+    expect(operator.get_by_title(request_id)).to_be_visible()
 
 
 def test_a_refusal_is_understood_in_three_clicks(operator, cloud):

@@ -15,6 +15,7 @@ import dataclasses
 import xml.etree.ElementTree as ET
 
 from nova_sched.sim.report import percentile
+from nova_sched.tests.svg import WIDTH, element, svg, text
 
 STYLE = (
     'body {font: 15px sans-serif; max-width: 62em; margin: 2em auto; padding: 0 1em}'
@@ -23,7 +24,7 @@ STYLE = (
 )
 FREE, FULL = (232, 240, 247), (8, 64, 129)  # colours of a host that is empty, and of a full one
 BLUE = '#2171b5'
-WIDTH, LINE, LABEL = 860, 22, 150
+LINE, LABEL = 22, 150
 BINS, HEIGHT = 40, 160
 
 
@@ -47,29 +48,29 @@ class DemoResult:
 
 def page(result):
     """Returns the report as HTML, which is well-formed XML too."""
-    head = _element('head', {}, _element('title', {}, 'nova_sched'), _element('style', {}, STYLE))
+    head = element('head', {}, element('title', {}, 'nova_sched'), element('style', {}, STYLE))
     rows = (
-        _element('tr', {}, _element('th', {}, heading), _element('td', {}, sentence))
+        element('tr', {}, element('th', {}, heading), element('td', {}, sentence))
         for heading, sentence in result.steps
     )
-    body = _element(
+    body = element(
         'body',
         {},
-        _element('h1', {}, 'nova_sched: a demonstration'),
-        _element('table', {}, *rows),
-        _element('h2', {}, 'vCPUs in use, before and after the race, the group and the jobs'),
+        element('h1', {}, 'nova_sched: a demonstration'),
+        element('table', {}, *rows),
+        element('h2', {}, 'vCPUs in use, before and after the race, the group and the jobs'),
         heat_maps(result.racks),
-        _element('h2', {}, f'Refused: {result.asked}'),
-        _element('p', {}, result.reason),
+        element('h2', {}, f'Refused: {result.asked}'),
+        element('p', {}, result.reason),
         funnel(result.funnel),
-        _element('h2', {}, 'Time that a conductor waited for select_destinations'),
+        element('h2', {}, 'Time that a conductor waited for select_destinations'),
         histogram(result.latencies_s),
-        _element('h2', {}, 'A nested group'),
-        _element('pre', {}, result.tree),
+        element('h2', {}, 'A nested group'),
+        element('pre', {}, result.tree),
     )
     # ASCII with character references, so that no reader has to know an encoding.
-    text = ET.tostring(_element('html', {'lang': 'en'}, head, body), short_empty_elements=False)
-    return f'<!DOCTYPE html>\n{text.decode()}\n'
+    written = ET.tostring(element('html', {'lang': 'en'}, head, body), short_empty_elements=False)
+    return f'<!DOCTYPE html>\n{written.decode()}\n'
 
 
 def picture(result):
@@ -79,7 +80,7 @@ def picture(result):
     for plot in plots:
         plot.set('y', str(top))
         top += int(plot.get('height')) + LINE
-    whole = _svg(top, _element('rect', {'width': WIDTH, 'height': top, 'fill': 'white'}), *plots)
+    whole = svg(top, element('rect', {'width': WIDTH, 'height': top, 'fill': 'white'}), *plots)
     return f'{ET.tostring(whole).decode()}\n'
 
 
@@ -88,11 +89,11 @@ def heat_maps(racks):
     half = (WIDTH - LABEL) // 2
     side = min(2 * LINE, (half - LINE) // max(map(len, racks.values()), default=1))
     parts = [
-        _text(LABEL, 14, 'before (light: free, dark: in use)'),
-        _text(LABEL + half, 14, 'after'),
+        text(LABEL, 14, 'before (light: free, dark: in use)'),
+        text(LABEL + half, 14, 'after'),
     ]
     for row, (rack, hosts) in enumerate(racks.items(), 1):
-        parts.append(_text(0, row * LINE + 14, rack))
+        parts.append(text(0, row * LINE + 14, rack))
         for column, (host, shares) in enumerate(hosts.items()):
             for place, share in enumerate(shares):
                 square = {
@@ -102,9 +103,9 @@ def heat_maps(racks):
                     'height': LINE - 4,
                     'fill': colour(share),
                 }
-                title = _element('title', {}, f'{host}: {share:.0%}')
-                parts.append(_element('rect', square, title))
-    return _svg((len(racks) + 1) * LINE, *parts)
+                title = element('title', {}, f'{host}: {share:.0%}')
+                parts.append(element('rect', square, title))
+    return svg((len(racks) + 1) * LINE, *parts)
 
 
 def colour(share):
@@ -122,18 +123,18 @@ def funnel(steps):
         y = row * LINE
         scale = (WIDTH - left_px - 60) / most
         parts += [
-            _text(0, y + 14, rule),
+            text(0, y + 14, rule),
             _bar(left_px, y, seen * scale, '#deebf7'),
             _bar(left_px, y, left * scale, BLUE),
-            _text(left_px + seen * scale + 6, y + 14, f'{seen} → {left}'),
+            text(left_px + seen * scale + 6, y + 14, f'{seen} → {left}'),
         ]
-    return _svg(max(len(steps), 1) * LINE, *parts)
+    return svg(max(len(steps), 1) * LINE, *parts)
 
 
 def histogram(latencies_s):
     """The number of calls by their time; the slowest one in a hundred share the last column."""
     if not latencies_s:
-        return _svg(LINE, _text(0, 14, 'no calls'))
+        return svg(LINE, text(0, 14, 'no calls'))
     p50, p99 = (percentile(latencies_s, share) for share in (0.5, 0.99))
     counts = [0] * (BINS + 1)
     for latency_s in latencies_s:
@@ -143,38 +144,17 @@ def histogram(latencies_s):
     for place, count in enumerate(counts):
         tall = round(count / max(counts) * HEIGHT, 1)
         bar = {'x': round(place * wide, 1), 'y': HEIGHT - tall, 'width': round(wide - 2, 1)}
-        title = _element('title', {}, f'{count} calls')
-        parts.append(_element('rect', {**bar, 'height': tall, 'fill': BLUE}, title))
+        title = element('title', {}, f'{count} calls')
+        parts.append(element('rect', {**bar, 'height': tall, 'fill': BLUE}, title))
     words = f'{len(latencies_s)} calls; p50 {p50 * 1000:.0f} ms, p99 {p99 * 1000:.0f} ms'
     parts += [
-        _text(0, HEIGHT + 16, '0'),
-        _text(WIDTH * 0.3, HEIGHT + 16, words),
-        _text(WIDTH - 130, HEIGHT + 16, f'over {p99 * 1000:.0f} ms'),
+        text(0, HEIGHT + 16, '0'),
+        text(WIDTH * 0.3, HEIGHT + 16, words),
+        text(WIDTH - 130, HEIGHT + 16, f'over {p99 * 1000:.0f} ms'),
     ]
-    return _svg(HEIGHT + LINE, *parts)
+    return svg(HEIGHT + LINE, *parts)
 
 
 def _bar(x, y, width, fill):
     shape = {'x': x, 'y': y, 'width': round(width, 1), 'height': LINE - 4, 'fill': fill}
-    return _element('rect', shape)
-
-
-def _text(x, y, words):
-    style = {'font-family': 'sans-serif', 'font-size': 13}
-    return _element('text', {'x': round(x, 1), 'y': y, **style}, words)
-
-
-def _svg(height, *parts):
-    size = {'width': WIDTH, 'height': height}
-    return _element('svg', {'xmlns': 'http://www.w3.org/2000/svg', **size}, *parts)
-
-
-def _element(tag, attributes, *children):
-    """An element with children, of which a text may be the only one."""
-    made = ET.Element(tag, {name: str(value) for name, value in attributes.items()})
-    for child in children:
-        if isinstance(child, str):
-            made.text = child
-        else:
-            made.append(child)
-    return made
+    return element('rect', shape)

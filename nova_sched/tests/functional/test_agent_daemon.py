@@ -13,11 +13,11 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
+
+from nova_sched.tests.fixtures import warm
 
 TIMEOUT_S = 30
 
@@ -38,13 +38,13 @@ class Daemon:
         (self._root / 'agent.conf').write_text('\n'.join([*head, *plain, *lines]))
 
     def start(self):
-        command = [sys.executable, '-m', f'nova_sched.cmd.{self._module}']
+        # In a session of its own: a reload is sent to all of the process group.
         with (self._root / 'log').open('w') as log:
-            self._child = subprocess.Popen(
-                [*command, '--config-file', str(self._root / 'agent.conf')],
+            self._child = warm.start(
+                f'nova_sched.cmd.{self._module}',
+                ['--config-file', self._root / 'agent.conf'],
                 stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,  # a reload is sent to all of the process group
+                stderr=log,
             )
 
     @property

@@ -93,7 +93,14 @@ def serving(daemon, folder, **options):
     groups = client.GroupsClient(daemon.bus, timeout_s=TIMEOUT_S)
     queues = client.QueuesClient(daemon.bus, timeout_s=TIMEOUT_S)
     rank = client.ExplainClient(daemon.bus, conf.api.external_scheduler_timeout).rank_hosts
-    made = app.make(conf, groups, queues, rank=rank)
+    made = app.make(
+        conf,
+        groups,
+        queues,
+        rank=rank,
+        plan=client.ExplainClient(daemon.bus, timeout_s=TIMEOUT_S).plan_moves,
+        rebalances=client.RebalancesClient(daemon.bus, timeout_s=TIMEOUT_S),
+    )
     served = api.server(conf, made)
     thread = threading.Thread(target=served.serve, daemon=True)
     thread.start()
@@ -279,3 +286,41 @@ def test_an_order_of_hosts_that_comes_too_late(call, daemon):
     finally:
         held.set()
     assert (status, said['errors'][0]['code']) == (504, 'nova_sched.deadline')
+
+
+def test_moves_from_their_plan_to_their_end(call, daemon):
+    """A plan is made and carried out; without a conductor its move waits until it is stopped."""
+    for name, host in (('one', 'a'), ('two', 'a'), ('three', 'b')):
+        daemon.add(host)
+        daemon.claims.instance_claim(spec(), uuid_of(name), host, host)
+        daemon.claims.confirm_claim(uuid_of(name), host)
+    status, _, plan = call('POST', '/v1/rebalance/plan', {'goal': 'empty', 'moves': 1}, who=ADMIN)
+    assert (status, plan['goal'], plan['before'], plan['after']) == (200, 'empty', 0, 1)
+    (move,) = plan['moves']
+    assert (move['server'], move['source_host']) == (uuid_of('three'), 'b')
+    assert plan['bound'] == 1
+
+    status, headers, made = call('POST', '/v1/rebalances', plan, who=ADMIN)
+    assert (status, made['state']) == (201, 'running')
+    at = urllib.parse.urlparse(headers['Location']).path
+    status, _, stopped = call('POST', f'{at}/stop', who=ADMIN)
+    assert (status, stopped['plan'][0]['server']) == (200, uuid_of('three'))
+    assert call('GET', at, who=ADMIN)[2]['stopped_at'] is not None
+    assert made['uuid'] in [
+        one['uuid'] for one in call('GET', '/v1/rebalances', who=ADMIN)[2]['rebalances']
+    ]
+
+
+@pytest.mark.parametrize(
+    'body, told',
+    [
+        ({'goal': 'drain:nowhere'}, 'nowhere is no host'),
+        ({'goal': 'fit:none'}, 'none'),
+        ({'goal': 'empty', 'zone': 'moon'}, 'moon'),
+        ({'goal': 'empty', 'moves': '200%'}, '200%'),
+    ],
+)
+def test_a_plan_of_what_is_not_known(call, hosts, body, told):
+    status, _, refusal = call('POST', '/v1/rebalance/plan', body, who=ADMIN)
+    (error,) = refusal['errors']
+    assert (status, error['code'], told in error['detail']) == (400, 'nova_sched.invalid', True)

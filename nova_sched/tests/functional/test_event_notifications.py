@@ -23,23 +23,54 @@ from nova_sched.tests.functional.harness import HOST, running, spec
 from nova_sched.tests.options import settings
 
 
-def test_a_refusal(bus_url, tmp_path):
+@pytest.fixture
+def notified():
     messaging.get_notification_transport(CONF, url='fake://')
     _impl_test.NOTIFICATIONS.clear()
-    chosen = {
-        'oslo_messaging_notifications.driver': ['test'],
-        'oslo_messaging_notifications.transport_url': 'fake://',
-        'notifications.scheduler_events': ['refusals'],
-    }
-    with settings(chosen), running(bus_url, tmp_path) as daemon:
+    yield _impl_test.NOTIFICATIONS
+    _impl_test.NOTIFICATIONS.clear()
+
+
+def chosen(kind):
+    return settings(
+        {
+            'oslo_messaging_notifications.driver': ['test'],
+            'oslo_messaging_notifications.transport_url': 'fake://',
+            'notifications.scheduler_events': [kind],
+        }
+    )
+
+
+def test_claims(bus_url, tmp_path, notified):
+    with chosen('claims'), running(bus_url, tmp_path) as daemon:
+        daemon.add('a', vcpus=4)
+        daemon.boot('one', vcpus=1)
+        with pytest.raises(errors.NoValidHost):
+            daemon.boot('two', vcpus=9)
+    ((_, told, priority, *_),) = notified
+    assert (told['publisher_id'], told['event_type'], priority) == (
+        f'nova-sched-scheduler:{HOST}',
+        'nova_sched.claims.made',
+        'INFO',
+    )
+    (claim,) = told['payload']['nova_object.data']['claims']
+    data = claim['nova_object.data']
+    assert (data['instance_uuid'], data['host'], data['state']) == (
+        uuid_of('one'),
+        'a',
+        'pending',
+    )
+
+
+def test_a_refusal(bus_url, tmp_path, notified):
+    with chosen('refusals'), running(bus_url, tmp_path) as daemon:
         daemon.add('a', 'b', vcpus=4)
         context = RequestContext(request_id='req-big', auth_token='secret', overwrite=False)
         with pytest.raises(errors.NoValidHost):
             daemon.scheduler.select_destinations(spec(vcpus=9), [uuid_of('one')], context=context)
         daemon.boot('two', vcpus=1)
         (kept,) = daemon.decisions('req-big')
-    ((plain, told, priority, *_),) = _impl_test.NOTIFICATIONS
-    _impl_test.NOTIFICATIONS.clear()
+    ((plain, told, priority, *_),) = notified
     assert (told['publisher_id'], told['event_type'], priority) == (
         f'nova-sched-scheduler:{HOST}',
         'nova_sched.request.refused',

@@ -13,12 +13,11 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
 
+from nova_sched.tests.fixtures import warm
 from nova_sched.tests.fixtures.notify_socket import NotifySocket
 from nova_sched.tests.fixtures.process import family, free_port
 
@@ -41,12 +40,13 @@ class Daemon:
             f'[api]\nauth_strategy = noauth\nport = {free_port()}\n{lines}\n'
         )
         self._log = (root / 'log').open('wb')
-        self.child = subprocess.Popen(
-            [sys.executable, '-m', f'nova_sched.cmd.{module}', '--config-file', str(self.file)],
+        self.child = warm.start(
+            f'nova_sched.cmd.{module}',
+            ['--config-file', self.file],
             env=self.heard.environment(WATCHDOG_S),
             stdout=self._log,
             stderr=self._log,
-            start_new_session=True,
+            is_warm='eventlet' not in lines,
         )
 
     def signal_workers(self, number):

@@ -518,7 +518,7 @@ class TestMoves:
             )
             nova_api.servers[server] = [source, None]
             eventually(lambda: cloud.claims() == {(server, node(source)): 'confirmed'})
-            rebalances = cloud.service._rebalances
+            rebalances = cloud.service.scheduler.rebalances
             made = rebalances.create([Move(server, node(source), node(host))], close_s=60.0)
             nova_api.services = {one: ['enabled', None] for one in HOSTS}
             eventually(lambda: nova_api.asked == [(server, host)])
@@ -539,7 +539,7 @@ class TestMoves:
         cloud.options['rebalance.goal'] = goal
         with cloud.scheduler():
             assert ('[rebalance] goal has no effect' in caplog.text) == is_told
-            assert cloud.service.scheduler._runner is None
+            assert not cloud.service.scheduler.moves_servers
 
     def test_an_account_that_is_not_whole(self, cloud):
         cloud.options['nova_api.auth_section'] = 'nowhere'

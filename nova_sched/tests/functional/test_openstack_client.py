@@ -14,7 +14,6 @@
 
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -26,11 +25,18 @@ from nova_sched.api import app
 from nova_sched.cmd import api
 from nova_sched.rpc import client
 from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.fixtures import warm
 from nova_sched.tests.functional.harness import TIMEOUT_S
 from nova_sched.tests.functional.test_api import managed, template
 from nova_sched.tests.unit.api.callers import configuration
 
-OPENSTACK = shutil.which('openstack', path=os.path.dirname(sys.executable))
+OPENSTACK = 'openstackclient.shell:main'
+IMPORTS = (
+    'openstackclient.shell',
+    'openstack.connection',
+    'nova_sched.osc.groups',
+    'nova_sched.osc.queues',
+)
 NO_CLOUD = {name: value for name, value in os.environ.items() if not name.startswith('OS_')}
 
 
@@ -47,15 +53,10 @@ class Cli:
 
     def start(self, *words, **environment):
         """Exit status, output, errors."""
-        done = subprocess.run(
-            [OPENSTACK, *words],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-            cwd=self._folder,
-            env={**NO_CLOUD, **environment},
-        )
+        env = {**NO_CLOUD, **environment}
+        # It looks for clouds.yaml in the folder that it was imported in.
+        how = {'imports': IMPORTS, 'is_warm': 'OS_CLOUD' not in environment}
+        done = warm.run(OPENSTACK, words, cwd=self._folder, env=env, **how)
         assert 'Traceback' not in done.stderr, done.stderr
         return done.returncode, done.stdout, done.stderr
 

@@ -21,6 +21,7 @@ import pytest
 from nova_sched.db import jobs, tables
 from nova_sched.objects.top_group import GroupStatus
 from nova_sched.queues import brokers
+from nova_sched.tests import trace_picture
 
 ROOT = Path(__file__).resolve().parents[3]
 MANUAL = ROOT / 'doc' / 'source'
@@ -88,3 +89,19 @@ def test_the_architecture_has_commands_packages_and_tables_that_exist():
         assert (ROOT / 'nova_sched' / package / '__init__.py').exists(), package
     stored = re.search(r'label="database\\n([^"]*)"', text)[1].split(', ')
     assert set(stored) <= {table.name for table in tables.METADATA.sorted_tables}
+
+
+def test_the_trace_of_a_boot_has_the_spans_that_are_sent(tmp_path):
+    (spans,) = trace_picture.boots(tmp_path, 'fake://', hosts=30, calls=1)
+    found = trace_picture.names(spans)
+    assert [(depth, name) for depth, name, _ in found] == [
+        (0, trace_picture.CALL),
+        (1, 'select_destinations'),
+        (2, 'wait'),
+        (2, 'decide'),
+        (2, 'commit'),
+        (2, 'answer'),
+    ]
+    assert 'ResourceCapacity' in found[3][2]
+    assert trace_picture.drawn(trace_picture.picture(spans)) == found
+    assert trace_picture.drawn((MANUAL / 'images' / 'trace.svg').read_text('utf-8')) == found

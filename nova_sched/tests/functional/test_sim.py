@@ -12,8 +12,6 @@
 """A small cloud is simulated from beginning to end, and checked; the command does the same."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -21,6 +19,7 @@ from nova_sched import errors, rpc, service
 from nova_sched.conf import CONF
 from nova_sched.rpc import client
 from nova_sched.sim import machines, session, trace
+from nova_sched.tests.fixtures import warm
 from nova_sched.tests.functional.harness import SETTINGS, eventually
 from nova_sched.tests.options import settings
 from nova_sched.tests.unit.sim.builders import arrival, plan
@@ -198,8 +197,7 @@ def test_without_a_scheduler_there_is_no_answer():
 
 
 def run(*arguments):
-    command = [sys.executable, '-m', 'nova_sched.cmd.sim', *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    return warm.run('nova_sched.cmd.sim', arguments)
 
 
 def test_the_command(tmp_path):

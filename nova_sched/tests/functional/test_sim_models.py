@@ -12,8 +12,6 @@
 """nova-sched-sim --model: queues and the scheduler place the same servers on the same nodes."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -21,6 +19,7 @@ from nova_sched.conf import CONF
 from nova_sched.sim import trace
 from nova_sched.sim.models import comparison, load
 from nova_sched.sim.models.cloud import COMMAND_S
+from nova_sched.tests.fixtures import warm
 from nova_sched.tests.options import settings
 from nova_sched.tests.unit.sim.builders import arrival, plan
 
@@ -175,8 +174,7 @@ def test_more_queues_are_more_subscriptions_and_no_other_outcome(tmp_path):
 
 
 def run_command(*options):
-    command = [sys.executable, '-m', 'nova_sched.cmd.sim', *options]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+    return warm.run('nova_sched.cmd.sim', options)
 
 
 def test_the_same_seed_gives_the_same_run():

@@ -12,8 +12,6 @@
 """nova-sched-status: what it finds in a cloud, and its exit status."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 import sqlalchemy as sa
@@ -24,6 +22,7 @@ from nova_sched.cmd import status
 from nova_sched.conf import CONF
 from nova_sched.tests import fake_nova
 from nova_sched.tests.fake_placement import Fault
+from nova_sched.tests.fixtures import warm
 from nova_sched.tests.functional.harness import HOST
 from nova_sched.tests.functional.test_nova_source import CELL, cloud
 from nova_sched.tests.options import settings
@@ -284,10 +283,8 @@ def test_options(check, name, options, code, told):
 def test_the_exit_status(tmp_path, text, code):
     file = tmp_path / 'one.conf'
     file.write_text(text)
-    line = [sys.executable, '-m', 'nova_sched.cmd.status', '--config-file', str(file)]
-    done = subprocess.run(
-        [*line, 'upgrade', 'check', '--json'], capture_output=True, text=True, check=False
-    )
+    line = ['--config-file', file, 'upgrade', 'check', '--json']
+    done = warm.run('nova_sched.cmd.status', line)
     assert done.returncode == code, done
     assert 'Traceback' not in done.stdout + done.stderr
     if code != 255:

@@ -16,7 +16,6 @@ import concurrent.futures
 import contextlib
 import json
 import subprocess
-import sys
 import threading
 
 import sqlalchemy as sa
@@ -24,6 +23,7 @@ import sqlalchemy as sa
 from nova_sched import rpc
 from nova_sched.conf import CONF
 from nova_sched.rpc import client
+from nova_sched.tests.fixtures import warm
 from nova_sched.tests.fixtures.process import ServerFailed
 from nova_sched.tests.fixtures.scheduler import LISTENS, Daemon
 from nova_sched.tests.functional.harness import compute_node
@@ -35,6 +35,7 @@ DURABLE = {
     'oslo_messaging_rabbit.rabbit_retry_backoff': 0,
     'oslo_messaging_rabbit.kombu_reconnect_delay': 0.1,
 }
+PIPES = {'stdin': subprocess.PIPE, 'stdout': subprocess.PIPE}
 CROWD_STARTS_S = 120.0
 REPORTERS = 8  # hosts that report at the same time
 
@@ -43,17 +44,11 @@ class Callers:
     """Processes that call the scheduler; ``answers`` grows while they do."""
 
     def __init__(self, settings, calls, processes=1, each=8, vcpus=1, pieces=False, silence_s=4):
-        command = [sys.executable, '-W', 'ignore', '-m', 'nova_sched.tests.integration.callers']
-        command += [
-            '--config-file',
-            str(settings),
-            '--',
-            *map(str, (calls // processes, each, vcpus, silence_s)),
-        ]
-        command += ['pieces'] if pieces else []
-        pipes = {'stdin': subprocess.PIPE, 'stdout': subprocess.PIPE, 'text': True}
+        module = 'nova_sched.tests.integration.callers'
+        given = ['--config-file', settings, '--', calls // processes, each, vcpus, silence_s]
+        given += ['pieces'] if pieces else []
         self.answers = []
-        self._children = [subprocess.Popen(command, **pipes) for _ in range(processes)]
+        self._children = [warm.start(module, given, **PIPES) for _ in range(processes)]
         self._readers = [
             threading.Thread(target=self._read, args=(child,)) for child in self._children
         ]
@@ -109,16 +104,12 @@ class Crowd:
 
     def __init__(self, settings, log, processes=4, at_once=16, timeout_s=0):
         module = 'nova_sched.tests.integration.crowd_callers'
-        command = [sys.executable, '-W', 'ignore', '-m', module, '--config-file', str(settings)]
-        command += ['--', str(at_once), str(timeout_s)]
-        pipes = {'stdin': subprocess.PIPE, 'stdout': subprocess.PIPE, 'text': True}
+        given = ['--config-file', settings, '--', at_once, timeout_s]
         self.answers = []
         self._log = log.open('ab')
         self._more, self._ready, self._gone = threading.Condition(), 0, 0
-        # A separate session: Ctrl-C reaches only the parent, which ends the callers in order.
         self._children = [
-            subprocess.Popen(command, start_new_session=True, stderr=self._log, **pipes)
-            for _ in range(processes)
+            warm.start(module, given, stderr=self._log, **PIPES) for _ in range(processes)
         ]
         self._readers = [
             threading.Thread(target=self._read, args=(child,)) for child in self._children

@@ -114,6 +114,31 @@ def test_two_schedulers_claim_for_one_consumer(store, another, database):
     assert store.claims() == [loser]
 
 
+@pytest.mark.parametrize('first', ['renew', 'expire'])
+def test_a_renewal_and_an_expiry_at_once(store, another, database, first):
+    """Each looks at the claim again when it has the lock of the node; the first one decides."""
+    ready(store)
+    place(store, claim(A, node(), expires_s=NOW))
+    (made,) = store.claims(A)
+    renewing = another()
+    renewing.clock = lambda: NOW - 1
+    works = {
+        'renew': lambda: renewing.renew_claim(made, 60.0),
+        'expire': lambda: another().expire(NOW),
+    }
+    names = sorted(works, key=lambda name: name != first)
+    found = dict(zip(names, held_up(database, *(works[name] for name in names)), strict=True))
+    assert (
+        found
+        == {
+            'renew': {'renew': True, 'expire': []},
+            'expire': {'renew': False, 'expire': [made]},
+        }[first]
+    )
+    left = [dataclasses.replace(made, expires_s=NOW + 59)] if first == 'renew' else []
+    assert store.claims() == left
+
+
 @pytest.mark.parametrize(
     'end',
     [

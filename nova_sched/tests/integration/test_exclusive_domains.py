@@ -13,7 +13,6 @@
 opened."""
 
 import subprocess
-import sys
 import time
 from concurrent import futures
 
@@ -28,6 +27,7 @@ from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.claims.sql_domains import KNOWN, PLACES
 from nova_sched.db.tables import REVISIONS
 from nova_sched.tests.builders import NOW, aggregate, report
+from nova_sched.tests.fixtures import warm
 from nova_sched.tests.integration.exclusive_race import HOSTS, ROLES
 from nova_sched.tests.integration.messages import counted, just_before
 from nova_sched.tests.integration.test_claim_store import held_up as nodes_held_up
@@ -208,9 +208,9 @@ def test_several_processes_at_once(url, store):
     """Whatever is committed when: who is in a closed rack carries its token, and no member is on a
     node without it. Once swept, no rack without members is closed."""
     racks(store, **{host.replace('-', '_'): 'r0' for host in HOSTS})
-    command = [sys.executable, '-m', 'nova_sched.tests.integration.exclusive_race', url]
-    pipes = {'stdin': subprocess.PIPE, 'stdout': subprocess.PIPE, 'text': True}
-    made = {role: subprocess.Popen([*command, role, str(ROUNDS)], **pipes) for role in ROLES}
+    module = 'nova_sched.tests.integration.exclusive_race'
+    pipes = {'stdin': subprocess.PIPE, 'stdout': subprocess.PIPE}
+    made = {role: warm.start(module, [url, role, ROUNDS], **pipes) for role in ROLES}
     looks = swept = 0
     try:
         for one in made.values():
@@ -227,7 +227,9 @@ def test_several_processes_at_once(url, store):
     finally:
         for one in made.values():
             one.kill()
-            one.communicate()
+            one.wait()
+            one.stdin.close()
+            one.stdout.close()
     assert amiss(store) == []
     assert {one.returncode for one in made.values()} == {0}
     assert min(count for role, count in came.items() if role != 'enter') > 3

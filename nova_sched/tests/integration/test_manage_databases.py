@@ -12,14 +12,11 @@
 """nova-sched-manage on real database servers: their schema, and what it says when they refuse."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 from nova_sched.db import schema
-
-CALL = 'import sys; from nova_sched.cmd import manage; sys.exit(manage.main())'
+from nova_sched.tests.fixtures import warm
 
 
 @pytest.fixture(params=['postgresql', 'mariadb'])
@@ -37,17 +34,8 @@ def manage(tmp_path):
         file.write_text(
             f'[DEFAULT]\ntransport_url = fake://\n[database]\nconnection = {connection}\n'
         )
-        command = [
-            sys.executable,
-            '-c',
-            CALL,
-            '--config-file',
-            str(file),
-            *words.split(),
-            '--format',
-            'json',
-        ]
-        return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+        given = ['--config-file', file, *words.split(), '--format', 'json']
+        return warm.run('nova_sched.cmd.manage:main', given)
 
     return run
 

@@ -13,13 +13,10 @@
 
 import os
 import socket
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-MANAGE = str(Path(sys.executable).with_name('nova-sched-manage'))
+from nova_sched.tests.fixtures import warm
 
 
 class Site:
@@ -57,12 +54,7 @@ class Site:
             )
         )
 
-        done = subprocess.run(
-            [sys.executable, '-m', f'nova_sched.cmd.{program}', '--config-file', str(file)],
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
+        done = warm.run(f'nova_sched.cmd.{program}', ['--config-file', file])
         return done.returncode, done.stdout + done.stderr
 
 
@@ -219,12 +211,8 @@ def test_config_check_connects(site, lines, status, words):
     (site.home / 'claims.sqlite').touch()  # the check does not make it
     text = f'[DEFAULT]\ntransport_url = <BUS>\n[database]\nconnection = {site.sqlite}\n{lines}\n'
     file.write_text(site.words(text).replace('<CLOSED>', str(closed_port())))
-    done = subprocess.run(
-        [MANAGE, '--config-file', str(file), 'config', 'check', '--connect'],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    check = ['--config-file', file, 'config', 'check', '--connect']
+    done = warm.run('nova_sched.cmd.manage:main', check)
     said = ' '.join((done.stdout + done.stderr).split())
     assert done.returncode == status, said
     assert words in said

@@ -21,7 +21,7 @@ import time
 
 import pytest
 
-from nova_sched.tests.fixtures.process import LOOPBACK
+from nova_sched.tests.fixtures.process import LOOPBACK, free_port
 from nova_sched.tests.fixtures.proxy import TO_CLIENT, TO_SERVER, Proxy
 from nova_sched.tests.functional.harness import eventually
 
@@ -161,6 +161,22 @@ def test_cut_resets_old_and_new_connections(proxy):
         proxy.restore()
         with client(proxy.port) as new:
             assert ask(new, b'after') == b'AFTER'
+
+
+def test_close_refuses_new_connections(server):
+    with Proxy(server.server_address[1], port=free_port()) as proxy:
+        with client(proxy.port) as old:
+            ask(old, b'before')
+            proxy.close()
+            with pytest.raises(ConnectionResetError):
+                old.recv(1)
+        with pytest.raises(ConnectionRefusedError), client(proxy.port):
+            pass
+        port = proxy.port
+        proxy.restore()
+        with client(port) as new:
+            assert ask(new, b'after') == b'AFTER'
+        proxy.close()
 
 
 def test_reset_is_for_those_that_are_there(proxy):

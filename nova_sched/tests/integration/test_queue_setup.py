@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from nova_sched.tests.fixtures import warm
 from nova_sched.tests.fixtures.scheduler import Daemon
 from nova_sched.tests.integration.queue_crowd import Manager
 
@@ -67,9 +68,9 @@ def start(rabbitmq, tmp_path):
 
 def test_the_steps_of_the_manual(start, tmp_path):
     scheduler = start(Daemon, 'scheduler')
-    manage = ('-c', 'from nova_sched.cmd.manage import main; raise SystemExit(main())')
     flavor = ('tiny', '--vcpus', 1, '--ram', 1024, '--disk', 5)
-    ran(*manage, 'flavor', 'create', *flavor, '--config-file', scheduler.settings)
+    created = ('flavor', 'create', *flavor, '--config-file', scheduler.settings)
+    assert warm.run('nova_sched.cmd.manage:main', created).returncode == 0
     manager = start(Manager, 'manager')
     manager.until_it_says('The catalogue is at version 1, with 1 queues')
     built = tmp_path / 'built'

@@ -13,8 +13,6 @@
 
 import json
 import os
-import subprocess
-import sys
 
 import pytest
 
@@ -23,6 +21,7 @@ from nova_sched.conf import CONF
 from nova_sched.rpc import client
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.fake_placement import served
+from nova_sched.tests.fixtures import warm
 from nova_sched.tests.fixtures.process import LOOPBACK, free_port
 from nova_sched.tests.fixtures.scheduler import OVERRIDES, Daemon
 from nova_sched.tests.functional.harness import eventually, spec
@@ -114,14 +113,9 @@ def shadow(make, bus):
 
 def program(*words):
     """What `nova-sched-shadow` prints."""
-    done = subprocess.run(
-        [sys.executable, '-m', 'nova_sched.cmd.shadow', *words],
-        env={name: value for name, value in os.environ.items() if name not in OVERRIDES},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=PATIENCE_S,
-    )
+    env = {name: value for name, value in os.environ.items() if name not in OVERRIDES}
+    done = warm.run('nova_sched.cmd.shadow', words, env=env, timeout=PATIENCE_S)
+    done.check_returncode()
     return done.stdout
 
 

@@ -67,6 +67,8 @@ def test_the_defaults_of_the_options_are_those_of_the_engine():
             'explain.retention', 60, 'explain_retention_s', 60, id='age of decision records'
         ),
         pytest.param('explain.sample', 0.5, 'explain_sample', 0.5, id='share of decision records'),
+        pytest.param('explain.per_second', 9.0, 'explain_per_second', 9.0, id='records a second'),
+        pytest.param('explain.most_placed', 9, 'explain_most_placed', 9, id='records kept'),
         pytest.param(
             'explain.tell_callers', 'all', 'tell_callers', 'all', id='what callers are told'
         ),

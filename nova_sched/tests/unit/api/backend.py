@@ -21,6 +21,7 @@ import yaml
 from nova_sched import errors, words
 from nova_sched.objects.top_group import GroupMember, GroupMove, TopGroup
 from nova_sched.queues.catalogue import checked_flavor
+from nova_sched.rebalance import goals, move
 from nova_sched.tests.builders import uuid_of
 
 NOON = datetime.datetime(2026, 11, 21, 12, 0, 0, tzinfo=datetime.UTC)
@@ -69,7 +70,7 @@ def group(name='app', **fields):
     return TopGroup(**{**known, **fields})
 
 
-def move(**fields):
+def group_move(**fields):
     known = {
         'path': 'web',
         'instance_uuid': uuid_of('i'),
@@ -158,7 +159,7 @@ class Backend:
             generation=old.generation + 1,
             serial=old.serial + 1,
             template=text,
-            moves=[move()],
+            moves=[group_move()],
         )
         return self._keep(made, dry_run)
 
@@ -248,6 +249,102 @@ class Ranker:
         if self.refusal is not None:
             raise self.refusal
         return sorted({host for host, _ in words['hosts']})
+
+
+PLANNED = {
+    'server': uuid_of('server'),
+    'source': uuid_of('node-1'),
+    'destination': uuid_of('node-2'),
+}
+PLAN = {
+    'servers': 3,
+    'hosts': 2,
+    'moves': [{**PLANNED, 'source_host': 'host-1', 'destination_host': 'host-2'}],
+    'emptied': [{'node': uuid_of('node-1'), 'host': 'host-1'}],
+    'before': 0,
+    'after': 1,
+    'bound': 1,
+    'bound_by': 'linear program',
+    'is_spent': False,
+    'obstacles': [{'rule': 'no room: VCPU', 'hosts': 1, 'server': None, 'host': 'host-2'}],
+}
+
+
+class Planner:
+    """Makes the same plan for all goals; ``refusal`` is raised instead."""
+
+    def __init__(self):
+        self.calls, self.refusal = [], None
+
+    def plan_moves(self, context=None, **asked):
+        self.calls.append(asked)
+        if self.refusal is not None:
+            raise self.refusal
+        goals.goal(asked['goal'])
+        goals.most_moves(asked['moves'], 3)
+        return copy.deepcopy(PLAN)
+
+
+class Rebalances:
+    """Keeps rebalances, each by a name; no move starts. ``refusal`` is raised by each method."""
+
+    def __init__(self, *names):
+        self.rows, self.refusal = {}, None
+        for name in names:
+            self._make(uuid_of(name), [PLANNED])
+
+    def _make(self, uuid, moves):
+        self.rows[uuid] = {
+            'uuid': uuid,
+            'goal': None,
+            'periodic': False,
+            'state': 'running',
+            'created_s': NOON.timestamp(),
+            'stopped_s': None,
+            'moves': {'waiting': len(moves)},
+            'plan': [
+                {
+                    'uuid': uuid_of(f'move {number}'),
+                    **{name: one[name] for name in PLANNED},
+                    'state': 'waiting',
+                    'why': None,
+                    'started_s': None,
+                    'changed_s': NOON.timestamp(),
+                }
+                for number, one in enumerate(moves)
+            ],
+        }
+
+    def _find(self, uuid):
+        if self.refusal is not None:
+            raise self.refusal
+        if uuid not in self.rows:
+            raise errors.RebalanceNotFound(uuid)
+        return self.rows[uuid]
+
+    def create(self, uuid, moves, close_s=None, context=None):
+        if self.refusal is not None:
+            raise self.refusal
+        move.read(moves)
+        self._make(uuid, moves)
+        return self._find(uuid)
+
+    def list(self, marker=None, limit=None, context=None):
+        if marker is not None:
+            self._find(marker)
+        known = list(self.rows)
+        later = known[known.index(marker) + 1 :] if marker else known
+        return [
+            {name: value for name, value in self.rows[uuid].items() if name != 'plan'}
+            for uuid in later[:limit]
+        ]
+
+    def show(self, uuid, context=None):
+        return self._find(uuid)
+
+    def stop(self, uuid, context=None):
+        self._find(uuid).update(state='stopped', stopped_s=NOON.timestamp() + 60)
+        return self._find(uuid)
 
 
 class Manager:

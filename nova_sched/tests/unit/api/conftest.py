@@ -15,7 +15,14 @@ import pytest
 from werkzeug.test import Client
 
 from nova_sched.api import app
-from nova_sched.tests.unit.api.backend import Backend, Manager, Ranker, group
+from nova_sched.tests.unit.api.backend import (
+    Backend,
+    Manager,
+    Planner,
+    Ranker,
+    Rebalances,
+    group,
+)
 from nova_sched.tests.unit.api.callers import configuration
 
 
@@ -40,5 +47,23 @@ def ranker():
 
 
 @pytest.fixture
-def http(conf, backend, manager, ranker):
-    return Client(app.make(conf, backend, manager, rank=ranker.rank_hosts))
+def planner():
+    return Planner()
+
+
+@pytest.fixture
+def rebalances():
+    return Rebalances('first', 'second', 'third', 'fourth')
+
+
+@pytest.fixture
+def http(conf, backend, manager, ranker, planner, rebalances):
+    made = app.make(
+        conf,
+        backend,
+        manager,
+        rank=ranker.rank_hosts,
+        plan=planner.plan_moves,
+        rebalances=rebalances,
+    )
+    return Client(made)

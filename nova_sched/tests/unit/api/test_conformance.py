@@ -18,7 +18,14 @@ from schemathesis.config import OperationConfig, OperationsConfig, SchemathesisC
 
 from nova_sched.api import app
 from nova_sched.tests.builders import uuid_of
-from nova_sched.tests.unit.api.backend import Backend, Manager, Ranker, group
+from nova_sched.tests.unit.api.backend import (
+    Backend,
+    Manager,
+    Planner,
+    Ranker,
+    Rebalances,
+    group,
+)
 from nova_sched.tests.unit.api.callers import configuration
 from nova_sched.tests.unit.api.test_identity import keystone, with_keystone
 
@@ -28,7 +35,10 @@ __all__ = ['keystone']
 EXAMPLES = 30
 TOKEN = {'X-Auth-Token': 'good'}
 # By operation: what stands as the last one of the page before, which must be there.
-MARKERS = {'GET /v1/groups': uuid_of('app'), 'GET /v1/queues': 'flavor.tiny'}
+MARKERS = {
+    'GET /v1/groups': uuid_of('app'),
+    'GET /v1/queues': 'flavor.tiny',
+}
 
 
 def groups():
@@ -54,12 +64,14 @@ def config():
     return made
 
 
-BACKEND, MANAGER = Backend(), Manager()
+BACKEND, MANAGER, REBALANCES = Backend(), Manager(), Rebalances()
 API = app.make(
     with_keystone(configuration(auth_strategy='keystone')),
     BACKEND,
     MANAGER,
     rank=Ranker().rank_hosts,
+    plan=Planner().plan_moves,
+    rebalances=REBALANCES,
 )
 SCHEMA = schemathesis.openapi.from_wsgi('/v1/openapi.json', API, config=config())
 
@@ -78,7 +90,9 @@ def test_the_document_is_one_of_openapi():
 def test_an_operation(case):
     BACKEND.groups = groups()
     MANAGER.flavors = Manager('tiny').flavors
-    # Whether a text is a template, or extra specs make sense, no schema can say.
+    REBALANCES.rows = Rebalances('app').rows
+    # Whether a text is a template, extra specs or moves make sense, or a rebalance is there, no
+    # schema can say.
     may_be_refused = [positive_data_acceptance] if _is_read_further(case) else []
     case.call_and_validate(headers=TOKEN, excluded_checks=may_be_refused)
 
@@ -89,6 +103,9 @@ READ_FURTHER = (
     'PUT /v1/groups/{uuid}',
     'POST /v1/flavors',
     'POST /v1/external-scheduler',
+    'GET /v1/rebalances',
+    'POST /v1/rebalance/plan',
+    'POST /v1/rebalances',
 )
 
 

@@ -19,10 +19,11 @@ from nova_sched import errors
 from nova_sched.api import app, policies
 from nova_sched.api.document import OPERATIONS
 from nova_sched.tests.builders import uuid_of
-from nova_sched.tests.unit.api.backend import TEMPLATE, Manager
+from nova_sched.tests.unit.api.backend import PLAN, TEMPLATE, Manager
 
 APP = f'/v1/groups/{uuid_of("app")}'
 BODY = {'json': {'template': TEMPLATE}}
+FIRST = f'/v1/rebalances/{uuid_of("first")}'
 RANKING = {
     'spec': {
         'nova_object.name': 'RequestSpec',
@@ -54,13 +55,20 @@ REQUESTS = {
     ),
     'delete flavor': ('DELETE', '/v1/flavors/tiny', {}),
     'rank hosts': ('POST', '/v1/external-scheduler', {'json': RANKING}),
+    'plan moves': ('POST', '/v1/rebalance/plan', {'json': {'goal': 'empty'}}),
+    'list rebalances': ('GET', '/v1/rebalances', {}),
+    'show rebalance': ('GET', FIRST, {}),
+    'run rebalance': ('POST', '/v1/rebalances', {'json': PLAN}),
+    'stop rebalance': ('POST', f'{FIRST}/stop', {}),
 }
 READ = dict.fromkeys(['validate', 'list', 'show', 'plan'], 200)
 CHANGE = {'update': 200, 'replan': 200, 'renew': 200, 'delete': 204}
 ALL = {'list all': 200, 'list red': 200}
 LOOK = dict.fromkeys(['list flavors', 'show flavor'], 200)
-WATCH = {**LOOK, 'list queues': 200, 'rank hosts': 200}
+MOVES = dict.fromkeys(['plan moves', 'list rebalances', 'show rebalance'], 200)
+WATCH = {**LOOK, **MOVES, 'list queues': 200, 'rank hosts': 200}
 FLAVORS = {**WATCH, 'create flavor': 201, 'delete flavor': 204}
+OPERATE = {**FLAVORS, 'run rebalance': 201, 'stop rebalance': 200}
 NOT_THERE = dict.fromkeys(['show', 'plan', *CHANGE], 404)
 # Project, roles and scope of each caller, and what it gets of group app, which is of project red;
 # else 403.
@@ -78,10 +86,10 @@ CALLERS = {
         'operators',
         'admin,member,reader',
         None,
-        {**READ, **CHANGE, **ALL, **FLAVORS, 'create': 201},
+        {**READ, **CHANGE, **ALL, **OPERATE, 'create': 201},
     ),
     'system reader': (None, 'reader', 'all', {**READ, **ALL, **WATCH}),
-    'system admin': (None, 'admin,member,reader', 'all', {**READ, **CHANGE, **ALL, **FLAVORS}),
+    'system admin': (None, 'admin,member,reader', 'all', {**READ, **CHANGE, **ALL, **OPERATE}),
 }
 
 

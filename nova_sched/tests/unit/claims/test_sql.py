@@ -90,6 +90,7 @@ CALLS = {
     'report': lambda store: store.report([report()], NOW),
     'confirm': lambda store: store.confirm([A], [NODE]),
     'release': lambda store: store.release([(A, NODE)]),
+    'renew_claim': lambda store: store.renew_claim(claim(A, NODE), 60.0),
     'expire': lambda store: store.expire(NOW),
     'remove_node': lambda store: store.remove_node(NODE),
     'set_service': lambda store: store.set_service(ServiceFacts('host-0')),

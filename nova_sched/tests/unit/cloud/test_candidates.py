@@ -67,12 +67,16 @@ class Mirror:
     def __init__(self, scheduler):
         self._scheduler = scheduler
         self.reads, self.reports = [], []
+        self.begun, self.hold = threading.Event(), None
 
     def host_of(self, uuid):
         return 'a host' if uuid != SHARE else None
 
     def read_nodes(self, uuids):
         self.reads.append(set(uuids))
+        self.begun.set()
+        if self.hold:
+            self.hold.wait(10)
         for one in self.reports:
             self._scheduler.report(one)
 
@@ -115,6 +119,43 @@ def test_a_node_that_placement_names_is_read_again(cloud):
     assert after is before
     assert cloud.mirror.reads == [{node_uuid('host-1')}]
     assert cloud.scheduler.place(after)[0][0].host == 'host-1'
+
+
+def test_requests_of_one_kind_wait_for_the_same_read(cloud):
+    cloud.placement.offer('host-1')
+    cloud.mirror.reports = [cloud.host('host-1', vcpus=8)]
+    cloud.mirror.hold = threading.Event()
+    placed = []
+
+    def boot(name):
+        _, after = cloud.refused(instance_uuid=uuid_of(name))
+        placed.append(cloud.scheduler.place(after)[0][0].host)
+
+    boots = [threading.Thread(target=boot, args=(name,)) for name in 'ab']
+    boots[0].start()
+    assert cloud.mirror.begun.wait(10)
+    boots[1].start()
+    boots[1].join(0.2)
+    assert placed == []
+    cloud.mirror.hold.set()
+    for one in boots:
+        one.join(10)
+    assert placed == ['host-1'] * 2
+    assert cloud.mirror.reads == [{node_uuid('host-1')}]
+
+
+def test_a_read_that_fails_is_tried_by_the_next_request(cloud, monkeypatch):
+    cloud.placement.offer('host-1')
+    with monkeypatch.context() as broken:
+        broken.setattr(cloud.mirror, 'read_nodes', _unavailable)
+        with pytest.raises(errors.StoreUnavailable):
+            cloud.refused()
+    cloud.refused()
+    assert cloud.mirror.reads == [{node_uuid('host-1')}]
+
+
+def _unavailable(_uuids):
+    raise errors.StoreUnavailable('away')
 
 
 def test_placement_that_agrees(cloud):

@@ -9,33 +9,54 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Compute services that a rebalance closes."""
+"""Compute services that a rebalance closes in Nova."""
 
 import pytest
 
 from nova_sched import errors
 from nova_sched.cloud.service_switch import ServiceSwitch
+from nova_sched.engine.rebalance.host_closings import REASON
 from nova_sched.tests.fake_nova import client_of, served
+
+FIRST, SECOND = f'{REASON} x until 2030', f'{REASON} y until 2031'
 
 
 @pytest.fixture
 def fake():
     with served() as made:
-        made.services = {'cmp1': ['enabled', None], 'cmp2': ['disabled', None]}
+        made.services = {'cmp1': ['enabled', None]}
         yield made
 
 
-def test_a_service_is_disabled_and_enabled(fake):
-    switch = ServiceSwitch(client_of(fake))
-    assert switch.disabled_reason('cmp1') is None
-    switch.set('cmp1', 'closed')
-    assert switch.disabled_reason('cmp1') == 'closed'
-    switch.set('cmp1', None)
-    assert switch.disabled_reason('cmp1') is None
+@pytest.mark.parametrize(
+    'before, after',
+    [
+        pytest.param(['enabled', None], ['disabled', FIRST], id='enabled'),
+        pytest.param(['disabled', SECOND], ['disabled', FIRST], id='closed before'),
+        pytest.param(['disabled', 'broken'], ['disabled', 'broken'], id='by an operator'),
+        pytest.param(['disabled', None], ['disabled', None], id='without a reason'),
+    ],
+)
+def test_closed(fake, before, after):
+    fake.services['cmp1'] = before
+    assert ServiceSwitch(client_of(fake)).close('cmp1', FIRST)
+    assert fake.services['cmp1'] == after
 
 
-def test_one_that_is_disabled_without_a_reason(fake):
-    assert ServiceSwitch(client_of(fake)).disabled_reason('cmp2') == ''
+@pytest.mark.parametrize(
+    'before, reason, after',
+    [
+        pytest.param(['disabled', FIRST], FIRST, ['enabled', None], id='closed'),
+        pytest.param(['disabled', FIRST], None, ['enabled', None], id='for any reason'),
+        pytest.param(['disabled', SECOND], FIRST, ['disabled', SECOND], id='closed again'),
+        pytest.param(['disabled', 'broken'], None, ['disabled', 'broken'], id='by an operator'),
+        pytest.param(['enabled', None], FIRST, ['enabled', None], id='enabled'),
+    ],
+)
+def test_opened(fake, before, reason, after):
+    fake.services['cmp1'] = before
+    ServiceSwitch(client_of(fake)).open('cmp1', reason)
+    assert fake.services['cmp1'] == after
 
 
 @pytest.mark.parametrize(
@@ -45,19 +66,25 @@ def test_one_that_is_disabled_without_a_reason(fake):
         pytest.param('cmp1', (403, 'not you'), id='not allowed'),
     ],
 )
-def test_what_nova_refuses_is_logged(fake, caplog, host, broken):
-    fake.broken = dict.fromkeys(('GET', 'PUT'), broken)
+def test_what_nova_refuses_is_logged_once(fake, caplog, host, broken):
+    caplog.set_level('INFO')
+    fake.broken['PUT'] = broken
     switch = ServiceSwitch(client_of(fake))
-    assert switch.disabled_reason(host) == ''
-    switch.set(host, 'closed')
-    assert caplog.text.count(f'Host {host} cannot be closed or opened') == 2
+    assert switch.close(host, FIRST)
+    switch.close(host, FIRST)
+    switch.open(host, None) if host == 'cmp9' else None
+    assert caplog.text.count(f'Host {host} cannot be closed or opened') == 1
     assert fake.services['cmp1'] == ['enabled', None]
+    fake.broken.clear()
+    fake.services[host] = ['enabled', None]
+    switch.close(host, FIRST)
+    assert fake.services[host] == ['disabled', FIRST]
+    assert caplog.text.count(f'Host {host} can be closed or opened again') == 1
 
 
 def test_nova_is_away(fake):
     fake.broken['GET'] = 503, 'away'
     switch = ServiceSwitch(client_of(fake))
-    with pytest.raises(errors.NovaUnavailable):
-        switch.disabled_reason('cmp1')
-    with pytest.raises(errors.NovaUnavailable):
-        switch.set('cmp1', 'closed')
+    for work in (switch.close, switch.open):
+        with pytest.raises(errors.NovaUnavailable):
+            work('cmp1', FIRST)

@@ -22,26 +22,33 @@ from nova_sched import dashboard, errors
 from nova_sched.cmd import api
 from nova_sched.cmd.manage import store
 from nova_sched.conf import MODULES
-from nova_sched.dashboard import app
+from nova_sched.dashboard import app, decisions, queues
+from nova_sched.dashboard.sessions import Authenticator
+from nova_sched.db.jobs import JobEntry
 from nova_sched.rpc import client as client_module
+from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.api.callers import configuration
+from nova_sched.tests.unit.dashboard.test_decisions import record
 from nova_sched.tests.unit.dashboard.test_queues import Policy
 
 TOKEN = re.compile(r'name="csrf_token" value="([^"]+)"')
 FORM = {'user': 'admin', 'project': 'operators'}
 
 
+NOBODY = dashboard.Clients(None, None, None)
+
+
 def no_database():
     raise errors.BadConfig('[database] connection', 'there is no file /secret/place')
 
 
-def client(**options):
+def client(clients=NOBODY, **options):
     conf = configuration(insecure=True)
     for module in MODULES:
         module.register_opts(conf)
     for name, value in options.items():
         conf.set_override(name, value, group='dashboard')
-    made = Client(app.make(conf, dashboard.Clients(None, None, None), no_database))
+    made = Client(app.make(conf, clients, no_database))
     conf.set_override('enable_proxy_headers_parsing', True, group='oslo_middleware')
     return made
 
@@ -92,6 +99,51 @@ def test_an_audit_is_shown_only_with_its_right(monkeypatch, rules):
     caller = client()
     sent(caller, '/login', FORM)
     assert ('Not run since' in caller.get('/schedulers').text) is bool(rules)
+
+
+def test_ages_are_by_the_clock_of_the_database(monkeypatch):
+    ids = {'uuid': uuid_of('job'), 'instance_uuid': uuid_of('server')}
+    job = JobEntry(**ids, kind='build', message='', created_s=940.0, updated_s=940.0)
+    sources = types.SimpleNamespace(
+        decisions=types.SimpleNamespace(
+            now_s=lambda: 1000.0, newest_first=lambda: [{**record('red'), 'time': 970.0}]
+        ),
+        jobs=types.SimpleNamespace(now_s=lambda: 1000.0, newest=lambda most: [job]),
+    )
+    rules = decisions.RULE, decisions.ALL, queues.RULE, queues.JOBS, queues.ALL_JOBS
+    monkeypatch.setattr(app, 'AccessPolicy', lambda conf: Policy(*rules))
+    monkeypatch.setattr(app, 'Sources', lambda *_: sources)
+    caller = client(clients=dashboard.Clients(Silent(), Silent(), Silent()))
+    sent(caller, '/login', FORM)
+    assert '>30 s ago<' in caller.get('/decisions').text
+    assert '>60 s ago<' in caller.get('/queues').text
+
+
+class Silent:
+    """A manager of queues that does not answer."""
+
+    def __getattr__(self, name):
+        raise errors.NoAnswer(name, 1)
+
+
+def test_a_logout_ends_the_session(monkeypatch):
+    ended = []
+    monkeypatch.setattr(Authenticator, 'log_out', lambda guard, token: ended.append(token))
+    caller = client()
+    sent(caller, '/login', FORM)
+    page = caller.get('/cluster').text
+    answer = caller.post('/logout', data={'csrf_token': TOKEN.search(page)[1]})
+    assert (answer.status_code, ended) == (303, ['admin:operators'])
+    assert caller.get('/cluster').status_code == 303
+
+
+@pytest.mark.parametrize('length, is_taken', [(31, False), (32, True), (0, True)])
+def test_a_short_key_is_refused(length, is_taken):
+    if is_taken:
+        client(secret_key='k' * length)
+        return
+    with pytest.raises(errors.BadConfig, match=r'secret_key.*31 characters'):
+        client(secret_key='k' * length)
 
 
 def test_a_rate_that_cannot_be_understood():

@@ -43,10 +43,13 @@ class Log:
     def __init__(self, records=()):
         self.records, self.count = records, 0
 
+    def now_s(self):
+        return 1.0
+
     def read(self, request_id):
         return self.records
 
-    def newest_first(self):
+    def newest_first(self, refused=False):
         while True:
             self.count += 1
             yield record('red')

@@ -60,8 +60,19 @@ def test_cells_and_devices():
         (0, 'shared'), (1, 'shared'), (2, 'pinned'), (3, 'dedicated'),
     ]  # fmt: skip
     assert second['pages'] == [{'size_kb': 4, 'total': 1000, 'used': 0}]
-    (devices,) = node['devices']
-    assert (devices['cell'], devices['free']) == (1, 3)
+    assert first['devices'] == []
+    assert node['devices'] == {}
+    ((kind,),) = (parent['kinds'] for parent in second['devices'])
+    assert (kind['free'], kind['claimed']) == (3, [])
+
+
+def test_devices_near_no_cell():
+    pools = pools_to_json([pool(3, None), pool(1, 7)])
+    node = view(numa_topology=MACHINE.topology.to_json(), pci_pools=pools)
+    assert {cell: one['kinds'][0]['free'] for cell, (one,) in node['devices'].items()} == {
+        None: 3,
+        7: 1,
+    }
 
 
 def test_cpus_of_a_claim_that_the_node_does_not_know_yet():
@@ -76,7 +87,7 @@ def test_cpus_of_a_claim_that_the_node_does_not_know_yet():
 @pytest.mark.parametrize('text', [None, '', '{', '{}'])
 def test_hardware_that_cannot_be_read(text):
     node = view(numa_topology=text, pci_pools=text)
-    assert (node['cells'], node['devices']) == ([], [])
+    assert (node['cells'], node['devices']) == ([], {})
 
 
 def record(name, placed=(), filters=()):

@@ -33,6 +33,9 @@ class Policy:
     def allows(self, context, rule, project_id, user_id):
         return rule in self.rules
 
+    def demand(self, context, rule, project_id, user_id):
+        assert rule in self.rules
+
 
 class Table:
     def newest(self, limit, project_id=None):

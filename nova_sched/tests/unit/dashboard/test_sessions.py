@@ -61,9 +61,12 @@ def test_headers_of_a_request_are_not_believed():
 
 
 class Keystone(http.server.BaseHTTPRequestHandler):
-    """Knows one password. ``asked`` are the bodies of requests for a token."""
+    """Knows one password. ``asked`` are the bodies of requests for a token, ``revoked`` the paths
+    and tokens of those that end one."""
 
     asked: list = []
+    revoked: list = []
+    revoking = 204
 
     def do_GET(self):
         self._answer(200, tokens.V3Discovery(f'http://{self.headers["Host"]}/'), 'version')
@@ -73,6 +76,13 @@ class Keystone(http.server.BaseHTTPRequestHandler):
         self.asked.append(body)
         good = body['identity']['password']['user']['password'] == 'secret'
         self._answer(201 if good else 401, tokens.V3Token() if good else {'error': {}})
+
+    def do_DELETE(self):
+        names = 'X-Auth-Token', 'X-Subject-Token'
+        self.revoked.append((self.path, *(self.headers[name] for name in names)))
+        self.send_response(self.revoking)
+        self.send_header('Content-Length', '0')
+        self.end_headers()
 
     def _answer(self, status, found, key=None):
         data = json.dumps({key: found} if key else found).encode()
@@ -90,6 +100,7 @@ class Keystone(http.server.BaseHTTPRequestHandler):
 @pytest.fixture
 def url():
     Keystone.asked.clear()
+    Keystone.revoked.clear()
     with serving(Keystone) as found:
         yield found
 
@@ -134,6 +145,31 @@ def test_a_keystone_that_does_not_answer(url, monkeypatch):
             made('keystone', url).log_in(FORM)
     finally:
         told.set()
+
+
+def test_a_token_is_revoked(url):
+    made('keystone', url).log_out('its token')
+    assert Keystone.revoked == [('/auth/tokens', 'its token', 'its token')]
+
+
+@pytest.mark.parametrize('token', ['its token', None])
+def test_without_keystone_nothing_is_revoked(url, token):
+    made().log_out(token)
+    made('keystone', url).log_out(None)
+    assert Keystone.revoked == []
+
+
+@pytest.mark.parametrize('status', [404, 500])
+def test_a_token_that_keystone_does_not_revoke(url, monkeypatch, caplog, status):
+    monkeypatch.setattr(Keystone, 'revoking', status)
+    made('keystone', url).log_out('its token')
+    assert 'does not revoke' in caplog.text
+
+
+@pytest.mark.parametrize('address', ['http://127.0.0.1:9', None], ids=['silent', 'not known'])
+def test_a_caller_logs_out_without_keystone(address, caplog):
+    made('keystone', address).log_out('its token')
+    assert 'does not revoke' in caplog.text
 
 
 def test_what_a_token_is_worth():

@@ -55,6 +55,37 @@ class DecisionLog:
         late = [record['request_id'] for record in decision_log.newest_first(NOW + count // 2 - 1)]
         assert set(late) == {f'req-{number}' for number in (count - 3, count - 2, count - 1)}
 
+    def test_refusals_alone(self, decision_log):
+        written = [
+            one(f'req-{number}', NOW + number, outcome='refused' if number % 3 else 'placed')
+            for number in range(PAGE + 9)
+        ]
+        decision_log.write(written)
+        found = list(decision_log.newest_first(refused=True))
+        assert found == [record for record in written[::-1] if record['outcome'] == 'refused']
+        assert list(decision_log.newest_first(NOW + PAGE + 7, refused=True)) == [written[-1]]
+
+    def test_a_placed_request_with_the_weights(self, decision_log):
+        weights = [{'weigher': 'W', 'raw': 1, 'normalised': 1, 'multiplier': 1, 'weight': 1}]
+        host = {'host': 'a', 'weight': 1, 'weights': weights}
+        silent = {'why': '', 'removed': [], 'nearest': None, 'nearest_why': ''}
+        record = one(
+            outcome='placed',
+            filters=[{'filter': 'F', 'seen': 1, 'left': 1, **silent}],
+            placed=[{'instance_uuid': 'i', **host, 'alternates': [host]}],
+        )
+        decision_log.write([record])
+        assert decision_log.read('req-1') == list(decision_log.newest_first()) == [record]
+
+    def test_the_oldest_of_placed_requests_are_dropped(self, decision_log):
+        decision_log.write([one(time=NOW + number, outcome='placed') for number in range(9)])
+        decision_log.write([one('req-2', time=NOW + number) for number in range(9)])
+        for most, left in ((9, 9), (4, 4), (4, 4), (None, 4), (0, 0)):
+            decision_log.forget(NOW, most)
+            times = [record['time'] for record in decision_log.read('req-1')]
+            assert times == [NOW + 9 - left + number for number in range(left)]
+        assert len(decision_log.read('req-2')) == 9
+
     def test_the_clock_is_the_database_s(self, decision_log):
         assert abs(decision_log.now_s() - now()) < 60
 

@@ -38,6 +38,8 @@ from nova_sched.tests.builders import uuid_of
 
 A, B, C = (uuid_of(f'node {letter}') for letter in 'ABC')
 OLD, YOUNG = uuid_of('old'), uuid_of('young')
+FACTS = {'generation': 1, 'seen_s': 0.0, 'inventories': '{}', 'used': '{}',
+         'foreign_use': '{}', 'foreign_instances': 0}  # fmt: skip
 MOVES_OF_TWO = [Move(YOUNG, A, B), Move(OLD, A, C)]
 
 
@@ -59,6 +61,14 @@ class Rebalances:
             row |= {'state': 'confirmed', 'resources': '{}', 'created_s': 100.0 - age_s}
             insert(database, CLAIMS, **row)
         return SqlRebalances(database)
+
+    def test_a_repeated_call_keeps_one_rebalance(self, rebalances):
+        named = uuid_of('named')
+        assert rebalances.create(MOVES_OF_TWO, made=named) == named
+        before = rebalances.moves(named)
+        assert rebalances.create(MOVES_OF_TWO, made=named) == named
+        assert rebalances.moves(named) == before
+        assert len(rebalances.list()) == 1
 
     def test_the_oldest_server_first(self, rebalances):
         made = rebalances.create(MOVES_OF_TWO, goal='empty')
@@ -122,18 +132,73 @@ class Rebalances:
         assert not rebalances.end(held, REFUSED)
         assert rebalances.hand_over(again, uuid_of('claim'))
 
+    def test_a_move_that_was_handed_over_is_looked_at_more_often(self, rebalances, database):
+        rebalances.create(MOVES_OF_TWO)
+        held = rebalances.take(2)
+        handed = rebalances.hand_over(rebalances.take(2), uuid_of('claim'))
+        change(database, MOVES, due_s=MOVES.c.due_s - 5)
+        assert rebalances.take_due(6.0) is None
+        again = rebalances.take_due(4.0)
+        assert (again.uuid, again.state, again.serial) == (handed.uuid, HANDED_OVER, 3)
+        assert rebalances.take_due(4.0) is None
+        assert rebalances.hand_over(held, uuid_of('claim'))
+
+    def test_a_clock_that_was_set_back(self, rebalances, database):
+        """What is due in an hour was due in ten seconds when it was written."""
+        rebalances.create(MOVES_OF_TWO[:1])
+        held = rebalances.take(1)
+        change(database, MOVES, due_s=MOVES.c.due_s + 3600)
+        again = rebalances.take_due()
+        assert (again.uuid, again.serial) == (held.uuid, 2)
+        assert again.due_s < held.due_s + 60
+        assert rebalances.take_due() is None
+
+    def test_a_clock_that_was_set_forward(self, rebalances, database):
+        rebalances.create(MOVES_OF_TWO[:1])
+        held = rebalances.take(1)
+        change(database, MOVES, due_s=MOVES.c.due_s - 3600)
+        assert rebalances.take_due().uuid == held.uuid
+        assert rebalances.take_due() is None
+
+    def test_a_reason_why_there_is_no_claim(self, rebalances):
+        rebalances.create(MOVES_OF_TWO[:1])
+        held = rebalances.take(1)
+        assert not rebalances.note(held, 'full')
+        handed = rebalances.hand_over(held, uuid_of('claim'))
+        assert rebalances.note(handed, 'full')
+        noted = rebalances.find(held.uuid)
+        assert (noted.why, noted.serial, noted.state) == ('full', handed.serial, HANDED_OVER)
+        assert not rebalances.note(noted, 'full')
+        assert rebalances.note(noted, 'fuller')
+        again = rebalances.hand_over(noted, uuid_of('other'))
+        assert (again.why, again.claim_uuid) == (None, uuid_of('other'))
+        assert not rebalances.note(noted, 'late')
+        rebalances.end(again, CONFIRMED)
+        assert not rebalances.note(again, 'late')
+        assert rebalances.find(held.uuid).why is None
+
     def test_stop(self, rebalances):
         made = rebalances.create(MOVES_OF_TWO)
         other = rebalances.create([Move(uuid_of('third'), A, B)])
-        rebalances.take(1)
+        handed = rebalances.hand_over(rebalances.take(1), uuid_of('claim'))
         assert rebalances.stop(made) == 1
         assert rebalances.stop(made) == 0
         assert rebalances.stop(uuid_of('none')) is None
-        held, refused = rebalances.moves(made)
-        assert (held.state, refused.state, refused.why) == (HELD, REFUSED, STOPPED)
+        first, refused = rebalances.moves(made)
+        assert (first, refused.state, refused.why) == (handed, REFUSED, STOPPED)
         (stopping,) = rebalances.list(made)
-        assert (stopping.state, stopping.counts) == ('stopping', {HELD: 1, REFUSED: 1})
+        assert (stopping.state, stopping.counts) == ('stopping', {HANDED_OVER: 1, REFUSED: 1})
         assert [one.state for one in rebalances.moves(other)] == [WAITING]
+
+    def test_stop_of_a_move_that_a_scheduler_holds(self, rebalances):
+        """No conductor gets it any more."""
+        made = rebalances.create(MOVES_OF_TWO[:1])
+        held = rebalances.take(1)
+        assert rebalances.stop(made) == 1
+        assert rebalances.hand_over(held, uuid_of('claim')) is None
+        assert not rebalances.end(held, REFUSED, 'late')
+        (refused,) = rebalances.moves(made)
+        assert (refused.state, refused.why, refused.due_s) == (REFUSED, STOPPED, None)
 
     def test_periodic(self, rebalances, database):
         made = rebalances.create(MOVES_OF_TWO, interval_s=3600.0)
@@ -151,9 +216,7 @@ class Rebalances:
         assert rebalances.create(MOVES_OF_TWO, interval_s=3600.0)
 
     def test_closed_hosts(self, rebalances, database):
-        facts = {'generation': 1, 'seen_s': 0.0, 'inventories': '{}', 'used': '{}',
-                 'foreign_use': '{}', 'foreign_instances': 0}  # fmt: skip
-        insert(database, NODES, uuid=A, host='a', nodename='a', **facts)
+        insert(database, NODES, uuid=A, host='a', nodename='a', **FACTS)
         made = rebalances.create(MOVES_OF_TWO, close_s=60.0)
         ((host, is_over),) = rebalances.closed_hosts()
         assert (host.host, host.rebalance_uuid, host.closed, is_over) == ('a', made, False, False)
@@ -169,6 +232,24 @@ class Rebalances:
         rebalances.drop_closed(now)
         assert rebalances.closed_hosts() == []
 
+    def test_a_closed_host_that_another_rebalance_has_changed(self, rebalances, database):
+        """A scheduler that stood still changes nothing of it."""
+        insert(database, NODES, uuid=A, host='a', nodename='a', **FACTS)
+        rebalances.create(MOVES_OF_TWO, close_s=60.0)
+        ((before, _),) = rebalances.closed_hosts()
+        rebalances.create(MOVES_OF_TWO, close_s=3600.0)
+        assert not rebalances.set_closed(before)
+        ((now, _),) = rebalances.closed_hosts()
+        assert not now.closed
+        assert rebalances.set_closed(now)
+        assert not rebalances.set_closed(before, closed=False)
+        rebalances.drop_closed(before)
+        ((now, _),) = rebalances.closed_hosts()
+        assert now.closed
+        assert rebalances.set_closed(now, closed=False)
+        ((now, _),) = rebalances.closed_hosts()
+        assert not now.closed
+
     def test_old_rebalances_are_forgotten(self, rebalances, database):
         made = rebalances.create(MOVES_OF_TWO)
         rebalances.create([])
@@ -178,3 +259,17 @@ class Rebalances:
         change(database, MOVES, state=CONFIRMED)
         rebalances.forget(60.0)
         assert rebalances.list() == rebalances.moves(made) == []
+
+    def test_a_rebalance_that_keeps_hosts_closed_is_not_forgotten(self, rebalances, database):
+        """It can still be stopped, which opens them."""
+        insert(database, NODES, uuid=A, host='a', nodename='a', **FACTS)
+        made = rebalances.create(MOVES_OF_TWO, close_s=86400.0 * 30)
+        change(database, MOVES, state=CONFIRMED)
+        change(database, REBALANCES, created_s=1.0)
+        rebalances.forget(60.0)
+        assert rebalances.stop(made) == 0
+        ((host, is_over),) = rebalances.closed_hosts()
+        assert is_over
+        rebalances.drop_closed(host)
+        rebalances.forget(60.0)
+        assert rebalances.list() == []

@@ -73,7 +73,8 @@ def test_a_change_of_one_device_is_as_if_it_had_been_so(fleet, data):
     host, place = data.draw(st.sampled_from(np.argwhere(kinds >= 0).tolist()))
     devices, after = potential.devices(free, kinds), free.copy()
     after[host, place] //= 2
-    potential.change(devices, np.array([host]), kinds[[host], place], free[[host], place],
-                     after[[host], place])  # fmt: skip
+    devices[[host]] = potential.changed(
+        devices[[host]], kinds[[host], place], free[[host], place], after[[host], place]
+    )
     wanted = potential.of(node, potential.devices(after, kinds))
     assert potential.of(node, devices) == pytest.approx(wanted, abs=1e-6)

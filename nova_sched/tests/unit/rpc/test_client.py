@@ -30,6 +30,7 @@ CLIENTS = [
     client.CandidatesClient,
     client.ExplainClient,
     client.GroupsClient,
+    client.RebalancesClient,
 ]
 
 

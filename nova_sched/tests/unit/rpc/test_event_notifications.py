@@ -17,9 +17,10 @@ import pytest
 from oslo_context.context import RequestContext
 
 from nova_sched import errors
+from nova_sched.claims import ClaimChanges
 from nova_sched.measures.catalogue import EVENTS_LOST
 from nova_sched.rpc.event_notifications import REFUSED, EventNotifications, of_options
-from nova_sched.tests.builders import NOW
+from nova_sched.tests.builders import NOW, claim, uuid_of
 from nova_sched.tests.unit.rpc.test_notifications import Notifier, configured
 
 CONTEXT = RequestContext(auth_token='secret', request_id='req-1', project_id='p')
@@ -101,7 +102,7 @@ def test_a_failure_is_told_once_and_ends(sender, notifier, caplog):
     for _ in range(2):
         sender.refused(None, refused)
     sender.flush()
-    assert (lost(), caplog.text.count('An event cannot be sent: no such exchange')) == (2, 1)
+    assert (lost(), caplog.text.count('Events cannot be sent: no such exchange')) == (2, 1)
     notifier.problem = None
     sender.refused(None, refused)
     sender.flush()
@@ -144,6 +145,21 @@ def test_none_are_sent(driver, wanted):
     conf = configured(driver=driver)
     conf.set_override('scheduler_events', wanted, 'notifications')
     assert of_options(conf) is None
+
+
+@pytest.mark.parametrize('wanted', [['claims'], ['claims', 'refusals']])
+def test_claims_have_a_thread_of_their_own(notifier, wanted):
+    sender = EventNotifications(notifier, wanted)
+    sender.start()
+    key = uuid_of('one'), uuid_of('node')
+    made = ClaimChanges('request', {}, {key: claim(*key)}, NOW, {})
+    sender.claims.changed(made)
+    sender.stop()
+    assert [event for _, event, _ in notifier.told] == ['nova_sched.claims.made']
+
+
+def test_no_claims_without_the_option(notifier):
+    assert EventNotifications(notifier).claims is None
 
 
 def wanted(**values):

@@ -18,17 +18,22 @@ import pytest
 from oslo_context.context import RequestContext
 
 from nova_sched import errors
+from nova_sched.claim import CONFIRMED, PLANNED, RESIZE, Resizing
+from nova_sched.claims import ClaimChanges, Placement
+from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.engine.cycle import Order
+from nova_sched.rpc.claim_notifications import ClaimNotifications
 from nova_sched.rpc.event_notifications import EventNotifications
-from nova_sched.rpc.event_payload import refusal
+from nova_sched.rpc.event_payload import claims, refusal
 from nova_sched.tests import manual
-from nova_sched.tests.builders import NOW, report, request, uuid_of
+from nova_sched.tests.builders import NOW, claim, report, request, uuid_of
 from nova_sched.tests.unit.engine.groups.group_cloud import SMALL, Cloud, definition, members
 from nova_sched.tests.unit.engine.world import World
 from nova_sched.tests.unit.rpc.test_notifications import Notifier
 
 SAMPLES = manual.MANUAL / 'examples' / 'notifications'
 DATA = 'nova_object.data'
+LISTS = 'filters', 'members', 'claims'
 GROUP_EVENTS = 'planned', 'refused', 'deleted'
 ASKED = {'instance_uuid': uuid_of('a'), 'vcpus': 9, 'flavor_name': 'large'}
 
@@ -85,13 +90,51 @@ def test_the_samples_of_groups():
         assert payload == sample
 
 
+def moved():
+    """What is sent of a claim that moves, on nodes of two hosts."""
+    notifier, store = Notifier(), MemoryClaimStore(lambda: NOW)
+    store.report([report('host-0'), report('host-1')])
+    source, destination = (uuid_of(f'node host-{row}') for row in range(2))
+    names = {'project_id': 'p', 'user_id': 'u', 'request_id': 'req-1'}
+    store.commit([Placement((claim(uuid_of('a'), source, uuid=uuid_of('there'), **names),))])
+    store.confirm([uuid_of('a')], [source])
+    sender = ClaimNotifications(notifier)
+    store.on_changes = sender.changed
+    names |= {'created_s': NOW, 'expires_s': NOW + 60.0, 'uuid': uuid_of('here')}
+    made = claim(uuid_of('a'), destination, vcpus=2, move=RESIZE, **names)
+    store.commit([Placement((made,))])
+    store.finish(uuid_of('a'), [destination])
+    sender.flush()
+    return [(event, json.loads(json.dumps(payload))) for _, event, payload in notifier.told]
+
+
+def test_the_sample_of_claims():
+    told = moved()
+    assert [event for event, _ in told] == [
+        f'nova_sched.claims.{kind}' for kind in ('made', 'ended', 'settled')
+    ]
+    assert told[0][1] == json.loads((SAMPLES / 'claims-made.json').read_text('utf-8'))
+
+
+def test_claims_of_a_resize_and_of_a_plan():
+    resizing = claim(
+        uuid_of('a'), uuid_of('n'), resizing=Resizing({'VCPU': 1}, {'VCPU': 4}), state=CONFIRMED
+    )
+    planned = claim(uuid_of('b'), uuid_of('n'), state=PLANNED, top_group='g', member='web')
+    after = {one.key: one for one in (resizing, planned)}
+    changes = ClaimChanges('request', {}, after, NOW, {uuid_of('n'): 'host-0'})
+    one, other = (made[DATA] for made in claims(changes, list(after.values()))[DATA]['claims'])
+    assert (one['new_resources'], one['instance_uuid']) == ({'VCPU': 4}, uuid_of('a'))
+    assert (other['instance_uuid'], other['top_group'], other['member']) == (None, 'g', 'web')
+
+
 def test_every_field_of_the_sample_is_described():
     page = (manual.MANUAL / 'notifications.rst').read_text('utf-8')
     for path in SAMPLES.iterdir():
         assert path.name in page
         data = json.loads(path.read_text('utf-8'))[DATA]
         nested = [data['request']] if 'request' in data else []
-        nested += [*data.get('filters', []), *data.get('members', [])]
+        nested += (one for name in LISTS for one in data.get(name, []))
         objects = [data, *(one[DATA] for one in nested)]
         assert [name for one in objects for name in one if f'``{name}``' not in page] == []
 

@@ -18,7 +18,7 @@ import pytest
 from oslo_context.context import RequestContext
 
 from nova_sched import errors, objects
-from nova_sched.rpc.serializer import Serializer, ServerSerializer
+from nova_sched.rpc.serializer import PlainSerializer, Serializer, ServerSerializer
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.reference import wire
 from nova_sched.tracing import KEY, TRACER, Parent, read
@@ -33,6 +33,12 @@ def test_objects_travel_in_any_nest():
     back = Serializer().deserialize_entity(None, there)
     assert back['found'][0][0].service_host == 'a'
     assert back['n'] == [1]
+
+
+def test_plain_values_are_sent_as_they_are():
+    plain = {'found': [1]}
+    assert PlainSerializer().serialize_entity(None, plain) is plain
+    assert PlainSerializer().serialize_context(CONTEXT) == Serializer().serialize_context(CONTEXT)
 
 
 @pytest.mark.parametrize(

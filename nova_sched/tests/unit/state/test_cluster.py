@@ -118,6 +118,16 @@ def test_a_service_is_known_before_its_node():
     assert made.service('host-0').disabled_reason == 'broken'
 
 
+def test_hosts_with_settings_are_those_that_an_operator_has_set():
+    made = cluster(3)
+    made.set_service('host-0', True, 'broken', False)
+    made.set_service('host-1', False, None, True)
+    made.set_service('host-2', False, None, False)
+    assert made.hosts_with_settings() == {'host-0', 'host-1'}
+    made.set_service('host-0', False, None, False)
+    assert made.hosts_with_settings() == {'host-1'}
+
+
 # Consumptions.
 
 
@@ -189,6 +199,25 @@ def test_a_report_keeps_no_claim_that_it_was_not_given():
     assert usage(made) == (3, 5, 2, 1)
     assert (node.claims, node.generation) == ({A: kept}, 3)
     assert made.hosts.count_instances([A, B]).tolist() == [1]
+
+
+def test_claims_are_replaced_in_the_order_of_the_store():
+    """A claim that stays counts as before; one that changed counts as it is now."""
+    made = cluster(1, vcpus=16)
+    node, third = made.hosts.nodes[0], uuid_of('c')
+    pending, stays = claim(A, node.uuid, vcpus=2), claim(B, node.uuid, vcpus=3)
+    made.add(pending)
+    made.add(stays)
+    assert usage(made) == (5, 11, 2, 2)
+    now = [claim(third, node.uuid, vcpus=1), pending.confirmed(), stays]
+    made.put(report(vcpus=16), now)
+    assert usage(made) == (6, 10, 3, 2)
+    assert list(node.claims.items()) == [(one.consumer_uuid, one) for one in now]
+    made.put(report(vcpus=16), now)
+    assert usage(made) == (6, 10, 3, 2)
+    made.put(report(vcpus=16), [])
+    assert usage(made) == (0, 16, 0, 0)
+    assert made.hosts.count_instances([A, B, third]).tolist() == [0]
 
 
 def test_usage_is_what_a_claim_is_judged_by():

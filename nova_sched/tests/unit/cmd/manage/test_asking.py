@@ -13,13 +13,12 @@
 """A command ends within its timeout, whatever the bus or the database does."""
 
 import socket
-import subprocess
-import sys
 import time
 
 import pytest
 
-CALL = 'import sys; from nova_sched.cmd import manage; sys.exit(manage.main())'
+from nova_sched.tests.fixtures import warm
+
 START_S = 60  # far more than a start takes on a busy machine, and less than any wait without limit
 AWAY = 1  # a port at which nothing listens
 LITE = 'sqlite:///{folder}/db.sqlite'
@@ -44,13 +43,8 @@ def run(folder, line, bus, database=LITE, port=AWAY):
         f'[database]\nconnection = {database.format(folder=folder, port=port)}\n'
     )
     began_s = time.monotonic()
-    done = subprocess.run(
-        [sys.executable, '-c', CALL, *line.split(), '--config-file', str(file)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    given = [*line.split(), '--config-file', file]
+    done = warm.run('nova_sched.cmd.manage:main', given, timeout=300)
     assert (done.returncode, done.stdout) == (1, ''), done.stderr
     return done.stderr, time.monotonic() - began_s
 

@@ -19,6 +19,7 @@ import pytest
 from nova_sched import errors
 from nova_sched.engine.cycle import Order
 from nova_sched.engine.explain.decision_log import DecisionLog, MemoryDecisionLog, record
+from nova_sched.measures.catalogue import MEASURES, RECORDS_SKIPPED
 from nova_sched.tests.builders import NOW, report, request, uuid_of
 from nova_sched.tests.unit.engine.stores import Miser
 from nova_sched.tests.unit.engine.test_scheduler import wait_for
@@ -135,6 +136,26 @@ class TestDecisionLog:
     def test_sampled(self, share, chance, sampled):
         assert DecisionLog(chance=lambda: chance).sampled(share) == sampled
 
+    def test_no_more_than_so_many_a_second(self):
+        now_s = 50.0
+        made = DecisionLog(monotonic=lambda: now_s)
+
+        def taken(asked=1000):
+            return sum(made.sampled(1.0, 2.0) for _ in range(asked))
+
+        assert taken() == 20  # ten seconds
+        now_s += 3.0
+        assert taken() == 6
+        now_s += 3600.0
+        assert (taken(5), taken()) == (5, 15)
+
+    def test_what_is_not_in_the_sample_takes_nothing_away(self):
+        chance = 0.9
+        made = DecisionLog(chance=lambda: chance, monotonic=lambda: 50.0)
+        assert not any(made.sampled(0.5, 0.1) for _ in range(5))
+        chance = 0.1
+        assert made.sampled(0.5, 0.1)
+
     def test_a_thread_writes_and_the_last_ones_too(self):
         store = Away()
         made = DecisionLog(store)
@@ -145,6 +166,15 @@ class TestDecisionLog:
         made.stop()
         assert [found['n'] for found in made.show('req-1')] == [1, 2]
         assert 'nova-sched-decision-log' not in [thread.name for thread in threading.enumerate()]
+
+
+@pytest.fixture
+def measured():
+    MEASURES.is_on = True
+    RECORDS_SKIPPED.clear()
+    yield
+    MEASURES.is_on = False
+    RECORDS_SKIPPED.clear()
 
 
 class TestScheduler:
@@ -194,8 +224,17 @@ class TestScheduler:
         self.decide(made, request(vcpus=vcpus), request_id=None)
         assert made.scheduler.decision_log.show(None) == []
 
-    def test_a_success_that_is_not_sampled(self):
+    def test_a_success_that_is_not_sampled(self, measured):
         assert self.decide(self.world(), request(instance_uuid=A)) == []
+        assert RECORDS_SKIPPED.values == {(): 1}
+
+    def test_all_successes_by_default(self, measured):
+        made = World()
+        made.report(report(vcpus=4))
+        assert [one['outcome'] for one in self.decide(made, request(instance_uuid=A))] == [
+            'placed'
+        ]
+        assert RECORDS_SKIPPED.values == {}
 
     def test_a_success_with_the_weights_of_the_winners(self):
         (kept,) = self.decide(self.world(sample=1.0), request(instance_uuid=A))

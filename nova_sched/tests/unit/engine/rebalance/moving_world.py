@@ -128,7 +128,7 @@ class MovingWorld:
                 connection.execute(change.values(created_s=CLAIMS.c.created_s - age_s))
 
     def report(self, host):
-        here = frozenset(self.running[host])
+        here = frozenset(self.running.get(host, ()))
         self.world.report(
             report(host, vcpus=4, vcpus_used=len(here), memory_mb_used=512 * len(here),
                    instances=here)
@@ -148,6 +148,29 @@ class MovingWorld:
         """Nothing was heard of the moves in flight for long."""
         with self.rebalances._sessions.transaction() as connection:
             connection.execute(sa.update(MOVES).values(due_s=0.0))
+
+    def turn_later(self):
+        """The next pass looks at all moves in flight."""
+        self.wait()
+        self.runner.turn()
+
+    def age(self, seconds):
+        """So much of the time of the pending claims is over."""
+        with self.rebalances._sessions.transaction() as connection:
+            connection.execute(sa.update(CLAIMS).values(expires_s=CLAIMS.c.expires_s - seconds))
+
+    def claim_by_hand(self, server, host, move=None, new=False, vcpus=1):
+        """Another request claims for a server."""
+        asked = request(instance_uuid=server, vcpus=vcpus, memory_mb=512)
+        claim = self.world.claim_service.claim
+        return self.world.call(claim, asked, host, host, 'req', None, move, new)
+
+    def delete(self, server, host):
+        """A user deletes a server: its conductor knows it no more, and its host reports that."""
+        self.conductors.unknown.add(server)
+        self.running[host].discard(server)
+        self.report(host)
+        self.report(host)
 
     def entries(self, rebalance):
         return {one.server: one for one in self.rebalances.moves(rebalance)}

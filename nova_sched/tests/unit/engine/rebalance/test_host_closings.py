@@ -14,7 +14,7 @@
 import pytest
 import sqlalchemy as sa
 
-from nova_sched.db.tables import CLOSED_HOSTS
+from nova_sched.db.tables import CLOSED_HOSTS, MOVES, REBALANCES
 from nova_sched.tests.unit.engine.rebalance.moving_world import SERVERS, MovingWorld, move
 
 
@@ -84,3 +84,152 @@ def test_a_longer_rebalance_keeps_it_closed(moving):
     moving.rebalances.stop(first)
     moving.runner.turn()
     assert service(moving)[0]
+
+
+# Schedulers that stand still or die between two steps.
+
+
+def closings(moving):
+    return moving.another()._closings
+
+
+def interrupt(monkeypatch, owner, name, meanwhile, after=False):
+    """Call ``meanwhile`` once, before or after a method of an object is called."""
+    method = getattr(owner, name)
+
+    def called(*words, **named):
+        monkeypatch.setattr(owner, name, method)
+        if not after:
+            meanwhile()
+        found = method(*words, **named)
+        if after:
+            meanwhile()
+        return found
+
+    monkeypatch.setattr(owner, name, called)
+
+
+def test_one_that_dies_between_the_service_and_the_row(moving, monkeypatch):
+    def die():
+        raise KeyboardInterrupt
+
+    made = moving.rebalances.create([move(SERVERS[0])], close_s=3600.0)
+    interrupt(monkeypatch, moving.rebalances, 'set_closed', die)
+    with pytest.raises(KeyboardInterrupt):
+        closings(moving).turn()
+    assert service(moving)[0]
+    closings(moving).turn()
+    ((host, _),) = moving.rebalances.closed_hosts()
+    assert host.closed
+    moving.rebalances.stop(made)
+    interrupt(monkeypatch, moving.rebalances, 'drop_closed', die)
+    with pytest.raises(KeyboardInterrupt):
+        closings(moving).turn()
+    closings(moving).turn()
+    assert service(moving) == (False, None)
+    assert moving.rebalances.closed_hosts() == []
+
+
+@pytest.mark.parametrize('step', ['closed_hosts', 'set_closed'])
+def test_one_that_stands_still_while_the_rebalance_is_stopped(moving, monkeypatch, step):
+    """It closes a host after another scheduler has opened it."""
+    made = moving.rebalances.create([move(SERVERS[0])], close_s=3600.0)
+    one, other = closings(moving), closings(moving)
+
+    def meanwhile():
+        moving.rebalances.stop(made)
+        other.turn()
+        assert moving.rebalances.closed_hosts() == []
+
+    interrupt(monkeypatch, moving.rebalances, step, meanwhile, after=step == 'closed_hosts')
+    one.turn()
+    assert service(moving)[0] == (step == 'closed_hosts')
+    other.turn()
+    assert service(moving) == (False, None)
+
+
+def test_one_that_stands_still_while_the_host_is_closed_for_longer(moving, monkeypatch):
+    """It opens a host that another rebalance has closed since."""
+    made = moving.rebalances.create([move(SERVERS[0])], close_s=60.0)
+    one, other = closings(moving), closings(moving)
+    one.turn()
+    moving.rebalances.stop(made)
+
+    def meanwhile():
+        moving.rebalances.create([move(SERVERS[0])], close_s=3600.0)
+        other.turn()
+
+    interrupt(monkeypatch, moving.rebalances, 'set_closed', meanwhile, after=True)
+    one.turn()
+    other.turn()
+    ((host, is_over),) = moving.rebalances.closed_hosts()
+    assert (host.closed, is_over) == (True, False)
+    assert service(moving)[0]
+
+
+def test_one_that_stands_still_while_the_host_is_opened_and_closed_again(moving, monkeypatch):
+    first = moving.rebalances.create([move(SERVERS[0])], close_s=3600.0)
+    one, other = closings(moving), closings(moving)
+
+    def meanwhile():
+        other.turn()
+        moving.rebalances.stop(first)
+        other.turn()
+        moving.rebalances.create([move(SERVERS[0])], close_s=3600.0)
+
+    interrupt(monkeypatch, moving.rebalances, 'set_closed', meanwhile)
+    one.turn()
+    ((host, _),) = moving.rebalances.closed_hosts()
+    assert not host.closed
+    other.turn()
+    ((host, _),) = moving.rebalances.closed_hosts()
+    assert host.closed
+    assert service(moving)[0]
+
+
+@pytest.mark.parametrize('reason', ['closed by rebalance x until 2030-01-01T00:00:00Z', 'broken'])
+def test_a_closed_host_without_a_row(moving, reason):
+    """Only a service that a rebalance has disabled is enabled."""
+    operator(moving, True, reason)
+    moving.runner.turn()
+    assert service(moving) == ((True, 'broken') if reason == 'broken' else (False, None))
+
+
+def test_a_host_that_is_closed_just_then(moving, monkeypatch):
+    """A service that no row explains is looked at again before it is enabled."""
+    first, second = (f'closed by rebalance {one} until 2030-01-01T00:00:00Z' for one in 'xy')
+    operator(moving, True, first)
+    interrupt(
+        monkeypatch, moving.rebalances, 'closed_hosts', lambda: operator(moving, True, second)
+    )
+    moving.runner.turn()
+    assert service(moving)[0]
+
+
+def test_a_rebalance_whose_row_is_gone(moving):
+    """Its hosts are opened when their time is over."""
+    moving.rebalances.create([move(SERVERS[0])], close_s=3600.0)
+    moving.runner.turn()
+    with moving.rebalances._sessions.transaction() as connection:
+        connection.execute(sa.delete(MOVES))
+        connection.execute(sa.delete(REBALANCES))
+    moving.runner.turn()
+    assert service(moving)[0]
+    let_time_pass(moving)
+    moving.runner.turn()
+    assert service(moving) == (False, None)
+
+
+def test_a_host_that_is_not_known(moving):
+    """It is closed when it reports, and nothing is stored for it before."""
+    moving.rebalances.create([move(SERVERS[0])], close_s=3600.0)
+    with moving.rebalances._sessions.transaction() as connection:
+        connection.execute(sa.update(CLOSED_HOSTS).values(host='host-9'))
+    moving.runner.turn()
+    ((host, _),) = moving.rebalances.closed_hosts()
+    assert not host.closed
+    moving.report('host-9')
+    moving.runner.turn()
+    ((host, _),) = moving.rebalances.closed_hosts()
+    assert host.closed
+    assert service(moving, 'host-9')[0]

@@ -236,15 +236,6 @@ def test_a_failure_after_the_destination_has_reported_the_server(moving):
     assert moving.hosts(ONE) == [STAYS]
 
 
-def test_a_claim_that_expired_before_the_server_arrived(moving):
-    made = begin(moving)
-    (entry,) = moving.conductors.started
-    moving.store.expire(moving.store.now_s() + 7200)
-    moving.runner.tell(entry.uuid, DONE)
-    assert moving.states(made) == [REVERTED]
-    assert 'claim audit' in why(moving, made)
-
-
 def test_a_scheduler_that_dies_with_a_claim(moving):
     """The next one finds the claim by the move."""
 

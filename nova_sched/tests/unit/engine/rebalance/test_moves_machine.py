@@ -127,6 +127,7 @@ class Moves(RuleBasedStateMachine):
             moving.boot(HOSTS[place % 2], server)
         moving.report(HOSTS[2])
         self.rebalances, self.told, self.seen = [], [], {}
+        self.losers = set()  # servers whose claim on a destination has expired
 
     @rule(
         servers=st.lists(st.sampled_from(SERVERS), min_size=1, max_size=3, unique=True),
@@ -209,6 +210,12 @@ class Moves(RuleBasedStateMachine):
         if self.told:
             self.runner.tell(*data.draw(st.sampled_from(self.told)))
 
+    @rule()
+    def expire(self):
+        """No scheduler ran for longer than a pending claim lives."""
+        self.moving.age(7200)
+        self.losers |= {claim.consumer_uuid for claim in self.moving.store.expire()}
+
     @rule(host=st.sampled_from(HOSTS))
     def report(self, host):
         self.moving.report(host)
@@ -228,7 +235,7 @@ class Moves(RuleBasedStateMachine):
         for host, here in self.moving.running.items():
             for server in here:
                 hosts = [one for one, _, _ in self.moving.hosts(server)]
-                assert host in hosts
+                assert host in hosts or server in self.losers
                 assert len(hosts) <= 2
 
     @invariant()
@@ -250,6 +257,11 @@ class Moves(RuleBasedStateMachine):
                 flying += one.state in (HELD, HANDED_OVER)
         assert flying <= 2
 
+    def unclaimed(self):
+        """Servers that have lost their claim, and a move tells why they have none."""
+        moves = [one for made in self.rebalances for one in self.moving.rebalances.moves(made)]
+        return self.losers & {one.server for one in moves if one.state == 'confirmed' and one.why}
+
     def teardown(self):
         self.conductors.is_away = False
         for _ in range(20):
@@ -262,9 +274,10 @@ class Moves(RuleBasedStateMachine):
                 break
         for host, here in self.moving.running.items():
             for server in here:
-                assert [(one, state) for one, state, _ in self.moving.hosts(server)] == [
-                    (host, 'confirmed')
-                ]
+                claims = [(one, state) for one, state, _ in self.moving.hosts(server)]
+                assert claims == [(host, 'confirmed')] or (
+                    claims == [] and server in self.unclaimed()
+                )
         counts = collections.Counter(self.seen.values())
         for rebalance in self.rebalances:
             for one in self.moving.rebalances.moves(rebalance):

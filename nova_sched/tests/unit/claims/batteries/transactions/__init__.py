@@ -17,7 +17,9 @@ from nova_sched.tests.unit.claims.batteries.transactions import (
     hardware,
     lifecycle,
     new,
+    renewals,
     times,
+    told,
     unplaced,
 )
 
@@ -28,6 +30,8 @@ BATTERY = (
     hardware.HardwareAllocation,
     lifecycle.Lifecycle,
     times.Times,
+    renewals.Renewals,
     ends.Ends,
     ends.LateMessages,
+    told.Told,
 )

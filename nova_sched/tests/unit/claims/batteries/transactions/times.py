@@ -225,6 +225,9 @@ class OwnClock:
         assert stale.stale
         (good,) = stores[1].report([report(order=since(stores[0].now_s()), vcpus_used=3)])
         assert not good.stale
+        early = store.claims(A)[0].expires_s
+        assert all(one.renew_claim(first, 2 * DAY) for one in stores)
+        assert early < stores[0].claims(A)[0].expires_s < ends_s + 2 * DAY
         over = claim(C, node(), created_s=clocks[1], expires_s=clocks[1])
         assert stores[0].commit([Placement((over,))])[0].won
         assert [one.consumer_uuid for one in stores[1].expire()] == [C]

@@ -1,0 +1,24 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Which decision records are of placed requests."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = '0016'
+down_revision = '0013'
+
+
+def upgrade():
+    # The last column: SQLite and MariaDB add it without a copy of the table.
+    op.add_column('trails', sa.Column('placed_s', sa.Double()))
+    op.create_index('ix_trails_placed_s', 'trails', ['placed_s', 'time_s'])
