@@ -54,6 +54,11 @@ SchedError
 +- BrokerUnavailable         the broker does not answer: the request may be done or not
 |  +- BrokerRefused          it refuses the user, the password or the virtual host
 +- NeutronError              Neutron did not answer a question
++- NovaError                 Nova's API did not do a request
+|  +- NovaUnavailable        it does not answer, or fails: the request may be done or not
+|  +- NovaRefused            it refuses the request: nothing is done
+|     +- NovaForbidden       its policy does not allow the request to the account
+|     +- NovaConflict        the server is in no state for the request
 +- PlacementError            Placement did not do a request
 |  +- PlacementUnavailable   it does not answer, or fails: the request may be done or not
 |  +- PlacementRefused       it refuses the request: nothing is done, and a repeat does not help
@@ -375,6 +380,38 @@ class NeutronError(SchedError):
 
     facts: tuple[str, ...] = ('why',)
     message = 'Neutron: {why}'
+
+
+class NovaError(SchedError):
+    """``why`` has the words of Nova's API where there are any."""
+
+    why: str
+    facts: tuple[str, ...] = ('why',)
+    message = 'Nova: {why}'
+
+
+class NovaUnavailable(NovaError):
+    message = 'Nova does not answer: {why}'
+
+
+class NovaRefused(NovaError):
+    """``status`` is the HTTP status; None: there was no request, because Keystone or the
+    configuration does not allow it."""
+
+    facts = ('why', 'status')
+    message = 'Nova refuses a request: {why}'
+
+
+class NovaForbidden(NovaRefused):
+    facts = ('why',)
+    message = (
+        'Nova does not allow a request to the account of [nova_api], which needs the role admin: '
+        '{why}'
+    )
+
+
+class NovaConflict(NovaRefused):
+    facts = ('why',)
 
 
 class PlacementUnavailable(PlacementError):

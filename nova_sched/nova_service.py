@@ -14,24 +14,28 @@
 import logging
 
 from nova_sched import errors
-from nova_sched.cloud import neutron, placement
+from nova_sched.cloud import compute_api, neutron, placement
 from nova_sched.cloud.after_look import AfterLook
 from nova_sched.cloud.allocations import AllocationWriter
 from nova_sched.cloud.candidates import CandidateLook
 from nova_sched.cloud.cells import Cells
 from nova_sched.cloud.discovery import HostDiscovery
 from nova_sched.cloud.mirror import Intervals, Mirror
+from nova_sched.cloud.nova_moves import NovaMoves
 from nova_sched.cloud.routed_networks import RoutedNetworks
 from nova_sched.cloud.service_record import ServiceRecord
+from nova_sched.cloud.service_switch import ServiceSwitch
 from nova_sched.cloud.settler import Settler
 from nova_sched.cloud.status import CloudStatus
+from nova_sched.cloud.stored_specs import StoredSpecs
 from nova_sched.conf import claims as claims_conf
+from nova_sched.conf import nova_api as nova_api_conf
 from nova_sched.db import engine as db_engine
 from nova_sched.db.limits import DatabaseLimits
 from nova_sched.db.nova_api import NovaApi
 from nova_sched.db.nova_cell import NovaCell
 from nova_sched.db.nova_services import SqlServiceRecords
-from nova_sched.rpc import notifications
+from nova_sched.rpc import notifications, translate
 from nova_sched.rpc.servers import TIMEOUT_S
 
 LOG = logging.getLogger(__name__)
@@ -52,6 +56,8 @@ def check(conf):
     placement.client(conf)
     if conf.scheduler.query_placement_for_routed_network_aggregates:
         neutron.client(conf)
+    if nova_api_conf.is_set(conf):
+        compute_api.client(conf)
     notifications.of_options(conf)
 
 
@@ -59,6 +65,8 @@ UNSHARED = (
     'Services nova-scheduler that do not share [claims] connection are up on %s: policies of '
     'server groups do not hold between schedulers'
 )
+
+NO_MOVES = '[rebalance] goal has no effect: [nova_api] auth_type is not set, so Nova is not asked'
 
 
 def has_services(conf):
@@ -188,6 +196,22 @@ class NovaSource(NovaReader):
         """The same, and report the schedulers that do not share the claim store."""
         super().start(scheduler)
         self._look_for_unshared()
+
+    def movers(self, rebalances):
+        """What a MoveRunner needs to have Nova move servers: its conductors and its services. None
+        without an account for Nova's API."""
+        if not nova_api_conf.is_set(self._conf):
+            if self._conf.rebalance.goal is not None:
+                LOG.warning(NO_MOVES)
+            return None
+        api, specs = compute_api.client(self._conf), StoredSpecs(self.api, self.cells)
+
+        def request(server):
+            (found,) = translate.requests(specs.spec(server), [server])
+            return found
+
+        moves = NovaMoves(api, rebalances, request, self.mirror.host_changed)
+        return moves, ServiceSwitch(api)
 
     def _steps(self):
         return {

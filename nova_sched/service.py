@@ -356,16 +356,22 @@ class SchedulerService(oslo_service.ServiceBase):
     def _endpoints(self):
         nova = self._nova
         if nova is None:
-            runner = self.scheduler.run_moves(
-                moves.MovesClient(self._bus), lambda: rebalance_settings(self._conf)
-            )
+            runner = self._run_moves(moves.MovesClient(self._bus))
             more = [] if runner is None else [moves.RebalanceEndpoint(runner)]
             return [*endpoints.all_of(self.scheduler), *more]
+        rebalances = self.scheduler.rebalances
+        if rebalances is not None and (movers := nova.movers(rebalances)) is not None:
+            self._run_moves(*movers)
         self._notifications = notifications.of_options(self._conf)
         if self._notifications is not None:
             self._notifications.start()
         return endpoints.all_of(
             self.scheduler, nova.mirror, nova.status, nova.networks, self._notifications
+        )
+
+    def _run_moves(self, conductors, services=None):
+        return self.scheduler.run_moves(
+            conductors, lambda: rebalance_settings(self._conf), services
         )
 
     def _start_engine(self):

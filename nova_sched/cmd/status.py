@@ -164,6 +164,21 @@ class Checks(upgradecheck.UpgradeCommands):
         return good(f'It has microversion {placement.MICROVERSION}, and grants the rights.')
 
     @nova_check_of
+    def nova_api(self):
+        """Nova's API has the microversion, and the account may see what moves need."""
+        from nova_sched.cloud import compute_api
+        from nova_sched.conf import nova_api
+        from nova_sched.db import nova_rights
+
+        if not nova_api.is_set(self.conf):
+            return good('[nova_api] has no account: no servers are moved.')
+        unreadable = nova_rights.unreadable(self._reader('api_database'), nova_rights.OF_MOVES)
+        if unreadable:
+            return _readable(unreadable)
+        compute_api.client(self.conf).check()
+        return good(f'It has microversion {compute_api.MICROVERSION}, and shows all migrations.')
+
+    @nova_check_of
     def computes(self):
         """No nova-compute is older than this release supports."""
         found = {
@@ -223,6 +238,7 @@ class Checks(upgradecheck.UpgradeCommands):
         ('Service record', service_record),
         ('New hosts', new_hosts),
         ('Placement', placement),
+        ("Nova's API", nova_api),
         ('Compute services', computes),
         ('Consumers of the queue', consumers),
         ('Schedulers', shared_store),

@@ -42,6 +42,7 @@ from nova_sched.conf import (
     metrics_export,
     neutron,
     notifications,
+    nova_api,
     pci,
     placement,
     queues,
@@ -76,6 +77,7 @@ MODULES = (
     metrics_export,
     neutron,
     notifications,
+    nova_api,
     pci,
     placement,
     queues,
@@ -89,7 +91,7 @@ MODULES = (
     workarounds,
 )
 # Those with options of keystoneauth, which take long to import.
-OF_SERVICES = (neutron, placement)
+OF_SERVICES = (neutron, nova_api, placement)
 
 # Entry points of packages with filters or weighers.
 RULES = frozenset(['nova_sched.filters', 'nova_sched.weighers'])

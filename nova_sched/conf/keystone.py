@@ -22,10 +22,21 @@ def options(service_type):
     found = [
         *loading.get_session_conf_options(),
         *loading.get_adapter_conf_options(include_deprecated=False),
-        *loading.get_auth_common_conf_options(),
     ]
     for option in found:
         if option.name in defaults:
             option.default = copy.copy(defaults[option.name])
+    return [*_with_sentences(found), *auth_options()]
+
+
+def auth_options():
+    """The options that name an authentication plugin."""
+    from keystoneauth1 import loading  # late, as above
+
+    return _with_sentences(loading.get_auth_common_conf_options())
+
+
+def _with_sentences(found):
+    for option in found:
         option.help = option.help.rstrip('. ') + '.'
     return found

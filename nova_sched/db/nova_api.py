@@ -50,11 +50,35 @@ FLAVOR_EXTRA_SPECS = sa.table(
     'flavor_extra_specs', sa.column('flavor_id'), sa.column('key'), sa.column('value')
 )
 BUILD_REQUESTS = sa.table('build_requests', sa.column('instance_uuid'))
+REQUEST_SPECS = sa.table('request_specs', sa.column('instance_uuid'), sa.column('spec'))
+GROUPS = sa.table('instance_groups', sa.column('id'), sa.column('uuid'))
+GROUP_MEMBERS = sa.table(
+    'instance_group_member', sa.column('group_id'), sa.column('instance_uuid')
+)
+GROUP_POLICIES = sa.table(
+    'instance_group_policy', sa.column('group_id'), sa.column('policy'), sa.column('rules')
+)
 
 ALL_CELLS = sa.select(CELLS).order_by(CELLS.c.id)
 CELL_OF_HOST = sa.select(HOSTS.c.host, CELLS.c.uuid).join(CELLS, CELLS.c.id == HOSTS.c.cell_id)
 IS_BEING_BUILT = sa.select(BUILD_REQUESTS).where(
     BUILD_REQUESTS.c.instance_uuid == sa.bindparam('uuid')
+)
+
+SPEC_OF = sa.select(REQUEST_SPECS.c.spec).where(
+    REQUEST_SPECS.c.instance_uuid == sa.bindparam('uuid')
+)
+GROUP_OF = (
+    sa.select(GROUPS.c.id, GROUPS.c.uuid, GROUP_POLICIES.c.policy, GROUP_POLICIES.c.rules)
+    .select_from(
+        GROUPS.join(GROUP_MEMBERS, GROUP_MEMBERS.c.group_id == GROUPS.c.id).outerjoin(
+            GROUP_POLICIES, GROUP_POLICIES.c.group_id == GROUPS.c.id
+        )
+    )
+    .where(GROUP_MEMBERS.c.instance_uuid == sa.bindparam('uuid'))
+)
+MEMBERS_OF = sa.select(GROUP_MEMBERS.c.instance_uuid).where(
+    GROUP_MEMBERS.c.group_id == sa.bindparam('group_id')
 )
 
 
@@ -78,6 +102,16 @@ class AggregateRow:
     hosts: frozenset[str]
     metadata: Mapping[str, str]
     uuid: str | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ServerGroupRow:
+    """A server group; ``rules`` is a JSON text or None, ``members`` are UUIDs of servers."""
+
+    uuid: str
+    policy: str | None
+    rules: str | None
+    members: frozenset[str]
 
 
 class NovaApi:
@@ -156,3 +190,17 @@ class NovaApi:
         """Whether Nova has accepted this server, and has not made its instance yet."""
         with transaction(self._engine) as connection:
             return connection.execute(IS_BEING_BUILT, {'uuid': instance_uuid}).first() is not None
+
+    def request_spec(self, instance_uuid):
+        """The stored RequestSpec of a server, as JSON text; None: there is none."""
+        with transaction(self._engine) as connection:
+            return connection.execute(SPEC_OF, {'uuid': instance_uuid}).scalar()
+
+    def server_group(self, instance_uuid):
+        """The ServerGroupRow of the group that a server is a member of, or None."""
+        with transaction(self._engine) as connection:
+            row = connection.execute(GROUP_OF, {'uuid': instance_uuid}).first()
+            if row is None:
+                return None
+            members = connection.execute(MEMBERS_OF, {'group_id': row.id})
+            return ServerGroupRow(row.uuid, row.policy, row.rules, frozenset(members.scalars()))

@@ -97,6 +97,9 @@ FULL = (
 ON_HOSTS = sa.select(INSTANCES.c.host, INSTANCES.c.node, INSTANCES.c.uuid).where(
     INSTANCES.c.deleted == 0, INSTANCES.c.host.in_(KEYS)
 )
+HOSTS_OF = sa.select(INSTANCES.c.host).where(
+    INSTANCES.c.deleted == 0, INSTANCES.c.host.is_not(None), INSTANCES.c.uuid.in_(KEYS)
+)
 EXISTING = sa.select(INSTANCES.c.uuid).where(INSTANCES.c.deleted == 0, INSTANCES.c.uuid.in_(KEYS))
 PLACED = sa.select(INSTANCES.c.uuid, INSTANCES.c.host).where(
     INSTANCES.c.deleted == 0,
@@ -252,6 +255,10 @@ class NovaCell:
         for row in self._rows(ONE_INSTANCE, uuid=uuid):
             return InstanceRow(**{**row._mapping, 'deleted': bool(row.deleted)})
         return None
+
+    def hosts_of(self, uuids):
+        """The hosts of those of these instances that are not deleted."""
+        return {row.host for row in self._among(HOSTS_OF, uuids)}
 
     def existing(self, uuids):
         """Those of these UUIDs that are instances which are not deleted."""

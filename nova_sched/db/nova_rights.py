@@ -29,6 +29,13 @@ OF_API = (
     nova_api.FLAVOR_EXTRA_SPECS,
     nova_api.BUILD_REQUESTS,
 )
+# What is read only to move servers.
+OF_MOVES = (
+    nova_api.REQUEST_SPECS,
+    nova_api.GROUPS,
+    nova_api.GROUP_MEMBERS,
+    nova_api.GROUP_POLICIES,
+)
 # A missing right or column is an OperationalError in some databases, as a lost connection is.
 REFUSALS = errors.StoreUnavailable, db_error.DBError, sa.exc.DBAPIError
 

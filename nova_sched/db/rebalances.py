@@ -93,8 +93,10 @@ class MoveEntry:
     """A stored move: server, source and destination are UUIDs, times are seconds since the epoch.
 
     ``since_s`` is when the server got its claim on the source; the oldest server moves first.
-    ``claim_uuid`` is the claim on the destination, from when the move was handed over. ``why`` is
-    the reason why it was refused or reverted, or why its server has no claim on the destination.
+    ``claim_uuid`` is the claim on the destination, from when the move was handed over. In a Nova
+    cloud it is the newest live migration of the server before Nova was asked for this one, or the
+    move's own UUID if there was none. ``why`` is the reason why it was refused or reverted, or why
+    its server has no claim on the destination.
     """
 
     uuid: str

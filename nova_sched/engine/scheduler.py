@@ -156,16 +156,21 @@ class Scheduler:
             self._runner.leave()
         self.loop.hurry()
 
-    def run_moves(self, conductors, settings):
+    def run_moves(self, conductors, settings, services=None):
         """Carry out the moves of rebalances from now on. Returns the MoveRunner, which has these
         arguments; None without a store of rebalances."""
         if self.rebalances is not None:
             planner = self.move_planner.moves
             self._runner = MoveRunner(
-                self, self._context, self.rebalances, conductors, settings, planner
+                self, self._context, self.rebalances, conductors, settings, planner, services
             )
             self._runner.start()
         return self._runner
+
+    @property
+    def moves_servers(self):
+        """Whether it carries out moves."""
+        return self._runner is not None
 
     def stop(self):
         """Answer pending messages and take no more."""

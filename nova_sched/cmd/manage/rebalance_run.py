@@ -18,7 +18,7 @@ import time
 
 from nova_sched import errors
 from nova_sched.cmd.manage import numbers, output, rebalance_plan, store, tables
-from nova_sched.conf import cluster
+from nova_sched.conf import cluster, nova_api
 from nova_sched.db.rebalances import ENDS, REFUSED, REVERTED, STATES, SqlRebalances
 from nova_sched.rebalance import move
 
@@ -39,9 +39,9 @@ def run(args, conf):
 
     Keys: those of 'rebalance show'.
     """
-    if cluster.reads_nova(conf):
-        why = 'hosts of a Nova cloud are read only: move servers with the commands of Nova'
-        raise errors.BadConfig('rebalance run', why)
+    if cluster.reads_nova(conf) and not nova_api.is_set(conf):
+        why = 'it is not set: Nova moves the servers of its cloud, and its API needs an account'
+        raise errors.BadConfig('[nova_api] auth_type', why)
     if (args.plan is None) == (args.goal is None):
         raise errors.InvalidRequest('rebalance run', 'give either PLAN or --goal')
     moves = (

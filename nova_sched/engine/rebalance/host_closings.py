@@ -23,11 +23,15 @@ class HostClosings:
     scheduler may stand still between two steps while another one goes on: the rows say what is
     due, and a service that no row explains is enabled. ``rebalances`` is a
     db.rebalances.SqlRebalances; ``call`` runs a method in the loop.
+
+    ``services`` has ``close(name, reason)``, which disables a service with this reason, unless an
+    operator has disabled it, and returns whether it is disabled then; and ``open(name, reason)``,
+    which enables one that a rebalance has closed with this reason, or any reason with None.
     """
 
-    def __init__(self, rebalances, cluster, state_sync, call):
+    def __init__(self, rebalances, cluster, call, services):
         self._rebalances, self._cluster = rebalances, cluster
-        self._state_sync, self._call = state_sync, call
+        self._call, self._services = call, services
 
     def turn(self):
         """Close and open the hosts that are due."""
@@ -37,39 +41,58 @@ class HostClosings:
             reason = reasons.pop(host.host, None)
             if is_over:
                 self._end(host, reason)
-            elif not host.closed and self._call(self._close, host):
+            elif not host.closed and self._services.close(host.host, _reason(host)):
                 self._rebalances.set_closed(host)
         for name, reason in reasons.items():
-            self._call(self._open, name, reason)
+            self._services.open(name, reason)
 
     def _end(self, host, reason):
         """The time of a host is over, unless another rebalance has closed it for longer."""
         if self._rebalances.set_closed(host, closed=False):
-            self._call(self._open, host.host, reason)
+            self._services.open(host.host, reason)
             self._rebalances.drop_closed(host)
 
-    # In the loop.
-
     def _reasons(self):
-        """Host -> the reason why its service is disabled, of all that a rebalance has closed."""
+        """Host -> the reason why its service is disabled, of all that a rebalance has closed. Runs
+        in the loop."""
         services = {
             name: self._cluster.service(name) for name in self._cluster.hosts_with_settings()
         }
-        return {name: one.disabled_reason for name, one in services.items() if _is_ours(one)}
+        return {
+            name: one.disabled_reason
+            for name, one in services.items()
+            if one.disabled and is_ours(one.disabled_reason)
+        }
 
-    def _close(self, host):
-        """Returns whether its service is disabled. It is not if no such host is known."""
-        if not self._cluster.nodes_of(host.host):
+
+class OwnServices:
+    """The services as the schedulers keep them. ``call`` runs a method in the loop."""
+
+    def __init__(self, cluster, state_sync, call):
+        self._cluster, self._state_sync, self._call = cluster, state_sync, call
+
+    def close(self, name, reason):
+        """See HostClosings. Returns False if no such host is known."""
+        return self._call(self._close, name, reason)
+
+    def open(self, name, reason):
+        """See HostClosings."""
+        self._call(self._open, name, reason)
+
+    # In the loop.
+
+    def _close(self, name, reason):
+        if not self._cluster.nodes_of(name):
             return False
-        service = self._service(host.host)
-        if not service.disabled or _is_ours(service):
+        service = self._service(name)
+        if not service.disabled or is_ours(service.disabled_reason):
             # With this reason: a scheduler that is about to enable it knows another one.
-            self._set(host.host, True, _reason(host))
+            self._set(name, True, reason)
         return True
 
     def _open(self, name, reason):
         service = self._service(name)
-        if _is_ours(service) and reason in (None, service.disabled_reason):
+        if service.disabled and may_open(service.disabled_reason, reason):
             self._set(name, False, None)
 
     def _service(self, name):
@@ -81,8 +104,15 @@ class HostClosings:
         self._state_sync.set_service(name, disabled, reason, None, seen_s)
 
 
-def _is_ours(service):
-    return service.disabled and (service.disabled_reason or '').startswith(REASON)
+def is_ours(reason):
+    """Whether a rebalance has disabled a service for this reason."""
+    return (reason or '').startswith(REASON)
+
+
+def may_open(found, reason):
+    """Whether a service that is disabled for the reason ``found`` is one that a rebalance has
+    closed with this ``reason``, or any with None."""
+    return is_ours(found) and reason in (None, found)
 
 
 def _reason(host):

@@ -19,9 +19,10 @@ import time
 from nova_sched import errors
 from nova_sched.db.rebalances import AGAIN_S, HELD, IN_FLIGHT, REFUSED
 from nova_sched.engine.rebalance import DONE, FAILED, RUNNING
-from nova_sched.engine.rebalance.host_closings import HostClosings
+from nova_sched.engine.rebalance.host_closings import HostClosings, OwnServices
 from nova_sched.engine.rebalance.move_claims import MoveClaims
 from nova_sched.engine.rebalance.move_endings import MoveEndings
+from nova_sched.engine.rebalance.nova_move_claims import NovaMoveClaims
 from nova_sched.state.request import RequestedDestination
 
 LOG = logging.getLogger(__name__)
@@ -38,6 +39,7 @@ UNKNOWN = (
     errors.StoreUnavailable,
     errors.StoreFull,
     errors.NoAnswer,
+    errors.NovaUnavailable,
     errors.BrokerUnavailable,
     errors.Outdated,
     errors.DeadlinePassed,
@@ -55,19 +57,25 @@ class MoveRunner:
     destination)``, which hands a move to a conductor and returns its outcome until now and the
     reason; a second call for the same move only asks. ``settings`` returns RebalanceSettings.
     ``planner(settings, most)`` returns a list of at most that many rebalance.move.Move, for the
-    periodic mode.
+    periodic mode. ``services`` are those of HostClosings; None: the schedulers' own.
     """
 
-    def __init__(self, scheduler, context, rebalances, conductors, settings, planner=None):
+    def __init__(
+        self, scheduler, context, rebalances, conductors, settings, planner=None, services=None
+    ):
         self._scheduler, self._context, self._rebalances = scheduler, context, rebalances
         self._conductors, self._settings, self._planner = conductors, settings, planner
-        self._claims = MoveClaims(
+        made = NovaMoveClaims if context.reads_nova else MoveClaims
+        self._claims = made(
             context.cluster, context.store, scheduler.state_sync, scheduler.claim_service, settings
         )
         self._call = scheduler.call
         self.endings = MoveEndings(rebalances, self._claims, self._call)
         self._closings = HostClosings(
-            rebalances, context.cluster, scheduler.state_sync, self._call
+            rebalances,
+            context.cluster,
+            self._call,
+            services or OwnServices(context.cluster, scheduler.state_sync, self._call),
         )
         self._next_plan_s = self._next_forget_s = 0.0
         self._is_away = self._is_busy = False

@@ -25,7 +25,7 @@ class RebalancesEndpoint:
     """Each method returns plain values; times are seconds since the epoch, by the database's
     clock.
 
-    ``reads_nova``: hosts are those of a Nova cloud, whose conductors carry out no moves.
+    ``reads_nova``: hosts are those of a Nova cloud, where Nova's API is asked to move servers.
     """
 
     target = messaging.Target(namespace='rebalances', version='1.0')
@@ -46,8 +46,8 @@ class RebalancesEndpoint:
         made, wanted = words.uuid(uuid, 'uuid'), move.read(moves)
         if close_s is not None and words.number(close_s, 'close_s') > LONGEST_S:
             raise errors.InvalidRequest('close_s', f'{close_s} is more than {LONGEST_S}')
-        if self._reads_nova:
-            why = 'hosts of a Nova cloud are read only: move servers with the commands of Nova'
+        if self._reads_nova and not self._scheduler.moves_servers:
+            why = 'Nova moves the servers of its cloud, and [nova_api] of the scheduler is not set'
             raise errors.InvalidRequest('moves', why)
         if self._store() is None:
             why = 'rebalances are kept in a database, and [claims] store is memory'

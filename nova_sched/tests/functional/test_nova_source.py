@@ -23,8 +23,10 @@ from oslo_messaging.notify import _impl_test
 from nova_sched import errors, nova_service, objects, rpc, service
 from nova_sched.conf import CONF, OF_SERVICES
 from nova_sched.db import engine, nova_services
+from nova_sched.db.tables import MOVES
+from nova_sched.rebalance.move import Move
 from nova_sched.rpc import client
-from nova_sched.tests import fake_neutron
+from nova_sched.tests import fake_neutron, fake_nova
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.fake_placement import Fault, served
 from nova_sched.tests.functional.harness import (
@@ -488,3 +490,61 @@ def test_a_new_host_is_mapped_and_gets_servers(cloud, caplog, monkeypatch, has_r
     told = [one.partition(' has failed')[0] for one in caplog.messages if 'after each look' in one]
     assert told == ([] if has_record else ['Writing the record of service nova-scheduler'])
     assert [one for one in caplog.messages if 'cannot be read' in one] == []
+
+
+class TestMoves:
+    """A rebalance that Nova carries out; its API is a fake."""
+
+    @pytest.fixture
+    def nova_api(self, cloud):
+        with fake_nova.served() as made:
+            cloud.options |= {
+                'nova_api.auth_type': 'none',
+                'nova_api.endpoint_override': made.url,
+            }
+            yield made
+
+    def test_a_move(self, cloud, nova_api):
+        server = uuid_of('a')
+        stored = json.dumps(objects.to_primitive(spec(vcpus=1, instance_uuid=server)))
+        cloud.write('api', nova.REQUEST_SPECS, {'instance_uuid': server, 'spec': stored})
+        with cloud.scheduler() as scheduler:
+            (source,) = boot(scheduler, 'a', vcpus=1)
+            (host,) = {*HOSTS} - {source}
+            cloud.write(
+                'cell1',
+                nova.INSTANCES,
+                {'uuid': server, 'host': source, 'node': source, 'deleted': 0},
+            )
+            nova_api.servers[server] = [source, None]
+            eventually(lambda: cloud.claims() == {(server, node(source)): 'confirmed'})
+            rebalances = cloud.service.scheduler.rebalances
+            made = rebalances.create([Move(server, node(source), node(host))], close_s=60.0)
+            nova_api.services = {one: ['enabled', None] for one in HOSTS}
+            eventually(lambda: nova_api.asked == [(server, host)])
+            status, reason = nova_api.services[source]
+            assert (status, reason.startswith(f'closed by rebalance {made}')) == ('disabled', True)
+            nova_api.end(server, 'error', details='No valid host was found.')
+            with rebalances._sessions.transaction() as connection:
+                connection.execute(sa.update(MOVES).values(due_s=0.0))
+            eventually(lambda: rebalances.list(made)[0].state == 'done')
+            (row,) = rebalances.moves(made)
+            assert (row.state, row.why.partition(' (')[0]) == (
+                'reverted',
+                'No valid host was found.',
+            )
+
+    @pytest.mark.parametrize('goal, is_told', [(None, False), ('empty', True)])
+    def test_no_account(self, cloud, caplog, goal, is_told):
+        cloud.options['rebalance.goal'] = goal
+        with cloud.scheduler():
+            assert ('[rebalance] goal has no effect' in caplog.text) == is_told
+            assert not cloud.service.scheduler.moves_servers
+
+    def test_an_account_that_is_not_whole(self, cloud):
+        cloud.options['nova_api.auth_section'] = 'nowhere'
+        with (
+            settings(cloud.options),
+            pytest.raises(errors.BadConfig, match=r'\[nowhere\] auth_type: it is not set'),
+        ):
+            nova_service.check(CONF)

@@ -86,7 +86,7 @@ def test_calls_that_make_no_sense(rebalances, method, words, error, told):
 class Alone:
     """A scheduler that has no database."""
 
-    rebalances = None
+    rebalances, moves_servers = None, False
 
 
 def failure(call, *args, **words):
@@ -97,7 +97,7 @@ def failure(call, *args, **words):
 
 
 @pytest.mark.parametrize(
-    'reads_nova, told', [(True, 'read only'), (False, r'\[claims\] store is memory')]
+    'reads_nova, told', [(True, r'\[nova_api\]'), (False, r'\[claims\] store is memory')]
 )
 def test_schedulers_that_move_no_servers(reads_nova, told):
     endpoint = RebalancesEndpoint(Alone(), reads_nova)

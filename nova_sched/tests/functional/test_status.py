@@ -20,6 +20,7 @@ from oslo_upgradecheck.upgradecheck import Code
 from nova_sched import rpc
 from nova_sched.cmd import status
 from nova_sched.conf import CONF
+from nova_sched.tests import fake_nova
 from nova_sched.tests.fake_placement import Fault
 from nova_sched.tests.fixtures import warm
 from nova_sched.tests.functional.harness import HOST
@@ -68,6 +69,38 @@ def test_a_cloud_that_is_ready(cloud, check):
     assert found["Nova's cells"][1] == 'Readable: cell1.'
     assert found['Compute services'][1] == 'The oldest has version 74.'
     assert cloud.fake.allocated() == {}
+
+
+@pytest.mark.parametrize(
+    'spoil, code, told',
+    [
+        pytest.param(lambda cloud, fake: None, GOOD, 'microversion 2.84', id='good'),
+        pytest.param(
+            lambda cloud, fake: fake.broken.update(GET=(403, 'not you')),
+            BAD,
+            'needs the role admin',
+            id='no role',
+        ),
+        pytest.param(
+            lambda cloud, fake: fake.broken.update(GET=(406, 'too new')),
+            BAD,
+            '406',
+            id='an old Nova',
+        ),
+        pytest.param(
+            lambda cloud, fake: sql(cloud, 'api', 'DROP TABLE instance_group_member'),
+            BAD,
+            'instance_group_member: ',
+            id='a table of the API database',
+        ),
+    ],
+)
+def test_an_account_that_moves_servers(cloud, check, spoil, code, told):
+    with fake_nova.served() as fake:
+        spoil(cloud, fake)
+        options = {'nova_api.auth_type': 'none', 'nova_api.endpoint_override': fake.url}
+        found = check("Nova's API", **options)
+    assert (found[0], told in found[1]) == (code, True), found
 
 
 @pytest.mark.parametrize(
@@ -255,4 +288,4 @@ def test_the_exit_status(tmp_path, text, code):
     assert done.returncode == code, done
     assert 'Traceback' not in done.stdout + done.stderr
     if code != 255:
-        assert len(json.loads(done.stdout)['checks']) == 10
+        assert len(json.loads(done.stdout)['checks']) == 11

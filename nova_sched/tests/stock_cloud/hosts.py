@@ -29,6 +29,11 @@ class Hosts:
         """The hosts whose nova-compute is up, enabled or not."""
         return {host for host, one in self._services().items() if one['state'] == 'up'}
 
+    def service(self, host: str) -> tuple[str, str | None]:
+        """The status of its nova-compute, and why it is disabled."""
+        found = self._services()[host]
+        return found['status'], found['disabled_reason']
+
     def enable(self, *hosts: str) -> None:
         self._change(hosts, status='enabled')
 

@@ -96,6 +96,10 @@ class FakeCell:
     def servers_on(self, hosts):
         return self.there
 
+    def hosts_of(self, uuids):
+        there = self.existing(uuids)
+        return {row.host for uuid, row in self.servers.items() if uuid in there and row.host}
+
     def existing(self, uuids):
         self._check()
         return {uuid for uuid in uuids if uuid in self.servers and not self.servers[uuid].deleted}

@@ -137,6 +137,7 @@ OWN_GROUPS = {
     'metrics_export',
     'tracing',
     'neutron',  # all are those of keystoneauth
+    'nova_api',  # most are
     'placement',  # most are
     'queues',
     'quota',

@@ -19,7 +19,7 @@ import sqlalchemy as sa
 
 from nova_sched import errors
 from nova_sched.db import engine
-from nova_sched.db.nova_api import AggregateRow, CellMappingRow, NovaApi
+from nova_sched.db.nova_api import AggregateRow, CellMappingRow, NovaApi, ServerGroupRow
 from nova_sched.queues.catalogue import bare_requests
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.db import nova_tables as tables
@@ -106,3 +106,26 @@ class NovaApis:
         fill(writer, tables.BUILD_REQUESTS, {'instance_uuid': uuid_of('server')})
         assert api.has_build_request(uuid_of('server')) is True
         assert api.has_build_request(uuid_of('other')) is False
+
+    def test_the_stored_request_of_a_server(self, writer, api):
+        text = '{"long": "' + 'x' * 70000 + '"}'  # more than MySQL's TEXT has
+        fill(writer, tables.REQUEST_SPECS, {'instance_uuid': uuid_of('server'), 'spec': text})
+        assert api.request_spec(uuid_of('server')) == text
+        assert api.request_spec(uuid_of('other')) is None
+
+    def test_the_group_of_a_server(self, writer, api):
+        groups = [{'id': number, 'uuid': uuid_of(f'group {number}')} for number in (1, 2)]
+        fill(writer, tables.GROUPS, *groups)
+        members = [(1, 'a'), (1, 'b'), (2, 'c')]
+        rows = [{'group_id': group, 'instance_uuid': uuid_of(name)} for group, name in members]
+        fill(writer, tables.GROUP_MEMBERS, *rows)
+        policy = {'group_id': 1, 'policy': 'anti-affinity', 'rules': '{"a": 1}'}
+        fill(writer, tables.GROUP_POLICIES, policy)
+        both = frozenset([uuid_of('a'), uuid_of('b')])
+        assert api.server_group(uuid_of('b')) == ServerGroupRow(
+            uuid_of('group 1'), 'anti-affinity', '{"a": 1}', both
+        )
+        assert api.server_group(uuid_of('c')) == ServerGroupRow(
+            uuid_of('group 2'), None, None, frozenset([uuid_of('c')])
+        )
+        assert api.server_group(uuid_of('d')) is None

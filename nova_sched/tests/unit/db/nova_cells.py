@@ -207,6 +207,11 @@ class NovaCells:
         assert cell.existing(wanted) == {uuid_of('a'), uuid_of('b')}
         assert cell.existing([]) == frozenset()
 
+    def test_the_hosts_of_instances(self, writer, cell):
+        rows = [instance('a'), instance('b', None), instance('c', 'cmp9', deleted=9)]
+        fill(writer, tables.INSTANCES, *rows)
+        assert cell.hosts_of([uuid_of(name) for name in ('a', 'b', 'c')]) == {rows[0]['host']}
+
     def test_migrations(self, writer, cell):
         row = {'uuid': uuid_of('migration'), 'instance_uuid': uuid_of('server')}
         fill(writer, tables.MIGRATIONS, row, {'uuid': uuid_of('other'), 'instance_uuid': None})

@@ -27,10 +27,10 @@ TYPES = {
     **dict.fromkeys(
         'id mapped deleted cell_id aggregate_id version hypervisor_version free_disk_gb '
         'disk_available_least running_vms current_workload vcpus memory_mb root_gb ephemeral_gb '
-        'swap flavor_id'.split(),
+        'swap flavor_id group_id'.split(),
         sa.Integer(),
     ),
-    **dict.fromkeys(['cpu_info', 'hypervisor_type'], LONG),
+    **dict.fromkeys(['cpu_info', 'hypervisor_type', 'spec'], LONG),
     **dict.fromkeys(
         'stats metrics numa_topology pci_stats supported_instances transport_url '
         'database_connection'.split(),
@@ -46,6 +46,8 @@ KEYS = {
     'cell_mappings': ['uuid'],
     'host_mappings': ['host'],
     'build_requests': ['instance_uuid'],
+    'request_specs': ['instance_uuid'],
+    'instance_groups': ['uuid'],
 }
 OF_CELL, OF_API = sa.MetaData(), sa.MetaData()
 
@@ -75,6 +77,10 @@ sa.Index('instances_host_deleted_cleaned_idx', INSTANCES.c.host, INSTANCES.c.del
     FLAVORS,
     FLAVOR_EXTRA_SPECS,
     BUILD_REQUESTS,
+    REQUEST_SPECS,
+    GROUPS,
+    GROUP_MEMBERS,
+    GROUP_POLICIES,
 ) = (
     _real(OF_API, light)
     for light in (
@@ -86,6 +92,10 @@ sa.Index('instances_host_deleted_cleaned_idx', INSTANCES.c.host, INSTANCES.c.del
         nova_api.FLAVORS,
         nova_api.FLAVOR_EXTRA_SPECS,
         nova_api.BUILD_REQUESTS,
+        nova_api.REQUEST_SPECS,
+        nova_api.GROUPS,
+        nova_api.GROUP_MEMBERS,
+        nova_api.GROUP_POLICIES,
     )
 )
 

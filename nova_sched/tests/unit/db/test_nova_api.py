@@ -37,6 +37,8 @@ class TestNovaApi(nova_apis.NovaApis):
         pytest.param(lambda one: one.host_mappings(), id='host_mappings'),
         pytest.param(lambda one: one.aggregates(), id='aggregates'),
         pytest.param(lambda one: one.has_build_request('x'), id='has_build_request'),
+        pytest.param(lambda one: one.request_spec('x'), id='request_spec'),
+        pytest.param(lambda one: one.server_group('x'), id='server_group'),
     ],
 )
 def test_a_database_that_is_away(work):

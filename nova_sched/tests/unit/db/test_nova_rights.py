@@ -56,7 +56,8 @@ def test_what_cannot_be_read(url, database, change, found):
 
 def test_the_api_database(url, database):
     nova.emptied(database, nova.OF_API)
-    assert nova_rights.unreadable(engine.reader(url), nova_rights.OF_API) == {}
+    for tables in (nova_rights.OF_API, nova_rights.OF_MOVES):
+        assert nova_rights.unreadable(engine.reader(url), tables) == {}
 
 
 def test_a_database_that_is_away():

@@ -73,6 +73,24 @@ def test_a_goal_in_place_of_a_plan(run, monkeypatch):
     assert (status, shown['goal'], len(shown['plan'])) == (0, 'drain:a', 1)
 
 
+@pytest.mark.parametrize(
+    'account, told',
+    [
+        ('', '[nova_api] auth_type: it is not set'),
+        ('[nova_api]\nauth_section = placement\n', None),
+    ],
+    ids=['no account', 'an account'],
+)
+def test_a_nova_cloud(manage, database, tmp_path, plan, account, told):
+    connection = f'connection = sqlite:///{tmp_path}/db.sqlite\n'
+    config = (
+        f'[claims]\n{connection}[api_database]\nconnection = sqlite:///{tmp_path}/nova.sqlite\n'
+    )
+    status, _, err = manage('rebalance run', plan(ONE), config=config + account)
+    assert (status, told is None or told in err) == (0 if told is None else 1, True), err
+    assert len(SqlRebalances(database).list()) == (told is None)
+
+
 @pytest.mark.parametrize('words', [(), ('plan.json', '--goal', 'empty')])
 def test_neither_a_plan_nor_a_goal_or_both(run, words):
     status, _, err = run('rebalance run', *words)

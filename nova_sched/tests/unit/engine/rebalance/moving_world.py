@@ -83,9 +83,13 @@ class Direct:
 class MovingWorld:
     """Three hosts with 4 CPUs; servers 0 and 1 run on the first of them."""
 
+    reads_nova = False
+
     def __init__(self, database, planner=None, **settings):
         self.store = SqlClaimStore(database)
-        self.world = World(self.store, clock=StoreClock(self.store.now_s))
+        self.world = World(
+            self.store, clock=StoreClock(self.store.now_s), reads_nova=self.reads_nova
+        )
         self.cluster = self.world.cluster
         self.rebalances, self.conductors = SqlRebalances(database), Conductors()
         self.settings = RebalanceSettings(**settings)

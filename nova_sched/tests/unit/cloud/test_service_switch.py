@@ -1,0 +1,90 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Compute services that a rebalance closes in Nova."""
+
+import pytest
+
+from nova_sched import errors
+from nova_sched.cloud.service_switch import ServiceSwitch
+from nova_sched.engine.rebalance.host_closings import REASON
+from nova_sched.tests.fake_nova import client_of, served
+
+FIRST, SECOND = f'{REASON} x until 2030', f'{REASON} y until 2031'
+
+
+@pytest.fixture
+def fake():
+    with served() as made:
+        made.services = {'cmp1': ['enabled', None]}
+        yield made
+
+
+@pytest.mark.parametrize(
+    'before, after',
+    [
+        pytest.param(['enabled', None], ['disabled', FIRST], id='enabled'),
+        pytest.param(['disabled', SECOND], ['disabled', FIRST], id='closed before'),
+        pytest.param(['disabled', 'broken'], ['disabled', 'broken'], id='by an operator'),
+        pytest.param(['disabled', None], ['disabled', None], id='without a reason'),
+    ],
+)
+def test_closed(fake, before, after):
+    fake.services['cmp1'] = before
+    assert ServiceSwitch(client_of(fake)).close('cmp1', FIRST)
+    assert fake.services['cmp1'] == after
+
+
+@pytest.mark.parametrize(
+    'before, reason, after',
+    [
+        pytest.param(['disabled', FIRST], FIRST, ['enabled', None], id='closed'),
+        pytest.param(['disabled', FIRST], None, ['enabled', None], id='for any reason'),
+        pytest.param(['disabled', SECOND], FIRST, ['disabled', SECOND], id='closed again'),
+        pytest.param(['disabled', 'broken'], None, ['disabled', 'broken'], id='by an operator'),
+        pytest.param(['enabled', None], FIRST, ['enabled', None], id='enabled'),
+    ],
+)
+def test_opened(fake, before, reason, after):
+    fake.services['cmp1'] = before
+    ServiceSwitch(client_of(fake)).open('cmp1', reason)
+    assert fake.services['cmp1'] == after
+
+
+@pytest.mark.parametrize(
+    'host, broken',
+    [
+        pytest.param('cmp9', None, id='there is none'),
+        pytest.param('cmp1', (403, 'not you'), id='not allowed'),
+    ],
+)
+def test_what_nova_refuses_is_logged_once(fake, caplog, host, broken):
+    caplog.set_level('INFO')
+    fake.broken['PUT'] = broken
+    switch = ServiceSwitch(client_of(fake))
+    assert switch.close(host, FIRST)
+    switch.close(host, FIRST)
+    switch.open(host, None) if host == 'cmp9' else None
+    assert caplog.text.count(f'Host {host} cannot be closed or opened') == 1
+    assert fake.services['cmp1'] == ['enabled', None]
+    fake.broken.clear()
+    fake.services[host] = ['enabled', None]
+    switch.close(host, FIRST)
+    assert fake.services[host] == ['disabled', FIRST]
+    assert caplog.text.count(f'Host {host} can be closed or opened again') == 1
+
+
+def test_nova_is_away(fake):
+    fake.broken['GET'] = 503, 'away'
+    switch = ServiceSwitch(client_of(fake))
+    for work in (switch.close, switch.open):
+        with pytest.raises(errors.NovaUnavailable):
+            work('cmp1', FIRST)
