@@ -84,6 +84,17 @@ class ChannelCloseFilter(logging.Filter):
         return 'during closing channel' not in str(record.msg)
 
 
+class PoolResetFilter(logging.Filter):
+    """Leaves out what SQLAlchemy logs, with a traceback, of a connection that broke while it was
+    given back to the pool.
+
+    The pool makes another one; a database that is away is logged by what asks it.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return 'Exception during reset' not in str(record.msg)
+
+
 class MinuteCounts:
     """Counters by minute; ``read()`` returns their values since the start, by name."""
 

@@ -33,6 +33,7 @@ RETRYING = (
     'nova_sched.rpc.direct.server',
     'nova_sched.rpc.copies',
 )
+POOL = 'sqlalchemy.pool.impl.QueuePool'  # logs what happens to connections of databases
 
 
 def configure(argv=None, **kwargs):
@@ -52,6 +53,7 @@ def configure(argv=None, **kwargs):
     for name in RETRYING:
         logging.getLogger(name).addFilter(logs.RetryFilter())
     logging.getLogger('amqp').addFilter(logs.ChannelCloseFilter())
+    logging.getLogger(POOL).addFilter(logs.PoolResetFilter())
     return CONF
 
 

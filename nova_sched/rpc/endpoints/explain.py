@@ -90,7 +90,10 @@ class ExplainEndpoint:
 
         Returns the mapping of ``engine.scheduler.Scheduler.fragmentation``. Raises NotFound.
         """
-        names = [one and words.name(one, 'zone or aggregate') for one in (zone, aggregate)]
+        names = [
+            None if one is None else words.name(one, 'zone or aggregate')
+            for one in (zone, aggregate)
+        ]
         if type(most) is not int or not 1 <= most <= MOST_SIZES:
             raise errors.InvalidRequest('most', f'it is not a number from 1 to {MOST_SIZES}')
         return self._scheduler.fragmentation(*names, most)

@@ -15,11 +15,13 @@ import logging
 
 import pytest
 from amqp import abstract_channel
+from sqlalchemy.pool import QueuePool
 
 from nova_sched.logs import (
     MINUTE_S,
     ChannelCloseFilter,
     MinuteCounts,
+    PoolResetFilter,
     Problems,
     RetryFilter,
     first_line,
@@ -98,3 +100,25 @@ def test_a_first_line_has_no_traceback():
 def test_messages_while_a_channel_closes_are_left_out(text, passes):
     record = logging.LogRecord('amqp', logging.WARNING, '', 0, text, ((60, 30), 1), None)
     assert ChannelCloseFilter().filter(record) is passes
+
+
+class Broken:
+    """A connection whose server is away."""
+
+    def rollback(self):
+        raise OSError('Lost connection')
+
+    def close(self):
+        pass
+
+
+@pytest.mark.parametrize('passes', [False, True], ids=['with the filter', 'without'])
+def test_a_connection_that_breaks_on_its_way_back(passes, caplog):
+    pool, unwanted = QueuePool(Broken), PoolResetFilter()
+    if not passes:
+        pool.logger.addFilter(unwanted)
+    try:
+        pool.connect().close()
+    finally:
+        pool.logger.removeFilter(unwanted)
+    assert ('Lost connection' in caplog.text) is passes

@@ -106,7 +106,7 @@ def test_ages_are_by_the_clock_of_the_database(monkeypatch):
     job = JobEntry(**ids, kind='build', message='', created_s=940.0, updated_s=940.0)
     sources = types.SimpleNamespace(
         decisions=types.SimpleNamespace(
-            now_s=lambda: 1000.0, newest_first=lambda: [{**record('red'), 'time': 970.0}]
+            now_s=lambda: 1000.0, newest_first=lambda refused: [{**record('red'), 'time': 970.0}]
         ),
         jobs=types.SimpleNamespace(now_s=lambda: 1000.0, newest=lambda most: [job]),
     )
