@@ -38,10 +38,6 @@ class Score:
     def __init__(self, weighers: Sequence[Weigher], requests: Requests, steps: int):
         self._weighers, self._steps = weighers, steps
         self._question = Question(requests)
-        self._names: Names = ()
-        for weigher in weighers:
-            names = weigher.request_facts
-            self._names = None if self._names is None or names is None else self._names + names
 
     def of(self, hosts: Hosts, left: np.ndarray) -> np.ndarray:
         """Returns the step for the one node of these hosts, by queue that is ``left`` (bool), or
@@ -53,7 +49,18 @@ class Score:
         def step(request: Request) -> int:
             return self._step(weigh(self._weighers, states, ROWS, request))
 
-        return self._question.answers(step, lambda request: self._names, left)
+        names = self._facts(states)
+        return self._question.answers(step, lambda request: names, left)
+
+    def _facts(self, states: WhatIf) -> Names:
+        """What the weighers read of requests; those without a multiplier here read nothing."""
+        found: tuple[str, ...] = ()
+        for weigher in self._weighers:
+            if np.any(weigher.multiplier(states, ROWS)):
+                if weigher.request_facts is None:
+                    return None
+                found += weigher.request_facts
+        return found
 
     def _step(self, weights: np.ndarray) -> int:
         low, high = sorted((weights[EMPTY], weights[FULL]))
