@@ -24,6 +24,7 @@ from nova_sched.api import app as api
 from nova_sched.api.document import OPERATIONS, resolved
 from nova_sched.db import engine as db_engine
 from nova_sched.db.jobs import SqlJobTable
+from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import spec
 from nova_sched.tests.functional.test_api import serving, template
 from nova_sched.tests.unit.api.backend import Backend, Manager, group
@@ -59,6 +60,10 @@ BODIES = {
     'Renewal': [{'ttl': 86400}, {}],
     'NewFlavor': [{'name': 'evil', 'vcpus': 1, 'memory_mb': 1}],
     'HostRequest': [{'spec': {}, 'hosts': [{'host': name} for name in HOSTS]}],
+    'PlanRequest': [{'goal': goal} for goal in ('empty', 'spread', f'drain:{HOSTS[0]}')],
+    'NewRebalance': [
+        {'moves': [{word: uuid_of(word) for word in ('server', 'source', 'destination')}]}
+    ],
 }
 
 
