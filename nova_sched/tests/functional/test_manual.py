@@ -123,10 +123,14 @@ def is_python(argv):
     return any(MANUAL.glob(f'examples/*/{argv[0]}'))
 
 
+PATHS = document.DOCUMENT['paths']
+
+
 def is_call(argv):
     """Whether curl is called for an address of the REST API."""
     (address,) = (word for word in argv if word.startswith('http'))
-    return re.sub(r'http://[^/]+|\?.*', '', address) in document.DOCUMENT['paths']
+    path = re.sub(r'https?://[^/]+|\?.*', '', address)
+    return re.sub(r'[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}', '{uuid}', path) in PATHS
 
 
 def are_units(names):
