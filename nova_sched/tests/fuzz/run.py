@@ -284,13 +284,13 @@ class Judge:
         """How many seconds a quiet machine would take for the message, at most, when it is sent
         once more.
 
-        A busy machine gives a message half of a processor at least, and lets it, or the
-        solver that it asks, wait thirty times as long.
+        That is its processor time; a busy machine lets it, or the solver that it asks, wait thirty
+        times as long.
         """
         begin_s, used_s = time.perf_counter(), time.process_time()
         self._sent(door, given)
         took_s, used_s = time.perf_counter() - begin_s, time.process_time() - used_s
-        return min(took_s, max(2 * used_s, took_s / 30))
+        return min(took_s, max(used_s, took_s / 30))
 
     def _judge(self, found, case):
         fault, refusal = fault_of(found), refusal_of(found)
