@@ -269,10 +269,12 @@ class ClaimSelector(NamedTuple):
     since_s: float = math.inf
 
     def covers(self, claim):
-        """Whether the message is about this claim, or about its open resize."""
-        if self.claim_uuid is not None:
-            return claim.has_uuid(self.claim_uuid)
-        return (claim.changed_s if claim.resizing else claim.created_s) <= self.since_s
+        """Whether the message is about this claim, or about its open resize. One that names the
+        claim, and not its resize, is about a resize only if its sender knew that."""
+        if self.claim_uuid is None:
+            return (claim.changed_s if claim.resizing else claim.created_s) <= self.since_s
+        knows_all = claim.resizing is None or claim.changed_s <= self.since_s
+        return claim.has_uuid(self.claim_uuid) and (knows_all or self.claim_uuid != claim.uuid)
 
     def may_end(self, claim):
         """Whether the message ends this claim: a confirmed one, only if the message is newer than

@@ -92,7 +92,8 @@ class MoveClaims:
         claims = self._claims(entry)
         node, made = self._cluster.node(entry.destination), _made(entry, claims)
         if node is not None and made is not None and made.move and not made.resizing:
-            selector = ClaimSelector(made.uuid)
+            # A resize that begins after this look is not settled.
+            selector = ClaimSelector(made.uuid, made.changed_s)
             self._settle(self._claim_service.confirm_claim, entry.server, node.host, selector)
             claims = self._claims(entry)
         # A claim on the source that is younger than the move: the server has moved back since.

@@ -12,6 +12,8 @@
 """Schedulers that stand still while others go on, messages that come late or contradict each
 other, users who do something with a server that moves, and clocks that are wrong."""
 
+import time
+
 import pytest
 import sqlalchemy as sa
 
@@ -21,6 +23,7 @@ from nova_sched.db import rebalances
 from nova_sched.db.rebalances import HANDED_OVER, HELD, REFUSED, REVERTED, STOPPED, WAITING
 from nova_sched.db.tables import MOVES, REBALANCES
 from nova_sched.engine.rebalance import DONE, FAILED, RUNNING
+from nova_sched.tests.builders import request
 from nova_sched.tests.unit.engine.rebalance.moving_world import (
     ARRIVED,
     SERVERS,
@@ -341,6 +344,26 @@ class TestUsers:
         assert moving.states(made) == [rebalances.CONFIRMED]
         assert 'by another request' in entry(moving, made).why
         assert ('host-2', PENDING, RESIZE) in moving.hosts(ONE)
+
+    def test_resizes_it_in_place_as_it_arrives(self, moving, monkeypatch):
+        """The scheduler stands still just before it settles the move: the resize stays open."""
+        made = reach(moving, HANDED_OVER, lambda: None)
+        moving.migrate(ONE)
+        moving.report('host-1')
+        confirm = moving.world.claim_service.confirm_claim
+
+        def late(*args):
+            monkeypatch.undo()
+            time.sleep(0.01)  # the database's clock has only milliseconds
+            asked = request(instance_uuid=ONE, vcpus=2, memory_mb=512)
+            moving.world.claim_service.claim(asked, 'host-1', 'host-1', 'req')
+            return confirm(*args)
+
+        monkeypatch.setattr(moving.world.claim_service, 'confirm_claim', late)
+        end(moving, made, DONE)
+        *_, there = moving.store.claims(ONE)
+        assert (there.is_confirmed, there.resizing is not None) == (True, True)
+        assert moving.states(made) == [rebalances.CONFIRMED]
 
     @pytest.mark.parametrize('state', [WAITING, HELD, HANDED_OVER])
     def test_rebuilds_it(self, moving, state):

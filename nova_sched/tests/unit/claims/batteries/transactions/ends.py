@@ -260,6 +260,22 @@ class LateMessages:
         assert end(store, HOST, ClaimSelector(since_s=NOW + 9)) == []
         assert end(store, HOST, ClaimSelector(since_s=NOW + 10)) != []
 
+    def test_the_name_of_the_claim_does_not_settle_a_later_resize(self, store):
+        ready(store)
+        at(store, NOW)
+        settled(store)
+        (held,) = store.claims()
+        at(store, NOW + 10)
+        one = resize(store, 2)
+        before = store.claims()
+        assert store.finish(A, [node()], ClaimSelector(held.uuid, NOW + 9)) == []
+        assert store.claims() == before
+        assert store.finish(A, [node()], ClaimSelector(one.uuid, NOW + 9)) != []
+        two = resize(store, 3)
+        assert store.finish(A, [node()], ClaimSelector(held.uuid, NOW + 10)) != []
+        (after,) = store.claims()
+        assert (two.uuid != held.uuid, after.resizing, after.resources[VCPU]) == (True, None, 3)
+
     def test_a_resize_that_changes_its_size_has_a_new_name(self, store):
         ready(store)
         settled(store)
