@@ -97,6 +97,13 @@ class StoreTransactions(abc.ABC):
         if self.on_changes is not None and (before or after):
             self.on_changes(ClaimChanges(cause, before, after, now_s, hosts))
 
+    def _tell_held(self, cause, held, now_s, usages):
+        """Tell of the changes in a Held, which nothing changes any more; ``usages`` are those of
+        its nodes."""
+        if self.on_changes is not None:
+            hosts = {uuid: usage.host for uuid, usage in usages.items()}
+            self._tell(cause, held.removed, held.added, now_s, hosts)
+
 
 class ClaimTransactions(StoreTransactions):
     """Claims: made together or not at all, and changed one by one.

@@ -118,7 +118,6 @@ class AuditedMove:
     server: str
     destination: str
     state: str
-    changed_s: float
     started_s: float | None = None
     why: str | None = None
 

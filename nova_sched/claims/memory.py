@@ -226,10 +226,6 @@ class MemoryClaimStore(ClaimStore):
         self._tell_held(cause, held, now_s, usages)
         return changed
 
-    def _tell_held(self, cause, held, now_s, usages):
-        hosts = {uuid: usage.host for uuid, usage in usages.items()}
-        self._tell(cause, held.removed, held.added, now_s, hosts)
-
     # Exclusive domains.
 
     def _domains_of(self, report):
@@ -464,14 +460,15 @@ class MemoryClaimStore(ClaimStore):
         }
         settled = settle(report, claims, moving, now_s)
         changed = settled.changed(claims)
-        were = [*settled.ended, *(claims[claim.consumer_uuid] for claim in changed)]
-        self._tell(
-            changed_claims.REPORT,
-            {claim.key: claim for claim in were},
-            {claim.key: claim for claim in changed},
-            now_s,
-            {uuid: report.host},
-        )
+        if self.on_changes is not None:
+            were = [*settled.ended, *(claims[claim.consumer_uuid] for claim in changed)]
+            self._tell(
+                changed_claims.REPORT,
+                {claim.key: claim for claim in were},
+                {claim.key: claim for claim in changed},
+                now_s,
+                {uuid: report.host},
+            )
         for claim in changed:
             self._put(claim)
         for claim in settled.ended:

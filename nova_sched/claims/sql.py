@@ -168,12 +168,6 @@ class SqlClaimStore(ClaimStore):
         usages, now_s = sql_nodes.lock_at(connection, nodes)
         return usages, now_s if self.clock is None else self.clock()
 
-    def _tell_held(self, cause, held, now_s, usages):
-        """Tell of the changes in Held, which nothing changes any more."""
-        if self.on_changes is not None:
-            hosts = {uuid: usage.host for uuid, usage in usages.items()}
-            self._tell(cause, held.removed, held.added, now_s, hosts)
-
     def _end_orphans(self, connection, orphans):
         """End claims on removed nodes: they would block new claims of their consumers."""
         sql.END_CLAIMS.run(connection, sorted(claim.uuid for claim in orphans))

@@ -13,8 +13,7 @@
 
 import contextlib
 import dataclasses
-
-from keystoneauth1 import exceptions
+import functools
 
 from nova_sched import errors
 from nova_sched.cloud import keystone
@@ -22,7 +21,6 @@ from nova_sched.conf import nova_api as conf_nova_api
 
 MICROVERSION = '2.84'  # events of actions with details; migrations with UUIDs since 2.59
 CONNECTIONS = 4
-TOO_MUCH = 408, 429  # statuses that ask the caller to come again
 SHOWN = 500  # characters of an answer that an error repeats
 LIVE_MIGRATION = 'live-migration'
 HOST, TASK_STATE = 'OS-EXT-SRV-ATTR:host', 'OS-EXT-STS:task_state'
@@ -173,21 +171,12 @@ def _readable(path):
         ) from error
 
 
-@contextlib.contextmanager
-def _translated(what):
-    """Turns errors of keystoneauth, Keystone and the connection into those of a client."""
-    try:
-        yield
-    except exceptions.HttpError as error:  # raised by the log-in: Keystone has answered
-        why, status = f'{what}: Keystone: {error}', error.http_status
-        if status >= 500 or status in TOO_MUCH:
-            raise errors.NovaUnavailable(why) from error
-        raise errors.NovaRefused(why, status) from error
-    except (exceptions.ConnectionError, exceptions.DiscoveryFailure) as error:
-        raise errors.NovaUnavailable(f'{what}: {error}') from error
-    except exceptions.ClientException as error:
-        why = f'{what}: {error}; check the options of [nova_api]'
-        raise errors.NovaRefused(why, None) from error
+_translated = functools.partial(
+    keystone.translated,
+    group=conf_nova_api.GROUP,
+    unavailable=errors.NovaUnavailable,
+    refused=errors.NovaRefused,
+)
 
 
 def _error(method, path, what, response):
@@ -196,7 +185,7 @@ def _error(method, path, what, response):
     if status == 404 and what is not None:
         return errors.NotFound(what)
     why = f'{method} {path}: {status}: {_told(response)}'
-    if status >= 500 or status in TOO_MUCH:
+    if keystone.may_pass(status):
         return errors.NovaUnavailable(why)
     if status == 403:
         return errors.NovaForbidden(why)
@@ -216,11 +205,7 @@ def _told(response):
 def client(conf):
     """The ComputeApi of the options in [nova_api]. Raises BadConfig; sends no request."""
     conf_nova_api.register_keystone_opts(conf)
-    group = conf.nova_api
     made = keystone.adapter(
         conf, conf_nova_api.GROUP, CONNECTIONS, default_microversion=MICROVERSION
     )
-    timeouts = (
-        (group.timeout,) * 2 if group.timeout else (group.connect_timeout, group.read_timeout)
-    )
-    return ComputeApi(made, timeouts)
+    return ComputeApi(made, keystone.timeouts_s(conf.nova_api))

@@ -11,11 +11,15 @@
 # under the License.
 """Clients of the cloud's services, which log in with keystoneauth."""
 
+import contextlib
+
 from keystoneauth1 import exceptions, loading
 from keystoneauth1 import session as keystone_session
 
 from nova_sched import errors
 from nova_sched.conf import keystone as conf_keystone
+
+TOO_MUCH = 408, 429  # statuses that ask the caller to come again
 
 
 def adapter(conf, group, connections, **words):
@@ -35,3 +39,33 @@ def adapter(conf, group, connections, **words):
     for scheme in ('http://', 'https://'):
         session.session.mount(scheme, keep)
     return made
+
+
+def timeouts_s(section):
+    """Seconds to wait for a connection and for an answer, of the options of a service."""
+    if section.timeout:
+        return section.timeout, section.timeout
+    return section.connect_timeout, section.read_timeout
+
+
+def may_pass(status):
+    """Whether a request with this HTTP status may succeed if it is repeated."""
+    return status >= 500 or status in TOO_MUCH
+
+
+@contextlib.contextmanager
+def translated(what, group, unavailable, refused):
+    """Turns errors of keystoneauth, Keystone and the connection into those of a client:
+    ``unavailable(why)`` if the outcome is not known, else ``refused(why, status)``.
+
+    ``what`` is the request, ``group`` the group of its options.
+    """
+    try:
+        yield
+    except exceptions.HttpError as error:  # raised by the log-in: Keystone has answered
+        why, status = f'{what}: Keystone: {error}', error.http_status
+        raise unavailable(why) if may_pass(status) else refused(why, status) from error
+    except (exceptions.ConnectionError, exceptions.DiscoveryFailure) as error:
+        raise unavailable(f'{what}: {error}') from error
+    except exceptions.ClientException as error:
+        raise refused(f'{what}: {error}; check the options of [{group}]', None) from error

@@ -14,11 +14,10 @@
 import collections
 import contextlib
 import dataclasses
+import functools
 import json
 import time
 from collections.abc import Mapping
-
-from keystoneauth1 import exceptions
 
 from nova_sched import errors
 from nova_sched.claim import MEMORY_MB
@@ -27,7 +26,6 @@ from nova_sched.conf import placement as conf_placement
 from nova_sched.measures.catalogue import PLACEMENT_REQUESTS, PLACEMENT_SECONDS
 
 MICROVERSION = '1.36'
-TOO_MUCH = 408, 429  # statuses that ask the caller to come again
 SLOW = 3  # times the read timeout for an answer about all providers
 SHOWN = 500  # characters of an answer that an error repeats
 NOBODY = '00000000-0000-0000-0000-000000000000'  # a consumer and a provider that do not exist
@@ -264,7 +262,7 @@ class PlacementClient:
         connect_s, read_s = self._timeouts_s
         read_s *= times
         timeouts = (connect_s, read_s if timeout_s is None else min(read_s, timeout_s))
-        with _measured(method), _translated(method, path):
+        with _measured(method), _translated(f'{method} {path}'):
             response = self._adapter.request(
                 path, method, raise_exc=False, timeout=timeouts, headers=JSON, **words
             )
@@ -274,6 +272,12 @@ class PlacementClient:
 
 
 JSON = {'Accept': 'application/json'}
+_translated = functools.partial(
+    keystone.translated,
+    group=conf_placement.GROUP,
+    unavailable=errors.PlacementUnavailable,
+    refused=errors.PlacementRefused,
+)
 RESULTS = {
     errors.PlacementConflict: 'conflict',
     errors.PlacementRefused: 'refused',
@@ -296,23 +300,6 @@ def _measured(method):
         PLACEMENT_SECONDS.observe(time.monotonic() - begin_s, method)
 
 
-@contextlib.contextmanager
-def _translated(method, path):
-    """Turns errors of keystoneauth, Keystone and the connection into those of a client."""
-    what = f'{method} {path}'
-    try:
-        yield
-    except exceptions.HttpError as error:  # raised by the log-in: Keystone has answered
-        if error.http_status >= 500 or error.http_status in TOO_MUCH:
-            raise errors.PlacementUnavailable(f'{what}: Keystone: {error}') from error
-        raise errors.PlacementRefused(f'{what}: Keystone: {error}', error.http_status) from error
-    except (exceptions.ConnectionError, exceptions.DiscoveryFailure) as error:
-        raise errors.PlacementUnavailable(f'{what}: {error}') from error
-    except exceptions.ClientException as error:
-        why = f'{what}: {error}; check the options of [placement]'
-        raise errors.PlacementRefused(why, None) from error
-
-
 def _error(method, path, response):
     """The error of an answer with an error status."""
     status, code = response.status_code, None
@@ -322,7 +309,7 @@ def _error(method, path, response):
     except (ValueError, LookupError, TypeError):
         detail = response.text
     why = f'{method} {path}: {status}: {" ".join(detail.split())[:SHOWN]}'
-    if status >= 500 or status in TOO_MUCH:
+    if keystone.may_pass(status):
         return errors.PlacementUnavailable(why)
     return (
         errors.PlacementConflict(why, code)
@@ -334,13 +321,9 @@ def _error(method, path, response):
 def client(conf):
     """The PlacementClient of the options in [placement]. Raises BadConfig; sends no request."""
     conf_placement.register_keystone_opts(conf)
-    group = conf.placement
     # One connection for each request that may be under way.
-    connections = group.in_flight + READERS
+    connections = conf.placement.in_flight + READERS
     made = keystone.adapter(
         conf, conf_placement.GROUP, connections, default_microversion=MICROVERSION
     )
-    timeouts = (
-        (group.timeout,) * 2 if group.timeout else (group.connect_timeout, group.read_timeout)
-    )
-    return PlacementClient(made, timeouts)
+    return PlacementClient(made, keystone.timeouts_s(conf.placement))

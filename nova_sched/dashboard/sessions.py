@@ -43,8 +43,7 @@ class Sessions(SecureCookieSessionInterface):
 
 class Authenticator:
     """Validates tokens as the REST API does, obtains them for callers that log in, and revokes
-    them when they log out. Raises
-    BadConfig."""
+    them when they log out. Raises BadConfig."""
 
     def __init__(self, conf):
         self._conf = conf

@@ -12,7 +12,8 @@
 """Counts in the database that schedulers add up: a row for each scheduler, with its own counts.
 
 A row states the number of the last batch that was added to it. A batch that is written twice, or
-late, changes nothing.
+late, changes nothing. Only if its scheduler stood still for so long that its row has moved, after
+QUIET_S, does it count twice.
 """
 
 import logging

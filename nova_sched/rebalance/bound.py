@@ -56,8 +56,8 @@ def most_emptied(fleet, most):
 
 
 def _by_volume(fleet, rows, most):
-    """The most hosts that have no more servers than moves, and fit into the free
-    capacity of the remaining hosts."""
+    """The most hosts that have no more servers than moves, and fit into the free capacity of the
+    remaining hosts."""
     count = int(np.searchsorted(np.cumsum(fleet.counts[rows]), most, side='right'))
     for column in range(fleet.total.shape[1]):
         free = np.maximum(fleet.free[:, column], 0)

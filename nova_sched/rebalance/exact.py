@@ -59,8 +59,8 @@ def fit(fleet, wanted, allowed, most, moves, seconds):
         seconds,
         goes=fleet.sources & allowed & (fleet.counts > 0),
         comes=np.ones(len(fleet), dtype=bool),
+        is_partial=True,
     )
-    search.is_partial = True
     for host, leaves in search.is_source.items():
         for number, count in search.there[host].items():
             search.out[number, host] = search.model.new_int_var(0, count, '')
@@ -82,14 +82,15 @@ class Search:
     """A model of sources and destinations.
 
     It begins with the ``moves`` of a plan. ``goes`` (bool) are hosts that servers may leave,
-    ``comes`` hosts that they may go to. ``is_whole``: no host was left out. ``there`` maps each
-    source to the number of its servers by class, ``is_source`` to a variable, ``out`` a class and
-    its source to how many leave; ``into`` a class and a destination to how many come.
+    ``comes`` hosts that they may go to. ``is_partial``: a part of a host's servers may leave it.
+    ``is_whole``: no host was left out. ``there`` maps each source to the number of its servers by
+    class, ``is_source`` to a variable, ``out`` a class and its source to how many leave; ``into``
+    a class and a destination to how many come.
     """
 
-    def __init__(self, fleet, most, moves, seconds, goes, comes):
+    def __init__(self, fleet, most, moves, seconds, goes, comes, is_partial=False):
         self._end_s = time.monotonic() + seconds
-        self.fleet, self.most, self._from = fleet, most, moves
+        self.fleet, self.most, self._from, self._is_partial = fleet, most, moves, is_partial
         self.model = cp_model.CpModel()
         self._read(np.flatnonzero(goes))
         takes = self.takes = self._takes(comes)
@@ -107,7 +108,6 @@ class Search:
             takes[:, order[np.cumsum((takes[:, order] > 0).sum(axis=0)) > LARGEST]] = 0
         self.is_source = {host: self.model.new_bool_var('') for host in self.there}
         self.out: dict = {}
-        self.is_partial = False  # whether some servers may leave a host, and others stay
         self.into = {
             (number, host): self.model.new_int_var(0, int(takes[number, host]), '')
             for number, host in np.argwhere(takes > 0).tolist()
@@ -254,7 +254,7 @@ class Search:
         for key, variable in self.into.items():
             self.model.add_hint(variable, into[key])
         for key, variable in self.out.items():
-            if self.is_partial:
+            if self._is_partial:
                 self.model.add_hint(variable, out[key])
 
     def _moves(self, solver):

@@ -38,9 +38,10 @@ class ClaimNotifications(EventOutbox):
         """Tell of ClaimChanges. Does not wait; may be called from any thread."""
         with self._lock:
             fits = not self._claims or self._claims + changes.size <= self._most
+            fits = fits and self.put(changes)
             if fits:
                 self._claims += changes.size
-        if not fits or not self.put(changes):
+        if not fits:
             self._drop(changes.size)
 
     def _pass_on(self, batch):

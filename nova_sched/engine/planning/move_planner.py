@@ -57,9 +57,8 @@ class MovePlanner:
         such as `1%`, or None.
 
         ``wanted`` is a request of the flavor of the goal `fit`; None: it is looked up by its name.
-        With ``thorough_s``, a search for a better
-        plan, for the goals `empty` and `fit`, takes at most so many seconds. Raises
-        InvalidRequest.
+        With ``thorough_s``, a search for a better plan, for the goals `empty` and `fit`, takes at
+        most so many seconds. Raises InvalidRequest.
         """
         if thorough_s is not None and scope.goal.kind not in (EMPTY, FIT):
             why = (

@@ -93,7 +93,7 @@ def test_weights_per_request_are_those_of_the_latest(multiplier):
             assert told.raw[-1].tolist() == raw.tolist()
 
 
-def test_a_request_weighs_two_rows_of_each_block_anew():
+def test_each_request_weighs_two_rows_of_each_block():
     made, seen = cluster(1000), []
 
     class Watched(ExitTimeWeigher):

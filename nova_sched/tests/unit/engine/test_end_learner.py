@@ -182,7 +182,7 @@ def test_servers_go_where_others_are_expected_to_last_as_long(of_web):
     assert run(made, 'web', **WEB) == nodes[of_web].host
 
 
-def test_an_end_that_has_passed_is_expected_anew():
+def test_an_end_that_has_passed_is_expected_again():
     made = with_hosts(1)
     for number in range(40):
         run(made, f'ci-{number}', 600.0, **CI)

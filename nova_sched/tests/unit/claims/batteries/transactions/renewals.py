@@ -60,7 +60,7 @@ class Renewals:
         assert [one.key for one in store.expire()] == [made.key]
 
     def test_a_late_renewal_counts_from_when_it_arrives(self, store):
-        """A process may hold the claim as it was made for a minute, and others renew it."""
+        """A process may hold the claim as it was made, while another process renews it."""
         made = pending(store)
         for after_s in (50, 100, 150):
             at(store, NOW + after_s)
