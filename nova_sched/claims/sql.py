@@ -149,8 +149,9 @@ class SqlClaimStore(ClaimStore):
             if steps:
                 sql_domains.write(connection, usages, exclusive_domains)
                 steps.write(connection, held)
-        self._tell(changed_claims.REMOVAL, _by_key(orphans), {}, now_s, {})
-        self._tell_held(changed_claims.REQUEST, held, now_s, usages)
+        if self.on_changes is not None:
+            self._tell(changed_claims.REMOVAL, _by_key(orphans), {}, now_s, {})
+            self._tell_held(changed_claims.REQUEST, held, now_s, usages)
         wanted = [
             set() if outcome.won or only_short(one, usages, held) else stale(one, members, held)
             for one, outcome in zip(placements, outcomes, strict=True)

@@ -34,6 +34,7 @@ from nova_sched.tests.fuzz import mutation, seeds
 from nova_sched.tests.fuzz.world import World
 
 SLOW_S = 1.0
+TRIES = 4  # of a message that took longer
 MOST_GROWTH_MB = 64.0
 TIMEOUT_S = 60.0  # after which a process that watches itself ends
 MOST_MEMORY = 4 * 2**30  # bytes of it: a message that asks for all of the machine's fails instead
@@ -282,11 +283,14 @@ class Judge:
 
     def _timed(self, door, given):
         """How many seconds a quiet machine would take for the message, at most, when it is sent
-        once more.
+        again a few times.
 
-        That is its processor time; a busy machine lets it, or the solver that it asks, wait thirty
-        times as long.
+        That is its least processor time; a busy machine lets it, or the solver that it asks, wait
+        thirty times as long, and reads pages back that it has taken from the process.
         """
+        return min(self._sent_once_more(door, given) for _ in range(TRIES))
+
+    def _sent_once_more(self, door, given):
         begin_s, used_s = time.perf_counter(), time.process_time()
         self._sent(door, given)
         took_s, used_s = time.perf_counter() - begin_s, time.process_time() - used_s

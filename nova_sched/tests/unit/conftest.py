@@ -17,12 +17,14 @@ import hypothesis
 import pytest
 
 from nova_sched.db import engine, schema
+from nova_sched.tests.cases import cases
 
 # No stop watch: the machine may be busy. In CI the same cases each time: a change shall break the
 # build, and not the dice.
 SAME = 'CI' in os.environ
 hypothesis.settings.register_profile(
     'nova_sched',
+    max_examples=cases(100),
     deadline=None,
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
     database=None,

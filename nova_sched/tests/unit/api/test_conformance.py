@@ -18,6 +18,7 @@ from schemathesis.config import OperationConfig, OperationsConfig, SchemathesisC
 
 from nova_sched.api import app
 from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.cases import cases
 from nova_sched.tests.unit.api.backend import (
     Backend,
     Manager,
@@ -32,7 +33,7 @@ from nova_sched.tests.unit.api.test_identity import keystone, with_keystone
 __all__ = ['keystone']
 
 # for each operation, plus the cases that its parameters and bodies have at their limits
-EXAMPLES = 30
+EXAMPLES = cases(30)
 TOKEN = {'X-Auth-Token': 'good'}
 # By operation: what stands as the last one of the page before, which must be there.
 MARKERS = {

@@ -24,6 +24,7 @@ from nova_sched.claims import Placement
 from nova_sched.claims.exclusive_domains import ExclusiveDomains
 from nova_sched.claims.judge import Held, NodeUsage, judge
 from nova_sched.state.report import Inventory
+from nova_sched.tests.cases import cases
 
 GOLD = 'CUSTOM_GOLD'
 
@@ -355,7 +356,7 @@ class Naive:
         )
 
 
-@settings(max_examples=150)
+@settings(max_examples=cases(150))
 @given(st.data())
 def test_no_batch_is_judged_differently_by_the_naive_model(data):
     nodes, before = data.draw(known), data.draw(holdings())

@@ -30,6 +30,7 @@ from nova_sched.engine.loop import Message
 from nova_sched.engine.received import Received
 from nova_sched.engine.writer import WriteOutcome
 from nova_sched.tests.builders import report, request, uuid_of
+from nova_sched.tests.cases import cases
 from nova_sched.tests.fake_placement import CONCURRENT, FakePlacement, Fault, client_of, served
 from nova_sched.tests.unit.engine.world import World
 
@@ -293,7 +294,7 @@ ORDERS = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=cases(40), deadline=None)
 @given(orders=ORDERS, faults=st.lists(FAULTS, max_size=30))
 def test_allocations_are_those_of_the_claims(orders, faults):
     """Whatever Placement does: at last, each claim has its allocations. No other server has any.

@@ -37,6 +37,7 @@ from nova_sched.filters.numa_topology import NUMATopologyFilter
 from nova_sched.filters.pci_passthrough import PciPassthroughFilter
 from nova_sched.state.request import NO_HARDWARE
 from nova_sched.tests.builders import report, request, uuid_of
+from nova_sched.tests.cases import cases
 from nova_sched.tests.unit.claims.batteries.steps import check_books
 from nova_sched.tests.unit.claims.databases import cleared
 from nova_sched.tests.unit.engine.world import World, fresh, picture, rules, spreading
@@ -385,9 +386,10 @@ class TwoEngines(Engines):
     count = 2
 
 
-def search(machine, examples):
+def search(machine, count):
     # No shrinking: a long example now is worth more than a short one after the time is up.
-    chosen = settings(max_examples=examples, stateful_step_count=30, phases=[Phase.generate])
+    most = cases(count)
+    chosen = settings(max_examples=most, stateful_step_count=30, phases=[Phase.generate])
     run_state_machine_as_test(machine, settings=chosen)
 
 

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from nova_sched.filters import Filter
 from nova_sched.tests import options
 from nova_sched.tests.builders import aggregate, hosts, nova_like, request, spec, uuid_of
+from nova_sched.tests.cases import cases
 from nova_sched.tests.reference import golden
 from nova_sched.tests.rules import FILTERS
 from nova_sched.tests.unit.strategies import clusters, words
@@ -139,7 +140,7 @@ def test_when_a_rule_is_asked(rule):
     assert [rule.run_filter_for_index(index) for index in (0, 1, 9)] == [True, not once, not once]
 
 
-@settings(max_examples=50)
+@settings(max_examples=cases(50))
 @given(plain=st.booleans(), data=st.data())
 def test_both_faces_agree(plain, data):
     seen, asked = data.draw(clusters(plain)), data.draw(words)

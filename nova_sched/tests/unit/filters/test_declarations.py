@@ -29,6 +29,7 @@ from nova_sched.filters.required_traits import RequiredTraits
 from nova_sched.state.facts import EVERYTHING, LASTING, OWN_HOSTS, HostFacts, amount_of
 from nova_sched.tests import options
 from nova_sched.tests.builders import aggregate, cluster, hosts, put, request, uuid_of
+from nova_sched.tests.cases import cases
 from nova_sched.tests.rules import FILTERS
 from nova_sched.tests.unit.filters.test_contract import REQUESTS, every_filter
 from nova_sched.tests.unit.queues.catalogues import GOLD, VGPU, catalogues, nodes, providers
@@ -97,14 +98,14 @@ def test_a_rule_reads_what_it_declares(rule, asked, made):
     assert beyond(rule, seen, request(**MORE[asked])) == set()
 
 
-@settings(max_examples=40)
+@settings(max_examples=cases(40))
 @given(seen=clusters(), asked=words)
 def test_a_rule_reads_what_it_declares_of_any_hosts(seen, asked):
     wanted = request(**asked)
     assert {rule.name: found for rule in RULES if (found := beyond(rule, seen, wanted))} == {}
 
 
-@settings(max_examples=30)
+@settings(max_examples=cases(30))
 @given(node=nodes(), wanted=catalogues, data=st.data())
 def test_a_rule_reads_what_it_declares_of_any_node(node, wanted, data):
     made = cluster(0)

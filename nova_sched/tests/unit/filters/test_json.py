@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from nova_sched import errors
 from nova_sched.filters.json import MOST_TERMS, JsonFilter
 from nova_sched.tests.builders import cluster, hosts, mask_of, request, spec
+from nova_sched.tests.cases import cases
 
 
 def seen():
@@ -290,7 +291,7 @@ def plain(term, state):
     return all(found)
 
 
-@settings(max_examples=150)
+@settings(max_examples=cases(150))
 @given(query=queries)
 def test_each_host_is_judged_as_if_it_were_alone(query):
     made = seen()

@@ -36,6 +36,7 @@ from nova_sched.filters.server_group_affinity import ServerGroupAffinityFilter
 from nova_sched.filters.server_group_anti_affinity import ServerGroupAntiAffinityFilter
 from nova_sched.filters.understood import Understood
 from nova_sched.tests.builders import NOW, aggregate, hosts, request, uuid_of
+from nova_sched.tests.cases import cases
 from nova_sched.tests.rules import FILTERS
 from nova_sched.tests.unit.strategies import clusters, words
 
@@ -363,7 +364,7 @@ def test_nearest(rule, made, asked, nearest):
     assert rule().nearest(seen, wanted, refused(rule(), seen, wanted)) == nearest
 
 
-@settings(max_examples=50)
+@settings(max_examples=cases(50))
 @given(plain=st.booleans(), data=st.data())
 def test_every_rule_has_a_reason_that_users_may_read(plain, data):
     seen, asked = data.draw(clusters(plain)), request(**data.draw(words))

@@ -25,6 +25,7 @@ from nova_sched.groups.arrays import bounds, policies
 from nova_sched.groups.exact import worker
 from nova_sched.groups.plan_limits import PlanLimits
 from nova_sched.tests import checker
+from nova_sched.tests.cases import cases
 from nova_sched.tests.unit.groups import instances
 
 LIMITS = PlanLimits(greedy_s=2.0, repair_s=20.0, improve_s=0.0, explain_s=0.0)
@@ -63,7 +64,7 @@ def best(problem):
 
 
 @given(problems)
-@settings(max_examples=70)
+@settings(max_examples=cases(70))
 def test_a_placement_is_found_exactly_when_one_exists(solver, problem):
     possible = next(instances.placements(problem), None)
     result = joint.plan(problem, LIMITS, solver)
@@ -76,7 +77,7 @@ def test_a_placement_is_found_exactly_when_one_exists(solver, problem):
 
 
 @given(problems)
-@settings(max_examples=30)
+@settings(max_examples=cases(30))
 def test_the_improver_finds_the_best_of_all(solver, problem):
     least = best(problem)
     assume(least is not None)
@@ -89,7 +90,7 @@ def test_the_improver_finds_the_best_of_all(solver, problem):
 
 
 @given(problems)
-@settings(max_examples=100)
+@settings(max_examples=cases(100))
 def test_what_is_proven_impossible_is_impossible(problem):
     if bounds.first(problem) is not None:
         assert next(instances.placements(problem), None) is None
@@ -111,7 +112,7 @@ def test_greedy_alone_finds_nearly_all():
 
 
 @given(problems, st.randoms(use_true_random=False))
-@settings(max_examples=100)
+@settings(max_examples=cases(100))
 def test_the_planner_judges_as_the_checker_does(problem, chance):
     hosts = np.array([chance.randrange(problem.host_count) for _ in problem.names], dtype=np.int32)
     hosts = np.where(problem.fixed >= 0, problem.fixed, hosts)
@@ -123,7 +124,7 @@ def test_the_planner_judges_as_the_checker_does(problem, chance):
 
 
 @given(problems)
-@settings(max_examples=70)
+@settings(max_examples=cases(70))
 def test_one_member_may_go_where_the_checker_lets_it(problem):
     placement = next(instances.placements(problem), None)
     assume(placement is not None)

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nova_sched.packing.device_potential import DevicePotential, DeviceSizes, Items
+from nova_sched.tests.cases import cases
 from nova_sched.tests.unit.packing import naive
 
 WEIGHTS = 10.0, 1.0, 0.3, 0.1
@@ -49,7 +50,7 @@ def fleets(draw):
     return items, sizes, values, chance.random(many), node, free, kinds
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=cases(200), deadline=None)
 @given(fleets())
 def test_the_potential_is_that_of_loops(fleet):
     items, sizes, values, blocks, node, free, kinds = fleet
@@ -63,7 +64,7 @@ def test_the_potential_is_that_of_loops(fleet):
         assert found[host] == pytest.approx(wanted, abs=1e-6)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=cases(50), deadline=None)
 @given(fleets(), st.data())
 def test_a_change_of_one_device_is_as_if_it_had_been_so(fleet, data):
     items, sizes, values, _, node, free, kinds = fleet

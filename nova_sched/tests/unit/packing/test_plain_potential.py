@@ -17,13 +17,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nova_sched.packing.plain_potential import PlainPotential
+from nova_sched.tests.cases import cases
 from nova_sched.tests.unit.packing import naive
 
 sizes = st.lists(st.tuples(st.integers(1, 8), st.integers(0, 16)), min_size=1, max_size=5)
 hosts = st.lists(st.tuples(st.integers(-3, 64), st.integers(-3, 160)), max_size=5)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=cases(200), deadline=None)
 @given(sizes, hosts, st.integers(0, 100))
 def test_the_potential_is_that_of_loops(needs, free, seed):
     share = np.random.default_rng(seed).random(len(needs)) + 0.01

@@ -19,11 +19,12 @@ from nova_sched.rebalance.bound import most_emptied
 from nova_sched.rebalance.emptying import drain, empty
 from nova_sched.rebalance.fitting import fit
 from nova_sched.rebalance.spreading import spread
+from nova_sched.tests.cases import cases
 from nova_sched.tests.unit.rebalance.checker import Broken, replay
 from nova_sched.tests.unit.rebalance.fleets import fleet, random_fleet
 
-STATES = 1000
-BATCHES = 20
+STATES = cases(1000)
+BATCHES = 5
 LARGE = np.array([8, 32, 0])
 
 

@@ -24,6 +24,7 @@ from nova_sched.rpc import reports
 from nova_sched.state.cluster import Cluster
 from nova_sched.state.report import Report, check
 from nova_sched.tests.builders import put, uuid_of
+from nova_sched.tests.cases import cases
 from nova_sched.tests.functional.harness import compute_node
 
 NODE, CHILD = uuid_of('node host-0'), uuid_of('child')
@@ -176,20 +177,20 @@ def judge(found):
         assert (node.machine is not None) == told, 'what the cluster cannot read is not taken'
 
 
-@settings(max_examples=100)
+@settings(max_examples=cases(100))
 @given(nodes)
 def test_any_node(changes):
     judge(take(changes))
 
 
-@settings(max_examples=100)
+@settings(max_examples=cases(100))
 @given(st.none() | topologies, st.none() | pool_lists)
 def test_any_cells_and_devices(cells, devices):
     changes = {'numa_topology': cells, 'pci_device_pools': devices}
     judge(take({name: value for name, value in changes.items() if value is not None}))
 
 
-@settings(max_examples=100)
+@settings(max_examples=cases(100))
 @given(trees | json_like)
 def test_any_inventories(inventories):
     judge(take({}, inventories=inventories))

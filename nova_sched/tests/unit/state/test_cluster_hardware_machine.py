@@ -23,6 +23,7 @@ from nova_sched import errors
 from nova_sched.claim import CONFIRMED
 from nova_sched.state.cluster import Cluster
 from nova_sched.tests.builders import report, request, uuid_of
+from nova_sched.tests.cases import cases
 from nova_sched.tests.unit.hardware.builders import (
     cell,
     dedicated,
@@ -210,5 +211,5 @@ def sorted_pools(one):
     )
 
 
-HardwareMachine.TestCase.settings = settings(max_examples=50, stateful_step_count=30)
+HardwareMachine.TestCase.settings = settings(max_examples=cases(50), stateful_step_count=30)
 TestHardware = HardwareMachine.TestCase

@@ -25,6 +25,7 @@ from nova_sched.state.cluster import Cluster
 from nova_sched.state.host_aggregate import HostAggregate
 from nova_sched.state.report import DISABLED_TRAIT, Inventory, Report
 from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.cases import cases
 from nova_sched.tests.unit.hardware.builders import (
     cell,
     dedicated,
@@ -392,5 +393,5 @@ class ClusterMachine(RuleBasedStateMachine):
         return {one.availability_zone for one in self.aggregates.values() if host in one.hosts}
 
 
-ClusterMachine.TestCase.settings = settings(max_examples=50, stateful_step_count=30)
+ClusterMachine.TestCase.settings = settings(max_examples=cases(50), stateful_step_count=30)
 TestCluster = ClusterMachine.TestCase

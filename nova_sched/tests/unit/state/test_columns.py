@@ -20,6 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from nova_sched.state.columns import INTERNED, Columns, ResourceColumns, column, declared
 from nova_sched.state.report import Inventory
+from nova_sched.tests.cases import cases
 
 CLASSES = ['VCPU', 'MEMORY_MB', 'CUSTOM_GOLD']
 TRAITS = [f'T{number}' for number in range(70)]
@@ -133,7 +134,7 @@ class ColumnsMachine(RuleBasedStateMachine):
         assert resource.fits(1)[at] == fits
 
 
-ColumnsMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=30)
+ColumnsMachine.TestCase.settings = settings(max_examples=cases(40), stateful_step_count=30)
 TestColumns = ColumnsMachine.TestCase
 
 

@@ -22,6 +22,7 @@ from nova_sched import objects
 from nova_sched.claim import Claim
 from nova_sched.state.places import SPARE, Places, image_of
 from nova_sched.tests.builders import cluster, request, uuid_of
+from nova_sched.tests.cases import cases
 
 A, B = uuid_of('a'), uuid_of('b')
 INSTANCES, ROWS = ['i', 'j', 'k'], range(4)
@@ -85,7 +86,7 @@ class PlacesMachine(RuleBasedStateMachine):
         self.images_are_counted()
 
 
-PlacesMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=30)
+PlacesMachine.TestCase.settings = settings(max_examples=cases(40), stateful_step_count=30)
 TestPlaces = PlacesMachine.TestCase
 
 

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from nova_sched.conf import CONF
 from nova_sched.state.request import RequestedDestination
 from nova_sched.tests.builders import aggregate, hosts, nova_like, request, spec, uuid_of
+from nova_sched.tests.cases import cases
 from nova_sched.tests.options import settings as options
 from nova_sched.tests.reference import golden
 from nova_sched.tests.rules import WEIGHERS
@@ -127,7 +128,7 @@ def test_a_rule_says_what_it_is(rule):
     assert [rule.minval, rule.maxval] == bounds.get(rule.name, [None, None])
 
 
-@settings(max_examples=50)
+@settings(max_examples=cases(50))
 @given(plain=st.booleans(), data=st.data())
 def test_both_faces_agree(plain, data):
     seen, asked = data.draw(clusters(plain)), data.draw(words)
@@ -181,7 +182,7 @@ def test_the_option_is_read_when_it_is_needed(rule):
         assert rule.multiplier(hosts(1), rows_of(1)) == rule.sign * 0.5
 
 
-@settings(max_examples=30)
+@settings(max_examples=cases(30))
 @given(seen=clusters(), asked=words | st.sampled_from(list(REQUESTS.values())))
 def test_a_rule_reads_of_the_request_what_it_declares(seen, asked):
     for name, make in WEIGHERS.items():

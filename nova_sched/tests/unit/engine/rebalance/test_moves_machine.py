@@ -27,6 +27,7 @@ from nova_sched import errors
 from nova_sched.claim import VCPU
 from nova_sched.db.rebalances import ENDS, HANDED_OVER, HELD, OPEN, WAITING
 from nova_sched.engine.rebalance import DONE, FAILED, RUNNING
+from nova_sched.tests.cases import cases
 from nova_sched.tests.unit.claims.databases import cleared
 from nova_sched.tests.unit.engine.rebalance.moving_world import (
     HOSTS,
@@ -291,5 +292,5 @@ def test_moves(upgraded):
             return cleared(upgraded)
 
     # No shrinking: a long example now is worth more than a short one after the time is up.
-    chosen = settings(max_examples=25, stateful_step_count=30, phases=[Phase.generate])
+    chosen = settings(max_examples=cases(25), stateful_step_count=30, phases=[Phase.generate])
     run_state_machine_as_test(OnSqlite, settings=chosen)

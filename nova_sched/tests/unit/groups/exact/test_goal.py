@@ -15,6 +15,7 @@ import pytest
 
 from nova_sched.groups.arrays import policies
 from nova_sched.groups.exact import tasks
+from nova_sched.tests.cases import cases
 from nova_sched.tests.unit.groups import oracle, random_problems
 from nova_sched.tests.unit.groups.exact.test_tasks import GENERATORS, LONG_S, at, problem
 
@@ -36,7 +37,7 @@ def test_the_best_placement_is_found(generate, seeds):
 
 def test_without_scores_it_breaks_no_more_preferences_and_moves_no_more_than_the_best():
     wrong = []
-    for seed in range(100):
+    for seed in range(cases(100)):
         one = random_problems.mixture(seed)
         hosts, _ = tasks.repair(one, LONG_S)
         if hosts is not None:

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from nova_sched import errors
 from nova_sched.groups import template
 from nova_sched.groups.definition import Definition
+from nova_sched.tests.cases import cases
 from nova_sched.tests.unit.groups.template import FLAVORS, IMAGES
 
 VALIDATOR = jsonschema.Draft202012Validator(template.schema())
@@ -229,7 +230,7 @@ def check(source):
 
 
 @hypothesis.settings(
-    max_examples=100, deadline=None, suppress_health_check=list(hypothesis.HealthCheck)
+    max_examples=cases(100), deadline=None, suppress_health_check=list(hypothesis.HealthCheck)
 )
 @hypothesis.given(
     TEMPLATE
@@ -250,7 +251,7 @@ def test_a_template_is_read_or_refused(source):
         VALIDATOR.validate(json.loads(text))
 
 
-@hypothesis.settings(max_examples=100, deadline=None)
+@hypothesis.settings(max_examples=cases(100), deadline=None)
 @hypothesis.given(
     st.text() | st.binary() | st.text(st.sampled_from('{}[]&*!|>%@:,-#?"\'\\ \n\tab1~<'))
 )
@@ -258,7 +259,7 @@ def test_garbage_is_refused(source):
     assert check(source) is None
 
 
-@hypothesis.settings(max_examples=100, deadline=None)
+@hypothesis.settings(max_examples=cases(100), deadline=None)
 @hypothesis.given(TEMPLATE, st.data())
 def test_a_damaged_text_is_read_or_refused(source, data):
     text = json.dumps(source, indent=1)

@@ -27,6 +27,7 @@ from nova_sched.queues.conductor.routing import Concerns, route
 from nova_sched.state.request import MemberPlacement
 from nova_sched.tests import options
 from nova_sched.tests.builders import read, uuid_of
+from nova_sched.tests.cases import cases
 from nova_sched.tests.reference import REFERENCE, scenario
 from nova_sched.tests.unit.queues.catalogues import (
     ALIASES,
@@ -520,7 +521,7 @@ def specs(draw):
 
 @pytest.mark.parametrize('every', [False, True], ids=['default rules', 'all rules'])
 @given(wanted=specs(), found=aggregates(), node=nodes())
-@settings(max_examples=60)
+@settings(max_examples=cases(60))
 def test_what_goes_to_a_queue_fits_where_the_queue_does(every, wanted, found, node):
     # With hosts for projects nothing would go to a queue.
     chosen = rules(every, without=['AggregateMultiTenancyIsolation'])

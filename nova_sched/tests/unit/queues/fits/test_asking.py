@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from nova_sched.queues.fits.asking import NO_INSTANCE, Question, Requests, fact
 from nova_sched.state.facts import fact_of
 from nova_sched.state.request import Request
+from nova_sched.tests.cases import cases
 from nova_sched.tests.unit.queues.catalogues import (
     FLAVORS,
     SPECIALS,
@@ -55,7 +56,7 @@ def test_each_fact_is_that_of_the_request_of_the_queue(place, with_message):
 
 
 @given(catalogues, st.frozensets(st.sampled_from(WORDS), max_size=3))
-@settings(max_examples=40)
+@settings(max_examples=cases(40))
 def test_queues_of_one_kind_are_equal_in_its_facts(found, facts):
     kinds = Requests(found).kinds(facts)
     seen = {}

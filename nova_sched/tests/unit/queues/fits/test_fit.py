@@ -29,6 +29,7 @@ from nova_sched.state.cluster import Cluster
 from nova_sched.state.facts import HostFacts
 from nova_sched.state.report import Inventory
 from nova_sched.tests.builders import NOW, aggregate, cluster, put, report
+from nova_sched.tests.cases import cases
 from nova_sched.tests.unit.queues.catalogues import (
     FLAVORS,
     GOLD,
@@ -41,7 +42,7 @@ from nova_sched.tests.unit.queues.catalogues import (
     rules,
 )
 
-OFTEN = settings(max_examples=40)
+OFTEN = settings(max_examples=cases(40))
 
 
 class OddFilter:
@@ -261,7 +262,7 @@ def test_names_are_those_of_the_broker():
 
 
 @given(data=st.data())
-@settings(max_examples=30)
+@settings(max_examples=cases(30))
 def test_a_fit_knows_no_order_of_queues(data):
     found = data.draw(catalogues)
     turned = catalogue(*reversed(found.flavors), specials=reversed(found.specials))

@@ -27,6 +27,7 @@ from nova_sched.queues.fits.score import ROWS, Score, ends
 from nova_sched.state.cluster import Cluster
 from nova_sched.tests import options
 from nova_sched.tests.builders import NOW, aggregate, cluster, put, request, uuid_of
+from nova_sched.tests.cases import cases
 from nova_sched.tests.rules import WEIGHERS
 from nova_sched.tests.unit.queues.catalogues import aggregates, catalogue, flavor, nodes
 from nova_sched.weighers import Weigher
@@ -177,7 +178,7 @@ def three(found, one):
 
 @pytest.mark.parametrize('weigher', ALL, ids=lambda weigher: weigher.name)
 @given(found=aggregates(), node=nodes(), multiplier=st.sampled_from([1.0, 3.0]))
-@settings(max_examples=12)
+@settings(max_examples=cases(12))
 def test_the_three_are_what_reports_would_tell(weigher, found, node, multiplier):
     one = node[0]
     made = Cluster()
