@@ -48,6 +48,7 @@ class Cluster:
     def __init__(self, capacity=64):
         self.hosts = Hosts(capacity)
         self._nodes = {}
+        self._generations = 0
         self._by_name = {}
         self._services = {}
         self._with_settings = set()  # hosts that an operator has disabled or forced down
@@ -132,7 +133,7 @@ class Cluster:
             node.reported_providers = tree_of(report)
         same = node.report.pieces == report.pieces and node.reported is not None
         node.report = report
-        node.generation = generation
+        self.set_generation(node, generation)
         node.reported = node.reported if same else machine_of(report)
         self.hosts.changed.mark(node.row, REPORT)
         self._set_facts(node)
@@ -159,11 +160,23 @@ class Cluster:
             hosts.places.put(uuid, node.row)
         return node
 
+    def set_generation(self, node, generation):
+        """Set the store's generation of a node, as last read; None: none was read."""
+        self._generations += (generation or 0) - (node.generation or 0)
+        node.generation = generation
+
+    @property
+    def digest(self):
+        """The number of nodes and the sum of their generations, which the store's digest equals
+        when nothing is to be read."""
+        return len(self._nodes), self._generations
+
     def remove(self, uuid):
         """Remove a node; the last row moves into its place."""
         node = self._nodes.pop(uuid, None)
         if node is None:
             return
+        self._generations -= node.generation or 0
         hosts = self.hosts
         hosts.forget()
         for instance in node.instances:

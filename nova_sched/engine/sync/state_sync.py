@@ -49,9 +49,11 @@ class StateSync:
 
     def refresh(self):
         """Apply all changes of other schedulers in the store to the host state."""
-        generations = {node.uuid: node.generation for node in self._cluster}
-        self._take_over(self._store.changes(generations))
+        self._take_over(self._store.changes(self._generations()))
         self._stale.clear()
+
+    def _generations(self):
+        return {node.uuid: node.generation for node in self._cluster}
 
     def catch_up(self, nodes, seen):
         """Apply the stored state of these nodes and of the small tables, and the signs of life in
@@ -198,7 +200,7 @@ class StateSync:
         for uuid, (before, after) in outcome.generations.items():
             node = self._cluster.node(uuid)
             if node is not None and node.generation == before:
-                node.generation = after
+                self._cluster.set_generation(node, after)
             if before != after:
                 stale.discard(uuid)
                 if node is None or node.generation != after:
@@ -257,13 +259,9 @@ class StateSync:
     def look_again(self):
         """Apply changes in the store, if it differs from the host state. Returns whether it
         differed."""
-        generations = {node.uuid: node.generation for node in self._cluster}
-        if self._store.digest() == (
-            len(generations),
-            sum(one or 0 for one in generations.values()),
-        ):
+        if self._store.digest() == self._cluster.digest:
             return False
-        self._take_over(self._store.changes(generations))
+        self._take_over(self._store.changes(self._generations()))
         return True
 
     def expire(self):

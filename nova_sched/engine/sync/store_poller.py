@@ -95,8 +95,13 @@ class StorePoller:
     def look(self):
         """One poll: the loop learns which nodes differ and which hosts gave signs of life, and
         ends overdue claims."""
-        before = self._known()
-        if before <= self._store.digest() <= self._known() and time.monotonic() < self._next_full:
+        # Commits of this scheduler raise its digest meanwhile, so changes of other schedulers may
+        # stay hidden until the next poll.
+        before = self._cluster.digest
+        if (
+            before <= self._store.digest() <= self._cluster.digest
+            and time.monotonic() < self._next_full
+        ):
             self._tell('catch_up', [], {})
             self._looked(0)
         else:
@@ -107,12 +112,6 @@ class StorePoller:
             self._next_expiry = time.monotonic() + EXPIRE_INTERVAL_S
             self._tell('expire')
             self._also()
-
-    def _known(self):
-        """The digest of the host state. Commits of this scheduler raise it during the poll, so
-        changes of other schedulers may stay hidden until the next poll."""
-        nodes = self._cluster.snapshot()
-        return len(nodes), sum(node.generation or 0 for node in nodes)
 
     def _look_at_all(self):
         heads = self._store.heads()

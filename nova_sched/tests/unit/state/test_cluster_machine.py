@@ -119,9 +119,10 @@ class ClusterMachine(RuleBasedStateMachine):
         foreign=amounts,
         strangers=st.integers(0, 3),
         keep=st.booleans(),
+        generation=st.integers(0, 9),
         seen_s=st.floats(0, 99),
     )
-    def put(self, report, foreign, strangers, keep, seen_s):
+    def put(self, report, foreign, strangers, keep, generation, seen_s):
         before = self.known.get(report.node_uuid)
         claims = dict(before.claims) if before and keep else {}
         foreign = {name: foreign.get(name, 0) for name in report.inventories}
@@ -131,15 +132,21 @@ class ClusterMachine(RuleBasedStateMachine):
         if report.instances is not None:
             told = report.instances
         node = self.cluster.put(
-            report, list(claims.values()), foreign, strangers, generation=7, seen_s=seen_s
+            report, list(claims.values()), foreign, strangers, generation, seen_s
         )
-        assert (node.uuid, node.generation) == (report.node_uuid, 7)
+        assert (node.uuid, node.generation) == (report.node_uuid, generation)
         self.known[report.node_uuid] = Known(report, claims, foreign, strangers, told)
         self.saw(report.host, seen_s)
 
     def saw(self, host, seen_s):
         disabled, forced_down, before = self.services[host]
         self.services[host] = (disabled, forced_down, max(before, seen_s))
+
+    @precondition(lambda self: self.known)
+    @rule(data=st.data(), generation=st.integers(0, 9))
+    def follow(self, data, generation):
+        node = self.cluster.node(data.draw(st.sampled_from(sorted(self.known))))
+        self.cluster.set_generation(node, generation)
 
     @rule(uuid=st.sampled_from(NODES))
     def remove(self, uuid):
@@ -249,6 +256,11 @@ class ClusterMachine(RuleBasedStateMachine):
         for node in NODES:
             mask = hosts.named(HOSTS, [f'name of {node}'])
             assert mask.tolist() == [one.report.node_uuid == node for one in self.rows()]
+
+    @invariant()
+    def the_digest_is_that_of_the_nodes(self):
+        generations = [node.generation for node in self.cluster]
+        assert self.cluster.digest == (len(generations), sum(generations))
 
     @invariant()
     def the_usage_agrees(self):
