@@ -9,15 +9,31 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""How many random cases a test tries: a third of them in the gate, all with
-`NOVA_SCHED_THOROUGH=1` (`tools/test thorough`)."""
+"""What the gate leaves to `tools/test thorough`, which sets `NOVA_SCHED_THOROUGH=1`.
+
+The gate tries a third of the random cases, and where a test has several parameters each value
+once instead of each with each: what is marked with `ONLY_THOROUGH` does not run there.
+"""
 
 import os
 
+import pytest
+
 IS_THOROUGH = os.environ.get('NOVA_SCHED_THOROUGH', '') not in ('', '0')
+ONLY_THOROUGH = pytest.mark.thorough
 SHARE = 3  # of the cases, one is tried in the gate
 
 
 def cases(count):
     """Returns how many of ``count`` cases to try, at least one."""
     return count if IS_THOROUGH else max(count // SHARE, 1)
+
+
+def deselect(config, items):
+    """Leave out what only thorough runs run."""
+    if IS_THOROUGH:
+        return
+    left_out = [item for item in items if item.get_closest_marker(ONLY_THOROUGH.name)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker(ONLY_THOROUGH.name)]

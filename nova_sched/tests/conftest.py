@@ -23,6 +23,7 @@ from pathlib import Path
 import pytest
 
 from nova_sched.cmd import backend
+from nova_sched.tests import cases
 from nova_sched.tests.fixtures.mariadb import mariadb
 from nova_sched.tests.fixtures.postgresql import postgresql
 from nova_sched.tests.fixtures.rabbitmq import rabbitmq
@@ -80,7 +81,8 @@ def pytest_collection():
     gc.disable()
 
 
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
+    cases.deselect(config, items)
     places = {path: place for place, path in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(item.path, len(places)))
 

@@ -14,16 +14,23 @@
 import pytest
 
 from nova_sched.conf.scheduler import DIRECT, OSLO
+from nova_sched.tests.cases import ONLY_THOROUGH
 from nova_sched.tests.options import settings
 
 SERVERS = (OSLO, DIRECT)
 
 
-@pytest.fixture(scope='module', params=SERVERS)
-def bus_url(request, rabbitmq):
+def _bus_url(request, rabbitmq):
     """A virtual host of our own, with one server after the other."""
     with settings({'scheduler.rpc_server': request.param}):
         yield rabbitmq.fresh()
+
+
+bus_url = pytest.fixture(scope='module', params=SERVERS)(_bus_url)
+# For many tests: what differs between the servers is tested by others.
+mostly_oslo = pytest.fixture(
+    name='bus_url', scope='module', params=[OSLO, pytest.param(DIRECT, marks=ONLY_THOROUGH)]
+)(_bus_url)
 
 
 @pytest.fixture(params=SERVERS)

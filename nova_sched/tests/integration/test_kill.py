@@ -26,7 +26,7 @@ from nova_sched.tests.integration.rpc_servers import cloud
 
 __all__ = ['cloud']
 
-BACKENDS = [pytest.param(name, id=name) for name in ('threading', 'eventlet')]
+BACKENDS = ('threading', 'eventlet')
 
 
 def under_load(cloud, calls=300, hosts=20, **how):

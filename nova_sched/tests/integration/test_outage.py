@@ -34,7 +34,7 @@ from nova_sched.tests.options import settings
 
 __all__ = ['cloud']
 
-BACKENDS = [pytest.param(name, id=name) for name in ('threading', 'eventlet')]
+BACKENDS = ('threading', 'eventlet')
 UNREACHABLE = 'is unreachable'
 WAITING = 'requests wait until it does'
 UNSEEN = 'changes of other schedulers are not seen until it does'

@@ -25,6 +25,7 @@ import pytest
 from nova_sched import errors, objects
 from nova_sched.rpc import client
 from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.cases import ONLY_THOROUGH
 from nova_sched.tests.fixtures.process import ServerFailed
 from nova_sched.tests.functional.harness import at_once, compute_node, spec
 
@@ -137,7 +138,9 @@ def test_rules_over_columns_are_named_by_their_entry_points(installed, cloud):
     daemon.until_it_says(f'none after SizeLimitFilter: {WHY}')
 
 
-BACKENDS = pytest.mark.parametrize('backend', ['threading', 'eventlet'])
+BACKENDS = pytest.mark.parametrize(
+    'backend', ['threading', pytest.param('eventlet', marks=ONLY_THOROUGH)]
+)
 
 
 @BACKENDS

@@ -25,6 +25,7 @@ from nova_sched import errors
 from nova_sched.conf.queues import CLASSIC, QUORUM
 from nova_sched.queues.brokers import FALLBACK, RESULTS, of_flavor, of_host, of_reply
 from nova_sched.queues.brokers.amqp import AmqpBroker
+from nova_sched.tests.cases import ONLY_THOROUGH
 from nova_sched.tests.fixtures import process
 from nova_sched.tests.fixtures.rabbitmq import server
 from nova_sched.tests.unit.queues.brokers.battery import LARGE, TINY, Stage, ThreadsBattery
@@ -103,7 +104,7 @@ def test_what_a_worker_holds_that_dies_is_delivered_again(stage, url):
 @pytest.mark.parametrize(
     'queue_type, end',
     [
-        pytest.param(CLASSIC, 'stop', id='classic'),
+        pytest.param(CLASSIC, 'stop', id='classic', marks=ONLY_THOROUGH),
         pytest.param(CLASSIC, 'kill', id='classic, killed'),
         # Not killed: with one node only, RabbitMQ may find no leader of a quorum queue then.
         pytest.param(QUORUM, 'stop', id='quorum'),

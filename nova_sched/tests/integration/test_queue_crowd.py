@@ -23,6 +23,7 @@ from nova_sched.queues.drivers import fake
 from nova_sched.queues.manager import fallback, upkeep
 from nova_sched.queues.node import work
 from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.cases import ONLY_THOROUGH
 from nova_sched.tests.functional.test_agent import conf
 from nova_sched.tests.integration import audit, audit_queues, queue_crowd, queue_figures, stage
 
@@ -31,7 +32,7 @@ A, B = map(uuid_of, 'ab')
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize('database', ['postgresql', 'mariadb'])
+@pytest.mark.parametrize('database', ['postgresql', pytest.param('mariadb', marks=ONLY_THOROUGH)])
 def test_servers_come_and_go_while_workers_die(conf, database, request, rabbitmq, tmp_path):
     plan = queue_crowd.Plan(
         10, 300, processes=2, callers=12, kills=2, pause_s=4.0, quiet_s=16.0, fallback_after_s=5

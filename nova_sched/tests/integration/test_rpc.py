@@ -25,9 +25,9 @@ from nova_sched.tests.functional.test_rpc_scheduler import *  # noqa: F403
 from nova_sched.tests.functional.test_rpc_stats import *  # noqa: F403
 from nova_sched.tests.functional.test_rpc_tolerance import *  # noqa: F403
 from nova_sched.tests.functional.test_rpc_versions import *  # noqa: F403
-from nova_sched.tests.integration.rpc_servers import bus_url
+from nova_sched.tests.integration.rpc_servers import mostly_oslo
 
-__all__ = ['bus_url', 'daemon', 'started']
+__all__ = ['daemon', 'mostly_oslo', 'started']
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ import kombu
 import pytest
 import sqlalchemy as sa
 
+from nova_sched.tests.cases import ONLY_THOROUGH
 from nova_sched.tests.fixtures import mariadb, postgresql, process, rabbitmq
 
 ENDINGS = [
@@ -130,6 +131,7 @@ def test_a_fresh_virtual_host_is_new_and_empty(broker):
     assert broker.ask('GET', f'queues/{second.rpartition("/")[2]}') == []
 
 
+@ONLY_THOROUGH
 @pytest.mark.parametrize('ending', ENDINGS)
 def test_the_broker_keeps_persistent_messages(broker, ending):
     url, word = broker.fresh(), str(uuid.uuid4())

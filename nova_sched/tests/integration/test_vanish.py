@@ -29,6 +29,7 @@ from nova_sched.queues.brokers.amqp import HEARTBEAT_S, AmqpBroker
 from nova_sched.rpc import silence
 from nova_sched.rpc.client import SchedulerClient
 from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.cases import ONLY_THOROUGH
 from nova_sched.tests.fixtures import rabbitmq as rabbit
 from nova_sched.tests.fixtures.proxy import TO_CLIENT, Proxy
 from nova_sched.tests.functional.harness import compute_node, eventually
@@ -142,7 +143,7 @@ def is_locked(database, node):
 
 
 @BOTH_SERVERS
-@pytest.mark.parametrize('room', [1, 2])
+@pytest.mark.parametrize('room', [pytest.param(1, marks=ONLY_THOROUGH), 2])
 def test_a_scheduler_that_is_stopped_in_a_transaction(cloud, others, database, proxy, room):
     """Its locks are gone after a few seconds; when it goes on it finds that out, and asks
     again."""
