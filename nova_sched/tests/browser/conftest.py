@@ -26,6 +26,12 @@ expect.set_options(timeout=WAIT_MS)
 DATA = pathlib.Path(__file__).resolve().parents[1] / 'data'
 
 
+def pytest_collection_modifyitems(items):
+    """The first test also waits for the cloud, which takes minutes on a busy machine."""
+    for item in items:
+        item.add_marker(pytest.mark.timeout(900))
+
+
 @pytest.fixture(scope='session')
 def cloud(tmp_path_factory):
     CONF([], project='nova_sched', default_config_files=[], default_config_dirs=[])

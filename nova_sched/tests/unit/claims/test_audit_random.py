@@ -33,6 +33,7 @@ from nova_sched.db import engine, schema
 from nova_sched.hardware.machine import Machine
 from nova_sched.state.request import AFFINITY, ANTI_AFFINITY
 from nova_sched.tests.builders import NOW, claim, guarded, report, still, uuid_of
+from nova_sched.tests.cases import cases
 from nova_sched.tests.clean import assert_clean
 from nova_sched.tests.unit.claims.databases import cleared
 from nova_sched.tests.unit.hardware.builders import cell, dedicated, machine, pool, told, wanted
@@ -265,7 +266,7 @@ def sqlite(tmp_path_factory):
     made.dispose()
 
 
-@pytest.mark.parametrize('seed', range(6))
+@pytest.mark.parametrize('seed', range(cases(6)))
 def test_nothing_is_found(sqlite, seed):
     database = cleared(sqlite)
     world = World(SqlClaimStore(database, still), random.Random(seed))
@@ -325,7 +326,7 @@ def ordered(found):
             return found
 
 
-@pytest.mark.parametrize('seed', range(3))
+@pytest.mark.parametrize('seed', range(cases(3)))
 def test_stores_are_alike(sqlite, seed):
     world = World(
         Twins(MemoryClaimStore(still), SqlClaimStore(cleared(sqlite), still)), random.Random(seed)
