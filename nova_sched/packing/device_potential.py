@@ -70,11 +70,20 @@ class DevicePotential:
         weights = np.zeros(len(sizes.item)) if blocks is None else BLOCKS * blocks * self._milli
         self._blocked = np.flatnonzero(weights)
         self._blocks = weights[self._blocked]
-        # What nothing asks for suffices for any number of copies.
-        asks = sizes.needs.T > 0
-        self._needs = np.where(asks, sizes.needs.T, 1.0)
-        self._unasked = np.where(asks, 0.0, np.inf)
+        self._make_needs(sizes.needs)
         self._make_table(values)
+
+    def _make_needs(self, needs):
+        """What the sizes ask of the node, by class: sizes that differ only in their devices ask
+        for the same."""
+        alike, same = np.unique(needs, axis=0, return_inverse=True)
+        self._alike, self._same, self._needs = len(alike), same.ravel(), []
+        for number, amounts in enumerate(alike.T):
+            asks = amounts > 0
+            # What nothing asks for suffices for any number of copies.
+            unasked = None if asks.all() else np.where(asks, 0.0, np.inf)
+            if asks.any():
+                self._needs.append((number, np.where(asks, amounts, 1.0), unasked))
 
     def _make_table(self, values):
         """The columns of one device, by model and free thousandths. The last model is that of no
@@ -139,13 +148,13 @@ class DevicePotential:
         return copies, small, total
 
     def _by_node(self, free):
-        free, found = np.maximum(free, 0.0), np.empty((len(free), len(self._item)))
-        for start in range(0, len(free), SOME):
-            some = slice(start, start + SOME)
-            many = free[some, :, None] / self._needs
-            many += self._unasked
-            np.minimum.reduce(many, axis=1, initial=np.inf, out=found[some])
-        return found
+        free, found = np.maximum(free, 0.0), np.full((len(free), self._alike), np.inf)
+        for number, amounts, unasked in self._needs:
+            many = free[:, number, None] / amounts
+            if unasked is not None:
+                many += unasked
+            np.minimum(found, many, out=found)
+        return found.take(self._same, axis=1)
 
     def of(self, free, devices, lines=None):
         """Returns the potential of hosts with these free units of the node's resource classes, of
