@@ -27,6 +27,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from nova_sched.tests.fixtures.process import free_port
 from nova_sched.tests.functional.test_agent_daemon import TIMEOUT_S, Daemon
+from nova_sched.tests.unit.measures.test_catalogue import expressions
 
 ALERTS = Path(__file__).resolve().parents[3] / 'etc' / 'metrics' / 'alerts.yaml'
 
@@ -165,7 +166,7 @@ def asked(url, path, is_enough):
 
 
 @pytest.mark.parametrize('daemon', ['scheduler'], indirect=True)
-def test_prometheus_reads_them_and_evaluates_the_alerts(daemon, tmp_path, prometheus):
+def test_prometheus_reads_them_and_evaluates_alerts_and_panels(daemon, tmp_path, prometheus):
     daemon.measure(tmp_path)
     daemon.says('Metrics on')
     daemon.shows('nova_sched_hosts', 'up')
@@ -176,6 +177,10 @@ def test_prometheus_reads_them_and_evaluates_the_alerts(daemon, tmp_path, promet
     rules = rules_of(asked(url, '/rules', are_evaluated))
     assert {one['health'] for one in rules} == {'ok'}
     assert [one['name'] for one in rules if one['state'] == 'firing'] == []
+    for expression in expressions().values():
+        words = expression.replace('$__rate_interval', '5m')
+        # A mistake is an error of HTTP, and 'asked' gives up.
+        asked(url, '/query?query=' + urllib.parse.quote(words), lambda found: 'result' in found)
 
 
 def rules_of(found):
