@@ -34,6 +34,6 @@ def deselect(config, items):
     if IS_THOROUGH:
         return
     left_out = [item for item in items if item.get_closest_marker(ONLY_THOROUGH.name)]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not item.get_closest_marker(ONLY_THOROUGH.name)]
+    config.hook.pytest_deselected(items=left_out)
+    gone = set(left_out)
+    items[:] = [item for item in items if item not in gone]

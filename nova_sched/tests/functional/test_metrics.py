@@ -179,7 +179,7 @@ def test_prometheus_reads_them_and_evaluates_alerts_and_panels(daemon, tmp_path,
     assert [one['name'] for one in rules if one['state'] == 'firing'] == []
     for expression in expressions().values():
         words = expression.replace('$__rate_interval', '5m')
-        # A mistake is an error of HTTP, and 'asked' gives up.
+        # Prometheus answers a mistake with an HTTP error, which ``asked`` does not accept.
         asked(url, '/query?query=' + urllib.parse.quote(words), lambda found: 'result' in found)
 
 

@@ -285,8 +285,8 @@ class Judge:
         """How many seconds a quiet machine would take for the message, at most, when it is sent
         again a few times.
 
-        That is its least processor time; a busy machine lets it, or the solver that it asks, wait
-        thirty times as long, and reads pages back that it has taken from the process.
+        That is its least processor time. On a busy machine it, or the solver that it asks, waits
+        up to thirty times as long, and a try may use some times the processor time of the rest.
         """
         return min(self._sent_once_more(door, given) for _ in range(TRIES))
 

@@ -23,7 +23,10 @@ from nova_sched.tests.unit.claims.databases import cleared
 
 
 def pytest_collection_modifyitems(items):
-    """The gate has each backend with one RPC server, instead of each with each."""
+    """Mark all but one RPC server for each backend as ONLY_THOROUGH.
+
+    pytest calls this hook before that of the outer conftest.py, which leaves the marked ones out.
+    """
     for item in items:
         values = item.callspec.params.values() if hasattr(item, 'callspec') else ()
         if ('eventlet' in values and OSLO in values) or (

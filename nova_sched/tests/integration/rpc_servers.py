@@ -27,7 +27,8 @@ def _bus_url(request, rabbitmq):
 
 
 bus_url = pytest.fixture(scope='module', params=SERVERS)(_bus_url)
-# For many tests: what differs between the servers is tested by others.
+# For the tests of the RPC methods, which both servers pass on alike: the gate runs them on one.
+# test_direct_server.py, test_direct_wire.py and the modules with bus_url test the direct server.
 mostly_oslo = pytest.fixture(
     name='bus_url', scope='module', params=[OSLO, pytest.param(DIRECT, marks=ONLY_THOROUGH)]
 )(_bus_url)
