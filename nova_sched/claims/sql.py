@@ -122,7 +122,10 @@ class SqlClaimStore(ClaimStore):
             usages, now_s = self._lock(connection, nodes)
             # Read after the lock, so that changes by other schedulers before it count.
             found = sql.read_claims(connection, sql.CLAIMS_OF, consumers) if ask else ()
-            orphans = [claim for claim in found if claim.node_uuid not in usages]
+            # Not claims on nodes that exist, but are not locked: another scheduler has made them
+            # since the first read. The table refuses a second claim of their consumers.
+            gone = nodes - usages.keys()
+            orphans = [claim for claim in found if claim.node_uuid in gone]
             if ask:
                 self._end_orphans(connection, orphans)
             held = Held(claim for claim in found if claim.node_uuid in usages)

@@ -27,6 +27,7 @@ from nova_sched.claims import ClosedDomain, GroupRecord, Placement
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db.tables import NODES
 from nova_sched.tests.builders import NOW, claim, guarded, report, still, uuid_of
+from nova_sched.tests.clean import assert_clean
 from nova_sched.tests.integration.messages import counted, just_before
 from nova_sched.tests.unit.claims import contracts
 from nova_sched.tests.unit.claims.batteries.steps import A, B, node, place, ready
@@ -98,6 +99,20 @@ def test_two_schedulers_cannot_both_take_the_last_cell(store, another, database)
     outcomes = held_up(database, *(lambda one=one: another().commit([one])[0] for one in wants))
     assert sorted(outcome.won for outcome in outcomes) == [False, True]
     assert [one.parts for one in store.claims()] == [PAIR]
+
+
+def test_a_claim_made_meanwhile_on_another_node_keeps_its_usage(store, another, database):
+    """It is there when the scheduler has its own node, and the lock does not cover its node."""
+    ready(store, 'host-0', 'host-1')
+    theirs, ours = claim(A, node('host-1')), claim(A, node())
+    meanwhile = just_before('FOR UPDATE', lambda *_: place(store, theirs))
+    with meanwhile, pytest.raises(errors.StoreBusy):
+        another().commit([Placement((ours,), ((B, node()),))])
+    assert store.claims() == [theirs]
+    assert_clean(database, NOW)
+    assert place(another(), ours).won
+    assert store.claims() == [ours]
+    assert_clean(database, NOW)
 
 
 def test_two_schedulers_claim_for_one_consumer(store, another, database):
