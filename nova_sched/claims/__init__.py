@@ -223,10 +223,13 @@ class SmallTables(StoreTransactions):
     """
 
     @abc.abstractmethod
-    def set_service(self, service: ServiceFacts) -> ServiceFacts:
+    def set_service(
+        self, service: ServiceFacts, may: Callable[[ServiceFacts], bool] = lambda stored: True
+    ) -> ServiceFacts:
         """Store an operator's settings of a host; None in a field keeps the stored value.
 
-        Returns all settings as stored now.
+        Nothing changes if ``may`` returns False for the stored settings; no other scheduler
+        changes them in between. Returns all settings as stored now.
         """
 
     @abc.abstractmethod

@@ -25,6 +25,7 @@ from nova_sched.claims import (
     ClaimStore,
     ClosedDomain,
     NodeFacts,
+    ServiceFacts,
     changed_claims,
     plan_quota,
 )
@@ -522,9 +523,12 @@ class MemoryClaimStore(ClaimStore):
 
     # Services, aggregates, instance lists.
 
-    def set_service(self, service):
+    def set_service(self, service, may=lambda stored: True):
         with self._lock:
-            kept = self._services[service.host] = service.after(self._services.get(service.host))
+            stored = self._services.get(service.host, ServiceFacts(service.host))
+            if not may(stored):
+                return stored
+            kept = self._services[service.host] = service.after(stored)
             return kept
 
     def set_aggregate(self, aggregate_id, aggregate):

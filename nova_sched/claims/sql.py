@@ -122,10 +122,12 @@ class SqlClaimStore(ClaimStore):
             usages, now_s = self._lock(connection, nodes)
             # Read after the lock, so that changes by other schedulers before it count.
             found = sql.read_claims(connection, sql.CLAIMS_OF, consumers) if ask else ()
-            # Not claims on nodes that exist, but are not locked: another scheduler has made them
-            # since the first read. The table refuses a second claim of their consumers.
-            gone = nodes - usages.keys()
-            orphans = [claim for claim in found if claim.node_uuid in gone]
+            # Not claims made since the first read on nodes that are not locked: those nodes exist,
+            # and the table refuses a second claim of the consumers.
+            before = {claim.uuid for claim in known}
+            orphans = [
+                claim for claim in found if claim.uuid in before and claim.node_uuid not in usages
+            ]
             if ask:
                 self._end_orphans(connection, orphans)
             held = Held(claim for claim in found if claim.node_uuid in usages)
@@ -403,12 +405,15 @@ class SqlClaimStore(ClaimStore):
 
     # Services, aggregates, instance lists.
 
-    def set_service(self, service):
+    def set_service(self, service, may=lambda stored: True):
         kept = service
 
         def merged(row):
             nonlocal kept
-            kept = service.after(row and ServiceFacts(**row))
+            kept = ServiceFacts(**row) if row else ServiceFacts(service.host)
+            if not may(kept):
+                return row
+            kept = service.after(kept)
             return dataclasses.asdict(kept)
 
         self._replace(SERVICES, 'services', SERVICES.c.host == service.host, merged)

@@ -231,9 +231,8 @@ class ServiceFacts:
     forced_down: bool | None = False
     seen_s: float = 0.0
 
-    def after(self, before: 'ServiceFacts | None') -> 'ServiceFacts':
+    def after(self, before: 'ServiceFacts') -> 'ServiceFacts':
         """Returns all settings after this change; a None in it leaves the earlier value."""
-        before = before or ServiceFacts(self.host)
         disabled, reason = self.disabled, self.disabled_reason
         if disabled is None:
             disabled, reason = before.disabled, before.disabled_reason

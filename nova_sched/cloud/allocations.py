@@ -191,10 +191,13 @@ class AllocationWriter:
         outcome = write.run()
         if outcome.won:
             self._problems.end('Placement', 'Placement answers again')
+            if self._has_found_any(looking):
+                return self._take_back(write)
+            # Last, because a cell's database may be slow.
             if received.is_over():
                 self._doubt(write)
                 return WriteOutcome(won=False, refusal=GONE)
-            return self._take_back(write) if self._has_found_any(looking) else outcome
+            return outcome
         if write.is_doubtful:
             self._doubt(write)
         if write.full:

@@ -364,6 +364,7 @@ class SqlRebalances:
     def drop_closed(self, host):
         """The host is open again, unless another rebalance has closed it for longer."""
         with self._sessions.transaction() as connection:
+            connection.execute(LOCK)  # a new rebalance may be about to close the host
             connection.execute(sa.delete(CLOSED_HOSTS).where(*_same(host)))
 
 

@@ -96,7 +96,7 @@ class ClaimService:
         None if that claim still exists. Raises ClaimNotFound if it has ended in another way.
         """
         claims = self._store.claims(request.instance_uuid)
-        if any(selector.covers(claim) for claim in claims):
+        if any(claim.has_uuid(selector.claim_uuid) for claim in claims):
             return None
         node = self._state_sync.node(host, nodename)
         there = [

@@ -130,7 +130,7 @@ class EndLearner:
     def _exchange(self):
         """Count the ends that wait, store them, and read those of all schedulers."""
         for _ in range(len(self._ended)):
-            self._shared.new.add(*self._ended.popleft())
+            self._shared.add(*self._ended.popleft())
         self._shared.exchange()
 
     def _estimate(self):

@@ -126,7 +126,7 @@ class MixLearner:
     def count(self):
         """Count the requests that wait."""
         asked = [self._asked.popleft() for _ in range(len(self._asked))]
-        self._shared.new.add(size_of(request, self._hosts.child_classes) for request in asked)
+        self._shared.add([size_of(request, self._hosts.child_classes) for request in asked])
         self._seen += len(asked)
 
     def exchange(self):

@@ -12,6 +12,7 @@
 """What one scheduler has counted, and the total of all schedulers."""
 
 import logging
+import threading
 
 from nova_sched import errors
 
@@ -23,7 +24,8 @@ class SharedTotal:
 
     ``scheduler`` is the UUID of this one there. Without a store, the total is that of this
     process. ``what`` they count, for logs. ``total`` is that of the last ``exchange``, and
-    ``new`` are the counts of this scheduler since.
+    ``new`` are the counts of this scheduler since. One thread calls ``exchange``; any thread calls
+    the rest.
     """
 
     def __init__(self, kind, what, scheduler='', store=None):
@@ -32,30 +34,39 @@ class SharedTotal:
         self.total, self.new = kind(), kind()
         # What the store gets next: a batch keeps its number until the store has it.
         self._batch, self._serial, self._is_away = kind(), 0, False
+        self._lock = threading.Lock()
 
     @property
     def now(self):
         """A copy of the total with the counts of this scheduler since."""
         found = self._kind()
-        for counts in (self.total, self._batch, self.new):
-            found.merge(counts)
+        with self._lock:
+            for counts in (self.total, self._batch, self.new):
+                found.merge(counts)
         return found
+
+    def add(self, *counted):
+        """Count: the arguments are those of the kind's ``add``."""
+        with self._lock:
+            self.new.add(*counted)
 
     def exchange(self):
         """Store what was counted, and read what all schedulers have counted."""
-        if self._store is None:
-            self.total.merge(self.new)
-            self.new = self._kind()
-            return
-        if self.new and not self._batch:
-            self._batch, self.new = self.new, self._kind()
-            self._serial += 1
+        with self._lock:
+            if self._store is None:
+                self.total.merge(self.new)
+                self.new = self._kind()
+                return
+            if self.new and not self._batch:
+                self._batch, self.new = self.new, self._kind()
+                self._serial += 1
         try:
             if self._batch:
                 self._store.add(self._scheduler, self._serial, self._batch)
                 # The batch counts with the total as soon as that is read.
-                self.total.merge(self._batch)
-                self._batch = self._kind()
+                with self._lock:
+                    self.total.merge(self._batch)
+                    self._batch = self._kind()
             self.total = self._store.total()
             self._is_away = False
         except errors.StoreBusy:

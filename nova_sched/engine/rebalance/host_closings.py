@@ -84,24 +84,18 @@ class OwnServices:
     def _close(self, name, reason):
         if not self._cluster.nodes_of(name):
             return False
-        service = self._service(name)
-        if not service.disabled or is_ours(service.disabled_reason):
-            # With this reason: a scheduler that is about to enable it knows another one.
-            self._set(name, True, reason)
+        # With this reason: a scheduler that is about to enable it knows another one.
+        self._set(name, True, reason, lambda one: not one.disabled or is_ours(one.disabled_reason))
         return True
 
     def _open(self, name, reason):
-        service = self._service(name)
-        if service.disabled and may_open(service.disabled_reason, reason):
-            self._set(name, False, None)
+        self._set(
+            name, False, None, lambda one: one.disabled and may_open(one.disabled_reason, reason)
+        )
 
-    def _service(self, name):
-        self._state_sync.catch_up([], {})
-        return self._cluster.service(name)
-
-    def _set(self, name, disabled, reason):
+    def _set(self, name, disabled, reason, may):
         seen_s = self._cluster.service(name).seen_s
-        self._state_sync.set_service(name, disabled, reason, None, seen_s)
+        self._state_sync.set_service(name, disabled, reason, None, seen_s, may)
 
 
 def is_ours(reason):

@@ -38,15 +38,21 @@ class MoveClaims:
     def check(self, entry):
         """Raise MoveRefused if the move may not start now. Returns the names as ``names``."""
         claims = self._claims(entry)
+        for uuid, which in (entry.source, 'source'), (entry.destination, 'destination'):
+            self._node(uuid, which)
         names = self.names(entry)
         self._check_claims(entry, claims)
         self._check_protection(entry, claims, [host for host, _ in names])
         return names
 
     def names(self, entry):
-        """((host, nodename) of the source, those of the destination). Raises MoveRefused."""
-        nodes = self._node(entry.source, 'source'), self._node(entry.destination, 'destination')
-        return tuple((node.host, node.nodename) for node in nodes)
+        """((host, nodename) of the source, those of the destination).
+
+        A node that is gone has its UUID for both names. A conductor knows a move that it was
+        handed by the move's UUID, and the server may have left the source before the node was
+        removed.
+        """
+        return tuple(map(self._names, (entry.source, entry.destination)))
 
     def hold(self, entry, request, has_moved=False):
         """Claim on the destination. Returns the claim; the one that was made before, if there is
@@ -137,10 +143,18 @@ class MoveClaims:
         self._state_sync.caught_up_with(claims)
         return claims
 
-    def _node(self, uuid, which):
+    def _names(self, uuid):
+        node = self._find(uuid)
+        return (node.host, node.nodename) if node else (uuid, uuid)
+
+    def _find(self, uuid):
         node = self._cluster.node(uuid)
         if node is None and self._state_sync.look_again():
             node = self._cluster.node(uuid)
+        return node
+
+    def _node(self, uuid, which):
+        node = self._find(uuid)
         if node is None:
             raise errors.MoveRefused(f'the {which} {uuid} is no known compute node')
         return node

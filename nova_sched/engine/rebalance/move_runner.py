@@ -199,12 +199,7 @@ class MoveRunner:
         elif self._call(self._claims.is_on, entry, entry.destination):
             self.endings.settle(entry, DONE)
         else:
-            try:
-                names = self._call(self._claims.names, entry)
-            except errors.MoveRefused as error:
-                self.endings.settle(entry, FAILED, error.why)
-                return
-            self._ask(entry, *names)
+            self._ask(entry, *self._call(self._claims.names, entry))
 
     def _ask(self, entry, source, destination):
         """Hand a move to a conductor, or ask for its outcome."""

@@ -291,10 +291,13 @@ class StateSync:
             why = f'host {report.host} reports it, but it belongs to host {node.host}, which is up'
             raise errors.NodeOwned(report.nodename, 'host', why)
 
-    def set_service(self, host, disabled, disabled_reason, forced_down, seen_s):
-        """Store an operator's settings of a host (None: unchanged), and its last sign of life."""
+    def set_service(
+        self, host, disabled, disabled_reason, forced_down, seen_s, may=lambda stored: True
+    ):
+        """Store an operator's settings of a host (None: unchanged), and its last sign of life, if
+        ``may`` allows it (see ClaimStore)."""
         word = ServiceFacts(host, disabled, disabled_reason, forced_down, seen_s)
-        self._cluster.set_service(**dataclasses.asdict(self._store.set_service(word)))
+        self._cluster.set_service(**dataclasses.asdict(self._store.set_service(word, may)))
 
     def remove_node(self, host, nodename, since_s=math.inf):
         """Remove a node and its claims. Raises NodeNotFound, and Outdated if the node has come

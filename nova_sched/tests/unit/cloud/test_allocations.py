@@ -395,6 +395,21 @@ def test_allocations_that_cannot_be_taken_back_at_once(fake):
     cloud.writer.stop(1.0)
 
 
+def test_a_caller_that_leaves_while_the_services_are_read(fake):
+    """Placement has answered long before."""
+    has_left = threading.Event()
+
+    def look(nodes):
+        wait(lambda: A in fake.allocated())
+        has_left.set()
+
+    cloud = Cloud(fake, not_up=look)
+    outcome = cloud.write(A, is_over=has_left.is_set).result(5)
+    assert (outcome.won, outcome.refusal) == (False, GONE)
+    wait(lambda: A not in fake.allocated())
+    cloud.writer.stop(1.0)
+
+
 def test_services_that_cannot_be_read(fake, caplog):
     """The mirror counts a cell without an answer as up; this is an error of the scheduler."""
 

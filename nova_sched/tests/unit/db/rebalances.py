@@ -27,12 +27,13 @@ from nova_sched.db.rebalances import (
     CONFIRMED,
     HANDED_OVER,
     HELD,
+    LOCK,
     REFUSED,
     STOPPED,
     WAITING,
     SqlRebalances,
 )
-from nova_sched.db.tables import CLAIMS, MOVES, NODES, REBALANCES
+from nova_sched.db.tables import CLAIMS, CLOSED_HOSTS, MOVES, NODES, REBALANCES
 from nova_sched.rebalance.move import Move
 from nova_sched.tests.builders import uuid_of
 
@@ -231,6 +232,20 @@ class Rebalances:
         assert is_over
         rebalances.drop_closed(now)
         assert rebalances.closed_hosts() == []
+
+    def test_a_rebalance_closes_a_host_that_is_being_opened(self, rebalances, database):
+        insert(database, NODES, uuid=A, host='a', nodename='a', **FACTS)
+        rebalances.create(MOVES_OF_TWO, close_s=60.0)
+        ((host, _),) = rebalances.closed_hosts()
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            with transaction(database) as connection:
+                connection.execute(LOCK)  # as ``create`` does
+                opened = pool.submit(rebalances.drop_closed, host)
+                assert concurrent.futures.wait([opened], timeout=0.3).not_done
+                connection.execute(sa.update(CLOSED_HOSTS).values(until_s=host.until_s + 1))
+            opened.result()
+        ((now, _),) = rebalances.closed_hosts()
+        assert now.until_s == host.until_s + 1
 
     def test_a_closed_host_that_another_rebalance_has_changed(self, rebalances, database):
         """A scheduler that stood still changes nothing of it."""

@@ -15,7 +15,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.claim import CONFIRMED, PENDING, VCPU
-from nova_sched.claims import Placement
+from nova_sched.claims import ClaimSelector, Placement
 from nova_sched.state.report import Inventory
 from nova_sched.tests.builders import claim, report
 from nova_sched.tests.unit.engine.stores import Unsteady
@@ -228,6 +228,20 @@ class TestNewInstance:
         world.call(world.claim_service.claim, asks(), 'host-1', 'host-1', 'req-2', None, 'resize')
         self.claim(world)
         assert states(world) == {(A, 'host-0'): CONFIRMED, (A, 'host-1'): PENDING}
+
+    def test_an_alternate_for_a_resize_that_its_claim_names(self, world):
+        """Its sender may not know the resize; the claim that it names still exists."""
+        self.confirmed_by_another(world, 'host-0')
+        world.state_sync.refresh()
+        (there,) = world.store.claims(A)
+        claim_service = world.claim_service
+        resize = (asks(vcpus=2), 'host-0', 'host-0', 'req-2', None, 'resize')
+        assert world.call(claim_service.claim, *resize).resizing
+        late = ClaimSelector(there.uuid, world.now_s - 1)
+        alternate = (asks(vcpus=2), 'host-1', 'host-1', 'req-3', 'host-0', None, False, late)
+        assert world.call(claim_service.claim, *alternate).move == 'resize'
+        assert states(world) == {(A, 'host-0'): CONFIRMED, (A, 'host-1'): PENDING}
+        assert used(world) == [1, 2]
 
     def test_a_lost_answer(self):
         world = World(Unsteady())

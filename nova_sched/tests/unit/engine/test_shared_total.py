@@ -11,6 +11,10 @@
 # under the License.
 """Tests of counts that schedulers add up in a store."""
 
+import sys
+import threading
+from concurrent import futures
+
 import pytest
 
 from nova_sched import errors
@@ -29,9 +33,9 @@ def shared(store=None):
 def test_without_a_store_the_total_is_that_of_this_process():
     one = shared()
     for _ in range(2):
-        one.new.add([SMALL])
+        one.add([SMALL])
         one.exchange()
-    one.new.add([LARGE])
+    one.add([LARGE])
     assert one.total.counts == {SMALL: 2}
     assert one.now.counts == {SMALL: 2, LARGE: 1}
 
@@ -40,9 +44,35 @@ def test_the_counts_of_others():
     store = Store()
     store.add('other', 1, Mix({LARGE: 5.0}))
     one = shared(store)
-    one.new.add([SMALL])
+    one.add([SMALL])
     one.exchange()
     assert one.now.counts == {SMALL: 1, LARGE: 5}
+
+
+def test_counts_that_are_read_while_another_thread_counts():
+    one, ended = shared(), threading.Event()
+
+    def count():
+        number = 0
+        while not ended.is_set():
+            number += 1
+            one.add([size(number % 400)])
+            if number % 400 == 0:
+                one.exchange()
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with futures.ThreadPoolExecutor(1) as pool:
+            counting = pool.submit(count)
+            try:
+                for _ in range(200):
+                    assert len(one.now.counts) <= 400
+            finally:
+                ended.set()
+            counting.result()
+    finally:
+        sys.setswitchinterval(interval)
 
 
 @pytest.mark.parametrize('trouble', ['is_away', 'is_lost', 'is_busy'])
@@ -50,10 +80,10 @@ def test_a_store_with_trouble(trouble, caplog):
     """It is told once, unless it is only busy; nothing is lost, and nothing counts twice."""
     store = Store()
     one = shared(store)
-    one.new.add([SMALL])
+    one.add([SMALL])
     setattr(store, trouble, True)
     one.exchange()
-    one.new.add([LARGE])
+    one.add([LARGE])
     one.exchange()
     assert one.now.counts == {SMALL: 1, LARGE: 1}
     told = caplog.text.count('the mix is not shared until it does')
@@ -68,7 +98,7 @@ def test_a_total_that_cannot_be_read(monkeypatch):
     """A batch that the store has taken still counts, once."""
     store = Store()
     one = shared(store)
-    one.new.add([SMALL])
+    one.add([SMALL])
     with monkeypatch.context() as patch:
 
         def away():
@@ -83,7 +113,7 @@ def test_a_total_that_cannot_be_read(monkeypatch):
 
 def test_what_is_now_is_a_copy():
     one = shared()
-    one.new.add([SMALL])
+    one.add([SMALL])
     one.now.add([LARGE])
     assert one.now.counts == {SMALL: 1}
 
@@ -91,7 +121,7 @@ def test_what_is_now_is_a_copy():
 def test_a_scheduler_that_starts_again_has_what_was_stored():
     store = Store()
     one = shared(store)
-    one.new.add([SMALL])
+    one.add([SMALL])
     one.exchange()
     again = SharedTotal(Mix, 'the mix', 'me again', store)
     again.exchange()

@@ -64,6 +64,18 @@ class SmallTables:
         assert kept == ServiceFacts(HOST, disabled, reason, forced_down, NOW + 1)
         assert another().changes({}).services == (kept,)
 
+    def test_a_change_of_a_service_that_the_stored_settings_forbid(self, store, another):
+        stored = ServiceFacts(HOST, True, 'repair', True, NOW)
+        another().set_service(stored)
+        asked = []
+        kept = store.set_service(ServiceFacts(HOST), lambda there: asked.append(there))
+        assert kept == stored
+        assert store.set_service(ServiceFacts(OTHER), lambda there: asked.append(there)) == (
+            ServiceFacts(OTHER)
+        )
+        assert asked == [stored, ServiceFacts(OTHER)]
+        assert another().changes({}).services == (stored,)
+
     def test_aggregates(self, store, another):
         first = aggregate(1, [HOST, OTHER], availability_zone='zone é', **{'trait:X': 'required'})
         second = dataclasses.replace(aggregate(2, []), uuid=uuid_of('aggregate'))

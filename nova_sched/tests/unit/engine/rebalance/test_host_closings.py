@@ -14,6 +14,8 @@
 import pytest
 import sqlalchemy as sa
 
+from nova_sched.claims import ServiceFacts
+from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db.tables import CLOSED_HOSTS, MOVES, REBALANCES
 from nova_sched.tests.unit.engine.rebalance.moving_world import SERVERS, MovingWorld, move
 
@@ -204,6 +206,25 @@ def test_a_host_that_is_closed_just_then(moving, monkeypatch):
     )
     moving.runner.turn()
     assert service(moving)[0]
+
+
+@pytest.mark.parametrize('step', ['close', 'open'])
+def test_an_operator_who_disables_it_just_then(moving, database, monkeypatch, step):
+    """Through another scheduler, between the decision and the change."""
+    made = moving.rebalances.create([move(SERVERS[0])], close_s=3600.0)
+    if step == 'open':
+        moving.runner.turn()
+        moving.rebalances.stop(made)
+    broken = ServiceFacts('host-0', True, 'broken', None)
+    other = SqlClaimStore(database)
+    interrupt(
+        monkeypatch, moving.world.state_sync, 'set_service', lambda: other.set_service(broken)
+    )
+    moving.runner.turn()
+    assert service(moving) == (True, 'broken')
+    moving.rebalances.stop(made)
+    moving.runner.turn()
+    assert service(moving) == (True, 'broken')
 
 
 def test_a_rebalance_whose_row_is_gone(moving):

@@ -19,7 +19,7 @@ from nova_sched import errors
 from nova_sched.claim import CONFIRMED, LIVE_MIGRATION, PENDING
 from nova_sched.db.rebalances import HANDED_OVER, HELD, REFUSED, REVERTED, WAITING
 from nova_sched.engine.planning.move_planner import MovePlanner
-from nova_sched.engine.rebalance import DONE, FAILED, QuietHours
+from nova_sched.engine.rebalance import DONE, FAILED, RUNNING, QuietHours
 from nova_sched.rebalance.move import Move
 from nova_sched.tests.builders import aggregate, uuid_of
 from nova_sched.tests.unit.engine.rebalance.moving_world import (
@@ -204,6 +204,30 @@ def test_a_conductor_that_never_tells(moving):
     moving.runner.turn()
     assert moving.states(made) == [CONFIRMED]
     assert moving.hosts(ONE) == [ARRIVED]
+
+
+@pytest.mark.parametrize(
+    'answer, state',
+    [((RUNNING, None), HANDED_OVER), ((DONE, None), CONFIRMED), ((FAILED, 'gone'), REVERTED)],
+)
+@pytest.mark.parametrize('host', ['host-0', 'host-1'], ids=['source', 'destination'])
+def test_a_node_that_is_removed_during_the_move(moving, host, answer, state):
+    """The conductor still decides: it knows the move."""
+    made = begin(moving)
+    moving.world.call(moving.world.state_sync.remove_node, host, host)
+    moving.conductors.answers[ONE] = answer
+    moving.wait()
+    moving.runner.turn()
+    assert moving.states(made) == [state]
+    if host == 'host-0':
+        assert (
+            moving.hosts(ONE)
+            == {
+                HANDED_OVER: [COMING],
+                CONFIRMED: [ARRIVED],
+                REVERTED: [],
+            }[state]
+        )
 
 
 def test_reports_tell_the_end_too(moving):
