@@ -106,7 +106,7 @@ def take(report, row, text_before, claims, moving, first, now_s, told=None):
     )
     changed = bool(not same or settled.ended or put)
     generation = (first if new else row.generation) + changed
-    has_changed = new or any(claim.all_parts for claim in put)
+    has_changed = text_before is None or any(claim.all_parts for claim in put)
     has_changed = has_changed or (text != text_before and _pieces_differ(text, text_before))
     order = report.order
     values |= {
@@ -190,7 +190,9 @@ def take_all(connection, latest, now_s, locator=None):
     ``now_s`` replaces the database's clock; ``locator``: see NodeReports.
     """
     rows = sql.read_nodes(connection, latest, lock=True)
-    texts = sql_nodes.texts(connection, latest)
+    # Of the locked nodes only: another scheduler may make a node that is missing here, and remove
+    # it with its text before this transaction writes.
+    texts = sql_nodes.texts(connection, rows)
     claims = sql.by_node(sql.read_claims(connection, sql.CLAIMS_ON, latest))
     moving = _moving(connection, latest, claims)
     first, read_s = 0, max((row.now_s for row in rows.values()), default=0.0)

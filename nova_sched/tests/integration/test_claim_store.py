@@ -403,6 +403,26 @@ def test_a_look_never_takes_old_claims_for_new(store, another, database):
     assert (seen, *news)[-1].claims == (made,)
 
 
+def test_a_node_that_comes_and_goes_during_its_first_report(store, another, database):
+    """Another scheduler has it for a moment. The node that this report makes has its text."""
+    if database.dialect.name == 'mysql':
+        pytest.skip('MariaDB locks the place of the node instead')
+    other = another()
+    with contextlib.ExitStack() as stack:
+
+        def come(*_):
+            other.report([report(vcpus=9)], NOW)
+            stack.enter_context(
+                just_before('INSERT INTO nodes', lambda *_: other.remove_node(node()))
+            )
+
+        with just_before('WHERE node_uuid IN', come):
+            store.report([report()], NOW)
+    store.report([report(vcpus=4)], NOW + 1)
+    assert [one.report.inventories['VCPU'].total for one in store.changes({}).nodes] == [4]
+    assert_clean(database, NOW)
+
+
 @pytest.mark.parametrize('known', [True, False])
 def test_what_a_claim_is_judged_by_is_read_under_the_lock(store, another, database, known):
     """Another scheduler claims for the consumer between the look at its claims and the lock."""
