@@ -13,6 +13,7 @@
 
 import logging
 import time
+import urllib.parse
 
 import flask
 from oslo_middleware import HTTPProxyToWSGI, RequestId
@@ -130,7 +131,7 @@ def _ended(response):
         LOG.info(
             '%s %s: %d, %.1f ms',
             flask.request.method,
-            flask.request.path,
+            urllib.parse.quote(flask.request.path),  # it may have line breaks
             response.status_code,
             took_s * 1000,
         )

@@ -22,6 +22,8 @@ LOG = logging.getLogger(__name__)
 
 PROBE_S = 5  # seconds to wait for a scheduler
 KEPT_S = 2.0  # seconds for which an answer is kept
+LATE_S = 3.0 * PROBE_S  # an answer that takes longer is none: the probe and the facts take PROBE_S
+LATE = 'a service that it needs does not answer'
 REASONS = (
     (errors.NoAnswer, 'no scheduler answers'),
     (errors.StoreUnavailable, 'the database does not answer'),
@@ -40,20 +42,23 @@ class Readiness:
     def __init__(self, probe, facts=lambda: None, clock=time.monotonic):
         self._probe, self._facts, self._clock = probe, facts, clock
         self._lock = threading.Lock()
-        self._is_asking, self._due_s = False, clock()
+        self._asked_s, self._due_s = None, clock()
         self._reason = 'it is starting'
 
     def reason(self):
         """Why the service is not ready, as text; '' if it is. While another request asks, what is
-        known from before."""
+        known from before, unless it has asked for too long."""
         with self._lock:
-            if self._is_asking or self._clock() < self._due_s:
+            now_s = self._clock()
+            if self._asked_s is not None:
+                return self._reason if now_s - self._asked_s <= LATE_S else LATE
+            if now_s < self._due_s:
                 return self._reason
-            self._is_asking = True
+            self._asked_s = now_s
         try:
             self._reason = self._ask()
         finally:
-            self._due_s, self._is_asking = self._clock() + KEPT_S, False
+            self._due_s, self._asked_s = self._clock() + KEPT_S, None
         return self._reason
 
     def _ask(self):
@@ -62,7 +67,7 @@ class Readiness:
         except errors.SchedError as error:
             LOG.warning('Not ready: %s', error)
             found = [why for kind, why in REASONS if isinstance(error, kind)]
-            return found[0] if found else 'a service that it needs does not answer'
+            return found[0] if found else LATE
         return self._ask_nodes()
 
     def _ask_nodes(self):

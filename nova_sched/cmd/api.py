@@ -28,6 +28,9 @@ from nova_sched.cmd import backend
 LOG = logging.getLogger(__name__)
 
 NOTICE_S = 0.1  # seconds until a signal is noticed, at most
+# To send a call: a thread of the API waits for no broker, but the broker may have closed the
+# connection, and the second attempt makes a new one.
+ATTEMPTS = 2
 
 
 def main():
@@ -110,18 +113,20 @@ def application(conf, bus):
     wait_s = conf.api.rpc_timeout
     queues = _queues(conf, bus)
     probe_s = min(wait_s, health.PROBE_S)
-    probe, facts = client.GroupsClient(bus, probe_s), client.ExplainClient(bus, probe_s).health
-    rank = client.ExplainClient(bus, conf.api.external_scheduler_timeout).rank_hosts
+    probe = client.GroupsClient(bus, probe_s, attempts=ATTEMPTS)
+    facts = client.ExplainClient(bus, probe_s, attempts=ATTEMPTS).health
+    rank_s = conf.api.external_scheduler_timeout
+    rank = client.ExplainClient(bus, rank_s, attempts=ATTEMPTS).rank_hosts
     return app.make(
         conf,
-        client.GroupsClient(bus, wait_s),
+        client.GroupsClient(bus, wait_s, attempts=ATTEMPTS),
         queues,
         probe,
         facts,
         rank,
         # A thorough plan takes its time; a scheduler that does not live is noticed before.
-        client.ExplainClient(bus, wait_s + LONGEST_SEARCH_S, wait_s).plan_moves,
-        client.RebalancesClient(bus, wait_s),
+        client.ExplainClient(bus, wait_s + LONGEST_SEARCH_S, wait_s, attempts=ATTEMPTS).plan_moves,
+        client.RebalancesClient(bus, wait_s, attempts=ATTEMPTS),
     )
 
 
@@ -140,7 +145,9 @@ def everything(conf, bus):
 
     wait_s = conf.api.rpc_timeout
     clients = dashboard.Clients(
-        client.GroupsClient(bus, wait_s), _queues(conf, bus), client.ExplainClient(bus, wait_s)
+        client.GroupsClient(bus, wait_s, attempts=ATTEMPTS),
+        _queues(conf, bus),
+        client.ExplainClient(bus, wait_s, attempts=ATTEMPTS),
     )
     # A page holds a thread of the API: it waits for the database as a scheduler does, and not as
     # long as a command.
@@ -165,7 +172,7 @@ def _queues(conf, bus):
     from nova_sched.rpc import client
 
     if has_queues(conf) or not is_alone(conf):
-        return client.QueuesClient(bus, conf.api.rpc_timeout)
+        return client.QueuesClient(bus, conf.api.rpc_timeout, attempts=ATTEMPTS)
     return NoQueueManager()
 
 

@@ -60,7 +60,8 @@ class ClusterPages:
     def host(self):
         """All about one host."""
         access.demand(self._parts.policy, RULE)
-        return self._host(flask.request.args.get('name', ''))
+        facts = self._parts.sources.fleet.facts()
+        return self._host(flask.request.args.get('name', ''), facts)
 
     def service(self):
         """Disable or enable a host."""
@@ -80,11 +81,9 @@ class ClusterPages:
             forced_down=None,
         )
         self._parts.sources.store.set_service(service)
-        fleet.look_again()
-        return self._host(name)
+        return self._host(name, fleet.facts_now())
 
-    def _host(self, name):
-        facts = self._parts.sources.fleet.facts()
+    def _host(self, name, facts):
         if not facts.knows(name):
             raise errors.HostNotFound(f'Host {name}', '')
         history = None

@@ -99,9 +99,15 @@ class Fleet:
             self._told = told
         return told[2]
 
-    def look_again(self):
-        """Have the next question look at the database."""
-        self._due_s = self._clock()
+    def facts_now(self):
+        """As ``facts``, from a look that begins now: what the caller has changed is in them."""
+        if not self._lock.acquire(timeout=FIRST_S):
+            raise errors.StoreUnavailable(f'all hosts are not read after {FIRST_S:.0f} s')
+        try:
+            self._look_timed()
+            return self._view.facts
+        finally:
+            self._lock.release()
 
     def _at(self, view):
         return f'{self._name}-{view.version}'
@@ -117,13 +123,16 @@ class Fleet:
             return self._view
         try:
             if self._view is None or self._clock() >= self._due_s:
-                begun_s = self._clock()
-                self._look()
-                took_s = self._clock() - begun_s
-                self._due_s = self._clock() + max(REFRESH_S, REST * took_s)
+                self._look_timed()
             return self._view
         finally:
             self._lock.release()
+
+    def _look_timed(self):
+        begun_s = self._clock()
+        self._look()
+        took_s = self._clock() - begun_s
+        self._due_s = self._clock() + max(REFRESH_S, REST * took_s)
 
     def _look(self):
         now_s = self._clock()

@@ -66,7 +66,8 @@ def check_token():
     if origin is not None and origin.partition('://')[2] != request.host:
         raise exceptions.Forbidden('The request comes from a page of another site.')
     sent = request.headers.get(HEADER) or request.form.get(TOKEN, '')
-    if not hmac.compare_digest(sent.encode(), flask.session.get(TOKEN, '').encode() or b'-'):
+    wanted = flask.session.get(TOKEN)
+    if not wanted or not hmac.compare_digest(sent.encode(), wanted.encode()):
         raise exceptions.Forbidden(
             'The form is from another session, or has no token: load the page again.'
         )

@@ -141,10 +141,17 @@ def read(form):
 
 
 def _size(name, value):
+    if isinstance(value, int) and not _is_short(value):
+        raise errors.InvalidRequest(name, 'the number is too large')
     text = str(value).strip() if isinstance(value, (str, int)) else type(value).__name__
     if not (text.isascii() and text.isdecimal() and len(text) <= 12):
         raise errors.InvalidRequest(name, f"'{text[:40]}' is no whole number")
     return int(text)
+
+
+def _is_short(value):
+    """Whether this is a whole number that has a text: Python makes none of thousands of digits."""
+    return isinstance(value, int) and abs(value) < 10**18
 
 
 def _pairs(text):
@@ -184,6 +191,6 @@ def _word(key, value):
     few lines of YAML can describe a list of billions."""
     if isinstance(value, str):
         return value
-    if not isinstance(value, (bool, int, float)):
+    if not (isinstance(value, float) or _is_short(value)):
         raise errors.InvalidRequest('flavor', f"its property '{str(key)[:80]}' is no text")
     return json.dumps(value)

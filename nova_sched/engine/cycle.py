@@ -109,9 +109,9 @@ class Cycle:
         settings, figures = self._context.settings(), self._context.figures
         self._cluster.hosts.now_s = self._context.clock()
         figures.batches += 1
-        if MEASURES.is_on:
-            measuring.begun(messages)
         now, later = self._select(messages)
+        if MEASURES.is_on:
+            measuring.begun(now)
         self._slice.end_s = None
         self._has_waiting = len(now) > 1
         attempts = [
@@ -334,6 +334,8 @@ class Cycle:
                     answered += attempt.decision.claims
                 elif self._unwritten(attempt, outcome, settings):
                     again.append(attempt.message)
+            except errors.NoValidHost as error:
+                self._answers.refused(attempt.message, error, settings)
             except errors.SchedError as error:
                 attempt.message.fail(error)
             message.answer(None)

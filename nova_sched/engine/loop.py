@@ -34,13 +34,14 @@ class Message:
 
     ``attempts`` counts failed attempts. ``is_store_read``: the store was read after the
     last attempt, so a refusal may stand. ``rest`` is the work that a paused decision has left
-    (state.vocab.Unfinished), ``pauses`` how often it was paused. ``received`` is the bus message
-    that asks for the work.
+    (state.vocab.Unfinished), ``pauses`` how often it was paused. ``is_begun``: its wait was
+    measured. ``received`` is the bus message that asks for the work.
     """
 
     __slots__ = (
         'attempts',
         'future',
+        'is_begun',
         'is_store_read',
         'kind',
         'pauses',
@@ -56,7 +57,7 @@ class Message:
         self.received = received
         self.future: Future = Future()
         self.attempts = 0
-        self.is_store_read = False
+        self.is_store_read = self.is_begun = False
         self.rest, self.pauses = None, 0
         self.since_s = time.monotonic()
 

@@ -29,11 +29,12 @@ def stage(name, seconds):
 
 
 def begun(messages):
-    """The loop has taken these messages as a batch."""
+    """The loop decides these messages as a batch."""
     catalogue.BATCH_ORDERS.observe(len(messages))
     now_s = time.monotonic()
     for message in messages:
-        if not message.attempts and not message.pauses:
+        if not message.is_begun:
+            message.is_begun = True
             catalogue.CALL_SECONDS.observe(now_s - message.since_s, WAIT)
 
 

@@ -148,5 +148,4 @@ class ReportClient(StatsClient):
     tries again later."""
 
     def __init__(self, bus, timeout_s):
-        super().__init__(bus, timeout_s, monitor_s=None)
-        self._client = self._client.prepare(retry=0)
+        super().__init__(bus, timeout_s, monitor_s=None, attempts=1)

@@ -18,7 +18,7 @@ import oslo_messaging as messaging
 from oslo_context.context import RequestContext
 
 from nova_sched import errors
-from nova_sched.rpc import EXCHANGE, SHADOW_TOPIC, TOPIC
+from nova_sched.rpc import EXCHANGE, SHADOW_TOPIC, TOPIC, try_once
 from nova_sched.rpc.failures import NovaNoValidHost, known
 from nova_sched.rpc.serializer import Serializer
 
@@ -30,20 +30,27 @@ TRIES, AGAIN_S = 3, 3.0  # of a call that is refused for its age
 class NamespaceClient:
     """One namespace of the scheduler over a bus.
 
-    Failures are raised as the classes of ``nova_sched.errors``.
+    Failures are raised as the classes of ``nova_sched.errors``. ``attempts`` is how often a
+    message is sent to a bus that does not answer; None: until it does, longer than ``timeout_s``.
     """
 
     NAMESPACE: str | None = None
     TOPIC = TOPIC
     VERSION = '1.0'
 
-    def __init__(self, bus, timeout_s=LONG_TIMEOUT_S, monitor_s=MONITOR_TIMEOUT_S):
+    def __init__(self, bus, timeout_s=LONG_TIMEOUT_S, monitor_s=MONITOR_TIMEOUT_S, attempts=None):
         target = messaging.Target(
             exchange=EXCHANGE, topic=self.TOPIC, namespace=self.NAMESPACE, version=self.VERSION
         )
         options = {'timeout': timeout_s, 'serializer': Serializer(timeout_s)}
         if monitor_s is not None and monitor_s < timeout_s:
             options['call_monitor_timeout'] = monitor_s
+        self._unreached = None
+        if attempts is not None:
+            options['retry'] = attempts - 1
+            # Before the first call, oslo.messaging connects for its answers, in any number of
+            # attempts.
+            self._unreached = bus
         self._client = messaging.get_rpc_client(bus, target, **options)
 
     def call(self, context, method, **kwargs):
@@ -64,10 +71,15 @@ class NamespaceClient:
 
     def _call(self, context, method, **kwargs):
         try:
+            if self._unreached is not None:
+                try_once(self._unreached)
+                self._unreached = None
             return self._client.call(context, method, **kwargs)
+        except errors.BrokerUnavailable as error:
+            raise errors.NoAnswer(method, str(error)) from None
         except (messaging.RemoteError, NovaNoValidHost, errors.SchedError) as error:
             raise known(error) from None
-        except messaging.MessagingTimeout as error:
+        except (messaging.MessagingTimeout, messaging.MessageDeliveryFailure) as error:
             raise errors.NoAnswer(method, str(error)) from None
 
     def cast(self, context, method, version, **kwargs):

@@ -73,11 +73,11 @@ class Dispatcher(messaging.RPCDispatcher):
 
     def _do_dispatch(self, endpoint, method, ctxt, args):
         context, given = self._read(ctxt, args)
-        with continued(ctxt) if TRACER.sink else UNTRACED:
+        with continued(ctxt):
             found = getattr(endpoint, method)(context, **given)
-        if isinstance(found, Deferred):
-            with answered(method):
-                found = found.result()
+            if isinstance(found, Deferred):
+                with answered(method):
+                    found = found.result()
         return self.serializer.serialize_entity(context, found)
 
     def _read(self, ctxt, args):
@@ -143,7 +143,7 @@ def _check(incoming):
 
 def continued(ctxt):
     """In this block, what the thread does continues the trace of the message."""
-    return TRACER.following(read(ctxt))
+    return TRACER.following(read(ctxt)) if TRACER.sink else UNTRACED
 
 
 class DrainingServer(RPCServer):

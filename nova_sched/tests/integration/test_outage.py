@@ -19,10 +19,11 @@ import time
 
 import pytest
 
-from nova_sched import errors
+from nova_sched import errors, rpc
+from nova_sched.conf import CONF
 from nova_sched.db import engine as db_engine
 from nova_sched.db import schema
-from nova_sched.rpc.client import SchedulerClient
+from nova_sched.rpc.client import GroupsClient, SchedulerClient
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.fixtures.process import free_port
 from nova_sched.tests.fixtures.proxy import Proxy
@@ -159,6 +160,26 @@ def test_a_daemon_that_starts_before_its_broker(behind, link, backend):
     late.until_it_says('Scheduling on host')
     behind.add(1)
     boot(behind)('one')
+
+
+def test_a_client_with_limited_attempts_does_not_wait_for_the_broker(rabbitmq, link):
+    """As the API calls: before its first answer, and when the broker ends later."""
+    url = rabbitmq.fresh().replace(f':{rabbitmq.port}/', f':{link.port}/')
+    bus = rpc.transport(CONF, url)
+    asked = GroupsClient(bus, 3.0, attempts=2)
+    try:
+        for _ in range(2):
+            link.close()
+            begin = time.monotonic()
+            with pytest.raises(errors.NoAnswer):
+                asked.list()
+            assert time.monotonic() - begin < 20
+            link.restore()
+            with pytest.raises(errors.NoAnswer, match='Timed out'):
+                asked.list()  # the broker takes the message, and no scheduler runs
+    finally:
+        link.restore()
+        bus.cleanup()
 
 
 # The database.

@@ -161,6 +161,14 @@ def test_the_log_has_a_line_for_each_request(conf, backend, caplog):
     assert re.search(r'GET /v1/groups: 200, \d+\.\d ms', caplog.text)
 
 
+def test_an_address_makes_no_line_of_the_log(conf, backend, caplog):
+    with caplog.at_level(logging.INFO, 'nova_sched.api.app'):
+        forged = '/v1/flavors/x%0a2030-01-01 00:00:00.000 1 INFO forged'
+        Client(app.make(conf, backend, Manager())).get(forged, headers=RED)
+    assert [one for one in caplog.messages if '\n' in one] == []
+    assert 'GET /v1/flavors/x%0A2030-01-01%2000%3A00%3A00.000' in caplog.text
+
+
 def test_a_long_sentence_is_cut(http, backend):
     backend.refusal = errors.GroupRefused('x' * 100_000)
     assert len(http.get('/v1/groups', headers=RED).json['errors'][0]['detail']) < 3000

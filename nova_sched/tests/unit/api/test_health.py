@@ -88,3 +88,25 @@ def test_one_request_asks_and_the_next_ones_do_not_wait():
     answered.set()
     first.join()
     assert made.reason() == ''
+
+
+def test_a_probe_that_does_not_end():
+    """The other requests are told so as soon as it takes too long."""
+    now_s, asked, answered = [0.0], threading.Event(), threading.Event()
+
+    def probe():
+        asked.set()
+        answered.wait(60)
+
+    made = health.Readiness(lambda: None, clock=lambda: now_s[0])
+    assert made.reason() == ''
+    made._probe, now_s[0] = probe, 10.0
+    first = threading.Thread(target=made.reason)
+    first.start()
+    assert asked.wait(60)
+    assert made.reason() == ''
+    now_s[0] += health.LATE_S + 0.1
+    assert made.reason() == 'a service that it needs does not answer'
+    answered.set()
+    first.join()
+    assert made.reason() == ''

@@ -161,7 +161,7 @@ def test_a_page_waits_for_the_database_as_a_scheduler_does(monkeypatch, tmp_path
     monkeypatch.setattr(app, 'make', lambda conf, clients, database: database)
     monkeypatch.setattr(api, 'application', lambda *_: None)
     for name in ('GroupsClient', 'ExplainClient', 'QueuesClient'):
-        monkeypatch.setattr(client_module, name, lambda *_: None)
+        monkeypatch.setattr(client_module, name, lambda *_, **__: None)
     monkeypatch.setattr(store.db_engine, 'for_command', lambda url, limits: limits)
     monkeypatch.setattr(store.schema, 'check', lambda engine: None)
     limits = api.everything(conf, None).mounts['/dashboard']()

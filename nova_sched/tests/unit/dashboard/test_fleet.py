@@ -13,6 +13,8 @@
 """The hosts as a page has them, and which cells have changed."""
 
 import dataclasses
+import threading
+import time
 
 import pytest
 
@@ -112,9 +114,36 @@ def test_several_pages_are_told_the_same(world):
 def test_a_host_is_disabled(world):
     version = world.fleet.board()['version']
     world.store.set_service(ServiceFacts('a', disabled=True))
-    world.fleet.look_again()
+    assert world.fleet.facts_now().service('a').disabled
     state = world.fleet.board()['states'].index('disabled')
     assert world.fleet.changes(version)[1] == [[0, state, 0, [50, 0]]]
+
+
+def test_a_change_during_the_look_of_another_thread(world):
+    """Its answer shows it, and so do the next pages."""
+    world.fleet.facts()
+    world.later()
+    look, told = world.store.look, []
+
+    def change():
+        world.store.set_service(ServiceFacts('a', disabled=True))
+        told.append(world.fleet.facts_now().service('a').disabled)
+
+    def slow(nodes):
+        found = look(nodes)
+        world.store.look = look
+        changing.start()
+        while not world.store.changes({}).services[0].disabled:
+            time.sleep(0.001)
+        return found
+
+    changing = threading.Thread(target=change)
+    world.store.set_service(ServiceFacts('a'))
+    world.store.look = slow
+    world.fleet.facts()
+    changing.join()
+    assert told == [True]
+    assert world.fleet.facts().service('a').disabled
 
 
 def test_a_host_falls_silent(world):

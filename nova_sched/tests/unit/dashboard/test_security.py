@@ -73,3 +73,12 @@ def test_a_form_of_another_site(origin):
     page = flask.Flask('test').test_request_context('/', method='POST', headers=headers)
     with page, pytest.raises(exceptions.Forbidden, match='another site'):
         security.check_token()
+
+
+@pytest.mark.parametrize('sent', ['', '-', 'x'])
+def test_a_form_without_a_session(sent):
+    app = flask.Flask('test')
+    app.secret_key = 'x'
+    page = app.test_request_context('/', method='POST', data={'csrf_token': sent})
+    with page, pytest.raises(exceptions.Forbidden, match='another session'):
+        security.check_token()

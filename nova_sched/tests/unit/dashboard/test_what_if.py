@@ -65,6 +65,10 @@ def test_a_form(pasted, found):
         pytest.param(
             {'flavor': 'vcpus: &a [*a]'}, "'list' is no whole number", id='size without end'
         ),
+        pytest.param({'flavor': 'vcpus: 0x' + 'f' * 5000}, 'too large', id='too many digits'),
+        pytest.param(
+            {'flavor': 'properties: {a: 0x' + 'f' * 5000 + '}'}, "'a' is no text", id='long'
+        ),
         pytest.param({'flavor': 'vcpus: -1'}, "'-1' is no whole number", id='negative'),
     ],
 )

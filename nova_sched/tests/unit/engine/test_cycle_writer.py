@@ -133,6 +133,7 @@ def test_an_instance_that_is_on_an_unknown_node_is_refused(world):
     with pytest.raises(errors.NoValidHost, match=f'{A} has allocations on node {B}'):
         found.result(timeout=0)
     assert held(world) == []
+    assert world.scheduler.figures.refused == 1
 
 
 def test_a_later_claim_of_the_instance_stays(world):

@@ -61,6 +61,18 @@ def test_a_placed_request():
     )
 
 
+def test_requests_that_wait_for_another_one_of_their_instance():
+    """Each is decided in a batch of its own, and waits once."""
+    made = World(chain=rules([], []))
+    made.report(report(vcpus=4))
+    wanted = Order([request(instance_uuid=uuid_of('a'), vcpus=1)])
+    for future in [made.loop.send('place', wanted) for _ in range(3)]:
+        made.turn_until(future)
+    stages = {labels[0]: sum(value[:-1]) for labels, value in CALL_SECONDS.values.items()}
+    assert stages['wait'] == stages['whole'] == 3
+    assert BATCH_ORDERS.values[()][0] == 3
+
+
 def test_a_refused_request():
     with pytest.raises(errors.NoValidHost):
         decided(vcpus=9).result()

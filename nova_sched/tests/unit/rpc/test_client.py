@@ -12,6 +12,7 @@
 """The typed client: what it puts on the bus."""
 
 import inspect
+import socket
 
 import oslo_messaging as messaging
 import pytest
@@ -72,6 +73,18 @@ def test_every_method_is_one_of_the_endpoint_of_its_namespace(cls):
 def test_timeouts(bus, timeout_s, monitor_s, monitored):
     made = client.SchedulerClient(bus, timeout_s, monitor_s)._client
     assert (made.timeout, made.call_monitor_timeout) == (timeout_s, monitored)
+
+
+def test_a_bus_that_does_not_answer():
+    """The time limit counts from when the message is sent, so the attempts are limited, too."""
+    with socket.create_server(('127.0.0.1', 0)) as closed:
+        port = closed.getsockname()[1]
+    away = rpc.transport(CONF, f'rabbit://x:x@127.0.0.1:{port}/')
+    try:
+        with pytest.raises(errors.NoAnswer):
+            client.GroupsClient(away, 3, attempts=1).list()
+    finally:
+        away.cleanup()
 
 
 def test_no_answer(bus):

@@ -23,6 +23,7 @@ from nova_sched.rpc.direct.dispatcher import DirectDispatcher
 from nova_sched.rpc.failures import expected
 from nova_sched.rpc.serializer import ServerSerializer
 from nova_sched.rpc.serving import Dispatcher
+from nova_sched.tracing import KEY, TRACER, Parent
 
 
 class Endpoint:
@@ -92,6 +93,31 @@ def test_the_dispatcher_of_oslo_messaging_waits_for_it(endpoint):
     message = incoming('later')
     message.client_timeout = None
     assert made(endpoint, Dispatcher).dispatch(message) == 'late!'
+
+
+@pytest.mark.parametrize('kind', [Dispatcher, DirectDispatcher])
+def test_a_later_answer_continues_the_trace(kind, monkeypatch):
+    ended = []
+    monkeypatch.setattr(TRACER, 'sink', ended.append)
+    monkeypatch.setattr(TRACER, 'share', 1.0)
+
+    class Planning(Endpoint):
+        @expected
+        @begins
+        def later(self, context):
+            return Deferred(self.future, self.plan)
+
+        def plan(self):
+            with TRACER.traced('plan group'):
+                return 'planned'
+
+    endpoint = Planning()
+    endpoint.future.set_result(None)
+    message = incoming('later')
+    message.ctxt, message.client_timeout = {KEY: Parent(7, 9).text}, None
+    found = made(endpoint, kind).dispatch(message)
+    assert (found if kind is Dispatcher else found.result()) == 'planned'
+    assert [one.parent for one in ended] == [Parent(7, 9)]
 
 
 @pytest.mark.parametrize(
