@@ -15,6 +15,11 @@ from oslo_config import cfg
 
 AUTO, REPORTS, NOVA = 'auto', 'reports', 'nova'
 
+SET_BY_NOVA = (
+    "hosts are read from Nova ([cluster] source = nova): Nova's API disables and enables compute "
+    'services (openstack compute service set)'
+)
+
 GROUP = 'cluster'
 OPTS = [
     cfg.StrOpt(

@@ -18,6 +18,7 @@ from nova_sched import errors
 from nova_sched.claim import DISK_GB, MEMORY_MB, PENDING, PLANNED, VCPU
 from nova_sched.claims.maintenance import HasClaims
 from nova_sched.cmd.manage import claim, cloud_facts, output, rows, tables
+from nova_sched.conf.cluster import SET_BY_NOVA, reads_nova
 from nova_sched.suggestion import suggestion
 
 
@@ -65,21 +66,31 @@ def disable(args, conf):
     """Take hosts out of service: they get no new servers
 
     Servers on the hosts stay. Running schedulers see it at their next poll of the database, that
-    is within [claims] refresh_interval seconds.
+    is within [claims] refresh_interval seconds. Where hosts are read from Nova it is refused:
+    Nova's API disables a compute service.
 
     Keys: host, disabled, disabled_reason, forced_down.
     """
+    _demand_reports(conf, 'host disable', SET_BY_NOVA)
     return _set_service(args, conf, disabled=True, disabled_reason=args.reason)
 
 
 def enable(args, conf):
     """Take hosts back into service
 
-    A host that was forced down stays so.
+    A host that was forced down stays so. Where hosts are read from Nova it is refused: Nova's API
+    enables a compute service.
 
     Keys: host, disabled, disabled_reason, forced_down.
     """
+    _demand_reports(conf, 'host enable', SET_BY_NOVA)
     return _set_service(args, conf, disabled=False, disabled_reason=None)
+
+
+def _demand_reports(conf, verb, why):
+    """Raise InvalidRequest where hosts are read from Nova: no scheduler would heed the verb."""
+    if reads_nova(conf):
+        raise errors.InvalidRequest(verb, why)
 
 
 def _set_service(args, conf, **word):

@@ -1,0 +1,49 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""`nova-sched-manage host`."""
+
+import pytest
+
+from nova_sched.claims.sql import SqlClaimStore
+from nova_sched.tests.builders import report
+
+
+@pytest.fixture
+def store(database):
+    """A store with the hosts `a` and `b`, which have just reported."""
+    made = SqlClaimStore(database)
+    made.report([report('a'), report('b')])
+    return made
+
+
+@pytest.fixture
+def host(manage, tmp_path):
+    """``host('list', ...)`` on this database; ``source`` is that of [cluster]."""
+
+    def run(*words, source='reports'):
+        connection = f'connection = sqlite:///{tmp_path}/db.sqlite\n'
+        config = f'[cluster]\nsource = {source}\n[database]\n{connection}[claims]\n{connection}'
+        return manage('host', *words, config=config)
+
+    return run
+
+
+def services(store):
+    return {one.host: one for one in store.changes({}).services or ()}
+
+
+@pytest.mark.parametrize('verb', ['disable', 'enable'])
+def test_nova_has_the_settings_of_its_hosts(host, store, verb):
+    status, _, err = host(verb, 'a', source='nova')
+    assert (status, 'openstack compute service set' in err) == (1, True)
+    assert services(store) == {}
+    assert host(verb, 'a').status == 0
