@@ -96,9 +96,11 @@ def _demand_reports(conf, verb, why):
 def _set_service(args, conf, **word):
     claims = cloud_facts.opened(conf)
     known = cloud_facts.CloudFacts(claims.changes({}), claims.now_s())
-    services = [dataclasses.replace(known.service(host), **word) for host in named(known, args)]
-    for service in services:
-        claims.set_service(service)
+    # None: what was forced down since the read stays so.
+    services = [
+        claims.set_service(dataclasses.replace(known.service(host), forced_down=None, **word))
+        for host in named(known, args)
+    ]
     lines = [sentence(one, known.disabled_by_node(one.host)) for one in services]
     found = [{'host': one.host, **rows.service(one)} for one in services]
     output.show(args, found, text=lambda _: '\n'.join(lines))

@@ -11,8 +11,11 @@
 # under the License.
 """`nova-sched-manage host`."""
 
+import json
+
 import pytest
 
+from nova_sched.claims import ServiceFacts
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.tests.builders import report
 
@@ -47,3 +50,24 @@ def test_nova_has_the_settings_of_its_hosts(host, store, verb):
     assert (status, 'openstack compute service set' in err) == (1, True)
     assert services(store) == {}
     assert host(verb, 'a').status == 0
+
+
+@pytest.mark.parametrize('verb, disabled', [('disable', True), ('enable', False)])
+def test_a_host_that_is_forced_down_after_the_read_stays_so(
+    host, store, monkeypatch, verb, disabled
+):
+    real = SqlClaimStore.changes
+
+    def changes(self, known):
+        found = real(self, known)
+        store.set_service(ServiceFacts('a', None, None, True))
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SqlClaimStore, 'changes', changes)
+        status, out, _ = host(verb, '*', '--format', 'json')
+    assert status == 0
+    told = {one['host']: (one['disabled'], one['forced_down']) for one in json.loads(out)}
+    assert told == {'a': (disabled, True), 'b': (disabled, False)}
+    found = services(store)
+    assert {name: (one.disabled, one.forced_down) for name, one in found.items()} == told
