@@ -71,3 +71,25 @@ def test_a_host_that_is_forced_down_after_the_read_stays_so(
     assert told == {'a': (disabled, True), 'b': (disabled, False)}
     found = services(store)
     assert {name: (one.disabled, one.forced_down) for name, one in found.items()} == told
+
+
+def test_only_nova_knows_the_state_of_its_hosts(host, store):
+    assert '| up ' in host('list').out
+    status, out, _ = host('list', source='nova')
+    assert (status, out.count('| unknown '), 'Seen' in out) == (0, 2, False)
+    status, out, _ = host('show', 'a', source='nova')
+    assert (status, 'State       unknown: nova-sched-manage cloud status' in out) == (0, True)
+    assert ('Service     unknown' in out, 'last seen' in out) == (True, False)
+
+
+def test_a_host_whose_provider_has_the_trait_is_disabled_in_nova(host, store):
+    store.report([report('a', traits=frozenset(['COMPUTE_STATUS_DISABLED']))])
+    out = host('show', 'a', source='nova').out
+    assert 'State       disabled\n' in out
+
+
+@pytest.mark.parametrize('force', [(), ('--force',)])
+def test_nova_removes_its_hosts(host, store, force):
+    status, _, err = host('remove', 'a', *force, source='nova')
+    assert (status, 'openstack compute service delete' in err) == (1, True)
+    assert len(store.heads()) == 2
