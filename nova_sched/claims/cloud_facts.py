@@ -17,6 +17,7 @@ from nova_sched.state.host_aggregate import zones
 from nova_sched.state.report import DISABLED_TRAIT
 
 UP, DOWN, DISABLED, FORCED_DOWN = 'up', 'down', 'disabled', 'forced down'
+UNKNOWN = 'unknown'  # the store has no service of a host that is read from Nova
 
 UNSET = ServiceFacts('')  # of a host of which an operator has set nothing
 
@@ -26,10 +27,20 @@ class CloudFacts:
     seconds since the epoch.
 
     ``seen``: by node, a last sign of life that may be newer than that in its facts.
+    ``reads_nova``: the hosts are read from Nova. Then the store has no services, and of a node
+    only the time when a scheduler has read it last, which is no sign of life.
     """
 
-    def __init__(self, changes, now_s, down_time_s=60, default_zone='nova', seen=None):
-        self.now_s = now_s
+    def __init__(
+        self,
+        changes,
+        now_s,
+        down_time_s=60,
+        default_zone='nova',
+        seen=None,
+        reads_nova=False,
+    ):
+        self.now_s, self.reads_nova = now_s, reads_nova
         self._seen = seen or {}
         self.nodes = sorted(
             changes.nodes, key=lambda facts: (facts.report.host, facts.report.nodename)
@@ -40,7 +51,8 @@ class CloudFacts:
             self._by_host.setdefault(facts.report.host, []).append(facts)
         self._down_time_s = down_time_s
         self._default_zone = default_zone
-        self._services = {service.host: service for service in changes.services or ()}
+        services = () if reads_nova else changes.services or ()
+        self._services = {service.host: service for service in services}
         self._aggregates = sorted(changes.aggregates or (), key=lambda aggregate: aggregate.id)
         self._instances = changes.instances or {}
 
@@ -60,7 +72,10 @@ class CloudFacts:
         return self._by_uuid.get(uuid)
 
     def service(self, host):
-        """An operator's settings of the host; the defaults if there are none."""
+        """An operator's settings of the host; the defaults if there are none, and None for each
+        one that only Nova knows."""
+        if self.reads_nova:
+            return ServiceFacts(host, None, None, None)
         return self._services.get(host) or ServiceFacts(host)
 
     @property
@@ -79,23 +94,28 @@ class CloudFacts:
         return sorted(frozenset(self._instances.get(host, ())).union(*reported))
 
     def seen_s(self, host):
-        """The last sign of life; None if there never was one."""
+        """The last sign of life; None if there never was one, or if only Nova knows it."""
+        if self.reads_nova:
+            return None
         found = self._services.get(host, UNSET).seen_s
         for facts in self.nodes_of(host):
             found = max(found, facts.seen_s, self._seen.get(facts.report.node_uuid, 0.0))
         return found or None
 
     def disabled_by_node(self, host):
-        """Whether the host itself reports that it is disabled."""
+        """Whether the host itself reports that it is disabled: by a trait, also in Placement."""
         return any(DISABLED_TRAIT in facts.report.traits for facts in self.nodes_of(host))
 
     def state(self, host):
-        """The strongest reason that keeps new servers from the host; `up` if there is none."""
+        """The strongest reason that keeps new servers from the host; `up` if there is none, and
+        `unknown` if only Nova knows."""
         service = self._services.get(host, UNSET)
         if service.forced_down:
             return FORCED_DOWN
         if service.disabled or self.disabled_by_node(host):
             return DISABLED
+        if self.reads_nova:
+            return UNKNOWN
         seen_s = self.seen_s(host)
         alive = seen_s is not None and abs(self.now_s - seen_s) <= self._down_time_s
         return UP if alive else DOWN

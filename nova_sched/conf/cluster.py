@@ -15,6 +15,12 @@ from oslo_config import cfg
 
 AUTO, REPORTS, NOVA = 'auto', 'reports', 'nova'
 
+READ_FROM_NOVA = 'hosts are read from Nova ([cluster] source = nova)'
+SET_BY_NOVA = (
+    f"{READ_FROM_NOVA}: Nova's API disables and enables compute services (openstack compute "
+    'service set)'
+)
+
 GROUP = 'cluster'
 OPTS = [
     cfg.StrOpt(

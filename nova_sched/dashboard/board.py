@@ -16,10 +16,10 @@ numbers. A cell is a node."""
 import collections
 
 from nova_sched.claim import DISK_GB, MEMORY_MB, PCPU, VCPU
-from nova_sched.claims.cloud_facts import DISABLED, DOWN, FORCED_DOWN, UP
+from nova_sched.claims.cloud_facts import DISABLED, DOWN, FORCED_DOWN, UNKNOWN, UP
 from nova_sched.groups.topology import ZONE
 
-STATES = (UP, DISABLED, DOWN, FORCED_DOWN)
+STATES = (UP, DISABLED, DOWN, FORCED_DOWN, UNKNOWN)
 USUAL = (VCPU, PCPU, MEMORY_MB, DISK_GB)
 RACK = 'rack'
 NONE = -1  # in place of a share: the node has no such resource

@@ -19,10 +19,12 @@ import flask
 from werkzeug import exceptions
 
 from nova_sched import errors
+from nova_sched.conf.cluster import SET_BY_NOVA, reads_nova
 from nova_sched.dashboard import access, host_page, streams
 
 ENDPOINT, TITLE, RULE = 'cluster', 'Cluster', 'dashboard:hosts'
 DECISIONS = 'dashboard:decisions:all_projects'
+SET_SERVICE = 'dashboard:hosts:set_service'
 
 
 def add(app, parts):
@@ -64,8 +66,10 @@ class ClusterPages:
         return self._host(flask.request.args.get('name', ''), facts)
 
     def service(self):
-        """Disable or enable a host."""
-        access.demand(self._parts.policy, 'dashboard:hosts:set_service')
+        """Disable or enable a host, unless hosts are read from Nova."""
+        access.demand(self._parts.policy, SET_SERVICE)
+        if reads_nova(self._parts.conf):
+            raise errors.InvalidRequest('a setting of a host', SET_BY_NOVA)
         form, fleet = flask.request.form, self._parts.sources.fleet
         name, is_disabled = form.get('name', ''), form.get('disabled')
         if is_disabled not in ('yes', 'no'):
@@ -90,4 +94,11 @@ class ClusterPages:
         if access.may(self._parts.policy, DECISIONS):
             history = host_page.history(self._parts.sources.decisions.newest_first(), name)
         found = host_page.view(facts, name)
-        return flask.render_template('host.html', host=found, history=history, now_s=facts.now_s)
+        return flask.render_template(
+            'host.html',
+            host=found,
+            history=history,
+            now_s=facts.now_s,
+            may_set=access.may(self._parts.policy, SET_SERVICE)
+            and not reads_nova(self._parts.conf),
+        )

@@ -50,12 +50,21 @@ class Fleet:
     StoreUnavailable.
 
     One thread looks at the database; the others have what it saw last. ``store`` is a claim store
-    of its own; ``clock`` counts seconds.
+    of its own; ``clock`` counts seconds; ``reads_nova`` as for CloudFacts.
     """
 
-    def __init__(self, store, topology, down_time_s, default_zone, clock=time.monotonic):
+    def __init__(
+        self,
+        store,
+        topology,
+        down_time_s,
+        default_zone,
+        clock=time.monotonic,
+        reads_nova=False,
+    ):
         self._store, self._clock = store, clock
         self._down_time_s, self._default_zone = down_time_s, default_zone
+        self._reads_nova = reads_nova
         self._drawing = board.Drawing(topology, default_zone)
         self._lock = threading.Lock()
         self._due_s = self._heads_due_s = clock()
@@ -143,7 +152,12 @@ class Fleet:
             return
         known = dataclasses.replace(self._tables, nodes=tuple(self._nodes.values()))
         facts = CloudFacts(
-            known, self._store.now_s(), self._down_time_s, self._default_zone, self._seen
+            known,
+            self._store.now_s(),
+            self._down_time_s,
+            self._default_zone,
+            self._seen,
+            self._reads_nova,
         )
         lasting = before.lasting if self._is_redrawn else self._drawing.lasting(facts)
         cells = self._drawing.cells(facts, lasting['resources'])

@@ -34,6 +34,7 @@ def view(facts, name):
         'host': name,
         'state': facts.state(name),
         'seen_s': facts.seen_s(name),
+        'reads_nova': facts.reads_nova,
         'zones': facts.zones(name),
         'disabled': service.disabled,
         'reason': service.disabled_reason,

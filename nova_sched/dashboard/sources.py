@@ -16,6 +16,7 @@ import functools
 
 from nova_sched.claims.maintenance import ClaimMaintenance
 from nova_sched.claims.sql import SqlClaimStore
+from nova_sched.conf.cluster import reads_nova
 from nova_sched.dashboard.fleet import Fleet
 from nova_sched.db.decision_log import SqlDecisionLog
 from nova_sched.db.jobs import SqlJobTable
@@ -42,6 +43,7 @@ class Sources:
             DomainTopology(conf.topology.levels, conf.topology.orders),
             conf.service_down_time,
             conf.default_availability_zone,
+            reads_nova=reads_nova(conf),
         )
 
     @property

@@ -17,6 +17,7 @@ import json
 import sqlalchemy as sa
 
 from nova_sched import errors
+from nova_sched.db import clock
 from nova_sched.db.engine import transaction
 from nova_sched.db.tables import FLAVORS, REVISIONS
 
@@ -48,6 +49,11 @@ class SqlFlavors:
 
     def __init__(self, engine):
         self._engine = engine
+
+    def now_s(self):
+        """The time by the database's clock, in seconds since the epoch."""
+        with transaction(self._engine) as connection:
+            return clock.read(connection)
 
     def create(self, row):
         """Add a flavor; return whether it is new. Raises FlavorExists.

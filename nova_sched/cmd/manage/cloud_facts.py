@@ -16,17 +16,20 @@ from nova_sched.claims.cloud_facts import (
     DISABLED,
     DOWN,
     FORCED_DOWN,
+    UNKNOWN,
     UP,
     CloudFacts,
 )
 from nova_sched.claims.maintenance import ClaimMaintenance
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.cmd.manage import store
+from nova_sched.conf.cluster import reads_nova
 
 __all__ = [
     'DISABLED',
     'DOWN',
     'FORCED_DOWN',
+    'UNKNOWN',
     'UP',
     'CloudFacts',
     'maintenance',
@@ -49,5 +52,9 @@ def read_cloud(conf):
     """The cloud as it is now. Raises BadConfig or StoreUnavailable."""
     claims = opened(conf)
     return CloudFacts(
-        claims.changes({}), claims.now_s(), conf.service_down_time, conf.default_availability_zone
+        claims.changes({}),
+        claims.now_s(),
+        conf.service_down_time,
+        conf.default_availability_zone,
+        reads_nova=reads_nova(conf),
     )

@@ -13,7 +13,6 @@
 """`explain`: why requests were placed where they were, or refused."""
 
 import textwrap
-import time
 
 from nova_sched import errors
 from nova_sched.cmd.manage import asking, numbers, output, specs, store, tables
@@ -83,12 +82,13 @@ def show(args, conf):
     took_ms (from the queue to the answer), of a refusal for_tenants (the reason without facts
     about the cloud), and those of 'explain dry-run'.
     """
-    records = SqlDecisionLog(store.ready(conf)).read(args.request_id)
+    log = SqlDecisionLog(store.ready(conf))
+    records = log.read(args.request_id)
     if not records:
         raise errors.NotFound(f'A decision about request {args.request_id}')
     for one in records:
         one['time'] = tables.moment(one['time'])
-    output.show(args, records, text=decisions_page)
+    output.show(args, records, text=lambda found: decisions_page(found, log.now_s()))
     return 0
 
 
@@ -278,16 +278,18 @@ def capacity_page(found):
     return '\n'.join(lines)
 
 
-def decisions_page(found):
-    """The kept records of a request, decision by decision."""
-    return '\n\n'.join(map(_record, found))
+def decisions_page(found, now_s=None):
+    """The kept records of a request, decision by decision; with their ages at ``now_s``, by the
+    clock of the schedulers."""
+    return '\n\n'.join(_record(one, now_s) for one in found)
 
 
-def _record(one):
+def _record(one, now_s):
     asked = one['asked']
+    age = '' if now_s is None else f', {tables.age(one["time"], now_s)}'
     lines = [
         f'Request     {one["request_id"]}',
-        f'Decided     {one["time"]}, {tables.age(one["time"], time.time())}',
+        f'Decided     {one["time"]}{age}',
         f'Asked for   {tables.amounts(asked["resources"])} (flavor {asked["flavor"]})',
         f'Project     {asked["project_id"] or "-"}',
     ]

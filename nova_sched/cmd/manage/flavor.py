@@ -12,7 +12,6 @@
 """`flavor`: the flavors of servers, each of which is a queue."""
 
 import sys
-import time
 
 from nova_sched import errors
 from nova_sched.cmd.manage import asking, output, specs, store, tables
@@ -34,7 +33,7 @@ def create(args, conf):
     asked = {'name': args.name, 'flavorid': args.id, 'vcpus': args.vcpus, 'memory_mb': args.ram}
     asked |= {'root_gb': args.disk, 'ephemeral_gb': args.ephemeral, 'swap': args.swap}
     flavors = SqlFlavors(store.ready(conf))
-    made = checked_flavor({**asked, 'extra_specs': dict(args.property)}, time.time())
+    made = checked_flavor({**asked, 'extra_specs': dict(args.property)}, flavors.now_s())
     is_new = flavors.create(made)
     if is_new:
         _tell(args, conf, flavors)
@@ -65,8 +64,9 @@ def list_flavors(args, conf):
     Keys: name, flavorid, vcpus, memory_mb, root_gb, ephemeral_gb, swap (MiB),
     extra_specs, created_at.
     """
-    _, found = SqlFlavors(store.ready(conf)).list()
-    output.show(args, [row(one) for one in found], columns(time.time()))
+    flavors = SqlFlavors(store.ready(conf))
+    _, found = flavors.list()
+    output.show(args, [row(one) for one in found], columns(flavors.now_s()))
     return 0
 
 
@@ -80,10 +80,11 @@ def show(args, conf):
     """
     from nova_sched.queues.catalogue import Catalogue  # late, as above
 
-    found = _of_name(SqlFlavors(store.ready(conf)), args.name)
+    flavors = SqlFlavors(store.ready(conf))
+    found = _of_name(flavors, args.name)
     queues = [str(queue) for queue in Catalogue.of(0, [found], conf.queues.specials).queues]
     one = {**row(found), 'queues': queues}
-    output.show(args, one, text=lambda row: page(row, time.time()))
+    output.show(args, one, text=lambda row: page(row, flavors.now_s()))
     return 0
 
 

@@ -19,6 +19,7 @@ import urllib.parse
 from nova_sched import errors, rpc
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.cmd.manage import at_once, numbers, output, store, tables
+from nova_sched.conf.cluster import reads_nova
 from nova_sched.db.schedulers import SqlSchedulers
 from nova_sched.engine.sync.membership import SILENT_S
 from nova_sched.rpc.agent import AgentClient
@@ -35,7 +36,8 @@ def check(args, conf):
     that in turn with polls that wait for its decisions, so one that hangs is not healthy. With
     --host only schedulers of that host count. With --api the REST API must be ready, too. --part
     checks the named parts instead: nodes (one compute node, or --nodes of them, have reported
-    within [DEFAULT] service_down_time), queues (a manager of queues answers, and takes results),
+    within [DEFAULT] service_down_time; where hosts are read from Nova, the schedulers have read
+    them, and 'cloud status' checks them), queues (a manager of queues answers, and takes results),
     agent (that of --host, or of [DEFAULT] host, answers); bus and agent need no database. The
     exit status is 0 if all is healthy, else 1.
 
@@ -86,12 +88,16 @@ def bus(_args, conf):
 
 
 def nodes(args, conf):
-    """The compute nodes that have reported."""
+    """The compute nodes that have reported; those that are known, where only Nova knows which of
+    them are up."""
     try:
         claims = SqlClaimStore(store.ready(conf))
         now_s, heads = claims.now_s(), claims.heads()
     except errors.SchedError as error:
         return part('nodes', False, str(error))
+    if reads_nova(conf):
+        seen = f'{tables.count(len(heads), "compute node")} read from Nova'
+        return part('nodes', len(heads) >= args.nodes, seen)
     within_s = conf.service_down_time
     heard = sum(now_s - seen_s <= within_s for _, seen_s in heads.values())
     seen = f'{heard} of {tables.count(len(heads), "compute node")} heard within {within_s} s'

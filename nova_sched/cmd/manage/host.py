@@ -18,7 +18,13 @@ from nova_sched import errors
 from nova_sched.claim import DISK_GB, MEMORY_MB, PENDING, PLANNED, VCPU
 from nova_sched.claims.maintenance import HasClaims
 from nova_sched.cmd.manage import claim, cloud_facts, output, rows, tables
+from nova_sched.conf.cluster import READ_FROM_NOVA, SET_BY_NOVA, reads_nova
 from nova_sched.suggestion import suggestion
+
+REMOVED_BY_NOVA = (
+    f"{READ_FROM_NOVA}: Nova's API removes a compute service and its compute nodes (openstack "
+    'compute service delete), and then schedulers forget them'
+)
 
 
 def list_hosts(args, conf):
@@ -26,8 +32,10 @@ def list_hosts(args, conf):
 
     A host has one node, unless it manages bare metal. Columns:
 
-      State      up; down (no sign of life for service_down_time seconds); disabled; forced down
-      Seen       time since the last report or other sign of life
+      State      up; down (no sign of life for service_down_time seconds); disabled; forced down;
+                 unknown, where hosts are read from Nova: 'cloud status' shows it there
+      Seen       time since the last report or other sign of life; not where hosts are read from
+                 Nova
       vCPU, ...  used / capacity (total x allocation ratio); used is claims and unclaimed usage,
                  capacity does not include the reserved amount
       Claims     claims on the node, and in brackets those that it has not confirmed yet
@@ -38,7 +46,7 @@ def list_hosts(args, conf):
     """
     known = cloud_facts.read_cloud(conf)
     found = rows.nodes(known, args.host, args.zone)
-    output.show(args, found, columns(known.now_s))
+    output.show(args, found, columns(known))
     return 0
 
 
@@ -46,7 +54,8 @@ def show(args, conf):
     """Show all facts about one host
 
     Its service, zones and aggregates; for each node the inventories, their usage by claims and
-    unclaimed usage, traits and instances; the claims one by one.
+    unclaimed usage, traits and instances; the claims one by one. Where hosts are read from Nova,
+    only Nova has the service: state and last_seen are as in 'host list', and service has nulls.
 
     Keys: host, state, last_seen, zones, service (disabled, disabled_reason,
     forced_down), aggregates (id, uuid, name, metadata), instances, nodes (as in 'host list', and
@@ -57,7 +66,7 @@ def show(args, conf):
     if not known.knows(args.host):
         raise errors.HostNotFound(f'Host {args.host}', suggestion(args.host, known.hosts()))
     found = rows.host(known, args.host)
-    output.show(args, found, text=lambda row: page(row, known.now_s))
+    output.show(args, found, text=lambda row: page(row, known))
     return 0
 
 
@@ -65,29 +74,41 @@ def disable(args, conf):
     """Take hosts out of service: they get no new servers
 
     Servers on the hosts stay. Running schedulers see it at their next poll of the database, that
-    is within [claims] refresh_interval seconds.
+    is within [claims] refresh_interval seconds. Where hosts are read from Nova it is refused:
+    Nova's API disables a compute service.
 
     Keys: host, disabled, disabled_reason, forced_down.
     """
+    _demand_reports(conf, 'host disable', SET_BY_NOVA)
     return _set_service(args, conf, disabled=True, disabled_reason=args.reason)
 
 
 def enable(args, conf):
     """Take hosts back into service
 
-    A host that was forced down stays so.
+    A host that was forced down stays so. Where hosts are read from Nova it is refused: Nova's API
+    enables a compute service.
 
     Keys: host, disabled, disabled_reason, forced_down.
     """
+    _demand_reports(conf, 'host enable', SET_BY_NOVA)
     return _set_service(args, conf, disabled=False, disabled_reason=None)
+
+
+def _demand_reports(conf, verb, why):
+    """Raise InvalidRequest where hosts are read from Nova: no scheduler would heed the verb."""
+    if reads_nova(conf):
+        raise errors.InvalidRequest(verb, why)
 
 
 def _set_service(args, conf, **word):
     claims = cloud_facts.opened(conf)
     known = cloud_facts.CloudFacts(claims.changes({}), claims.now_s())
-    services = [dataclasses.replace(known.service(host), **word) for host in named(known, args)]
-    for service in services:
-        claims.set_service(service)
+    # None: what was forced down since the read stays so.
+    services = [
+        claims.set_service(dataclasses.replace(known.service(host), forced_down=None, **word))
+        for host in named(known, args)
+    ]
     lines = [sentence(one, known.disabled_by_node(one.host)) for one in services]
     found = [{'host': one.host, **rows.service(one)} for one in services]
     output.show(args, found, text=lambda _: '\n'.join(lines))
@@ -99,10 +120,12 @@ def remove(args, conf):
 
     A host that is up would report itself again, so it is refused. With --force the claims on the
     host end, too; without it a host with claims is refused. Nothing is removed if one of the hosts
-    is refused. Running schedulers see it at their next poll of the database.
+    is refused. Running schedulers see it at their next poll of the database. Where hosts are read
+    from Nova it is refused: schedulers forget a host when Nova has no compute node of it.
 
     Keys: host, nodes (their UUIDs), claims (how many have ended).
     """
+    _demand_reports(conf, 'host remove', REMOVED_BY_NOVA)
     known = cloud_facts.read_cloud(conf)
     hosts = named(known, args)
     nodes = {host: known.nodes_of(host) for host in hosts}
@@ -154,14 +177,15 @@ def sentence(service, disabled_by_node):
 # Text output.
 
 
-def columns(now_s):
+def columns(known):
     """The columns of a list of nodes."""
+    seen = {'Seen': lambda row: tables.age(row['last_seen'], known.now_s)}
     return {
         'Host': lambda row: row['host'],
         'Node': lambda row: row['node'],
         'Zone': lambda row: ', '.join(row['zones']),
         'State': lambda row: row['state'],
-        'Seen': lambda row: tables.age(row['last_seen'], now_s),
+        **({} if known.reads_nova else seen),
         'vCPU': lambda row: _use(row, VCPU),
         'RAM (MiB)': lambda row: _use(row, MEMORY_MB),
         'Disk (GiB)': lambda row: _use(row, DISK_GB),
@@ -181,11 +205,19 @@ def _claims(states):
     return f'{sum(states.values())}' + (f' ({waiting})' if waiting else '')
 
 
-def page(found, now_s):
+def _state(found, known):
+    if found['state'] == cloud_facts.UNKNOWN:
+        return f'{found["state"]}: nova-sched-manage cloud status shows it'
+    if known.reads_nova:
+        return found['state']
+    return f'{found["state"]}, last seen {tables.age(found["last_seen"], known.now_s)}'
+
+
+def page(found, known):
     """A host as text: its lines, then for each node lines and inventories, then the claims."""
     lines = [
         f'Host        {found["host"]}',
-        f'State       {found["state"]}, last seen {tables.age(found["last_seen"], now_s)}',
+        f'State       {_state(found, known)}',
         f'Service     {tables.service(found["service"])}',
         f'Zones       {", ".join(found["zones"])}',
         f'Aggregates  {"; ".join(map(_aggregate, found["aggregates"])) or "none"}',
@@ -194,7 +226,7 @@ def page(found, now_s):
     for node in found['nodes']:
         lines += ['', *_node_lines(node), tables.table(INVENTORY, list(node['resources'].items()))]
     if found['claims']:
-        lines += ['', 'Claims', tables.table(claim.columns(now_s), found['claims'])]
+        lines += ['', 'Claims', tables.table(claim.columns(known.now_s), found['claims'])]
     return '\n'.join(lines)
 
 

@@ -11,8 +11,6 @@
 # under the License.
 """`job`: the jobs that were sent to compute nodes through queues, and their results."""
 
-import time
-
 from nova_sched import errors
 from nova_sched.cmd.manage import numbers, output, store, tables
 from nova_sched.db.jobs import CREATE, STATES, SqlJobTable
@@ -33,14 +31,15 @@ def list_jobs(args, conf):
     own), host (where it is or was done; null: not known yet), state, tries, why (null for
     nothing), created_at, updated_at.
     """
-    found = SqlJobTable(store.ready(conf)).list(
+    jobs = SqlJobTable(store.ready(conf))
+    found = jobs.list(
         project_id=args.project,
         state=args.state,
         instance_uuid=args.instance,
         marker=args.marker,
         limit=args.limit,
     )
-    output.show(args, [row(entry) for entry in found], columns(time.time()))
+    output.show(args, [row(entry) for entry in found], columns(jobs.now_s()))
     return 0
 
 
@@ -50,11 +49,12 @@ def show(args, conf):
     Keys: those of 'job list', and failures: for each of the last 5 attempts that failed on a node,
     host, why, stdout and stderr (the last 4 KiB of what the driver's command has printed).
     """
-    entry = SqlJobTable(store.ready(conf)).find(args.uuid)
+    jobs = SqlJobTable(store.ready(conf))
+    entry = jobs.find(args.uuid)
     if entry is None:
         raise errors.JobNotFound(args.uuid)
     found = row(entry) | {'failures': failures.read(entry.failures)}
-    output.show(args, found, text=lambda found: page(found, time.time()))
+    output.show(args, found, text=lambda found: page(found, jobs.now_s()))
     return 0
 
 

@@ -65,8 +65,9 @@ def list_rebalances(args, conf):
     Keys: rebalance_uuid, goal (null for the plan of a file), periodic, state, created_at,
     stopped_at, moves (number by state).
     """
-    found = SqlRebalances(store.ready(conf)).list()
-    output.show(args, [row(one) for one in found], columns(time.time()))
+    rebalances = SqlRebalances(store.ready(conf))
+    found = rebalances.list()
+    output.show(args, [row(one) for one in found], columns(rebalances.now_s()))
     return 0
 
 

@@ -34,7 +34,7 @@ def nodes(known, hosts=(), zone=None):
 
 
 def node(known, facts):
-    """One node; ``last_seen`` is the last sign of life of its host."""
+    """One node; ``last_seen`` is the last sign of life of its host, None if it is not known."""
     host = facts.report.host
     states = collections.Counter(one.state for one in facts.claims)
     return {

@@ -130,7 +130,10 @@ def count(value, word):
 
 
 def service(settings):
-    """An operator's settings of a host, as `disabled, forced down (why)`."""
+    """An operator's settings of a host, as `disabled, forced down (why)`; `unknown` if only Nova
+    knows them."""
+    if settings['disabled'] is None:
+        return 'unknown'
     word = 'disabled' if settings['disabled'] else 'enabled'
     word += ', forced down' if settings['forced_down'] else ''
     return word + (f' ({settings["disabled_reason"]})' if settings['disabled_reason'] else '')

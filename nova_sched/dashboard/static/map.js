@@ -7,6 +7,7 @@
     .map((name) => [name, document.getElementById(name)]));
   const marked = new Set(place.dataset.open.split(',').filter(Boolean));
   const AGAIN_MS = 2000;  // behind one address, each of several processes may ask for a whole new board
+  const AS_UP = ['up', 'unknown'];  // of hosts that are read from Nova only Nova knows the state
   let board, layout, cellOf, at = -1, events = null, colours;
 
   const number = (value) => value.toLocaleString('en').replaceAll(',', ' ');
@@ -93,7 +94,7 @@
     const [state, , shares] = board.cells[row];
     const word = board.states[state];
     if (word === 'disabled') return colours.off;
-    if (word !== 'up') return colours.down;
+    if (!AS_UP.includes(word)) return colours.down;
     const share = shares[Math.max(0, choose.resource.selectedIndex)];
     if (share === undefined || share < 0) return colours.off;
     return share > 100 ? colours.over : colours[`s${Math.min(5, Math.floor(share / 16.7))}`];
@@ -108,7 +109,7 @@
     pen.fillRect(x + 1, y + 1, inner, inner);
     // States differ in more than their colour: a stroke for disabled, a cross for down.
     const state = board.states[board.cells[row][0]];
-    if (state !== 'up' && size > 6) {
+    if (!AS_UP.includes(state) && size > 6) {
       pen.strokeStyle = colours.paper;
       pen.lineWidth = 1.5;
       pen.beginPath();

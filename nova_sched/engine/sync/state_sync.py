@@ -75,7 +75,8 @@ class StateSync:
             self.wake.set()
 
     def _take_over(self, changes):
-        if changes.services is not None:
+        # Nova keeps the services of its hosts: the table has none of them.
+        if changes.services is not None and not self._reads_nova:
             self._replace_services(changes.services)
         if changes.aggregates is not None:
             self._replace_aggregates(changes.aggregates)

@@ -14,7 +14,6 @@ processes."""
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -142,7 +141,7 @@ class Register:
 
         Raises FlavorExists, and InvalidRequest for an invalid flavor.
         """
-        made = checked_flavor(row, time.time())
+        made = checked_flavor(row, self._flavors.now_s())
         Catalogue.of(0, [made], self._specials)
         is_new = self._flavors.create(made)
         self.refresh()

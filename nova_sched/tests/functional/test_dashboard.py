@@ -60,8 +60,8 @@ class Browser:
         return self
 
 
-@pytest.fixture(scope='module')
-def served(started, tmp_path_factory):
+def made(started, source='reports'):
+    """The dashboard; ``source`` is that of [cluster]."""
     clients = dashboard.Clients(
         started.groups, QueuesClient(started.bus, timeout_s=TIMEOUT_S), started.explain
     )
@@ -69,10 +69,16 @@ def served(started, tmp_path_factory):
     for module in MODULES:
         module.register_opts(conf)
     conf.set_override('login_rate', '', group='dashboard')
+    conf.set_override('source', source, group='cluster')
     times = DatabaseLimits.of(conf.database_limits)
     database = f'sqlite:///{started.database}'
+    return app.make(conf, clients, lambda: db_engine.for_command(database, times))
+
+
+@pytest.fixture(scope='module')
+def served(started, tmp_path_factory):
     with managed(started.bus, tmp_path_factory.mktemp('queues')):
-        yield app.make(conf, clients, lambda: db_engine.for_command(database, times))
+        yield made(started)
 
 
 @pytest.fixture
@@ -182,6 +188,15 @@ def test_a_host_is_disabled_and_enabled(operator, project, daemon, hosts):
     answer = operator.post('/cluster/host/service', {'name': 'a', 'disabled': 'no'})
     assert 'state up' in answer.text
     assert operator.post('/cluster/host/service', {'name': 'a'}).status_code == 400
+
+
+def test_a_host_that_is_read_from_nova(started, hosts):
+    operator = Browser(made(started, 'nova')).log_in('admin', 'operators')
+    page = operator.get('/cluster/host?name=a').text
+    assert ('state unknown' in page, 'openstack compute service list' in page) == (True, True)
+    assert ('Last seen' in page, '<button' in page) == (False, False)
+    answer = operator.post('/cluster/host/service', {'name': 'a', 'disabled': 'yes'})
+    assert (answer.status_code, 'openstack compute service set' in answer.text) == (400, True)
 
 
 def test_the_board_and_its_changes(operator, hosts):

@@ -9,8 +9,10 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What the tests of nova-sched-manage share: a way to run it in this process."""
+"""What the tests of nova-sched-manage share: a way to run it in this process, and a clock that is
+wrong."""
 
+import time
 from typing import NamedTuple
 
 import pytest
@@ -46,3 +48,10 @@ def manage(tmp_path, capsys):
 
     yield run
     CONF.reset()
+
+
+@pytest.fixture
+def an_hour_ahead(monkeypatch):
+    """The clock of this process is an hour ahead of the database's."""
+    right = time.time
+    monkeypatch.setattr(time, 'time', lambda: right() + 3600)

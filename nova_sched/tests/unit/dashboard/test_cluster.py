@@ -12,17 +12,35 @@
 
 """The settings of a host, when another process changes them as well."""
 
+import contextlib
 import types
 
 import flask
 import pytest
 from oslo_context.context import RequestContext
 
-from nova_sched import dashboard
+from nova_sched import dashboard, errors
 from nova_sched.claims.values import ServiceFacts
 from nova_sched.dashboard.cluster import ClusterPages
 from nova_sched.tests.unit.dashboard.test_fleet import World, report
 from nova_sched.tests.unit.dashboard.test_queues import Policy
+
+RULES = ('dashboard:hosts', 'dashboard:hosts:set_service')
+
+
+def made_pages(sources, source='reports'):
+    """The pages for an operator; ``source`` is that of [cluster]."""
+    conf = types.SimpleNamespace(
+        dashboard=types.SimpleNamespace(streams=0), cluster=types.SimpleNamespace(source=source)
+    )
+    return ClusterPages(dashboard.Parts(conf, Policy(*RULES), None, sources))
+
+
+@contextlib.contextmanager
+def posted(form):
+    with flask.Flask('test').test_request_context('/', method='POST', data=form):
+        flask.g.context = RequestContext()
+        yield
 
 
 @pytest.mark.parametrize('disabled', ['yes', 'no'])
@@ -34,13 +52,33 @@ def test_a_host_that_was_forced_down_in_the_meantime_stays_so(monkeypatch, disab
     world.store.set_service(ServiceFacts('a', forced_down=True))
     log = types.SimpleNamespace(newest_first=None)
     sources = types.SimpleNamespace(fleet=world.fleet, store=world.store, decisions=log)
-    conf = types.SimpleNamespace(dashboard=types.SimpleNamespace(streams=0))
-    pages = ClusterPages(
-        dashboard.Parts(conf, Policy('dashboard:hosts:set_service'), None, sources)
-    )
-    form = {'name': 'a', 'disabled': disabled}
-    with flask.Flask('test').test_request_context('/', method='POST', data=form):
-        flask.g.context = RequestContext()
-        assert pages.service() is None  # without the right to see decisions
+    with posted({'name': 'a', 'disabled': disabled}):
+        assert made_pages(sources).service() is None  # without the right to see decisions
     found = world.fleet.facts().service('a')
     assert (found.disabled, found.forced_down) == (disabled == 'yes', True)
+
+
+@pytest.fixture
+def sources():
+    """What the pages read: a store with the host `a`."""
+    world = World()
+    world.store.report([report('a')])
+    return types.SimpleNamespace(fleet=world.fleet, store=world.store, decisions=None)
+
+
+def test_nova_has_the_settings_of_its_hosts(sources):
+    pages = made_pages(sources, 'nova')
+    with (
+        posted({'name': 'a', 'disabled': 'yes'}),
+        pytest.raises(errors.InvalidRequest, match='openstack compute service set'),
+    ):
+        pages.service()
+    assert not sources.fleet.facts().service('a').disabled
+
+
+@pytest.mark.parametrize('source, may_set', [('reports', True), ('nova', False)])
+def test_the_form_of_a_host(sources, monkeypatch, source, may_set):
+    monkeypatch.setattr(flask, 'render_template', lambda *_, **given: given['may_set'])
+    with flask.Flask('test').test_request_context('/?name=a'):
+        flask.g.context = RequestContext()
+        assert made_pages(sources, source).host() == may_set

@@ -35,11 +35,13 @@ def report(host, used=0, **fields):
 
 
 class World:
-    def __init__(self):
+    def __init__(self, **words):
         self.now_s = 0.0
         self.store = MemoryClaimStore()
         self.store.clock = lambda: 1000.0 + self.now_s
-        self.fleet = Fleet(self.store, DomainTopology(), 60, 'nova', clock=lambda: self.now_s)
+        self.fleet = Fleet(
+            self.store, DomainTopology(), 60, 'nova', clock=lambda: self.now_s, **words
+        )
 
     def later(self, seconds=REFRESH_S):
         self.now_s += seconds
@@ -151,6 +153,17 @@ def test_a_host_falls_silent(world):
     world.later(120)
     changed = world.fleet.changes(version)[1]
     assert [world.fleet.board()['states'][cell[1]] for cell in changed] == ['down', 'down']
+
+
+def test_hosts_that_are_read_from_nova():
+    """Only Nova knows their states; a node is stored again when a scheduler reads it."""
+    world = World(reads_nova=True)
+    world.store.report([report('a')])
+    board = world.fleet.board()
+    assert [board['states'][cell[0]] for cell in board['cells']] == ['unknown']
+    world.later(120)
+    assert world.fleet.changes(board['version'])[1] == []
+    assert world.fleet.facts().seen_s('a') is None
 
 
 @pytest.mark.parametrize('version', [None, '', 'x-1', 'nonsense', '-'])

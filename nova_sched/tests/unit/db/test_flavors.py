@@ -28,6 +28,7 @@ class TestFlavors(flavors.Flavors):
         pytest.param(lambda store: store.create(flavors.flavor()), id='create'),
         pytest.param(lambda store: store.delete('tiny'), id='delete'),
         pytest.param(lambda store: store.list(), id='list'),
+        pytest.param(lambda store: store.now_s(), id='now_s'),
     ],
 )
 def test_a_database_that_is_away(gone, work):

@@ -141,6 +141,11 @@ def test_a_refusal_in_words(manage, trails):
     ]
 
 
+def test_the_age_of_a_decision_is_by_the_clock_of_the_database(manage, trails, an_hour_ahead):
+    trails.write([{**REFUSED, 'time': trails.now_s() - 300}])
+    assert manage('explain show req-1').out.splitlines()[1].endswith(', 5 min ago')
+
+
 def test_all_decisions_as_json(manage, trails):
     trails.write([{**REFUSED, 'time': NOW + 1}, REFUSED])
     found = json.loads(manage('explain show req-1 --format json').out)

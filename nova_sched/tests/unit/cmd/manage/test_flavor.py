@@ -12,6 +12,7 @@
 """`nova-sched-manage flavor` on a database in a file."""
 
 import json
+import re
 
 import pytest
 
@@ -181,6 +182,15 @@ def test_a_flavor_and_its_queues(run, flavors, extra_specs, queues):
     assert [line.split() for line in lines if line.startswith('Queue')] == [
         ['Queue', name] for name in queues or ['none']
     ]
+
+
+def test_the_age_of_a_flavor_is_by_the_clock_of_the_database(run, flavors, an_hour_ahead):
+    before_s = flavors.now_s()
+    run('flavor create tiny')
+    (found,) = flavors.list()[1]
+    assert before_s <= found['created_s'] <= flavors.now_s()
+    for words in ('flavor list', 'flavor show tiny'):
+        assert re.search(r'\d+ s ago', run(words).out)
 
 
 def test_a_flavor_that_is_not_there(run):

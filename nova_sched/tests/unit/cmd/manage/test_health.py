@@ -42,10 +42,10 @@ def heard(database):
 def health(manage, tmp_path):
     """``health(arguments)``: the exit status, and the parts by name."""
 
-    def run(words='', bus='fake://'):
+    def run(words='', bus='fake://', more=''):
         config = (
             f'[DEFAULT]\ntransport_url = {bus}\n'
-            f'[database]\nconnection = sqlite:///{tmp_path}/db.sqlite\n'
+            f'[database]\nconnection = sqlite:///{tmp_path}/db.sqlite\n{more}'
         )
         status, out, _ = manage(f'health check --format json {words}', config=config)
         return status, {one['part']: one for one in json.loads(out)}
@@ -160,6 +160,25 @@ def test_compute_nodes(health, database, words, status, detail):
         store.report([report(name)], store.now_s() - ago_s)
     found, parts = health(f'--part nodes {words}')
     assert (found, list(parts), parts['nodes']['detail']) == (status, ['nodes'], detail)
+
+
+@pytest.mark.parametrize(
+    'words, status',
+    [
+        pytest.param('', 0, id='one'),
+        pytest.param('--nodes 2', 0, id='enough'),
+        pytest.param('--nodes 3', 1, id='too few'),
+    ],
+)
+def test_compute_nodes_that_are_read_from_nova(health, database, tmp_path, words, status):
+    """When they were read says nothing of their compute services."""
+    store = SqlClaimStore(database)
+    store.report([report('one'), report('two')], store.now_s() - 100)
+    connection = f'connection = sqlite:///{tmp_path}/db.sqlite'
+    found, parts = health(
+        f'--part nodes {words}', more=f'[cluster]\nsource = nova\n[claims]\n{connection}\n'
+    )
+    assert (found, parts['nodes']['detail']) == (status, '2 compute nodes read from Nova')
 
 
 @pytest.mark.parametrize('name', ['agent', 'queues'])

@@ -12,6 +12,7 @@
 """`nova-sched-manage quota` and `job` on a database in a file."""
 
 import json
+import re
 
 import pytest
 
@@ -272,3 +273,12 @@ def test_what_json_holds_is_documented(run, words):
     found = keys(json.loads(run(f'{words} --format json').out))
     assert found
     assert [name for name in sorted(found) if f'``{name}``' not in page] == []
+
+
+def test_the_age_of_a_job_is_by_the_clock_of_the_database(run, job_table, an_hour_ahead):
+    now_s = job_table.now_s()
+    job_table.open([entry('new', created_s=now_s, updated_s=now_s)])
+    table = run('job list').out
+    (last,) = (line for line in table.splitlines() if uuid_of('new') in line)
+    assert re.search(r'\d+ s ago +\| \d+ s ago', last)
+    assert re.search(r'Made +\d+ s ago', run('job show', uuid_of('new')).out)

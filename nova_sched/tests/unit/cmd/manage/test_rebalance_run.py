@@ -12,6 +12,7 @@
 """`rebalance run`, `list`, `show` and `stop`, from a plan to what the store has."""
 
 import json
+import re
 
 import pytest
 
@@ -63,6 +64,11 @@ def test_a_rebalance_from_its_plan_to_its_end(run, plan, database):
     status, out, _ = run('rebalance list')
     assert (status, uuid in out, 'a plan' in out) == (0, True, True)
     assert run('rebalance show', uuid)[0] == 0
+
+
+def test_the_age_of_a_rebalance_is_by_the_clock_of_the_database(run, plan, an_hour_ahead):
+    run('rebalance run', plan(ONE))
+    assert re.search(r'\d+ s ago', run('rebalance list').out)
 
 
 def test_a_goal_in_place_of_a_plan(run, monkeypatch):

@@ -63,6 +63,29 @@ def test_the_state_of_a_host(node, service, state):
 
 
 @pytest.mark.parametrize(
+    'traits, state',
+    [
+        pytest.param(frozenset(), 'unknown', id='only Nova knows it'),
+        pytest.param(OFF, 'disabled', id='by a trait of its provider'),
+    ],
+)
+def test_a_host_that_is_read_from_nova(traits, state):
+    """It was read a moment ago, and an earlier release has stored settings of it."""
+    stored = ServiceFacts('host-0', True, 'x', True)
+    known = CloudFacts(
+        Changes(nodes=(facts(traits=traits),), services=(stored,)),
+        NOW,
+        seen={uuid_of('node host-0'): NOW},
+        reads_nova=True,
+    )
+    found = rows.host(known, 'host-0')
+    assert (found['state'], found['last_seen']) == (state, None)
+    assert set(found['service'].values()) == {None}
+    (row,) = rows.nodes(known)
+    assert (row['state'], row['last_seen'], row['disabled_reason']) == (state, None, None)
+
+
+@pytest.mark.parametrize(
     'aggregates, zones',
     [
         pytest.param([], ['nova'], id='no aggregate: the default'),

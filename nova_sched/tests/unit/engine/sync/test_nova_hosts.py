@@ -262,3 +262,10 @@ def test_hosts_that_are_left_out_before_they_have_reported(world):
     assert world.cluster.hosts.left_out == 1
     tell(world, CELL)
     assert world.cluster.hosts.left_out == 0
+
+
+def test_a_change_of_the_stored_services_changes_no_host(world):
+    tell(world, CELL, ServiceFacts('a', True, 'disk', False, NOW))
+    world.store.set_service(ServiceFacts('b', True, 'by an earlier release'))
+    world.state_sync.refresh()
+    assert flags(world) == {'a': (True, False), 'b': (False, False), 'c': (False, False)}

@@ -11,6 +11,8 @@
 # under the License.
 """The list of queues follows the flavors in the database, and everybody is told."""
 
+import time
+
 import pytest
 
 from nova_sched import errors
@@ -19,7 +21,7 @@ from nova_sched.db import engine, schema
 from nova_sched.db.flavors import SqlFlavors
 from nova_sched.queues.catalogue import Catalogue
 from nova_sched.queues.manager.register import Register
-from nova_sched.tests.builders import aggregate
+from nova_sched.tests.builders import NOW, aggregate
 from nova_sched.tests.unit.queues.managed_queues import ROWS, Queues
 
 TINY, LARGE = ROWS
@@ -63,6 +65,14 @@ def test_a_flavor_is_a_queue(world):
     assert [queue.name for queue in register.catalogue.queues] == ['tiny', 'tiny+zone:north']
     version, (row,) = register.flavors()
     assert (version, row['flavorid']) == (1, 'tiny')
+
+
+def test_a_flavor_is_made_at_the_time_of_the_database(world, monkeypatch):
+    monkeypatch.setattr(time, 'time', lambda: NOW)
+    flavors = SqlFlavors(world.engine)
+    before_s = flavors.now_s()
+    made = world.register().create(TINY)
+    assert before_s <= made['created_s'] <= flavors.now_s()
 
 
 def test_a_queue_is_there_before_it_is_announced(world):
