@@ -141,8 +141,9 @@ def configured(**values):
 def test_a_client_of_the_options(fake):
     made = client(configured(auth_type='none', endpoint_override=fake.url))
     made.check()
-    assert made._timeouts_s == (3.0, 20.0)
-    assert client(configured(auth_type='none', timeout=7))._timeouts_s == (7, 7)
+    assert made._timeouts_s == made._adapter.session.timeout == (3.0, 20.0)
+    made = client(configured(auth_type='none', timeout=7))
+    assert made._timeouts_s == made._adapter.session.timeout == (7, 7)
 
 
 @pytest.mark.parametrize(
