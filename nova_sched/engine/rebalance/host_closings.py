@@ -26,7 +26,8 @@ class HostClosings:
 
     ``services`` has ``close(name, reason)``, which disables a service with this reason, unless an
     operator has disabled it, and returns whether it is disabled then; and ``open(name, reason)``,
-    which enables one that a rebalance has closed with this reason, or any reason with None.
+    which enables one that a rebalance has closed with this reason, or any reason with None, and
+    returns whether that is done. With False, the next pass tries it again.
     """
 
     def __init__(self, rebalances, cluster, call, services):
@@ -48,8 +49,8 @@ class HostClosings:
 
     def _end(self, host, reason):
         """The time of a host is over, unless another rebalance has closed it for longer."""
-        if self._rebalances.set_closed(host, closed=False):
-            self._services.open(host.host, reason)
+        is_mine = self._rebalances.set_closed(host, closed=False)
+        if is_mine and self._services.open(host.host, reason):
             self._rebalances.drop_closed(host)
 
     def _reasons(self):
@@ -78,6 +79,7 @@ class OwnServices:
     def open(self, name, reason):
         """See HostClosings."""
         self._call(self._open, name, reason)
+        return True
 
     # In the loop.
 

@@ -83,6 +83,9 @@ def test_services(fake):
     assert api.service('cmp1') == (uuid_of('cmp1'), False, None)
     with pytest.raises(errors.NotFound, match='host cmp9'):
         api.service('cmp9')
+    fake.services['cmp1'] = None
+    with pytest.raises(errors.NovaUnavailable, match='the cell of host cmp1 is down'):
+        api.service('cmp1')
 
 
 @pytest.mark.parametrize(

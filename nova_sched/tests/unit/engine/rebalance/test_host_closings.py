@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from nova_sched.claims import ServiceFacts
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db.tables import CLOSED_HOSTS, MOVES, REBALANCES
+from nova_sched.engine.rebalance.host_closings import HostClosings
 from nova_sched.tests.unit.engine.rebalance.moving_world import SERVERS, MovingWorld, move
 
 
@@ -86,6 +87,48 @@ def test_a_longer_rebalance_keeps_it_closed(moving):
     moving.rebalances.stop(first)
     moving.runner.turn()
     assert service(moving)[0]
+
+
+class Services:
+    """Those of Nova. The cell of the host ``down`` does not answer."""
+
+    def __init__(self):
+        self.closed, self.down = set(), None
+
+    def close(self, name, reason):
+        if name != self.down:
+            self.closed.add(name)
+        return name != self.down
+
+    def open(self, name, reason):
+        if name != self.down:
+            self.closed.discard(name)
+        return name != self.down
+
+
+@pytest.mark.parametrize('down, other', [('host-0', 'host-1'), ('host-1', 'host-0')])
+def test_a_host_whose_cell_is_down(moving, down, other):
+    """It is closed and opened when the cell is back, and the other host at once."""
+    moving.boot('host-1', SERVERS[1])
+    services = Services()
+    turn = HostClosings(moving.rebalances, moving.cluster, moving.world.call, services).turn
+    made = moving.rebalances.create(
+        [move(SERVERS[0]), move(SERVERS[1], source='host-1')], close_s=3600.0
+    )
+    services.down = down
+    turn()
+    assert services.closed == {other}
+    services.down = None
+    turn()
+    assert services.closed == {down, other}
+    moving.rebalances.stop(made)
+    services.down = down
+    turn()
+    assert services.closed == {down}
+    services.down = None
+    turn()
+    assert services.closed == set()
+    assert moving.rebalances.closed_hosts() == []
 
 
 # Schedulers that stand still or die between two steps.
