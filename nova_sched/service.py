@@ -306,6 +306,8 @@ class SchedulerService(oslo_service.ServiceBase):
         self._server = self.scheduler = self.store = self._nova = self._notifications = None
         self._events = None
         self._leaving = threading.Event()
+        # Held while the server is made, and while a stop begins: the stop sees all that was made.
+        self._lock = threading.Lock()
         self._listening = threading.Event()
         self._ended = threading.Event()
         self._is_reloaded = False
@@ -337,8 +339,19 @@ class SchedulerService(oslo_service.ServiceBase):
             self._nova.start(self.scheduler)
         if self._own_bus:
             collect_seldom()
+        with self._lock:
+            if self._leaving.is_set():  # while it read Nova
+                return
+            self._server = self._new_server()
+        self._server.start()
+        self._listening.set()
+        LOG.info('Scheduling on host %s', self._conf.host)
+        if self._is_reloaded:  # since the rules were built
+            self.reset()
+
+    def _new_server(self):
         arrivals = Arrivals(self.scheduler.clock, self.scheduler.pauses)
-        self._server = servers.server(
+        return servers.server(
             self._bus,
             self._conf.host,
             self._endpoints(),
@@ -347,13 +360,9 @@ class SchedulerService(oslo_service.ServiceBase):
             is_direct=self._conf.scheduler.rpc_server == DIRECT,
             loop=self.scheduler.loop,
         )
-        self._server.start()
-        self._listening.set()
-        LOG.info('Scheduling on host %s', self._conf.host)
-        if self._is_reloaded:  # since the rules were built
-            self.reset()
 
     def _endpoints(self):
+        """What the server calls. Starts the threads that send notifications and move servers."""
         nova = self._nova
         if nova is None:
             runner = self._run_moves(moves.MovesClient(self._bus))
@@ -385,7 +394,8 @@ class SchedulerService(oslo_service.ServiceBase):
 
     def stop(self, graceful=True):
         """Take no more messages, answer those in flight, then end."""
-        self._leaving.set()
+        with self._lock:
+            self._leaving.set()
         if self.scheduler is not None:
             self.scheduler.leave()
         # A server that is still connecting to its bus cannot be stopped, and has taken no message.

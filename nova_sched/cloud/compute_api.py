@@ -23,6 +23,7 @@ MICROVERSION = '2.84'  # events of actions with details; migrations with UUIDs s
 CONNECTIONS = 4
 SHOWN = 500  # characters of an answer that an error repeats
 LIVE_MIGRATION = 'live-migration'
+UNKNOWN = 'UNKNOWN'  # the status of a service whose cell does not answer
 HOST, TASK_STATE = 'OS-EXT-SRV-ATTR:host', 'OS-EXT-STS:task_state'
 
 
@@ -121,13 +122,15 @@ class ComputeApi:
 
     def service(self, host):
         """(UUID, whether it is disabled, the reason) of the compute service of a host. Raises
-        NotFound."""
+        NotFound; NovaUnavailable also if only the cell of the host does not answer."""
         path = '/os-services'
         with _readable(path):
             found = self._get(path, host=host, binary='nova-compute')['services']
             if not found:
                 raise errors.NotFound(f'The compute service of host {host}')
             one = found[0]
+            if one['status'] == UNKNOWN:  # without the rest
+                raise errors.NovaUnavailable(f'the cell of host {host} is down')
             return one['id'], one['status'] == 'disabled', one['disabled_reason']
 
     def set_service(self, uuid, disabled_reason):
@@ -205,7 +208,8 @@ def _told(response):
 def client(conf):
     """The ComputeApi of the options in [nova_api]. Raises BadConfig; sends no request."""
     conf_nova_api.register_keystone_opts(conf)
+    timeouts_s = keystone.timeouts_s(conf.nova_api)
     made = keystone.adapter(
-        conf, conf_nova_api.GROUP, CONNECTIONS, default_microversion=MICROVERSION
+        conf, conf_nova_api.GROUP, CONNECTIONS, timeouts_s, default_microversion=MICROVERSION
     )
-    return ComputeApi(made, keystone.timeouts_s(conf.nova_api))
+    return ComputeApi(made, timeouts_s)

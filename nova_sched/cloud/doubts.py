@@ -55,14 +55,15 @@ class Doubts:
     def add(self, sent):
         """Take back what this request has written, or may have written."""
         with self._lock:
+            if self._leaving.is_set():
+                _warn(sent)
+                return
             doubts = self._waiting.setdefault(sent.server.uuid, [])
             for earlier in doubts:
                 if earlier.sent.is_in(sent.before):  # it must not come back
                     sent = dataclasses.replace(sent, before=earlier.sent.before)
             doubts.append(Doubt(sent, self._clock()))
-            if self._leaving.is_set():
-                _warn(sent)
-            elif self._thread is None:
+            if self._thread is None:
                 name = 'nova-sched-doubts'
                 self._thread = threading.Thread(target=self._run, name=name, daemon=True)
                 self._thread.start()
@@ -81,13 +82,16 @@ class Doubts:
 
     def stop(self):
         """End the thread, and log the servers whose allocations are not certain."""
-        self._leaving.set()
+        with self._lock:
+            self._leaving.set()
+            thread = self._thread
         self._wake.set()
-        if self._thread is not None:
-            self._thread.join(STOP_S)
-        for doubts in self._waiting.values():
-            for doubt in doubts:
-                _warn(doubt.sent)
+        if thread is not None:
+            thread.join(STOP_S)
+        with self._lock:  # the thread may still end one
+            left = [one.sent for doubts in self._waiting.values() for one in doubts]
+        for sent in left:
+            _warn(sent)
 
     def _run(self):
         while not self._leaving.is_set():

@@ -61,6 +61,7 @@ class NeutronClient:
 def client(conf):
     """The NeutronClient of the options in [neutron]. Raises BadConfig; sends no request."""
     conf_neutron.register_keystone_opts(conf)
-    made = keystone.adapter(conf, conf_neutron.GROUP, CONNECTIONS)
     timeout_s = conf.neutron.timeout
-    return NeutronClient(made, (timeout_s,) * 2 if timeout_s else TIMEOUTS_S)
+    timeouts_s = (timeout_s,) * 2 if timeout_s else TIMEOUTS_S
+    made = keystone.adapter(conf, conf_neutron.GROUP, CONNECTIONS, timeouts_s)
+    return NeutronClient(made, timeouts_s)

@@ -103,18 +103,19 @@ class NovaMoves:
             mine = _of_move(entry, migrations, source, destination)
             if mine is None:
                 return _without(server, source, destination), migrations
-            return self._outcome(entry, mine, server, destination), migrations
+            return self._outcome(entry, mine, destination), migrations
         except errors.NotFound as error:
             return (FAILED, f'{error}: it was deleted'), []
         except errors.NovaRefused as error:
             raise errors.NovaUnavailable(error.why) from error
 
-    def _outcome(self, entry, migration, server, destination):
+    def _outcome(self, entry, migration, destination):
         if migration.status == COMPLETED:
             return DONE, None
         if migration.status not in FAILURES:
             return NOTHING
-        if server.host == destination:
+        # Read after the status: a server may arrive, and its migration fail then.
+        if self._api.server(entry.server).host == destination:
             LOG.warning(
                 'Migration %s of server %s is %s in Nova, but the server is on host %s',
                 migration.uuid,

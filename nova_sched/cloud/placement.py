@@ -323,7 +323,8 @@ def client(conf):
     conf_placement.register_keystone_opts(conf)
     # One connection for each request that may be under way.
     connections = conf.placement.in_flight + READERS
+    timeouts_s = keystone.timeouts_s(conf.placement)
     made = keystone.adapter(
-        conf, conf_placement.GROUP, connections, default_microversion=MICROVERSION
+        conf, conf_placement.GROUP, connections, timeouts_s, default_microversion=MICROVERSION
     )
-    return PlacementClient(made, keystone.timeouts_s(conf.placement))
+    return PlacementClient(made, timeouts_s)

@@ -23,8 +23,9 @@ LOG = logging.getLogger(__name__)
 class ServiceSwitch:
     """The services of HostClosings. ``api`` is a ComputeApi.
 
-    What Nova refuses is logged and given up: it must not keep moves from starting. The methods
-    raise NovaUnavailable.
+    What Nova refuses is logged and given up, and what it cannot do now is logged and left for the
+    next pass. Neither must keep other hosts or moves from their turn: the cell of one host may be
+    down for long.
     """
 
     def __init__(self, api):
@@ -32,12 +33,11 @@ class ServiceSwitch:
 
     def close(self, name, reason):
         """See HostClosings. Returns True also if Nova refuses it."""
-        self._try(self._close, name, reason)
-        return True
+        return self._try(self._close, name, reason)
 
     def open(self, name, reason):
-        """See HostClosings."""
-        self._try(self._open, name, reason)
+        """See HostClosings. Returns True also if Nova refuses it."""
+        return self._try(self._open, name, reason)
 
     def _close(self, name, reason):
         uuid, is_disabled, found = self._api.service(name)
@@ -51,11 +51,17 @@ class ServiceSwitch:
             self._api.set_service(uuid, None)
 
     def _try(self, work, name, reason):
+        """Returns False if it has to be tried again."""
         try:
             work(name, reason)
-        except (errors.NotFound, errors.NovaRefused) as error:
+        except (errors.NotFound, errors.NovaRefused, errors.NovaUnavailable) as error:
             self._problems.begin(
-                name, 'Host %s cannot be closed or opened by a rebalance: %s', name, error
+                name,
+                'Host %s cannot be closed or opened by a rebalance: %s',
+                name,
+                error,
+                reason=type(error).__name__,
             )
-        else:
-            self._problems.end(name, 'Host %s can be closed or opened again', name)
+            return not isinstance(error, errors.NovaUnavailable)
+        self._problems.end(name, 'Host %s can be closed or opened again', name)
+        return True

@@ -43,6 +43,7 @@ PAUSES = 4  # of one decision; then it goes on to its end
 LOSSES = 3  # after this many lost claims a request is decided after a new read of the store
 PLACE, WRITTEN = 'place', 'written'  # kinds of messages
 NOT_WRITTEN = 'Placement did not take the allocations.'  # what a tenant reads of a refusal
+UNANSWERED = 'Request %s was placed, but its answer cannot be built'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -303,9 +304,7 @@ class Cycle:
                     writing.add_done_callback(measuring.trace_writing(trace))
                 writing.add_done_callback(lambda done: self._send_written(attempt, done))
         except Exception as error:
-            LOG.exception(
-                'Request %s was placed, but its answer cannot be built', message.work.request_id
-            )
+            LOG.exception(UNANSWERED, message.work.request_id)
             message.fail(error)
 
     def _send_written(self, attempt, done):
@@ -338,6 +337,11 @@ class Cycle:
                 self._answers.refused(attempt.message, error, settings)
             except errors.SchedError as error:
                 attempt.message.fail(error)
+            except Exception as error:
+                # The loop must not handle it again: the writer knows what became of it.
+                LOG.exception(UNANSWERED, attempt.message.work.request_id)
+                if not attempt.message.future.done():
+                    attempt.message.fail(error)
             message.answer(None)
         self._confirm(answered)
         return again
@@ -355,16 +359,16 @@ class Cycle:
 
         Raises Superseded and StoreUnavailable; then the writer takes it back.
         """
-        is_answered = False
+        future = attempt.message.future
         try:
             self._check_claims(attempt.decision)
             self._answers.placed(attempt.message, attempt.decision, attempt.answer, settings)
-            is_answered = True
         except errors.Superseded:
             self._end_claims(attempt.decision)  # those of its other instances
             raise
         finally:
-            outcome.end(is_answered)
+            # Its caller has the answer even if the log or the record of it fails.
+            outcome.end(future.done() and future.exception() is None)
 
     def _unwritten(self, attempt, outcome, settings):
         """End the claims of a decision that was not written. Returns whether its order is decided

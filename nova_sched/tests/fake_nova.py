@@ -26,7 +26,8 @@ from nova_sched.tests.fixtures.web import serving
 class FakeNova:
     """``servers``: UUID -> [host, task state]. ``migrations`` and ``asked`` (server, host), the
     live migrations that were started, are in the order of time. ``services``: host -> [status,
-    disabled reason]. ``details``: server -> results and details of the events of its last action.
+    disabled reason]; None: its cell is down. ``details``: server -> results and details of the
+    events of its last action.
 
     ``broken`` maps a method, or a method and a path, to a status and a text that requests are
     answered with instead; ``loses_answers``: it does what is posted, and answers nothing of use.
@@ -123,10 +124,16 @@ class FakeNova:
 
     def _services(self, query):
         return [
-            {'id': uuid_of(host), 'status': status, 'disabled_reason': reason}
-            for host, (status, reason) in self.services.items()
+            self._service(host, found)
+            for host, found in self.services.items()
             if [host] == query['host'] and query['binary'] == ['nova-compute']
         ]
+
+    def _service(self, host, found):
+        if found is None:
+            return {'binary': 'nova-compute', 'host': host, 'status': 'UNKNOWN'}
+        status, reason = found
+        return {'id': uuid_of(host), 'status': status, 'disabled_reason': reason}
 
 
 @contextlib.contextmanager

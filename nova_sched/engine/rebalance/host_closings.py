@@ -26,7 +26,8 @@ class HostClosings:
 
     ``services`` has ``close(name, reason)``, which disables a service with this reason, unless an
     operator has disabled it, and returns whether it is disabled then; and ``open(name, reason)``,
-    which enables one that a rebalance has closed with this reason, or any reason with None.
+    which enables one that a rebalance has closed with this reason, or any reason with None, and
+    returns whether that is done. With False, the next pass tries it again.
     """
 
     def __init__(self, rebalances, cluster, call, services):
@@ -44,13 +45,26 @@ class HostClosings:
             elif not host.closed and self._services.close(host.host, _reason(host)):
                 self._rebalances.set_closed(host)
         for name, reason in reasons.items():
-            self._services.open(name, reason)
+            self._open(name, reason)
 
     def _end(self, host, reason):
         """The time of a host is over, unless another rebalance has closed it for longer."""
-        if self._rebalances.set_closed(host, closed=False):
-            self._services.open(host.host, reason)
+        is_mine = self._rebalances.set_closed(host, closed=False)
+        if is_mine and self._open(host.host, reason):
             self._rebalances.drop_closed(host)
+
+    def _open(self, name, reason):
+        """Enable the service of a host. Returns whether that is done.
+
+        Nova enables a service whatever its reason is by then. If another rebalance has closed the
+        host since the reason was read, it has a row, and is closed again.
+        """
+        is_done = self._services.open(name, reason)
+        for host, is_over in self._rebalances.closed_hosts():
+            if host.host == name and not is_over:
+                closed = self._services.close(name, _reason(host))
+                self._rebalances.set_closed(host, closed)
+        return is_done
 
     def _reasons(self):
         """Host -> the reason why its service is disabled, of all that a rebalance has closed. Runs
@@ -78,6 +92,7 @@ class OwnServices:
     def open(self, name, reason):
         """See HostClosings."""
         self._call(self._open, name, reason)
+        return True
 
     # In the loop.
 

@@ -272,9 +272,13 @@ class MoveRunner:
             LOG.warning('%s; the next periodic rebalance is planned later', error)
             return
         if moves:
-            made = self._rebalances.create(
-                moves, settings.goal, settings.close_s, settings.interval_s
-            )
+            try:
+                made = self._rebalances.create(
+                    moves, settings.goal, settings.close_s, settings.interval_s
+                )
+            except errors.StoreUnavailable:  # the next pass may store it
+                self._next_plan_s = 0.0
+                raise
             if made is not None:
                 LOG.info('Periodic rebalance %s has %d moves', made, len(moves))
 

@@ -434,3 +434,46 @@ def test_a_service_that_waits_for_its_database_can_be_stopped(bus, tmp_path, cap
         made.stop()
         starting.join(10)
     assert not starting.is_alive()
+
+
+class SlowNova:
+    """A NovaSource that reads until it is told to end."""
+
+    def __init__(self):
+        self.writer = self.mirror = self.status = self.networks = None
+        self.reading, self.may_end = threading.Event(), threading.Event()
+
+    def start(self, scheduler):
+        self.reading.set()
+        self.may_end.wait(10)
+
+    def stop(self):
+        """It goes on to read."""
+
+    def flavors(self):
+        return []
+
+    def before_refusal(self, requests):
+        return requests
+
+    def movers(self, rebalances):
+        return None
+
+
+def test_a_service_that_is_stopped_while_it_reads_nova_takes_no_messages(bus, monkeypatch):
+    """Another scheduler gets them."""
+    nova = SlowNova()
+    monkeypatch.setattr(service, 'nova_source', lambda conf, store: nova)
+    before = set(threading.enumerate())
+    with settings({'claims.store': 'memory'}):
+        made = service.SchedulerService(CONF, bus)
+        starting = threading.Thread(target=made.start)
+        starting.start()
+        assert nova.reading.wait(10)
+        made.stop()
+        nova.may_end.set()
+        starting.join(10)
+    assert not set(threading.enumerate()) - before
+    assert made.alive_s() == 0
+    with pytest.raises(errors.NoAnswer):
+        ClaimsClient(bus, timeout_s=0.2).show(uuid_of('one'))

@@ -83,6 +83,9 @@ def test_services(fake):
     assert api.service('cmp1') == (uuid_of('cmp1'), False, None)
     with pytest.raises(errors.NotFound, match='host cmp9'):
         api.service('cmp9')
+    fake.services['cmp1'] = None
+    with pytest.raises(errors.NovaUnavailable, match='the cell of host cmp1 is down'):
+        api.service('cmp1')
 
 
 @pytest.mark.parametrize(
@@ -141,8 +144,9 @@ def configured(**values):
 def test_a_client_of_the_options(fake):
     made = client(configured(auth_type='none', endpoint_override=fake.url))
     made.check()
-    assert made._timeouts_s == (3.0, 20.0)
-    assert client(configured(auth_type='none', timeout=7))._timeouts_s == (7, 7)
+    assert made._timeouts_s == made._adapter.session.timeout == (3.0, 20.0)
+    made = client(configured(auth_type='none', timeout=7))
+    assert made._timeouts_s == made._adapter.session.timeout == (7, 7)
 
 
 @pytest.mark.parametrize(

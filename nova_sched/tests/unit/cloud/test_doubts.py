@@ -17,6 +17,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.claim import CONFIRMED, Claim
+from nova_sched.cloud import doubts
 from nova_sched.cloud.allocation_write import Sent, Server
 from nova_sched.cloud.doubts import Doubts
 from nova_sched.cloud.placement import ConsumerAllocations
@@ -33,8 +34,8 @@ def some(generation=None, node=ONE, **more):
     return ConsumerAllocations({node: {'VCPU': 1}, **more}, generation, 'p', 'u')
 
 
-def sent(before=NOTHING, after=None):
-    return Sent(Server(A, OURS.uuid, ONE, some()), before, after or some())
+def sent(before=NOTHING, after=None, server=A):
+    return Sent(Server(server, OURS.uuid, ONE, some()), before, after or some())
 
 
 class World:
@@ -165,3 +166,23 @@ def test_what_is_not_certain_at_the_end_is_logged(world, caplog):
     threading.Event().wait(0.05)
     world.doubts.stop()
     assert f'Instance {A} was refused, but may have allocations on node {ONE}' in caplog.text
+
+
+def test_writes_that_end_while_the_doubts_are_logged(world, caplog, monkeypatch):
+    """Each of them is another doubt, and is logged as well."""
+    servers = [uuid_of(name) for name in 'abcd']
+    world.fake.faults = lambda method, path: Fault(503)
+    for server in servers[:3]:
+        world.doubts.add(sent(server=server))
+    warn = doubts._warn
+
+    def meanwhile(one):
+        monkeypatch.setattr(doubts, '_warn', warn)
+        writer = threading.Thread(target=world.doubts.add, args=(sent(server=servers[3]),))
+        writer.start()
+        writer.join(5.0)
+        warn(one)
+
+    monkeypatch.setattr(doubts, '_warn', meanwhile)
+    world.doubts.stop()
+    assert [caplog.text.count(f'Instance {server} was refused') for server in servers] == [1] * 4

@@ -84,8 +84,9 @@ def configured(**values):
 def test_a_client_of_the_options(fake):
     made = client(configured(auth_type='none', endpoint_override=fake.url))
     assert made.segments_of(OTHER) == []
-    assert made._timeouts_s == TIMEOUTS_S
-    assert client(configured(auth_type='none', timeout=7))._timeouts_s == (7, 7)
+    assert made._timeouts_s == made._adapter.session.timeout == TIMEOUTS_S
+    made = client(configured(auth_type='none', timeout=7))
+    assert made._timeouts_s == made._adapter.session.timeout == (7, 7)
 
 
 def test_no_account():

@@ -145,6 +145,29 @@ def test_a_migration_in_error_whose_server_has_arrived(nova, fake, caplog):
     assert 'is error in Nova, but the server is on host host-1' in caplog.text
 
 
+@pytest.mark.parametrize(
+    'host, state',
+    [('host-1', states.CONFIRMED), (None, states.REVERTED)],
+    ids=['there', 'deleted'],
+)
+def test_a_migration_that_ends_in_error_while_it_is_looked_at(
+    nova, fake, monkeypatch, host, state
+):
+    """The server was read before, while it was on the source."""
+    nova.run()
+    api = nova.conductors._api
+    real = api.live_migrations
+
+    def live_migrations(server):
+        fake.end(ONE, 'error', host='host-1')
+        if host is None:
+            del fake.servers[ONE]
+        return real(server)
+
+    monkeypatch.setattr(api, 'live_migrations', live_migrations)
+    assert nova.look().state == state
+
+
 def test_old_migrations_are_not_those_of_the_move(nova, fake):
     """Even between the same hosts, and whatever their times say."""
     fake.migration(ONE, 'host-0', 'host-1', 'error')

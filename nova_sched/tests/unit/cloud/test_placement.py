@@ -244,7 +244,8 @@ def test_bad_options(values, where):
     ],
 )
 def test_timeouts(values, timeouts):
-    assert client(configured(auth_type='none', **values))._timeouts_s == timeouts
+    made = client(configured(auth_type='none', **values))
+    assert made._timeouts_s == made._adapter.session.timeout == timeouts
 
 
 def logging_in(auth_url):

@@ -13,7 +13,6 @@
 
 import pytest
 
-from nova_sched import errors
 from nova_sched.cloud.service_switch import ServiceSwitch
 from nova_sched.engine.rebalance.host_closings import REASON
 from nova_sched.tests.fake_nova import client_of, served
@@ -72,7 +71,7 @@ def test_what_nova_refuses_is_logged_once(fake, caplog, host, broken):
     switch = ServiceSwitch(client_of(fake))
     assert switch.close(host, FIRST)
     switch.close(host, FIRST)
-    switch.open(host, None) if host == 'cmp9' else None
+    assert switch.open(host, None)
     assert caplog.text.count(f'Host {host} cannot be closed or opened') == 1
     assert fake.services['cmp1'] == ['enabled', None]
     fake.broken.clear()
@@ -82,9 +81,22 @@ def test_what_nova_refuses_is_logged_once(fake, caplog, host, broken):
     assert caplog.text.count(f'Host {host} can be closed or opened again') == 1
 
 
-def test_nova_is_away(fake):
-    fake.broken['GET'] = 503, 'away'
+@pytest.mark.parametrize('method', ['GET', 'PUT', None], ids=['GET', 'PUT', 'the cell'])
+def test_what_nova_does_not_answer_is_left_for_later(fake, caplog, method):
+    caplog.set_level('INFO')
     switch = ServiceSwitch(client_of(fake))
-    for work in (switch.close, switch.open):
-        with pytest.raises(errors.NovaUnavailable):
-            work('cmp1', FIRST)
+
+    def break_it(service):
+        fake.services['cmp1'] = service if method else None
+        fake.broken[method] = 503, 'away'
+
+    break_it(['enabled', None])
+    assert [switch.close('cmp1', FIRST) for _ in range(2)] == [False, False]
+    break_it(['disabled', FIRST])
+    assert not switch.open('cmp1', FIRST)
+    assert caplog.text.count('Host cmp1 cannot be closed or opened') == 1
+    fake.broken.clear()
+    fake.services['cmp1'] = ['disabled', FIRST]
+    assert switch.open('cmp1', FIRST)
+    assert fake.services['cmp1'] == ['enabled', None]
+    assert caplog.text.count('Host cmp1 can be closed or opened again') == 1

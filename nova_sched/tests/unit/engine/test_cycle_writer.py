@@ -18,6 +18,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.claim import CONFIRMED, PENDING
+from nova_sched.engine.answer import Answers
 from nova_sched.engine.writer import WriteOutcome
 from nova_sched.tests.builders import report, request, uuid_of
 from nova_sched.tests.unit.engine.stores import Unsteady
@@ -189,6 +190,30 @@ def test_a_claim_that_was_replaced_meanwhile_is_told_to_no_caller(world):
     assert ends == [False, True]
     (later,) = world.store.claims()
     assert again.result()[0][0].node_uuid == later.node_uuid
+
+
+@pytest.mark.parametrize(
+    'step, is_answered', [('placed', False), ('_log', True)], ids=['the answer', 'its log']
+)
+def test_a_failure_with_one_of_two_answers(world, monkeypatch, caplog, step, is_answered):
+    """The writer is told once of each whether its caller was answered."""
+    found = [world.send_place(request(instance_uuid=one)) for one in (A, B)]
+    world.loop.turn()
+    real = getattr(Answers, step)
+
+    def broken(answers, message, *words):
+        if message.future is found[0]:
+            raise ZeroDivisionError
+        return real(answers, message, *words)
+
+    monkeypatch.setattr(Answers, step, broken)
+    ends = []
+    for _ in found:
+        world.writer.end(WriteOutcome(True, end=ends.append))
+    world.loop.turn()
+    assert ends == [is_answered, True]
+    assert [one.exception(timeout=0) is None for one in found] == ends
+    assert caplog.text.count('was placed, but its answer cannot be built') == 1
 
 
 def test_a_claim_whose_allocation_is_written_is_confirmed(world):

@@ -14,9 +14,14 @@
 import pytest
 import sqlalchemy as sa
 
+from nova_sched import errors
 from nova_sched.claims import ServiceFacts
 from nova_sched.claims.sql import SqlClaimStore
+from nova_sched.cloud.service_switch import ServiceSwitch
 from nova_sched.db.tables import CLOSED_HOSTS, MOVES, REBALANCES
+from nova_sched.engine.rebalance.host_closings import REASON, HostClosings
+from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.fake_nova import client_of, served
 from nova_sched.tests.unit.engine.rebalance.moving_world import SERVERS, MovingWorld, move
 
 
@@ -86,6 +91,48 @@ def test_a_longer_rebalance_keeps_it_closed(moving):
     moving.rebalances.stop(first)
     moving.runner.turn()
     assert service(moving)[0]
+
+
+class Services:
+    """Those of Nova. The cell of the host ``down`` does not answer."""
+
+    def __init__(self):
+        self.closed, self.down = set(), None
+
+    def close(self, name, reason):
+        if name != self.down:
+            self.closed.add(name)
+        return name != self.down
+
+    def open(self, name, reason):
+        if name != self.down:
+            self.closed.discard(name)
+        return name != self.down
+
+
+@pytest.mark.parametrize('down, other', [('host-0', 'host-1'), ('host-1', 'host-0')])
+def test_a_host_whose_cell_is_down(moving, down, other):
+    """It is closed and opened when the cell is back, and the other host at once."""
+    moving.boot('host-1', SERVERS[1])
+    services = Services()
+    turn = HostClosings(moving.rebalances, moving.cluster, moving.world.call, services).turn
+    made = moving.rebalances.create(
+        [move(SERVERS[0]), move(SERVERS[1], source='host-1')], close_s=3600.0
+    )
+    services.down = down
+    turn()
+    assert services.closed == {other}
+    services.down = None
+    turn()
+    assert services.closed == {down, other}
+    moving.rebalances.stop(made)
+    services.down = down
+    turn()
+    assert services.closed == {down}
+    services.down = None
+    turn()
+    assert services.closed == set()
+    assert moving.rebalances.closed_hosts() == []
 
 
 # Schedulers that stand still or die between two steps.
@@ -254,3 +301,95 @@ def test_a_host_that_is_not_known(moving):
     ((host, _),) = moving.rebalances.closed_hosts()
     assert host.closed
     assert service(moving, 'host-9')[0]
+
+
+# In Nova, a service is read in one request and changed in another one.
+
+
+class NovaHost:
+    """A host of a Nova cloud that is about to be opened, and two schedulers. ``api`` is that of
+    the ``one`` which stands still just before its request, while another rebalance begins."""
+
+    def __init__(self, moving, fake, has_row):
+        self.moving, self.fake, self.api = moving, fake, client_of(fake)
+        self.one, self.other = self._closings(self.api), self._closings(client_of(fake))
+        reason = f'{REASON} x until 2030-01-01T00:00:00Z'
+        if has_row:
+            moving.rebalances.create([move(SERVERS[0])], close_s=60.0, made=uuid_of('first'))
+            self.other.turn()
+            moving.rebalances.stop(uuid_of('first'))
+        else:
+            operator(moving, True, reason)
+            fake.services['host-0'] = ['disabled', reason]
+        assert not self.is_open
+
+    def _closings(self, api):
+        services = ServiceSwitch(api)
+        return HostClosings(
+            self.moving.rebalances, self.moving.cluster, self.moving.world.call, services
+        )
+
+    def close(self):
+        """Another rebalance, whose row is returned, closes the host."""
+        self.moving.rebalances.create([move(SERVERS[0])], close_s=3600.0)
+        self.other.turn()
+        ((row, _),) = self.moving.rebalances.closed_hosts()
+        assert row.closed
+        return row
+
+    @property
+    def is_open(self):
+        return self.fake.services['host-0'] == ['enabled', None]
+
+
+@pytest.fixture(params=[True, False], ids=['with a row', 'without a row'])
+def nova_host(moving, request):
+    with served() as fake:
+        fake.services = {'host-0': ['enabled', None]}
+        yield NovaHost(moving, fake, request.param)
+
+
+def test_a_host_of_nova_is_opened(nova_host):
+    nova_host.one.turn()
+    assert nova_host.is_open
+    assert nova_host.moving.rebalances.closed_hosts() == []
+
+
+def test_one_that_opens_a_host_of_nova_after_it_was_closed_again(nova_host, monkeypatch):
+    interrupt(monkeypatch, nova_host.api, 'set_service', nova_host.close)
+    nova_host.one.turn()
+    assert not nova_host.is_open
+    ((row, is_over),) = nova_host.moving.rebalances.closed_hosts()
+    assert (row.closed, is_over) == (True, False)
+
+
+def test_one_that_opens_it_just_before_the_row_says_closed(nova_host, monkeypatch):
+    """The other one has closed it, and stands still as well."""
+    rebalances, rows = nova_host.moving.rebalances, []
+
+    def meanwhile():
+        rows.append(nova_host.close())
+        rebalances.set_closed(*rows, closed=False)
+
+    interrupt(monkeypatch, nova_host.api, 'set_service', meanwhile)
+    nova_host.one.turn()
+    rebalances.set_closed(*rows)
+    assert not nova_host.is_open
+
+
+def test_one_whose_late_request_nova_does_without_an_answer(nova_host, monkeypatch):
+    """The host is closed again when Nova answers again."""
+    real = nova_host.api.set_service
+
+    def set_service(*words):
+        nova_host.close()
+        real(*words)
+        nova_host.fake.broken['GET'] = 503, 'away'
+        raise errors.NovaUnavailable('no answer')
+
+    monkeypatch.setattr(nova_host.api, 'set_service', set_service)
+    nova_host.one.turn()
+    assert nova_host.is_open
+    nova_host.fake.broken.clear()
+    nova_host.other.turn()
+    assert not nova_host.is_open

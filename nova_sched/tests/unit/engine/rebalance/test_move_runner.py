@@ -377,6 +377,25 @@ class TestPeriodic:
         assert not made.runner.turn()
         assert made.rebalances.list() == []
 
+    @pytest.mark.parametrize(
+        'error, plans',
+        [(errors.StoreBusy('a lock'), 2), (errors.StoreFull('no space'), 1)],
+        ids=['a repeat helps', 'it does not'],
+    )
+    def test_a_plan_that_cannot_be_stored(self, periodic, monkeypatch, error, plans):
+        """If a repeat may help, it is made again with the next pass; else after the interval."""
+
+        def create(*_):
+            raise error
+
+        with monkeypatch.context() as broken:
+            broken.setattr(periodic.rebalances, 'create', create)
+            with pytest.raises(type(error)):
+                periodic.runner.turn()
+        periodic.runner.turn()
+        assert len(periodic.plans) == plans
+        assert len(periodic.rebalances.list()) == plans - 1
+
     def test_quiet_hours(self, periodic):
         quiet = (QuietHours(0, 720), QuietHours(720, 1440))
         periodic.settings = dataclasses.replace(periodic.settings, quiet_hours=quiet)
