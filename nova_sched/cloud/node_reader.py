@@ -79,9 +79,14 @@ class NodeReader:
 
     def changed(self, view):
         """Remove nodes that are gone. Returns the UUIDs of those that differ from what was
-        read."""
+        read.
+
+        A node may be gone since before this scheduler reads the cell: it is in the host state,
+        which has it from the claim store, and it has no stamp.
+        """
         since_s, stamps = self._clock(), view.cell.node_stamps()
-        self._remove(view, view.stamps.keys() - stamps.keys(), since_s)
+        known = view.stamps.keys() | self._call('nodes_of_cell', view.cell.uuid)
+        self._remove(view, known - stamps.keys(), since_s)
         return {
             uuid
             for uuid, stamp in stamps.items()
@@ -116,8 +121,10 @@ class NodeReader:
 
     def _remove(self, view, uuids, since_s):
         """Remove these nodes: the cell did not have them after ``since_s``."""
+        host_of = self._scheduler.nova_hosts.host_of
         for uuid in uuids:
-            host, _ = view.stamps.pop(uuid)
+            stamp = view.stamps.pop(uuid, None)
+            host = host_of(uuid) if stamp is None else stamp[0]
             if not view.of_host({host}):
                 view.left_out.pop(host, None)
             self._call('node_is_gone', uuid, since_s)
@@ -142,7 +149,8 @@ class NodeReader:
             view.generations[row.uuid] = tree.generations
             view.serverless[row.uuid] = tree.consumers - known
             try:
-                cell_uuid = self.mappings.get(row.host)
+                # A node is in the cell that has its row, whatever cell its host is mapped to.
+                cell_uuid = view.cell.uuid if row.host in self.mappings else None
                 since = order if tree.sums is None else surveyed
                 made = node_report.report(row, tree, migrations, cell_uuid, since)
                 waiting.append((row.host, self._scheduler.begin_report(made)))

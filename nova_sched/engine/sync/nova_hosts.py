@@ -82,6 +82,12 @@ class NovaHosts:
         node = self._cluster.node(node_uuid)
         return node and node.host
 
+    def nodes_of_cell(self, cell_uuid):
+        """Returns the UUIDs of the nodes of a cell."""
+        hosts = self._cluster.hosts
+        rows = np.flatnonzero(hosts.cell == hosts.cells.id(cell_uuid))
+        return {hosts.nodes[row].uuid for row in rows.tolist()}
+
     def scope(self, request):
         """Returns what the caller of a request allows, as Placement knows it: the UUID of the only
         compute node, or None; and the UUIDs of the aggregates of its availability zone."""

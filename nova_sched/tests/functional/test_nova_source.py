@@ -306,6 +306,18 @@ def test_a_host_that_has_just_gone(cloud, go):
         assert boot(scheduler, 'a') == ['cmp2']
 
 
+def test_a_host_that_has_gone_while_no_scheduler_ran(cloud):
+    cloud.fake.add(node('cmp2'), **{**ROOM, 'MEMORY_MB': 4096})
+    with cloud.scheduler() as scheduler:
+        assert boot(scheduler, 'a') == ['cmp1']
+    del cloud.fake.providers[node('cmp1')]
+    for table in (nova.NODES, nova.SERVICES):
+        cloud.change(table, 'cmp1', deleted=1)
+    with cloud.scheduler() as scheduler:
+        assert boot(scheduler, 'b') == ['cmp2']
+        assert cloud.claims().keys() == {(uuid_of('b'), node('cmp2'))}
+
+
 @pytest.mark.parametrize(
     'change',
     [

@@ -25,6 +25,7 @@ from nova_sched.tests.unit.cloud.doubles import FakeCell, FakeCloud, FakePlaceme
 from nova_sched.tests.unit.engine.world import World
 
 A, B, OTHER = uuid_of('a'), uuid_of('b'), uuid_of('other cell')
+MAPPED = 'host-0', 'host-1'
 
 
 class Cloud:
@@ -41,10 +42,19 @@ class Cloud:
             cell.clock = lambda: self.world.now_s
         self.scheduler = self.world.scheduler
         self.scheduler.loop.start()
-        self.mirror = Mirror(
+        self.mirror = self._mirror()
+        self.look(compare=True)
+
+    def _mirror(self):
+        return Mirror(
             self.scheduler, self.nova, self.nova, self.placement, lambda: Intervals(down_s=60.0)
         )
-        self.look(compare=True)
+
+    def restart(self, position_and_count=(0, 1)):
+        """A mirror that has read nothing; the nodes are in the host state."""
+        self.mirror.stop()
+        self.world.context.membership.position_and_count = position_and_count
+        self.mirror = self._mirror()
 
     def look(self, compare=False, after_s=0.0):
         self.world.now_s += after_s
@@ -297,6 +307,27 @@ def test_a_node_that_is_gone(cloud):
     del cloud.cell.rows[node_uuid('host-0')]
     cloud.look(compare=True, after_s=1.0)
     assert {node.host for node in cloud.world.cluster} == {'host-1'}
+
+
+def test_a_node_that_has_gone_while_nobody_read_its_cell(cloud):
+    cloud.place(A, force_hosts=['host-0'])
+    del cloud.cell.rows[node_uuid('host-0')]
+    cloud.world.now_s += 1.0
+    cloud.restart()
+    cloud.look(compare=True)
+    assert {node.host for node in cloud.world.cluster} == cloud.up() == {'host-1'}
+    assert cloud.claims() == {}
+
+
+def test_a_host_that_is_mapped_to_another_cell_keeps_its_node(make, monkeypatch):
+    other = FakeCell(OTHER)
+    cloud = make(FakeCell(), other)
+    monkeypatch.setattr(cloud.nova, 'host_mappings', lambda: dict.fromkeys(MAPPED, OTHER))
+    for _ in range(2):
+        cloud.cell.add('host-0')
+        cloud.look(compare=True, after_s=1.0)
+        assert {node.host for node in cloud.world.cluster} == set(MAPPED)
+        assert {node.cell_uuid for node in cloud.world.cluster} == {CELL}
 
 
 def test_a_host_that_was_left_out_and_is_gone(cloud):
