@@ -125,6 +125,8 @@ class NodeReader:
         for uuid in uuids:
             stamp = view.stamps.pop(uuid, None)
             host = host_of(uuid) if stamp is None else stamp[0]
+            if host is None:  # it was never read, or another scheduler has removed it
+                continue
             if not view.of_host({host}):
                 view.left_out.pop(host, None)
             self._call('node_is_gone', uuid, since_s)
@@ -134,8 +136,7 @@ class NodeReader:
         order = ReportOrder(since_s=self._clock())
         surveyed = self.survey and ReportOrder(since_s=self.survey.since_s)
         rows = view.cell.nodes(uuids)
-        missing = set(uuids) - {row.uuid for row in rows}
-        self._remove(view, missing & view.stamps.keys(), order.since_s)
+        self._remove(view, set(uuids) - {row.uuid for row in rows}, order.since_s)
         trees, problem = self._read_trees(view, rows)
         consumers = {consumer for tree in trees.values() for consumer in tree.consumers}
         migrations = view.cell.migrations(sorted(consumers))

@@ -101,13 +101,16 @@ class NovaHosts:
             frozenset(one.uuid for one in of_zone if one.uuid is not None),
         )
 
-    def hosts_by_cell(self, node_uuids):
-        """Returns cell UUID -> host -> UUIDs of these nodes. May be called from any thread."""
+    def hosts_by_cell(self, node_uuids, hosts=frozenset()):
+        """Returns cell UUID -> host -> UUIDs of these nodes, and of all nodes of these hosts. May
+        be called from any thread."""
+        nodes = [self._cluster.node(uuid) for uuid in node_uuids]
+        if hosts:
+            nodes += [node for node in self._cluster.snapshot() if node.host in hosts]
         found: dict[str | None, dict[str, list[str]]] = {}
-        for uuid in node_uuids:
-            node = self._cluster.node(uuid)
+        for node in nodes:
             if node is not None:
-                found.setdefault(node.cell_uuid, {}).setdefault(node.host, []).append(uuid)
+                found.setdefault(node.cell_uuid, {}).setdefault(node.host, []).append(node.uuid)
         return found
 
     def explained(self, instances):

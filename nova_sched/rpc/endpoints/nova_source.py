@@ -143,15 +143,15 @@ class NovaSourceEndpoint(SchedulerEndpoint):
 
     @expected
     def update_instance_info(self, context, host_name, instance_info):
-        self._mirror.host_changed(words.name(host_name, 'host_name'))
+        self._mirror.host_told(words.name(host_name, 'host_name'))
 
     @expected
     def delete_instance_info(self, context, host_name, instance_uuid):
-        self._mirror.host_changed(words.name(host_name, 'host_name'))
+        self._mirror.host_told(words.name(host_name, 'host_name'))
 
     @expected
     def sync_instance_info(self, context, host_name, instance_uuids):
-        self._mirror.host_changed(words.name(host_name, 'host_name'))
+        self._mirror.host_told(words.name(host_name, 'host_name'))
 
 
 def _id(context):

@@ -284,7 +284,7 @@ def test_a_server_that_is_deleted_between_two_looks_leaves_no_claim(cloud):
     with cloud.scheduler() as scheduler:
         (host,) = boot(scheduler, 'a', vcpus=4)
         del cloud.fake.consumers[uuid_of('a')]
-        cloud.service._nova.mirror.host_changed(host)
+        cloud.service._nova.mirror.host_told(host)
         eventually(lambda: cloud.claims() == {})
 
 

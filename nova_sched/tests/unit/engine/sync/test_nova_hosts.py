@@ -129,6 +129,14 @@ def test_the_nodes_of_a_cell(world):
     assert hosts == [{'a', 'b'}, {'c'}]
 
 
+def test_nodes_and_hosts_by_cell(world):
+    a, b, c = (world.cluster.find(name, name).uuid for name in 'abc')
+    find = world.scheduler.nova_hosts.hosts_by_cell
+    assert find([a, uuid_of('unknown')]) == {CELL: {'a': [a]}}
+    assert find([a], {'c', 'unknown'}) == {CELL: {'a': [a]}, OTHER: {'c': [c]}}
+    assert find([], {'a', 'b'}) == {CELL: {'a': [a], 'b': [b]}}
+
+
 def test_claims_that_are_old(world):
     tell(world, CELL)
     world.place(request(instance_uuid=uuid_of('one')))

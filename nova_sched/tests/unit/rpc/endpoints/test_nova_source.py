@@ -40,7 +40,7 @@ class Told:
     def aggregates_changed(self):
         self.told.append('aggregates')
 
-    def host_changed(self, host):
+    def host_told(self, host):
         self.told.append(host)
 
     def waits_for_host(self, instance_uuids):
