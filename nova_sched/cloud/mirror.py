@@ -12,6 +12,8 @@
 """Keeps the hosts of a scheduler as Nova's databases and Placement have them."""
 
 import dataclasses
+import functools
+import itertools
 import logging
 import random
 import threading
@@ -172,16 +174,24 @@ class Mirror:
         return rows
 
     def waits_for_host(self, instance_uuids):
-        """Whether Nova builds or moves any of these servers now. Raises StoreUnavailable.
+        """Whether Nova builds or moves any of these servers now. Raises StoreUnavailable if no
+        database tells so, and one does not answer.
 
         Nova makes the server in its cell before it deletes the build request, so the build request
         is read first.
         """
-        return any(
-            self._api.has_build_request(uuid)
-            or any(_has_task(view.cell.instance(uuid)) for view in [*self._views.values()])
-            for uuid in instance_uuids
-        )
+        problem = None
+        cells = (functools.partial(_has_task, view.cell) for view in [*self._views.values()])
+        asked = [self._api.has_build_request, *cells]
+        for uuid, is_waiting in itertools.product(instance_uuids, asked):
+            try:
+                if is_waiting(uuid):
+                    return True
+            except errors.StoreUnavailable as error:
+                problem = error
+        if problem is not None:
+            raise problem
+        return False
 
     def host_of(self, node_uuid):
         """The host of a compute node that this scheduler has read, also of one that is left out,
@@ -393,5 +403,6 @@ def _facts(row, ahead_s):
     return ServiceFacts(row.host, row.disabled, row.disabled_reason, row.forced_down, seen_s)
 
 
-def _has_task(row):
+def _has_task(cell, instance_uuid):
+    row = cell.instance(instance_uuid)
     return row is not None and not row.deleted and row.task_state is not None

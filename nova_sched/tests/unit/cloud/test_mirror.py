@@ -577,6 +577,17 @@ def test_whether_nova_waits_for_a_host(cloud, server, waits):
     assert cloud.mirror.waits_for_host([B, A])
 
 
+def test_a_cell_that_is_away_does_not_hide_that_nova_waits_for_a_host(make):
+    other = FakeCell(OTHER)
+    cloud = make(FakeCell(), other)
+    cloud.cell.is_away = True
+    with pytest.raises(errors.StoreUnavailable):
+        cloud.mirror.waits_for_host([A])
+    other.serve(A, task_state='scheduling')
+    assert cloud.mirror.waits_for_host([A])
+    assert cloud.mirror.waits_for_host([B, A])
+
+
 def test_a_trait_that_disables_is_read_until_it_is_gone(cloud):
     """Nova removes it a moment after the service is enabled."""
     cloud.placement.add('host-0', traits=['COMPUTE_STATUS_DISABLED'])
