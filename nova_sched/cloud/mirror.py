@@ -12,6 +12,8 @@
 """Keeps the hosts of a scheduler as Nova's databases and Placement have them."""
 
 import dataclasses
+import functools
+import itertools
 import logging
 import random
 import threading
@@ -47,7 +49,8 @@ class Mirror:
     """A thread that reads Nova's cells and Placement, and reports what has changed.
 
     Each scheduler reads the services of all cells. The compute nodes of a cell are read by one of
-    the live schedulers; the others learn of them from the claim store. ``intervals`` returns the
+    the live schedulers; the others learn of them from the claim store, and read only those that
+    they have to know better now. ``intervals`` returns the
     Intervals. Correctness of claims does not depend on any of them: Placement judges each
     allocation. ``then`` is called after each look of the thread, with whether it has compared; it
     raises nothing.
@@ -61,7 +64,8 @@ class Mirror:
         self._intervals, self._then = intervals, then
         self._views: dict[str, CellView] = {}
         self.nodes = NodeReader(scheduler, placement, readers)
-        self._changed_hosts, self._changes = set[str](), threading.Lock()
+        self._changed_hosts, self._told_hosts = set[str](), set[str]()
+        self._changes = threading.Lock()
         self._looking = threading.Lock()  # one look at a time
         self._wake, self._leaving = threading.Event(), threading.Event()
         self._began_s = self._looked_s = self._compared_s = float('-inf')  # of the last look
@@ -115,6 +119,13 @@ class Mirror:
             self._changed_hosts.add(host)
         self._wake.set()
 
+    def host_told(self, host):
+        """The same, if this scheduler reads the cell of the host: a cast has told all schedulers
+        of it, and one of them is to read it."""
+        with self._changes:
+            self._told_hosts.add(host)
+        self._wake.set()
+
     def read_nodes(self, uuids):
         """Read these nodes now, because Placement has refused a claim on them."""
         with self._looking:
@@ -163,23 +174,33 @@ class Mirror:
         return rows
 
     def waits_for_host(self, instance_uuids):
-        """Whether Nova builds or moves any of these servers now. Raises StoreUnavailable.
+        """Whether Nova builds or moves any of these servers now. Raises StoreUnavailable if no
+        database tells so, and one does not answer.
 
         Nova makes the server in its cell before it deletes the build request, so the build request
         is read first.
         """
-        return any(
-            self._api.has_build_request(uuid)
-            or any(_has_task(view.cell.instance(uuid)) for view in [*self._views.values()])
-            for uuid in instance_uuids
-        )
+        problem = None
+        cells = (functools.partial(_has_task, view.cell) for view in [*self._views.values()])
+        asked = [self._api.has_build_request, *cells]
+        for uuid, is_waiting in itertools.product(instance_uuids, asked):
+            try:
+                if is_waiting(uuid):
+                    return True
+            except errors.StoreUnavailable as error:
+                problem = error
+        if problem is not None:
+            raise problem
+        return False
 
     def host_of(self, node_uuid):
-        """The host of a compute node that was read, also of one that is left out; else None."""
+        """The host of a compute node that this scheduler has read, also of one that is left out,
+        or that it knows from the claim store; else None."""
         for view in [*self._views.values()]:
-            if node_uuid in view.stamps:
-                return view.stamps[node_uuid][0]
-        return None
+            stamp = view.stamps.get(node_uuid)
+            if stamp is not None:
+                return stamp[0]
+        return self._scheduler.nova_hosts.host_of(node_uuid)
 
     @property
     def left_out(self):
@@ -249,12 +270,18 @@ class Mirror:
         self._began_s = time.monotonic()
         with self._changes:
             hosts, self._changed_hosts = self._changed_hosts, set()
-        if any(view.left_out for view in self._views.values()):
+            told, self._told_hosts = self._told_hosts, set()
+        # Of a cell that another scheduler reads, there may be no stamps here.
+        known = self._scheduler.nova_hosts.hosts_by_cell(nodes, hosts)
+        unmapped = {host for one in known.values() for host in one} - self.nodes.mappings.keys()
+        if unmapped or any(view.left_out for view in self._views.values()):
             self._try("Nova's API database", self._read_mappings)
         position, count = self._scheduler.position_and_count
         for place, (uuid, view) in enumerate(sorted(self._views.items())):
             is_mine = place % count == position
-            wanted = (nodes & view.stamps.keys()) | (view.of_host(hosts) if hosts else set())
+            asked = hosts | told if is_mine else hosts
+            wanted = (nodes & view.stamps.keys()) | (view.of_host(asked) if asked else set())
+            wanted.update(*known.get(uuid, {}).values())
             if not self._try(_cell(uuid), self._look_at_cell, view, wanted, is_mine, compare):
                 self._must_compare = True
         self._looked_s = time.monotonic()
@@ -314,13 +341,12 @@ class Mirror:
         view.is_mine = is_mine
         since_s = (view.looked_s or 0.0) - OVERLAP_S if is_mine else NEVER_S
         seen, enabled = self._look_at_services(view, since_s)
-        if not (wanted or is_mine):
+        stale = wanted | self._left_out(view) if view.left_out else wanted
+        if not (stale or is_mine):
             return
         written = {uuid for uuid, one in seen.written.items() if view.stamps.get(uuid) != one}
-        stale = wanted | written | (view.stamps.keys() & view.written.union(enabled))
-        if is_mine and view.left_out:
-            some = random.sample(sorted(view.left_out), min(RETRIED, len(view.left_out)))
-            stale |= view.of_host(some)
+        if is_mine:
+            stale |= written | (view.stamps.keys() & view.written.union(enabled))
         if compare and is_mine:
             stale |= self.nodes.changed(view)
             self._try('Placement', self.nodes.survey.summarize, len(stale))
@@ -332,6 +358,20 @@ class Mirror:
             self._look_at_services(view)  # they may have changed while nodes were read
         if problem is not None:
             raise problem
+
+    def _left_out(self, view):
+        """UUIDs of the nodes of some hosts that were left out: they are read again.
+
+        If another scheduler reads the cell, only hosts that are in the host state matter here:
+        that scheduler may have reported them since.
+        """
+        if not view.is_mine:
+            host_of = self._scheduler.nova_hosts.host_of
+            reported = {host for uuid, (host, _) in view.stamps.items() if host_of(uuid)}
+            for host in view.left_out.keys() - reported:
+                del view.left_out[host]
+        some = random.sample(sorted(view.left_out), min(RETRIED, len(view.left_out)))
+        return view.of_host(some)
 
     def _look_at_services(self, view, since_s=NEVER_S):
         """Tell the loop of the services of a cell that take no servers, by the clock of the claim
@@ -363,5 +403,6 @@ def _facts(row, ahead_s):
     return ServiceFacts(row.host, row.disabled, row.disabled_reason, row.forced_down, seen_s)
 
 
-def _has_task(row):
+def _has_task(cell, instance_uuid):
+    row = cell.instance(instance_uuid)
     return row is not None and not row.deleted and row.task_state is not None

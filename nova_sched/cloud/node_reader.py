@@ -79,9 +79,14 @@ class NodeReader:
 
     def changed(self, view):
         """Remove nodes that are gone. Returns the UUIDs of those that differ from what was
-        read."""
+        read.
+
+        A node may be gone since before this scheduler reads the cell: it is in the host state,
+        which has it from the claim store, and it has no stamp.
+        """
         since_s, stamps = self._clock(), view.cell.node_stamps()
-        self._remove(view, view.stamps.keys() - stamps.keys(), since_s)
+        known = view.stamps.keys() | self._call('nodes_of_cell', view.cell.uuid)
+        self._remove(view, known - stamps.keys(), since_s)
         return {
             uuid
             for uuid, stamp in stamps.items()
@@ -116,8 +121,12 @@ class NodeReader:
 
     def _remove(self, view, uuids, since_s):
         """Remove these nodes: the cell did not have them after ``since_s``."""
+        host_of = self._scheduler.nova_hosts.host_of
         for uuid in uuids:
-            host, _ = view.stamps.pop(uuid)
+            stamp = view.stamps.pop(uuid, None)
+            host = host_of(uuid) if stamp is None else stamp[0]
+            if host is None:  # it was never read, or another scheduler has removed it
+                continue
             if not view.of_host({host}):
                 view.left_out.pop(host, None)
             self._call('node_is_gone', uuid, since_s)
@@ -127,8 +136,7 @@ class NodeReader:
         order = ReportOrder(since_s=self._clock())
         surveyed = self.survey and ReportOrder(since_s=self.survey.since_s)
         rows = view.cell.nodes(uuids)
-        missing = set(uuids) - {row.uuid for row in rows}
-        self._remove(view, missing & view.stamps.keys(), order.since_s)
+        self._remove(view, set(uuids) - {row.uuid for row in rows}, order.since_s)
         trees, problem = self._read_trees(view, rows)
         consumers = {consumer for tree in trees.values() for consumer in tree.consumers}
         migrations = view.cell.migrations(sorted(consumers))
@@ -142,7 +150,8 @@ class NodeReader:
             view.generations[row.uuid] = tree.generations
             view.serverless[row.uuid] = tree.consumers - known
             try:
-                cell_uuid = self.mappings.get(row.host)
+                # A node is in the cell that has its row, whatever cell its host is mapped to.
+                cell_uuid = view.cell.uuid if row.host in self.mappings else None
                 since = order if tree.sums is None else surveyed
                 made = node_report.report(row, tree, migrations, cell_uuid, since)
                 waiting.append((row.host, self._scheduler.begin_report(made)))

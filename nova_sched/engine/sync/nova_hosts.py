@@ -82,6 +82,12 @@ class NovaHosts:
         node = self._cluster.node(node_uuid)
         return node and node.host
 
+    def nodes_of_cell(self, cell_uuid):
+        """Returns the UUIDs of the nodes of a cell."""
+        hosts = self._cluster.hosts
+        rows = np.flatnonzero(hosts.cell == hosts.cells.id(cell_uuid))
+        return {hosts.nodes[row].uuid for row in rows.tolist()}
+
     def scope(self, request):
         """Returns what the caller of a request allows, as Placement knows it: the UUID of the only
         compute node, or None; and the UUIDs of the aggregates of its availability zone."""
@@ -95,13 +101,16 @@ class NovaHosts:
             frozenset(one.uuid for one in of_zone if one.uuid is not None),
         )
 
-    def hosts_by_cell(self, node_uuids):
-        """Returns cell UUID -> host -> UUIDs of these nodes. May be called from any thread."""
+    def hosts_by_cell(self, node_uuids, hosts=frozenset()):
+        """Returns cell UUID -> host -> UUIDs of these nodes, and of all nodes of these hosts. May
+        be called from any thread."""
+        nodes = [self._cluster.node(uuid) for uuid in node_uuids]
+        if hosts:
+            nodes += [node for node in self._cluster.snapshot() if node.host in hosts]
         found: dict[str | None, dict[str, list[str]]] = {}
-        for uuid in node_uuids:
-            node = self._cluster.node(uuid)
+        for node in nodes:
             if node is not None:
-                found.setdefault(node.cell_uuid, {}).setdefault(node.host, []).append(uuid)
+                found.setdefault(node.cell_uuid, {}).setdefault(node.host, []).append(node.uuid)
         return found
 
     def explained(self, instances):

@@ -18,6 +18,7 @@ read what it is about. Methods that would claim without Placement are refused.
 import contextlib
 import dataclasses
 import logging
+from concurrent.futures import Future
 
 from oslo_utils import timeutils
 
@@ -35,6 +36,7 @@ from nova_sched.rpc.notifications import END, START
 from nova_sched.rpc.servers import TIMEOUT_S
 from nova_sched.state.fields import read
 from nova_sched.state.request import RequestedDestination
+from nova_sched.tracing import TRACER
 
 LOG = logging.getLogger(__name__)
 
@@ -60,6 +62,8 @@ class NovaSourceEndpoint(SchedulerEndpoint):
     A conductor may have given up a call that waited in its queue, for example while no scheduler
     ran. A claim would then have no server. So a call whose request is older than
     ``[DEFAULT] rpc_response_timeout`` is decided only while Nova still builds or moves a server.
+    That is read from Nova's databases, so not before the result of the call is made, which may
+    wait.
 
     Each call that fails is refused with NoValidHost: for that, a conductor ends what it does with
     the servers in good order.
@@ -76,8 +80,23 @@ class NovaSourceEndpoint(SchedulerEndpoint):
     @expected
     @begins
     def select_destinations(self, context, **arguments):
+        age_s, uuids = _age_s(context), arguments.get('instance_uuids')
+        if not uuids or age_s <= getattr(CONF, 'rpc_response_timeout', TIMEOUT_S):
+            return self._decision(context, arguments)
+        trace = TRACER.parent
+
+        def finish():
+            with self._refuse_failures(context):
+                self._check_wait(uuids, age_s)
+            with TRACER.following(trace):  # in another thread
+                decision = self._decision(context, arguments)
+            return decision.result()
+
+        return Deferred(_ended(), finish, lambda: True)
+
+    def _decision(self, context, arguments):
+        """The Deferred of a call."""
         with self._refuse_failures(context):
-            self._check_age(context, arguments.get('instance_uuids'))
             begun = self._select(context, **arguments)
             self._notify(START, context, arguments)
 
@@ -93,10 +112,9 @@ class NovaSourceEndpoint(SchedulerEndpoint):
         if self._notifications is not None:
             self._notifications.tell(phase, context, arguments)
 
-    def _check_age(self, context, uuids):
-        age_s = _age_s(context)
-        is_old = age_s > getattr(CONF, 'rpc_response_timeout', TIMEOUT_S)
-        if uuids and is_old and not self._mirror.waits_for_host(translate.instance_uuids(uuids)):
+    def _check_wait(self, uuids, age_s):
+        """Raises NoValidHost for an old call, unless Nova waits for a host of a server."""
+        if not self._mirror.waits_for_host(translate.instance_uuids(uuids)):
             why = f'The request is {age_s:.0f} s old, and Nova does not wait for it any more.'
             raise errors.NoValidHost(why)
 
@@ -143,15 +161,22 @@ class NovaSourceEndpoint(SchedulerEndpoint):
 
     @expected
     def update_instance_info(self, context, host_name, instance_info):
-        self._mirror.host_changed(words.name(host_name, 'host_name'))
+        self._mirror.host_told(words.name(host_name, 'host_name'))
 
     @expected
     def delete_instance_info(self, context, host_name, instance_uuid):
-        self._mirror.host_changed(words.name(host_name, 'host_name'))
+        self._mirror.host_told(words.name(host_name, 'host_name'))
 
     @expected
     def sync_instance_info(self, context, host_name, instance_uuids):
-        self._mirror.host_changed(words.name(host_name, 'host_name'))
+        self._mirror.host_told(words.name(host_name, 'host_name'))
+
+
+def _ended():
+    """A Future of nothing to wait for."""
+    future = Future()
+    future.set_result(None)
+    return future
 
 
 def _id(context):

@@ -284,7 +284,7 @@ def test_a_server_that_is_deleted_between_two_looks_leaves_no_claim(cloud):
     with cloud.scheduler() as scheduler:
         (host,) = boot(scheduler, 'a', vcpus=4)
         del cloud.fake.consumers[uuid_of('a')]
-        cloud.service._nova.mirror.host_changed(host)
+        cloud.service._nova.mirror.host_told(host)
         eventually(lambda: cloud.claims() == {})
 
 
@@ -304,6 +304,18 @@ def test_a_host_that_has_just_gone(cloud, go):
         del cloud.fake.providers[node('cmp1')]
         go(cloud)
         assert boot(scheduler, 'a') == ['cmp2']
+
+
+def test_a_host_that_has_gone_while_no_scheduler_ran(cloud):
+    cloud.fake.add(node('cmp2'), **{**ROOM, 'MEMORY_MB': 4096})
+    with cloud.scheduler() as scheduler:
+        assert boot(scheduler, 'a') == ['cmp1']
+    del cloud.fake.providers[node('cmp1')]
+    for table in (nova.NODES, nova.SERVICES):
+        cloud.change(table, 'cmp1', deleted=1)
+    with cloud.scheduler() as scheduler:
+        assert boot(scheduler, 'b') == ['cmp2']
+        assert cloud.claims().keys() == {(uuid_of('b'), node('cmp2'))}
 
 
 @pytest.mark.parametrize(

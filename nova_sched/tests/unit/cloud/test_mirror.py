@@ -25,6 +25,7 @@ from nova_sched.tests.unit.cloud.doubles import FakeCell, FakeCloud, FakePlaceme
 from nova_sched.tests.unit.engine.world import World
 
 A, B, OTHER = uuid_of('a'), uuid_of('b'), uuid_of('other cell')
+MAPPED = 'host-0', 'host-1'
 
 
 class Cloud:
@@ -41,10 +42,19 @@ class Cloud:
             cell.clock = lambda: self.world.now_s
         self.scheduler = self.world.scheduler
         self.scheduler.loop.start()
-        self.mirror = Mirror(
+        self.mirror = self._mirror()
+        self.look(compare=True)
+
+    def _mirror(self):
+        return Mirror(
             self.scheduler, self.nova, self.nova, self.placement, lambda: Intervals(down_s=60.0)
         )
-        self.look(compare=True)
+
+    def restart(self, position_and_count=(0, 1)):
+        """A mirror that has read nothing; the nodes are in the host state."""
+        self.mirror.stop()
+        self.world.context.membership.position_and_count = position_and_count
+        self.mirror = self._mirror()
 
     def look(self, compare=False, after_s=0.0):
         self.world.now_s += after_s
@@ -299,6 +309,27 @@ def test_a_node_that_is_gone(cloud):
     assert {node.host for node in cloud.world.cluster} == {'host-1'}
 
 
+def test_a_node_that_has_gone_while_nobody_read_its_cell(cloud):
+    cloud.place(A, force_hosts=['host-0'])
+    del cloud.cell.rows[node_uuid('host-0')]
+    cloud.world.now_s += 1.0
+    cloud.restart()
+    cloud.look(compare=True)
+    assert {node.host for node in cloud.world.cluster} == cloud.up() == {'host-1'}
+    assert cloud.claims() == {}
+
+
+def test_a_host_that_is_mapped_to_another_cell_keeps_its_node(make, monkeypatch):
+    other = FakeCell(OTHER)
+    cloud = make(FakeCell(), other)
+    monkeypatch.setattr(cloud.nova, 'host_mappings', lambda: dict.fromkeys(MAPPED, OTHER))
+    for _ in range(2):
+        cloud.cell.add('host-0')
+        cloud.look(compare=True, after_s=1.0)
+        assert {node.host for node in cloud.world.cluster} == set(MAPPED)
+        assert {node.cell_uuid for node in cloud.world.cluster} == {CELL}
+
+
 def test_a_host_that_was_left_out_and_is_gone(cloud):
     cloud.world.now_s += 1
     cloud.cell.add('host-0', free_disk_gb=None)
@@ -416,10 +447,11 @@ def test_schedulers_share_the_cells(make):
     assert cloud.up() == {'host-0', 'host-1', 'host-2'}
 
 
-def test_a_host_that_a_message_names_is_read(cloud):
+@pytest.mark.parametrize('tell', ['host_changed', 'host_told'])
+def test_a_host_that_a_message_names_is_read(cloud, tell):
     cloud.placement.allocate(A, 'host-1', VCPU=2)
-    cloud.mirror.host_changed('host-1')
-    cloud.mirror.host_changed('unknown')
+    for host in ('host-1', 'unknown'):
+        getattr(cloud.mirror, tell)(host)
     cloud.look()
     assert cloud.used('host-1') == 2
 
@@ -434,6 +466,72 @@ def test_a_node_of_a_refused_claim_is_gone(cloud):
     del cloud.cell.rows[node_uuid('host-1')]
     cloud.mirror.read_nodes([node_uuid('host-1')])
     assert {node.host for node in cloud.world.cluster} == {'host-0'}
+
+
+class TestAnotherReader:
+    """Another scheduler reads the cell; this one knows its nodes from the claim store."""
+
+    @pytest.fixture
+    def cloud(self, make):
+        cloud = make()
+        cloud.restart(position_and_count=(1, 2))
+        cloud.look(compare=True, after_s=1.0)
+        cloud.cell.reads.clear()
+        return cloud
+
+    def test_the_host_of_a_node(self, cloud):
+        assert cloud.mirror.host_of(node_uuid('host-1')) == 'host-1'
+        assert cloud.mirror.host_of(uuid_of('unknown')) is None
+
+    def test_nodes_of_a_refused_claim_are_read_at_once(self, cloud):
+        cloud.placement.allocate(A, 'host-1', VCPU=2)
+        cloud.mirror.read_nodes([node_uuid('host-1'), uuid_of('unknown')])
+        assert cloud.used('host-1') == 2
+        assert cloud.cell.reads == [node_uuid('host-1')]
+
+    def test_a_node_of_a_refused_claim_is_gone(self, cloud):
+        del cloud.cell.rows[node_uuid('host-1')]
+        cloud.mirror.read_nodes([node_uuid('host-1')])
+        assert {node.host for node in cloud.world.cluster} == {'host-0'}
+
+    def test_a_host_whose_move_has_ended(self, cloud):
+        cloud.placement.allocate(A, 'host-1', VCPU=2)
+        cloud.mirror.host_changed('host-1')
+        cloud.look()
+        assert cloud.used('host-1') == 2
+
+    def test_a_host_that_a_cast_names_is_read_by_the_other_one(self, cloud):
+        cloud.mirror.read_nodes([node_uuid('host-1')])  # so that it has a stamp
+        cloud.cell.reads.clear()
+        cloud.mirror.host_told('host-1')
+        cloud.look()
+        assert cloud.cell.reads == []
+
+    def test_a_host_that_was_mapped_since_the_last_comparison(self, cloud, caplog):
+        cloud.mirror.nodes.mappings = {}
+        cloud.mirror.read_nodes([node_uuid('host-1')])
+        assert cloud.mirror.left_out == {}
+        assert 'gets no servers' not in caplog.text
+
+    def test_a_host_without_a_provider_is_left_out_until_it_has_one(self, cloud):
+        provider = cloud.placement.trees.pop(node_uuid('host-1'))
+        cloud.mirror.read_nodes([node_uuid('host-1')])
+        cloud.look()
+        assert cloud.up() == {'host-0'}
+        cloud.placement.trees[node_uuid('host-1')] = provider
+        cloud.look()
+        assert cloud.up() == {'host-0', 'host-1'}
+
+    def test_a_host_that_was_left_out_before_the_other_one_read_the_cell(self, make):
+        cloud = make()
+        cloud.nova.unmapped.add('host-2')
+        cloud.cell.add('host-2')
+        cloud.placement.add('host-2')
+        cloud.look(compare=True)
+        assert set(cloud.mirror.left_out) == {'host-2'}
+        cloud.world.context.membership.position_and_count = (1, 2)
+        cloud.look()
+        assert cloud.mirror.left_out == {}
 
 
 def test_a_look_before_a_refusal(cloud):
@@ -476,6 +574,17 @@ def test_whether_nova_waits_for_a_host(cloud, server, waits):
         cloud.cell.serve(A, **server)
     assert cloud.mirror.waits_for_host([A]) is waits
     cloud.nova.build_requests.add(A)
+    assert cloud.mirror.waits_for_host([B, A])
+
+
+def test_a_cell_that_is_away_does_not_hide_that_nova_waits_for_a_host(make):
+    other = FakeCell(OTHER)
+    cloud = make(FakeCell(), other)
+    cloud.cell.is_away = True
+    with pytest.raises(errors.StoreUnavailable):
+        cloud.mirror.waits_for_host([A])
+    other.serve(A, task_state='scheduling')
+    assert cloud.mirror.waits_for_host([A])
     assert cloud.mirror.waits_for_host([B, A])
 
 

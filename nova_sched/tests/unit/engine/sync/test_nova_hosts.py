@@ -123,6 +123,20 @@ def test_a_node_that_is_gone(world, since_s, left):
     assert {node.host for node in World(world.store).cluster} == left
 
 
+def test_the_nodes_of_a_cell(world):
+    of_cell = [world.call(world.scheduler.nova_hosts.nodes_of_cell, one) for one in (CELL, OTHER)]
+    hosts = [{world.cluster.node(uuid).host for uuid in uuids} for uuids in of_cell]
+    assert hosts == [{'a', 'b'}, {'c'}]
+
+
+def test_nodes_and_hosts_by_cell(world):
+    a, b, c = (world.cluster.find(name, name).uuid for name in 'abc')
+    find = world.scheduler.nova_hosts.hosts_by_cell
+    assert find([a, uuid_of('unknown')]) == {CELL: {'a': [a]}}
+    assert find([a], {'c', 'unknown'}) == {CELL: {'a': [a]}, OTHER: {'c': [c]}}
+    assert find([], {'a', 'b'}) == {CELL: {'a': [a], 'b': [b]}}
+
+
 def test_claims_that_are_old(world):
     tell(world, CELL)
     world.place(request(instance_uuid=uuid_of('one')))

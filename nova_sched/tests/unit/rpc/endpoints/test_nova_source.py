@@ -27,6 +27,7 @@ from nova_sched.rpc.failures import answered
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.options import told_all
 from nova_sched.tests.reference import scenario
+from nova_sched.tracing import TRACER
 
 HOST, A = 'compute-1', uuid_of('a')
 
@@ -40,7 +41,7 @@ class Told:
     def aggregates_changed(self):
         self.told.append('aggregates')
 
-    def host_changed(self, host):
+    def host_told(self, host):
         self.told.append(host)
 
     def waits_for_host(self, instance_uuids):
@@ -94,7 +95,13 @@ def called(served, age_s, uuids):
     made = timeutils.utcnow() - datetime.timedelta(seconds=age_s)
     context = types.SimpleNamespace(timestamp=made.isoformat(), request_id='req-1')
     arguments = {'spec_obj': None, 'instance_uuids': uuids}
-    return failure(lambda: served[None].select_destinations(context, **arguments))
+
+    def call():
+        found = served[None].select_destinations(context, **arguments)
+        with answered('select_destinations'):
+            found.result()
+
+    return failure(call)
 
 
 @pytest.mark.parametrize(
@@ -113,6 +120,38 @@ def test_an_old_call_is_decided_while_nova_waits(served, mirror, age_s, uuids, w
     assert type(found).__name__ == 'NoValidHost'
     assert reason in str(found)
     assert mirror.told == ([{A}] if age_s > 60 and uuids == [A] else [])
+
+
+@pytest.mark.parametrize('waits', [True, False])
+def test_databases_are_not_read_before_the_result_of_an_old_call_is_made(
+    mirror, waits, monkeypatch
+):
+    """The thread that takes the message must not wait. The decision belongs to its trace."""
+    monkeypatch.setattr(TRACER, 'sink', lambda trace: None)
+
+    class Engine:
+        begun = ()
+
+        def begin_place(self, *_, **__):
+            self.begun = (*self.begun, TRACER.parent)
+            future = Future()
+            future.set_result([])
+            return PendingAnswer(future, None)
+
+    engine, mirror.waits = Engine(), waits
+    made = endpoints.all_of(engine, mirror)[0]
+    context = types.SimpleNamespace(timestamp='2020-01-01T00:00:00', request_id='req-1')
+    with TRACER.following('a span'):
+        found = made.select_destinations(context, spec_obj=scenario('boot-1'), instance_uuids=[A])
+    assert (mirror.told, engine.begun) == ([], ())
+    assert found.future.done()
+    assert found.waits()
+    if waits:
+        assert found.result() == []
+    else:
+        with pytest.raises(errors.NoValidHost, match='does not wait'):
+            found.result()
+    assert (mirror.told, engine.begun) == ([{A}], ('a span',) * waits)
 
 
 @pytest.mark.parametrize('timestamp', [None, 'soon', 7])
