@@ -39,7 +39,6 @@ ELSEWHERE = {
     'claims/cloud_facts.py': 'unit/cmd/manage/test_rows.py',
     'claims/findings.py': 'unit/claims/test_audit.py',
     'claims/maintenance.py': 'integration/test_maintenance.py',
-    'cloud/keystone.py': 'unit/cloud/test_placement.py',
     'cloud/node_reader.py': 'unit/cloud/test_mirror.py',
     # Programs run as processes, the verbs against daemons.
     'cmd/api*.py': 'functional/test_api_daemon.py',
