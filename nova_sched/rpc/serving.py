@@ -73,7 +73,7 @@ class Dispatcher(messaging.RPCDispatcher):
 
     def _do_dispatch(self, endpoint, method, ctxt, args):
         context, given = self._read(ctxt, args)
-        with continued(ctxt):
+        with continued(ctxt) if TRACER.sink else UNTRACED:
             found = getattr(endpoint, method)(context, **given)
             if isinstance(found, Deferred):
                 with answered(method):
@@ -143,7 +143,7 @@ def _check(incoming):
 
 def continued(ctxt):
     """In this block, what the thread does continues the trace of the message."""
-    return TRACER.following(read(ctxt)) if TRACER.sink else UNTRACED
+    return TRACER.following(read(ctxt))
 
 
 class DrainingServer(RPCServer):

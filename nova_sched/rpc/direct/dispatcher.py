@@ -13,7 +13,8 @@
 
 from nova_sched.rpc.deferred import Deferred
 from nova_sched.rpc.failures import answered
-from nova_sched.rpc.serving import Dispatcher, continued
+from nova_sched.rpc.serving import UNTRACED, Dispatcher, continued
+from nova_sched.tracing import TRACER
 
 
 class DirectDispatcher(Dispatcher):
@@ -43,14 +44,14 @@ class DirectDispatcher(Dispatcher):
 
     def _do_dispatch(self, endpoint, method, ctxt, args):
         context, given = self._read(ctxt, args)
-        with continued(ctxt):
+        with continued(ctxt) if TRACER.sink else UNTRACED:
             found = getattr(endpoint, method)(context, **given)
         if not isinstance(found, Deferred):
             return self.serializer.serialize_entity(context, found)
 
         def finish():
             context.update_store()  # for the log of the thread that runs this
-            with continued(ctxt), answered(method):
+            with continued(ctxt) if TRACER.sink else UNTRACED, answered(method):
                 return self.serializer.serialize_entity(context, found.result())
 
         return Deferred(found.future, finish, found.waits)
