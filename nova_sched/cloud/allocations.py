@@ -219,7 +219,7 @@ class AllocationWriter:
         except errors.SchedError as error:
             self._doubt(write)
             return WriteOutcome(won=False, refusal=f'{NOT_TAKEN_BACK}: {error}')
-        return WriteOutcome(won=False)
+        return WriteOutcome(won=False, taken_back=True)
 
     def _doubt(self, write):
         for sent in write.sent.values():

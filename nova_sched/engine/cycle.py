@@ -374,7 +374,7 @@ class Cycle:
         """End the claims of a decision that was not written. Returns whether its order is decided
         again; else its caller is answered."""
         message = attempt.message
-        self._end_claims(attempt.decision)
+        self._end_claims(attempt.decision, outcome.taken_back)
         if outcome.refusal is not None:
             refusal = errors.NoValidHost(
                 outcome.refusal, attempt.decision.steps, for_tenants=NOT_WRITTEN
@@ -414,15 +414,17 @@ class Cycle:
             if not any(one.has_uuid(claim.uuid) for one in there):
                 raise errors.Superseded(claim.consumer_uuid)
 
-    def _end_claims(self, decision):
-        """End the claims of a decision in the store, unless they were confirmed in the meantime.
+    def _end_claims(self, decision, is_gone=False):
+        """End the claims of a decision in the store. Those that were confirmed in the meantime
+        stay, unless what confirmed them ``is_gone``.
 
         Raises StoreUnavailable.
         """
+        since_s = math.inf if is_gone else -math.inf
         release = self._context.store.release
         for claim in decision.claims:
             ended = self._until_done(
-                release, [claim.key], False, ClaimSelector(claim.uuid, -math.inf)
+                release, [claim.key], False, ClaimSelector(claim.uuid, since_s)
             )
             self._state_sync.dropped(ended, 'could not be written elsewhere')
 

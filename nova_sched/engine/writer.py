@@ -31,6 +31,8 @@ class WriteOutcome:
     If it was not ``won``, its claims end. With a ``refusal`` (a text) its caller gets that as
     NoValidHost; else its order is decided again. ``elsewhere`` has instances that the other
     service has on other nodes already, by an earlier call: they are placed on these nodes (UUIDs).
+    ``taken_back``: it was written, and is gone again. A read in between may have confirmed its
+    claims, which end all the same.
 
     Of one that was won, ``end`` is called with whether its caller got the answer. If it did not,
     because a later call has replaced its claims, the writer takes back what it has written.
@@ -39,6 +41,7 @@ class WriteOutcome:
     won: bool
     refusal: str | None = None
     elsewhere: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    taken_back: bool = False
     end: Callable[[bool], None] = dataclasses.field(default=lambda _: None, compare=False)
 
 

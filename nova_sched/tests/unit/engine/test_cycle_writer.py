@@ -88,6 +88,24 @@ def test_what_is_not_written_is_decided_again(world, failure):
     assert world.cluster.claims_of(A) == [after]
 
 
+def test_what_is_taken_back_is_decided_again_though_it_was_confirmed(world):
+    """A read of the node has found the allocations before they were gone."""
+    found = world.send_place(request(instance_uuid=A))
+    world.loop.turn()
+    (before,) = world.store.claims()
+    world.store.allocated([before])
+    world.state_sync.refresh()
+    world.writer.end(WriteOutcome(False, taken_back=True))
+    world.loop.turn()
+    assert held(world) == []
+    world.loop.turn()
+    world.writer.end(True)
+    world.loop.turn()
+    (after,) = world.store.claims()
+    assert found.result(timeout=0)[0][0].node_uuid == after.node_uuid
+    assert world.cluster.claims_of(A) == [after]
+
+
 def test_what_is_never_written_is_refused(world):
     found = world.send_place(request(instance_uuid=A))
     for _ in range(2):
