@@ -25,7 +25,8 @@ TOO_MUCH = 408, 429  # statuses that ask the caller to come again
 def adapter(conf, group, connections, timeouts_s, **words):
     """An adapter of the keystoneauth options of this group, with ``connections`` that are kept.
     Raises BadConfig; sends no request. ``timeouts_s`` are those of a connection and of an answer,
-    of each request that names no others. ``words`` are more arguments of the adapter."""
+    for each request without its own limits, as the log-in is. ``words`` are more arguments of the
+    adapter."""
     if section := conf[group].auth_section:  # this group has the account
         conf.register_opts(conf_keystone.auth_options(), group=section)
     try:
@@ -36,7 +37,8 @@ def adapter(conf, group, connections, timeouts_s, **words):
         raise errors.BadConfig(f'[{group}]', str(error)) from error
     if auth is None:
         raise errors.BadConfig(f'[{section or group}] auth_type', 'it is not set')
-    # The log-in names none, and all threads wait for it. The option is one number, for both.
+    # All threads wait for the log-in, which has no limits of its own. The option is one number,
+    # for both.
     session.timeout = timeouts_s
     keep = keystone_session.TCPKeepAliveAdapter(pool_maxsize=connections)
     for scheme in ('http://', 'https://'):

@@ -49,11 +49,10 @@ class Mirror:
     """A thread that reads Nova's cells and Placement, and reports what has changed.
 
     Each scheduler reads the services of all cells. The compute nodes of a cell are read by one of
-    the live schedulers; the others learn of them from the claim store, and read only those that
-    they have to know better now. ``intervals`` returns the
-    Intervals. Correctness of claims does not depend on any of them: Placement judges each
-    allocation. ``then`` is called after each look of the thread, with whether it has compared; it
-    raises nothing.
+    the live schedulers. The other schedulers learn of them from the claim store, and read only
+    those of which they need newer facts. ``intervals`` returns the Intervals. Correctness of
+    claims does not depend on any of them: Placement judges each allocation. ``then`` is called
+    after each look of the thread, with whether it has compared; it raises nothing.
     """
 
     def __init__(
