@@ -70,13 +70,14 @@ class NamespaceClient:
         return self._call(context, method, **kwargs)
 
     def _call(self, context, method, **kwargs):
-        try:
-            if self._unreached is not None:
+        if self._unreached is not None:
+            try:
                 try_once(self._unreached)
-                self._unreached = None
+            except errors.BrokerUnavailable as error:
+                raise errors.NoAnswer(method, str(error)) from None
+            self._unreached = None
+        try:
             return self._client.call(context, method, **kwargs)
-        except errors.BrokerUnavailable as error:
-            raise errors.NoAnswer(method, str(error)) from None
         except (messaging.RemoteError, NovaNoValidHost, errors.SchedError) as error:
             raise known(error) from None
         except (messaging.MessagingTimeout, messaging.MessageDeliveryFailure) as error:
