@@ -35,7 +35,11 @@ APART = {
     'plugin_package',
     'stock_cloud',
 }  # these run where something else is installed
-TESTS = [path for path in (PACKAGE / 'tests').rglob('*.py') if APART.isdisjoint(path.parts)]
+TESTS = [
+    path
+    for path in (PACKAGE / 'tests').rglob('*.py')
+    if APART.isdisjoint(path.relative_to(PACKAGE).parts)
+]
 TEXTS = sorted(
     path
     for folder in (
@@ -56,6 +60,7 @@ TEXTS = sorted(
     )
     and path.suffix not in {'.gz', '.png', '.pyc', '.xz'}
     and not path.name.startswith('.coverage')
+    and path.name != '.git'  # a file, where a worktree of git says whose it is
 )
 LICENCE = """\
 # Licensed under the Apache License, Version 2.0 (the "License"); you may
@@ -120,7 +125,11 @@ def test_every_folder_of_modules_is_a_package():
 
     Migrations are alembic's scripts, not modules: setup.cfg has them as package data.
     """
-    folders = {path.parent for path in PACKAGE.rglob('*.py') if 'migrations' not in path.parts}
+    folders = {
+        path.parent
+        for path in PACKAGE.rglob('*.py')
+        if 'migrations' not in path.relative_to(PACKAGE).parts
+    }
     assert [
         short(folder) for folder in sorted(folders) if not (folder / '__init__.py').exists()
     ] == []

@@ -25,14 +25,17 @@ import sys
 import threading
 import time
 import traceback
+from pathlib import Path
 
 import oslo_messaging as messaging
 
+import nova_sched
 from nova_sched import errors
 from nova_sched.rpc import failures
 from nova_sched.tests.fuzz import mutation, seeds
 from nova_sched.tests.fuzz.world import World
 
+PACKAGE = Path(nova_sched.__file__).parent
 SLOW_S = 1.0
 TRIES = 4  # of a message that took longer
 MOST_GROWTH_MB = 64.0
@@ -121,12 +124,12 @@ def _trace(error):
     """An error's class and the last lines of ours that it came through: alike for what has one
     cause."""
     frames = [
-        one for one in traceback.extract_tb(error.__traceback__) if 'nova_sched' in one.filename
+        (Path(one.filename).relative_to(PACKAGE), one.lineno)
+        for one in traceback.extract_tb(error.__traceback__)
+        if Path(one.filename).is_relative_to(PACKAGE)
     ]
-    frames = [one for one in frames if '/tests/' not in one.filename] or frames
-    last = ' < '.join(
-        f'{one.filename.rpartition("/nova_sched/")[2]}:{one.lineno}' for one in frames[-2:][::-1]
-    )
+    frames = [frame for frame in frames if frame[0].parts[0] != 'tests'] or frames
+    last = ' < '.join(f'{path}:{line}' for path, line in frames[-2:][::-1])
     return f'{type(error).__name__} at {last}: {re.sub("[0-9]+", "#", str(error))[:100]}'
 
 
