@@ -30,7 +30,7 @@ class Daemon:
     """A daemon on a bus inside of itself, with a watchdog, as systemd starts it."""
 
     def __init__(self, root, module, lines=''):
-        self.heard = NotifySocket(root / 'notify')
+        self.heard = NotifySocket()
         self.file = root / 'nova_sched.conf'
         self.file.write_text(
             f'[DEFAULT]\ntransport_url = fake://\nhost = one\ngraceful_shutdown_timeout = 20\n'

@@ -21,8 +21,8 @@ from nova_sched.tests.fixtures.notify_socket import NotifySocket
 
 
 @pytest.fixture
-def heard(tmp_path, monkeypatch):
-    made = NotifySocket(tmp_path / 'notify')
+def heard(monkeypatch):
+    made = NotifySocket()
     monkeypatch.setenv('NOTIFY_SOCKET', made.path)
     yield made
     made.close()

@@ -136,8 +136,8 @@ def test_only_named_variables_are_in_the_environment(tmp_path, monkeypatch):
     assert found - {'PWD', 'SHLVL', '_', 'OLDPWD'} == {'PATH', 'TZ', 'COLOUR'}
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason='only root becomes another user')
 def test_the_command_runs_as_its_user_and_can_be_ended(tmp_path):
-    assert os.geteuid() == 0, 'only root can run commands as another user'
     code = 'id -un >&2; id -Gn | tr " " "\\n" | wc -l; exec sleep 600'
     with pytest.raises(errors.BuildFailed) as failed:
         driver(f"sh -c '{code}'", timeout_s=1.0, exec_user='nobody').create(job(), job().spec)
