@@ -32,6 +32,7 @@ from nova_sched.engine.writer import WriteOutcome
 from nova_sched.tests.builders import report, request, uuid_of
 from nova_sched.tests.cases import cases
 from nova_sched.tests.fake_placement import CONCURRENT, FakePlacement, Fault, client_of, served
+from nova_sched.tests.functional.harness import PATIENCE_S, eventually
 from nova_sched.tests.unit.engine.world import World
 
 A, B, C = uuid_of('a'), uuid_of('b'), uuid_of('c')
@@ -107,7 +108,7 @@ def test_it_writes_and_does_not_wait(cloud):
     begin_s = time.monotonic()
     futures = [cloud.write(A), cloud.write(B)]
     assert time.monotonic() - begin_s < 0.1
-    assert [one.result(5) for one in futures] == [WriteOutcome(True)] * 2
+    assert [one.result(PATIENCE_S) for one in futures] == [WriteOutcome(True)] * 2
     assert cloud.fake.allocated() == {A: {ONE: {'VCPU': 1}}, B: {ONE: {'VCPU': 1}}}
 
 
@@ -126,7 +127,7 @@ def test_at_most_in_flight_at_a_time(cloud):
 
     cloud.fake.faults = fault
     for one in [cloud.write(uuid_of(str(number))) for number in range(4)]:
-        assert one.result(5).won
+        assert one.result(PATIENCE_S).won
     assert max(most) == 2
 
 
@@ -134,18 +135,18 @@ def test_two_writes_for_one_server(cloud):
     """The second waits until the first one is answered, and finds what that has written."""
     cloud.fake.faults = lambda method, path: Fault(delay_s=0.05)
     first, second = cloud.write(A), cloud.write(A, node=TWO)
-    outcome = first.result(5)
+    outcome = first.result(PATIENCE_S)
     assert outcome == WriteOutcome(True)
     with pytest.raises(TimeoutError):
         second.result(0.2)
     outcome.end(True)
-    assert second.result(5) == WriteOutcome(False, elsewhere={A: ONE})
+    assert second.result(PATIENCE_S) == WriteOutcome(False, elsewhere={A: ONE})
     assert [method for method, _ in cloud.fake.requests] == ['PUT', 'PUT', 'GET']
 
 
 def test_what_a_superseded_call_has_written_is_taken_back(cloud):
-    cloud.write(A, B).result(5).end(False)
-    wait(lambda: not cloud.fake.allocated())
+    cloud.write(A, B).result(PATIENCE_S).end(False)
+    eventually(lambda: not cloud.fake.allocated())
 
 
 @pytest.mark.parametrize(
@@ -155,21 +156,21 @@ def test_what_a_superseded_call_has_written_is_taken_back(cloud):
 def test_a_call_after_a_superseded_one_has_the_same_node(cloud, is_second_answered, left):
     """It takes over the allocations; if it is refused as well, they do not come back."""
     first, second = cloud.write(A), cloud.write(A)
-    first.result(5).end(False)
-    second.result(5).end(is_second_answered)
-    wait(lambda: not cloud.writer._doubts._waiting)
+    first.result(PATIENCE_S).end(False)
+    second.result(PATIENCE_S).end(is_second_answered)
+    eventually(lambda: not cloud.writer._doubts._waiting)
     assert cloud.fake.allocated() == left
 
 
 def test_a_caller_is_refused_after_the_writer_has_stopped(cloud, caplog):
-    outcome = cloud.write(A).result(5)
+    outcome = cloud.write(A).result(PATIENCE_S)
     cloud.writer.stop(1.0)
     outcome.end(False)
     assert f'Instance {A} was refused, but may have allocations on node {ONE}' in caplog.text
 
 
 def test_full_nodes_are_read_before_the_order_is_decided_again(cloud):
-    assert cloud.write(A, vcpus=5).result(5) == WriteOutcome(False)
+    assert cloud.write(A, vcpus=5).result(PATIENCE_S) == WriteOutcome(False)
     assert cloud.reread == [(ONE,)]
 
 
@@ -179,96 +180,92 @@ def test_nodes_that_cannot_be_read(fake, caplog):
 
     cloud = Cloud(fake)
     cloud.writer._reread = fail
-    assert cloud.write(A, vcpus=5).result(5) == WriteOutcome(False)
+    assert cloud.write(A, vcpus=5).result(PATIENCE_S) == WriteOutcome(False)
     assert 'cannot be read' in caplog.text
     cloud.writer.stop(1.0)
 
 
 def test_placement_is_away(cloud, caplog):
     cloud.fake.faults = lambda method, path: Fault(503)
-    outcome = cloud.write(A, age_s=4.7).result(5)
+    outcome = cloud.write(A, age_s=4.7).result(PATIENCE_S)
     assert outcome.refusal.endswith('Placement does not answer.')
     assert caplog.text.count('requests are repeated while their callers wait') == 1
     cloud.fake.faults = lambda method, path: None
-    assert cloud.write(B).result(5).won
+    assert cloud.write(B).result(PATIENCE_S).won
 
 
 def test_a_lost_answer_of_a_refused_call_is_taken_back(cloud):
     """Placement does the request, and then answers nothing until the caller has gone."""
     cloud.fake.faults = lambda method, path: Fault(lost=True) if method == 'PUT' else Fault(503)
-    assert not cloud.write(A, age_s=4.7).result(5).won
+    assert not cloud.write(A, age_s=4.7).result(PATIENCE_S).won
     assert A in cloud.fake.allocated()
     cloud.fake.faults = lambda method, path: None
-    wait(lambda: not cloud.fake.allocated())
+    eventually(lambda: not cloud.fake.allocated())
 
 
 def test_a_caller_that_has_gone_meanwhile(cloud):
     over = []
     cloud.fake.faults = lambda method, path: over.append(1)
-    outcome = cloud.write(A, is_over=lambda: bool(over)).result(5)
+    outcome = cloud.write(A, is_over=lambda: bool(over)).result(PATIENCE_S)
     assert outcome == WriteOutcome(False, refusal=GONE)
-    wait(lambda: not cloud.fake.allocated())
+    eventually(lambda: not cloud.fake.allocated())
 
 
 def test_an_error_in_a_thread(fake, caplog):
     cloud = Cloud(fake)
     cloud.writer._host_of = None
     fake.consumers[A] = [1, {TWO: {'VCPU': 1}}, 'p', 'u']
-    assert cloud.write(A).result(5).refusal == 'Its allocations could not be written.'
-    assert cloud.write(B).result(5).won
+    assert cloud.write(A).result(PATIENCE_S).refusal == 'Its allocations could not be written.'
+    assert cloud.write(B).result(PATIENCE_S).won
     cloud.writer.stop(1.0)
 
 
 def test_stop_lets_writes_end(cloud):
     cloud.fake.faults = lambda method, path: Fault(delay_s=0.2)
     futures = [cloud.write(uuid_of(str(number))) for number in range(3)]
-    cloud.writer.stop(5.0)
+    cloud.writer.stop(PATIENCE_S)
     assert [one.result(0).won for one in futures] == [True] * 3
     assert cloud.write(A).result(0) == WriteOutcome(False, refusal=STOPPING)
 
 
 def test_stop_does_not_wait_longer(fake):
     cloud = Cloud(fake, in_flight=1)
-    fake.faults = lambda method, path: Fault(delay_s=1.0)
+    held = threading.Event()
+    fake.faults = lambda method, path: held.wait(PATIENCE_S) and None
     futures = [cloud.write(A), cloud.write(B), cloud.write(A)]
-    threading.Event().wait(0.1)
-    begin_s = time.monotonic()
+    eventually(lambda: fake.requests)
     cloud.writer.stop(0.1)
-    assert time.monotonic() - begin_s < 0.9
     assert [one.result(0).refusal for one in futures] == [STOPPING] * 3
-    time.sleep(1.2)
+    held.set()
+    eventually(lambda: A in fake.allocated())
+    time.sleep(0.2)
     assert B not in fake.allocated()
 
 
 def test_calls_that_were_taken_are_written_before_the_end(cloud):
     """The server of a daemon that stops still handles what it has taken off its queue."""
     cloud.writer.leave(60.0)
-    assert cloud.write(A).result(5).won
+    assert cloud.write(A).result(PATIENCE_S).won
     cloud.fake.faults = lambda method, path: Fault(503)
-    assert cloud.write(B).result(5).refusal.endswith('Placement does not answer.')
+    assert cloud.write(B).result(PATIENCE_S).refusal.endswith('Placement does not answer.')
 
 
 def test_the_end_comes_in_time(cloud):
-    cloud.fake.faults = lambda method, path: Fault(delay_s=1.0)
+    held = threading.Event()
+    cloud.fake.faults = lambda method, path: held.wait(PATIENCE_S) and None
     future = cloud.write(A)
     cloud.writer.leave(0.1)
-    assert future.result(0.9).refusal == STOPPING
-    assert cloud.write(B).result(0.9).refusal == STOPPING
+    assert future.result(PATIENCE_S).refusal == STOPPING
+    assert cloud.write(B).result(PATIENCE_S).refusal == STOPPING
+    held.set()
 
 
 def test_stop_ends_repeats(cloud):
     cloud.fake.faults = lambda method, path: Fault(503)
     future = cloud.write(A)
-    threading.Event().wait(0.1)
-    cloud.writer.stop(2.0)
+    eventually(lambda: cloud.fake.requests)
+    cloud.writer.stop(PATIENCE_S)
     assert future.result(0).refusal.endswith('Placement does not answer.')
-
-
-def wait(condition, seconds=5.0):
-    until_s = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until_s, 'it does not happen'
-        time.sleep(0.01)
 
 
 # A whole scheduler.
@@ -368,7 +365,7 @@ def test_a_host_that_takes_no_servers_is_not_claimed(fake, down):
     """It was disabled, forced down or silent since it was chosen."""
     asked = []
     cloud = Cloud(fake, not_up=lambda nodes: asked.append(nodes) or [down])
-    outcome = cloud.write(A, alternates=[TWO]).result(5)
+    outcome = cloud.write(A, alternates=[TWO]).result(PATIENCE_S)
     assert (outcome.won, outcome.refusal) == (False, None)
     assert asked == [{ONE, TWO}]
     assert A not in fake.allocated()
@@ -379,7 +376,7 @@ def test_a_server_to_evacuate_keeps_what_it_had(fake):
     """Until another host is chosen, it has the allocations of the host that is gone only."""
     fake.consumers[A] = [1, {ONE: {'VCPU': 1}}, 'p', 'u']
     cloud = Cloud(fake, not_up=lambda nodes: [TWO])
-    outcome = cloud.write(A, node=TWO, ignored=['one']).result(5)
+    outcome = cloud.write(A, node=TWO, ignored=['one']).result(PATIENCE_S)
     assert (outcome.won, outcome.refusal) == (False, None)
     assert fake.allocated()[A] == {ONE: {'VCPU': 1}}
     cloud.writer.stop(1.0)
@@ -390,10 +387,10 @@ def test_allocations_that_cannot_be_taken_back_at_once(fake):
     cloud = Cloud(fake, not_up=lambda nodes: [ONE])
     puts = itertools.count()
     fake.faults = lambda method, path: Fault(503) if method == 'PUT' and next(puts) == 1 else None
-    outcome = cloud.write(A).result(5)
+    outcome = cloud.write(A).result(PATIENCE_S)
     assert not outcome.won
     assert outcome.refusal.startswith('A chosen host is not up, and its allocations cannot be')
-    wait(lambda: A not in fake.allocated())
+    eventually(lambda: A not in fake.allocated())
     cloud.writer.stop(1.0)
 
 
@@ -402,13 +399,13 @@ def test_a_caller_that_leaves_while_the_services_are_read(fake):
     has_left = threading.Event()
 
     def look(nodes):
-        wait(lambda: A in fake.allocated())
+        eventually(lambda: A in fake.allocated())
         has_left.set()
 
     cloud = Cloud(fake, not_up=look)
-    outcome = cloud.write(A, is_over=has_left.is_set).result(5)
+    outcome = cloud.write(A, is_over=has_left.is_set).result(PATIENCE_S)
     assert (outcome.won, outcome.refusal) == (False, GONE)
-    wait(lambda: A not in fake.allocated())
+    eventually(lambda: A not in fake.allocated())
     cloud.writer.stop(1.0)
 
 
@@ -419,7 +416,7 @@ def test_services_that_cannot_be_read(fake, caplog):
         raise RuntimeError('the loop has ended')
 
     cloud = Cloud(fake, not_up=fail)
-    outcome = cloud.write(A).result(5)
+    outcome = cloud.write(A).result(PATIENCE_S)
     assert (outcome.won, outcome.refusal) == (False, None)
     assert A not in fake.allocated()
     assert 'The services of the chosen hosts cannot be read' in caplog.text

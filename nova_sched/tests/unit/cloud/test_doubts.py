@@ -24,6 +24,7 @@ from nova_sched.cloud.placement import ConsumerAllocations
 from nova_sched.cloud.turns import Turns
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.fake_placement import Fault, client_of, served
+from nova_sched.tests.functional.harness import PATIENCE_S, eventually
 
 A, ONE, TWO = uuid_of('a'), uuid_of('one'), uuid_of('two')
 NOTHING = ConsumerAllocations()
@@ -51,11 +52,7 @@ class World:
 
     def wait(self):
         """Until no doubt is left."""
-        for _ in range(500):
-            if not self.doubts._waiting:
-                return
-            threading.Event().wait(0.01)
-        raise AssertionError('it does not end')
+        eventually(lambda: not self.doubts._waiting)
 
 
 @pytest.fixture
@@ -127,10 +124,14 @@ def test_an_evacuation_gets_back_what_it_had(world):
 
 
 def test_it_is_done_after_the_first_look(world):
+    def late(method, path):
+        if len(world.fake.requests) == 2:
+            world.fake.consumers[A] = [1, {ONE: {'VCPU': 1}}, 'p', 'u']
+
+    world.fake.faults = late
     world.doubts.add(sent())
-    threading.Event().wait(0.02)
-    world.fake.consumers[A] = [1, {ONE: {'VCPU': 1}}, 'p', 'u']
     world.wait()
+    assert len(world.fake.requests) > 2
     assert world.fake.allocated() == {}
 
 
@@ -180,7 +181,7 @@ def test_writes_that_end_while_the_doubts_are_logged(world, caplog, monkeypatch)
         monkeypatch.setattr(doubts, '_warn', warn)
         writer = threading.Thread(target=world.doubts.add, args=(sent(server=servers[3]),))
         writer.start()
-        writer.join(5.0)
+        writer.join(PATIENCE_S)
         warn(one)
 
     monkeypatch.setattr(doubts, '_warn', meanwhile)

@@ -50,7 +50,7 @@ class HostDiscoveries:
         assert NovaApi(nova).host_mappings() == {'cmp1': CELL}
         with transaction(nova) as connection:
             (created,) = connection.execute(sa.select(tables.HOSTS.c.created_at)).scalars()
-        assert tables.seconds(created) == pytest.approx(time.time(), abs=10)
+        assert tables.seconds(created) == pytest.approx(time.time(), abs=60)
 
     def test_a_cell_that_is_gone(self, nova):
         assert not nova_discovery.map_host(nova, uuid_of('other'), 'cmp1')
@@ -64,4 +64,4 @@ class HostDiscoveries:
             updated = connection.execute(
                 sa.select(tables.NODES.c.updated_at).where(tables.NODES.c.host == 'cmp1')
             ).scalar()
-        assert tables.seconds(updated) == pytest.approx(time.time(), abs=10)
+        assert tables.seconds(updated) == pytest.approx(time.time(), abs=60)

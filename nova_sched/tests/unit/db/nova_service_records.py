@@ -61,7 +61,7 @@ class ServiceRecords:
         assert (row.host, row.binary, row.topic) == ('controller', 'nova-scheduler', 'scheduler')
         assert (row.report_count, row.version, row.deleted) == (0, nova_services.VERSION, 0)
         assert (bool(row.disabled), bool(row.forced_down)) == (False, False)
-        assert seconds(row.created_at) == pytest.approx(time.time(), abs=2)
+        assert seconds(row.created_at) == pytest.approx(time.time(), abs=60)
 
     def test_later_signs_count(self, records, database):
         for name in ('one', 'two', 'three'):
@@ -70,7 +70,7 @@ class ServiceRecords:
         first, _ = self.rows(database)
         assert (first.uuid, first.report_count) == (uuid_of('one'), 2)
         for moment in (first.updated_at, first.last_seen_up):
-            assert seconds(moment) == pytest.approx(time.time(), abs=2)
+            assert seconds(moment) == pytest.approx(time.time(), abs=60)
 
     def test_a_row_that_an_operator_has_disabled_stays_so(self, records, database):
         records.write('controller', uuid_of('one'))

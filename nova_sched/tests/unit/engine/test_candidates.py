@@ -19,8 +19,8 @@ from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.engine.candidates import HostOffers, MemoryCandidates
 from nova_sched.engine.cycle import PLACE, Order
 from nova_sched.tests.builders import CELL, NOW, report, request, uuid_of
+from nova_sched.tests.functional.harness import eventually
 from nova_sched.tests.unit.db import candidates as battery
-from nova_sched.tests.unit.engine.test_scheduler import wait_for
 from nova_sched.tests.unit.engine.world import World, picture
 
 VCPU = 'VCPU'
@@ -307,7 +307,7 @@ def test_the_watch_drops_what_has_expired():
     store.write('spec', NOW + 1, [battery.one('new')])
     world.scheduler.start()
     try:
-        wait_for(lambda: store.read(uuid_of('old')) is None)
+        eventually(lambda: store.read(uuid_of('old')) is None)
         assert store.read(uuid_of('new'))
     finally:
         world.scheduler.stop()

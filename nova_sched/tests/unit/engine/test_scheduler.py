@@ -21,6 +21,7 @@ from nova_sched.claim import CONFIRMED, VCPU
 from nova_sched.claims import Placement
 from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.tests.builders import NOW, claim, report, uuid_of
+from nova_sched.tests.functional.harness import PATIENCE_S, eventually
 from nova_sched.tests.unit.engine.stores import Unsteady
 from nova_sched.tests.unit.engine.test_cycle import A, B, asks, node, world
 from nova_sched.tests.unit.engine.world import World, fresh, picture
@@ -105,19 +106,10 @@ def in_thread(work, *args):
     thread.start()
 
     def result():
-        thread.join(10)
+        thread.join(PATIENCE_S)
         return results[0]
 
     return result
-
-
-def wait_for(condition):
-    """Until it is true; at most ten seconds."""
-    for _ in range(10_000):
-        if condition():
-            return
-        threading.Event().wait(0.001)
-    raise AssertionError('it does not happen')
 
 
 class TestRunning:
@@ -159,7 +151,7 @@ class TestRunning:
             in_thread(scheduler.call, scheduler.state_sync.set_aggregates, []),
             in_thread(scheduler.place, [asks(B)]),
         ]
-        wait_for(lambda: store.asked_in_vain > 5)
+        eventually(lambda: store.asked_in_vain > 5)
         store.away.clear()
         assert {waiting[place]()[0][0].host for place in (0, 3)} == {'host-0', 'host-1'}
         assert waiting[1]().report.host == 'host-2'
@@ -182,7 +174,7 @@ class TestRunning:
         scheduler = running(made)
         store.away.set()
         waiting = [in_thread(scheduler.place, [asks(A)]), in_thread(scheduler.report, report())]
-        wait_for(lambda: store.asked_in_vain >= 2)
+        eventually(lambda: store.asked_in_vain >= 2)
         getattr(scheduler, end)()
         assert [type(answer()) for answer in waiting] == [errors.StoreUnavailable] * 2
         scheduler.stop()

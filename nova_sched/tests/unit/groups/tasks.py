@@ -30,6 +30,12 @@ def sleep(nap_s, seconds):
     return 'slept'
 
 
+def wait_for_file(path, seconds):
+    while not os.path.exists(path):
+        time.sleep(0.01)
+    return 'found'
+
+
 def die(seconds):
     os.kill(os.getpid(), signal.SIGKILL)
 

@@ -201,10 +201,11 @@ def test_the_solver_improves_what_can_gain(one, scores, asked):
     assert solver.tasks == asked
 
 
-def test_a_busy_solver_is_not_waited_for_when_there_is_a_placement(solver):
+def test_a_busy_solver_is_not_waited_for_when_there_is_a_placement(solver, tmp_path):
+    end = tmp_path / 'end'
     busy = threading.Thread(
         target=solver.ask,
-        args=('nova_sched.tests.unit.groups.tasks:sleep', 2.0),
+        args=('nova_sched.tests.unit.groups.tasks:wait_for_file', str(end)),
         kwargs={'seconds': 30.0},
     )
     solver.ask('nova_sched.tests.unit.groups.tasks:pid', seconds=30.0)
@@ -214,4 +215,5 @@ def test_a_busy_solver_is_not_waited_for_when_there_is_a_placement(solver):
     result = joint.plan(easy(), LONG, solver)
     assert busy.is_alive()
     assert result.hosts is not None
+    end.touch()
     busy.join()

@@ -23,6 +23,7 @@ from nova_sched.rpc.endpoints.scheduler import BaseApiEndpoint
 from nova_sched.rpc.serializer import ServerSerializer
 from nova_sched.rpc.serving import Dispatcher
 from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.functional.harness import PATIENCE_S
 from nova_sched.tests.options import settings
 
 PING = {'method': 'ping', 'namespace': 'baseapi', 'version': '1.0', 'args': {'arg': 'x'}}
@@ -51,7 +52,7 @@ def no_thread_is_left():
     before = set(threading.enumerate())
     yield
     for thread in set(threading.enumerate()) - before:
-        thread.join(0.1)
+        thread.join(PATIENCE_S)
         assert not thread.is_alive(), thread
 
 

@@ -21,8 +21,8 @@ from nova_sched.engine.cycle import Order
 from nova_sched.engine.explain.decision_log import DecisionLog, MemoryDecisionLog, record
 from nova_sched.measures.catalogue import MEASURES, RECORDS_SKIPPED
 from nova_sched.tests.builders import NOW, report, request, uuid_of
+from nova_sched.tests.functional.harness import eventually
 from nova_sched.tests.unit.engine.stores import Miser
-from nova_sched.tests.unit.engine.test_scheduler import wait_for
 from nova_sched.tests.unit.engine.world import Score, World, rules
 
 A, B = uuid_of('instance A'), uuid_of('instance B')
@@ -161,7 +161,7 @@ class TestDecisionLog:
         made = DecisionLog(store)
         made.start()
         keep(made, n=1)
-        wait_for(lambda: store.batches)
+        eventually(lambda: store.batches)
         keep(made, n=2)
         made.stop()
         assert [found['n'] for found in made.show('req-1')] == [1, 2]

@@ -26,9 +26,9 @@ from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.engine.sync.store_poller import EXPIRE_INTERVAL_S, StorePoller
 from nova_sched.state.host_aggregate import HostAggregate
 from nova_sched.tests.builders import NOW, aggregate, claim, report, request, uuid_of
+from nova_sched.tests.functional.harness import eventually
 from nova_sched.tests.unit.engine.stores import Unsteady
 from nova_sched.tests.unit.engine.test_machine import database
-from nova_sched.tests.unit.engine.test_scheduler import wait_for
 from nova_sched.tests.unit.engine.world import World, fresh, picture, rules
 
 __all__ = ['database']
@@ -69,7 +69,7 @@ class Silent(MemoryClaimStore):
     def wait_for_polls(self):
         """Wait for a poll that begins from now on, and for its end."""
         before = self.polls
-        wait_for(lambda: self.polls > before + 2)
+        eventually(lambda: self.polls > before + 2)
 
 
 class Watched:
@@ -224,7 +224,7 @@ class TestThread:
         context = dataclasses.replace(world.context, store=looks, settings=lambda: settings)
         watch = StorePoller(context, lambda *args: None, sign=sign)
         watch.start()
-        wait_for(lambda: looks.looks and signs)
+        eventually(lambda: looks.looks and signs)
         watch.leave()
         watch.join()
         assert signs == ['sign'], 'the next one is seconds away'
@@ -239,7 +239,7 @@ class TestThread:
         world.scheduler.call(
             world.claim_service.claim, request(instance_uuid=B), 'host-0', 'host-0'
         )
-        wait_for(
+        eventually(
             lambda: world.scheduler.call(world.cluster.hosts.count_instances, [A]).tolist() == [1]
         )
         world.scheduler.stop()
@@ -249,7 +249,7 @@ class TestThread:
         world.report(report())
         world.scheduler.start()
         world.store.commit([Placement((claim(A, node('host-0')),))])
-        wait_for(
+        eventually(
             lambda: world.scheduler.call(world.cluster.hosts.count_instances, [A]).tolist() == [1]
         )
         world.scheduler.stop()
@@ -263,7 +263,7 @@ class TestThread:
             world.store.wait_for_polls()
             world.store.away.clear()
             world.store.commit([Placement((claim(B, node('host-0')),))])
-            wait_for(
+            eventually(
                 lambda: (
                     world.scheduler.call(world.cluster.hosts.count_instances, [B]).tolist() == [1]
                 )
@@ -288,7 +288,7 @@ class TestThread:
         world = World(Broken(), refresh_interval_s=0.01)
         world.store.looks = 0
         world.scheduler.start()
-        wait_for(lambda: world.store.looks > 4)
+        eventually(lambda: world.store.looks > 4)
         world.scheduler.stop()
         assert caplog.text.count('A poll of the store failed') in (1, 2)
 

@@ -100,26 +100,24 @@ def test_killed_while_idle(solver):
     assert not psutil.pid_exists(pid)
 
 
-def test_one_task_at_a_time_and_others_wait_as_long_as_they_say(solver):
+def test_one_task_at_a_time_and_others_wait_as_long_as_they_say(solver, tmp_path):
     ask(solver, 'pid')
-    answers = {}
+    answers, end = {}, tmp_path / 'end'
 
-    def work(name, nap_s, wait_s):
-        answers[name] = ask(solver, 'sleep', nap_s, wait_s=wait_s)
+    def work(name, wait_s):
+        answers[name] = ask(solver, 'wait_for_file', str(end), wait_s=wait_s)
 
-    first = threading.Thread(target=work, args=('first', 0.5, LONG_S))
+    first = threading.Thread(target=work, args=('first', LONG_S))
     first.start()
     while not answers and solver.ask(TASKS + 'pid', seconds=LONG_S) is not None:
         time.sleep(0.01)
-    others = [
-        threading.Thread(target=work, args=args)
-        for args in (('patient', 0.0, LONG_S), ('hasty', 0.0, 0.0))
-    ]
-    for thread in others:
-        thread.start()
-    for thread in (first, *others):
+    patient = threading.Thread(target=work, args=('patient', LONG_S))
+    patient.start()
+    work('hasty', 0.0)
+    end.touch()
+    for thread in (first, patient):
         thread.join(LONG_S)
-    assert answers == {'first': 'slept', 'patient': 'slept', 'hasty': None}
+    assert answers == {'first': 'found', 'patient': 'found', 'hasty': None}
 
 
 def test_closed_in_the_middle():
@@ -165,7 +163,7 @@ threading.Thread(target=beat, daemon=True).start()
 with worker.Solver() as solver:
     pid = solver.ask(TASKS + 'pid', seconds=120)
     before = len(beats)
-    assert solver.ask(TASKS + 'sleep', 0.5, seconds=120) == 'slept'
+    assert solver.ask(TASKS + 'sleep', 2.0, seconds=120) == 'slept'
     assert len(beats) - before > 5, 'nothing else ran meanwhile'
     assert solver.ask(TASKS + 'sleep', 30, seconds=0.01) is None
     assert solver.ask(TASKS + 'die', seconds=120) is None

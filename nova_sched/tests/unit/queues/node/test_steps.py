@@ -18,8 +18,8 @@ import pytest
 
 from nova_sched.queues.node.steps import CLAIMS, DRIVER, ComponentCall, Pause, Simulated, Threads
 from nova_sched.sim.replay import Clock
+from nova_sched.tests.functional.harness import PATIENCE_S, eventually
 
-TIMEOUT_S = 10.0
 TAKES = {DRIVER: 10.0, CLAIMS: 0.0}
 
 
@@ -39,7 +39,7 @@ class InThreads:
                 ended.set()
 
         self.runner.start(watched())
-        assert ended.wait(TIMEOUT_S)
+        assert ended.wait(PATIENCE_S)
 
 
 class InTime:
@@ -140,33 +140,33 @@ def test_threads_wait_for_each_other_and_not_for_the_caller():
     runner, meet, found = Threads(), threading.Barrier(3), []
 
     def steps(number):
-        yield ComponentCall(DRIVER, lambda: meet.wait(TIMEOUT_S))
+        yield ComponentCall(DRIVER, lambda: meet.wait(PATIENCE_S))
         found.append(number)
 
     for number in range(2):
         runner.start(steps(number))
-    meet.wait(TIMEOUT_S)
-    until = time.monotonic() + TIMEOUT_S
-    while len(found) < 2:
-        assert time.monotonic() < until
-        time.sleep(0.005)
+    meet.wait(PATIENCE_S)
+    eventually(lambda: len(found) == 2)
 
 
 def test_what_falls_due_later_is_called():
     called = threading.Event()
     Threads().later(0.01, called.set)
-    assert called.wait(TIMEOUT_S)
+    assert called.wait(PATIENCE_S)
 
 
 def test_after_the_end_no_step_is_taken_and_no_call_made(runner):
     called = []
 
+    def end():
+        runner.runner.later(0.2, lambda: called.append('later'))
+        runner.runner.stop()
+
     def steps():
-        yield ComponentCall(CLAIMS, runner.runner.stop)
+        yield ComponentCall(CLAIMS, end)
         called.append('a step')
         yield ComponentCall(CLAIMS, lambda: called.append('a call'))
 
-    runner.runner.later(0.2, lambda: called.append('later'))
     runner.runner.start(steps())
     if isinstance(runner, InTime):
         runner.run()
@@ -186,7 +186,7 @@ def test_a_pause_on_threads_ends_with_the_runner():
 
     runner.start(steps())
     runner.stop()
-    assert ended.wait(TIMEOUT_S)
+    assert ended.wait(PATIENCE_S)
 
 
 def test_a_job_that_breaks_on_a_thread_is_told(caplog):
@@ -197,7 +197,4 @@ def test_a_job_that_breaks_on_a_thread_is_told(caplog):
         raise RuntimeError('boom')
 
     runner.start(steps())
-    until = time.monotonic() + TIMEOUT_S
-    while 'boom' not in caplog.text:
-        assert time.monotonic() < until
-        time.sleep(0.005)
+    eventually(lambda: 'boom' in caplog.text)

@@ -27,6 +27,7 @@ from nova_sched.queues.brokers.memory import MemoryBroker
 from nova_sched.queues.node import worker
 from nova_sched.queues.node.steps import Threads
 from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.functional.harness import PATIENCE_S, eventually
 from nova_sched.tests.unit.queues.node.doubles import (
     BUILD_S,
     NAMES,
@@ -40,7 +41,6 @@ from nova_sched.tests.unit.queues.node.doubles import (
 )
 
 HERE = of_host('a')
-TIMEOUT_S = 10.0
 
 
 @pytest.fixture
@@ -239,13 +239,6 @@ def test_a_worker_that_stops_gives_all_back_and_ends_its_driver(cloud):
     assert (cloud.ready(of_flavor('tiny')), cloud.results(), a.driver.is_closed) == (1, [], True)
 
 
-def eventually(is_so):
-    until = time.monotonic() + TIMEOUT_S
-    while not is_so():
-        assert time.monotonic() < until
-        time.sleep(0.005)
-
-
 @pytest.fixture
 def real():
     """A worker on threads, whose driver waits for ``go``."""
@@ -254,7 +247,7 @@ def real():
     broker = MemoryBroker()
     broker.declare(NAMES)
     driver = Driver('a', done)
-    driver.create = lambda job, spec: go.wait(TIMEOUT_S) and done.append(job.instance_uuid)
+    driver.create = lambda job, spec: go.wait(PATIENCE_S) and done.append(job.instance_uuid)
     around = worker.WorkerDependencies(node_api, claims, broker, driver, lambda: view, read)
     view = View()
     made = worker.Worker(
@@ -281,7 +274,7 @@ def test_a_drain_waits_for_the_end_of_jobs(real):
     real.broker.publish(NAMES[0], messages.to_bytes(job()))
     eventually(lambda: real.node_api.hidden())
     threading.Timer(0.2, real.go.set).start()
-    assert real.worker.drain(TIMEOUT_S)
+    assert real.worker.drain(PATIENCE_S)
     assert real.broker.facts(RESULTS).ready == 1
     assert real.broker.facts(NAMES[0]).ready == 0
 
