@@ -12,7 +12,6 @@
 """Jobs and quotas on database servers, and what only several connections at once can
 show."""
 
-import time
 from concurrent import futures
 
 import pytest
@@ -23,6 +22,7 @@ from nova_sched.db.jobs import DONE, FAILED, SqlJobTable
 from nova_sched.db.tables import QUOTA_USAGE
 from nova_sched.tests.builders import NOW, uuid_of
 from nova_sched.tests.integration.messages import counted
+from nova_sched.tests.integration.test_claim_store import waiting
 from nova_sched.tests.unit.db import jobs as battery
 from nova_sched.tests.unit.db.jobs import entry, hold, limited
 from nova_sched.tests.unit.db.test_jobs import CALLS, LOOKS
@@ -57,7 +57,7 @@ def test_the_last_of_a_limit_while_both_wait_for_the_project(database):
                 pool.submit(job_table.open, [entry(name)], [hold(name)], limited(servers=2))
                 for name in 'bc'
             ]
-            time.sleep(0.5)
+            waiting(database, 2)
             assert not any(one.done() for one in wants)
         lost = [one for one in wants if isinstance(one.exception(60), errors.QuotaExceeded)]
     assert len(lost) == 1
@@ -77,9 +77,9 @@ def test_a_hold_changes_while_it_is_given_back(database):
             first = pool.submit(
                 job_table.settle, uuid_of('b'), DONE, NOW, amounts={'class:VCPU': 7}
             )
-            time.sleep(0.3)
+            waiting(database, 1)
             last = pool.submit(job_table.settle, uuid_of('a'), FAILED, NOW, release=True)
-            time.sleep(0.3)
+            waiting(database, 2)
             assert not any(one.done() for one in (first, last))
         assert first.result(60).state == DONE
         assert last.result(60).state == FAILED

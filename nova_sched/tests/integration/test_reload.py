@@ -29,7 +29,7 @@ RELOADS = 4
 LAST = 10  # calls
 SETTLE_S = 2.0  # of calls before the first reload: their latency is the usual one
 SLOWER = 3  # times the slowest call without a reload
-BUSY_S = 0.3  # and what a busy machine may add
+BUSY_S = 1.0  # and what a busy machine may add
 
 
 class SteadyCaller:
