@@ -54,7 +54,7 @@ install_packages() {
 # A Python that is new enough and can make virtual environments; $PYTHON, if set, is the only candidate.
 find_python() {
     local candidate candidates=(python3 python3.13 python3.12 python3.11 /usr/bin/python3)
-    candidates+=("${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.1[1-9].*/bin/python3)
+    candidates+=("${PYENV_ROOT:-${HOME:-}/.pyenv}"/versions/3.1[1-9].*/bin/python3)
     [ -z "${PYTHON:-}" ] || candidates=("$PYTHON")
     for candidate in "${candidates[@]}"; do
         if "$candidate" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then
