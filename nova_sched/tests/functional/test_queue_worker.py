@@ -167,9 +167,7 @@ def test_what_a_driver_cannot_build_another_node_does(cloud, options, tmp_path):
         'if (host, sys.argv[1]) == ("cmp1", "create"): sys.exit("no image")\n'
     )
     options.set_override('driver', 'exec', group='queues')
-    options.set_override(
-        'exec_command', f'{sys.executable} {shlex.quote(str(script))}', group='queues'
-    )
+    options.set_override('exec_command', shlex.join([sys.executable, str(script)]), group='queues')
     cloud.start_agents('cmp1')
     with pytest.raises(errors.SchedError):
         cloud.place()

@@ -61,7 +61,8 @@ def test_a_shell_completes(tmp_path, shell, script):
     path = f'{os.path.dirname(sys.executable)}:{os.environ["PATH"]}'
     done = subprocess.run(
         [shell, '-c', script],
-        env={**os.environ, 'PATH': path, 'HOME': str(tmp_path)},
+        # With LC_ALL=C, fish finds nothing in a folder with an umlaut.
+        env={**os.environ, 'PATH': path, 'HOME': str(tmp_path), 'LC_ALL': 'C.UTF-8'},
         capture_output=True,
         text=True,
         timeout=120,

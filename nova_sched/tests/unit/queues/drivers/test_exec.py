@@ -242,4 +242,4 @@ def test_a_script_of_any_language_will_do(tmp_path):
     path.write_text(
         'import json, sys\nsys.exit(sys.argv[1] + " " + json.load(sys.stdin)["host"])\n'
     )
-    assert why_not(f'{sys.executable} {path}') == 'create host'
+    assert why_not(shlex.join([sys.executable, str(path)])) == 'create host'
