@@ -11,10 +11,23 @@
 # under the License.
 """A checkout may lie anywhere, and have the name of the package, as git gives it."""
 
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
 from pathlib import Path
 
-from nova_sched.tests.fixtures.interpreter import frames
+from nova_sched.tests.fixtures.interpreter import ROOT, frames
 
+# What no clone has.
+APART = ('.*', '*.egg-info', '*.sqlite*', '__pycache__', 'build', 'dist')
+# Tests that look at the tree, start our daemons, and run commands. All of them: tools/test clone.
+BRIEF = (
+    'test_tree.py',
+    'functional/test_agent_daemon.py',
+    'unit/queues/drivers/test_exec.py',
+)
 HOME = '/srv/a folder of ü/nova_sched'
 PACKAGES = '.venv/lib/python3.11/site-packages'
 
@@ -37,3 +50,40 @@ def test_frames_of_the_package_in_a_clone_that_has_its_name():
         != [path] * is_ours
     }
     assert wrong == set()
+
+
+def borrowing(folder):
+    """Return the Python of a new environment with the packages of this one."""
+    subprocess.run([sys.executable, '-m', 'venv', '--without-pip', folder], check=True)
+    python = folder / 'bin' / 'python'
+    code = 'import sysconfig; print(sysconfig.get_path("purelib"))'
+    site = subprocess.check_output([python, '-I', '-c', code], encoding='utf-8').strip()
+    # In ASCII, as which such a file is read with LC_ALL=C.
+    line = f'import sys; sys.path.append({sysconfig.get_path("purelib")!a})'
+    Path(site, 'borrowed.pth').write_text(line)
+    return python
+
+
+def test_a_brief_part_of_the_gate_in_a_clone(tmp_path):
+    """With its name from git and its own environment, below a folder with a blank, in another
+    locale and time zone, with files that nobody else may read."""
+    clone = tmp_path / 'a folder of ü' / 'nova_sched'
+    shutil.copytree(ROOT, clone, ignore=shutil.ignore_patterns(*APART))
+    python = borrowing(clone / '.venv')
+    env = {name: value for name, value in os.environ.items() if not name.startswith('PYTEST_')}
+    command = [python, '-m', 'pytest', '-q', '-p', 'no:cacheprovider']
+    done = subprocess.run(
+        [
+            *command,
+            '--basetemp',
+            tmp_path / 'tmp',
+            *(clone / 'nova_sched/tests' / x for x in BRIEF),
+        ],
+        cwd=clone,
+        env=env | {'PYTHONPATH': str(clone), 'TZ': 'Asia/Kolkata', 'LC_ALL': 'C'},
+        umask=0o027,
+        capture_output=True,
+        encoding='utf-8',
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

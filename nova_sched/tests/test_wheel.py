@@ -15,12 +15,12 @@ import os
 import shutil
 import subprocess
 import sys
-import sysconfig
 import zipfile
 from pathlib import Path
 
 import pytest
 
+from nova_sched.tests.test_clone import borrowing
 from nova_sched.tests.test_layers import SOURCES
 from nova_sched.tests.test_tree import ROOT
 
@@ -101,14 +101,9 @@ def test_the_data_files(names):
 
 def test_it_runs_where_no_tests_are(wheel, tmp_path):
     """In a new environment, which borrows the dependencies of this one and not its package."""
-    run(sys.executable, '-m', 'venv', '--without-pip', tmp_path)
-    python = tmp_path / 'bin' / 'python'
+    python = borrowing(tmp_path)
     pip = (sys.executable, '-m', 'pip', '--python', python, 'install', '-q', '--no-index')
     run(*pip, '--no-deps', wheel)
-    site = run(python, '-c', 'import sysconfig; print(sysconfig.get_path("purelib"))').strip()
-    # In ASCII, as which such a file is read with LC_ALL=C.
-    line = f'import sys; sys.path.append({sysconfig.get_path("purelib")!a})'
-    Path(site, 'borrowed.pth').write_text(line)
     script = 'import importlib.util as u; print(u.find_spec("nova_sched.tests"))'
     assert run(python, '-I', '-c', script) == 'None\n'
     assert 'usage: ' in run(tmp_path / 'bin' / 'nova-sched-manage', '--help', cwd=tmp_path)
