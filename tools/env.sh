@@ -4,6 +4,8 @@
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 venv=$root/.venv
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore PIP_NO_INPUT=1
+# Our texts are UTF-8, in whichever locale.
+export PYTHONUTF8=1
 export SKIP_GENERATE_AUTHORS=1 SKIP_WRITE_GIT_CHANGELOG=1
 # pbr asks git for the version. A tree that is no clone, or one that git does not trust, still installs.
 git -C "$root" rev-parse --quiet --verify HEAD >/dev/null 2>&1 || export PBR_VERSION=${PBR_VERSION:-0.0.1.dev0}

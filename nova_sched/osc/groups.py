@@ -12,7 +12,7 @@
 
 """`openstack placement group ...`: groups of servers, planned together before the first exists."""
 
-import contextlib
+import pathlib
 import sys
 
 import yaml
@@ -281,8 +281,7 @@ def _description(args):
 
 def _text(path):
     try:
-        with contextlib.nullcontext(sys.stdin) if path == '-' else open(path) as file:
-            return file.read()
+        return sys.stdin.read() if path == '-' else pathlib.Path(path).read_text('utf-8')
     except (OSError, ValueError) as error:
         why = getattr(error, 'strerror', None) or str(error)
         raise exceptions.CommandError(f'{path} cannot be read: {why}') from None

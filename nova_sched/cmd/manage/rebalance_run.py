@@ -103,7 +103,7 @@ def stop(args, conf):
 def read(path):
     """The moves of a plan, as a list of Move. Raises InvalidRequest, with the place."""
     try:
-        text = sys.stdin.read() if path == '-' else pathlib.Path(path).read_text()
+        text = sys.stdin.read() if path == '-' else pathlib.Path(path).read_text('utf-8')
         plan = json.loads(text)
     except (OSError, UnicodeDecodeError) as error:
         raise errors.InvalidRequest('PLAN', f'{path} cannot be read: {error}') from None

@@ -33,7 +33,7 @@ def _read(path):
         if path == '-':
             found = json.load(sys.stdin)
         else:
-            with open(path) as file:
+            with open(path, encoding='utf-8') as file:
                 found = json.load(file)
     except (OSError, ValueError) as error:
         raise errors.InvalidRequest(f'--spec {path}', str(error)) from None

@@ -12,6 +12,7 @@
 """nova-sched-manage as operators run it: each verb on a database in a file."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -436,3 +437,30 @@ def test_the_program_itself(tmp_path, words, status, out, err):
     assert out in done.stdout
     assert err in done.stderr
     assert 'Traceback' not in done.stderr
+
+
+READ = """\
+import sys
+from nova_sched import errors
+from nova_sched.cmd.manage import rebalance_run, spec_objects
+from nova_sched.osc import groups
+assert rebalance_run.read(sys.argv[1]) == []
+try:
+    spec_objects._read(sys.argv[1])
+except errors.InvalidRequest as error:
+    assert 'it holds no RequestSpec' in str(error), error
+assert 'gr\\xf6\\xdfe' in groups._text(sys.argv[1])
+"""
+
+
+def test_files_are_utf_8_in_any_locale(tmp_path):
+    path = tmp_path / 'plan.json'
+    path.write_text('{"moves": [], "name": "größe"}', 'utf-8')
+    done = subprocess.run(
+        [sys.executable, '-W', 'ignore', '-X', 'utf8=0', '-c', READ, path],
+        env={**os.environ, 'LC_ALL': 'C', 'PYTHONCOERCECLOCALE': '0'},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
