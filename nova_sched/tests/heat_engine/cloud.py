@@ -45,7 +45,7 @@ IMAGE = {
 }
 TOKEN = 'demo:demo-project'  # as our API takes it without Keystone
 BY_ID = {flavor['id']: name for name, flavor in FLAVORS.items()}
-TIMEOUT_S = 60
+TIMEOUT_S = 120
 COMPUTE, IMAGES, SCHEDULING = 'compute', 'image', 'server-scheduling'
 
 

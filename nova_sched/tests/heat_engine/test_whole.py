@@ -43,7 +43,7 @@ def real(cloud, ours):
 def groups(ours):
     """Status of all groups of the project."""
     asked = urllib.request.Request(f'{ours.url}/v1/groups', headers={'X-Auth-Token': TOKEN})
-    with urllib.request.urlopen(asked, timeout=10) as answer:
+    with urllib.request.urlopen(asked, timeout=60) as answer:
         return [one['status'] for one in json.load(answer)['groups']]
 
 

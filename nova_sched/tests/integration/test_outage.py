@@ -216,12 +216,12 @@ def test_calls_are_answered_when_the_database_is_back(stored, server):
 def test_a_caller_gets_signs_of_life_for_as_long_as_its_call_takes(stored, server):
     daemon = stored.daemon()
     stored.add(1)
-    stored.scheduler = SchedulerClient(stored.bus, timeout_s=60, monitor_s=2)
+    stored.scheduler = SchedulerClient(stored.bus, timeout_s=60, monitor_s=4)
     server.kill()
     begin = time.monotonic()
     waiting = Waiting(boot(stored), ['one'])
     daemon.until_it_says(WAITING)
-    eventually(lambda: time.monotonic() - begin > 5)  # more than twice as long as it bears silence
+    eventually(lambda: time.monotonic() - begin > 9)  # more than twice as long as it bears silence
     server.start()
     check(stored, waiting)
 

@@ -111,7 +111,7 @@ def put(url, queue, body):
 def get(url, queue):
     with kombu.Connection(amqp(url)) as connection:
         durable = connection.SimpleQueue(queue, queue_opts={'durable': True})
-        message = durable.get(timeout=10)
+        message = durable.get(timeout=60)
         message.ack()
         durable.close()
         return message.payload

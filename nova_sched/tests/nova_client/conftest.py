@@ -180,7 +180,7 @@ def eventually():
     """Ask until a function returns what is expected: a cast is done some time after it was
     sent."""
 
-    def eventually(expected, ask, timeout_s=60.0):
+    def eventually(expected, ask, timeout_s=120.0):
         until = time.monotonic() + timeout_s
         while (found := ask()) != expected and time.monotonic() < until:
             time.sleep(0.05)

@@ -29,7 +29,7 @@ from nova_sched.tests.nova_client import daemon as our
 from nova_sched.tests.nova_client import specs
 from nova_sched.tests.nova_client.settings import options
 
-MONITOR_S = 2  # the least for which oslo.messaging sends heartbeats
+MONITOR_S = 4  # two heartbeats; a busy machine may delay one
 
 
 def test_nova_is_not_there_where_the_daemon_runs(daemon):
@@ -42,7 +42,7 @@ def test_nova_is_not_there_where_the_daemon_runs(daemon):
 
 @pytest.mark.parametrize('said', ['hello', {'deep': [1, None, 'two']}], ids=['text', 'nest'])
 def test_ping(daemon, context, said):
-    answer = BaseAPI('scheduler').ping(context, said, timeout=10)
+    answer = BaseAPI('scheduler').ping(context, said, timeout=60)
     assert answer == {'service': 'scheduler', 'arg': said}
 
 

@@ -174,7 +174,7 @@ def test_a_newer_minor_version_is_read_as_far_as_it_is_known(cloud, context):
     ],
 )
 def test_what_is_not_served(daemon, context, version, method, error):
-    client = SchedulerAPI().client.prepare(version=version, timeout=10)
+    client = SchedulerAPI().client.prepare(version=version, timeout=60)
     with pytest.raises(messaging.RemoteError) as caught:
         client.call(context, method)
     assert caught.value.exc_type == error

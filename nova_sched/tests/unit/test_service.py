@@ -314,11 +314,11 @@ def test_a_service_answers_until_it_is_stopped(bus):
     with settings({'claims.store': 'memory'}):
         made = service.SchedulerService(CONF, bus)
         made.start()
-    assert ClaimsClient(bus, timeout_s=10).show(uuid_of('one')) == []
+    assert ClaimsClient(bus, timeout_s=60).show(uuid_of('one')) == []
     waiting = threading.Thread(target=made.wait)
     waiting.start()
     made.stop()
-    waiting.join(10)
+    waiting.join(60)
     assert not waiting.is_alive()
     with pytest.raises(errors.NoAnswer):
         ClaimsClient(bus, timeout_s=0.2).show(uuid_of('one'))
@@ -415,8 +415,8 @@ def test_a_service_whose_database_is_away_waits_for_it(bus, tmp_path, caplog):
         eventually(lambda: 'trying until that changes' in caplog.text)
         assert starting.is_alive()
         folder.mkdir()
-        starting.join(20)
-    assert ClaimsClient(bus, timeout_s=10).show(uuid_of('one')) == []
+        starting.join(60)
+    assert ClaimsClient(bus, timeout_s=60).show(uuid_of('one')) == []
     made.stop()
     assert caplog.text.count('trying until that changes') == 1
 
@@ -432,7 +432,7 @@ def test_a_service_that_waits_for_its_database_can_be_stopped(bus, tmp_path, cap
         starting.start()
         eventually(lambda: 'trying until that changes' in caplog.text)
         made.stop()
-        starting.join(10)
+        starting.join(60)
     assert not starting.is_alive()
 
 
@@ -445,7 +445,7 @@ class SlowNova:
 
     def start(self, scheduler):
         self.reading.set()
-        self.may_end.wait(10)
+        self.may_end.wait(60)
 
     def stop(self):
         """It goes on to read."""
@@ -469,10 +469,10 @@ def test_a_service_that_is_stopped_while_it_reads_nova_takes_no_messages(bus, mo
         made = service.SchedulerService(CONF, bus)
         starting = threading.Thread(target=made.start)
         starting.start()
-        assert nova.reading.wait(10)
+        assert nova.reading.wait(60)
         made.stop()
         nova.may_end.set()
-        starting.join(10)
+        starting.join(60)
     assert not set(threading.enumerate()) - before
     assert made.alive_s() == 0
     with pytest.raises(errors.NoAnswer):

@@ -358,17 +358,17 @@ def test_a_report_without_an_answer_does_not_hold_up_the_end():
 
     stage.client.update_resource_stats = wait_for_answer
     stage.reporter.start()
-    assert asked.wait(10)
+    assert asked.wait(60)
     assert not stage.reporter.stop(timeout_s=0.01)
     answer.set()
-    assert stage.reporter.stop(timeout_s=10)
+    assert stage.reporter.stop(timeout_s=60)
 
 
 def test_a_report_that_waits_too_long_is_told_while_it_waits(said):
     stage, told = Stage(), []
 
     def wait_for_complaint(*report):
-        end = time.monotonic() + 10
+        end = time.monotonic() + 60
         while not any(level == 'ERROR' for level, _ in told) and time.monotonic() < end:
             told.extend(said())
             time.sleep(0.005)

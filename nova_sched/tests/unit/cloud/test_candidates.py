@@ -48,7 +48,7 @@ class Placement:
     def allocation_candidates(self, query):
         self.queries.append(query)
         if self.hold:
-            self.hold.wait(10)
+            self.hold.wait(60)
         if self.problem:
             raise self.problem
         return {
@@ -76,7 +76,7 @@ class Mirror:
         self.reads.append(set(uuids))
         self.begun.set()
         if self.hold:
-            self.hold.wait(10)
+            self.hold.wait(60)
         for one in self.reports:
             self._scheduler.report(one)
 
@@ -133,13 +133,13 @@ def test_requests_of_one_kind_wait_for_the_same_read(cloud):
 
     boots = [threading.Thread(target=boot, args=(name,)) for name in 'ab']
     boots[0].start()
-    assert cloud.mirror.begun.wait(10)
+    assert cloud.mirror.begun.wait(60)
     boots[1].start()
     boots[1].join(0.2)
     assert placed == []
     cloud.mirror.hold.set()
     for one in boots:
-        one.join(10)
+        one.join(60)
     assert placed == ['host-1'] * 2
     assert cloud.mirror.reads == [{node_uuid('host-1')}]
 
@@ -212,7 +212,7 @@ def test_callers_at_the_same_time_share_an_answer(cloud):
         one.start()
     cloud.placement.hold.set()
     for one in callers:
-        one.join(10)
+        one.join(60)
     assert len(cloud.placement.queries) == 1
 
 

@@ -404,11 +404,11 @@ def test_the_thread_waits_before_it_compares_again(make, monkeypatch):
         cloud.mirror.start()
         assert not compared.wait(0.3)
         cloud.mirror.compare_soon()
-        assert compared.wait(10.0)
+        assert compared.wait(60)
         compared.clear()
         assert not compared.wait(0.3)
         monkeypatch.setattr(mirror, 'AGAIN_S', 0.0)
-        assert compared.wait(10.0)
+        assert compared.wait(60)
 
 
 def test_a_disabled_cell_gets_no_servers(make):

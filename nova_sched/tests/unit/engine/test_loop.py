@@ -65,7 +65,7 @@ def sent(loop, kind, words):
 
 
 def results(futures):
-    return ''.join(future.result(10) for future in futures)
+    return ''.join(future.result(60) for future in futures)
 
 
 class TestTurns:
@@ -196,7 +196,7 @@ class Gate(Handler):
 
     def __call__(self, messages):
         self.entered.set()
-        assert self.open.wait(10)
+        assert self.open.wait(60)
         super().__call__(messages)
 
 
@@ -225,14 +225,14 @@ class TestThread:
         loop = Loop({'a': gate, 'b': Again()}, 2)
         loop.start()
         futures = sent(loop, 'a', 'p')
-        assert gate.entered.wait(10)
+        assert gate.entered.wait(60)
         futures += sent(loop, 'a', 'qrstu') + sent(loop, 'b', 'vw')
         stopper = threading.Thread(target=loop.stop)
         stopper.start()
         while not loop.hurried:
             pass
         gate.open.set()
-        stopper.join(10)
+        stopper.join(60)
         assert [future.done() for future in futures] == [True] * 8
         assert results(futures) == 'PQRSTUVW'
 
@@ -244,7 +244,7 @@ class TestThread:
         while loop.moved_s == idle_s:
             time.sleep(0.01)
         sent(loop, 'a', 'p')
-        assert gate.entered.wait(10)
+        assert gate.entered.wait(60)
         hung_s = loop.moved_s
         time.sleep(2 * IDLE_S)
         assert loop.moved_s == hung_s
@@ -258,7 +258,7 @@ class TestThread:
         loop.start()
         loop.stop()
         with pytest.raises(RuntimeError, match='stopped'):
-            loop.send('a', 'p').result(10)
+            loop.send('a', 'p').result(60)
 
     def test_a_loop_that_never_ran_refuses_too(self):
         loop = Loop({'a': Handler()}, 64)
@@ -266,7 +266,7 @@ class TestThread:
         loop.stop()
         for future in (waiting, loop.send('a', 'q')):
             with pytest.raises(RuntimeError, match='stopped'):
-                future.result(10)
+                future.result(60)
 
     def test_stop_twice(self):
         loop = Loop({'a': Handler()}, 64)
@@ -274,7 +274,7 @@ class TestThread:
         loop.stop()
         loop.stop()
         with pytest.raises(RuntimeError, match='stopped'):
-            loop.send('a', 'p').result(10)
+            loop.send('a', 'p').result(60)
 
     def test_no_message_is_lost_between_the_last_turn_and_the_end(self):
         """A sender gets an answer or a refusal while the loop ends, and never waits for
@@ -299,7 +299,7 @@ class TestThread:
         loop.start()
         future = loop.send('a', 'p')
         getattr(loop, end)()
-        assert future.result(10)
+        assert future.result(60)
         loop.stop()
 
 
@@ -333,7 +333,7 @@ class TestBatches:
             (future,) = sent(loop, 'a', 'p')
             loop.stop()
         with pytest.raises(RuntimeError, match='stopped'):
-            future.result(10)
+            future.result(60)
 
     def test_a_follower_is_called_after_each_batch(self):
         seen, handler = [], Handler()
@@ -358,6 +358,6 @@ class TestBatches:
         found, loop = [], Loop({'a': Handler()}, 64)
         loop.follow(lambda: found.append(loop.is_current()))
         loop.start()
-        sent(loop, 'a', 'p')[0].result(10)
+        sent(loop, 'a', 'p')[0].result(60)
         loop.stop()
         assert (found[0], loop.is_current()) == (True, False)

@@ -193,12 +193,12 @@ def echo(bus):
     ],
 )
 def test_what_is_sent(echo, cls, method, arguments, sent):
-    answer = getattr(cls(echo, timeout_s=10), method)(**arguments)
+    answer = getattr(cls(echo, timeout_s=60), method)(**arguments)
     assert answer == [method, sent, True]
 
 
 def test_objects_are_sent_as_primitives_and_come_back_as_objects(echo):
-    _, arguments, _ = client.StatsClient(echo, timeout_s=10).call(
+    _, arguments, _ = client.StatsClient(echo, timeout_s=60).call(
         None, 'x', node=compute_node('a')
     )
     assert isinstance(arguments['node'], objects.ComputeNode)

@@ -87,7 +87,7 @@ def test_a_bus_that_is_stuck_delays_no_decision(sender, notifier):
 
     sender.start()
     sender.refused(None, first)
-    begun.wait(10)
+    begun.wait(60)
     for _ in range(9):
         sender.refused(None, refused)
     assert lost() == 7  # two wait

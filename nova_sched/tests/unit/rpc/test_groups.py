@@ -131,7 +131,7 @@ def served():
     bus, scheduler = rpc.transport(CONF, 'fake://groups'), Scheduler()
     server = servers.server(bus, 'groups', [GroupsEndpoint(scheduler)])
     server.start()
-    yield client.GroupsClient(bus, timeout_s=10), scheduler
+    yield client.GroupsClient(bus, timeout_s=60), scheduler
     server.stop()
     server.finish()
     bus.cleanup()
@@ -421,6 +421,6 @@ def test_arguments_that_are_not_known(caller):
     target = messaging.Target(
         exchange=rpc.EXCHANGE, topic=rpc.TOPIC, namespace='groups', version='1.0'
     )
-    raw = messaging.get_rpc_client(caller._client.transport, target, timeout=10)
+    raw = messaging.get_rpc_client(caller._client.transport, target, timeout=60)
     with pytest.raises(errors.InvalidRequest, match="unexpected keyword argument 'colour'"):
         raw.call({}, 'show', uuid=GROUP, colour='red')

@@ -42,7 +42,7 @@ class Notifier:
         self.hold.set()
 
     def info(self, context, event, payload):
-        self.hold.wait(10)
+        self.hold.wait(60)
         if self.problem:
             raise self.problem
         self.told.append((context, event, payload))

@@ -136,7 +136,7 @@ class TestOthers:
             found = place(*given)
             if len(planned) < 4:
                 planned.append(found)
-                at_once.wait(10)
+                at_once.wait(60)
             return found
 
         monkeypatch.setattr(operations.moves, 'place', together)

@@ -78,5 +78,5 @@ def test_no_thread_waits_for_a_driver_that_is_closed():
     thread = threading.Thread(target=driver.create, args=(job(), job().spec))
     thread.start()
     driver.close()
-    thread.join(10.0)
+    thread.join(60)
     assert not thread.is_alive()

@@ -94,7 +94,7 @@ def test_the_end_gives_back_what_waits_for_something(queues):
     reader.start()
     for body in (b'1', b'2'):
         queues.publish(RESULTS, body)
-    met.wait(10)
+    met.wait(60)
     reader.stop()
     assert queues.facts(RESULTS).ready == 2
 
