@@ -4,6 +4,9 @@
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 venv=$root/.venv
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore PIP_NO_INPUT=1
+# What is on this machine is not asked through a proxy.
+export no_proxy=${no_proxy:+$no_proxy,}127.0.0.1,localhost
+export NO_PROXY=$no_proxy
 # Our texts are UTF-8, in whichever locale.
 export PYTHONUTF8=1
 export SKIP_GENERATE_AUTHORS=1 SKIP_WRITE_GIT_CHANGELOG=1
