@@ -17,7 +17,9 @@ for the daemons that they start; the functional tests pass under both.
 
 import gc
 import os
+import shutil
 import signal
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -30,6 +32,12 @@ from nova_sched.tests.fixtures.rabbitmq import rabbitmq
 
 __all__ = ['mariadb', 'postgresql', 'rabbitmq']
 
+# Nothing that this account has for itself counts: no files of its home, no cloud of an openrc file
+# (options are named with two underscores).
+HOME = os.environ['HOME'] = tempfile.mkdtemp(prefix='nova-sched-home-')
+for name in list(os.environ):
+    if name.startswith('XDG_') or (name.startswith('OS_') and '__' not in name):
+        del os.environ[name]
 # Before anything imports oslo.messaging, as the daemons do. The environment has the last word, so
 # that a configuration file on this machine has none.
 os.environ.setdefault('OS_DEFAULT__SERVICE_BACKEND', 'threading')
@@ -72,6 +80,10 @@ LONGEST = [
 def pytest_configure():
     # SIGTERM ends a run as Ctrl-C does: the private servers end too.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+def pytest_unconfigure():
+    shutil.rmtree(HOME, ignore_errors=True)
 
 
 @pytest.hookimpl(tryfirst=True)
