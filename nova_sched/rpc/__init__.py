@@ -15,7 +15,7 @@ import amqp.exceptions
 import oslo_messaging as messaging
 
 from nova_sched import errors
-from nova_sched.queues.brokers import amqp_link
+from nova_sched.queues.brokers import amqp_link, guarded_kombu
 from nova_sched.rpc import silence
 from nova_sched.rpc.direct import settings as direct_settings
 
@@ -29,6 +29,7 @@ def transport(conf, url=None):
     BadConfig."""
     messaging.set_transport_defaults(EXCHANGE)
     silence.set_defaults()
+    guarded_kombu.install()
     try:
         return messaging.get_rpc_transport(
             conf, url=url, allowed_remote_exmods=['nova_sched.errors']

@@ -21,6 +21,7 @@ from oslo_context.context import RequestContext
 from nova_sched import errors, objects
 from nova_sched.conf.notifications import BOTH, UNVERSIONED, VERSIONED
 from nova_sched.logs import Problems
+from nova_sched.queues.brokers import guarded_kombu
 from nova_sched.rpc import notification_payload, translate
 from nova_sched.rpc.serializer import Serializer
 
@@ -105,6 +106,7 @@ def _names(context):
 
 def transport(conf):
     """The bus of notifications. Raises BadConfig."""
+    guarded_kombu.install()
     try:
         return messaging.get_notification_transport(conf)
     except (messaging.DriverLoadFailure, messaging.InvalidTransportURL, ValueError) as error:
