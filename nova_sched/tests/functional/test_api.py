@@ -212,7 +212,13 @@ def test_projects_see_their_own(call, hosts):
     _, _, first = call('GET', '/v1/groups?limit=2')
     _, path, query = first['links'][0]['href'].partition('/v1/groups')
     assert [one['uuid'] for one in call('GET', path + query)[2]['groups']] == made[2:3]
-    assert call('GET', f'/v1/groups?marker={uuid_of("nowhere")}')[0] == 400
+    # A group of another project, as one that does not exist.
+    unknown, foreign = (
+        call('GET', f'/v1/groups?marker={marker}')[::2] for marker in (uuid_of('nowhere'), made[3])
+    )
+    assert unknown[0] == foreign[0] == 400
+    assert foreign[1]['errors'][0]['detail'] == f'there is no group {made[3]}'
+    assert unknown[1]['errors'][0]['detail'] == f'there is no group {uuid_of("nowhere")}'
     assert call('DELETE', f'/v1/groups/{made[3]}')[0] == 404
     for uuid in made:
         assert call('DELETE', f'/v1/groups/{uuid}', who=ADMIN)[0] == 204
