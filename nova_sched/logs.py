@@ -9,8 +9,9 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Log lines that would repeat: problems that last, and counters by minute."""
+"""Log lines: what is of tenants is escaped; what would repeat is logged once, or by minute."""
 
+import copy
 import logging
 import re
 import threading
@@ -18,9 +19,31 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from nova_sched import words
 from nova_sched.measures.catalogue import BUS_RETRIES
 
 MINUTE_S = 60.0
+
+
+class VisibleFormatter(logging.Formatter):
+    """Makes one line of a message, whatever texts of tenants are in it: ends of lines, escape
+    sequences and other invisible characters are escaped. A traceback keeps its lines."""
+
+    COLOURS = ('color', 'reset_color')  # oslo.log sets them
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802, as logging has it
+        odd = {
+            name: words.visible(value)
+            for name, value in vars(record).items()
+            if isinstance(value, str) and not value.isprintable() and name not in self.COLOURS
+        }
+        if odd:
+            record = copy.copy(record)
+            vars(record).update(odd)
+        return super().formatMessage(record)
+
+    def formatException(self, *args: Any, **kwargs: Any) -> str:  # noqa: N802
+        return words.visible(super().formatException(*args, **kwargs), '\n\t')
 
 
 class Problems:

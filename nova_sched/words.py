@@ -71,6 +71,20 @@ def _check_text(value, where):
             _check_text(item, where)
 
 
+def visible(text, kept=''):
+    """Returns the text with its invisible characters escaped, as ``\\x1b``, for those who read it.
+
+    These are control characters, ends of lines, and what turns the direction of writing or has no
+    width. ``kept`` are characters that stay.
+    """
+    if text.isprintable():
+        return text
+    return ''.join(
+        one if one.isprintable() or one in kept else one.encode('unicode_escape').decode()
+        for one in text
+    )
+
+
 def short(value):
     """A value in short form for an error text: the sender knows the full value."""
     text = repr(value[:64] if isinstance(value, (str, bytes, list, tuple)) else value)

@@ -277,7 +277,7 @@ class GroupRecords(StoreTransactions):
 
         The arguments select the records of a project, of a name, after the record with UUID
         ``marker``, and at most ``limit``. With ``deleted``, deleted records are included. Raises
-        GroupNotFound if there is no record ``marker``.
+        GroupNotFound if there is no record ``marker``, or it is of another project.
         """
 
     @abc.abstractmethod

@@ -343,7 +343,7 @@ class MemoryClaimStore(ClaimStore):
     def top_groups(self, project_id=None, name=None, marker=None, limit=None, deleted=False):
         with self._lock:
             after = marker and self._records.get(marker)
-            if marker and after is None:
+            if marker and (after is None or project_id not in (None, after.project_id)):
                 raise errors.GroupNotFound(marker)
             found = [
                 dataclasses.replace(record, definition=None)

@@ -126,7 +126,7 @@ def read_records(connection, project_id=None, name=None, marker=None, limit=None
         query = query.where(~TOP_GROUPS.c.deleted)
     if marker is not None:
         last = read_record(connection, marker, whole=False)
-        if last is None:
+        if last is None or project_id not in (None, last.project_id):
             raise errors.GroupNotFound(marker)
         created, uuid = IN_ORDER
         later = sa.and_(created == last.created_s, uuid > last.uuid)

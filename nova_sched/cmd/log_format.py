@@ -9,15 +9,18 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The format of oslo.log, without an error that the line states already."""
+"""The format of oslo.log, without an error that the line states already, and without invisible
+characters."""
 
 import logging
 import sys
 
 from oslo_log import formatters
 
+from nova_sched import logs
 
-class OnceFormatter(formatters.ContextFormatter):
+
+class OnceFormatter(logs.VisibleFormatter, formatters.ContextFormatter):
     """oslo.log appends the error that is being handled to each warning and error. This formatter
     leaves it out where the text of the line has it."""
 

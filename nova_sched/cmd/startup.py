@@ -20,7 +20,7 @@ import sys
 from oslo_config import cfg
 
 from nova_sched import conf as options
-from nova_sched import errors, logs
+from nova_sched import errors, logs, words
 from nova_sched.cmd.backend import config_arguments
 from nova_sched.conf import CONF
 from nova_sched.conf.cluster import reads_nova
@@ -180,6 +180,6 @@ def guarded(main, status=1):
     try:
         return main() or 0
     except (errors.SchedError, cfg.Error) as error:
-        words = ' '.join(str(error).split())  # the text of a library may have several lines
-        print(f'{sys.argv[0].rpartition("/")[2]}: {words}', file=sys.stderr)
+        text = ' '.join(str(error).split())  # that of a library may have several lines
+        print(f'{sys.argv[0].rpartition("/")[2]}: {words.visible(text)}', file=sys.stderr)
         return status

@@ -312,7 +312,8 @@ class SqlJobTable:
         """Jobs, oldest first: of a project, in a state, for an instance; at most ``limit`` after
         ``marker``.
 
-        ``marker`` is the UUID of a job. Raises JobNotFound if that job does not exist.
+        ``marker`` is the UUID of a job. Raises JobNotFound if there is no such job, or if it is of
+        another project.
         """
         wanted = {'project_id': project_id, 'state': state, 'instance_uuid': instance_uuid}
         query = sa.select(JOBS).order_by(JOBS.c.created_s, JOBS.c.uuid).limit(limit)
@@ -321,7 +322,7 @@ class SqlJobTable:
         )
         if marker is not None:
             last = self.find(marker)
-            if last is None:
+            if last is None or project_id not in (None, last.project_id):
                 raise errors.JobNotFound(marker)
             later = sa.and_(JOBS.c.created_s == last.created_s, JOBS.c.uuid > last.uuid)
             query = query.where(sa.or_(JOBS.c.created_s > last.created_s, later))

@@ -12,8 +12,8 @@
 
 """The plug-in for the `openstack` client: the scheduler's REST API as commands.
 
-It imports nothing else of this package than ``heat.top_group_answers``, so it runs where only the
-client is installed (``pip install --no-deps nova-sched``).
+It imports nothing else of this package than ``heat.top_group_answers`` and ``words``, which need
+no library, so it runs where only the client is installed (``pip install --no-deps nova-sched``).
 
     plugin    what the client asks of a plug-in: its name, its versions, its options
     client    the REST API over a session of keystoneauth

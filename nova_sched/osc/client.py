@@ -16,11 +16,28 @@ import urllib.parse
 
 from keystoneauth1 import exceptions as keystone_errors
 from osc_lib import exceptions
+from osc_lib.cli import format_columns
 
+from nova_sched import words
 from nova_sched.heat import top_group_answers as answers
 
 SERVICE_TYPE = 'server-scheduling'
 GROUPS, FLAVORS, QUEUES = '/v1/groups', '/v1/flavors', '/v1/queues'
+
+
+def _visible(column):
+    """Returns the class of columns with invisible characters escaped: texts may be of tenants."""
+
+    class Visible(column):
+        def human_readable(self):
+            return words.visible(super().human_readable() or '')
+
+    return Visible
+
+
+DICT = _visible(format_columns.DictColumn)
+LIST = _visible(format_columns.ListColumn)
+DICTS = _visible(format_columns.ListDictColumn)
 
 
 class SchedulerApi:
@@ -49,7 +66,7 @@ class SchedulerApi:
         except keystone_errors.ClientException as error:
             raise exceptions.CommandError(f'The scheduler cannot be asked: {error}') from None
         if answer.status_code >= 400:
-            raise exceptions.CommandError(answers.words(answer))
+            raise exceptions.CommandError(words.visible(answers.words(answer)))
         return answer
 
 

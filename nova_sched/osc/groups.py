@@ -17,20 +17,19 @@ import sys
 
 import yaml
 from osc_lib import exceptions
-from osc_lib.cli import format_columns
 from osc_lib.command import command
 
-from nova_sched.osc.client import GROUPS, at
+from nova_sched.osc.client import DICT, DICTS, GROUPS, LIST, at
 
 HELD = 'seconds for which the places of members that are not created yet are held'
 BRIEF = ('uuid', 'name', 'project_id', 'status', 'generation', 'created_at', 'expires_at')
 MEMBER = ('path', 'state', 'host', 'availability_zone', 'instance_uuid', 'domains')
 NESTED = {
-    'parameters': format_columns.DictColumn,
-    'members': format_columns.ListDictColumn,
-    'moves': format_columns.ListDictColumn,
-    'policies': format_columns.ListDictColumn,
-    'warnings': format_columns.ListColumn,
+    'parameters': DICT,
+    'members': DICTS,
+    'moves': DICTS,
+    'policies': DICTS,
+    'warnings': LIST,
 }
 HIDDEN = ('links', 'template')
 
@@ -167,10 +166,7 @@ class PlanGroup(command.Lister):
             answer = _api(self).ask('GET', path)
         members = answer.json()['members']
         return MEMBER, [
-            [
-                format_columns.DictColumn(one[name]) if name == 'domains' else one[name]
-                for name in MEMBER
-            ]
+            [DICT(one[name]) if name == 'domains' else one[name] for name in MEMBER]
             for one in members
         ]
 

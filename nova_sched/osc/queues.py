@@ -12,10 +12,10 @@
 
 """`openstack scheduler ...`: the flavors that are queues, and the queues."""
 
-from osc_lib.cli import format_columns, parseractions
+from osc_lib.cli import parseractions
 from osc_lib.command import command
 
-from nova_sched.osc.client import FLAVORS, QUEUES, at
+from nova_sched.osc.client import DICT, FLAVORS, QUEUES, at
 
 FLAVOR = (
     'name',
@@ -132,7 +132,4 @@ def _api(action):
 
 
 def _values(flavor):
-    return [
-        format_columns.DictColumn(flavor[name]) if name == 'extra_specs' else flavor[name]
-        for name in FLAVOR
-    ]
+    return [DICT(flavor[name]) if name == 'extra_specs' else flavor[name] for name in FLAVOR]

@@ -34,11 +34,11 @@ FLOORS = [
     {'state'},
     {'objects', 'db'},
     {'packing'},
-    {'claim'},
-    {'hardware', 'lifetimes', 'words'},
+    {'claim', 'logs'},
+    {'hardware', 'lifetimes', 'words', 'urls'},
     # heat: it runs where Heat is and this package need not be
-    {'conf', 'errors', 'logs', 'suggestion', 'heat'},
-    {'measures', 'tracing'},
+    {'conf', 'errors', 'suggestion', 'heat'},
+    {'measures', 'tracing', 'files'},
 ]
 DEPTH = {room: depth for depth, floor in enumerate(FLOORS) for room in floor}
 

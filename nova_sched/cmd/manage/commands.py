@@ -17,6 +17,7 @@ import logging
 import sys
 import time
 
+from nova_sched import logs
 from nova_sched.cmd.manage import numbers, output, progress, watch
 from nova_sched.conf import CONF
 
@@ -66,9 +67,9 @@ def log(debug=False):
     """Errors, or with ``debug`` everything, to standard error; the log files of the daemons are
     not used."""
     level = logging.DEBUG if debug else logging.ERROR
-    logging.basicConfig(
-        level=level, stream=sys.stderr, format='%(levelname)s %(name)s: %(message)s'
-    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logs.VisibleFormatter('%(levelname)s %(name)s: %(message)s'))
+    logging.basicConfig(level=level, handlers=[handler])
 
 
 def run(args):

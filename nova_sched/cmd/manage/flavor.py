@@ -11,8 +11,6 @@
 # under the License.
 """`flavor`: the flavors of servers, each of which is a queue."""
 
-import sys
-
 from nova_sched import errors
 from nova_sched.cmd.manage import asking, output, specs, store, tables
 from nova_sched.db.flavors import SqlFlavors
@@ -106,9 +104,8 @@ def _tell(args, conf, flavors):
         )
     except Exception as error:  # noqa: BLE001, each driver of the bus has other errors
         why = str(error) or type(error).__name__
-        print(
-            f'nova-sched-manage: the change is stored, and takes effect within a minute: {why}',
-            file=sys.stderr,
+        output.complain(
+            f'nova-sched-manage: the change is stored, and takes effect within a minute: {why}'
         )
 
 

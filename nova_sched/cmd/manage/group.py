@@ -117,7 +117,7 @@ def plan(args, conf):
         args,
         conf,
         lambda groups: groups.plan(args.uuid, args.project, args.replan, args.dry_run),
-        lambda group: group_pages.tree(group, below),
+        lambda row: group_pages.tree(row, below),
     )
 
 
@@ -194,13 +194,13 @@ def _told(args, conf, question, page):
         found = asking.ask(args, conf, 'GroupsClient', question)
     except errors.GroupRefused as refused:
         if args.format == output.TABLE:
-            print(group_pages.refusal(refused), file=sys.stderr)
+            output.complain(group_pages.refusal(refused))
         else:
             output.show(args, {'refused': refused.reason, 'details': refused.details})
         return 1
     except errors.TemplateError as error:
         place = {name: getattr(error, name) for name in errors.TemplateError.facts}
-        print(group_pages.mistake(args.file, **place), file=sys.stderr)
+        output.complain(group_pages.mistake(args.file, **place))
         return 1
     _show(args, found, page)
     return 0
@@ -209,7 +209,7 @@ def _told(args, conf, question, page):
 def _show(args, found, page):
     many = isinstance(found, list)
     rows = [*map(group_pages.plain, found)] if many else group_pages.plain(found)
-    output.show(args, rows, text=lambda _: page(found))
+    output.show(args, rows, text=page)
 
 
 def _description(args):

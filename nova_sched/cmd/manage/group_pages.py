@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Groups as text."""
+"""Groups as text. Pages are of the rows that ``plain`` makes."""
 
 import operator
 import time
@@ -30,7 +30,7 @@ def _plain(value):
     return plain(value) if hasattr(value, 'fields') else value
 
 
-def listing(groups):
+def listing(rows):
     """One line for each group."""
     now_s = time.time()
     return tables.table(
@@ -43,7 +43,7 @@ def listing(groups):
             'Made': lambda row: tables.age(row['created_at'], now_s),
             'Expires': lambda row: tables.until(row['expires_at'], now_s),
         },
-        [plain(group) for group in groups],
+        rows,
     )
 
 
@@ -74,17 +74,15 @@ def place(row):
     )
 
 
-def page(group):
+def page(row):
     """All about one group, its members as a table."""
-    row = plain(group)
     return '\n'.join([*_head(row), '', tables.table(MEMBERS, row['members']), *_tail(row)])
 
 
-def tree(group, below=None):
+def tree(row, below=None):
     """A group with its members below their domains; ``below`` as of ``group_tree.levels``."""
     from nova_sched.cmd.manage import group_tree  # late: it imports Rich
 
-    row = plain(group)
     drawn = group_tree.drawn(row['members'], below or {})
     return '\n'.join([*_head(row), '', *drawn, *_tail(row)])
 

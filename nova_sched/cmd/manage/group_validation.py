@@ -13,7 +13,6 @@
 """`group validate`: reads a template as a scheduler would, without one."""
 
 import contextlib
-import sys
 
 from nova_sched import errors
 from nova_sched.cmd.manage import group_pages, output
@@ -33,7 +32,7 @@ def validate(args, conf, given):
     except (errors.TemplateError, errors.InvalidRequest) as error:
         place = {name: getattr(error, name, None) for name in errors.TemplateError.facts}
         if args.format == output.TABLE:
-            print(group_pages.mistake(args.file, **place), file=sys.stderr)
+            output.complain(group_pages.mistake(args.file, **place))
         else:
             output.show(args, {'ok': False, 'error': place})
         return 1

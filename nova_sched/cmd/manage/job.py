@@ -54,7 +54,8 @@ def show(args, conf):
     if entry is None:
         raise errors.JobNotFound(args.uuid)
     found = row(entry) | {'failures': failures.read(entry.failures)}
-    output.show(args, found, text=lambda found: page(found, jobs.now_s()))
+    # Not the row that ``show`` passes: the output of commands has lines, and each gets a heading.
+    output.show(args, found, text=lambda _: page(found, jobs.now_s()))
     return 0
 
 

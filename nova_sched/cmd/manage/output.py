@@ -19,10 +19,11 @@ import os
 import re
 import sys
 
-from nova_sched import errors
+from nova_sched import errors, words
 from nova_sched.cmd.manage import tables
 from nova_sched.suggestion import suggestion
 
+FORMULA = re.compile(r'[=@\t]|[+-](?![\d.]+\Z|\Z)')
 TABLE, JSON, YAML, CSV, VALUE = FORMATS = ('table', 'json', 'yaml', 'csv', 'value')
 
 
@@ -60,12 +61,28 @@ def show(args, found, columns=None, text=None):
     if args.sort and isinstance(found, list):
         found = _sorted(found, args.sort, columns or {})
     if args.format == TABLE:
-        _print(args, tables.coloured(_for_people(found, args.column, columns or {}, text)))
+        page = _for_people(_visible(found), args.column, columns or {}, text)
+        _print(args, tables.coloured(words.visible(page, '\n')))
         return
     rows = found if isinstance(found, list) else [found]
     if args.column:
         rows = [{name: _value(row, name, {}) for name in args.column} for row in rows]
     _print(args, WRITERS[args.format](rows if isinstance(found, list) else rows[0]))
+
+
+def complain(text):
+    """Print why a verb does not do what it is asked to."""
+    print(words.visible(str(text), '\n'), file=sys.stderr)
+
+
+def _visible(value):
+    """A plain value whose texts are each one line without invisible characters: they may be of
+    tenants."""
+    if isinstance(value, str):
+        return words.visible(value)
+    if isinstance(value, dict):
+        return {_visible(key): _visible(one) for key, one in value.items()}
+    return [_visible(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def _for_people(found, names, columns, text):
@@ -125,7 +142,10 @@ def _as_json(found):
 def _as_yaml(found):
     import yaml  # late: most commands need it not
 
-    return yaml.safe_dump(found, sort_keys=False, allow_unicode=True).rstrip('\n')
+    text = yaml.safe_dump(found, sort_keys=False, allow_unicode=True).rstrip('\n')
+    if words.visible(text, '\n') != text:  # it escapes control characters, but not all that hide
+        text = yaml.safe_dump(found, sort_keys=False).rstrip('\n')
+    return text
 
 
 def _as_csv(found):
@@ -135,17 +155,26 @@ def _as_csv(found):
         writer = csv.DictWriter(lines, list(rows[0]), lineterminator='\n', extrasaction='ignore')
         writer.writeheader()
         writer.writerows(
-            {name: '' if value is None else _plain(value) for name, value in row.items()}
+            {name: '' if value is None else _csv_cell(value) for name, value in row.items()}
             for row in rows
         )
     return lines.getvalue().rstrip('\n')
 
 
+def _csv_cell(value):
+    """A value that is safe in a terminal, and in a spreadsheet, which computes what looks like a
+    formula."""
+    text = words.visible(_plain(value), '\n\t')
+    return f"'{text}" if isinstance(value, str) and FORMULA.match(text) else text
+
+
 def _as_values(found):
     """A line for each row; a single row has a line for each of its values."""
     if isinstance(found, list):
-        return '\n'.join(' '.join(map(_plain, row.values())) for row in found)
-    return '\n'.join(map(_plain, found.values()))
+        return '\n'.join(
+            ' '.join(words.visible(_plain(one)) for one in row.values()) for row in found
+        )
+    return '\n'.join(words.visible(_plain(one), '\n\t') for one in found.values())
 
 
 WRITERS = {JSON: _as_json, YAML: _as_yaml, CSV: _as_csv, VALUE: _as_values}

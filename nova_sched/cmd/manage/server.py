@@ -11,7 +11,6 @@
 # under the License.
 """`server`: places servers as a conductor would, without Nova."""
 
-import sys
 import time
 import uuid
 
@@ -81,11 +80,11 @@ def _refused(args, conf, request_id, refused):
         found = {'refused': str(refused), 'request_id': request_id}
         output.show(args, found | ({'why': record} if args.why else {}))
         return 1
-    print(refused, file=sys.stderr)
+    output.complain(refused)
     if record and args.why:
         output.show(args, [record], text=explain.decisions_page)
     else:
-        print(f"See 'nova-sched-manage explain show {request_id}'.", file=sys.stderr)
+        output.complain(f"See 'nova-sched-manage explain show {request_id}'.")
     return 1
 
 

@@ -15,6 +15,7 @@ import sys
 from time import sleep
 
 from nova_sched import errors
+from nova_sched.cmd.manage import output
 
 CLEAR = '\033[H\033[2J'  # ECMA-48: the cursor to the top left, and the screen empty
 
@@ -33,7 +34,7 @@ def repeat(verb, each_s, clears):
                 raise
             except errors.SchedError as error:
                 status = 1
-                print(error, file=sys.stderr)
+                output.complain(error)
             sleep(each_s)
     except KeyboardInterrupt:
         return status

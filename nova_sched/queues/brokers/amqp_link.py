@@ -38,9 +38,10 @@ from amqp.exceptions import (
     PreconditionFailed,
 )
 
-from nova_sched import errors
+from nova_sched import errors, urls
 from nova_sched.conf import queues as conf
 from nova_sched.queues import brokers
+from nova_sched.queues.brokers import guarded_kombu
 
 Result = TypeVar('Result')
 
@@ -68,6 +69,7 @@ class Host:
 class RabbitCluster:
     """A broker with its equivalent nodes; ``tls`` is for py-amqp, False without TLS.
 
+    Without a ``server_hostname`` in it, each node's certificate must hold the node's own name.
     ``login_method`` is one of RabbitMQ's; None: py-amqp chooses one.
     """
 
@@ -85,12 +87,14 @@ def cluster(url: str, options: Mapping[str, Any] | None = None) -> RabbitCluster
     ssl_key_file and ssl_server_hostname are used; the query of the URL overrides them. Raises
     BadConfig.
     """
+    urls.check(url, 'transport_url of the queues')
     try:
         parts = urllib.parse.urlsplit(url)
         hosts = tuple(_host(text) for text in parts.netloc.split(',') if text)
     except ValueError:
         # The URL holds a password, and so may the text of the error.
-        raise errors.BadConfig('transport_url of the queues', 'it cannot be understood') from None
+        why = f'it cannot be understood; {urls.ADVICE}'
+        raise errors.BadConfig('transport_url of the queues', why) from None
     if parts.scheme not in ('rabbit', 'kombu', 'amqp'):
         raise errors.BadConfig(
             'transport_url of the queues', f'the scheme {parts.scheme!r} is not `rabbit`'
@@ -112,15 +116,15 @@ def _host(text: str) -> Host:
 
 
 def _tls(options: Mapping[str, Any]) -> bool | dict[str, Any]:
-    """Returns the TLS settings as RPC derives them: the host name is checked only if it
-    is given."""
     if str(options.get('ssl', '')).lower() not in TRUE:
         return False
-    names = {'ssl_key_file': 'keyfile', 'ssl_cert_file': 'certfile', 'ssl_ca_file': 'ca_certs'}
-    found = {word: options[name] for name, word in names.items() if options.get(name)}
-    if 'ca_certs' in found and options.get('ssl_server_hostname'):
-        found['server_hostname'] = options['ssl_server_hostname']
-    return found or True
+    names = {
+        'ssl_key_file': 'keyfile',
+        'ssl_cert_file': 'certfile',
+        'ssl_ca_file': 'ca_certs',
+        'ssl_server_hostname': 'server_hostname',
+    }
+    return {word: options[name] for name, word in names.items() if options.get(name)} or True
 
 
 def connect(broker: RabbitCluster, name: str, heartbeat_s: float = 0.0) -> amqp.Connection:
@@ -143,7 +147,7 @@ def connect(broker: RabbitCluster, name: str, heartbeat_s: float = 0.0) -> amqp.
             login_method=broker.login_method,
             heartbeat=heartbeat_s,
             connect_timeout=CONNECT_S,
-            transport='pyamqp',
+            transport=guarded_kombu.VerifyingTransport,
             transport_options={
                 'client_properties': {'connection_name': name},
                 'read_timeout': silence_s,
@@ -421,9 +425,12 @@ def body(found: amqp.Message) -> bytes:
 
 
 def plain_body(found: amqp.Message) -> bytes:
-    """Returns the body of a received message, which kombu may have compressed."""
+    """Returns the body of a received message, which kombu may have compressed.
+
+    Raises InvalidRequest for one that cannot be decompressed, or is too long then.
+    """
     how = headers(found).get('compression')
-    return kombu.compression.decompress(body(found), how) if how else body(found)
+    return guarded_kombu.expanded(body(found), how) if how else body(found)
 
 
 def compressed(body: bytes, how: str) -> tuple[bytes, str]:

@@ -62,7 +62,7 @@ def cluster(bus):
     return amqp_link.RabbitCluster(
         hosts or (amqp_link.Host('localhost', None, None, None),),
         url.virtual_host or '/',
-        _tls(rabbit, hosts),
+        _tls(rabbit),
         rabbit.rabbit_login_method,
     )
 
@@ -80,9 +80,8 @@ def _check(rabbit):
         raise errors.BadConfig(where, 'rabbit_stream_fanout needs rabbit_transient_quorum_queue')
 
 
-def _tls(rabbit, hosts) -> bool | Mapping[str, Any]:
-    """The TLS settings of a connection, as oslo.messaging derives them: the name of the broker is
-    checked if there is only one."""
+def _tls(rabbit) -> bool | Mapping[str, Any]:
+    """The TLS settings of a connection, as oslo.messaging derives them."""
     if not rabbit.ssl:
         return False
     found: dict[str, Any] = {}
@@ -97,9 +96,5 @@ def _tls(rabbit, hosts) -> bool | Mapping[str, Any]:
     if rabbit.ssl_cert_file:
         found['certfile'] = rabbit.ssl_cert_file
     if rabbit.ssl_ca_file:
-        found |= {
-            'ca_certs': rabbit.ssl_ca_file,
-            'cert_reqs': ssl.CERT_REQUIRED,
-            'server_hostname': hosts[0].name if len(hosts) == 1 else None,
-        }
+        found |= {'ca_certs': rabbit.ssl_ca_file, 'cert_reqs': ssl.CERT_REQUIRED}
     return found or True

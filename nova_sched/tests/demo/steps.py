@@ -214,7 +214,7 @@ class Demonstration:
             TEMPLATE.read_text(), name='shop', context=context
         )
         took_s = time.monotonic() - begin_s
-        self._tree = group_pages.tree(group)
+        self._tree = group_pages.tree(group_pages.plain(group))
         racks = {member.domains['rack'] for member in group.members}
         self._say(
             'Group',

@@ -212,7 +212,11 @@ def test_projects_see_their_own(call, hosts):
     _, _, first = call('GET', '/v1/groups?limit=2')
     _, path, query = first['links'][0]['href'].partition('/v1/groups')
     assert [one['uuid'] for one in call('GET', path + query)[2]['groups']] == made[2:3]
-    assert call('GET', f'/v1/groups?marker={uuid_of("nowhere")}')[0] == 400
+    # A group of another project, as one that does not exist.
+    for marker in (uuid_of('nowhere'), made[3]):
+        status, _, refusal = call('GET', f'/v1/groups?marker={marker}')
+        detail = refusal['errors'][0]['detail']
+        assert (status, detail.partition(': ')[2]) == (400, f'there is no group {marker}')
     assert call('DELETE', f'/v1/groups/{made[3]}')[0] == 404
     for uuid in made:
         assert call('DELETE', f'/v1/groups/{uuid}', who=ADMIN)[0] == 204

@@ -11,12 +11,14 @@
 # under the License.
 """The direct server when connections break, messages come twice, and callers come in crowds."""
 
+import bz2
 import collections
 import contextlib
 import json
 import threading
 import time
 import uuid
+import zlib
 
 import amqp
 import oslo_messaging as messaging
@@ -31,6 +33,7 @@ from nova_sched.rpc import servers
 from nova_sched.rpc.deferred import Deferred, begins, once
 from nova_sched.rpc.direct import settings as direct_settings
 from nova_sched.rpc.failures import expected
+from nova_sched.tests.fixtures import process
 from nova_sched.tests.fixtures import rabbitmq as rabbit
 from nova_sched.tests.fixtures.proxy import TO_CLIENT, Proxy
 from nova_sched.tests.functional.harness import at_once, eventually
@@ -85,11 +88,11 @@ class Endpoint:
 class Server:
     """A direct server with its endpoint on this URL."""
 
-    def __init__(self, url, name='host'):
+    def __init__(self, url, name='host', is_direct=True):
         self.bus = rpc.transport(CONF, url)
         self.endpoint = Endpoint()
         self.server = servers.server(
-            self.bus, name, [self.endpoint], TOPIC, is_direct=True, loop=self.endpoint.loop
+            self.bus, name, [self.endpoint], TOPIC, is_direct=is_direct, loop=self.endpoint.loop
         )
         self.server.start()
         self._is_ended = False
@@ -117,8 +120,8 @@ class World:
         self._bus = rpc.transport(CONF, self.url)
         stack.callback(self._bus.cleanup)
 
-    def server(self, url=None, name='host'):
-        made = Server(url or self.url, name)
+    def server(self, url=None, name='host', is_direct=True):
+        made = Server(url or self.url, name, is_direct)
         self._stack.callback(made.close)
         return made
 
@@ -129,11 +132,13 @@ class World:
 
     def publish(self, message):
         """Send a message as it is."""
+        self.publish_body(json.dumps({'oslo.version': '2.0', 'oslo.message': json.dumps(message)}))
+
+    def publish_body(self, body, **properties):
         connection = amqp_link.connect(amqp_link.cluster(self.url), 'raw')
         with contextlib.closing(connection):
-            body = json.dumps({'oslo.version': '2.0', 'oslo.message': json.dumps(message)})
             headers = {'content_type': 'application/json', 'content_encoding': 'utf-8'}
-            sent = amqp.Message(body, **headers)
+            sent = amqp.Message(body, **headers, **properties)
             connection.channel().basic_publish(sent, rpc.EXCHANGE, TOPIC)
 
     def cast(self, name, method='decide', **more):
@@ -430,6 +435,56 @@ def test_certificates_are_checked_on_both_sides(rabbitmq, tmp_path, side):
     bus.cleanup()
 
 
+# The same broker under a name that its certificate does not hold.
+OTHER_NAME = '127.1'
+
+
+def named(url, *hosts):
+    """The URL with these hosts in place of its own one."""
+    login, _, rest = url.removeprefix('rabbit://').partition('@')
+    port, _, more = rest.partition(':')[2].partition('/')
+    return f'rabbit://{",".join(f"{login}@{host}:{port}" for host in hosts)}/{more}'
+
+
+def queues(url):
+    return amqp_link.cluster(url)
+
+
+def direct(url):
+    bus = rpc.transport(CONF, url)
+    try:
+        return direct_settings.of(bus).cluster
+    finally:
+        bus.cleanup()
+
+
+@pytest.mark.parametrize('cluster', [queues, direct])
+def test_the_name_of_each_broker_is_checked(rabbitmq, cluster):
+    url = rabbitmq.with_tls(rabbitmq.url)
+    alone, several = named(url, OTHER_NAME), named(url, OTHER_NAME, process.LOOPBACK, OTHER_NAME)
+    for other in (alone, named(url, OTHER_NAME, OTHER_NAME)):
+        with pytest.raises(errors.BrokerUnavailable, match='mismatch'):
+            amqp_link.connect(cluster(other), 'refused')
+    told = cluster(several)
+    for _ in range(8):  # whichever is tried first, and also after it was refused
+        amqp_link.close(amqp_link.connect(told, 'accepted'))
+
+
+def test_the_name_of_a_broker_can_be_given(rabbitmq):
+    url = named(rabbitmq.with_tls(rabbitmq.url), OTHER_NAME)
+    given = amqp_link.cluster(f'{url}&ssl_server_hostname={process.LOOPBACK}')
+    amqp_link.close(amqp_link.connect(given, 'accepted'))
+
+
+@pytest.mark.parametrize('hosts', [(OTHER_NAME, process.LOOPBACK), (process.LOOPBACK, OTHER_NAME)])
+def test_oslo_messaging_goes_on_to_the_next_broker(rabbitmq, monkeypatch, hosts):
+    monkeypatch.setattr('random.shuffle', lambda _: None)
+    with contextlib.ExitStack() as stack:
+        world = World(rabbitmq, stack, named(rabbitmq.with_tls(rabbitmq.fresh()), *hosts))
+        world.server()
+        assert world.call('sound') == 'sound'
+
+
 def test_a_thousand_callers(world):
     """Each of 1,000 calls that are sent at once is answered once, and acknowledged."""
     server = world.server()
@@ -551,3 +606,20 @@ def test_compressed_messages(world):
     with settings({'oslo_messaging_rabbit.kombu_compression': 'gzip'}):
         world.server()
         assert world.call('x' * 1000) == 'x' * 1000
+
+
+@pytest.mark.parametrize('is_direct', [True, False], ids=['direct', 'oslo'])
+def test_a_message_that_expands_without_end_costs_itself(world, caplog, is_direct):
+    server = world.server(is_direct=is_direct)
+    for body, how in (
+        (zlib.compress(bytes(1_000_000_000), 9), 'application/x-gzip'),
+        (bz2.compress(bytes(100_000_000)), 'bzip2'),
+        (zlib.compress(b'{}')[:-1], 'application/x-gzip'),
+        (b'{}', 'application/zstd'),
+        (b'{}', 'unknown'),
+    ):
+        world.publish_body(body, application_headers={'compression': how})
+    assert world.call('sound') == 'sound'
+    eventually(world.drained)
+    assert dict(server.endpoint.seen) == {'sound': 1}
+    assert 'connects again' not in caplog.text

@@ -117,6 +117,34 @@ def test_symbol(value, good):
     assert words.is_symbol(value) is good
 
 
+INVISIBLE = [
+    ('plain, with ä, 東京 and 🙂', 'plain, with ä, 東京 and 🙂'),
+    ('', ''),
+    ('a\nb', r'a\nb'),
+    ('a\r\x1b[2Jb', r'a\r\x1b[2Jb'),  # a terminal would clear its screen
+    ('\x1b]0;title\x07', r'\x1b]0;title\x07'),
+    ('\x9b31m', r'\x9b31m'),  # the same in one byte
+    ('a\u202ecod.exe', r'a\u202ecod.exe'),  # what follows would run from right to left
+    ('\u2066a\u2069', r'\u2066a\u2069'),
+    ('a\u200b\u200db\ufeff', r'a\u200b\u200db\ufeff'),  # without width
+    ('a\u2028b\x85', r'a\u2028b\x85'),  # ends of lines too
+    ('\x00\x7f', r'\x00\x7f'),
+    ('\ud800', r'\ud800'),
+    ('\U000e0041', r'\U000e0041'),  # a tag
+]
+
+
+def test_visible():
+    found = [(text, words.visible(text)) for text, _ in INVISIBLE]
+    assert found == INVISIBLE
+    assert words.visible('a\nb\tc\x1b', '\n\t') == 'a\nb\tc\\x1b'
+
+
+def test_what_is_invisible_is_in_no_name():
+    odd = [text for text, shown in INVISIBLE if text != shown and words.is_name(text)]
+    assert odd == []
+
+
 @pytest.mark.parametrize(
     'value, shown',
     [

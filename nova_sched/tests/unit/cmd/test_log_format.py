@@ -16,6 +16,7 @@ import logging
 
 import pytest
 from oslo_config import cfg
+from oslo_context import context
 from oslo_log import formatters
 from oslo_log import log as oslo_log
 
@@ -84,6 +85,41 @@ def test_without_an_error_nothing_changes(log):
     logger, lines = log
     logger.warning('It waits')
     assert lines.getvalue().endswith('It waits\n')
+
+
+ODD = 'shop\n2026-11-26 ERROR forged \x1b[2J\u202e'
+SHOWN = r'shop\n2026-11-26 ERROR forged \x1b[2J\u202e'
+
+
+def test_texts_of_tenants_make_no_line_and_reach_no_terminal(log, monkeypatch):
+    logger, lines = log
+    monkeypatch.setattr(context._request_store, 'context', None, raising=False)  # until the end
+    context.RequestContext(request_id=ODD, user_id=ODD)
+    handled(ValueError(ODD), lambda: logger.warning('Group %s is refused', ODD))
+    handled(RuntimeError(ODD), lambda: logger.error('It failed'))
+    said = lines.getvalue()
+    assert said.count('\n') == 2
+    assert said.replace('\n', '').isprintable()
+    assert f'Group {SHOWN} is refused' in said
+    assert said.count(SHOWN) >= 5
+
+
+def test_each_line_of_a_traceback_has_a_heading(log):
+    logger, lines = log
+    error = RuntimeError(ODD)
+    handled(error, lambda: logger.error('It failed', exc_info=error))
+    said = lines.getvalue().splitlines()
+    assert '\x1b' not in lines.getvalue()
+    assert all(line.partition('nova_sched.test')[1] for line in said)
+
+
+def test_colours_of_the_operator_stay(log):
+    logger, lines = log
+    logging.getLogger().handlers[0].formatter.conf.set_override(
+        'logging_default_format_string', '\x1b[1m%(color)s%(message)s\x1b[0m'
+    )
+    logger.warning('It waits', extra={'color': '\x1b[31m'})
+    assert lines.getvalue() == '\x1b[1m\x1b[31mIt waits\x1b[0m\n'
 
 
 def test_another_formatter_is_kept(monkeypatch):

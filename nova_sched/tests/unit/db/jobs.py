@@ -156,6 +156,10 @@ class Jobs(Battery):
     def test_a_marker_that_is_not_there(self, job_table):
         with pytest.raises(errors.JobNotFound):
             job_table.list(marker=uuid_of('a'))
+        job_table.open([entry('b', project_id='q')])
+        with pytest.raises(errors.JobNotFound):
+            job_table.list('p', marker=uuid_of('b'))
+        assert job_table.list('q', marker=uuid_of('b')) == []
 
     def test_a_job_is_settled_once(self, job_table):
         job_table.open([entry()])

@@ -20,6 +20,7 @@ import pytest
 
 from nova_sched import errors, objects
 from nova_sched.cmd.manage import commands, group, group_pages, group_tree
+from nova_sched.cmd.manage.group_pages import plain
 from nova_sched.groups.topology import DomainTopology
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.test_layers import PACKAGE
@@ -85,7 +86,7 @@ def made(*members, **facts):
 
 def drawn(*members):
     """The lines of the tree alone."""
-    lines = group_pages.tree(made(*members)).splitlines()
+    lines = group_pages.tree(plain(made(*members))).splitlines()
     return lines[lines.index('') + 1 :]
 
 
@@ -166,7 +167,7 @@ def test_a_level_that_does_not_nest_is_not_the_widest(feeds, below):
         member(f'web/{number}', f'h{number}', rack=rack, room='m1', zone='west', power_feed=feed)
         for number, (rack, feed) in enumerate(zip(('r1', 'r1', 'r2'), feeds, strict=True))
     ]
-    lines = group_pages.tree(made(*members), below).splitlines()
+    lines = group_pages.tree(plain(made(*members)), below).splitlines()
     assert lines[lines.index('') + 1 :] == [
         'the cloud',
         '└── zone west',
@@ -241,9 +242,8 @@ def test_no_member_has_a_host():
     ],
 )
 def test_the_head_of_a_page(facts, status):
-    text = group_pages.page(
-        made(member('web/0'), member('web/1', 'b', 'pending', uuid_of('s')), **facts)
-    )
+    members = member('web/0'), member('web/1', 'b', 'pending', uuid_of('s'))
+    text = group_pages.page(plain(made(*members, **facts)))
     lines = text.splitlines()
     assert lines[0] == f'Group       {facts.get("uuid", uuid_of("group")) or "none yet"}'
     assert lines[1:3] == ['Name        shop', 'Project     p']
@@ -267,7 +267,7 @@ def test_moves_and_warnings():
         to_host='b',
         reason='anti-affinity',
     )
-    text = group_pages.page(made(moves=[move], warnings=['one node reports no rack']))
+    text = group_pages.page(plain(made(moves=[move], warnings=['one node reports no rack'])))
     (row,) = (line for line in text.splitlines() if 'anti-affinity' in line)
     assert [cell.strip() for cell in row.split('|')[1:-1]] == [
         'web/0', '-', 'b', uuid_of('s'), 'anti-affinity',
@@ -279,7 +279,7 @@ def test_a_list():
     bare = made()
     for name in ('template', 'parameters', 'members', 'moves'):
         delattr(bare, name)
-    text = group_pages.listing([bare])
+    text = group_pages.listing([plain(bare)])
     (row,) = (line for line in text.splitlines() if uuid_of('group') in line)
     assert [cell.strip() for cell in row.split('|')[2:6]] == ['shop', 'p', 'planned', '1']
     assert 'members' not in group_pages.plain(bare)

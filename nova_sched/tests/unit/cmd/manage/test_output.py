@@ -91,6 +91,44 @@ def test_a_text_is_for_people_only(shown):
     assert json.loads(shown('--format', 'json', found=ROWS[0], text=lambda row: 'x')) == ROWS[0]
 
 
+ODD = 'shop\n| forged |\x1b[2J\u202e'
+SHOWN = r'shop\n| forged |\x1b[2J\u202e'
+
+
+@pytest.mark.parametrize('many', [True, False])
+@pytest.mark.parametrize('format_', ['table', 'text', 'value', 'csv', 'yaml', 'json'])
+def test_texts_of_tenants_reach_no_terminal(shown, format_, many):
+    row = {'name': ODD, 'more': {ODD: [ODD]}}
+    given = {'found': [row, row] if many else row, 'columns': {'Name': lambda row: row['name']}}
+    if format_ == 'text':
+        said = shown(**given, text=lambda found: json.dumps(found, ensure_ascii=False))
+    else:
+        said = shown('--format', format_, **given)
+    assert said.replace('\n', '').isprintable()
+    if format_ in ('table', 'text') or (format_ == 'value' and many):
+        assert SHOWN in said.replace('\\\\', '\\')
+        assert not any(line.startswith('| forged') for line in said.splitlines())
+    if format_ in ('yaml', 'json'):
+        assert yaml.safe_load(said) == given['found']
+
+
+def test_what_a_page_adds_is_visible_too(shown):
+    assert shown(found={}, text=lambda _: 'a\nb\x1b[2J') == 'a\nb\\x1b[2J\n'
+
+
+def test_a_complaint_reaches_no_terminal(capsys):
+    output.complain('refused:\n\x1b[2J')
+    assert capsys.readouterr().err == 'refused:\n\\x1b[2J\n'
+
+
+def test_a_spreadsheet_computes_nothing(shown):
+    kept = ['a=b', '-', '-1', '+1.5', '', 'ä', "'x"]
+    quoted = ['=1+1', '@SUM(A1)', '+cmd|x', '-cmd|x', '\t=1', '-1+2', '=']
+    said = shown('--format', 'csv', found=[{'name': name} for name in [*kept, *quoted]])
+    found = [row['name'] for row in csv.DictReader(io.StringIO(said))]
+    assert found == [*kept, *(f"'{name}" for name in quoted)]
+
+
 @pytest.mark.parametrize(
     'order, hosts',
     [

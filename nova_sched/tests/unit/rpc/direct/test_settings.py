@@ -63,7 +63,7 @@ def test_options_in_the_url_come_first():
         (
             'rabbit://a/',
             {'ssl': True, 'ssl_ca_file': 'ca'},
-            {'ca_certs': 'ca', 'cert_reqs': ssl.CERT_REQUIRED, 'server_hostname': 'a'},
+            {'ca_certs': 'ca', 'cert_reqs': ssl.CERT_REQUIRED},
         ),
         (
             'rabbit://a,b/',
@@ -71,7 +71,6 @@ def test_options_in_the_url_come_first():
             {
                 'ca_certs': 'ca',
                 'cert_reqs': ssl.CERT_REQUIRED,
-                'server_hostname': None,
                 'keyfile': 'k',
                 'certfile': 'c',
             },

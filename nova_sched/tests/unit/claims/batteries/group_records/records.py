@@ -343,8 +343,11 @@ class Records:
             assert names(marker=uuid_of(name)) == listed[place_ + 1 :]
         assert names(marker=uuid_of(between[0]), limit=1) == between[1:]
         assert names(marker=uuid_of('e')) == listed
-        with pytest.raises(errors.GroupNotFound):
-            names(marker=uuid_of('nothing'))
+        assert names(project_id='project True', marker=uuid_of('b')) == ['a']
+        for unknown in ({'marker': uuid_of('nothing')},
+                        {'marker': uuid_of('c'), 'project_id': 'project True'}):  # fmt: skip
+            with pytest.raises(errors.GroupNotFound):
+                names(**unknown)
 
     def test_a_deleted_record_stays_until_no_claim_is_left(self, store):
         ready(store, HOST, OTHER)
