@@ -57,7 +57,9 @@ SEEN = sa.func.coalesce(SERVICES.c.last_seen_up, SERVICES.c.created_at)
 DOWN_S = sa.bindparam('down_s', type_=sa.Float())
 EARLIEST, LATEST = clock.UtcAgo(DOWN_S), clock.UtcAgo(-1.0 * DOWN_S)
 IS_SILENT = sa.or_(SEEN.is_(None), SEEN < EARLIEST, SEEN > LATEST)
-IS_COMPUTE = sa.and_(SERVICES.c.binary == COMPUTE, SERVICES.c.deleted == 0)
+IS_COMPUTE = sa.and_(
+    SERVICES.c.binary == COMPUTE, SERVICES.c.deleted == 0, SERVICES.c.host.is_not(None)
+)
 COMPUTE_SERVICES = sa.select(
     SERVICES.c.host,
     SERVICES.c.disabled,
@@ -78,8 +80,9 @@ SCHEDULERS_UP = sa.select(SERVICES.c.host).where(
 
 # A row that was never updated has no `updated_at`.
 WRITTEN = sa.func.coalesce(NODES.c.updated_at, NODES.c.created_at)
+# A row without a UUID is of a compute older than providers: nova-compute gives it one.
 STAMPS = sa.select(NODES.c.uuid, NODES.c.host, WRITTEN.label('written')).where(
-    NODES.c.deleted == 0
+    NODES.c.deleted == 0, NODES.c.uuid.is_not(None)
 )
 SINCE = sa.bindparam('since', type_=sa.DateTime())
 CHANGED = STAMPS.where(WRITTEN >= SINCE)
@@ -108,6 +111,7 @@ PLACED = sa.select(INSTANCES.c.uuid, INSTANCES.c.host).where(
     INSTANCES.c.vm_state.not_in(['building', 'error']),
 )
 EVACUATED = sa.select(MIGRATIONS.c.instance_uuid).where(
+    MIGRATIONS.c.instance_uuid.is_not(None),
     MIGRATIONS.c.migration_type == 'evacuation',
     MIGRATIONS.c.status.not_in(['completed', 'failed', 'error', 'cancelled']),
 )
@@ -274,9 +278,9 @@ class NovaCell:
         return {row.instance_uuid for row in self._rows(EVACUATED)}
 
     def migrations(self, uuids):
-        """Migration UUID -> UUID of its instance, for those of these UUIDs that are
-        migrations."""
-        return {row.uuid: row.instance_uuid for row in self._among(MOVING, uuids)}
+        """Migration UUID -> UUID of its instance, for those of these UUIDs that are migrations.
+        One that names no instance stands for itself."""
+        return {row.uuid: row.instance_uuid or row.uuid for row in self._among(MOVING, uuids)}
 
     def _rows(self, statement, **values):
         with transaction(self.engine) as connection:
@@ -316,5 +320,8 @@ def _moment(seconds):
 
 
 def _s(moment):
-    """Seconds since the epoch of a time in UTC without a zone; 0 for none."""
-    return 0.0 if moment is None else moment.replace(tzinfo=datetime.UTC).timestamp()
+    """Seconds since the epoch of a time in UTC without a zone; 0 for none, as which a driver may
+    return the zero date of MySQL as text."""
+    if not isinstance(moment, datetime.datetime):
+        return 0.0
+    return moment.replace(tzinfo=datetime.UTC).timestamp()

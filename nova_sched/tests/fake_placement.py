@@ -55,7 +55,8 @@ class FakePlacement:
     """``providers``: UUID -> (root UUID, inventories: class -> total). ``consumers``: UUID ->
     [generation, allocations: provider -> class -> amount, project, user]. ``shares``: root UUID ->
     UUIDs of providers that share with its tree. ``traits``: UUID -> names.
-    ``aggregates``: UUID -> aggregate UUIDs.
+    ``aggregates``: UUID -> aggregate UUIDs. ``fields``: UUID -> class -> fields of its inventory
+    beside the total.
 
     ``faults`` is a function of (method, path) that returns a Fault or None; ``requests`` has the
     method and the path of each request, ``bodies`` what was written.
@@ -64,6 +65,7 @@ class FakePlacement:
     def __init__(self):
         self.providers, self.consumers = {}, {}
         self.shares, self.traits, self.aggregates = {}, {}, {}
+        self.fields = {}
         self.generations = collections.Counter()  # of providers
         self.faults = lambda method, path: None
         self.requests, self.bodies, self.lock = [], [], threading.Lock()
@@ -123,7 +125,10 @@ class FakePlacement:
             raise Refused(404, f'No resource provider with uuid {uuid} found')
         totals = self.providers[uuid][1]
         return {
-            'inventories': {name: {'total': total} for name, total in totals.items()},
+            'inventories': {
+                name: {'total': total} | self.fields.get(uuid, {}).get(name, {})
+                for name, total in totals.items()
+            },
             'traits': ['OWNER_NOVA', *self.traits.get(uuid, ())],
             'usages': {name: self.used(uuid, name) for name in totals},
             'allocations': {
