@@ -377,7 +377,9 @@ class Mirror:
         view.seen_s = clock_s
         not_up = {row.host: _facts(row, clock_s - seen.now_s) for row in seen.not_up}
         left_out = {uuid: (view.stamps[uuid][0], why) for uuid, why in view.left_out.items()}
-        return seen, self._call('services_are', view.cell.uuid, not_up, left_out)
+        return seen, self._call(
+            'services_are', view.cell.uuid, not_up, left_out, seen.oldest_version
+        )
 
 
 def _cell(uuid):

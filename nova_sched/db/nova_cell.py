@@ -175,11 +175,13 @@ class InstanceRow:
 @dataclasses.dataclass(frozen=True, slots=True)
 class CellLook:
     """What one look at a cell has read: the time by its database, the ServiceRows of services that
-    are not up, and the stamps of compute nodes that were written."""
+    are not up, the stamps of compute nodes that were written, and the lowest version of the
+    compute services, None without any."""
 
     now_s: float
     not_up: list[ServiceRow]
     written: dict[str, tuple[str, float]]
+    oldest_version: int | None = None
 
 
 class NovaCell:
@@ -203,13 +205,14 @@ class NovaCell:
             return clock.read(connection)
 
     def look(self, down_time_s, since_s):
-        """A CellLook: ``services_not_up`` and ``nodes_changed_since``, in one transaction, which
-        saves most of the messages to a database that is far away."""
+        """A CellLook: ``services_not_up``, ``nodes_changed_since`` and ``oldest_compute_version``,
+        in one transaction, which saves most of the messages to a database that is far away."""
         with transaction(self.engine) as connection:
             now_s = clock.read(connection)
             not_up = connection.execute(NOT_UP, {'down_s': down_time_s}).all()
             written = connection.execute(CHANGED, {'since': _moment(since_s)}).all()
-        return CellLook(now_s, [_service(row) for row in not_up], _stamps(written))
+            oldest = connection.execute(OLDEST).scalar()
+        return CellLook(now_s, [_service(row) for row in not_up], _stamps(written), oldest)
 
     # Services.
 

@@ -25,6 +25,7 @@ from nova_sched.state.report import DISABLED_TRAIT
 UP, LEFT_OUT, DISABLED, FORCED_DOWN = 'up', 'left out', 'disabled', 'forced down'
 SILENT = 'silent'
 
+OWNER_SINCE = 73  # version of the compute services whose providers all have OWNER_NOVA
 SHOWN_PER_DOWN_TIME = 3  # times that a host that is up is marked so, in service_down_time
 
 
@@ -40,18 +41,23 @@ class NovaHosts:
         self._state_sync, self._membership = state_sync, context.membership
         self._not_up = {}  # cell UUID -> host -> ServiceFacts
         self._left_out = {}  # cell UUID -> node UUID -> host, why
+        self._oldest = {}  # cell UUID -> lowest version of its compute services
 
-    def services_are(self, cell_uuid, not_up, left_out=types.MappingProxyType({})):
+    def services_are(
+        self, cell_uuid, not_up, left_out=types.MappingProxyType({}), oldest_version=None
+    ):
         """Apply the compute services of one cell of Nova. ``not_up`` (host -> ServiceFacts) are
         those that are disabled, forced down or silent; all others are up now. ``left_out`` (node
         UUID -> host, why) are nodes that get no servers; the service of a host takes part in that
-        if it has no other nodes.
+        if it has no other nodes. ``oldest_version`` is that of the cell's compute services.
 
         Returns the UUIDs of the nodes that only a trait of their provider disables: Nova removes
         it a moment after a service is enabled.
         """
         hosts, now_s = self._cluster.hosts, self._clock()
         self._leave_out(cell_uuid, left_out)
+        self._oldest[cell_uuid] = oldest_version
+        self._require_owner()
         not_up = {**not_up, **self._hosts_left_out(not_up, left_out)}
         before = self._not_up.get(cell_uuid, {})
         for host in before.keys() - not_up.keys():
@@ -74,6 +80,15 @@ class NovaHosts:
                 self._cluster.see(host, now_s)
         disabled = (hosts.nodes[row] for row in np.flatnonzero(of_cell & hosts.disabled).tolist())
         return [node.uuid for node in disabled if not (node.service.disabled or node.why_left_out)]
+
+    def _require_owner(self):
+        """Require OWNER_NOVA of the providers once all compute services report it, as Nova
+        does."""
+        versions = [version for version in self._oldest.values() if version]
+        is_owned = bool(versions) and min(versions) >= OWNER_SINCE
+        if is_owned != self._cluster.hosts.is_owned:
+            self._cluster.hosts.is_owned = is_owned
+            self._cluster.hosts.forget()
 
     def _leave_out(self, cell_uuid, left_out):
         before = self._left_out.get(cell_uuid, {})
@@ -114,7 +129,8 @@ class NovaHosts:
 
     def scope(self, request):
         """Returns what the caller of a request allows, as Placement knows it: the UUID of the only
-        compute node, or None; and the UUIDs of the aggregates of its availability zone."""
+        compute node, or None; the UUIDs of the aggregates of its availability zone; and whether
+        all providers of Nova have the trait OWNER_NOVA."""
         hosts = self._cluster.hosts
         candidates = CandidateSet(len(hosts))
         narrow(candidates, hosts, request)
@@ -123,6 +139,7 @@ class NovaHosts:
         return (
             hosts.nodes[rows[0]].uuid if len(rows) == 1 else None,
             frozenset(one.uuid for one in of_zone if one.uuid is not None),
+            hosts.is_owned,
         )
 
     def hosts_by_cell(self, node_uuids, hosts=frozenset()):
