@@ -302,3 +302,45 @@ def test_inventories(cloud, caplog, is_child):
             takes = repr(fields) in map(repr, TAKEN)
             with contextlib.nullcontext() if takes else pytest.raises(errors.NoValidHost):
                 boot(scheduler, f'odd {host}', extra_specs=odd, vcpus=1, force_hosts=[host])
+
+
+def test_a_device_for_one_use(cloud):
+    """Its compute reserves it when a server has it: what is used is more than there is then, and
+    it is not free before an operator ends the reserve."""
+    first, second = uuid_of('device 1'), uuid_of('device 2')
+    for device, host in ((first, 'cmp1'), (second, 'cmp2')):
+        cloud.fake.add(device, root=node(host), CUSTOM_NVME=1)
+        cloud.fake.traits[device] = ['HW_PCI_ONE_TIME_USE']
+    nvme = {'resources:CUSTOM_NVME': '1', 'trait:HW_PCI_ONE_TIME_USE': 'required'}
+
+    def burn(device, reserved=1):
+        cloud.fake.fields[device] = {'CUSTOM_NVME': {'reserved': reserved}}
+        cloud.fake.generations[device] += 1
+        cloud.mirror.compare_soon()
+        eventually(lambda: stock(device).reserved == reserved)
+
+    def stock(device):
+        nodes = cloud.service.scheduler._cluster.snapshot()
+        trees = [one.providers for one in nodes if one.providers is not None]
+        (found,) = (tree.by_uuid[device] for tree in trees if device in tree.by_uuid)
+        return found.stocks['CUSTOM_NVME']
+
+    with cloud.scheduler() as scheduler:
+        assert boot(scheduler, 'a', vcpus=1, extra_specs=nvme, force_hosts=['cmp1']) == ['cmp1']
+        burn(first)
+        assert stock(first).free < 0
+        # Its server stays, the host takes others, and the device is not taken.
+        assert boot(scheduler, 'b', vcpus=1, force_hosts=['cmp1']) == ['cmp1']
+        assert boot(scheduler, 'c', vcpus=1, extra_specs=nvme) == ['cmp2']
+        assert {claim[0] for claim in cloud.claims()} == {uuid_of(name) for name in 'abc'}
+        burn(second)
+        for name in 'ac':
+            del cloud.fake.consumers[uuid_of(name)]
+        for host in ('cmp1', 'cmp2'):
+            cloud.mirror.host_told(host)
+        eventually(lambda: {claim[0] for claim in cloud.claims()} == {uuid_of('b')})
+        with pytest.raises(errors.NoValidHost):
+            boot(scheduler, 'd', vcpus=1, extra_specs=nvme)
+        burn(first, reserved=0)
+        assert boot(scheduler, 'd', vcpus=1, extra_specs=nvme) == ['cmp1']
+        assert cloud.mirror.left_out == {}
