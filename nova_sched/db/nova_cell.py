@@ -75,7 +75,10 @@ OLDEST = sa.select(sa.func.min(SERVICES.c.version)).where(
     IS_COMPUTE, SERVICES.c.forced_down.is_not(True)
 )
 SCHEDULERS_UP = sa.select(SERVICES.c.host).where(
-    SERVICES.c.binary == SCHEDULER, SERVICES.c.deleted == 0, sa.not_(IS_SILENT)
+    SERVICES.c.binary == SCHEDULER,
+    SERVICES.c.deleted == 0,
+    SERVICES.c.host.is_not(None),
+    sa.not_(IS_SILENT),
 )
 
 # A row that was never updated has no `updated_at`.
