@@ -59,7 +59,10 @@ def read(cells, api, placement):
     """The CloudAllocations of all enabled cells. Raises a SchedError if Nova or Placement does not
     answer: without a part of it, sound allocations would look leaked."""
     cells.reread()
-    hosts = {uuid: host for cell in cells for uuid, (host, _) in cell.node_stamps().items()}
+    # A node that names no host is named by its UUID.
+    hosts = {
+        uuid: host or uuid for cell in cells for uuid, (host, _) in cell.node_stamps().items()
+    }
     held = _held(hosts, placement)
     migrations: dict[str, str] = {}
     servers, placed, evacuated = set[str](), dict[str, str](), set[str]()

@@ -13,32 +13,38 @@
 
 from nova_sched.claim import PCPU, VCPU
 from nova_sched.state.report import DISABLED_TRAIT
+from nova_sched.state.traits import OWNER
 
 MOST = 1000  # candidates in an answer, as in Nova
 
 
-def queries(request, in_tree=None, zone=()):
+def queries(request, in_tree=None, zone=(), is_owned=False):
     """Returns the queries of a request, in order: parameters by name. The next one is asked if the
     one before finds nothing.
 
     ``in_tree`` is the UUID of the only compute node that the caller allows, if there is one.
-    ``zone`` are the UUIDs of the aggregates of its availability zone.
+    ``zone`` are the UUIDs of the aggregates of its availability zone. ``is_owned``: all providers
+    of Nova have the trait OWNER_NOVA.
     """
+    owner = {OWNER} if is_owned else set()
+    request = request.from_nova() if is_owned else request
     wanted = [request.resources]
     if request.fallback_vcpus:
         resources = {name: one for name, one in request.resources.items() if name != PCPU}
         wanted.append({**resources, VCPU: request.fallback_vcpus})
     # In the tree of a node, Placement finds nothing that is shared with it.
     trees = [None] if in_tree is None else [in_tree, None]
-    return [_query(request, one, tree, zone) for tree in trees for one in wanted]
+    return [_query(request, one, tree, zone, owner) for tree in trees for one in wanted]
 
 
-def _query(request, resources, in_tree, zone):
+def _query(request, resources, in_tree, zone, owner):
     query = {
         'limit': MOST,
         'resources': _amounts(resources.items()),
         'required': _traits(request.required_traits, request.forbidden_traits),
-        'root_required': _traits(request.root_required, {*request.root_forbidden, DISABLED_TRAIT}),
+        'root_required': _traits(
+            {*request.root_required, *owner}, {*request.root_forbidden, DISABLED_TRAIT}
+        ),
         'in_tree': in_tree,
         'member_of': _aggregates(request.destination, zone),
         'same_subtree': [','.join(sorted(one)) for one in request.same_subtree],

@@ -119,8 +119,8 @@ class CandidateLook:
 
     def _ask(self, request):
         """The Answer for requests of this kind."""
-        in_tree, zone = self._scheduler.call(self._scheduler.nova_hosts.scope, request)
-        asked = queries(request, in_tree, zone)
+        scope = self._scheduler.call(self._scheduler.nova_hosts.scope, request)
+        asked = queries(request, *scope)
         key, now_s = json.dumps(asked, sort_keys=True), self._clock()
         with self._lock:
             self._answers = {

@@ -24,7 +24,6 @@ from nova_sched.claims import ServiceFacts
 from nova_sched.cloud.node_reader import CellView, NodeReader
 from nova_sched.logs import Problems
 from nova_sched.measures.catalogue import CELL_AGE, HOSTS_LEFT_OUT, MEASURES
-from nova_sched.state.node import LEFT_OUT
 
 LOG = logging.getLogger(__name__)
 
@@ -32,7 +31,7 @@ OVERLAP_S = 5.0  # rows that were written this long before the last look are rea
 WAIT_S = 2.0  # that a refusal waits for a look that is under way
 STOP_S = 10.0
 AGAIN_S = 10.0  # between two comparisons, if the first one failed
-RETRIED = 20  # hosts that were left out, and are read again at each look
+RETRIED = 20  # nodes that were left out, and are read again at each look
 NEVER_S = 2.0**33  # later than each row is written
 
 
@@ -206,7 +205,7 @@ class Mirror:
         """Why hosts get no servers: a text by host, and by `cell UUID` for all hosts of a cell."""
         found = {f'cell {uuid}': why for uuid, why in self._cells.left_out.items()}
         for view in [*self._views.values()]:
-            found |= view.left_out
+            found |= view.odd_hosts()
         return found
 
     @property
@@ -359,18 +358,16 @@ class Mirror:
             raise problem
 
     def _left_out(self, view):
-        """UUIDs of the nodes of some hosts that were left out: they are read again.
+        """UUIDs of some nodes that were left out: they are read again.
 
-        If another scheduler reads the cell, only hosts that are in the host state matter here:
+        If another scheduler reads the cell, only nodes that are in the host state matter here:
         that scheduler may have reported them since.
         """
         if not view.is_mine:
             host_of = self._scheduler.nova_hosts.host_of
-            reported = {host for uuid, (host, _) in view.stamps.items() if host_of(uuid)}
-            for host in view.left_out.keys() - reported:
-                del view.left_out[host]
-        some = random.sample(sorted(view.left_out), min(RETRIED, len(view.left_out)))
-        return view.of_host(some)
+            for uuid in [one for one in view.left_out if host_of(one) is None]:
+                del view.left_out[uuid]
+        return set(random.sample(sorted(view.left_out), min(RETRIED, len(view.left_out))))
 
     def _look_at_services(self, view, since_s=NEVER_S):
         """Tell the loop of the services of a cell that take no servers, by the clock of the claim
@@ -378,18 +375,11 @@ class Mirror:
         clock_s = self._clock()
         seen = view.cell.look(self._intervals().down_s, since_s)
         view.seen_s = clock_s
-        found = {
-            host: ServiceFacts(host, True, f'{LEFT_OUT}{why}')
-            for host, why in view.left_out.items()
-        }
-        for row in seen.not_up:
-            left_out = found.get(row.host)
-            found[row.host] = facts = _facts(row, clock_s - seen.now_s)
-            if left_out is not None and not row.disabled:
-                found[row.host] = dataclasses.replace(
-                    facts, disabled=True, disabled_reason=left_out.disabled_reason
-                )
-        return seen, self._call('services_are', view.cell.uuid, found)
+        not_up = {row.host: _facts(row, clock_s - seen.now_s) for row in seen.not_up}
+        left_out = {uuid: (view.stamps[uuid][0], why) for uuid, why in view.left_out.items()}
+        return seen, self._call(
+            'services_are', view.cell.uuid, not_up, left_out, seen.oldest_version
+        )
 
 
 def _cell(uuid):

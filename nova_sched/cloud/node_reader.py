@@ -14,6 +14,7 @@
 import concurrent.futures
 import dataclasses
 import logging
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -34,12 +35,12 @@ class CellView:
     """What a scheduler has read of one cell.
 
     ``stamps``: node UUID -> (host, `updated_at`), as it was read. ``generations``: node UUID ->
-    generations of its providers. ``left_out``: host -> why it gets no servers. ``looked_s`` is the
-    time of the last look by the cell's clock, ``seen_s`` the one by the store's clock. ``written``
-    are the nodes whose rows were new then: they are read once more, because Nova deletes an
-    allocation after it has written the row. ``serverless``: node UUID -> consumers of its
-    allocations that are neither an instance nor a migration. Nodes are only read if the cell
-    ``is_mine``; else another scheduler reads them.
+    generations of its providers. ``left_out``: node UUID -> why it gets no servers. ``looked_s``
+    is the time of the last look by the cell's clock, ``seen_s`` the one by the store's clock.
+    ``written`` are the nodes whose rows were new then: they are read once more, because Nova
+    deletes an allocation after it has written the row. ``serverless``: node UUID -> consumers
+    of its allocations that are neither an instance nor a migration. Nodes are only read if the
+    cell ``is_mine``; else another scheduler reads them.
     """
 
     cell: Any
@@ -51,6 +52,11 @@ class CellView:
     serverless: dict[str, frozenset[str]] = dataclasses.field(default_factory=dict)
     is_mine: bool = True
     written: set[str] = dataclasses.field(default_factory=set)
+
+    def odd_hosts(self):
+        """Why hosts have nodes that get no servers: a text by host, or by node if it has none."""
+        left_out = self.left_out.copy()
+        return {self.stamps.get(uuid, (None,))[0] or uuid: why for uuid, why in left_out.items()}
 
     def of_host(self, hosts):
         """UUIDs of the nodes of these hosts."""
@@ -69,6 +75,8 @@ class NodeReader:
         self._pool = concurrent.futures.ThreadPoolExecutor(readers, 'nova-sched-read')
         self.mappings: Mapping[str, str] = {}  # host -> cell UUID
         self.survey: Survey | None = None
+        self._odd: dict[tuple[str, str], str] = {}  # provider and name -> why nobody gets it
+        self._lock = threading.Lock()
 
     def stop(self):
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -107,16 +115,17 @@ class NodeReader:
         return problem
 
     def why_not_reported(self, view, uuids):
-        """Why the scheduler that reads this cell leaves out these nodes: a text by host. Raises a
+        """Why the scheduler that reads this cell leaves out these nodes: a text by UUID. Raises a
         SchedError if the cell or Placement does not answer."""
         found, order = {}, ReportOrder(since_s=self._clock())
         for row in view.cell.nodes(uuids):
             try:
+                node_report.check_row(row)
                 node_report.report(
                     row, self._providers(row.uuid), {}, self.mappings.get(row.host), order
                 )
             except errors.BadReport as error:
-                found[row.host] = str(error)
+                found[row.uuid] = str(error)
         return found
 
     def _remove(self, view, uuids, since_s):
@@ -124,11 +133,10 @@ class NodeReader:
         host_of = self._scheduler.nova_hosts.host_of
         for uuid in uuids:
             stamp = view.stamps.pop(uuid, None)
+            view.left_out.pop(uuid, None)
             host = host_of(uuid) if stamp is None else stamp[0]
             if host is None:  # it was never read, or another scheduler has removed it
                 continue
-            if not view.of_host({host}):
-                view.left_out.pop(host, None)
             self._call('node_is_gone', uuid, since_s)
             LOG.info('Compute node %s of host %s is gone from its cell', uuid, host)
 
@@ -137,11 +145,12 @@ class NodeReader:
         surveyed = self.survey and ReportOrder(since_s=self.survey.since_s)
         rows = view.cell.nodes(uuids)
         self._remove(view, set(uuids) - {row.uuid for row in rows}, order.since_s)
+        rows, left_out = self._sound(view, rows)
         trees, problem = self._read_trees(view, rows)
         consumers = {consumer for tree in trees.values() for consumer in tree.consumers}
         migrations = view.cell.migrations(sorted(consumers))
         known = migrations.keys() | view.cell.existing(sorted(consumers - migrations.keys()))
-        left_out, waiting = {}, []
+        waiting = []
         for row in rows:
             tree = trees.get(row.uuid)
             if tree is None:
@@ -154,20 +163,37 @@ class NodeReader:
                 cell_uuid = view.cell.uuid if row.host in self.mappings else None
                 since = order if tree.sums is None else surveyed
                 made = node_report.report(row, tree, migrations, cell_uuid, since)
-                waiting.append((row.host, self._scheduler.begin_report(made)))
+                waiting.append((row.uuid, self._scheduler.begin_report(made)))
             except errors.SchedError as error:
-                left_out[row.host] = str(error)
-        for host, told in waiting:
+                left_out[row.uuid] = str(error)
+            except Exception as error:  # a fault of ours must not cost the other nodes
+                LOG.exception('The facts of compute node %s cannot be read', row.uuid)
+                left_out[row.uuid] = f'{type(error).__name__}: {error}'
+        for uuid, told in waiting:
             try:
                 told.result()
-                view.left_out.pop(host, None)
+                view.left_out.pop(uuid, None)
             except errors.Invalid as error:
-                left_out[host] = str(error)
-        for host, why in left_out.items():
-            if view.left_out.get(host) != why:
-                LOG.warning('Host %s gets no servers: %s', host, why)
+                left_out[uuid] = str(error)
+        for uuid, why in left_out.items():
+            if view.left_out.get(uuid) != why:
+                host = view.stamps[uuid][0]
+                LOG.warning('Compute node %s of host %s gets no servers: %s', uuid, host, why)
         view.left_out |= left_out
         return problem
+
+    @staticmethod
+    def _sound(view, rows):
+        """Returns the rows that name a host and a node, and why not the others, by UUID."""
+        sound, left_out = [], {}
+        for row in rows:
+            try:
+                node_report.check_row(row)
+                sound.append(row)
+            except errors.BadReport as error:
+                view.stamps[row.uuid] = row.host, row.updated_s
+                left_out[row.uuid] = str(error)
+        return sound, left_out
 
     def _read_trees(self, view, rows):
         """The NodeProviders of these NodeRows, by node, and an error that kept some from being
@@ -200,15 +226,32 @@ class NodeReader:
 
     def _providers(self, uuid, instances=None):
         """The NodeProviders of a compute node, from the survey if its ``instances`` are known;
-        empty ones if a provider is gone by now."""
+        empty ones if a provider is gone by now. What cannot be counted is left out."""
         try:
             if instances is None:
-                return self._placement.node(uuid)
-            return self.survey.node(uuid, instances)
+                found = self._placement.node(uuid)
+            else:
+                found = self.survey.node(uuid, instances)
         except errors.PlacementRefused as error:
             if error.status == NOT_FOUND:
                 return NodeProviders(uuid)
             raise
+        found, odd = node_report.countable(found)
+        for (provider, name), why in odd.items():
+            if self._odd.get((provider, name)) != why:
+                LOG.warning(
+                    'Nobody gets %s of resource provider %s of compute node %s: %s',
+                    name,
+                    provider,
+                    uuid,
+                    why,
+                )
+        if odd or self._odd:
+            with self._lock:
+                self._odd = {
+                    key: why for key, why in self._odd.items() if key[0] not in found.providers
+                } | odd
+        return found
 
     def _call(self, method, *args):
         """Call a method of NovaHosts in the loop, by its name."""

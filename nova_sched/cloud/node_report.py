@@ -14,7 +14,7 @@
 import dataclasses
 import json
 
-from nova_sched import errors, objects
+from nova_sched import errors, objects, words
 from nova_sched.conf import CONF
 from nova_sched.objects.object_io import primitive
 from nova_sched.state import compute_node
@@ -43,6 +43,31 @@ def report(row, providers, migrations, cell_uuid, order):
     )
     instances = frozenset(migrations.get(one, one) for one in providers.consumers)
     return dataclasses.replace(made, instances=instances, order=order)
+
+
+def countable(providers):
+    """Returns the NodeProviders without what the host state cannot count, and why: a text by
+    provider and by name of the resource class or trait."""
+    found, odd = {}, {}
+    for uuid, provider in providers.providers.items():
+        inventories, whys = compute_node.countable(provider['inventories'])
+        traits = [trait for trait in provider['traits'] if words.is_symbol(trait)]
+        odd |= {(uuid, name): why for name, why in whys.items()}
+        odd |= {
+            (uuid, str(trait)): 'it is no name of a trait'
+            for trait in provider['traits']
+            if trait not in traits
+        }
+        found[uuid] = {**provider, 'inventories': inventories, 'traits': traits}
+    return dataclasses.replace(providers, providers=found), odd
+
+
+def check_row(row):
+    """Raises BadReport for a row that names no host or no compute node."""
+    if not words.is_name(row.host):
+        raise _refused(row, 'host', 'it is NULL, or no name: nova-compute has not written it')
+    if not words.is_uuid(row.uuid):
+        raise _refused(row, 'uuid', f'{words.short(row.uuid)} is no UUID')
 
 
 def _check_complete(row, providers, cell_uuid):
@@ -81,16 +106,16 @@ def _object(row):
     """The ComputeNode of a NodeRow, without the amounts that Placement has."""
     facts = {name: getattr(row, name) for name in SAME}
     for column, field, read in (
-        ('stats', 'stats', dict),
+        ('stats', 'stats', _stats),
         ('supported_instances', 'supported_hv_specs', _specs),
         ('pci_stats', 'pci_device_pools', lambda pools: pools),
     ):
         text = getattr(row, column)
         try:
-            if text:
-                facts[field] = read(json.loads(text))
-        except (ValueError, TypeError, RecursionError) as error:
-            raise _refused(row, column, str(error)) from error
+            if text and (value := json.loads(text)) is not None:
+                facts[field] = read(value)
+        except (ValueError, RecursionError) as error:
+            raise _refused(row, column, f'{words.short(text)}: {error}') from error
     try:
         return objects.from_primitive(
             primitive('ComputeNode', {**facts, 'numa_topology': row.numa_topology or None})
@@ -101,7 +126,17 @@ def _object(row):
         raise _refused(row, 'nested facts', str(error)) from error
 
 
+def _stats(value):
+    if not isinstance(value, dict):
+        raise ValueError('it is no mapping')
+    return value
+
+
 def _specs(triples):
+    if not isinstance(triples, list) or not all(
+        isinstance(one, list) and len(one) == 3 for one in triples
+    ):
+        raise ValueError('it is no list of architecture, hypervisor and mode')
     return [
         primitive('HVSpec', {'arch': arch, 'hv_type': hv_type, 'vm_mode': vm_mode})
         for arch, hv_type, vm_mode in triples

@@ -64,7 +64,8 @@ class CloudStatus:
         """An enabled cell, and its hosts that take no servers."""
         uuid, problem = view.cell.uuid, self._mirror.unreadable.get(f'Cell {view.cell.uuid}')
         known = dict(standing.get(uuid, {}))
-        known |= {host: (LEFT_OUT, why) for host, why in view.left_out.copy().items()}
+        taking = sum(state == UP for state, _ in known.values())
+        known |= {host: (LEFT_OUT, why) for host, why in view.odd_hosts().items()}
         if not view.is_mine and problem is None:
             try:
                 known |= self._of_another(view)
@@ -82,7 +83,7 @@ class CloudStatus:
             'why': problem,
             'looked_at': view.seen_s,
             'hosts': len(known),
-            'taking': sum(state == UP for state, _ in known.values()),
+            'taking': taking,
         }
         return cell, [
             {'host': host, 'cell_uuid': uuid, 'state': state, 'why': why}
@@ -98,9 +99,7 @@ class CloudStatus:
         unknown = sorted(uuid for uuid in stamps if host_of(uuid) is None)
         found = self._mirror.nodes.why_not_reported(view, unknown[:MOST])
         default = 'another scheduler has not read it yet'
-        return {
-            stamps[uuid][0]: (LEFT_OUT, found.get(stamps[uuid][0], default)) for uuid in unknown
-        }
+        return {stamps[uuid][0] or uuid: (LEFT_OUT, found.get(uuid, default)) for uuid in unknown}
 
     @staticmethod
     def _left_out_cell(uuid, why, standing):

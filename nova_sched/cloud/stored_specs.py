@@ -53,11 +53,19 @@ class StoredSpecs:
         row = self._api.server_group(server)
         if row is None:
             return None
+        try:
+            rules = json.loads(row.rules or '{}') or {}
+        except (ValueError, RecursionError) as error:
+            raise errors.MalformedObject(
+                'InstanceGroup.rules', f'it is no JSON: {error}'
+            ) from error
+        if not isinstance(rules, dict):
+            raise errors.MalformedObject('InstanceGroup.rules', 'it is no mapping')
         hosts = {host for cell in self._cells for host in cell.hosts_of(row.members)}
         return objects.InstanceGroup(
             uuid=row.uuid,
             policy=row.policy,
-            rules={name: str(value) for name, value in json.loads(row.rules or '{}').items()},
+            rules={name: str(value) for name, value in rules.items()},
             members=sorted(row.members),
             hosts=sorted(hosts),
         )

@@ -34,7 +34,7 @@ LOG = logging.getLogger(__name__)
 
 CALL_S = 60  # seconds to wait for an answer before the call is repeated
 GRACE_S, LEAVING_S = (
-    60.0,
+    180.0,
     5.0,
 )  # for the whole stop of an agent by default; and for the steps after its jobs
 

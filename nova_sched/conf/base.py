@@ -15,8 +15,10 @@
 import socket
 
 from oslo_config import cfg
+from oslo_service import _options
 
 GROUP = 'DEFAULT'
+SHUTDOWN_S = 180  # that a daemon may take to stop, as the services of Nova since 34
 OPTS = [
     cfg.HostAddressOpt(
         'host',
@@ -66,3 +68,5 @@ OPTS = [
 
 def register_opts(conf):
     conf.register_opts(OPTS)
+    # Set in place, so that the generated sample shows it too.
+    cfg.set_defaults(_options.service_opts, graceful_shutdown_timeout=SHUTDOWN_S)

@@ -151,13 +151,15 @@ class NovaApi:
         with transaction(self._engine) as connection:
             aggregates = connection.execute(sa.select(AGGREGATES)).all()
             for row in connection.execute(sa.select(AGGREGATE_HOSTS)):
-                hosts.setdefault(row.aggregate_id, set()).add(row.host)
+                if row.host is not None:
+                    hosts.setdefault(row.aggregate_id, set()).add(row.host)
             for row in connection.execute(sa.select(AGGREGATE_METADATA)):
-                metadata.setdefault(row.aggregate_id, {})[row.key] = row.value
+                if row.key is not None and row.value is not None:
+                    metadata.setdefault(row.aggregate_id, {})[row.key] = row.value
         return [
             AggregateRow(
                 row.id,
-                row.name,
+                row.name or '',
                 frozenset(hosts.get(row.id, ())),
                 metadata.get(row.id, {}),
                 row.uuid,

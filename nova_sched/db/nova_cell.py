@@ -57,7 +57,9 @@ SEEN = sa.func.coalesce(SERVICES.c.last_seen_up, SERVICES.c.created_at)
 DOWN_S = sa.bindparam('down_s', type_=sa.Float())
 EARLIEST, LATEST = clock.UtcAgo(DOWN_S), clock.UtcAgo(-1.0 * DOWN_S)
 IS_SILENT = sa.or_(SEEN.is_(None), SEEN < EARLIEST, SEEN > LATEST)
-IS_COMPUTE = sa.and_(SERVICES.c.binary == COMPUTE, SERVICES.c.deleted == 0)
+IS_COMPUTE = sa.and_(
+    SERVICES.c.binary == COMPUTE, SERVICES.c.deleted == 0, SERVICES.c.host.is_not(None)
+)
 COMPUTE_SERVICES = sa.select(
     SERVICES.c.host,
     SERVICES.c.disabled,
@@ -73,13 +75,17 @@ OLDEST = sa.select(sa.func.min(SERVICES.c.version)).where(
     IS_COMPUTE, SERVICES.c.forced_down.is_not(True)
 )
 SCHEDULERS_UP = sa.select(SERVICES.c.host).where(
-    SERVICES.c.binary == SCHEDULER, SERVICES.c.deleted == 0, sa.not_(IS_SILENT)
+    SERVICES.c.binary == SCHEDULER,
+    SERVICES.c.deleted == 0,
+    SERVICES.c.host.is_not(None),
+    sa.not_(IS_SILENT),
 )
 
 # A row that was never updated has no `updated_at`.
 WRITTEN = sa.func.coalesce(NODES.c.updated_at, NODES.c.created_at)
+# A row without a UUID is of a compute older than providers: nova-compute gives it one.
 STAMPS = sa.select(NODES.c.uuid, NODES.c.host, WRITTEN.label('written')).where(
-    NODES.c.deleted == 0
+    NODES.c.deleted == 0, NODES.c.uuid.is_not(None)
 )
 SINCE = sa.bindparam('since', type_=sa.DateTime())
 CHANGED = STAMPS.where(WRITTEN >= SINCE)
@@ -108,6 +114,7 @@ PLACED = sa.select(INSTANCES.c.uuid, INSTANCES.c.host).where(
     INSTANCES.c.vm_state.not_in(['building', 'error']),
 )
 EVACUATED = sa.select(MIGRATIONS.c.instance_uuid).where(
+    MIGRATIONS.c.instance_uuid.is_not(None),
     MIGRATIONS.c.migration_type == 'evacuation',
     MIGRATIONS.c.status.not_in(['completed', 'failed', 'error', 'cancelled']),
 )
@@ -171,11 +178,13 @@ class InstanceRow:
 @dataclasses.dataclass(frozen=True, slots=True)
 class CellLook:
     """What one look at a cell has read: the time by its database, the ServiceRows of services that
-    are not up, and the stamps of compute nodes that were written."""
+    are not up, the stamps of compute nodes that were written, and the lowest version of the
+    compute services, None without any."""
 
     now_s: float
     not_up: list[ServiceRow]
     written: dict[str, tuple[str, float]]
+    oldest_version: int | None = None
 
 
 class NovaCell:
@@ -199,13 +208,14 @@ class NovaCell:
             return clock.read(connection)
 
     def look(self, down_time_s, since_s):
-        """A CellLook: ``services_not_up`` and ``nodes_changed_since``, in one transaction, which
-        saves most of the messages to a database that is far away."""
+        """A CellLook: ``services_not_up``, ``nodes_changed_since`` and ``oldest_compute_version``,
+        in one transaction, which saves most of the messages to a database that is far away."""
         with transaction(self.engine) as connection:
             now_s = clock.read(connection)
             not_up = connection.execute(NOT_UP, {'down_s': down_time_s}).all()
             written = connection.execute(CHANGED, {'since': _moment(since_s)}).all()
-        return CellLook(now_s, [_service(row) for row in not_up], _stamps(written))
+            oldest = connection.execute(OLDEST).scalar()
+        return CellLook(now_s, [_service(row) for row in not_up], _stamps(written), oldest)
 
     # Services.
 
@@ -274,9 +284,9 @@ class NovaCell:
         return {row.instance_uuid for row in self._rows(EVACUATED)}
 
     def migrations(self, uuids):
-        """Migration UUID -> UUID of its instance, for those of these UUIDs that are
-        migrations."""
-        return {row.uuid: row.instance_uuid for row in self._among(MOVING, uuids)}
+        """Migration UUID -> UUID of its instance, for those of these UUIDs that are migrations.
+        One that names no instance stands for itself."""
+        return {row.uuid: row.instance_uuid or row.uuid for row in self._among(MOVING, uuids)}
 
     def _rows(self, statement, **values):
         with transaction(self.engine) as connection:
@@ -316,5 +326,8 @@ def _moment(seconds):
 
 
 def _s(moment):
-    """Seconds since the epoch of a time in UTC without a zone; 0 for none."""
-    return 0.0 if moment is None else moment.replace(tzinfo=datetime.UTC).timestamp()
+    """Seconds since the epoch of a time in UTC without a zone; 0 for none, as which a driver may
+    return the zero date of MySQL as text."""
+    if not isinstance(moment, datetime.datetime):
+        return 0.0
+    return moment.replace(tzinfo=datetime.UTC).timestamp()

@@ -22,7 +22,9 @@ from nova_sched.db.nova_services import UTC_NOW
 
 NODES = table('compute_nodes', 'uuid host mapped updated_at deleted')
 MAPPINGS = table('host_mappings', 'created_at cell_id host')
-UNMAPPED = sa.select(NODES.c.uuid, NODES.c.host).where(NODES.c.deleted == 0, NODES.c.mapped < 1)
+UNMAPPED = sa.select(NODES.c.uuid, NODES.c.host).where(
+    NODES.c.deleted == 0, NODES.c.mapped < 1, NODES.c.host.is_not(None)
+)
 IS_MAPPED = sa.select(MAPPINGS.c.host).where(MAPPINGS.c.host == sa.bindparam('host'))
 
 

@@ -196,8 +196,11 @@ class Placer:
             self.undo(replaced)
 
     def grouped(self, request, earlier=()):
-        """The request with the current state of its server group. The ``earlier`` instances
-        (UUIDs) of the same call count as members."""
+        """The request with the current state of its server group, and for devices of Nova alone
+        where they are known. The ``earlier`` instances (UUIDs) of the same call count as
+        members."""
+        if request.groups and self.cluster.hosts.is_owned:
+            request = request.from_nova()
         if request.group is None:
             return request
         return dataclasses.replace(request, group=group_now(self.cluster, request, earlier))

@@ -29,6 +29,6 @@ class DisabledCompute(Filter):
         return ~hosts.disabled
 
     def why(self, hosts, request, rows):
-        left_out = sum(hosts.nodes[row].service.is_left_out for row in rows.tolist())
+        left_out = sum(hosts.nodes[row].is_left_out for row in rows.tolist())
         found = [(len(rows) - left_out, 'disabled'), (left_out, LEFT_OUT)]
         return reasons.causes(len(rows), found)

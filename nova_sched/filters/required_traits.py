@@ -17,7 +17,7 @@ from nova_sched.claim import DISK_GB, MEMORY_MB, PCPU, VCPU
 from nova_sched.conf import CONF
 from nova_sched.filters import Filter, reasons
 from nova_sched.state.facts import LASTING, HostFacts
-from nova_sched.state.traits import HYPERTHREADING, suggested
+from nova_sched.state.traits import HYPERTHREADING, OWNER, suggested
 
 OF_EVERY_NODE = frozenset([VCPU, PCPU, MEMORY_MB, DISK_GB])
 
@@ -28,7 +28,8 @@ class RequiredTraits(Filter):
     A device may have a required trait instead, if the request gets resources outside of groups
     from devices below the host. ChildProviders checks whether it is the right device. A CPU thread
     policy requires cores of several threads, or of one. This does not apply where shared CPUs
-    replace dedicated ones.
+    replace dedicated ones. Of a cloud whose compute services all report the owner of their
+    providers, only Nova's own nodes qualify.
     """
 
     for_tenants = 'they do not have the requested traits'
@@ -81,7 +82,8 @@ class RequiredTraits(Filter):
                 'required',
                 has if below is False else has | (below & hosts.has_trait_below(trait)),
             )
-        for trait in sorted(request.root_required):
+        owner = {OWNER} if hosts.is_owned else set()
+        for trait in sorted(owner | request.root_required):
             yield trait, 'required', hosts.has_trait(trait)
         for trait in sorted(request.forbidden_traits | request.root_forbidden):
             yield trait, 'forbidden', ~hosts.has_trait(trait)

@@ -151,7 +151,7 @@ class NovaObject(ovo_base.VersionedObject):
         return found
 
     def obj_to_primitive(self, target_version=None, version_manifest=None):
-        """Returns the primitive, of the version that the object was read as, or of an older one.
+        """Returns the primitive, of the current version or of an older one.
 
         ``version_manifest`` maps names of nested objects to the versions to write these as. Raises
         IncompatibleObject for an unknown version.
@@ -189,7 +189,7 @@ class NovaObject(ovo_base.VersionedObject):
     def _check_known(self, version):
         own = type(self).VERSION
         try:
-            known = _numbers(version)[0] == _numbers(own)[0] and _numbers(version) <= _numbers(own)
+            known = numbers(version)[0] == numbers(own)[0] and numbers(version) <= numbers(own)
         except ValueError:
             known = False
         if not known:
@@ -197,17 +197,18 @@ class NovaObject(ovo_base.VersionedObject):
 
     def obj_make_compatible(self, primitive, target_version):
         """Removes from the data of a primitive the fields that an older version lacks."""
-        target = _numbers(target_version)
+        target = numbers(target_version)
         for name, version in self.ADDED_IN.items():
-            if target < _numbers(version):
+            if target < numbers(version):
                 primitive.pop(name, None)
 
     def obj_complete_older(self):
-        """Called on an object that was read as an older version: fills in the fields that the
-        version lacks."""
+        """Called on an object that was read as an older version: makes it one of the current
+        version."""
 
 
-def _numbers(version):
+def numbers(version):
+    """Returns a version as numbers that can be compared."""
     return tuple(int(part) for part in version.split('.'))
 
 

@@ -12,6 +12,7 @@
 
 """NUMA topologies and virtual CPUs, of hosts and of guests."""
 
+from nova_sched import errors
 from nova_sched.objects import base, fields, object_io
 
 
@@ -170,13 +171,27 @@ class InstanceNUMACell(base.EphemeralObject, base.DictCompat):
 
     def obj_complete_older(self):
         """Converts versions before 1.5, in which ``cpuset`` held the pinned CPUs of a dedicated
-        cell."""
-        if 'pcpuset' in self or 'cpuset' not in self:
+        cell.
+
+        Nova stored cells of 1.6 as older ones (https://launchpad.net/bugs/2097360): a cell that
+        names its pinned CPUs is left as it is.
+        """
+        if 'cpuset' not in self or ('pcpuset' in self and self.pcpuset):
             return
         pinned = self.cpu_policy == 'dedicated'
         self.pcpuset = self.cpuset if pinned else set()
         if pinned:
             self.cpuset = set()
+
+    def obj_make_compatible(self, primitive, target_version):
+        """Does the reverse. Raises IncompatibleObject for a cell that older versions cannot say:
+        some of its CPUs are pinned."""
+        policy, pinned = primitive.get('cpu_policy'), primitive.get('pcpuset')
+        if policy == 'mixed' and base.numbers(target_version) < (1, 6):
+            raise errors.IncompatibleObject(self.obj_name(), target_version, self.VERSION)
+        super().obj_make_compatible(primitive, target_version)
+        if policy == 'dedicated' and pinned and 'pcpuset' not in primitive:
+            primitive['cpuset'] = pinned
 
 
 @base.register

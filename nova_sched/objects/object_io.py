@@ -12,7 +12,8 @@
 
 """Reads objects from their primitives, messages and JSON texts, and writes them.
 
-Tolerant of other versions: any minor version of the known major one is read as far as it is known.
+Tolerant of other versions: any minor version of the known major one is read as far as it is known,
+and becomes an object of the current version, so that it is written again with all that it says.
 Unknown keys and nested objects of unknown names are ignored. Strict about malformed data: an
 invalid value is refused, with its path.
 """
@@ -100,7 +101,6 @@ def read_object(value):
     known = cls.wire_fields_newer if newer else cls.wire_fields
     found = _fill(cls, known, data, value.get(CHANGES, ()))
     if not newer and version != cls.VERSION:
-        found.VERSION = version
         found.obj_complete_older()
     return found
 

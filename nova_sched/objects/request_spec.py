@@ -84,6 +84,10 @@ class InstanceGroup(base.PersistentMixin, base.NovaObject, base.DictCompat):
             return self.policies[0] if self.policies else None
         return super().obj_load_attr(attrname)
 
+    def obj_complete_older(self):
+        if 'policy' not in self and 'policies' in self:
+            self.policy = self.policies[0] if self.policies else None
+
     def obj_make_compatible(self, primitive, target_version):
         policy = primitive.get('policy')
         super().obj_make_compatible(primitive, target_version)

@@ -393,10 +393,21 @@ class Cluster:
             self._show_service(node)
         self.see(host, seen_s)
 
+    def leave_out(self, uuid, why):
+        """Give a node no servers, for this reason; None: it may get some."""
+        node = self._nodes.get(uuid)
+        if node is not None and node.why_left_out != why:
+            node.why_left_out = why
+            self._show_service(node)
+
     def _show_service(self, node):
         node.service = service = self.service(node.host)
         self.hosts.changed.mark(node.row, REPORTED)
-        self.hosts.disabled[node.row] = service.disabled or DISABLED_TRAIT in node.report.traits
+        self.hosts.disabled[node.row] = (
+            service.disabled
+            or node.why_left_out is not None
+            or DISABLED_TRAIT in node.report.traits
+        )
         self.hosts.forced_down[node.row] = service.forced_down
         self.hosts.seen_s[node.row] = service.seen_s
 

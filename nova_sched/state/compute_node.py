@@ -19,7 +19,14 @@ from nova_sched.claim import DISK_GB, MEMORY_MB, PCPU, VCPU
 from nova_sched.hardware.numa import HostTopology
 from nova_sched.hardware.pci import pools_from_json
 from nova_sched.hardware.providers import ProviderTree
-from nova_sched.state.report import INITIAL_RATIOS, LARGEST, Inventory, Report, check
+from nova_sched.state.report import (
+    INITIAL_RATIOS,
+    LARGEST,
+    Inventory,
+    Report,
+    check,
+    check_inventory,
+)
 
 # Resource class: fields of total, use and ratio.
 FIELDS = {
@@ -239,6 +246,32 @@ def _dedicated(numa, refuse):
         )
     except (errors.Invalid, NotImplementedError) as error:
         return refuse('numa_topology', str(error))
+
+
+class _Odd(Exception):
+    """An inventory that cannot be counted."""
+
+
+def countable(inventories):
+    """Returns those inventories of a provider that the host state can count, and why not the
+    others: a text by resource class. Placement accepts classes of which nobody can get anything.
+    """
+
+    def refuse(field, why):
+        raise _Odd(f'{field}: {why}')
+
+    found, odd = {}, {}
+    for resource_class, given in inventories.items():
+        try:
+            if not words.is_symbol(resource_class):
+                refuse('name', 'it is no name of a resource class')
+            known = {key: value for key, value in given.items() if key in INVENTORY_KEYS}
+            check_inventory(resource_class, _inventory('inventory', known, refuse), refuse)
+        except _Odd as error:
+            odd[resource_class] = str(error)
+        else:
+            found[resource_class] = known
+    return found, odd
 
 
 def _inventory(where, given, refuse):

@@ -75,6 +75,7 @@ class Node(ClaimableMixin):
         self.providers: providers.ProviderTree | None = None
         self.metrics = {}  # name -> number, as last reported
         self.service = ServiceState()
+        self.why_left_out: str | None = None  # it gets no servers
         self.fences: frozenset[str] = frozenset()  # tokens that a claim must have here
         self.told: frozenset[str] = (
             frozenset()
@@ -95,6 +96,11 @@ class Node(ClaimableMixin):
     @property
     def cell_uuid(self):
         return self.report.cell_uuid
+
+    @property
+    def is_left_out(self):
+        """Whether facts about it or its host are missing."""
+        return self.why_left_out is not None or self.service.is_left_out
 
     @property
     def instances(self):

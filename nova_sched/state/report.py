@@ -190,13 +190,11 @@ def check(report):
         if not getattr(report, field):
             refuse(field, 'it is empty')
     for name, one in report.inventories.items():
-        _check_inventory(name, one, refuse)
+        check_inventory(name, one, refuse)
     for name, used in report.used.items():
-        total = report.inventories[name].total if name in report.inventories else 0
-        # Usage above the capacity occurs, for example after a lowered ratio. Usage of thousands of
-        # times the total does not.
-        if not 0 <= used <= min(max(total, 1) * 10_000, LARGEST):
-            refuse(f'{name} used', f'{used} is not possible with a total of {total}')
+        # Usage above the capacity occurs: an inventory shrinks, or goes, while it is in use.
+        if not 0 <= used <= LARGEST:
+            refuse(f'{name} used', f'{used} is negative or too large')
     for field in ('num_instances', 'io_workload', 'failed_builds'):
         if not 0 <= getattr(report, field) <= LARGEST:
             refuse(field, f'{getattr(report, field)} is negative or too large')
@@ -207,12 +205,13 @@ def check(report):
     return report
 
 
-def _check_inventory(name, one, refuse):
+def check_inventory(name, one, refuse):
+    """Calls ``refuse`` with the field and the reason for an impossible value of an Inventory."""
     if not 0 <= one.total <= LARGEST:
         refuse(f'{name} total', f'{one.total} is not between 0 and {LARGEST}')
     if not 0 <= one.reserved <= one.total:
         refuse(f'{name} reserved', f'{one.reserved} is not between 0 and the total {one.total}')
-    if not (math.isfinite(one.ratio) and 0 < one.ratio <= 10_000):
+    if not (math.isfinite(one.ratio) and one.ratio > 0):
         refuse(f'{name} allocation ratio', f'{one.ratio} is no ratio above 0')
     if one.capacity > LARGEST:
         refuse(f'{name} allocation ratio', f'{one.ratio} makes the capacity more than {LARGEST}')

@@ -17,6 +17,7 @@ from typing import Any
 
 from nova_sched.hardware import providers
 from nova_sched.hardware.machine import HardwareRequest
+from nova_sched.state.traits import OWNER
 
 AFFINITY, ANTI_AFFINITY = 'affinity', 'anti-affinity'
 HARD = frozenset([AFFINITY, ANTI_AFFINITY])
@@ -174,6 +175,24 @@ class Request:
 
     def hint(self, name, default=None):
         return hint(self.hints, name, default)
+
+    def from_nova(self):
+        """The request with its groups for PCI devices limited to devices of Nova, as other
+        services may have providers of such classes below a node."""
+        ids = {
+            one.request_id
+            for one in self.pieces.requests
+            if one.alias_name is not None and one.request_id
+        }
+        if not ids or not self.groups:
+            return self
+        groups = tuple(
+            dataclasses.replace(one, required=one.required | {OWNER})
+            if one.suffix.rpartition('-')[0] in ids
+            else one
+            for one in self.groups
+        )
+        return dataclasses.replace(self, groups=groups)
 
     def read_spec(self):
         """Returns the RequestSpec that the request was read from."""

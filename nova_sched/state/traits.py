@@ -26,6 +26,7 @@ from nova_sched.state.fields import extra_specs, image_properties, read, thread_
 from nova_sched.suggestion import closest
 
 HYPERTHREADING = 'HW_CPU_HYPERTHREADING'
+OWNER = 'OWNER_NOVA'  # of each provider that nova-compute makes
 
 CUSTOM = 'CUSTOM_'
 # Names of traits share their beginnings. A trait of an operator may also be the secret of another

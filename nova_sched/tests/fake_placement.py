@@ -55,18 +55,22 @@ class FakePlacement:
     """``providers``: UUID -> (root UUID, inventories: class -> total). ``consumers``: UUID ->
     [generation, allocations: provider -> class -> amount, project, user]. ``shares``: root UUID ->
     UUIDs of providers that share with its tree. ``traits``: UUID -> names.
-    ``aggregates``: UUID -> aggregate UUIDs.
+    ``aggregates``: UUID -> aggregate UUIDs. ``fields``: UUID -> class -> fields of its inventory
+    beside the total. ``foreign`` are the UUIDs of providers that are not Nova's.
 
     ``faults`` is a function of (method, path) that returns a Fault or None; ``requests`` has the
-    method and the path of each request, ``bodies`` what was written.
+    method and the path of each request, ``bodies`` what was written, ``asked`` the queries of
+    candidates.
     """
 
     def __init__(self):
         self.providers, self.consumers = {}, {}
         self.shares, self.traits, self.aggregates = {}, {}, {}
+        self.fields, self.foreign = {}, set()
         self.generations = collections.Counter()  # of providers
         self.faults = lambda method, path: None
         self.requests, self.bodies, self.lock = [], [], threading.Lock()
+        self.asked = []
         self.url = None
 
     def add(self, uuid, root=None, **totals):
@@ -115,6 +119,7 @@ class FakePlacement:
             owner = {'project_id': project, 'user_id': user, 'consumer_generation': generation}
             return {'allocations': found, **(owner if held else {})}
         if parts[0] == 'allocation_candidates':
+            self.asked.append(query)
             return {**self._candidates(query), 'asked': query}
         uuid = parts[1]
         if parts[2] == 'aggregates':
@@ -123,8 +128,11 @@ class FakePlacement:
             raise Refused(404, f'No resource provider with uuid {uuid} found')
         totals = self.providers[uuid][1]
         return {
-            'inventories': {name: {'total': total} for name, total in totals.items()},
-            'traits': ['OWNER_NOVA', *self.traits.get(uuid, ())],
+            'inventories': {
+                name: {'total': total} | self.fields.get(uuid, {}).get(name, {})
+                for name, total in totals.items()
+            },
+            'traits': [*self._owner(uuid), *self.traits.get(uuid, ())],
             'usages': {name: self.used(uuid, name) for name in totals},
             'allocations': {
                 consumer: {'resources': one[1][uuid]}
@@ -132,6 +140,9 @@ class FakePlacement:
                 if uuid in one[1]
             },
         }
+
+    def _owner(self, uuid):
+        return [] if uuid in self.foreign else ['OWNER_NOVA']
 
     def _candidates(self, query):
         """The candidates of a request without groups and traits, of root and sharing providers."""
@@ -164,7 +175,7 @@ class FakePlacement:
                     one: {'capacity': total, 'used': self.used(uuid, one)}
                     for one, total in totals.items()
                 },
-                'traits': ['OWNER_NOVA'],
+                'traits': self._owner(uuid),
             }
             for uuid, (root, totals) in self.providers.items()
             if root in roots

@@ -61,7 +61,7 @@ FENCES = {
     'oslo_messaging': {'rpc'},
     'oslo_middleware': {'api', 'dashboard'},
     'oslo_policy': {'api'},
-    'oslo_service': {'service', 'queue_service', 'shadow', 'cmd'},
+    'oslo_service': {'service', 'queue_service', 'shadow', 'cmd', 'conf'},  # as oslo_db
     'prometheus_client': {'cmd'},
     'opentelemetry': {'cmd'},
     'oslo_versionedobjects': {'objects'},

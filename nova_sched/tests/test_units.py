@@ -16,7 +16,9 @@ import re
 import subprocess
 
 import pytest
+from oslo_service import _options
 
+from nova_sched.conf import base
 from nova_sched.tests.test_layers import PACKAGE
 
 UNITS = sorted((PACKAGE.parent / 'etc/systemd').glob('*.service'))
@@ -30,6 +32,14 @@ def unit(path):
     parser.optionxform = str
     parser.read(path)
     return parser
+
+
+def test_a_unit_waits_longer_than_its_daemon():
+    """The services of Nova 34, too, have 180 s to stop."""
+    (wait,) = (one for one in _options.service_opts if one.name == 'graceful_shutdown_timeout')
+    assert wait.default == base.SHUTDOWN_S == 180
+    waits_s = {path.stem: float(unit(path)['Service']['TimeoutStopSec']) for path in UNITS}
+    assert min(waits_s.values()) >= base.SHUTDOWN_S + LONGEST_S
 
 
 def test_each_daemon_has_a_unit():

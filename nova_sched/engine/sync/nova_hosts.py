@@ -12,6 +12,7 @@
 """Applies what was read from Nova's databases to the host state and the store."""
 
 import dataclasses
+import types
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from nova_sched.state.report import DISABLED_TRAIT
 UP, LEFT_OUT, DISABLED, FORCED_DOWN = 'up', 'left out', 'disabled', 'forced down'
 SILENT = 'silent'
 
+OWNER_SINCE = 73  # version of the compute services whose providers all have OWNER_NOVA
 SHOWN_PER_DOWN_TIME = 3  # times that a host that is up is marked so, in service_down_time
 
 
@@ -38,15 +40,25 @@ class NovaHosts:
         self._settings, self._clock = context.settings, context.clock
         self._state_sync, self._membership = state_sync, context.membership
         self._not_up = {}  # cell UUID -> host -> ServiceFacts
+        self._left_out = {}  # cell UUID -> node UUID -> host, why
+        self._oldest = {}  # cell UUID -> lowest version of its compute services
 
-    def services_are(self, cell_uuid, not_up):
+    def services_are(
+        self, cell_uuid, not_up, left_out=types.MappingProxyType({}), oldest_version=None
+    ):
         """Apply the compute services of one cell of Nova. ``not_up`` (host -> ServiceFacts) are
-        those that are disabled, forced down or silent; all others are up now.
+        those that are disabled, forced down or silent; all others are up now. ``left_out`` (node
+        UUID -> host, why) are nodes that get no servers; the service of a host takes part in that
+        if it has no other nodes. ``oldest_version`` is that of the cell's compute services.
 
         Returns the UUIDs of the nodes that only a trait of their provider disables: Nova removes
         it a moment after a service is enabled.
         """
         hosts, now_s = self._cluster.hosts, self._clock()
+        self._leave_out(cell_uuid, left_out)
+        self._oldest[cell_uuid] = oldest_version
+        self._require_owner()
+        not_up = {**not_up, **self._hosts_left_out(not_up, left_out)}
         before = self._not_up.get(cell_uuid, {})
         for host in before.keys() - not_up.keys():
             self._cluster.set_service(host, False, None, False, now_s)
@@ -67,7 +79,34 @@ class NovaHosts:
             if host not in not_up:
                 self._cluster.see(host, now_s)
         disabled = (hosts.nodes[row] for row in np.flatnonzero(of_cell & hosts.disabled).tolist())
-        return [node.uuid for node in disabled if not node.service.disabled]
+        return [node.uuid for node in disabled if not (node.service.disabled or node.why_left_out)]
+
+    def _require_owner(self):
+        """Require OWNER_NOVA of the providers once all compute services report it, as Nova
+        does."""
+        versions = [version for version in self._oldest.values() if version]
+        is_owned = bool(versions) and min(versions) >= OWNER_SINCE
+        if is_owned != self._cluster.hosts.is_owned:
+            self._cluster.hosts.is_owned = is_owned
+            self._cluster.hosts.forget()
+
+    def _leave_out(self, cell_uuid, left_out):
+        before = self._left_out.get(cell_uuid, {})
+        for uuid in before.keys() | left_out.keys():
+            self._cluster.leave_out(uuid, left_out[uuid][1] if uuid in left_out else None)
+        self._left_out[cell_uuid] = dict(left_out)
+
+    def _hosts_left_out(self, not_up, left_out):
+        """The ServiceFacts of the hosts whose nodes are all left out, by host."""
+        whys = {host: why for host, why in left_out.values() if host is not None}
+        return {
+            host: dataclasses.replace(
+                facts, disabled=True, disabled_reason=f'{node_state.LEFT_OUT}{why}'
+            )
+            for host, why in whys.items()
+            if not (facts := not_up.get(host, ServiceFacts(host))).disabled
+            and all(node.uuid in left_out for node in self._cluster.nodes_of(host))
+        }
 
     def services_are_not_up(self, cell_uuid, found):
         """Apply these services of a cell (host -> ServiceFacts), as in ``services_are``; the other
@@ -90,7 +129,8 @@ class NovaHosts:
 
     def scope(self, request):
         """Returns what the caller of a request allows, as Placement knows it: the UUID of the only
-        compute node, or None; and the UUIDs of the aggregates of its availability zone."""
+        compute node, or None; the UUIDs of the aggregates of its availability zone; and whether
+        all providers of Nova have the trait OWNER_NOVA."""
         hosts = self._cluster.hosts
         candidates = CandidateSet(len(hosts))
         narrow(candidates, hosts, request)
@@ -99,6 +139,7 @@ class NovaHosts:
         return (
             hosts.nodes[rows[0]].uuid if len(rows) == 1 else None,
             frozenset(one.uuid for one in of_zone if one.uuid is not None),
+            hosts.is_owned,
         )
 
     def hosts_by_cell(self, node_uuids, hosts=frozenset()):
@@ -126,10 +167,13 @@ class NovaHosts:
 
     def standing(self):
         """Returns cell UUID -> host -> (state, why) for each host that has reported. ``state`` is
-        one of UP, LEFT_OUT, DISABLED, FORCED_DOWN and SILENT; ``why`` is None for UP."""
+        one of UP, LEFT_OUT, DISABLED, FORCED_DOWN and SILENT; ``why`` is None for UP. A host is UP
+        if one of its nodes is."""
         found: dict[str | None, dict[str, tuple[str, str | None]]] = {}
         for node in self._cluster:
-            found.setdefault(node.cell_uuid, {})[node.host] = self._standing(node)
+            of_cell = found.setdefault(node.cell_uuid, {})
+            if of_cell.get(node.host, (None,))[0] != UP:
+                of_cell[node.host] = self._standing(node)
         return found
 
     def _standing(self, node):
@@ -137,6 +181,8 @@ class NovaHosts:
         silent_s = self._clock() - float(hosts.seen_s[node.row])
         if service.is_left_out:
             return LEFT_OUT, service.disabled_reason.removeprefix(node_state.LEFT_OUT)
+        if node.why_left_out:
+            return LEFT_OUT, node.why_left_out
         if service.disabled:
             return DISABLED, f'its service is disabled: {service.disabled_reason or "no reason"}'
         if hosts.disabled[node.row]:

@@ -282,9 +282,10 @@ class StateSync:
     # Nodes, services, aggregates.
 
     def check_owner(self, report):
-        """Raise NodeOwned if another host reports this node and is up."""
+        """Raise NodeOwned if another host reports this node and is up. In Nova's cells, the row of
+        a node says which host has it: the driver for bare metal moves nodes between live hosts."""
         node = self._cluster.node(report.node_uuid)
-        if node is None or node.host == report.host:
+        if self._reads_nova or node is None or node.host == report.host:
             return
         owner = self._cluster.service(node.host)
         silent_s = self._clock() - owner.seen_s

@@ -15,6 +15,7 @@ import collections
 import dataclasses
 import functools
 import json
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -242,8 +243,8 @@ def _stock(given: Mapping[str, Any], used: Any) -> Stock:
         step_size=int(given.get('step_size', 1)),
         used=int(used),
     )
-    if not 0 <= found.reserved <= found.total or found.used < 0 or not 0 < found.ratio <= 10_000:
+    if not (0 <= found.reserved <= found.total and found.used >= 0 and 0 < found.ratio < math.inf):
         raise ValueError('reserved, used or allocation_ratio cannot be true')
-    if min(found.min_unit, found.step_size, 1 if most is None else found.largest) < 1:
+    if min(found.min_unit, found.step_size, 1 if most is None else int(most)) < 1:
         raise ValueError('min_unit, max_unit and step_size must be 1 or more')
     return found

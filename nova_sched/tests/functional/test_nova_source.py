@@ -168,6 +168,27 @@ def test_room_that_placement_has_since_the_last_look(cloud):
         assert ('GET', '/allocation_candidates') in cloud.fake.requests
 
 
+@pytest.mark.parametrize(
+    'version, takes',
+    [
+        pytest.param(74, False, id='each provider of Nova has its trait'),
+        pytest.param(72, True, id='an older nova-compute writes no such trait'),
+    ],
+)
+def test_a_provider_that_is_not_of_nova(cloud, version, takes):
+    cloud.fake.foreign = {node('cmp1')}
+    cloud.change(nova.SERVICES, 'cmp2', version=version)
+    with cloud.scheduler() as scheduler:
+        assert boot(scheduler, 'a', vcpus=4, force_hosts=['cmp2']) == ['cmp2']
+        if takes:
+            assert boot(scheduler, 'b', vcpus=4) == ['cmp1']
+            return
+        with pytest.raises(errors.NoValidHost):
+            boot(scheduler, 'b', vcpus=4)
+        query = {'root_required': 'OWNER_NOVA,!COMPUTE_STATUS_DISABLED'}
+        assert query.items() <= cloud.fake.asked[-1].items()
+
+
 def test_a_device_profile(cloud):
     device = uuid_of('fpga')
     cloud.fake.add(device, root=node('cmp2'), FPGA=1)

@@ -15,7 +15,7 @@ import json
 
 import pytest
 
-from nova_sched import errors
+from nova_sched import errors, objects
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import DATA, primitive, running, spec
 from nova_sched.tests.hardware_objects import node_fields, spec_fields
@@ -175,6 +175,27 @@ def test_limits_travel_with_the_answer(daemon, pieces, limits):
     near = found.get('network_metadata')
     assert (found['cpu_allocation_ratio'], found['ram_allocation_ratio']) == limits[:2]
     assert (near and near[DATA]['physnets']) == limits[2]
+
+
+def test_a_live_migration_keeps_to_the_limits_of_its_selection(daemon):
+    """As in Nova 34: https://launchpad.net/bugs/2153425."""
+    two = wanted(shared(2))
+    for host in ('a', 'b'):
+        daemon.add(host, cpu_allocation_ratio=1.0, **node_fields(HAS))
+    boot(daemon, ONE, two, vcpus=2, ignore_hosts=['b'])
+    daemon.claims.confirm_claim(ONE, 'a')
+    for uuid in (TWO, THREE):
+        boot(daemon, uuid, two, vcpus=2, ignore_hosts=['a'])
+    there = objects.Destination(host='b')
+    for move in ('live-migration', 'migration'):
+        with pytest.raises(errors.ComputeResourcesUnavailable, match='CPU'):
+            daemon.claims.resize_claim(asks(two, vcpus=2), ONE, 'b', 'b', move)
+    with pytest.raises(errors.NoValidHost, match='NUMA'):
+        boot(daemon, ONE, two, vcpus=2, requested_destination=there)
+    daemon.add('b', cpu_allocation_ratio=2.0, **node_fields(HAS))
+    chosen = boot(daemon, ONE, two, vcpus=2, requested_destination=there)
+    assert chosen.limits.numa_topology.cpu_allocation_ratio == 2.0
+    assert {claim.host for claim in daemon.claims.show(ONE)} == {'a', 'b'}
 
 
 # What becomes of a claim.

@@ -16,6 +16,7 @@ Nova's request filters run before, but for those that ask its database or Neutro
 """
 
 import urllib.parse
+from unittest import mock
 
 import pytest
 from nova import exception, objects
@@ -27,6 +28,7 @@ from nova_sched import errors
 from nova_sched.conf import CONF as OURS
 from nova_sched.filters import image_traits
 from nova_sched.state.demand import resources_on
+from nova_sched.state.traits import OWNER
 from nova_sched.tests.nova_client import random_requests
 from nova_sched.tests.nova_client.dice import Dice
 from nova_sched.tests.nova_client.faces import request_of
@@ -81,6 +83,7 @@ FILTERS = (
     request_filter.ephemeral_encryption_filter,
     request_filter.virtio_sound_filter,
     request_filter.tpm_secret_security_filter,
+    request_filter.owner_nova_filter,
 )
 
 
@@ -140,8 +143,9 @@ def port(dice, name):
 
 def theirs(made):
     """Nova's queries: the one, and the one for shared CPUs in the place of dedicated ones."""
-    for one in FILTERS:
-        one(None, made)
+    with mock.patch.object(request_filter, '_should_filter_by_owner', return_value=True):
+        for one in FILTERS:
+            one(None, made)
     asked = [utils.resources_from_request_spec(None, made, None)]
     if asked[0].cpu_pinning_requested:
         asked.append(
@@ -157,7 +161,8 @@ def parameters(text):
 
 def mine(request, options):
     """What our rules ask for, in the same words."""
-    root = set(request.root_required)
+    request = request.from_nova()
+    root = {*request.root_required, OWNER}
     if options['scheduler.image_metadata_prefilter']:
         root |= image_traits.of_properties(request.image_properties)
     if options['scheduler.query_placement_for_image_type_support'] and not request.is_bfv:

@@ -18,7 +18,7 @@ from nova_sched.state.report import LASTING_FIELDS
 MACHINE = HostFacts.CELLS | HostFacts.DEVICES  # one value: whoever reads it may read either
 OF_HOSTS = {
     HostFacts.LASTING: 'cell cells aggregates aggregate_set hypervisor_type hypervisor_version '
-    'cpu_info supported_instances host_ip traits trait_sets rows_of_host spellings',
+    'cpu_info supported_instances host_ip traits trait_sets rows_of_host spellings is_owned',
     HostFacts.REPORTED: 'now_s seen_s disabled forced_down failed_builds metric_columns',
     HostFacts.AMOUNTS: 'resources resource disk_slack_mb',
     HostFacts.COUNTS: 'num_instances num_io_ops',
@@ -28,7 +28,7 @@ OF_HOSTS = {
 }
 OF_NODE = {
     HostFacts.LASTING: 'uuid host nodename cell_uuid',
-    HostFacts.REPORTED: 'metrics service',
+    HostFacts.REPORTED: 'metrics service is_left_out',
     HostFacts.AMOUNTS: 'growth',
     HostFacts.PROVIDERS: 'below',
     HostFacts.MEMBERS: 'claims instances',

@@ -34,6 +34,7 @@ class FakeCell:
         self.there = collections.defaultdict(frozenset)  # (host, node) -> servers
         self.evacuations = set()
         self.is_away, self.reads, self.clock = False, [], lambda: NOW
+        self.oldest_version = None  # of the compute services
 
     def add(self, *hosts, **facts):
         """Compute nodes that were written just now."""
@@ -78,7 +79,7 @@ class FakeCell:
 
     def look(self, down_time_s, since_s):
         written = {uuid: one for uuid, one in self.node_stamps().items() if one[1] >= since_s}
-        return CellLook(self.now_s(), list(self.not_up.values()), written)
+        return CellLook(self.now_s(), list(self.not_up.values()), written, self.oldest_version)
 
     def services_not_up(self, down_time_s, hosts):
         self._check()

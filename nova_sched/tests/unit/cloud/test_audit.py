@@ -15,7 +15,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.claim import CONFIRMED, PENDING, Claim
-from nova_sched.claims.findings import Snapshot
+from nova_sched.claims.findings import DOUBLED, MISSING, Snapshot
 from nova_sched.cloud import audit
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.cloud.doubles import FakeCell, FakeCloud, FakePlacement, node_uuid
@@ -59,6 +59,16 @@ def running(cloud):
     cloud.cell.serve(A, **ACTIVE)
     cloud.placement.allocate(A, 'host-0', VCPU=1)
     cloud.claims.append(claim())
+
+
+def test_nodes_that_name_no_host(cloud):
+    """Their rows are of computes that have never written them since."""
+    for host in ('host-0', 'host-1'):
+        cloud.cell.add(host, host=None)
+        cloud.placement.allocate(A, host, VCPU=1)
+    cloud.cell.serve(A, **ACTIVE)
+    found = cloud.differences()
+    assert {(kind, consumer) for kind, _, consumer, _ in found} == {(DOUBLED, A), (MISSING, A)}
 
 
 def moving(cloud):

@@ -28,15 +28,20 @@ PLAIN = {
 }
 
 
-def asked(in_tree=None, zone=(), **words):
+def asked(in_tree=None, zone=(), is_owned=False, **words):
     known = {'resources': {'VCPU': 1, 'MEMORY_MB': 512}}
-    return queries(request(**{**known, **words}), in_tree, zone)
+    return queries(request(**{**known, **words}), in_tree, zone, is_owned)
 
 
 @pytest.mark.parametrize(
     'words, more',
     [
         pytest.param({}, {}, id='plain'),
+        pytest.param(
+            {'is_owned': True},
+            {'root_required': 'OWNER_NOVA,!COMPUTE_STATUS_DISABLED'},
+            id='providers of Nova',
+        ),
         pytest.param({'zone': {A}}, {'member_of': [f'in:{A}']}, id='a zone'),
         pytest.param(
             {

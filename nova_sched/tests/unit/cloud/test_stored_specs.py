@@ -89,6 +89,13 @@ def test_its_group_is_as_it_is_now(api, cells):
     assert (group.members, group.hosts) == (members, {'cmp1', 'cmp2'})
 
 
+@pytest.mark.parametrize('rules', ['{', '[1]', '5', '"x"', '[' * 100_000])
+def test_rules_that_cannot_be_read(api, cells, rules):
+    api.groups[ONE] = ServerGroupRow(GROUP, 'anti-affinity', rules, frozenset([ONE]))
+    with pytest.raises(errors.MalformedObject, match='rules'):
+        found(api, cells)
+
+
 def test_a_group_without_rules(api, cells):
     api.groups[ONE] = ServerGroupRow(GROUP, 'affinity', None, frozenset([ONE]))
     assert found(api, cells).group.max_server_per_host == 1

@@ -216,8 +216,9 @@ class NovaCells:
     def test_migrations(self, writer, cell):
         row = {'uuid': uuid_of('migration'), 'instance_uuid': uuid_of('server')}
         fill(writer, tables.MIGRATIONS, row, {'uuid': uuid_of('other'), 'instance_uuid': None})
-        assert cell.migrations([uuid_of('migration'), uuid_of('server')]) == {
-            uuid_of('migration'): uuid_of('server')
+        assert cell.migrations([uuid_of(one) for one in ('migration', 'other', 'server')]) == {
+            uuid_of('migration'): uuid_of('server'),
+            uuid_of('other'): uuid_of('other'),
         }
         assert cell.migrations([]) == {}
 
@@ -252,7 +253,8 @@ class NovaCells:
         seen = {'up': 5.0, 'silent': 70.0}
         rows = [service(host, seen_s, binary='nova-scheduler') for host, seen_s in seen.items()]
         gone = service('gone', 5.0, binary='nova-scheduler', deleted=3)
-        fill(writer, tables.SERVICES, *rows, gone, service('compute'))
+        nameless = service(None, 5.0, binary='nova-scheduler')
+        fill(writer, tables.SERVICES, *rows, gone, nameless, service('compute'))
         assert cell.schedulers_up(20.0) == ['up']
 
     def test_a_row_is_as_old_as_nova_says(self, writer, cell):

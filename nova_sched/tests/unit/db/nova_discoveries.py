@@ -40,6 +40,7 @@ class HostDiscoveries:
 
     def test_nodes_that_are_not_mapped(self, nova):
         rows = [('new', 0, 0), ('old', 1, 0), ('gone', 0, 7), ('never', None, 0)]
+        fill(nova, tables.NODES, node('ancient', mapped=0) | {'host': None})
         for host, mapped, deleted in rows:
             fill(nova, tables.NODES, node(host, mapped=mapped, deleted=deleted))
         assert nova_discovery.unmapped(nova) == [(uuid_of('node new'), 'new')]

@@ -51,6 +51,13 @@ def test_traits(words, mask):
     )
 
 
+@pytest.mark.parametrize('is_owned, mask', [(False, '11'), (True, '10')])
+def test_the_owner_of_the_node(is_owned, mask):
+    seen = hosts(traits=[{'OWNER_NOVA'}, {'A'}])
+    seen.is_owned = is_owned
+    assert mask_of(RequiredTraits, seen, request()) == mask
+
+
 @pytest.mark.parametrize('last', [1, 63, 64, 65, 200])
 def test_many_traits(last):
     seen = hosts(traits=[{f'T{number}' for number in range(last)}, {f'T{last}'}, set()])

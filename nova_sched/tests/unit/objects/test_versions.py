@@ -10,7 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Objects written as older versions."""
+"""Objects of older versions, read and written."""
+
+import copy
+import itertools
+import json
 
 import pytest
 
@@ -111,9 +115,67 @@ def test_nested_objects_are_written_as_the_manifest_says():
     assert 'in_tree' not in data['requested_resources'][0][object_io.DATA]
 
 
-def test_an_older_object_is_written_back_as_it_was():
-    primitive = objects.to_primitive(objects.Selection(service_host='a'), '1.0')
-    assert objects.to_primitive(objects.from_primitive(primitive)) == primitive
+# Policies of guest cells, and the first version that can say them.
+POLICIES_SINCE = {'dedicated': (1, 3), 'mixed': (1, 6)}
+
+
+def recorded():
+    """The primitive of every object in the recorded messages, outermost and nested, also in JSON
+    texts."""
+    found = {}
+
+    def search(value):
+        if isinstance(value, str) and value.startswith('{'):
+            value = json.loads(value)
+        if isinstance(value, dict):
+            if object_io.NAME in value:
+                found[json.dumps(value, sort_keys=True)] = value
+            value = list(value.values())
+        if isinstance(value, list):
+            for item in value:
+                search(item)
+
+    for name in reference.WIRE:
+        search(reference.wire(name))
+    return found.values()
+
+
+def as_version(primitive, version, whole):
+    """A recorded primitive as a sender of that version writes it; ``whole``: with all its data,
+    as Nova stored objects whose version it did not raise."""
+    if whole:
+        return primitive | {object_io.VERSION: version}
+    return objects.to_primitive(objects.from_primitive(primitive), version)
+
+
+def said(primitive):
+    """The data of an object as anybody reads it, nested objects too."""
+    read = objects.from_primitive(copy.deepcopy(primitive))
+    return reference.comparable(objects.to_primitive(read))[object_io.DATA]
+
+
+def test_an_object_of_each_version_is_written_again_with_all_that_it_says():
+    lost, seen = [], set()
+    for primitive, whole in itertools.product(recorded(), (False, True)):
+        name = primitive[object_io.NAME]
+        major, newest = numbers(object_io.CLASSES[name].VERSION)
+        policy = name == 'InstanceNUMACell' and primitive[object_io.DATA]['cpu_policy']
+        for version in (f'{major}.{minor}' for minor in range(newest + 1)):
+            if not whole and numbers(version) < POLICIES_SINCE.get(policy, (0, 0)):
+                continue
+            old = as_version(primitive, version, whole)
+            seen.add((name, version))
+            written = objects.to_primitive(objects.from_primitive(copy.deepcopy(old)))
+            kept = {
+                field: value
+                for field, value in said(primitive).items()
+                if field in old[object_io.DATA]
+            }
+            told = said(written)
+            if any(told.get(field) != value for field, value in kept.items()):
+                lost.append((name, version, whole))
+    assert not lost
+    assert {('InstanceNUMACell', '1.4'), ('InstanceGroup', '1.10'), ('RequestSpec', '1.0')} <= seen
 
 
 @pytest.mark.parametrize('version', ['1.2', '2.0', '0.1', 'old'])
@@ -123,11 +185,111 @@ def test_a_version_that_is_not_known_cannot_be_written(version):
     assert (refused.value.name, refused.value.supported) == ('Selection', '1.1')
 
 
-def test_a_pinned_cell_of_an_older_version_is_understood():
-    data = {'id': 0, 'cpuset': [2, 3], 'memory': 512, 'cpu_policy': 'dedicated'}
-    old = object_io.primitive('InstanceNUMACell', data) | {object_io.VERSION: '1.4'}
-    cell = objects.from_primitive(old)
-    assert (cell.cpuset, cell.pcpuset) == (set(), {2, 3})
-    data['cpu_policy'] = None
-    cell = objects.from_primitive(old)
-    assert (cell.cpuset, cell.pcpuset) == ({2, 3}, set())
+PINNED = {'cpu_policy': 'dedicated'}
+
+
+@pytest.mark.parametrize(
+    'name, version, data, becomes',
+    [
+        pytest.param(
+            'InstanceNUMACell',
+            '1.4',
+            PINNED | {'cpuset': [2, 3]},
+            PINNED | {'cpuset': [], 'pcpuset': [2, 3]},
+            id='pinned by its policy',
+        ),
+        pytest.param(
+            'InstanceNUMACell',
+            '1.4',
+            PINNED | {'cpuset': [2, 3], 'pcpuset': []},
+            PINNED | {'cpuset': [], 'pcpuset': [2, 3]},
+            id='pinned, with an empty new field',
+        ),
+        pytest.param(
+            'InstanceNUMACell',
+            '1.4',
+            PINNED | {'cpuset': [], 'pcpuset': [2, 3]},
+            PINNED | {'cpuset': [], 'pcpuset': [2, 3]},
+            id='pinned as in 1.6, and called 1.4',
+        ),
+        pytest.param(
+            'InstanceNUMACell',
+            '1.5',
+            {'cpu_policy': 'mixed', 'cpuset': [0], 'pcpuset': [2]},
+            {'cpu_policy': 'mixed', 'cpuset': [0], 'pcpuset': [2]},
+            id='mixed as in 1.6, and called 1.5',
+        ),
+        pytest.param(
+            'InstanceNUMACell',
+            '1.4',
+            {'cpu_policy': None, 'cpuset': [2, 3]},
+            {'cpu_policy': None, 'cpuset': [2, 3], 'pcpuset': []},
+            id='not pinned',
+        ),
+        pytest.param(
+            'InstanceNUMACell',
+            '1.0',
+            {'id': 0, 'cpuset': [1], 'memory': 512},
+            {'id': 0, 'cpuset': [1], 'pcpuset': [], 'memory': 512, 'cpu_policy': None},
+            id='a cell before policies',
+        ),
+        pytest.param(
+            'InstanceGroup',
+            '1.10',
+            {'policies': ['affinity'], 'members': ['a'], 'hosts': ['h']},
+            {'policy': 'affinity', 'members': ['a'], 'hosts': ['h']},
+            id='a group with policies',
+        ),
+        pytest.param(
+            'InstanceGroup',
+            '1.10',
+            {'policies': [], 'members': []},
+            {'policy': None, 'members': []},
+            id='a group without a policy',
+        ),
+        pytest.param(
+            'RequestSpec',
+            '1.5',
+            {'num_instances': 2, 'requested_destination': None, 'is_bfv': True},
+            {'num_instances': 2, 'requested_destination': None, 'is_bfv': True},
+            id='a spec with fields of later versions',
+        ),
+        pytest.param(
+            'NUMACell',
+            '1.3',
+            {'id': 0, 'cpuset': [0, 1], 'socket': 1, 'pinned_cpus': [1]},
+            {'id': 0, 'cpuset': [0, 1], 'socket': 1, 'pinned_cpus': [1]},
+            id='a host cell with a field of a later version',
+        ),
+        pytest.param(
+            'InstancePCIRequest',
+            '1.1',
+            {'count': 1, 'numa_policy': 'required', 'requester_id': 'p'},
+            {'count': 1, 'numa_policy': 'required', 'requester_id': 'p'},
+            id='a PCI request with fields of later versions',
+        ),
+        pytest.param(
+            'NetworkRequest',
+            '1.0',
+            {'network_id': 'n', 'tag': 't'},
+            {'network_id': 'n', 'tag': 't'},
+            id='a network request with a field of a later version',
+        ),
+    ],
+)
+def test_an_older_object_becomes_one_of_the_current_version(name, version, data, becomes):
+    old = object_io.primitive(name, data) | {object_io.VERSION: version}
+    written = objects.to_primitive(objects.from_primitive(old))
+    assert written[object_io.VERSION] == object_io.CLASSES[name].VERSION
+    told = reference.comparable(written)[object_io.DATA]
+    assert {field: told[field] for field in becomes} == becomes
+
+
+def test_a_pinned_cell_is_written_for_older_readers_as_they_know_it():
+    cell = objects.InstanceNUMACell(id=0, cpuset=set(), pcpuset={2, 3}, cpu_policy='dedicated')
+    data = objects.to_primitive(cell, '1.4')[object_io.DATA]
+    assert sorted(data['cpuset']) == [2, 3]
+    assert 'pcpuset' not in data
+    cell.cpu_policy = 'mixed'
+    with pytest.raises(errors.IncompatibleObject):
+        objects.to_primitive(cell, '1.5')

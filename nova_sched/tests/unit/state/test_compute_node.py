@@ -68,7 +68,7 @@ def test_the_nodes_own_figures_count_nothing(inventories, allocated, found, used
 
 def test_use_that_cannot_be_is_refused():
     with pytest.raises(errors.BadReport) as refused:
-        made({'VCPU': {'total': 1}}, {'VCPU': 10_001})
+        made({'VCPU': {'total': 1}}, {'VCPU': 2**43 + 1})
     assert refused.value.field == 'VCPU used'
 
 

@@ -98,7 +98,8 @@ def inventory(**fields):
         pytest.param({}, id='plain'),
         pytest.param({'vcpus': 0, 'memory_mb': 0, 'disk_gb': 0}, id='a node of nothing'),
         pytest.param({'vcpus': None, 'memory_mb': None, 'disk_gb': None}, id='no inventory'),
-        pytest.param({'vcpus': 4, 'vcpus_used': 40}, id='over its capacity'),
+        pytest.param({'vcpus': 4, 'vcpus_used': 40_001}, id='far over its capacity'),
+        pytest.param(inventory(ratio=100_000.0), id='a ratio that ends counting'),
         pytest.param(inventory(total=LARGEST), id='the largest total'),
         pytest.param(inventory(reserved=8), id='all reserved'),
         pytest.param({'disk_slack_gb': -3}, id='more free on the disk than recorded'),
@@ -126,7 +127,6 @@ def test_a_report_that_can_be_true(words):
             inventory(ratio=float('nan')), 'VCPU allocation ratio', id='ratio that is no number'
         ),
         pytest.param(inventory(ratio=float('inf')), 'VCPU allocation ratio', id='endless ratio'),
-        pytest.param(inventory(ratio=10_001.0), 'VCPU allocation ratio', id='huge ratio'),
         pytest.param(
             inventory(total=LARGEST, ratio=2.0), 'VCPU allocation ratio', id='huge capacity'
         ),
@@ -135,9 +135,6 @@ def test_a_report_that_can_be_true(words):
         pytest.param(inventory(step_size=-1), 'VCPU units', id='step_size'),
         pytest.param(inventory(step_size=LARGEST + 1), 'VCPU units', id='huge step_size'),
         pytest.param({'vcpus_used': -1}, 'VCPU used', id='negative use'),
-        pytest.param(
-            {'vcpus': 4, 'vcpus_used': 40_001}, 'VCPU used', id='use out of all proportion'
-        ),
         pytest.param({'vcpus': LARGEST, 'vcpus_used': LARGEST + 1}, 'VCPU used', id='huge use'),
         pytest.param({'num_instances': -1}, 'num_instances', id='negative instances'),
         pytest.param({'io_workload': LARGEST + 1}, 'io_workload', id='huge workload'),

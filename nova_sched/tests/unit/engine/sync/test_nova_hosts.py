@@ -225,9 +225,46 @@ def test_the_scope_of_a_request(world, words, host, zone):
             aggregate(number, ['a'], availability_zone=name), uuid=uuid_of(f'of {name}')
         )
         world.state_sync.set_aggregate(number, made)
-    node, found = world.call(world.scheduler.nova_hosts.scope, request(**words))
+    node, found, is_owned = world.call(world.scheduler.nova_hosts.scope, request(**words))
     assert node == (host and world.cluster.find(host, host).uuid)
     assert found == {uuid_of(name) for name in zone}
+    assert not is_owned
+
+
+@pytest.mark.parametrize(
+    'versions, is_owned',
+    [
+        pytest.param([74], True, id='new'),
+        pytest.param([73, 74], True, id='all since the trait'),
+        pytest.param([74, 72], False, id='one that is older'),
+        pytest.param([None, 74], True, id='a cell without computes'),
+        pytest.param([None], False, id='no computes'),
+        pytest.param([0, 74], True, id='a version that is not known'),
+    ],
+)
+def test_the_owner_of_providers(world, versions, is_owned):
+    for number, version in enumerate(versions):
+        services_are = world.scheduler.nova_hosts.services_are
+        world.call(services_are, uuid_of(f'cell {number}'), {}, {}, version)
+    assert world.cluster.hosts.is_owned is is_owned
+
+
+def test_a_node_is_left_out_by_itself(world):
+    """The service of a host takes part only if all its nodes are left out."""
+    cluster, nova_hosts = world.cluster, world.scheduler.nova_hosts
+    uuids = {host: cluster.find(host, host).uuid for host in ('a', 'b')}
+
+    def left_out(*hosts):
+        odd = {uuids[host]: (host, 'its stats are broken') for host in hosts}
+        world.call(nova_hosts.services_are, CELL, {}, odd)
+        return {host for host in uuids if cluster.hosts.disabled[cluster.find(host, host).row]}
+
+    assert left_out('a') == {'a'}
+    assert cluster.service('a').is_left_out
+    assert nova_hosts.standing()[CELL]['a'] == ('left out', 'its stats are broken')
+    assert left_out('b') == {'b'}
+    assert left_out() == set()
+    assert not cluster.service('b').is_left_out
 
 
 @pytest.mark.parametrize(
