@@ -196,9 +196,8 @@ def _read_inside(read, value, step):
 _PLAIN = {
     ovo.String: (str, _read_string),
     ovo.SensitiveString: (str, _read_string),
-    # Integers and floats are read each: not every one fits into 64 bits, or is finite.
-    ovo.Integer: (_NoType, _read_integer),
-    ovo.Float: (_NoType, words.finite),
+    ovo.Integer: (_NoType, _read_integer),  # each is read: not every one has 64 bits
+    ovo.Float: (float, words.finite),
     ovo.Boolean: (bool, _read_boolean),
     ovo.FlexibleBoolean: (bool, _read_flexible_boolean),
     ovo.DateTime: (_NoType, _read_datetime),
