@@ -9,8 +9,10 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Checks of text from outside, so that every database and every log line can hold it."""
+"""Checks of text and numbers from outside, so that every database, every column and every log line
+can hold them."""
 
+import datetime
 import math
 import re
 
@@ -23,6 +25,11 @@ ESCAPED = re.compile(r'\\x00|\\ud[89a-f]')  # NUL and halves of characters, as r
 SYMBOL = re.compile('[A-Z0-9_]{1,255}')
 DEPTH = 100  # values inside of values
 LARGEST = 2**63 - 1
+MAX_INTEGER = 2**31 - 1  # of the integers of databases
+MAX_AMOUNT = 2.0**63  # of a float: products and sums of several stay finite
+LATEST_S = 253_402_214_400.0  # seconds since the epoch: the last day that a calendar has
+MAX_CPUS = 2**14  # that one text names: a range like 0-999999999 must not fill the memory
+CPU_RANGE = re.compile(r'(\^?)\s*([0-9]{1,9})(?:\s*-\s*([0-9]{1,9}))?')
 
 
 def is_uuid(value):
@@ -87,7 +94,10 @@ def visible(text, kept=''):
 
 def short(value):
     """A value in short form for an error text: the sender knows the full value."""
-    text = repr(value[:64] if isinstance(value, (str, bytes, list, tuple)) else value)
+    try:
+        text = repr(value[:64] if isinstance(value, (str, bytes, list, tuple)) else value)
+    except ValueError:  # Python makes no text of an integer of thousands of digits
+        text = f'<{type(value).__name__} of thousands of digits>'
     return text if len(text) <= 80 else f'{text[:77]}...'
 
 
@@ -103,11 +113,82 @@ def uuid(value, where):
     return value
 
 
-def number(value, where):
+def number(value, where, most=MAX_INTEGER):
     """Returns the whole number itself, from 1. Raises InvalidRequest."""
     if type(value) is not int or value < 1:
         raise errors.InvalidRequest(where, f'{short(value)} is no number from 1')
+    if value > most:
+        raise errors.InvalidRequest(where, f'{short(value)} is more than {most}')
     return value
+
+
+# Values of metadata, extra specs, reports and files. Text is read as Nova does, with ``int`` and
+# ``float``. The callers know the name of the value, and raise their error with it.
+
+
+def whole(value, least=0, most=LARGEST):
+    """Return the whole number that a value is or that its text names. Raise ValueError, with the
+    reason, for any other value, and for a number out of the range."""
+    try:
+        if not _may_be_number(value) or (isinstance(value, float) and not value.is_integer()):
+            raise ValueError
+        found = int(value)
+    except ValueError:
+        raise ValueError(f'{short(value)} is not a whole number') from None
+    return _within(found, value, least, most)
+
+
+def finite(value, least=-MAX_AMOUNT, most=MAX_AMOUNT):
+    """Return the float that a value is or that its text names. Raise ValueError, with the reason,
+    for any other value, and for a number out of the range."""
+    try:
+        if not _may_be_number(value):
+            raise ValueError
+        found = float(value)
+    except (ValueError, OverflowError):
+        raise ValueError(f'{short(value)} is not a number') from None
+    return _within(found, value, least, most)
+
+
+def _may_be_number(value):
+    return isinstance(value, (int, float, str)) and not isinstance(value, bool)
+
+
+def _within(found, value, least, most):
+    if not least <= found <= most:  # NaN is in no range
+        raise ValueError(f'{short(value)} is not within {least} and {most}')
+    return found
+
+
+def moment(text):
+    """Return the time that a text names in ISO 8601, basic or extended; without a zone it is in
+    UTC. Raise ValueError, with the reason."""
+    try:
+        found = datetime.datetime.fromisoformat(text.strip().upper())
+        zoned = found if found.tzinfo else found.replace(tzinfo=datetime.UTC)
+        return zoned.astimezone(datetime.UTC)
+    except (AttributeError, ValueError, OverflowError):
+        raise ValueError(f'{short(text)} is not a time in ISO 8601') from None
+
+
+def cpu_ids(text):
+    """Return the CPU ids that a text like ``0-3,8,^2`` names. Raise ValueError, with the
+    reason."""
+    kept: set[int] = set()
+    left_out: set[int] = set()
+    left = MAX_CPUS
+    if not isinstance(text, str):
+        raise ValueError(f'{short(text)} is not a list of CPUs')
+    for part in filter(None, map(str.strip, text.split(','))):
+        match = CPU_RANGE.fullmatch(part)
+        first, last = (int(match[2]), int(match[3] or match[2])) if match else (0, -1)
+        if last < first:
+            raise ValueError(f'{short(part)} is not a CPU range such as 0-3 or ^2')
+        left -= last - first + 1
+        if left < 0:
+            raise ValueError(f'it names more than {MAX_CPUS} CPUs')
+        (left_out if match[1] else kept).update(range(first, last + 1))
+    return frozenset(kept - left_out)
 
 
 def name(value, where):

@@ -24,7 +24,7 @@ from typing import Any
 
 import psutil
 
-from nova_sched import errors
+from nova_sched import errors, words
 from nova_sched.agent import sysfs
 
 # CPU features by the kernel's name that libvirt, and so Nova, spells differently.
@@ -48,7 +48,6 @@ VENDORS = {'GenuineIntel': 'Intel', 'AuthenticAMD': 'AMD', 'HygonGenuine': 'Hygo
 # The source of the metrics; Nova's name -> psutil's
 SOURCE = 'nova_sched.agent'
 _FIELDS = {'user': 'user', 'kernel': 'system', 'idle': 'idle', 'iowait': 'iowait'}
-_RANGE = re.compile(r'(\^?)\s*(\d+)(?:\s*-\s*(\d+))?')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -76,20 +75,10 @@ def parse_ranges(ranges: str, what: str) -> frozenset[int]:
 
     Raises BadMachineFacts, which names ``what`` as the source of the text.
     """
-    kept: set[int] = set()
-    left_out: set[int] = set()
-    for part in filter(None, (part.strip() for part in ranges.split(','))):
-        match = _RANGE.fullmatch(part)
-        if not match:
-            raise errors.BadMachineFacts(
-                what, f'{part[:40]!r} is not a CPU range such as 0-3 or ^2'
-            )
-        first = int(match[2])
-        last = int(match[3] or first)
-        if last < first:
-            raise errors.BadMachineFacts(what, f'{part[:40]!r} ends before it begins')
-        (left_out if match[1] else kept).update(range(first, last + 1))
-    return frozenset(kept - left_out)
+    try:
+        return words.cpu_ids(ranges)
+    except ValueError as error:
+        raise errors.BadMachineFacts(what, str(error)) from None
 
 
 def present(sys_root: Path) -> frozenset[int]:

@@ -18,7 +18,7 @@ import uuid
 from collections.abc import Callable
 from pathlib import Path
 
-from nova_sched import errors
+from nova_sched import errors, words
 from nova_sched.agent import sysfs
 
 
@@ -93,11 +93,11 @@ class ReportCount:
     def _read(self) -> int:
         if not self._path.exists():
             return 0
-        content = sysfs.text(self._path)
-        if not content.isdecimal():
-            why = f'{content[:40]!r} is not a number; remove the file'
-            raise errors.BadMachineFacts(str(self._path), why)
-        return int(content)
+        try:
+            return words.whole(sysfs.text(self._path))
+        except ValueError as error:
+            why = f'{error}; remove the file'
+            raise errors.BadMachineFacts(str(self._path), why) from None
 
     def _write(self) -> None:
         draft = self._path.with_name(f'{self._path.name}.{os.getpid()}')

@@ -22,7 +22,7 @@ from typing import Any
 
 from oslo_utils import strutils
 
-from nova_sched import errors, objects
+from nova_sched import errors, objects, words
 from nova_sched.agent import AgentSettings, cpus, sysfs
 from nova_sched.agent.usage import CellUse
 
@@ -119,16 +119,14 @@ def reserved_pages(entries: Iterable[Mapping[str, Any]]) -> dict[tuple[int, int]
     for entry in entries:
         try:
             size = str(entry['size'])
-            size_kb = (
-                int(size)
-                if size.isdigit()
+            size_kb = words.whole(
+                size
+                if size.isdecimal()
                 else strutils.string_to_bytes(size, return_int=True) // 1024
             )
-            pages[int(entry['node']), size_kb] = count = int(entry['count'])
-            if count < 0:
-                raise ValueError('negative')
-        except (KeyError, ValueError) as error:
-            why = f'{dict(entry)} is not node, size and count'
+            pages[words.whole(entry['node']), size_kb] = words.whole(entry['count'])
+        except (KeyError, ValueError, OverflowError) as error:
+            why = f'{words.short(dict(entry))} is not node, size and count'
             raise errors.BadMachineFacts('reserved_huge_pages', why) from error
     return pages
 

@@ -19,7 +19,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nova_sched import errors
+from nova_sched import errors, words
 from nova_sched.claims.cloud_facts import CloudFacts
 from nova_sched.claims.values import Changes
 from nova_sched.dashboard import board
@@ -93,9 +93,13 @@ class Fleet:
         of the cells if the whole board has to be read again."""
         view = self._looked()
         name, _, number = (version or '').partition('-')
-        if name != self._name or not number.isdecimal() or int(number) < view.made:
+        try:
+            seen = words.whole(number, view.made)
+        except ValueError:
             return self._at(view), None
-        return self._at(view), self._cells_since(view, int(number))
+        if name != self._name:
+            return self._at(view), None
+        return self._at(view), self._cells_since(view, seen)
 
     def _cells_since(self, view, version):
         """Streams ask nearly all for the same: the cells from one look to the next."""

@@ -16,7 +16,7 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from nova_sched import errors
+from nova_sched import errors, words
 
 MALFORMED = (
     ArithmeticError,
@@ -48,10 +48,7 @@ def data(primitive: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 def count(value: Any) -> int:
     """Returns a count; raises ValueError if it is out of range."""
-    number = int(value)
-    if not 0 <= number <= LARGEST:
-        raise ValueError(f'{str(value)[:40]} is no count')
-    return number
+    return words.whole(value, most=LARGEST)
 
 
 def primitive(name: str, version: str, fields: Mapping[str, Any]) -> dict[str, Any]:

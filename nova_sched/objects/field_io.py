@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 from oslo_utils import strutils
 from oslo_versionedobjects import fields as ovo
 
+from nova_sched import words
 from nova_sched.objects import fields
 
 # Placeholder for a value to leave out: an object whose name is not known here.
@@ -89,17 +90,7 @@ def _read_string(value):
 
 
 def _read_integer(value):
-    if isinstance(value, (int, str)) and not isinstance(value, bool):
-        return int(value)
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    raise _wanted('an integer', value)
-
-
-def _read_float(value):
-    if isinstance(value, (float, int, str)) and not isinstance(value, bool):
-        return float(value)
-    raise _wanted('a number', value)
+    return words.whole(value, -words.LARGEST)
 
 
 def _read_boolean(value):
@@ -117,8 +108,7 @@ def _read_flexible_boolean(value):
 def _read_datetime(value):
     if not isinstance(value, str):
         raise _wanted('a date and time', value)
-    moment = datetime.datetime.fromisoformat(value)
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=_UTC)
+    return words.moment(value)
 
 
 _is_uuid = re.compile(ovo.UUID.PATTERN).fullmatch
@@ -143,12 +133,12 @@ def _text(kind):
 
 def _word(kind):
     """Reads a word of an enumeration."""
-    words = frozenset(kind.valid_values)
+    known = frozenset(kind.valid_values)
 
     def read(value):
         if not isinstance(value, str):
             raise _wanted('a word', value)
-        return value if value in words else kind.coerce(None, '', value)
+        return value if value in known else kind.coerce(None, '', value)
 
     return read
 
@@ -206,8 +196,8 @@ def _read_inside(read, value, step):
 _PLAIN = {
     ovo.String: (str, _read_string),
     ovo.SensitiveString: (str, _read_string),
-    ovo.Integer: (int, _read_integer),
-    ovo.Float: (float, _read_float),
+    ovo.Integer: (_NoType, _read_integer),  # each is read: not every one has 64 bits
+    ovo.Float: (float, words.finite),
     ovo.Boolean: (bool, _read_boolean),
     ovo.FlexibleBoolean: (bool, _read_flexible_boolean),
     ovo.DateTime: (_NoType, _read_datetime),

@@ -12,7 +12,7 @@
 
 """Images as the image service describes them, with their typed properties."""
 
-from nova_sched import errors
+from nova_sched import errors, words
 from nova_sched.objects import base, fields, object_io
 
 # Old names -> current names.
@@ -40,11 +40,6 @@ OLD_NAMES = {
     'xenapi_skip_agent_inject_ssh': 'os_skip_agent_inject_ssh',
     'xenapi_use_agent': 'img_use_agent',
 }
-
-# Limits: a range like 0-999999999 must not exhaust the memory. The CPUs of one guest, as many as
-# KVM supports; and the CPUs that one text names, including repetitions.
-MOST_CPUS = 4096
-MOST_IDS = 4 * MOST_CPUS
 
 
 def todays_names(properties, known):
@@ -102,22 +97,10 @@ def _required_traits(properties):
 
 
 def _cpu_ids(text):
-    """Returns the ids in a text like ``0-3,^2,8``."""
-    wanted, unwanted, left = set(), set(), MOST_IDS
     try:
-        for part in filter(None, (part.strip() for part in text.split(','))):
-            target = unwanted if part.startswith('^') else wanted
-            first, _, last = part.removeprefix('^').partition('-')
-            ids = range(int(first), int(last or first) + 1)
-            left -= ids.stop - ids.start
-            if not 0 < ids.stop - ids.start <= MOST_CPUS or left < 0:
-                raise ValueError(part)
-            target.update(ids)
-    except (AttributeError, ValueError):
-        raise errors.MalformedObject(
-            'ImageMetaProps.hw_numa_cpus', 'a list of CPU ids is required'
-        ) from None
-    return wanted - unwanted
+        return set(words.cpu_ids(text))
+    except ValueError as error:
+        raise errors.MalformedObject('ImageMetaProps.hw_numa_cpus', str(error)) from None
 
 
 @base.register

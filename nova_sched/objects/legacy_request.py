@@ -132,7 +132,10 @@ def _group(properties):
 def _hints(hints):
     if not isinstance(hints, dict):
         return hints
-    return {name: value if isinstance(value, list) else [value] for name, value in hints.items()}
+    return {
+        name: value if isinstance(value, list) else [] if value is None else [value]
+        for name, value in hints.items()
+    }
 
 
 def lift(name, value):

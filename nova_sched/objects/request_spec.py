@@ -12,6 +12,9 @@
 
 """A request to the scheduler, and the objects that it consists of."""
 
+import math
+
+from nova_sched import words
 from nova_sched.objects import base, fields, legacy_request, object_io
 
 
@@ -71,9 +74,7 @@ class InstanceGroup(base.PersistentMixin, base.NovaObject, base.DictCompat):
         """Returns the rules of the policy, by name; values that are whole numbers are integers."""
         if '_rules' not in self:
             return {}
-        return {
-            name: int(value) if value.isdecimal() else value for name, value in self._rules.items()
-        }
+        return {name: _rule(value) for name, value in self._rules.items()}
 
     def obj_load_attr(self, attrname):
         """Derives ``policy`` from ``policies`` or the reverse: version 1.11 replaced the list with
@@ -93,6 +94,13 @@ class InstanceGroup(base.PersistentMixin, base.NovaObject, base.DictCompat):
         super().obj_make_compatible(primitive, target_version)
         if 'policy' not in primitive and policy is not None:
             primitive['policies'] = [policy]
+
+
+def _rule(text):
+    try:
+        return words.whole(text, most=math.inf)
+    except ValueError:
+        return text
 
 
 @base.register

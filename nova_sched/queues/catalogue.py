@@ -25,7 +25,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from nova_sched import errors
+from nova_sched import errors, words
 from nova_sched.claim import DISK_GB, MEMORY_MB, PCPU, VCPU
 from nova_sched.groups.definition import Member, MemberFlavor
 from nova_sched.groups.members import member_spec, pci_aliases
@@ -386,7 +386,7 @@ class Catalogue:
                 name: (policy, tuple(devices))
                 for name, (policy, devices) in plain['aliases'].items()
             }
-            return cls(int(plain['version']), flavors, specials, aliases)
+            return cls(words.whole(plain['version']), flavors, specials, aliases)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise errors.MalformedObject(
                 'Catalogue', f'{type(error).__name__} {error!s:.100}'

@@ -13,7 +13,7 @@
 
 import dataclasses
 
-from nova_sched import errors
+from nova_sched import errors, words
 from nova_sched.suggestion import suggestion
 
 EMPTY, DRAIN, FIT, SPREAD = GOALS = ('empty', 'drain', 'fit', 'spread')
@@ -52,17 +52,13 @@ def most_moves(text, servers):
     None: no limit. Raises InvalidRequest."""
     if text is None:
         return servers
-    words = str(text).strip()
     try:
-        if words.endswith('%'):
-            share = float(words[:-1])
-            if not 0 < share <= 100:
+        if isinstance(text, str) and text.strip().endswith('%'):
+            share = words.finite(text.strip()[:-1], most=100)
+            if share <= 0:
                 raise ValueError
             return max(1, int(servers * share / 100))
-        number = int(words)
-        if number < 1:
-            raise ValueError
+        return words.whole(text, 1)
     except ValueError:
-        why = f'{words} is neither a number from 1 nor a share such as 1%'
+        why = f'{words.short(text)} is neither a number from 1 nor a share such as 1%'
         raise errors.InvalidRequest('moves', why) from None
-    return number

@@ -22,7 +22,6 @@ from nova_sched.groups.template.servers import flavors_of_file
 from nova_sched.rpc import translate
 
 LONGEST = 2**20  # characters of a template and of all data sent with it, as JSON
-LARGEST = 2**31 - 1  # integers of databases, and seconds that a plan can be held for
 
 
 def definition(levels, allowance, text, parameters=None, flavors=None, images=None):
@@ -105,13 +104,6 @@ def flag(value, where):
     """Raises InvalidRequest for a value that is neither true nor false."""
     if not isinstance(value, bool):
         raise errors.InvalidRequest(where, f'{words.short(value)} is neither true nor false')
-    return value
-
-
-def number(value, where):
-    """A whole number from 1 that a database can hold. Raises InvalidRequest."""
-    if words.number(value, where) > LARGEST:
-        raise errors.InvalidRequest(where, f'{words.short(value)} is more than {LARGEST}')
     return value
 
 

@@ -11,8 +11,7 @@
 # under the License.
 """The payloads of Nova's notifications about a request, from the primitive of its RequestSpec."""
 
-from oslo_utils import timeutils
-
+from nova_sched import words
 from nova_sched.objects.object_io import DATA, NAME, NAMESPACE, NOVA, VERSION
 
 LEGACY_TIME = '%Y-%m-%dT%H:%M:%S.%f'
@@ -187,8 +186,7 @@ def _plain(value, name=None):
     if isinstance(value, (list, tuple)):
         return [_plain(one) for one in value]
     if name in TIMES and value is not None:
-        moment = timeutils.normalize_time(timeutils.parse_isotime(value))
-        return moment.strftime(LEGACY_TIME)
+        return words.moment(value).strftime(LEGACY_TIME)
     return value
 
 

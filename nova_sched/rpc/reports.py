@@ -51,7 +51,6 @@ def order(node, boot, sequence, since_s):
     InvalidRequest."""
     if boot is not None or sequence is not None:
         for where, value in (('boot', boot), ('sequence', sequence)):
-            if words.number(value, where) > LARGEST:
-                raise errors.InvalidRequest(where, f'{words.short(value)} is too large')
+            words.number(value, where, LARGEST)
     told = node.updated_at if 'updated_at' in node else None
     return ReportOrder(since_s, boot, sequence, None if told is None else told.timestamp())

@@ -15,7 +15,6 @@ import copy
 import dataclasses
 import datetime
 import json
-import math
 
 from oslo_utils import uuidutils
 
@@ -31,7 +30,7 @@ from nova_sched.state.request import Request
 from nova_sched.state.spec import CALL_READERS, KIND_READERS
 
 # Keys of aggregates are database integers.
-LARGEST_ID = 2**31 - 1
+LARGEST_ID = words.MAX_INTEGER
 
 # Selection.cell_uuid must be a UUID; this one is used in a single-cell cloud that names no cell.
 UNKNOWN_CELL = '00000000-0000-0000-0000-000000000001'
@@ -271,10 +270,11 @@ def offered_hosts(hosts, weights=None):
         if not isinstance(pair, (list, tuple)) or len(pair) != 2:
             raise errors.InvalidRequest('hosts', f'{words.short(pair)} is no pair of names')
         host, node = words.name(pair[0], 'hosts'), pair[1]
-        weight = (weights or {}).get(host, 0.0)
-        if type(weight) not in (int, float) or not math.isfinite(weight):
-            raise errors.InvalidRequest(f'weights.{host}', f'{words.short(weight)} is no number')
-        found[host, None if node is None else words.name(node, 'hosts')] = float(weight)
+        try:
+            weight = words.finite((weights or {}).get(host, 0.0))
+        except ValueError as error:
+            raise errors.InvalidRequest(f'weights.{host}', str(error)) from None
+        found[host, None if node is None else words.name(node, 'hosts')] = weight
     return found
 
 

@@ -71,5 +71,5 @@ def _files(folder):
     return [
         path
         for path in Path(folder).glob(f'{NAME}*')
-        if path.name == NAME or path.name.removeprefix(f'{NAME}.').isdigit()
+        if path.name == NAME or path.name.removeprefix(f'{NAME}.').isdecimal()
     ]

@@ -12,10 +12,10 @@
 """All host aggregates: which hosts are in which, and their metadata for each row."""
 
 import logging
-import math
 
 import numpy as np
 
+from nova_sched import words
 from nova_sched.state.host_aggregate import zones
 from nova_sched.state.vocab import Interned
 
@@ -25,24 +25,21 @@ LOG = logging.getLogger(__name__)
 def number(aggregates, key, default, convert):
     """Returns the smallest value of a metadata key over a host's aggregates.
 
-    Without a value, returns the default. If ``convert`` refuses a value, or a value is not a
-    finite float, logs a warning and returns the default.
+    Without a value, returns the default. If ``convert`` refuses a value, logs a warning and
+    returns the default.
     """
     texts = {aggregate.metadata[key] for aggregate in aggregates if key in aggregate.metadata}
     if not texts:
         return default
     try:
-        numbers = [float(convert(text)) for text in texts]
-    except (ValueError, OverflowError):
-        numbers = [math.nan]
-    if not all(map(math.isfinite, numbers)):
+        return min(words.finite(convert(text)) for text in texts)
+    except ValueError:
         LOG.warning(
             'Aggregate metadata %s has a value that is no number, among %s; it is left out',
             key,
-            sorted(texts),
+            [words.short(text) for text in sorted(texts)],
         )
         return default
-    return min(numbers)
 
 
 class OwnAggregates:

@@ -35,7 +35,6 @@ FIELDS = {
     DISK_GB: ('local_gb', 'local_gb_used', 'disk_allocation_ratio'),
 }
 # The largest integer that a database stores.
-LARGEST_COUNT = 2**31 - 1
 INVENTORY_KEYS = frozenset(
     ['total', 'reserved', 'min_unit', 'max_unit', 'step_size', 'allocation_ratio']
 )
@@ -179,12 +178,9 @@ def _check_pieces(facts, refuse):
 def _count(stats, key, refuse):
     text = stats.get(key)
     try:
-        value = 0 if text is None else int(text)
-    except ValueError:
-        return refuse(f'stats[{key}]', f'{words.short(text)} is no number')
-    if not 0 <= value <= LARGEST_COUNT:
-        refuse(f'stats[{key}]', f'{words.short(value)} is not between 0 and {LARGEST_COUNT}')
-    return value
+        return 0 if text is None else words.whole(text, most=words.MAX_INTEGER)
+    except ValueError as error:
+        return refuse(f'stats[{key}]', str(error))
 
 
 def _slack_gb(node):

@@ -14,6 +14,8 @@ are read from."""
 
 import math
 
+from nova_sched import words
+
 
 def read(thing, name, default=None):
     """Returns an attribute, or the default if it is unset (objects raise for that) or missing."""
@@ -62,7 +64,7 @@ def thread_policy(spec):
 
 
 def swap_mb(spec):
-    return int(flavor(spec, 'swap'))
+    return words.whole(flavor(spec, 'swap'))
 
 
 def is_bfv(spec):

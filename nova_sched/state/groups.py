@@ -19,6 +19,7 @@ Extra specs `resources:CLASS` and `trait:NAME` apply to the node as a whole. Wit
 import re
 from collections import Counter
 
+from nova_sched import words
 from nova_sched.claim import DISK_GB, MEMORY_MB, PCPU, VCPU
 from nova_sched.hardware.numa.guest import DEDICATED, MIXED
 from nova_sched.hardware.providers import ResourceGroup
@@ -45,10 +46,10 @@ def parts(spec, kind):
 
 def amount(name, value):
     """Returns the units of a class. Raises ValueError."""
-    units = int(value)
-    if not 0 <= units <= LARGEST:
-        raise ValueError(f'{units} units of {name} are negative or too many')
-    return units
+    try:
+        return words.whole(value, most=LARGEST)
+    except ValueError as error:
+        raise ValueError(f'{name}: {error}') from None
 
 
 def _amounts(spec):
@@ -199,20 +200,20 @@ def dedicated_cpus(spec, vcpus):
 
 def unsupported(spec):
     """Returns the keys of the request that no rule here supports, and that must not be ignored."""
-    words = [word for key, value in extra_specs(spec).items() if (word := _strange(key, value))]
+    found = [word for key, value in extra_specs(spec).items() if (word := _strange(key, value))]
     for group in _requested(spec):
-        words += _strange_parts(group)
+        found += _strange_parts(group)
     if DEVICE_PROFILE in extra_specs(spec) and not _has_profile(spec):
-        words.append(DEVICE_PROFILE)
+        found.append(DEVICE_PROFILE)
     if known := groups(spec):
         near = frozenset().union(*same_subtree(spec))
         # Traits alone only describe where the other groups of a subtree are.
-        words += [f'group {group.suffix} without resources' for group in known
+        found += [f'group {group.suffix} without resources' for group in known
                   if not group.resources and group.suffix not in near]  # fmt: skip
-        words += [
+        found += [
             f'same_subtree {suffix}' for suffix in sorted(near - {group.suffix for group in known})
         ]
-    return tuple(words)
+    return tuple(found)
 
 
 def _has_profile(spec):
@@ -240,9 +241,9 @@ def _strange(key, value):
 
 
 def _strange_parts(group):
-    words = [name for name in ('aggregates', 'forbidden_aggregates') if read(group, name)]
+    found = [name for name in ('aggregates', 'forbidden_aggregates') if read(group, name)]
     if not read(group, 'use_same_provider', True):
-        words.append('use_same_provider=False')
+        found.append('use_same_provider=False')
     if not read(group, 'requester_id'):
-        words.append('without requester_id')
-    return [f'requested_resources {word}' for word in words]
+        found.append('without requester_id')
+    return [f'requested_resources {word}' for word in found]

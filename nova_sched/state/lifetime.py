@@ -11,17 +11,21 @@
 # under the License.
 """When a server will end: as its request says, or as servers like it have ended."""
 
-import datetime
+import contextlib
 import functools
 import logging
 import math
+import re
 
+from nova_sched import words
 from nova_sched.lifetimes.life import ANY, Life
 
 LOG = logging.getLogger(__name__)
 
 LEASE_END, TTL = 'lease_end', 'ttl'  # scheduler hints
 EXTRA_SPEC, IMAGE_PROPERTY = 'nova_sched:ttl', 'nova_sched_ttl'
+DATE = re.compile(r'\s*[0-9]{8}\s*')  # 20261126; as seconds it would be a day of 1970
+LONGEST_S = 10**10  # of a lifetime: its end has to be a date
 
 
 def end_s(hosts, request):
@@ -86,7 +90,7 @@ def _lifetime_s(request):
         (f'the extra spec {EXTRA_SPEC}', request.extra_specs.get(EXTRA_SPEC)),
         (f'the image property {IMAGE_PROPERTY}', request.image_properties.get(IMAGE_PROPERTY)),
     ):
-        if value is not None:
+        if value not in (None, ''):
             return _seconds(where, str(value))
     return None
 
@@ -106,28 +110,18 @@ def _held_end_s(hosts, instance):
 @functools.lru_cache(maxsize=4096)
 def _seconds(where, text):
     try:
-        number = float(text)
+        return words.finite(text, 0, LONGEST_S)
     except ValueError:
-        number = math.nan
-    if 0 <= number < math.inf:
-        return number
-    return _ignored(where, text, 'seconds from 0')
+        return _ignored(where, text, 'seconds from 0')
 
 
 @functools.lru_cache(maxsize=4096)
 def _moment(where, text):
-    try:
-        number = float(text)
-    except ValueError:
-        try:
-            moment = datetime.datetime.fromisoformat(text)
-        except ValueError:
-            return _ignored(where, text, 'a time in seconds or ISO 8601')
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=datetime.UTC)
-        return moment.timestamp()
-    if 0 <= number < math.inf:
-        return number
+    with contextlib.suppress(ValueError):
+        if not DATE.fullmatch(text):
+            return words.finite(text, 0, words.LATEST_S)
+    with contextlib.suppress(ValueError):
+        return words.finite(words.moment(text).timestamp(), 0, words.LATEST_S)
     return _ignored(where, text, 'a time in seconds or ISO 8601')
 
 

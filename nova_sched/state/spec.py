@@ -16,9 +16,10 @@ The RPC layer reads all of them at once into a Request; a rule for one host read
 it needs. One table serves both.
 """
 
+import math
 import types
 
-from nova_sched import errors
+from nova_sched import errors, words
 from nova_sched.hardware.machine import HardwareRequest
 from nova_sched.hardware.numa import GuestTopology
 from nova_sched.hardware.numa.guest import DEDICATED, REQUIRE
@@ -43,11 +44,20 @@ from nova_sched.state.request import (
     is_rebuild,
 )
 
+# A hint without a value is unset; only of the size of a network an empty text means something to
+# Nova: that of one address.
+MAY_BE_EMPTY = 'cidr'
+
 
 def hints(spec):
-    """Returns the hints by name, each a list."""
-    found = read(spec, 'scheduler_hints') or {}
-    return {name: value if isinstance(value, list) else [value] for name, value in found.items()}
+    """Returns the hints that have a value by name, each a list."""
+    given = read(spec, 'scheduler_hints') or {}
+    lists = {name: one if isinstance(one, list) else [one] for name, one in given.items()}
+    return {
+        name: one
+        for name, one in lists.items()
+        if one not in ([], [None], ['']) or (name == MAY_BE_EMPTY and one == [''])
+    }
 
 
 def group(spec):
@@ -70,7 +80,10 @@ def _most_per_host(group):
         # Nova's own object converts the number at once, and raises as int does.
         rules = read(group, 'rules') or read(group, '_rules') or {}
         most = rules.get('max_server_per_host')
-        return 1 if most is None else int(most)
+        if most in (None, ''):
+            return 1
+        # Nova's API has no upper bound; the databases of the schedulers have.
+        return min(words.whole(most, most=math.inf), words.MAX_INTEGER)
     except ValueError as error:
         raise errors.InvalidRequest('max_server_per_host', str(error)) from None
 
@@ -80,8 +93,8 @@ def destination(spec):
     if found is None:
         return None
     return RequestedDestination(
-        host=read(found, 'host'),
-        node=read(found, 'node'),
+        host=read(found, 'host') or None,
+        node=read(found, 'node') or None,
         cell_uuid=read(read(found, 'cell'), 'uuid'),
         allow_cross_cell_move=bool(read(found, 'allow_cross_cell_move', False)),
         aggregates=tuple(
@@ -152,7 +165,10 @@ CALL_READERS = types.MappingProxyType(
         'instance_uuid': ('instance_uuid', lambda spec: read(spec, 'instance_uuid')),
         'project_id': ('project_id', lambda spec: read(spec, 'project_id')),
         'user_id': ('user_id', lambda spec: read(spec, 'user_id')),
-        'availability_zone': ('availability_zone', lambda spec: read(spec, 'availability_zone')),
+        'availability_zone': (
+            'availability_zone',
+            lambda spec: read(spec, 'availability_zone') or None,
+        ),
         'hints': ('scheduler_hints', hints),
         'group': ('instance_group', group),
         'ignore_hosts': ('ignore_hosts', lambda spec: _lower(spec, 'ignore_hosts')),

@@ -11,32 +11,29 @@
 # under the License.
 """Numbers on the command line."""
 
-import math
+from nova_sched import words
 
 UNITS = {'s': 1, 'm': 60, 'h': 3600, 'd': 86400}
+LONGEST_S = 10**9  # three decades; a thread may wait as long
 
 
 def from_1(text):
     """A whole number from 1."""
-    if int(text) < 1:
-        raise ValueError(text)
-    return int(text)
+    return words.whole(text, 1, words.MAX_INTEGER)
 
 
 def seconds(text):
     """A length of time above 0, in seconds."""
-    if not 0 < float(text) < math.inf:
+    found_s = words.finite(text, 0, LONGEST_S)
+    if not found_s:
         raise ValueError(text)
-    return float(text)
+    return found_s
 
 
 def span(text):
     """Seconds of a length of time: 90, 15m, 2h, 7d."""
     number, unit = (text[:-1], text[-1]) if text[-1:] in UNITS else (text, 's')
-    span_s = float(number) * UNITS[unit]
-    if not 0 <= span_s < math.inf:
-        raise ValueError(text)
-    return span_s
+    return words.finite(words.finite(number) * UNITS[unit], 0, LONGEST_S)
 
 
 # argparse adds these texts to its errors

@@ -126,8 +126,9 @@ def _natural(value):
         return (0,)
     if isinstance(value, int | float):
         return (1, value)
-    parts = re.split(r'(\d+)', _plain(value))
-    return (2, [(int(part), '') if part.isdigit() else (-1, part) for part in parts])
+    # Text and digits by turns; of two numbers without leading zeros the longer one is larger.
+    parts = re.split('0*([0-9]+)', _plain(value))
+    return (2, [(len(part) if place % 2 else 0, part) for place, part in enumerate(parts)])
 
 
 def _plain(value):

@@ -13,7 +13,7 @@
 
 import re
 
-from nova_sched import errors
+from nova_sched import errors, words
 from nova_sched.claims import plan_quota
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.cmd.manage import output, store
@@ -160,9 +160,7 @@ def _amount(text):
     """A limit; None for the default of all projects."""
     if text == 'default':
         return None
-    if not NO_LIMIT <= int(text) <= LARGEST:
-        raise ValueError(text)
-    return int(text)
+    return words.whole(text, NO_LIMIT, LARGEST)
 
 
 # The texts that argparse adds to its errors.

@@ -16,13 +16,14 @@ defines which one has priority and which combinations it refuses. Sources: Nova'
 CPU topologies, huge pages and real time; the tests contain recorded answers of Nova.
 """
 
+import contextlib
 import dataclasses
 import functools
 import re
 
 from oslo_utils import strutils
 
-from nova_sched import errors, objects
+from nova_sched import errors, objects, words
 from nova_sched.hardware.numa.guest import (
     ANY,
     DEDICATED,
@@ -34,8 +35,8 @@ from nova_sched.hardware.numa.guest import (
     SHARED,
     SMALL,
 )
-from nova_sched.objects.image_meta import MOST_CPUS, MOST_IDS
 
+MOST_CPUS = 4096  # of one guest, as many as KVM supports
 MOST_CELLS = 128  # the limit of QEMU, and of Nova for hw:numa_cpus.N and hw:numa_mem.N
 PAGE_WORDS = {'small': SMALL, 'large': LARGE, 'any': ANY}
 
@@ -91,15 +92,14 @@ def _pages(text, where):
     if text in PAGE_WORDS:
         return PAGE_WORDS[text]
     try:
-        return (
-            int(text)
-            if text.isdecimal()
-            else strutils.string_to_bytes(text, return_int=True) // 1024
+        size_kb = (
+            text if text.isdecimal() else strutils.string_to_bytes(text, return_int=True) // 1024
         )
-    except ValueError:
-        words = ', '.join(PAGE_WORDS)
+        return words.whole(size_kb)
+    except (ValueError, OverflowError):
+        known = ', '.join(PAGE_WORDS)
         raise refused(
-            where, f'{text!r} is no size in KiB or such as 2MB, nor one of {words}'
+            where, f'{words.short(text)} is no size in KiB or such as 2MB, nor one of {known}'
         ) from None
 
 
@@ -124,15 +124,13 @@ def _count(asked):
     said = flavor or image
     if said is None:
         return None
-    if not strutils.is_int_like(said) or not 1 <= int(said) <= MOST_CELLS:
-        raise refused('hw:numa_nodes', f'{said!r:.40} is no number from 1 to {MOST_CELLS}')
-    return int(said)
+    return _whole(said, 'hw:numa_nodes', 1, MOST_CELLS)
 
 
 def _cells(asked, number):
     """Returns the CPUs and the memory (MiB) of each cell."""
     cpus = _of_cells(asked, 'numa_cpus', cpu_ids)
-    memory = _of_cells(asked, 'numa_mem', _amount)
+    memory = _of_cells(asked, 'numa_mem', _whole)
     if cpus is None and memory is None:
         return _equal(asked, number)
     if cpus is None or memory is None or not len(cpus) == len(memory) == number:
@@ -157,10 +155,11 @@ def _of_cells(asked, name, read):
     return [read(asked.extra_specs[key], key) for key in keys[:said]]
 
 
-def _amount(text, where):
-    if not strutils.is_int_like(text):
-        raise refused(where, f'{text!r} is no whole number of MiB')
-    return int(text)
+def _whole(value, where, least=0, most=words.LARGEST):
+    try:
+        return words.whole(value, least, most)
+    except ValueError as error:
+        raise refused(where, str(error)) from None
 
 
 def _equal(asked, number):
@@ -198,7 +197,6 @@ THREADS_BY_TRAIT = {'required': REQUIRE, 'forbidden': ISOLATE}
 
 _RESOURCE = re.compile(r'resources(?:[1-9][0-9]*)?:([VP]CPU)')
 _SIBLINGS = re.compile(r'trait(?:[1-9][0-9]*)?:HW_CPU_HYPERTHREADING')
-_CPUS = re.compile(r'(\^?)\s*([0-9]{1,9})(?:\s*-\s*([0-9]{1,9}))?')
 
 
 class GuestSettings:
@@ -231,10 +229,10 @@ def refused(where, why):
     return errors.InvalidRequest(where, why if len(why) <= LONGEST else f'{why[:LONGEST]}...')
 
 
-def _word(value, words, where):
+def _word(value, known, where):
     """Returns the value if it is one of these words, or None if unset. Raises InvalidRequest."""
-    if value and value not in words:
-        raise refused(where, f'{value!r} is none of {", ".join(words)}')
+    if value and value not in known:
+        raise refused(where, f'{value!r} is none of {", ".join(known)}')
     return value or None
 
 
@@ -297,8 +295,10 @@ def _cpu_resources(asked):
     """Returns the units of VCPU and PCPU that the flavor asks for by name, without zeros."""
     units: dict[str, int] = {}
     for key, value in asked.extra_specs.items():
-        if (found := _RESOURCE.fullmatch(key)) and str(value).isdecimal() and int(value):
-            units[found[1]] = units.get(found[1], 0) + int(value)
+        # What is not a number is refused with the amounts of all other classes.
+        with contextlib.suppress(ValueError):
+            if (found := _RESOURCE.fullmatch(key)) and (amount := words.whole(value)):
+                units[found[1]] = units.get(found[1], 0) + amount
     return units
 
 
@@ -370,16 +370,7 @@ def _masked(asked, mask, where):
 
 def cpu_ids(text, where):
     """Returns the ids in a text like ``0-3,^2``. Raises InvalidRequest."""
-    kept: set[int] = set()
-    left_out: set[int] = set()
-    left = MOST_IDS
-    for part in filter(None, (part.strip() for part in text.split(','))):
-        found = _CPUS.fullmatch(part)
-        first, last = (int(found[2]), int(found[3] or found[2])) if found else (0, -1)
-        if not found or not 0 <= last - first < MOST_CPUS:
-            raise refused(where, f'{part[:40]!r} is no range of CPUs such as 0-3 or ^2')
-        left -= last - first + 1
-        if left < 0:
-            raise refused(where, f'it names more than {MOST_IDS} CPUs')
-        (left_out if found[1] else kept).update(range(first, last + 1))
-    return frozenset(kept - left_out)
+    try:
+        return words.cpu_ids(text)
+    except ValueError as error:
+        raise refused(where, str(error)) from None

@@ -17,7 +17,7 @@ import re
 
 from oslo_utils import strutils, uuidutils
 
-from nova_sched import errors, objects
+from nova_sched import errors, objects, words
 from nova_sched.conf import CONF
 from nova_sched.hardware.pci.request import LEGACY, PREFERRED, REQUIRED, SOCKET
 
@@ -122,11 +122,14 @@ def _request(part, aliases, override):
         raise errors.InvalidRequest(
             EXTRA_SPEC, f'there is no alias {name!r} in {OPTION} of the schedulers'
         )
-    if not count.isdecimal() or not int(count):
-        raise errors.InvalidRequest(EXTRA_SPEC, f'{part.strip()!r} does not read name:count')
+    try:
+        number = words.whole(count, 1, words.MAX_INTEGER)
+    except ValueError as error:
+        why = f'{words.short(part.strip())} does not read name:count: {error}'
+        raise errors.InvalidRequest(EXTRA_SPEC, why) from None
     policy, devices = aliases[name]
     return objects.InstancePCIRequest(
-        count=int(count),
+        count=number,
         spec=[dict(device) for device in devices],
         alias_name=name,
         numa_policy=override or policy,
@@ -139,9 +142,9 @@ def _numa_policy(extra_specs, image):
     flavor = extra_specs.get('hw:pci_numa_affinity_policy')
     of_image = image.get('hw_pci_numa_affinity_policy')
     if flavor and flavor not in POLICIES:
-        words = ', '.join(POLICIES)
+        known = ', '.join(POLICIES)
         raise errors.InvalidRequest(
-            'hw:pci_numa_affinity_policy', f'{flavor!r} is none of {words}'
+            'hw:pci_numa_affinity_policy', f'{flavor!r} is none of {known}'
         )
     if flavor and of_image and flavor != of_image:
         why = f'the image wants {of_image}, the flavor is {flavor}'

@@ -30,6 +30,7 @@ OF_NOVA = {  # policy of a server group -> kind, weight
     'soft-affinity': (definition.AFFINITY, 1.0),
     'soft-anti-affinity': (definition.ANTI_AFFINITY, 1.0),
 }
+ANTI_AFFINITY = 'anti-affinity'  # Heat's default
 HEAVIEST = 1_000_000
 
 
@@ -111,10 +112,9 @@ class Policies:
 
     def _server_group(self, name, one):
         properties = self._scope.mapping(one.properties, SERVER_GROUP)
-        listed = self._scope.items(self._scope.require(properties, 'policies'))
-        if len(listed) != 1:
-            raise properties.wrong_key('policies', 'a server group has one policy')
-        kind, weight = OF_NOVA[self._scope.word(listed[0], OF_NOVA)]
+        listed = self._scope.get(properties, 'policies')
+        policy = ANTI_AFFINITY if listed is None else self._policy_of(properties, listed)
+        kind, weight = OF_NOVA[policy]
         most = self._most_per_host(properties, kind, weight)
         members = self._tree.server_groups.get(name, ())
         if not members:
@@ -122,6 +122,12 @@ class Policies:
                 f'resources.{name}: no member has this server group in its hints'
             )
         self._add(name, kind, 'host', weight, members, one.at, most=most)
+
+    def _policy_of(self, properties, listed):
+        listed = self._scope.items(listed)
+        if len(listed) != 1:
+            raise properties.wrong_key('policies', 'a server group has one policy')
+        return self._scope.word(listed[0], OF_NOVA)
 
     def _most_per_host(self, properties, kind, weight):
         found = self._scope.get(properties, 'rules')

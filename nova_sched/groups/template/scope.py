@@ -133,6 +133,12 @@ class Scope:
         found = self.head(found)
         return None if found.data is None else found
 
+    def get_said(self, mapping: Value, key: str) -> Value | None:
+        """Returns the same; None also for an empty text, which Heat and Nova take for no value
+        there."""
+        found = self.get(mapping, key)
+        return None if found is None or found.data == '' else found
+
     def require(self, mapping: Value, key: str) -> Value:
         found = self.get(mapping, key)
         if found is None:

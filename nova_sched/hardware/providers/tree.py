@@ -19,6 +19,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from nova_sched import words
 from nova_sched.hardware import wire
 from nova_sched.hardware.providers.request import ProviderRequest
 
@@ -235,13 +236,13 @@ def _read(uuid: str, given: Mapping[str, Any], is_root: bool) -> Provider:
 def _stock(given: Mapping[str, Any], used: Any) -> Stock:
     most = given.get('max_unit')
     found = Stock(
-        total=int(given['total']),
-        reserved=int(given.get('reserved', 0)),
-        ratio=float(given.get('allocation_ratio', 1.0)),
-        min_unit=int(given.get('min_unit', 1)),
-        max_unit=None if most is None else int(most),
-        step_size=int(given.get('step_size', 1)),
-        used=int(used),
+        total=wire.count(given['total']),
+        reserved=wire.count(given.get('reserved', 0)),
+        ratio=words.finite(given.get('allocation_ratio', 1.0)),
+        min_unit=wire.count(given.get('min_unit', 1)),
+        max_unit=None if most is None else wire.count(most),
+        step_size=wire.count(given.get('step_size', 1)),
+        used=wire.count(used),
     )
     if not (0 <= found.reserved <= found.total and found.used >= 0 and 0 < found.ratio < math.inf):
         raise ValueError('reserved, used or allocation_ratio cannot be true')

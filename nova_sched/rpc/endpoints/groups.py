@@ -72,7 +72,7 @@ class GroupsEndpoint:
             definition,
             source,
             name=groups.optional(words.name, name, 'name'),
-            ttl_s=groups.optional(groups.number, ttl, 'ttl'),
+            ttl_s=groups.optional(words.number, ttl, 'ttl'),
             dry_run=groups.flag(dry_run, 'dry_run'),
             context=groups.owner(context),
             allowance=allowance,
@@ -113,10 +113,10 @@ class GroupsEndpoint:
             uuid,
             definition,
             source,
-            generation=groups.optional(groups.number, generation, 'generation'),
+            generation=groups.optional(words.number, generation, 'generation'),
             dry_run=groups.flag(dry_run, 'dry_run'),
             project_id=groups.optional(words.name, project_id, 'project_id'),
-            ttl_s=groups.optional(groups.number, ttl, 'ttl'),
+            ttl_s=groups.optional(words.number, ttl, 'ttl'),
             context=groups.owner(context),
             allowance=allowance,
             renew=groups.flag(renew, 'renew'),
@@ -132,7 +132,7 @@ class GroupsEndpoint:
         """
         view = self._scheduler.groups.delete(
             words.uuid(uuid, 'uuid'),
-            generation=groups.optional(groups.number, generation, 'generation'),
+            generation=groups.optional(words.number, generation, 'generation'),
             dry_run=groups.flag(dry_run, 'dry_run'),
             project_id=groups.optional(words.name, project_id, 'project_id'),
         )
@@ -154,7 +154,7 @@ class GroupsEndpoint:
             project_id=groups.optional(words.name, project_id, 'project_id'),
             name=groups.optional(words.name, name, 'name'),
             marker=groups.optional(words.uuid, marker, 'marker'),
-            limit=groups.optional(groups.number, limit, 'limit'),
+            limit=groups.optional(words.number, limit, 'limit'),
         )
         return [groups.summary(view) for view in found]
 
@@ -178,7 +178,7 @@ class GroupsEndpoint:
         now."""
         view = self._scheduler.groups.renew(
             words.uuid(uuid, 'uuid'),
-            ttl_s=groups.optional(groups.number, ttl, 'ttl'),
+            ttl_s=groups.optional(words.number, ttl, 'ttl'),
             project_id=groups.optional(words.name, project_id, 'project_id'),
             dry_run=groups.flag(dry_run, 'dry_run'),
         )

@@ -191,10 +191,10 @@ def _told(refusal, context):
 def _age_s(context):
     """Seconds since the request was made, by the clock of Nova's API; 0 if it is not told."""
     try:
-        made = timeutils.parse_isotime(context.timestamp)
-    except (AttributeError, TypeError, ValueError):
+        made = words.moment(context.timestamp)
+    except (AttributeError, ValueError):
         return 0.0
-    return (timeutils.utcnow() - timeutils.normalize_time(made)).total_seconds()
+    return (timeutils.utcnow(with_timezone=True) - made).total_seconds()
 
 
 def _networks(request):

@@ -86,7 +86,7 @@ SPECS = [
     ),
     pytest.param(
         primitive(spec(vcpus=2**63)),
-        'InvalidRequest',
+        'MalformedObject',
         'flavor.vcpus',
         id='more CPUs than there are atoms',
     ),
@@ -140,6 +140,12 @@ SPECS = [
         'InvalidRequest',
         'max_server_per_host',
         id='group rules are words',
+    ),
+    pytest.param(
+        primitive(spec(), flavor=primitive(spec().flavor, swap='9' * 400)),
+        'MalformedObject',
+        'RequestSpec.flavor.swap',
+        id='a swap of 400 digits',
     ),
 ]
 

@@ -85,6 +85,24 @@ def test_all_instances_or_none(daemon):
     assert daemon.state() == before
 
 
+@pytest.mark.parametrize('most', [2**31, 2**63, 10**400])
+def test_a_group_without_a_limit_worth_the_name(daemon, most):
+    """Nova's API takes any rule: one that no host can break is no limit, and no error."""
+    daemon.add('a')
+    group = objects.InstanceGroup(
+        uuid=uuid_of(f'group {most}'),
+        policy='anti-affinity',
+        members=[uuid_of('other')],
+        hosts=['a'],
+        _rules={'max_server_per_host': str(most)},
+    )
+    for name in ('one', 'two'):
+        asked = spec(instance_group=group)
+        ((chosen, *_),) = daemon.scheduler.select_destinations(asked, [uuid_of(name)])
+        assert chosen.service_host == 'a'
+        assert daemon.hosts_of(name) == {'a': 'pending'}
+
+
 def test_a_refusal_crosses_the_bus_as_novas_own_class(daemon):
     arguments = {'spec_obj': objects.to_primitive(spec()), 'instance_uuids': [uuid_of('one')]}
     refused = outcome(lambda: daemon.raw('select_destinations', **arguments))

@@ -39,6 +39,8 @@ ROWS = {'host_ip': ['10.0.0.7', '10.0.1.7', '10.0.0.116', '2001:db8::5', None]}
         pytest.param(
             {'build_near_host_ip': '10.0.0.1', 'cidr': '16'}, '00100', id='digits of the address'
         ),
+        pytest.param({'build_near_host_ip': '10.0.0.1', 'cidr': None}, '10100', id='null'),
+        pytest.param({'build_near_host_ip': '10.0.0.1', 'cidr': []}, '10100', id='empty list'),
         pytest.param({'build_near_host_ip': '10.0.0.7', 'cidr': ''}, '10000', id='empty size'),
         pytest.param(
             {'build_near_host_ip': '10.0.0.7/31', 'cidr': ''}, '10000', id='size in the address'
@@ -96,12 +98,6 @@ def test_network(hints, mask):
         ),
         pytest.param(
             {'build_near_host_ip': '10.0.0.1', 'cidr': '/'}, 'cidr', '/', id='slash alone'
-        ),
-        pytest.param(
-            {'build_near_host_ip': '10.0.0.1', 'cidr': None}, 'cidr', 'no text', id='null'
-        ),
-        pytest.param(
-            {'build_near_host_ip': '10.0.0.1', 'cidr': []}, 'cidr', 'no text', id='empty list'
         ),
     ],
 )

@@ -332,10 +332,16 @@ def devices(**fields):
         ),
         pytest.param(cells('"cpuset"', '"cpusets"'), 'numa_topology', 'cpuset', id='no CPUs'),
         pytest.param(
-            cells('"memory": 4096', '"memory": -1'), 'numa_topology', '-1 is no count', id='memory'
+            cells('"memory": 4096', '"memory": -1'),
+            'numa_topology',
+            '-1 is not within 0',
+            id='memory',
         ),
         pytest.param(
-            cells('"total": 1000', '"total": -5'), 'numa_topology', '-5 is no count', id='pages'
+            cells('"total": 1000', '"total": -5'),
+            'numa_topology',
+            '-5 is not within 0',
+            id='pages',
         ),
         pytest.param(
             cells('"size_kb": 4', '"size_kb": 0'),
@@ -346,9 +352,12 @@ def devices(**fields):
         pytest.param(
             cells('"memory": 4096', '"memory": 1e400'), 'numa_topology', '', id='infinite'
         ),
-        pytest.param(devices(count=-1), 'pci_device_pools', '-1 is no count', id='devices'),
+        pytest.param(devices(count=-1), 'pci_device_pools', '-1 is not within 0', id='devices'),
         pytest.param(
-            devices(count=2**62), 'pci_device_pools', 'is no count', id='more than there can be'
+            devices(count=2**62),
+            'pci_device_pools',
+            'is not within 0',
+            id='more than there can be',
         ),
         pytest.param(
             devices(vendor_id=None), 'pci_device_pools', 'vendor_id', id='devices of nobody'
@@ -410,7 +419,7 @@ def test_the_size_of_a_tree_is_limited():
 @pytest.mark.parametrize(
     'device, why',
     [
-        pytest.param({'used': {'VGPU': -1}}, 'cannot be true', id='negative use'),
+        pytest.param({'used': {'VGPU': -1}}, 'not within 0', id='negative use'),
         pytest.param({'used': {'VGPU': 'x'}}, 'ValueError', id='use in words'),
         pytest.param(
             {'used': {'OTHER': 1}},

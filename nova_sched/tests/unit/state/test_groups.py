@@ -104,10 +104,16 @@ def test_groups(words, groups):
 @pytest.mark.parametrize(
     'words, message',
     [
-        pytest.param({'extra_specs': {'resources1:A': 'x'}}, 'invalid literal', id='no number'),
-        pytest.param({'extra_specs': {'resources1:A': '-1'}}, '-1 units of A', id='negative'),
         pytest.param(
-            {'extra_specs': {'resources1:A': str(2**60)}}, 'units of A', id='more than anybody has'
+            {'extra_specs': {'resources1:A': 'x'}}, 'A: .x. is not a whole number', id='no number'
+        ),
+        pytest.param(
+            {'extra_specs': {'resources1:A': '-1'}}, 'A: .-1. is not within 0', id='negative'
+        ),
+        pytest.param(
+            {'extra_specs': {'resources1:A': str(2**60)}},
+            'A: .* is not within 0',
+            id='more than anybody has',
         ),
         pytest.param(
             {'requested_resources': [port('1'), port('2'), port('1')]},

@@ -43,6 +43,16 @@ def made():
         pytest.param(
             {'hints': {'lease_end': ['2027-01-15T08:00:00']}}, NOW, id='without a zone: UTC'
         ),
+        pytest.param({'hints': {'lease_end': ['20270115T080000Z']}}, NOW, id='in the basic form'),
+        pytest.param(
+            {'hints': {'lease_end': ['20270115']}}, NOW - 8 * 3600, id='eight digits are a date'
+        ),
+        pytest.param({'hints': {'lease_end': [''], 'ttl': [60]}}, NOW + 60, id='an empty lease'),
+        pytest.param(
+            {'hints': {'ttl': ['']}, 'extra_specs': {'nova_sched:ttl': '60'}},
+            NOW + 60,
+            id='an empty lifetime',
+        ),
         pytest.param(
             {'hints': {'lease_end': ['2027-01-15T09:00:00+01:00']}}, NOW, id='in another zone'
         ),

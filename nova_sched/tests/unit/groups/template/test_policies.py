@@ -464,7 +464,6 @@ resources:
 @pytest.mark.parametrize(
     'properties, where, why',
     [
-        pytest.param('‸{}', '', 'policies is missing', id='none'),
         pytest.param('{‸policies: []}', '.policies', 'has one policy', id='empty'),
         pytest.param(
             '{‸policies: [affinity, anti-affinity]}', '.policies', 'has one policy', id='two'
