@@ -74,9 +74,7 @@ def _monitored(served, bus, systemd):
     from nova_sched import rpc
     from nova_sched.cmd import api_signs, monitor
 
-    signs = api_signs.ApiSigns(
-        served.bind_addr[:2], lambda: served.requests.idle == 0, lambda: rpc.try_once(bus)
-    )
+    signs = api_signs.ApiSigns(served.bind_addr[:2], lambda: rpc.try_once(bus))
     if systemd.is_there:
         signs.start()
     made = monitor.Monitor(systemd, signs, 1)
@@ -194,11 +192,16 @@ def _start(stack, service):
 
 def server(conf, served):
     """A web server that listens but does not serve yet. Raises BadConfig if it cannot listen."""
-    from cheroot import wsgi
+    from nova_sched.api import health
+    from nova_sched.cmd.web_server import WebServer
+    from nova_sched.dashboard import FORM_SIZE
 
-    made = wsgi.Server(
+    made = WebServer(
         (conf.api.host, conf.api.port),
         _with_slashes(served),
+        max(conf.api.max_body_size, FORM_SIZE),
+        _refusal,
+        health.PATHS,
         numthreads=conf.api.threads,
         server_name='nova-sched-api',
         shutdown_timeout=conf.api.shutdown_timeout,
@@ -210,6 +213,15 @@ def server(conf, served):
         raise errors.BadConfig('[api] host and port', str(error)) from None
     LOG.info('Serving on http://%s:%d', *made.bind_addr[:2])
     return made
+
+
+def _refusal(status, why):
+    """The headers and the body of the answer to a request that the web server does not read."""
+    from nova_sched.api import faults
+
+    code = 'busy' if status == 503 else faults.code_of(status)
+    made = faults.response(status, code, why, {})
+    return list(made.headers), made.get_data()
 
 
 def _with_slashes(served):

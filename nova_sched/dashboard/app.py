@@ -25,6 +25,7 @@ from nova_sched.api import faults
 from nova_sched.api.policies import AccessPolicy
 from nova_sched.api.rate_limit import PlanRateLimit
 from nova_sched.dashboard import (
+    FORM_SIZE,
     Parts,
     access,
     cluster,
@@ -45,7 +46,6 @@ LOG = logging.getLogger(__name__)
 COOKIE = 'nova_sched_dashboard'
 OPEN = frozenset(['static', 'login', 'log_in'])
 KEPT = ('Allow', 'Retry-After')  # headers of a fault
-FORM_SIZE = 1024 * 1024  # bytes
 KEY_LENGTH = 32  # characters of the key that signs sessions, at least
 PAGES = (cluster, decisions, what_if, groups, queues, schedulers)
 
