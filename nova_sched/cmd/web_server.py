@@ -60,6 +60,12 @@ class Refused(Exception):
         self.status = status
 
 
+def plain(status, why):
+    """The headers and the body of the answer to a request that is refused: plain text."""
+    body = f'{status}: {why}\n'.encode()
+    return [('Content-Type', 'text/plain'), ('Content-Length', str(len(body)))], body
+
+
 class RequestReader:
     """Finds the requests in the bytes of one connection.
 
@@ -518,7 +524,7 @@ class WebServer(wsgi.Server):
     the answer to a request that is not read.
     """
 
-    def __init__(self, address, served, most_body, refusal, probes=(), **options):
+    def __init__(self, address, served, most_body, refusal=plain, probes=(), **options):
         super().__init__(address, served, request_queue_size=MOST_CONNECTIONS, **options)
         self.most_body = most_body
         self._refusal, self._probes = refusal, frozenset(one.encode() for one in probes)
@@ -534,7 +540,7 @@ class WebServer(wsgi.Server):
         self.entrance = Entrance(
             self.socket, lambda sock: Connection(self, sock), self._give, self._refusal
         )
-        for _ in range(PROBE_THREADS):
+        for _ in range(PROBE_THREADS if self._probes else 0):
             threading.Thread(target=self._probe, name='nova-sched-probe', daemon=True).start()
 
     def _give(self, connection, path):
@@ -570,5 +576,5 @@ class WebServer(wsgi.Server):
         self.ready = False
         self.entrance.stop(self.shutdown_timeout)
         self.requests.stop(self.shutdown_timeout)
-        for _ in range(PROBE_THREADS):
+        for _ in range(PROBE_THREADS if self._probes else 0):
             self._probing.put(None)

@@ -149,8 +149,7 @@ def served(application):
         ('127.0.0.1', 0),
         application,
         MOST_BODY,
-        lambda status, why: ([('Content-Length', str(len(why)))], why.encode()),
-        ['/live'],
+        probes=['/live'],
         numthreads=2,
         shutdown_timeout=TIMEOUT_S,
     )
