@@ -20,7 +20,6 @@ import signal
 import sys
 import threading
 import time
-import urllib.parse
 
 from nova_sched import errors
 from nova_sched.cmd import backend
@@ -74,7 +73,7 @@ def _monitored(served, bus, systemd):
     from nova_sched import rpc
     from nova_sched.cmd import api_signs, monitor
 
-    signs = api_signs.ApiSigns(served.bind_addr[:2], lambda: rpc.try_once(bus))
+    signs = api_signs.ApiSigns(served.bind_addr, lambda: rpc.try_once(bus))
     if systemd.is_there:
         signs.start()
     made = monitor.Monitor(systemd, signs, 1)
@@ -196,49 +195,31 @@ def server(conf, served):
     from nova_sched.cmd.web_server import WebServer
     from nova_sched.dashboard import FORM_SIZE
 
-    made = WebServer(
-        (conf.api.host, conf.api.port),
-        _with_slashes(served),
-        max(conf.api.max_body_size, FORM_SIZE),
-        _refusal,
-        health.PATHS,
-        numthreads=conf.api.threads,
-        server_name='nova-sched-api',
-        shutdown_timeout=conf.api.shutdown_timeout,
-    )
-    made.error_log = _told
     try:
-        made.prepare()
+        made = WebServer(
+            (conf.api.host, conf.api.port),
+            served,
+            max(conf.api.max_body_size, FORM_SIZE),
+            _refusal,
+            health.PATHS,
+            threads=conf.api.threads,
+            name='nova-sched-api',
+            shutdown_timeout=conf.api.shutdown_timeout,
+        )
     except OSError as error:
         raise errors.BadConfig('[api] host and port', str(error)) from None
-    LOG.info('Serving on http://%s:%d', *made.bind_addr[:2])
+    LOG.info('Serving on http://%s:%d', *made.bind_addr)
     return made
 
 
 def _refusal(status, why):
-    """The headers and the body of the answer to a request that the web server does not read."""
+    """Return the headers and the body of the answer to a request that the web server does not
+    take."""
     from nova_sched.api import faults
 
     code = 'busy' if status == 503 else faults.code_of(status)
     made = faults.response(status, code, why, {})
     return list(made.headers), made.get_data()
-
-
-def _with_slashes(served):
-    """The application behind Cheroot. Keeps %2F in a path; other servers decode all of the
-    path."""
-
-    def answer(environ, start_response):
-        if '%2F' in environ['PATH_INFO']:
-            path = environ['REQUEST_URI'].partition('?')[0]
-            environ['PATH_INFO'] = urllib.parse.unquote_to_bytes(path).decode('latin-1')
-        return served(environ, start_response)
-
-    return answer
-
-
-def _told(message='', level=logging.INFO, traceback=False):
-    LOG.log(level, 'The web server: %s', message, exc_info=traceback)
 
 
 def until_told(served, stopping=lambda: None):

@@ -173,15 +173,14 @@ class Export:
         self._file = MeasureFile(self.directory)
         registry = prometheus_client.CollectorRegistry()
         registry.register(Collector(self.directory))
-        self._server = WebServer(
-            (host, port),
-            prometheus_client.make_wsgi_app(registry),
-            MOST_BODY,
-            numthreads=THREADS,
-            server_name='nova-sched-metrics',
-        )
         try:
-            self._server.prepare()
+            self._server = WebServer(
+                (host, port),
+                prometheus_client.make_wsgi_app(registry),
+                MOST_BODY,
+                threads=THREADS,
+                name='nova-sched-metrics',
+            )
         except OSError as error:
             shutil.rmtree(self.directory, ignore_errors=True)
             raise errors.BadConfig(

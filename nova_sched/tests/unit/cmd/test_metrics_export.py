@@ -162,7 +162,7 @@ def test_callers_that_dawdle_keep_no_other_waiting():
         with urllib.request.urlopen('http://{}:{}/metrics'.format(*where), timeout=60) as answer:
             assert answer.status == 200
         one.sendall(b'x' * 100000)
-        assert one.recv(100).startswith(b'HTTP/1.1 431')
+        assert one.recv(100).split()[1] == b'431'
 
 
 def test_an_address_that_is_taken():
