@@ -12,6 +12,7 @@
 
 """Assembles the dashboard: its pages, the rights to them, and what all of them have in common."""
 
+import functools
 import json
 import logging
 import secrets
@@ -21,7 +22,8 @@ from oslo_middleware import HTTPProxyToWSGI, RequestId
 from werkzeug import exceptions
 
 from nova_sched import errors
-from nova_sched.api import faults
+from nova_sched.api import bodies, faults
+from nova_sched.api.limits import Limits
 from nova_sched.api.policies import AccessPolicy
 from nova_sched.api.rate_limit import PlanRateLimit
 from nova_sched.dashboard import (
@@ -45,16 +47,20 @@ LOG = logging.getLogger(__name__)
 
 COOKIE = 'nova_sched_dashboard'
 OPEN = frozenset(['static', 'login', 'log_in'])
+COUNTED = frozenset(['group', 'try_group'])  # they have a template read, or planned
 KEPT = ('Allow', 'Retry-After')  # headers of a fault
 KEY_LENGTH = 32  # characters of the key that signs sessions, at least
 PAGES = (cluster, decisions, what_if, groups, queues, schedulers)
 
 
-def make(conf, clients, database):
+def make(conf, clients, database, limits=None):
     """Returns the dashboard as a WSGI application. ``clients`` is a Clients; ``database()``
-    returns the engine of the database (see ``sources.Sources``). Raises BadConfig."""
+    returns the engine of the database (see ``sources.Sources``); ``limits`` are the Limits of the
+    process, if it serves more than this. Raises BadConfig."""
+    limits = limits or Limits(conf)
     parts = Parts(conf, AccessPolicy(conf), clients, Sources(conf, database))
     app = flask.Flask('nova_sched.dashboard')
+    app.request_class = bodies.Request
     app.config.update(MAX_CONTENT_LENGTH=FORM_SIZE, MAX_FORM_MEMORY_SIZE=FORM_SIZE)
     app.config.update(SESSION_COOKIE_NAME=COOKIE, SESSION_COOKIE_SAMESITE='Strict')
     app.config.update(SEND_FILE_MAX_AGE_DEFAULT=3600)
@@ -62,12 +68,14 @@ def make(conf, clients, database):
     app.session_interface = sessions.Sessions()
     app.jinja_env.filters.update(formats.FILTERS)
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
-    guard = sessions.Authenticator(conf)
+    guard = sessions.Authenticator(conf, limits.keystone)
+    logins = PlanRateLimit(conf.dashboard.login_rate, '[dashboard] login_rate')
+    count = functools.partial(limits.plans.count, parts.policy)
     app.context_processor(lambda: _words(parts))
-    app.before_request(lambda: _admit(guard, conf))
+    app.before_request(lambda: _admit(guard, conf, logins, count))
     app.after_request(security.add_headers)
     app.register_error_handler(Exception, _failed)
-    login.add(app, guard, PlanRateLimit(conf.dashboard.login_rate, '[dashboard] login_rate'))
+    login.add(app, guard)
     for page in PAGES:
         page.add(app, parts)
     app.add_url_rule('/', 'home', lambda: flask.redirect(_first(parts)))
@@ -84,18 +92,24 @@ def _secret_key(conf):
     return found or secrets.token_bytes(KEY_LENGTH)
 
 
-def _admit(guard, conf):
-    """Before each request: identify the caller, or send it to the login page."""
+def _admit(guard, conf, logins, count):
+    """Before each request: identify the caller, or send it to the login page; and count what is
+    limited. Its body is read after that."""
+    request = flask.request
     if guard.is_open and not conf.api.insecure:
         security.check_host()
-    security.check_token()
-    request = flask.request
+    if request.endpoint == 'log_in':
+        logins.take(security.address())
     if request.endpoint in OPEN:
+        security.check_token()
         return None
     token = flask.session.get('token')
     context = guard.context(token, request.environ) if token else None
     if context is not None:
         flask.g.context = context
+        if request.endpoint in COUNTED:
+            count(context)
+        security.check_token()
         return None
     for name in ('token', 'name'):
         flask.session.pop(name, None)

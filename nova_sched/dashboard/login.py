@@ -18,15 +18,14 @@ from werkzeug import exceptions
 from nova_sched.dashboard import security
 
 
-def add(app, guard, rate_limit):
-    """``guard`` is an Authenticator, ``rate_limit`` a PlanRateLimit by the caller's address."""
+def add(app, guard):
+    """``guard`` is an Authenticator."""
 
     def login():
         return _page(guard)
 
     def log_in():
         request = flask.request
-        rate_limit.take(_address(request))
         try:
             token = guard.log_in(request.form)
         except exceptions.Unauthorized as error:
@@ -46,12 +45,6 @@ def add(app, guard, rate_limit):
     app.add_url_rule('/login', 'login', login, methods=['GET'])
     app.add_url_rule('/login', 'log_in', log_in, methods=['POST'])
     app.add_url_rule('/logout', 'log_out', log_out, methods=['POST'])
-
-
-def _address(request):
-    """The address of the caller. Behind a proxy it is the last of a list, which the proxy has
-    added: a caller can send those before it."""
-    return (request.remote_addr or '').rpartition(',')[2].strip()
 
 
 def _page(guard, problem=None):

@@ -27,7 +27,7 @@ from nova_sched.api import identity
 LOG = logging.getLogger(__name__)
 
 ADMITTED = 'nova_sched.dashboard.admitted'
-TIMEOUT_S = 30.0  # for each answer of Keystone, unless [keystone_authtoken] has one
+TIMEOUT_S = 10.0  # for each answer of Keystone, unless [keystone_authtoken] has one
 REVOKE_S = 5.0  # for each one while a caller logs out
 
 
@@ -43,13 +43,15 @@ class Sessions(SecureCookieSessionInterface):
 
 class Authenticator:
     """Validates tokens as the REST API does, obtains them for callers that log in, and revokes
-    them when they log out. Raises BadConfig."""
+    them when they log out. ``keystone``: a limits.Service. Raises BadConfig."""
 
-    def __init__(self, conf):
-        self._conf = conf
+    def __init__(self, conf, keystone):
+        self._conf, self._keystone = conf, keystone
         self.is_open = conf.api.auth_strategy == 'noauth'
         self._guard = (
-            identity.NoAuth(_admit) if self.is_open else identity.KeystoneAuth(_admit, conf)
+            identity.NoAuth(_admit)
+            if self.is_open
+            else identity.KeystoneAuth(_admit, conf, keystone)
         )
 
     def context(self, token, environ):
@@ -68,7 +70,8 @@ class Authenticator:
         return None
 
     def log_in(self, form):
-        """A token for the words of the login form. Raises Unauthorized or ServiceUnavailable."""
+        """A token for the words of the login form. Raises Unauthorized, ServiceUnavailable
+        or ServiceBusy."""
         user, project = form.get('user', '').strip(), form.get('project', '').strip()
         if self.is_open:
             if not user or not project or ':' in user:
@@ -77,7 +80,8 @@ class Authenticator:
         if not user:
             raise exceptions.Unauthorized('Give the name of a user.')
         try:
-            return self._keystone_token(form, user, project)
+            with self._keystone.place():
+                return self._keystone_token(form, user, project)
         except Unauthorized:
             raise exceptions.Unauthorized('The name or the password is wrong.') from None
         except ClientException as error:

@@ -19,6 +19,7 @@ import pytest
 from werkzeug.test import Client
 
 from nova_sched import dashboard, errors
+from nova_sched.api.limits import Limits
 from nova_sched.cmd import api
 from nova_sched.cmd.manage import store
 from nova_sched.conf import MODULES
@@ -42,13 +43,13 @@ def no_database():
     raise errors.BadConfig('[database] connection', 'there is no file /secret/place')
 
 
-def client(clients=NOBODY, **options):
+def client(clients=NOBODY, limits=None, **options):
     conf = configuration(insecure=True)
     for module in MODULES:
         module.register_opts(conf)
     for name, value in options.items():
         conf.set_override(name, value, group='dashboard')
-    made = Client(app.make(conf, clients, no_database))
+    made = Client(app.make(conf, clients, no_database, limits))
     conf.set_override('enable_proxy_headers_parsing', True, group='oslo_middleware')
     return made
 
@@ -82,6 +83,26 @@ def test_what_a_caller_says_of_its_address_does_not_lift_the_limit():
     assert int(seen[1].headers['Retry-After']) >= 1
     other = sent(caller, '/login', FORM, **{'X-Forwarded-For': '192.0.2.7, 192.0.2.8'})
     assert other.status_code == 303
+
+
+@pytest.mark.parametrize(
+    'method, path, is_counted',
+    [
+        ('GET', f'/groups/{uuid_of("group")}', True),
+        ('POST', '/groups/try', True),
+        ('GET', '/groups', False),
+        ('POST', '/logout', False),
+    ],
+)
+def test_plans_of_the_api_and_the_dashboard_are_counted_together(method, path, is_counted):
+    """Before a form is read: this one has no token."""
+    limits = Limits(configuration(plan_rate='1/minute'))
+    caller = client(dashboard.Clients(Silent(), Silent(), Silent()), limits)
+    sent(caller, '/login', {'user': 'ann', 'project': 'red'})
+    limits.plans.take('red')
+    answer = caller.open(path, method=method)
+    assert (answer.status_code == 429) is is_counted, answer.text
+    assert ('Retry-After' in answer.headers) or not is_counted
 
 
 def test_a_form_is_not_repeated_after_a_login():
@@ -158,9 +179,9 @@ def test_a_page_waits_for_the_database_as_a_scheduler_does(monkeypatch, tmp_path
     file = tmp_path / 'claims'
     file.touch()
     conf.set_override('connection', f'sqlite:///{file}', group='database')
-    monkeypatch.setattr(app, 'make', lambda conf, clients, database: database)
+    monkeypatch.setattr(app, 'make', lambda conf, clients, database, limits: database)
     monkeypatch.setattr(api, 'application', lambda *_: None)
-    for name in ('GroupsClient', 'ExplainClient', 'QueuesClient'):
+    for name in ('GroupsClient', 'ExplainClient', 'QueuesClient', 'RebalancesClient'):
         monkeypatch.setattr(client_module, name, lambda *_, **__: None)
     monkeypatch.setattr(store.db_engine, 'for_command', lambda url, limits: limits)
     monkeypatch.setattr(store.schema, 'check', lambda engine: None)
