@@ -30,6 +30,9 @@ NOTICE_S = 0.1  # seconds until a signal is noticed, at most
 # To send a call: a thread of the API waits for no broker, but the broker may have closed the
 # connection, and the second attempt makes a new one.
 ATTEMPTS = 2
+# Seconds without a sign of life after which a service is away; a scheduler may be busy.
+SILENCE_S, SCHEDULER_SILENCE_S = 5, 10
+QUEUES_S = 15  # to wait for a manager of queues, which plans nothing
 
 
 def main():
@@ -101,35 +104,62 @@ def _is_loopback(host):
     return host == 'localhost'
 
 
-def application(conf, bus):
+class BusClients:
+    """Clients of the services on a bus, with the waits of the API's Limits."""
+
+    def __init__(self, conf, bus, limits):
+        from nova_sched.rpc import client
+
+        self._bus, self._schedulers, self._wait_s = bus, limits.schedulers, conf.api.rpc_timeout
+        self.groups = self._asked(client.GroupsClient)
+        self.explain = self._asked(client.ExplainClient)
+        self.rebalances = self._asked(client.RebalancesClient)
+        self.queues = NoQueueManager()
+        if has_queues(conf) or not is_alone(conf):
+            wait_s = min(self._wait_s, QUEUES_S)
+            self.queues = limits.queue_managers.calls(
+                client.QueuesClient(bus, wait_s, SILENCE_S, attempts=ATTEMPTS)
+            )
+
+    def asked_for(self, kind, wait_s):
+        """A client that waits so many seconds for a scheduler, if it gives signs of life."""
+        made = kind(self._bus, wait_s, SCHEDULER_SILENCE_S, attempts=ATTEMPTS)
+        return self._schedulers.calls(made, wait_s)
+
+    def _asked(self, kind):
+        return self.asked_for(kind, self._wait_s)
+
+
+def application(conf, bus, limits, clients):
     """The API over the schedulers and managers of queues on this bus. Raises BadConfig."""
     from nova_sched.api import app, health
     from nova_sched.rebalance.goals import LONGEST_SEARCH_S
     from nova_sched.rpc import client
 
-    wait_s = conf.api.rpc_timeout
-    queues = _queues(conf, bus)
-    probe_s = min(wait_s, health.PROBE_S)
-    probe = client.GroupsClient(bus, probe_s, attempts=ATTEMPTS)
-    facts = client.ExplainClient(bus, probe_s, attempts=ATTEMPTS).health
+    probe_s = min(conf.api.rpc_timeout, health.PROBE_S)
     rank_s = conf.api.external_scheduler_timeout
-    rank = client.ExplainClient(bus, rank_s, attempts=ATTEMPTS).rank_hosts
+    search_s = conf.api.rpc_timeout + LONGEST_SEARCH_S
     return app.make(
         conf,
-        client.GroupsClient(bus, wait_s, attempts=ATTEMPTS),
-        queues,
-        probe,
-        facts,
-        rank,
-        # A thorough plan takes its time; a scheduler that does not live is noticed before.
-        client.ExplainClient(bus, wait_s + LONGEST_SEARCH_S, wait_s, attempts=ATTEMPTS).plan_moves,
-        client.RebalancesClient(bus, wait_s, attempts=ATTEMPTS),
+        clients.groups,
+        clients.queues,
+        # A probe asks one at a time, and whether a service is back.
+        client.GroupsClient(bus, probe_s, attempts=ATTEMPTS),
+        client.ExplainClient(bus, probe_s, attempts=ATTEMPTS).health,
+        clients.asked_for(client.ExplainClient, rank_s).rank_hosts,
+        clients.asked_for(client.ExplainClient, search_s).plan_moves,
+        clients.rebalances,
+        limits,
     )
 
 
 def everything(conf, bus):
     """The API, and the dashboard if it is enabled, as one WSGI application. Raises BadConfig."""
-    rest = application(conf, bus)
+    from nova_sched.api.limits import Limits
+
+    limits = Limits(conf)
+    clients = BusClients(conf, bus, limits)
+    rest = application(conf, bus, limits, clients)
     if not conf.dashboard.enabled:
         return rest
     from werkzeug.middleware.dispatcher import DispatcherMiddleware
@@ -138,18 +168,12 @@ def everything(conf, bus):
     from nova_sched.cmd.manage import store
     from nova_sched.dashboard import app
     from nova_sched.db.limits import DatabaseLimits
-    from nova_sched.rpc import client
 
-    wait_s = conf.api.rpc_timeout
-    clients = dashboard.Clients(
-        client.GroupsClient(bus, wait_s, attempts=ATTEMPTS),
-        _queues(conf, bus),
-        client.ExplainClient(bus, wait_s, attempts=ATTEMPTS),
-    )
+    pages_clients = dashboard.Clients(clients.groups, clients.queues, clients.explain)
     # A page holds a thread of the API: it waits for the database as a scheduler does, and not as
     # long as a command.
-    limits = DatabaseLimits.of(conf.database_limits)
-    pages = app.make(conf, clients, lambda: store.ready(conf, limits))
+    times = DatabaseLimits.of(conf.database_limits)
+    pages = app.make(conf, pages_clients, lambda: store.ready(conf, times), limits)
     return DispatcherMiddleware(rest, {'/dashboard': pages})
 
 
@@ -162,15 +186,6 @@ def has_queues(conf):
     """Whether this process, without a bus, manages queues: flavors are kept in the database
     only."""
     return conf.claims.store == 'sql'
-
-
-def _queues(conf, bus):
-    """The client of managers of queues."""
-    from nova_sched.rpc import client
-
-    if has_queues(conf) or not is_alone(conf):
-        return client.QueuesClient(bus, conf.api.rpc_timeout, attempts=ATTEMPTS)
-    return NoQueueManager()
 
 
 class NoQueueManager:
@@ -192,6 +207,7 @@ def _start(stack, service):
 def server(conf, served):
     """A web server that listens but does not serve yet. Raises BadConfig if it cannot listen."""
     from nova_sched.api import health
+    from nova_sched.api.limits import threads_of
     from nova_sched.cmd.web_server import WebServer
     from nova_sched.dashboard import FORM_SIZE
 
@@ -202,7 +218,7 @@ def server(conf, served):
             max(conf.api.max_body_size, FORM_SIZE),
             _refusal,
             health.PATHS,
-            threads=conf.api.threads,
+            threads=threads_of(conf),
             name='nova-sched-api',
             shutdown_timeout=conf.api.shutdown_timeout,
         )

@@ -34,8 +34,8 @@ MAX_HEAD = 64 * 1024  # bytes of the request line and the headers
 MAX_CONNECTIONS = 512  # a further one replaces the oldest that no thread works for
 MAX_QUEUED = 256  # requests that wait for a thread; a further one is refused
 MAX_IN_MEMORY = 64 * 1024  # bytes of a request or an answer; the rest is in a temporary file
-# Seconds: for the next request of a connection, for all of a request, for the caller to read its
-# answer, and then to close.
+# Seconds: for the next request of a connection, for all of a request, for the caller to read some
+# of its answer, and then to close.
 IDLE_S, WHOLE_S, ANSWER_S, CLOSE_S = 10.0, 30.0, 60.0, 2.0
 POLL_S = 0.5  # between two looks for connections that are late
 BLOCK = 64 * 1024
@@ -89,7 +89,7 @@ class Channel(HTTPChannel):
         super().__init__(server, *args, **kwargs)
 
     def is_late(self, now_s):
-        if self.requests:
+        if self.requests and not self.total_outbufs_len:
             return False
         limit_s = (
             CLOSE_S if self.is_over
@@ -114,6 +114,12 @@ class Channel(HTTPChannel):
     def service(self):
         super().service()
         self.since_s = self.server.clock()
+
+    def _flush_some(self, do_close=True):
+        is_sent = super()._flush_some(do_close)
+        if is_sent:
+            self.since_s = self.server.clock()
+        return is_sent
 
     def readable(self):
         return self.is_over or super().readable()
@@ -166,7 +172,6 @@ class WebServer(TcpWSGIServer):
             max_request_body_size=max_body + 1,  # the first size that is refused
             inbuf_overflow=MAX_IN_MEMORY,
             outbuf_overflow=MAX_IN_MEMORY,
-            outbuf_high_watermark=2**62,  # no thread waits for a caller to read
             connection_limit=2**31,  # `handle_accept` has another one
             cleanup_interval=2**31,  # by the wall clock; `_close_late` does it
             backlog=MAX_CONNECTIONS,

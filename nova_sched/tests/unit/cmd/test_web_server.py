@@ -113,6 +113,7 @@ class Application:
 
     def __init__(self):
         self.held, self.let_go = threading.Semaphore(0), threading.Event()
+        self.streamed = threading.Event()
         self.later_s = 0.0  # than the clock says
 
     def __call__(self, environ, start_response):
@@ -122,8 +123,18 @@ class Application:
             assert self.let_go.wait(TIMEOUT_S)
         elif environ['PATH_INFO'] == '/large':
             body = bytes(self.LARGE)
+        elif environ['PATH_INFO'] == '/stream':
+            start_response('200 OK', [])
+            return self._stream()
         start_response('200 OK', [('Content-Length', str(len(body)))])
         return [body]
+
+    def _stream(self):
+        try:
+            while True:
+                yield bytes(1024 * 1024)
+        finally:
+            self.streamed.set()
 
 
 @pytest.fixture
@@ -211,6 +222,15 @@ def test_a_request_of_many_parts_gets_its_answer(served, many):
     answer = http.client.HTTPResponse(one)
     answer.begin()
     assert (answer.status, answer.read()) == (200, b'abc')
+
+
+def test_a_stream_that_is_not_read_ends(served, application, many):
+    many(1, b'GET /stream HTTP/1.1\r\n\r\n')
+    until_s = time.monotonic() + TIMEOUT_S
+    while not application.streamed.wait(0.1):
+        application.later_s += web_server.ANSWER_S  # once both systems keep no more
+        assert time.monotonic() < until_s
+    assert ask(served)[0] == 200
 
 
 def test_a_large_answer_comes_whole(served, application):
