@@ -35,6 +35,7 @@ SchedError
 +- BuildFailed               a node has capacity for an instance, but the operation on it failed
 +- QuotaExceeded             the project would have more than its limit
 +- RateLimited               the project asks for plans too often: nothing is done
++- ServiceBusy               as many requests wait for a service as may: nothing is done
 +- PolicyForbidden           the access policy does not allow it to the caller
 +- LimitsUnknown             Keystone does not return the limits of a project: nothing is done
 +- FlavorExists              another flavor of that name exists already
@@ -275,6 +276,11 @@ class RateLimited(SchedError):
 
     facts = ('limit', 'retry_s')
     message = 'The project may ask for plans {limit}; try again in {retry_s} s'
+
+
+class ServiceBusy(SchedError):
+    facts = ('service',)
+    message = 'Too many requests wait for the {service}; nothing was done. Repeat the request'
 
 
 class PolicyForbidden(SchedError):

@@ -11,6 +11,7 @@
 # under the License.
 """Assembles the API: the routes of the document, authentication, and common response headers."""
 
+import functools
 import logging
 import time
 import urllib.parse
@@ -19,13 +20,13 @@ import flask
 from oslo_middleware import HTTPProxyToWSGI, RequestId
 from werkzeug.routing import BaseConverter
 
-from nova_sched.api import faults, handlers, identity
+from nova_sched.api import bodies, faults, handlers, identity
 from nova_sched.api.calls import ApiCall, read_query
 from nova_sched.api.document import OPERATIONS
 from nova_sched.api.external_scheduler import ExternalSchedulerHandlers
 from nova_sched.api.health import Readiness
+from nova_sched.api.limits import Limits
 from nova_sched.api.policies import AccessPolicy
-from nova_sched.api.rate_limit import PlanRateLimit
 from nova_sched.api.rebalances import RebalanceHandlers
 from nova_sched.measures.catalogue import API_REQUESTS, API_SECONDS
 from nova_sched.tracing import KEY, TRACER, read
@@ -43,33 +44,42 @@ class Text(BaseConverter):
 
 
 def make(
-    conf, backend, manager, probe=None, facts=lambda: None, rank=None, plan=None, rebalances=None
+    conf,
+    backend,
+    manager,
+    probe=None,
+    facts=lambda: None,
+    rank=None,
+    plan=None,
+    rebalances=None,
+    limits=None,
 ):
     """Returns the API as a WSGI application. ``backend`` has the methods of the client of the RPC
     namespace `groups`, ``manager`` those of the namespace `queues`. ``probe``: the same as
     ``backend``, but it waits only briefly. ``facts()`` returns the answer of `explain.health`,
     ``rank`` and ``plan`` are the methods `rank_hosts` and `plan_moves` of clients of `explain`,
-    ``rebalances`` is the client of the namespace `rebalances`.
+    ``rebalances`` is the client of the namespace `rebalances`. ``limits`` are the Limits of the
+    process, if it serves more than this.
 
     Raises BadConfig.
     """
-    policy = AccessPolicy(conf)
+    policy, limits = AccessPolicy(conf), limits or Limits(conf)
     handlers_by_tag = {
         'service': handlers.VersionHandlers(
             conf, Readiness(lambda: (probe or backend).list(limit=1), facts)
         ),
-        'groups': handlers.GroupHandlers(
-            backend, policy, conf.api.max_limit, PlanRateLimit(conf.api.plan_rate)
-        ),
+        'groups': handlers.GroupHandlers(backend, policy, conf.api.max_limit),
         'queues': handlers.QueueHandlers(manager, policy, conf.api.max_limit),
         'hosts': ExternalSchedulerHandlers(rank, policy, conf.api.external_scheduler_timeout),
         'rebalances': RebalanceHandlers(plan, rebalances, policy, conf.api.max_limit),
     }
-    app = _application(handlers_by_tag, conf.api.max_body_size)
+    app = _application(
+        handlers_by_tag, conf.api.max_body_size, functools.partial(limits.plans.count, policy)
+    )
     guard = (
         identity.NoAuth(app)
         if conf.api.auth_strategy == 'noauth'
-        else identity.KeystoneAuth(app, conf)
+        else identity.KeystoneAuth(app, conf, limits.keystone)
     )
 
     def entrance(environ, start_response):
@@ -79,10 +89,11 @@ def make(
     return HTTPProxyToWSGI(RequestId(entrance), conf)
 
 
-def _application(handlers_by_tag, max_body_size):
+def _application(handlers_by_tag, max_body_size, count):
     """Routes, errors, and a log line for each request. The tag of an operation selects its
-    handlers."""
+    handlers. ``count(context)`` counts a request for plans."""
     app = flask.Flask('nova_sched.api', static_folder=None)
+    app.request_class = bodies.Request
     app.config.update(MAX_CONTENT_LENGTH=max_body_size, MAX_FORM_MEMORY_SIZE=None)
     app.url_map.converters['text'] = Text
     for name, operation in OPERATIONS.items():
@@ -90,7 +101,7 @@ def _application(handlers_by_tag, max_body_size):
         app.add_url_rule(
             operation.rule,
             name,
-            _view(operation, handler),
+            _view(operation, handler, count),
             methods=[operation.method.upper()],
             provide_automatic_options=False,
             strict_slashes=True,
@@ -101,12 +112,14 @@ def _application(handlers_by_tag, max_body_size):
     return app
 
 
-def _view(operation, handler):
+def _view(operation, handler, count):
     """The Flask view of an operation."""
 
     def answer(**_):
         request = flask.request
         context = identity.context(request.environ)
+        if operation.is_counted:
+            count(context)
         query = read_query(operation, request.args)
         parent = read({KEY: request.headers.get(KEY)})
         with TRACER.following(parent), TRACER.traced(request.endpoint, method=request.method):

@@ -43,6 +43,11 @@ class Operation:
     tag: str
 
     @property
+    def is_counted(self):
+        """Whether it counts as a request for plans: all that change a group, or plan one, do."""
+        return self.tag == 'groups' and self.method != 'get'
+
+    @property
     def rule(self):
         """The path as a rule of Werkzeug's router."""
         return self.path.replace('{uuid}', '<uuid:uuid>').replace('{name}', '<text:name>')

@@ -47,6 +47,7 @@ TABLE = (
     (errors.GroupRefused, 409, 'refused', ('details',)),
     (errors.NoValidHost, 409, 'refused', ()),
     (errors.GroupChanged, 412, 'changed', ('expected', 'found')),
+    (errors.ServiceBusy, 503, 'busy', ()),
     (errors.StoreBusy, 503, 'busy', ()),
     (errors.StoreUnavailable, 503, 'unavailable', ()),
     (errors.BrokerUnavailable, 503, 'unavailable', ()),

@@ -78,18 +78,16 @@ class GroupHandlers:
     """Placement groups: each method checks the policy, calls the backend and returns its answer as
     JSON.
 
-    ``max_limit``: groups in a page; ``rate_limit`` a PlanRateLimit.
+    ``max_limit``: groups in a page.
     """
 
-    def __init__(self, backend, policy, max_limit, rate_limit):
+    def __init__(self, backend, policy, max_limit):
         self._backend = backend
         self._policy = policy
         self._max_limit = max_limit
-        self._rate_limit = rate_limit
 
     def create_group(self, call):
         self._allow(call, 'create')
-        self._count(call)
         context = call.context
         levels = self._levels(context, context.project_id, context.user_id)
         named = {'name': call.body.get('name') or call.query.get('name')}
@@ -141,7 +139,6 @@ class GroupHandlers:
 
     def validate_group(self, call):
         self._allow(call, 'validate')
-        self._count(call)
         return reply(dict(self._backend.validate(**call.body, context=call.context)))
 
     def show_group(self, call):
@@ -154,7 +151,6 @@ class GroupHandlers:
         owner = group.project_id, group.user_id
         if 'ttl' in call.body:
             self._policy.demand(call.context, 'groups:renew', *owner)
-        self._count(call)
         with self._refusals(call.context, group.project_id, group.user_id):
             changed = self._backend.update(
                 group.uuid,
@@ -188,7 +184,6 @@ class GroupHandlers:
 
     def renew_plan(self, call):
         group = self._known(call, 'replan')
-        self._count(call)
         with self._refusals(call.context, group.project_id, group.user_id):
             planned = self._backend.plan(
                 group.uuid,
@@ -201,7 +196,6 @@ class GroupHandlers:
 
     def renew_group(self, call):
         group = self._known(call, 'renew')
-        self._count(call)
         renewed = self._backend.renew(
             group.uuid,
             call.body.get('ttl'),
@@ -220,14 +214,6 @@ class GroupHandlers:
             if self._policy.allows(context, 'groups:show:hosts', project_id, user_id):
                 raise
             raise views.without_capacity(error) from None
-
-    def _count(self, call):
-        """Count a request that needs a plan. Raises RateLimited."""
-        context = call.context
-        if not self._policy.allows(
-            context, 'groups:any_rate', context.project_id, context.user_id
-        ):
-            self._rate_limit.take(context.project_id)
 
     def _levels(self, context, project_id, user_id):
         """The levels at which the caller may use `exclusive`, as an argument; none for all."""

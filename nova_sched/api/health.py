@@ -20,6 +20,8 @@ from nova_sched import errors
 
 LOG = logging.getLogger(__name__)
 
+# Probes: no token is needed, and no other request may keep them waiting.
+PATHS = ('/healthcheck', '/healthcheck/live', '/healthcheck/ready')
 PROBE_S = 5  # seconds to wait for a scheduler
 KEPT_S = 2.0  # seconds for which an answer is kept
 LATE_S = 3.0 * PROBE_S  # an answer that takes longer is none: the probe and the facts take PROBE_S

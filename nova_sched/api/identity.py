@@ -16,6 +16,7 @@ import logging
 import werkzeug
 from keystoneauth1.exceptions import ClientException
 from keystonemiddleware import auth_token
+from keystonemiddleware.opts import list_auth_token_opts
 from oslo_context.context import RequestContext
 from werkzeug import exceptions
 from werkzeug.datastructures import WWWAuthenticate
@@ -29,6 +30,7 @@ ADMIN = 'admin'
 ROLES = ['member', 'reader']
 ADMITTED = 'nova_sched.admitted'
 REALM = 'nova_sched'
+WAIT_S, RETRIES = 5, 1  # for each answer of Keystone, and after a failed connection
 
 
 def context(environ):
@@ -65,12 +67,14 @@ class NoAuth:
 
 class KeystoneAuth:
     """Validates each token with Keystone. A request that its middleware refuses gets an error
-    response of this API."""
+    response of this API. ``keystone``: a limits.Service."""
 
-    def __init__(self, app, conf):
-        self._app = app
+    def __init__(self, app, conf, keystone):
+        self._app, self._keystone = app, keystone
         try:
-            self._middleware = auth_token.AuthProtocol(self._admit, {'oslo_config_config': conf})
+            self._middleware = auth_token.AuthProtocol(
+                _admit, {'oslo_config_config': conf, **_short_waits(conf)}
+            )
         except ClientException as error:
             raise errors.BadConfig('[keystone_authtoken]', str(error)) from None
         section = conf.keystone_authtoken.auth_section or 'keystone_authtoken'
@@ -81,28 +85,46 @@ class KeystoneAuth:
             )
             raise errors.BadConfig(f'[{section}] auth_type', why)
 
-    def _admit(self, environ, start_response):
-        environ[ADMITTED] = True
-        return self._app(environ, start_response)
-
     def __call__(self, environ, start_response):
         # The middleware calls start_response itself, with its own body, when it refuses a request.
         answer = []
 
-        def start(status, headers, exc_info=None):
-            if ADMITTED in environ:
-                return start_response(status, headers, exc_info)
+        def start(status, headers, exc_info=None):  # noqa: ARG001, its form is that of WSGI
             answer[:] = [int(status.partition(' ')[0]), headers]
-            return None
 
         try:
-            body = self._middleware(environ, start)
+            with self._keystone.place():
+                self._middleware(environ, start)
+        except errors.ServiceBusy as error:
+            return faults.of(error, environ)(environ, start_response)
         except ClientException as error:
             LOG.error('Keystone cannot be asked: %s', error)
             answer[:] = [503, []]
         if ADMITTED in environ:
-            return body
+            return self._app(environ, start_response)
         return _refusal(*answer, environ)(environ, start_response)
+
+
+def _admit(environ, start_response):
+    """The application behind the middleware: the request goes on when Keystone is not waited for
+    any more."""
+    environ[ADMITTED] = True
+    start_response('204 No Content', [])
+    return []
+
+
+def _short_waits(conf):
+    """Settings of the middleware where the operator has made none: a request holds a thread while
+    it waits."""
+    for group, options in list_auth_token_opts():
+        conf.register_opts(options, group=group)
+    usual = {'http_connect_timeout': WAIT_S, 'http_request_max_retries': RETRIES}
+    return {
+        name: value
+        for name, value in usual.items()
+        if (found := conf.get_location(name, 'keystone_authtoken')) is None
+        or found.location.name == 'opt_default'
+    }
 
 
 def _refusal(status, headers, environ):

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Limits how often a project may ask for plans. Each process of the API counts for itself."""
+"""Limits how often a project may change groups and ask for plans. Each process of the API counts
+for itself."""
 
 import math
 import time
@@ -33,6 +34,11 @@ class PlanRateLimit:
         except ValueError as error:
             raise errors.BadConfig(option, str(error)) from None
         self._limiter = MovingWindowRateLimiter(MemoryStorage())
+
+    def count(self, policy, context):
+        """Count one request of a caller, before anything is done for it. Raises RateLimited."""
+        if not policy.allows(context, 'groups:any_rate', context.project_id, context.user_id):
+            self.take(context.project_id)
 
     def take(self, project_id):
         """Count one request of a project. Raises RateLimited."""

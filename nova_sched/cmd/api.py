@@ -20,7 +20,6 @@ import signal
 import sys
 import threading
 import time
-import urllib.parse
 
 from nova_sched import errors
 from nova_sched.cmd import backend
@@ -31,6 +30,9 @@ NOTICE_S = 0.1  # seconds until a signal is noticed, at most
 # To send a call: a thread of the API waits for no broker, but the broker may have closed the
 # connection, and the second attempt makes a new one.
 ATTEMPTS = 2
+# Seconds without a sign of life after which a service is away; a scheduler may be busy.
+SILENCE_S, SCHEDULER_SILENCE_S = 5, 10
+QUEUES_S = 15  # to wait for a manager of queues, which plans nothing
 
 
 def main():
@@ -74,9 +76,7 @@ def _monitored(served, bus, systemd):
     from nova_sched import rpc
     from nova_sched.cmd import api_signs, monitor
 
-    signs = api_signs.ApiSigns(
-        served.bind_addr[:2], lambda: served.requests.idle == 0, lambda: rpc.try_once(bus)
-    )
+    signs = api_signs.ApiSigns(served.bind_addr, lambda: rpc.try_once(bus))
     if systemd.is_there:
         signs.start()
     made = monitor.Monitor(systemd, signs, 1)
@@ -104,35 +104,62 @@ def _is_loopback(host):
     return host == 'localhost'
 
 
-def application(conf, bus):
+class BusClients:
+    """Clients of the services on a bus, with the waits of the API's Limits."""
+
+    def __init__(self, conf, bus, limits):
+        from nova_sched.rpc import client
+
+        self._bus, self._schedulers, self._wait_s = bus, limits.schedulers, conf.api.rpc_timeout
+        self.groups = self._asked(client.GroupsClient)
+        self.explain = self._asked(client.ExplainClient)
+        self.rebalances = self._asked(client.RebalancesClient)
+        self.queues = NoQueueManager()
+        if has_queues(conf) or not is_alone(conf):
+            wait_s = min(self._wait_s, QUEUES_S)
+            self.queues = limits.queue_managers.calls(
+                client.QueuesClient(bus, wait_s, SILENCE_S, attempts=ATTEMPTS)
+            )
+
+    def asked_for(self, kind, wait_s):
+        """A client that waits so many seconds for a scheduler, if it gives signs of life."""
+        made = kind(self._bus, wait_s, SCHEDULER_SILENCE_S, attempts=ATTEMPTS)
+        return self._schedulers.calls(made, wait_s)
+
+    def _asked(self, kind):
+        return self.asked_for(kind, self._wait_s)
+
+
+def application(conf, bus, limits, clients):
     """The API over the schedulers and managers of queues on this bus. Raises BadConfig."""
     from nova_sched.api import app, health
     from nova_sched.rebalance.goals import LONGEST_SEARCH_S
     from nova_sched.rpc import client
 
-    wait_s = conf.api.rpc_timeout
-    queues = _queues(conf, bus)
-    probe_s = min(wait_s, health.PROBE_S)
-    probe = client.GroupsClient(bus, probe_s, attempts=ATTEMPTS)
-    facts = client.ExplainClient(bus, probe_s, attempts=ATTEMPTS).health
+    probe_s = min(conf.api.rpc_timeout, health.PROBE_S)
     rank_s = conf.api.external_scheduler_timeout
-    rank = client.ExplainClient(bus, rank_s, attempts=ATTEMPTS).rank_hosts
+    search_s = conf.api.rpc_timeout + LONGEST_SEARCH_S
     return app.make(
         conf,
-        client.GroupsClient(bus, wait_s, attempts=ATTEMPTS),
-        queues,
-        probe,
-        facts,
-        rank,
-        # A thorough plan takes its time; a scheduler that does not live is noticed before.
-        client.ExplainClient(bus, wait_s + LONGEST_SEARCH_S, wait_s, attempts=ATTEMPTS).plan_moves,
-        client.RebalancesClient(bus, wait_s, attempts=ATTEMPTS),
+        clients.groups,
+        clients.queues,
+        # A probe asks one at a time, and whether a service is back.
+        client.GroupsClient(bus, probe_s, attempts=ATTEMPTS),
+        client.ExplainClient(bus, probe_s, attempts=ATTEMPTS).health,
+        clients.asked_for(client.ExplainClient, rank_s).rank_hosts,
+        clients.asked_for(client.ExplainClient, search_s).plan_moves,
+        clients.rebalances,
+        limits,
     )
 
 
 def everything(conf, bus):
     """The API, and the dashboard if it is enabled, as one WSGI application. Raises BadConfig."""
-    rest = application(conf, bus)
+    from nova_sched.api.limits import Limits
+
+    limits = Limits(conf)
+    clients = BusClients(conf, bus, limits)
+    rest = application(conf, bus, limits, clients)
     if not conf.dashboard.enabled:
         return rest
     from werkzeug.middleware.dispatcher import DispatcherMiddleware
@@ -141,18 +168,12 @@ def everything(conf, bus):
     from nova_sched.cmd.manage import store
     from nova_sched.dashboard import app
     from nova_sched.db.limits import DatabaseLimits
-    from nova_sched.rpc import client
 
-    wait_s = conf.api.rpc_timeout
-    clients = dashboard.Clients(
-        client.GroupsClient(bus, wait_s, attempts=ATTEMPTS),
-        _queues(conf, bus),
-        client.ExplainClient(bus, wait_s, attempts=ATTEMPTS),
-    )
+    pages_clients = dashboard.Clients(clients.groups, clients.queues, clients.explain)
     # A page holds a thread of the API: it waits for the database as a scheduler does, and not as
     # long as a command.
-    limits = DatabaseLimits.of(conf.database_limits)
-    pages = app.make(conf, clients, lambda: store.ready(conf, limits))
+    times = DatabaseLimits.of(conf.database_limits)
+    pages = app.make(conf, pages_clients, lambda: store.ready(conf, times), limits)
     return DispatcherMiddleware(rest, {'/dashboard': pages})
 
 
@@ -165,15 +186,6 @@ def has_queues(conf):
     """Whether this process, without a bus, manages queues: flavors are kept in the database
     only."""
     return conf.claims.store == 'sql'
-
-
-def _queues(conf, bus):
-    """The client of managers of queues."""
-    from nova_sched.rpc import client
-
-    if has_queues(conf) or not is_alone(conf):
-        return client.QueuesClient(bus, conf.api.rpc_timeout, attempts=ATTEMPTS)
-    return NoQueueManager()
 
 
 class NoQueueManager:
@@ -194,39 +206,36 @@ def _start(stack, service):
 
 def server(conf, served):
     """A web server that listens but does not serve yet. Raises BadConfig if it cannot listen."""
-    from cheroot import wsgi
+    from nova_sched.api import health
+    from nova_sched.api.limits import threads_of
+    from nova_sched.cmd.web_server import WebServer
+    from nova_sched.dashboard import FORM_SIZE
 
-    made = wsgi.Server(
-        (conf.api.host, conf.api.port),
-        _with_slashes(served),
-        numthreads=conf.api.threads,
-        server_name='nova-sched-api',
-        shutdown_timeout=conf.api.shutdown_timeout,
-    )
-    made.error_log = _told
     try:
-        made.prepare()
+        made = WebServer(
+            (conf.api.host, conf.api.port),
+            served,
+            max(conf.api.max_body_size, FORM_SIZE),
+            _refusal,
+            health.PATHS,
+            threads=threads_of(conf),
+            name='nova-sched-api',
+            shutdown_timeout=conf.api.shutdown_timeout,
+        )
     except OSError as error:
         raise errors.BadConfig('[api] host and port', str(error)) from None
-    LOG.info('Serving on http://%s:%d', *made.bind_addr[:2])
+    LOG.info('Serving on http://%s:%d', *made.bind_addr)
     return made
 
 
-def _with_slashes(served):
-    """The application behind Cheroot. Keeps %2F in a path; other servers decode all of the
-    path."""
+def _refusal(status, why):
+    """Return the headers and the body of the answer to a request that the web server does not
+    take."""
+    from nova_sched.api import faults
 
-    def answer(environ, start_response):
-        if '%2F' in environ['PATH_INFO']:
-            path = environ['REQUEST_URI'].partition('?')[0]
-            environ['PATH_INFO'] = urllib.parse.unquote_to_bytes(path).decode('latin-1')
-        return served(environ, start_response)
-
-    return answer
-
-
-def _told(message='', level=logging.INFO, traceback=False):
-    LOG.log(level, 'The web server: %s', message, exc_info=traceback)
+    code = 'busy' if status == 503 else faults.code_of(status)
+    made = faults.response(status, code, why, {})
+    return list(made.headers), made.get_data()
 
 
 def until_told(served, stopping=lambda: None):

@@ -25,16 +25,15 @@ TIMEOUT_S = 5.0
 class ApiSigns:
     """What a monitor asks of the workers of a daemon (``cmd.signs``), for one web server.
 
-    ``address`` is where it listens. ``is_busy()``: whether all of its threads work on requests;
-    then it cannot answer a probe, and lives. ``reach()`` raises BrokerUnavailable while the bus
-    does not answer.
+    ``address`` is where it listens. ``reach()`` raises BrokerUnavailable while the bus does not
+    answer.
     """
 
     is_reloaded = True
 
-    def __init__(self, address, is_busy, reach, clock=time.monotonic):
+    def __init__(self, address, reach, clock=time.monotonic):
         self._host, self._port = address
-        self._is_busy, self._reach, self._clock = is_busy, reach, clock
+        self._reach, self._clock = reach, clock
         self._is_reached, self._alive_s = False, None
 
     @property
@@ -62,7 +61,7 @@ class ApiSigns:
                 self._reach()
                 self._is_reached = True
         asked_s = self._clock()
-        if self._is_busy() or self._answers():
+        if self._answers():
             self._alive_s = asked_s
 
     def _answers(self):

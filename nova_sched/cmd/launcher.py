@@ -51,10 +51,10 @@ def run(conf, service, daemon, workers=1, check=None):
         export.begin()
         return trace_export.begin(conf, daemon)
 
-    supervised = SupervisedService(service, signs, monitor, begin)
-    opts.register_service_opts(conf)
-    monitor.start()
     try:
+        supervised = SupervisedService(service, signs, monitor, begin)
+        opts.register_service_opts(conf)
+        monitor.start()
         return _run(conf, options, supervised, workers, monitor)
     finally:
         export.end()

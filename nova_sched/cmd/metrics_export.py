@@ -37,6 +37,8 @@ from nova_sched.measures.catalogue import MEASURES
 LOG = logging.getLogger(__name__)
 
 WRITE_S = 2.0  # between two writes of a process
+THREADS = 2  # for requests
+MOST_BODY = 1024  # bytes; no request needs one
 FAMILIES = {
     COUNTER: core.CounterMetricFamily,
     GAUGE: core.GaugeMetricFamily,
@@ -164,25 +166,33 @@ class Export:
     """
 
     def __init__(self, host, port):
+        from nova_sched.cmd.web_server import WebServer  # late: few daemons serve metrics
+
         self.directory = Path(tempfile.mkdtemp(prefix='nova-sched-metrics-'))
         self._pid = os.getpid()
         self._file = MeasureFile(self.directory)
         registry = prometheus_client.CollectorRegistry()
         registry.register(Collector(self.directory))
         try:
-            self._server, self._thread = prometheus_client.start_http_server(
-                port, addr=host, registry=registry
+            self._server = WebServer(
+                (host, port),
+                prometheus_client.make_wsgi_app(registry),
+                MOST_BODY,
+                threads=THREADS,
+                name='nova-sched-metrics',
             )
         except OSError as error:
             shutil.rmtree(self.directory, ignore_errors=True)
             raise errors.BadConfig(
                 '[metrics_export] host and port', f'{host}:{port}: {error}'
             ) from None
+        self._thread = threading.Thread(target=self._server.serve, daemon=True)
+        self._thread.start()
         LOG.info('Metrics on http://%s:%d/metrics', host, self.port)
 
     @property
     def port(self):
-        return self._server.server_address[1]
+        return self._server.bind_addr[1]
 
     def begin(self):
         if os.getpid() != self._pid:
@@ -192,8 +202,7 @@ class Export:
     def end(self):
         """In the first process: serve no more."""
         if os.getpid() == self._pid:
-            self._server.shutdown()
-            self._server.server_close()
+            self._server.stop()
             self._thread.join()
             shutil.rmtree(self.directory, ignore_errors=True)
 

@@ -25,7 +25,7 @@ OPTS = [
     cfg.StrOpt(
         'secret_key',
         secret=True,
-        help='Text with which sessions are signed: at least 32 random characters, else the API '
+        help='Text with which sessions are sealed: at least 32 random characters, else the API '
         'does not start. Processes that serve the same address need the same one. Without it '
         'each process makes its own when it starts, and callers log in again after a restart.',
     ),
@@ -44,7 +44,7 @@ OPTS = [
         default=8,
         min=0,
         help='Pages of one process that wait for changes of hosts at the same time; each holds '
-        'one of `[api] threads`. Further pages ask again every two seconds.',
+        'a thread. Further pages ask again every two seconds.',
     ),
 ]
 

@@ -23,6 +23,8 @@ from typing import Any
 
 from nova_sched.api.policies import AccessPolicy
 
+FORM_SIZE = 1024 * 1024  # bytes
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Clients:

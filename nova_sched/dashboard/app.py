@@ -12,6 +12,7 @@
 
 """Assembles the dashboard: its pages, the rights to them, and what all of them have in common."""
 
+import functools
 import json
 import logging
 import secrets
@@ -21,10 +22,12 @@ from oslo_middleware import HTTPProxyToWSGI, RequestId
 from werkzeug import exceptions
 
 from nova_sched import errors
-from nova_sched.api import faults
+from nova_sched.api import bodies, faults
+from nova_sched.api.limits import Limits
 from nova_sched.api.policies import AccessPolicy
 from nova_sched.api.rate_limit import PlanRateLimit
 from nova_sched.dashboard import (
+    FORM_SIZE,
     Parts,
     access,
     cluster,
@@ -44,30 +47,36 @@ LOG = logging.getLogger(__name__)
 
 COOKIE = 'nova_sched_dashboard'
 OPEN = frozenset(['static', 'login', 'log_in'])
+COUNTED = frozenset(['group', 'try_group'])  # they have a template read, or planned
 KEPT = ('Allow', 'Retry-After')  # headers of a fault
-FORM_SIZE = 1024 * 1024  # bytes
-KEY_LENGTH = 32  # characters of the key that signs sessions, at least
+KEY_LENGTH = 32  # characters of the key that seals sessions, at least
 PAGES = (cluster, decisions, what_if, groups, queues, schedulers)
 
 
-def make(conf, clients, database):
+def make(conf, clients, database, limits=None):
     """Returns the dashboard as a WSGI application. ``clients`` is a Clients; ``database()``
-    returns the engine of the database (see ``sources.Sources``). Raises BadConfig."""
+    returns the engine of the database (see ``sources.Sources``); ``limits`` are the Limits of the
+    process, if it serves more than this. Raises BadConfig."""
+    limits = limits or Limits(conf)
     parts = Parts(conf, AccessPolicy(conf), clients, Sources(conf, database))
     app = flask.Flask('nova_sched.dashboard')
+    app.request_class = bodies.Request
     app.config.update(MAX_CONTENT_LENGTH=FORM_SIZE, MAX_FORM_MEMORY_SIZE=FORM_SIZE)
     app.config.update(SESSION_COOKIE_NAME=COOKIE, SESSION_COOKIE_SAMESITE='Strict')
     app.config.update(SEND_FILE_MAX_AGE_DEFAULT=3600)
-    app.secret_key = _secret_key(conf)
-    app.session_interface = sessions.Sessions()
+    app.permanent_session_lifetime = sessions.LIFE_S
+    app.session_interface = sessions.Sessions(_secret_key(conf))
     app.jinja_env.filters.update(formats.FILTERS)
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
-    guard = sessions.Authenticator(conf)
+    guard = sessions.Authenticator(conf, limits.keystone)
+    ended = sessions.EndedSessions(lambda: parts.sources.ended_sessions)
+    logins = PlanRateLimit(conf.dashboard.login_rate, '[dashboard] login_rate')
+    count = functools.partial(limits.plans.count, parts.policy)
     app.context_processor(lambda: _words(parts))
-    app.before_request(lambda: _admit(guard, conf))
+    app.before_request(lambda: _admit(guard, ended, conf, logins, count))
     app.after_request(security.add_headers)
     app.register_error_handler(Exception, _failed)
-    login.add(app, guard, PlanRateLimit(conf.dashboard.login_rate, '[dashboard] login_rate'))
+    login.add(app, guard, ended)
     for page in PAGES:
         page.add(app, parts)
     app.add_url_rule('/', 'home', lambda: flask.redirect(_first(parts)))
@@ -75,29 +84,36 @@ def make(conf, clients, database):
 
 
 def _secret_key(conf):
-    """The key that signs sessions. A short one can be found by trying; then sessions can be made
-    up. Raises BadConfig."""
+    """The key that seals sessions. A short one can be found by trying; then sessions can be read
+    and made up. Raises BadConfig."""
     found = conf.dashboard.secret_key
     if found and len(found) < KEY_LENGTH:
         why = f'it has {len(found)} characters; {KEY_LENGTH} is the least'
         raise errors.BadConfig('[dashboard] secret_key', why)
-    return found or secrets.token_bytes(KEY_LENGTH)
+    return found.encode() if found else secrets.token_bytes(KEY_LENGTH)
 
 
-def _admit(guard, conf):
-    """Before each request: identify the caller, or send it to the login page."""
+def _admit(guard, ended, conf, logins, count):
+    """Before each request: identify the caller, or send it to the login page; and count what is
+    limited. Its body is read after that."""
+    request = flask.request
     if guard.is_open and not conf.api.insecure:
         security.check_host()
-    security.check_token()
-    request = flask.request
+    if request.endpoint == 'log_in':
+        logins.take(security.address())
     if request.endpoint in OPEN:
+        security.check_token()
         return None
-    token = flask.session.get('token')
-    context = guard.context(token, request.environ) if token else None
+    uuid, token = flask.session.get('uuid'), flask.session.get('token')
+    is_open = uuid is not None and not ended.has(uuid)
+    context = guard.context(token, request.environ) if is_open else None
     if context is not None:
         flask.g.context = context
+        if request.endpoint in COUNTED:
+            count(context)
+        security.check_token()
         return None
-    for name in ('token', 'name'):
+    for name in sessions.OF_CALLER:
         flask.session.pop(name, None)
     there = flask.url_for('login')
     if 'HX-Request' in request.headers:

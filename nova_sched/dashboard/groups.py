@@ -18,7 +18,6 @@ import flask
 
 from nova_sched import errors
 from nova_sched.api import handlers
-from nova_sched.api.rate_limit import PlanRateLimit
 from nova_sched.dashboard import access, member_tree
 from nova_sched.dashboard.decisions import is_own, told
 from nova_sched.dashboard.page_call import answer
@@ -42,9 +41,7 @@ class GroupPages:
     def __init__(self, parts):
         self._parts = parts
         conf = parts.conf.api
-        self._handlers = handlers.GroupHandlers(
-            parts.clients.groups, parts.policy, conf.max_limit, PlanRateLimit(conf.plan_rate)
-        )
+        self._handlers = handlers.GroupHandlers(parts.clients.groups, parts.policy, conf.max_limit)
 
     def show(self):
         all_projects = access.may(self._parts.policy, 'groups:list:all_projects')

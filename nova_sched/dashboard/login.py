@@ -12,21 +12,22 @@
 
 """Logging in and out."""
 
+import uuid
+
 import flask
 from werkzeug import exceptions
 
 from nova_sched.dashboard import security
 
 
-def add(app, guard, rate_limit):
-    """``guard`` is an Authenticator, ``rate_limit`` a PlanRateLimit by the caller's address."""
+def add(app, guard, ended):
+    """``guard`` is an Authenticator, ``ended`` an EndedSessions."""
 
     def login():
         return _page(guard)
 
     def log_in():
         request = flask.request
-        rate_limit.take(_address(request))
         try:
             token = guard.log_in(request.form)
         except exceptions.Unauthorized as error:
@@ -35,23 +36,22 @@ def add(app, guard, rate_limit):
         flask.session.clear()  # with its token for forms
         name = request.form['user'].strip()
         project = request.form.get('project', '').strip()
-        flask.session.update(token=token, name=f'{name} in {project}' if project else name)
+        flask.session.update(
+            uuid=str(uuid.uuid4()),
+            token=token,
+            name=f'{name} in {project}' if project else name,
+        )
         return flask.redirect(there or flask.url_for('home'), 303)
 
     def log_out():
-        guard.log_out(flask.session.get('token'))
+        ended.add(flask.session['uuid'])
+        guard.log_out(flask.session['token'])
         flask.session.clear()
         return flask.redirect(flask.url_for('login'), 303)
 
     app.add_url_rule('/login', 'login', login, methods=['GET'])
     app.add_url_rule('/login', 'log_in', log_in, methods=['POST'])
     app.add_url_rule('/logout', 'log_out', log_out, methods=['POST'])
-
-
-def _address(request):
-    """The address of the caller. Behind a proxy it is the last of a list, which the proxy has
-    added: a caller can send those before it."""
-    return (request.remote_addr or '').rpartition(',')[2].strip()
 
 
 def _page(guard, problem=None):

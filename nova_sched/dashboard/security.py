@@ -73,6 +73,12 @@ def check_token():
         )
 
 
+def address():
+    """The address of the caller. Behind a proxy it is the last of a list, which the proxy has
+    added: a caller can send those before it."""
+    return (flask.request.remote_addr or '').rpartition(',')[2].strip()
+
+
 def check_host():
     """Raises Forbidden for a name that is not of this machine, or a caller on another one: without
     authentication, another site could have a browser send it here under the site's own name."""

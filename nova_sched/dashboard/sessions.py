@@ -10,29 +10,46 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The caller of a page, by the token in its session."""
+"""Sessions: what a cookie holds, whether it has ended, and the caller with its token."""
 
+import base64
+import hashlib
+import json
 import logging
+import time
 
 import flask
+from cryptography import fernet
 from flask.sessions import SecureCookieSessionInterface
+from itsdangerous import BadSignature
 from keystoneauth1 import session as keystone_session
 from keystoneauth1.discover import Discover
 from keystoneauth1.exceptions import ClientException, Unauthorized
 from keystoneauth1.identity import v3
 from werkzeug import exceptions
 
+from nova_sched import errors
 from nova_sched.api import identity
 
 LOG = logging.getLogger(__name__)
 
 ADMITTED = 'nova_sched.dashboard.admitted'
-TIMEOUT_S = 30.0  # for each answer of Keystone, unless [keystone_authtoken] has one
+OF_CALLER = ('uuid', 'token', 'name')  # in a session of a caller that has logged in
+LIFE_S = 24 * 3600  # of a cookie
+ENDED_S = 2 * LIFE_S  # that a logout is remembered: requests in flight may seal another cookie
+TIMEOUT_S = 10.0  # for each answer of Keystone, unless [keystone_authtoken] has one
 REVOKE_S = 5.0  # for each one while a caller logs out
 
 
 class Sessions(SecureCookieSessionInterface):
-    """Signed cookies for the pages only; with TLS they are sent over TLS only."""
+    """Sealed cookies for the pages only: who reads one learns nothing, the token least of all.
+    With TLS they are sent over TLS only."""
+
+    def __init__(self, secret):
+        self._seal = _Seal(secret)
+
+    def get_signing_serializer(self, app):
+        return self._seal
 
     def get_cookie_path(self, app):
         return flask.request.script_root or '/'
@@ -41,15 +58,62 @@ class Sessions(SecureCookieSessionInterface):
         return flask.request.is_secure
 
 
+class _Seal:
+    """What Flask expects of a serializer. A seal with another key is a bad signature."""
+
+    def __init__(self, secret):
+        key = hashlib.blake2b(secret, digest_size=32, person=b'dashboard').digest()
+        self._fernet = fernet.Fernet(base64.urlsafe_b64encode(key))
+
+    def dumps(self, value):
+        return self._fernet.encrypt(json.dumps(value).encode()).decode()
+
+    def loads(self, text, max_age=None):
+        try:
+            return json.loads(self._fernet.decrypt(text.encode(), ttl=max_age))
+        except fernet.InvalidToken:
+            raise BadSignature('The cookie is of another key, or too old') from None
+
+
+class EndedSessions:
+    """Sessions that callers have ended: their cookies are worth nothing any more.
+
+    ``table()`` returns a db.ended_sessions.SqlEndedSessions, for all processes. Where it raises
+    BadConfig there is no database, and no other process knows.
+    """
+
+    def __init__(self, table):
+        self._table, self._here = table, {}
+
+    def add(self, uuid):
+        """End a session. A caller logs out even if the database does not answer."""
+        now_s = time.monotonic()
+        self._here = {one: end_s for one, end_s in self._here.items() if end_s > now_s}
+        self._here[uuid] = now_s + ENDED_S
+        try:
+            self._table().add(uuid, ENDED_S)
+        except (errors.BadConfig, errors.StoreUnavailable) as error:
+            LOG.warning('Other processes do not know that a session has ended: %s', error)
+
+    def has(self, uuid):
+        """Whether a session has ended. Raises StoreUnavailable."""
+        try:
+            return uuid in self._here or self._table().has(uuid)
+        except errors.BadConfig:
+            return False
+
+
 class Authenticator:
     """Validates tokens as the REST API does, obtains them for callers that log in, and revokes
-    them when they log out. Raises BadConfig."""
+    them when they log out. ``keystone``: a limits.Service. Raises BadConfig."""
 
-    def __init__(self, conf):
-        self._conf = conf
+    def __init__(self, conf, keystone):
+        self._conf, self._keystone = conf, keystone
         self.is_open = conf.api.auth_strategy == 'noauth'
         self._guard = (
-            identity.NoAuth(_admit) if self.is_open else identity.KeystoneAuth(_admit, conf)
+            identity.NoAuth(_admit)
+            if self.is_open
+            else identity.KeystoneAuth(_admit, conf, keystone)
         )
 
     def context(self, token, environ):
@@ -68,7 +132,8 @@ class Authenticator:
         return None
 
     def log_in(self, form):
-        """A token for the words of the login form. Raises Unauthorized or ServiceUnavailable."""
+        """A token for the words of the login form. Raises Unauthorized, ServiceUnavailable
+        or ServiceBusy."""
         user, project = form.get('user', '').strip(), form.get('project', '').strip()
         if self.is_open:
             if not user or not project or ':' in user:
@@ -77,7 +142,8 @@ class Authenticator:
         if not user:
             raise exceptions.Unauthorized('Give the name of a user.')
         try:
-            return self._keystone_token(form, user, project)
+            with self._keystone.place():
+                return self._keystone_token(form, user, project)
         except Unauthorized:
             raise exceptions.Unauthorized('The name or the password is wrong.') from None
         except ClientException as error:

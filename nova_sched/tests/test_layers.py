@@ -45,7 +45,7 @@ DEPTH = {room: depth for depth, floor in enumerate(FLOORS) for room in floor}
 
 FENCES = {
     'alembic': {'db'},
-    'cheroot': {'cmd'},
+    'waitress': {'cmd'},
     'cotyledon': {'cmd'},
     'eventlet': {'cmd'},
     'heat': {'heat'},

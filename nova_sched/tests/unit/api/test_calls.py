@@ -11,6 +11,7 @@
 # under the License.
 """Requests that make no sense: each is refused with the reason, and does not reach the backend."""
 
+import io
 import json
 
 import pytest
@@ -167,3 +168,18 @@ def test_a_body_may_be_so_large(http, size, status, with_length):
 def test_a_template_that_is_no_text(http, data):
     answer = http.post('/v1/groups', data=data, headers=YAML)
     assert (answer.status_code, answer.json['errors'][0]['where']) == (400, 'body')
+
+
+@pytest.mark.parametrize('more, status', [(0, 400), (1, 413), (10**6, 413)])
+def test_a_body_in_chunks_is_read_whole_or_refused(http, more, status):
+    """A web server gives it without a length, up to its end."""
+    body = b'#' * (4096 + more)  # no template
+    answer = http.open(
+        '/v1/groups',
+        method='POST',
+        input_stream=io.BytesIO(body),
+        content_type='application/yaml',
+        headers=RED,
+        environ_overrides={'wsgi.input_terminated': True},
+    )
+    assert answer.status_code == status, answer.text

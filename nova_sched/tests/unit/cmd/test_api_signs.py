@@ -45,16 +45,15 @@ def away():
 
 
 @pytest.mark.parametrize(
-    'port, is_busy, reach, ready',
+    'port, reach, ready',
     [
-        pytest.param(None, False, lambda: None, 1, id='it answers'),
-        pytest.param(None, False, away, 0, id='the bus is away'),
-        pytest.param(1, False, lambda: None, 0, id='it does not answer'),
-        pytest.param(1, True, lambda: None, 1, id='all of its threads work'),
+        pytest.param(None, lambda: None, 1, id='it answers'),
+        pytest.param(None, away, 0, id='the bus is away'),
+        pytest.param(1, lambda: None, 0, id='it does not answer'),
     ],
 )
-def test_ready(served, port, is_busy, reach, ready):
-    signs = ApiSigns((served[0], port or served[1]), lambda: is_busy, reach)
+def test_ready(served, port, reach, ready):
+    signs = ApiSigns((served[0], port or served[1]), reach)
     assert signs.ready == 0
     signs.look()
     assert signs.ready == ready
@@ -62,16 +61,16 @@ def test_ready(served, port, is_busy, reach, ready):
 
 def test_a_bus_that_goes_away_later_does_not_matter(served):
     reached = iter([None])
-    signs = ApiSigns(served, lambda: False, lambda: next(reached))
+    signs = ApiSigns(served, lambda: next(reached))
     signs.look()
     signs.look()
     assert signs.ready == 1
 
 
-def test_silence_is_counted_from_the_last_answer(served):
-    moments, is_busy = iter([10.0, 20.0, 25.0]), [True]
-    signs = ApiSigns(('127.0.0.1', 1), lambda: is_busy[0], lambda: None, lambda: next(moments))
+def test_silence_is_counted_from_the_last_answer(served, monkeypatch):
+    moments, answers = iter([10.0, 20.0, 25.0]), iter([True, False])
+    signs = ApiSigns(served, lambda: None, lambda: next(moments))
+    monkeypatch.setattr(signs, '_answers', lambda: next(answers))
     signs.look()
-    is_busy[0] = False
     signs.look()
     assert signs.silence_s == 15.0

@@ -11,7 +11,9 @@
 # under the License.
 """The metrics of a daemon: the sums of its processes, and what Prometheus reads of them."""
 
+import contextlib
 import os
+import socket
 import urllib.request
 
 import pytest
@@ -147,6 +149,20 @@ def test_a_served_export(monkeypatch):
         export.end()
     assert 'nova_sched_decisions' in {family.name for family in families}
     assert not export.directory.exists()
+
+
+def test_callers_that_dawdle_keep_no_other_waiting():
+    export = Export('127.0.0.1', 0)
+    where = '127.0.0.1', export.port
+    with contextlib.ExitStack() as stack:
+        stack.callback(export.end)
+        for _ in range(20):
+            one = stack.enter_context(socket.create_connection(where))
+            one.sendall(b'GET /metr')
+        with urllib.request.urlopen('http://{}:{}/metrics'.format(*where), timeout=60) as answer:
+            assert answer.status == 200
+        one.sendall(b'x' * 100000)
+        assert one.recv(100).split()[1] == b'431'
 
 
 def test_an_address_that_is_taken():

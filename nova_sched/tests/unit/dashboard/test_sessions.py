@@ -22,6 +22,7 @@ from keystonemiddleware.fixture import AuthTokenFixture
 from werkzeug import exceptions
 from werkzeug.test import create_environ
 
+from nova_sched.api.limits import Limits
 from nova_sched.conf import dashboard as dashboard_options
 from nova_sched.dashboard import sessions
 from nova_sched.dashboard.sessions import Authenticator
@@ -37,7 +38,7 @@ def made(auth_strategy='noauth', url=None):
     dashboard_options.register_opts(conf)
     if auth_strategy == 'keystone':
         with_keystone(conf, www_authenticate_uri=url)
-    return Authenticator(conf)
+    return Authenticator(conf, Limits(conf).keystone)
 
 
 @pytest.mark.parametrize(
