@@ -24,6 +24,17 @@ SYMBOL = re.compile('[A-Z0-9_]{1,255}')
 DEPTH = 100  # values inside of values
 LARGEST = 2**63 - 1
 
+# Kinds of names that a caller chooses, and which names of each kind are closed to him: Nova and
+# this scheduler write them into requests, where rules believe them (as in CVE-2026-46448). Keys of
+# versioned objects are closed in each kind.
+HINT, EXTRA_SPEC, IMAGE_PROPERTY = 'scheduler hint', 'extra spec', 'image property'
+OF_NODES = 'trait[^:]*:(?:COMPUTE_STATUS_DISABLED|OWNER_NOVA)'  # what a node is to Nova
+INTERNAL = {
+    HINT: re.compile(r'_nova_.*|nova_object\..*', re.DOTALL),
+    EXTRA_SPEC: re.compile(rf'{OF_NODES}|nova_object\..*', re.DOTALL),
+    IMAGE_PROPERTY: re.compile(rf'{OF_NODES}|traits_required|nova_object\..*', re.DOTALL),
+}
+
 
 def is_uuid(value):
     """Whether the value is the text of a UUID, as Nova writes it."""
@@ -69,6 +80,19 @@ def _check_text(value, where):
     elif isinstance(value, list):
         for item in value:
             _check_text(item, where)
+
+
+def why_internal(kind, name):
+    """Returns why a caller may not use this name, or None if he may. ``kind`` is one of
+    ``INTERNAL``.
+
+    Each entrance for what a tenant writes asks this: templates, with the flavors and images sent
+    along; stored groups; the form of a possible request; the catalogue of flavors. A conductor may
+    send such names: ``rpc.translate`` tells Nova's own from a tenant's that it passes on.
+    """
+    if INTERNAL[kind].fullmatch(name):
+        return f'the {kind} {short(name)} is for internal use'
+    return None
 
 
 def short(value):
