@@ -415,8 +415,9 @@ class GroupOperations:
         expires_s = known.record.expires_s
         begin_s = time.perf_counter()
         draft = self._call(self._plans.draft, known, caps, asked, changed, limits)
+        record = dataclasses.replace(known.record, definition=known.text())
         if limits:
-            self._call(self._plans.check_quota, draft)
+            self._call(self._plans.check_quota, draft, record)
         seen = draft.group_problem
         if seen.closed:
             raise _closed(seen.closed, seen.removed_by)
@@ -433,9 +434,8 @@ class GroupOperations:
             raise refusal
         if dry_run:
             if limits:
-                self._call(self._plans.check_quota, draft, found.hosts)
+                self._call(self._plans.check_quota, draft, record, found.hosts)
             return self._call(self._group_views.foresee, draft, found.hosts)
-        record = dataclasses.replace(known.record, definition=known.text())
         lifetime_s = None if expires_s is None else max(expires_s - self._clock(), 1.0)
         taken, view = self._call(self._take, known, draft, found.hosts, record, lifetime_s)
         if taken.exceeded is not None:
