@@ -415,9 +415,9 @@ class GroupOperations:
         expires_s = known.record.expires_s
         begin_s = time.perf_counter()
         draft = self._call(self._plans.draft, known, caps, asked, changed, limits)
-        record = dataclasses.replace(known.record, definition=known.text())
         if limits:
-            self._call(self._plans.check_quota, draft, record)
+            unwritten = dataclasses.replace(known.record, definition=None)
+            self._call(self._plans.check_quota, draft, unwritten)
         seen = draft.group_problem
         if seen.closed:
             raise _closed(seen.closed, seen.removed_by)
@@ -432,6 +432,7 @@ class GroupOperations:
                 refusal.reason,
             )
             raise refusal
+        record = dataclasses.replace(known.record, definition=known.text())
         if dry_run:
             if limits:
                 self._call(self._plans.check_quota, draft, record, found.hosts)

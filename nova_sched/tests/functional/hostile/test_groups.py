@@ -54,9 +54,12 @@ def test_an_operator_may(call, level):  # noqa: F811
     assert status in (200, 409), said
 
 
-def many(count, **flavor):
+def many(count, hints=None, **flavor):
     """So many servers, each described in full."""
-    server = {'flavor': {'vcpus': 1, 'ram': 1, 'disk': 0, **flavor}}
+    server = {
+        'flavor': {'vcpus': 1, 'ram': 1, 'disk': 0, **flavor},
+        'scheduler_hints': hints or {},
+    }
     each = {'type': 'OS::Nova::Server', 'properties': server}
     group = {
         'type': 'OS::Heat::ResourceGroup',
@@ -82,6 +85,11 @@ def test_what_a_project_may_hold_by_default(call, started):  # noqa: F811
         (many(501), 'group_members', 500),
         (
             many(99, extra_specs={f'x:{number}': 'y' * 255 for number in range(180)}),
+            'group_bytes',
+            4194304,
+        ),
+        (
+            many(99, extra_specs={'x': 'y'}, hints={'shared': 'y' * 900_000}),
             'group_bytes',
             4194304,
         ),
