@@ -31,6 +31,17 @@ LATEST_S = 253_402_214_400.0  # seconds since the epoch: the last day that a cal
 MAX_CPUS = 2**14  # that one text names: a range like 0-999999999 must not fill the memory
 CPU_RANGE = re.compile(r'(\^?)\s*([0-9]{1,9})(?:\s*-\s*([0-9]{1,9}))?')
 
+# Kinds of names that a caller chooses, and which names of each kind are closed to him: Nova and
+# this scheduler write them into requests, where rules believe them (as in CVE-2026-46448). Keys of
+# versioned objects are closed in each kind.
+HINT, EXTRA_SPEC, IMAGE_PROPERTY = 'scheduler hint', 'extra spec', 'image property'
+OF_NODES = 'trait[^:]*:(?:COMPUTE_STATUS_DISABLED|OWNER_NOVA)'  # what a node is to Nova
+INTERNAL = {
+    HINT: re.compile(r'_nova_.*|nova_object\..*', re.DOTALL),
+    EXTRA_SPEC: re.compile(rf'{OF_NODES}|nova_object\..*', re.DOTALL),
+    IMAGE_PROPERTY: re.compile(rf'{OF_NODES}|traits_required|nova_object\..*', re.DOTALL),
+}
+
 
 def is_uuid(value):
     """Whether the value is the text of a UUID, as Nova writes it."""
@@ -90,6 +101,19 @@ def visible(text, kept=''):
         one if one.isprintable() or one in kept else one.encode('unicode_escape').decode()
         for one in text
     )
+
+
+def why_internal(kind, name):
+    """Returns why a caller may not use this name, or None if he may. ``kind`` is one of
+    ``INTERNAL``.
+
+    Each entrance for what a tenant writes asks this: templates, with the flavors and images sent
+    along; stored groups; the form of a possible request; the catalogue of flavors. A conductor may
+    send such names: ``rpc.translate`` tells Nova's own from a tenant's that it passes on.
+    """
+    if INTERNAL[kind].fullmatch(name):
+        return f'the {kind} {short(name)} is for internal use'
+    return None
 
 
 def short(value):

@@ -123,7 +123,7 @@ RULES = [
     ),
     _rule(
         'groups:exclusive:host',
-        MEMBER,
+        'rule:admin',
         EVERYWHERE,
         'Use the policy `exclusive` at the level `host`, which closes hosts to other servers.',
         'create_group',

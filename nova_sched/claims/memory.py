@@ -384,7 +384,7 @@ class MemoryClaimStore(ClaimStore):
         used = plan_quota.amounts({}, 0)
         groups = {one.uuid for one in self._records.values() if one.project_id == project_id}
         for uuid in groups:
-            used[plan_quota.MEMBERS] += plan_quota.members(self._records[uuid])
+            used.update(plan_quota.of_record(self._records[uuid]))
             for claim in map(self._find, self._members.get(uuid, ())):
                 if claim.state == PLANNED:
                     used.update(plan_quota.of_claim(claim))

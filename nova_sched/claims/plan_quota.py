@@ -24,14 +24,14 @@ from nova_sched.claims.values import GroupRecord
 from nova_sched.hardware.machine import HardwareAllocation
 
 SERVERS, CLASS = 'planned_servers', 'planned_class:'
-MEMBERS, DOMAINS = 'group_members', 'exclusive_domains'
+MEMBERS, DOMAINS, BYTES = 'group_members', 'exclusive_domains', 'group_bytes'
 
 NO_LIMIT = -1
 
 
 def is_counted(resource: str) -> bool:
     """Whether plans use this resource."""
-    return resource in (SERVERS, MEMBERS, DOMAINS) or resource.startswith(CLASS)
+    return resource in (SERVERS, MEMBERS, DOMAINS, BYTES) or resource.startswith(CLASS)
 
 
 def amounts(resources: Mapping[str, int], number: int = 1) -> collections.Counter[str]:
@@ -73,14 +73,18 @@ def added(
             more.subtract(of_claim(old))
         if new is not None and new.state == PLANNED:
             more.update(of_claim(new))
-    more[MEMBERS] = members(after) - members(before)
+    more.update(of_record(after))
+    more.subtract(of_record(before))
     more[DOMAINS] = domains
     return more
 
 
-def members(record: GroupRecord | None) -> int:
-    """The members that a group counts."""
-    return 0 if record is None or record.deleted else record.members
+def of_record(record: GroupRecord | None) -> collections.Counter[str]:
+    """What the definition of a group uses: its members, and its text as long as it is stored."""
+    if record is None:
+        return collections.Counter()
+    members = 0 if record.deleted else record.members
+    return collections.Counter({MEMBERS: members, BYTES: len(record.definition or '')})
 
 
 def check(

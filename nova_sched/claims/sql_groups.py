@@ -49,6 +49,10 @@ class Steps:
 
     def __init__(self, connection, locator, placements, claims):
         self._before = lock_records(connection, {one.record_uuid for one in placements} - {None})
+        # A quota counts what a new definition adds to the stored one.
+        for guard in (one.guard for one in placements if one.guard and one.guard.limits):
+            if guard.record.definition is not None and self._before.get(guard.record.uuid):
+                self._before[guard.record.uuid] = read_record(connection, guard.record.uuid)
         self.records = dict(self._before)
         self.members = _lock_members(connection, placements)
         ending = dropped(placements, claims)

@@ -35,7 +35,11 @@ PLANNED_CLAIMS = (
     .where(OF_PROJECT, CLAIMS.c.state == PLANNED)
     .group_by(*KIND)
 )
-MEMBERS = sa.select(sa.func.sum(TOP_GROUPS.c.members)).where(OF_PROJECT, ~TOP_GROUPS.c.deleted)
+# Definitions are ASCII, as JSON writes it: characters are bytes.
+DEFINITIONS = sa.select(
+    sa.func.sum(sa.case((TOP_GROUPS.c.deleted, 0), else_=TOP_GROUPS.c.members)),
+    sa.func.sum(sa.func.length(TOP_GROUPS.c.definition)),
+).where(OF_PROJECT)
 DOMAINS = (
     sa.select(sa.func.count())
     .select_from(EXCLUSIVE_DOMAINS)
@@ -52,7 +56,8 @@ def read(connection, project_id):
         held = parts and HardwareAllocation.from_json(parts)
         whole = plan_quota.resources_of(json.loads(resources), held, node)
         used.update(plan_quota.amounts(whole, number))
-    used[plan_quota.MEMBERS] = int(connection.scalar(MEMBERS, given) or 0)
+    members, size = connection.execute(DEFINITIONS, given).one()
+    used[plan_quota.MEMBERS], used[plan_quota.BYTES] = int(members or 0), int(size or 0)
     used[plan_quota.DOMAINS] = connection.scalar(DOMAINS, given)
     return +used
 

@@ -30,6 +30,20 @@ class DriverType(types.String):
         return super().__call__(OF_NOVA.get(value, value))
 
 
+# What the placement groups of a project may hold, so that no project alone can take the cloud:
+# about a hundred small servers, and the templates for them.
+PLANS = {
+    'planned_servers': 100,
+    'planned_class:VCPU': 400,
+    'planned_class:PCPU': 400,
+    'planned_class:MEMORY_MB': 1638400,
+    'planned_class:DISK_GB': 10000,
+    'group_members': 500,
+    'exclusive_domains': 20,
+    'group_bytes': 4194304,
+}
+SERVERS = {'servers': 10, 'class:VCPU': 20, 'class:MEMORY_MB': 51200}
+
 GROUP = 'quota'
 OPTS = [
     cfg.Opt(
@@ -48,13 +62,14 @@ OPTS = [
     cfg.Opt(
         'limits',
         type=types.Dict(value_type=types.Integer(min=-1), key_value_separator='='),
-        default={'servers': 10, 'class:VCPU': 20, 'class:MEMORY_MB': 51200},
-        sample_default='servers=10, class:VCPU=20, class:MEMORY_MB=51200',
+        default={**SERVERS, **PLANS},
+        sample_default=', '.join(f'{name}={most}' for name, most in {**SERVERS, **PLANS}.items()),
         help='Default limits of a project, for resources without a limit in the table, as '
         '`resource=number`. For servers of queues: `servers`, or `class:` and a resource '
         'class of Placement. For placement groups: `planned_servers`, `planned_class:` and a '
-        'resource class, `group_members` and `exclusive_domains`. '
-        '-1 is no limit. A resource that is not named has no limit.',
+        'resource class, `group_members`, `exclusive_domains`, and `group_bytes` of their stored '
+        'definitions. -1 is no limit. A resource of placement groups that is not named keeps its '
+        'default, if it has one here; any other that is not named has no limit.',
     ),
 ]
 

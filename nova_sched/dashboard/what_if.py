@@ -18,7 +18,7 @@ import json
 import flask
 import yaml
 
-from nova_sched import errors, objects
+from nova_sched import errors, objects, words
 from nova_sched.dashboard import access
 from nova_sched.dashboard.funnel import funnel, stacks
 from nova_sched.engine.explain.decision_log import PLACED
@@ -131,6 +131,9 @@ def read(form):
     if not 1 <= count <= MOST:
         raise errors.InvalidRequest('count', f'{count} is not from 1 to {MOST}')
     extra_specs = {**pasted.get('extra_specs', {}), **_pairs(form.get('extra_specs', ''))}
+    for name in extra_specs:
+        if why := words.why_internal(words.EXTRA_SPEC, name):
+            raise errors.InvalidRequest('extra specs', why)
     return Wish(
         **sizes,
         count=count,

@@ -226,6 +226,9 @@ def checked_flavor(row: Mapping[str, Any], now_s: float) -> dict[str, Any]:
     if not isinstance(flavorid, str) or not flavorid.isprintable() or len(flavorid) > LONGEST:
         why = f'{flavorid!r:.80} is no printable text of at most {LONGEST} characters'
         raise errors.InvalidRequest(f'flavor {flavor.name}, flavorid', why)
+    for name in flavor.extra_specs:
+        if why := words.why_internal(words.EXTRA_SPEC, name):
+            raise errors.InvalidRequest(f'flavor {flavor.name}', why)
     amounts = {name: getattr(flavor, name) for name in AMOUNTS}
     made = {
         'name': flavor.name,

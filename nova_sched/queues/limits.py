@@ -33,12 +33,13 @@ def limits(
     conf: Any, own_limits: OwnLimits, clock: Callable[[], float] = time.monotonic
 ) -> Limits:
     """Returns a function of a project's limits by resource: -1, or not named, is no limit.
+    Placement groups have limits by default, whatever the source names.
 
     It raises StoreUnavailable if the table is unavailable, LimitsUnknown if Keystone is, and
     BadConfig if Keystone cannot provide limits with this configuration. An answer is cached for
     KEPT_S. ``conf`` is read now; ``clock`` counts seconds.
     """
-    driver, defaults = conf.quota.driver, dict(conf.quota.limits)
+    driver, defaults = conf.quota.driver, {**quota.PLANS, **conf.quota.limits}
     if driver == quota.NONE:
         return lambda project_id: {}
     if driver == quota.TABLE:

@@ -20,6 +20,7 @@ from openstack.exceptions import SDKException
 from oslo_limit import exception, limit
 
 from nova_sched import errors
+from nova_sched.conf import quota
 from nova_sched.logs import first_line
 
 TIMEOUT_S = 10  # seconds for one answer, unless [oslo_limit] timeout is set
@@ -59,7 +60,7 @@ class KeystoneLimits:
         # None stands for all resources, despite the type annotation.
         registered = self._enforcer.get_registered_limits(None)  # type: ignore[arg-type]
         own = self._enforcer.get_project_limits(project_id, None)  # type: ignore[arg-type]
-        return Registered({**dict(registered), **dict(own)})
+        return Registered({**quota.PLANS, **dict(registered), **dict(own)})
 
 
 class Registered(Mapping[str, int]):

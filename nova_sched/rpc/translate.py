@@ -26,7 +26,7 @@ from nova_sched.objects.object_io import primitive
 from nova_sched.rpc.received_spec import ReceivedSpec
 from nova_sched.state.host_aggregate import HostAggregate
 from nova_sched.state.report import LARGEST
-from nova_sched.state.request import Request
+from nova_sched.state.request import CHECK_TYPE, Request, is_rebuild
 from nova_sched.state.spec import CALL_READERS, KIND_READERS
 
 # Keys of aggregates are database integers.
@@ -79,6 +79,11 @@ def requests(spec_obj, instance_uuids=None):
         if field in spec_obj and getattr(spec_obj, field) is not None:
             facts[name] = _read(name, reader, spec_obj)
     hints = facts.get('hints', {})
+    if is_rebuild(hints) and not (facts.get('force_hosts') and facts.get('force_nodes')):
+        # An API of Nova before the fix of CVE-2026-46448 passes on this hint of a tenant, and
+        # stores it for later moves. Nova itself always forces a rebuild to the host and the node
+        # of the server, which no tenant can. Without both, the hint is not Nova's.
+        del hints[CHECK_TYPE]
     size = sum(len(text) for name, values in hints.items() for text in (name, *map(str, values)))
     if size > CONF.scheduler.max_hints_size:
         why = f'they have {size} characters; at most {CONF.scheduler.max_hints_size} are accepted'

@@ -22,6 +22,7 @@ from nova_sched.state.traits import OWNER
 AFFINITY, ANTI_AFFINITY = 'affinity', 'anti-affinity'
 HARD = frozenset([AFFINITY, ANTI_AFFINITY])
 NO_HARDWARE = HardwareRequest()
+CHECK_TYPE = '_nova_check_type'  # a scheduler hint that Nova itself sends
 SOFT_AFFINITY, SOFT_ANTI_AFFINITY = 'soft-affinity', 'soft-anti-affinity'
 
 
@@ -206,8 +207,8 @@ def hint(hints, name, default=None):
 
 
 def check_type(hints):
-    return hint(hints, '_nova_check_type')
+    return hint(hints, CHECK_TYPE)
 
 
 def is_rebuild(hints):
-    return hints.get('_nova_check_type') == ['rebuild']
+    return hints.get(CHECK_TYPE) == ['rebuild']

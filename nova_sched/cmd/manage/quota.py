@@ -23,7 +23,7 @@ from nova_sched.queues.limits import limits
 
 NO_LIMIT = -1
 RESOURCE = re.compile(
-    r'(planned_)?(servers|class:[A-Z0-9_]{1,240})|group_members|exclusive_domains'
+    r'(planned_)?(servers|class:[A-Z0-9_]{1,240})|group_members|exclusive_domains|group_bytes'
 )
 LARGEST = 2**62
 
@@ -33,12 +33,12 @@ def show(args, conf):
 
     Limits are those of the table, else of [quota] limits. With [quota] driver = keystone they are
     those of Keystone. There a resource of servers that is not registered has the limit 0, and one
-    of placement groups has none.
+    of placement groups has its default limit, if it has one.
 
     Keys: for each resource project_id, resource (servers, class: and a resource class; for
-    placement groups planned_servers, planned_class: and a resource class, group_members and
-    exclusive_domains), used, limit (null: none), own (the value set here for the project; null:
-    nothing, -1: no limit).
+    placement groups planned_servers, planned_class: and a resource class, group_members,
+    exclusive_domains and group_bytes), used, limit (null: none), own (the value set here for the
+    project; null: nothing, -1: no limit).
     """
     return _show(args, conf, [args.project])
 
@@ -113,7 +113,7 @@ def rows(books, limits_of, project, besides=()):
 
 
 def _most(limits, name):
-    """The limit of a resource. Of Keystone's limits, those of plans are none unless registered."""
+    """The limit of a resource. Keystone's limits of plans are none if they are not named."""
     known = dict(limits) if plan_quota.is_counted(name) else limits
     return known.get(name, NO_LIMIT)
 
@@ -179,7 +179,7 @@ def _set_arguments(parser):
         metavar='RESOURCE',
         type=_resource,
         help='servers, or class: and a resource class, such as class:VCPU; for placement groups '
-        'planned_servers, planned_class:VCPU, group_members or exclusive_domains',
+        'planned_servers, planned_class:VCPU, group_members, exclusive_domains or group_bytes',
     )
     parser.add_argument(
         'limit',

@@ -416,7 +416,8 @@ class GroupOperations:
         begin_s = time.perf_counter()
         draft = self._call(self._plans.draft, known, caps, asked, changed, limits)
         if limits:
-            self._call(self._plans.check_quota, draft)
+            unwritten = dataclasses.replace(known.record, definition=None)
+            self._call(self._plans.check_quota, draft, unwritten)
         seen = draft.group_problem
         if seen.closed:
             raise _closed(seen.closed, seen.removed_by)
@@ -431,11 +432,11 @@ class GroupOperations:
                 refusal.reason,
             )
             raise refusal
+        record = dataclasses.replace(known.record, definition=known.text())
         if dry_run:
             if limits:
-                self._call(self._plans.check_quota, draft, found.hosts)
+                self._call(self._plans.check_quota, draft, record, found.hosts)
             return self._call(self._group_views.foresee, draft, found.hosts)
-        record = dataclasses.replace(known.record, definition=known.text())
         lifetime_s = None if expires_s is None else max(expires_s - self._clock(), 1.0)
         taken, view = self._call(self._take, known, draft, found.hosts, record, lifetime_s)
         if taken.exceeded is not None:

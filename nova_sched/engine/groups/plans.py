@@ -176,11 +176,11 @@ class Plans:
 
     # Take.
 
-    def check_quota(self, draft, hosts=None):
+    def check_quota(self, draft, record, hosts=None):
         """Raises QuotaExceeded if the plan would exceed the limits of its project, as far as that
-        is known; without ``hosts`` (as in ``take``), before they are chosen."""
+        is known; ``record`` as in ``take``; without ``hosts``, before they are chosen."""
         if hosts is None:
-            quota.check(self._store, draft)
+            quota.check(self._store, draft, record)
             return
         nodes = [self._cluster.node(draft.group_problem.nodes[host]) for host in hosts]
         if any(node is None for node in nodes):
@@ -191,7 +191,7 @@ class Plans:
             for state, node in zip(draft.member_states, nodes, strict=True)
             for token in draft.known.tokens(state.member, node.row, levels)
         }
-        quota.check(self._store, draft, nodes, tokens)
+        quota.check(self._store, draft, record, nodes, tokens)
 
     def take(self, draft, hosts, record, lifetime_s):
         """Claim a plan. ``hosts`` has for each member the number of its host in the group_problem.

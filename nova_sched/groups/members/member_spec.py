@@ -15,7 +15,7 @@ import json
 
 from oslo_utils import uuidutils
 
-from nova_sched import errors, objects
+from nova_sched import errors, objects, words
 from nova_sched.groups.members import guest_numa, pci_aliases
 from nova_sched.state import fields, traits
 
@@ -67,6 +67,10 @@ def spec_of(member, project_id=None, user_id=None, instance_uuid=None, aliases=N
 
 
 def _spec(member, project_id, user_id, instance_uuid, aliases):
+    # The template was read by these rules too, but not where an earlier release stored it.
+    for name in member.hints:
+        if why := words.why_internal(words.HINT, name):
+            raise errors.InvalidRequest('scheduler_hints', why)
     flavor, image = _flavor(member.flavor), _image(member.image)
     wanted = flavor.extra_specs, image.properties
     spec = objects.RequestSpec(

@@ -17,7 +17,7 @@ import uuid
 
 import yaml
 
-from nova_sched import errors
+from nova_sched import errors, words
 from nova_sched.groups.definition import Image, Member, MemberFlavor
 from nova_sched.groups.template.scope import Scope
 from nova_sched.groups.template.types import SERVER_GROUP
@@ -88,7 +88,7 @@ def _specs(scope, value):
     """Returns the extra specs as strings, as Nova stores them: numbers and booleans are
     converted."""
     specs = {}
-    for key, item in scope.mapping(value).data.items():
+    for key, item in _permitted(scope, value, words.EXTRA_SPEC):
         if len(key) > LONGEST_SPEC:
             raise value.wrong_key(
                 key, f'the name of an extra spec has at most {LONGEST_SPEC} characters'
@@ -178,13 +178,23 @@ def _read_image(scope, value, key=None, called=None):
             texts[field] = scope.name(found)
     properties = {}
     if (found := scope.get(value, 'properties')) is not None:
-        for name, item in scope.mapping(found).data.items():
+        for name, item in _permitted(scope, found, words.IMAGE_PROPERTY):
             properties[name] = scope.plain(item)
             if isinstance(properties[name], dict):
                 raise item.wrong(
                     'a property of an image is text, a number or a boolean, not a mapping'
                 )
     return Image(**texts, properties=properties)
+
+
+def _permitted(scope, value, kind):
+    """Yields the names of a mapping with their Values. Raises TemplateError for a name that is for
+    internal use."""
+    mapping = scope.mapping(value)
+    for name, item in mapping.data.items():
+        if why := words.why_internal(kind, name):
+            raise mapping.wrong_key(name, why)
+        yield name, item
 
 
 def _is_uuid(text):
@@ -265,7 +275,7 @@ class Servers:
             return {}, ()
         hints = {}
         groups = ()
-        for key, item in scope.mapping(value).data.items():
+        for key, item in _permitted(scope, value, words.HINT):
             if key in SECOND_PHASE:
                 continue
             item = scope.head(item)

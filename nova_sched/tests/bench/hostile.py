@@ -60,7 +60,7 @@ def template(count, *policies, vcpus=1):
     }
 
 
-SMALL = {'template': template(20, ('anti-affinity', 'host'), ('exclusive', 'host'))}
+SMALL = {'template': template(20, ('anti-affinity', 'host'))}
 LARGE = {'template': template(400, ('anti-affinity', 'host'))}
 # No host has this much, no two servers can be together and apart.
 TOO_LARGE = {'template': template(20, ('anti-affinity', 'host'), vcpus=1000)}

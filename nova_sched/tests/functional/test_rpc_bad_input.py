@@ -34,6 +34,11 @@ MANY = [str(uuid.UUID(int=number)) for number in range(1, 10_001)]
 
 
 SPEC = {'spec_obj': primitive(spec())}
+REBUILD = {
+    'scheduler_hints': {'_nova_check_type': ['rebuild']},
+    'force_hosts': ['a'],
+    'force_nodes': ['a'],
+}
 RESIZE = {**SPEC, 'instance_uuid': ONE, 'host': 'a', 'nodename': 'a'}
 GROUP = objects.InstanceGroup(uuid=ONE, policy='affinity')
 SPECS = [
@@ -315,7 +320,7 @@ def test_the_dicts_of_4_0(steady, request_spec, name, words):
         pytest.param(
             'candidates',
             'select_candidates',
-            {'spec_obj': primitive(spec(scheduler_hints={'_nova_check_type': ['rebuild']}))},
+            {'spec_obj': primitive(spec(**REBUILD))},
             'a check of a rebuild claims nothing',
             id='candidates of a rebuild',
         ),

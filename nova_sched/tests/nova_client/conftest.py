@@ -168,8 +168,7 @@ def zone_of(boot):
     """The zone that an answer names for a node; nothing is claimed to learn it."""
 
     def zone_of(node):
-        there = specs.destination(host=node.host, node=node.hypervisor_hostname)
-        found = boot(hints={'_nova_check_type': ['rebuild']}, requested_destination=there)
+        found = boot(**specs.rebuild(node))
         return found[0][0].availability_zone
 
     return zone_of

@@ -120,3 +120,13 @@ def destination(**fields):
             database_connection='mysql+pymysql://user:secret@cell.example/nova',
         )
     return objects.Destination(**fields)
+
+
+def rebuild(node):
+    """The words of ``spec`` for the check of a rebuild: Nova forces it to the server's node."""
+    return {
+        'hints': {'_nova_check_type': ['rebuild']},
+        'requested_destination': destination(host=node.host, node=node.hypervisor_hostname),
+        'force_hosts': [node.host],
+        'force_nodes': [node.hypervisor_hostname],
+    }

@@ -218,8 +218,7 @@ def test_a_rebuild_is_only_checked(cloud, boot):
         boot(
             instance_uuids=[uuid],
             alternates=False,
-            hints={'_nova_check_type': ['rebuild']},
-            requested_destination=specs.destination(host=node.host, node=node.hypervisor_hostname),
+            **specs.rebuild(node),
         )
     )
     assert (selection.service_host, selection.allocation_request) == (node.host, 'null')
@@ -231,6 +230,5 @@ def test_a_rebuild_with_an_image_that_does_not_fit(cloud, boot):
     with pytest.raises(exception.NoValidHost):
         boot(
             image={'hw_architecture': 'aarch64'},
-            hints={'_nova_check_type': ['rebuild']},
-            requested_destination=specs.destination(host=node.host, node=node.hypervisor_hostname),
+            **specs.rebuild(node),
         )

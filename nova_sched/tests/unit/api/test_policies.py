@@ -177,11 +177,11 @@ def test_hosts_may_be_shown_to_projects(conf, backend, tmp_path):
 @pytest.mark.parametrize(
     'caller, rules, levels',
     [
-        pytest.param(headers('red', 'member,reader'), {}, ['host'], id='a member'),
-        pytest.param(headers('x', 'admin'), {}, None, id='an operator'),
+        pytest.param(headers('red', 'member,reader'), {}, [], id='a member'),
         pytest.param(
-            headers('red', 'member,reader'), {'exclusive:host': '!'}, [], id='not even hosts'
+            headers('red', 'member,reader'), {'exclusive:host': '@'}, ['host'], id='allowed hosts'
         ),
+        pytest.param(headers('x', 'admin'), {}, None, id='an operator'),
         pytest.param(
             headers('red', 'member,reader'), {'exclusive:domain': '@'}, None, id='all levels'
         ),

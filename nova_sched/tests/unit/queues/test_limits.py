@@ -18,6 +18,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.conf import CONF
+from nova_sched.conf.quota import PLANS
 from nova_sched.db.jobs import SqlJobTable
 from nova_sched.queues.limits import KEPT_S, MOST, limits
 from nova_sched.tests.keystone import ENDPOINT, Keystone, forget, served
@@ -83,7 +84,15 @@ def configured(tmp_path):
 )
 def test_limits_of_the_table(project, wanted):
     own = Own(p={'servers': -1, 'class:VCPU': 2})
-    assert limits(conf_of('table', servers=10, cores=5), own)(project) == wanted
+    assert limits(conf_of('table', servers=10, cores=5), own)(project) == {**PLANS, **wanted}
+
+
+def test_plans_have_limits_whatever_an_operator_names():
+    own, named = Own(p={'group_members': 7}), {'planned_servers': 3, 'exclusive_domains': -1}
+    found = limits(conf_of('table', **named), own)
+    assert found('q') == {**PLANS, **named}
+    assert found('p') == {**PLANS, **named, 'group_members': 7}
+    assert all(most > 0 for most in PLANS.values())
 
 
 def test_no_limits():
@@ -95,13 +104,14 @@ def test_no_limits():
 def test_an_answer_is_kept_for_some_seconds():
     own, clock = Own(p={'servers': 1}), Clock()
     ask = limits(conf_of('table'), own, clock)
-    assert [ask('p'), ask('p'), ask('q')] == [{'servers': 1}, {'servers': 1}, {}]
+    first, again, other = ask('p'), ask('p'), ask('q')
+    assert (first['servers'], again['servers'], 'servers' in other) == (1, 1, False)
     assert own.asked == ['p', 'q']
     own.own = {'p': {'servers': 2}}
     clock.now_s += KEPT_S - 0.1
-    assert ask('p') == {'servers': 1}
+    assert ask('p')['servers'] == 1
     clock.now_s += 0.1
-    assert ask('p') == {'servers': 2}
+    assert ask('p')['servers'] == 2
 
 
 def test_answers_for_many_projects_do_not_pile_up():
@@ -113,8 +123,8 @@ def test_answers_for_many_projects_do_not_pile_up():
 
 def test_limits_of_keystone(configured, keystone):
     ask = limits(configured(keystone.config()), Own(p={'servers': 99}))
-    assert dict(ask('p')) == {'servers': 3, 'class:VCPU': 20, 'class:DISK_GB': -1}
-    assert dict(ask('q')) == REGISTERED
+    assert dict(ask('p')) == {**PLANS, 'servers': 3, 'class:VCPU': 20, 'class:DISK_GB': -1}
+    assert dict(ask('q')) == {**PLANS, **REGISTERED}
     assert ask('q').get('class:MEMORY_MB', -1) == 0
 
 

@@ -46,7 +46,8 @@ def two(**words):
 
 
 def used(store, project='project'):
-    return dict(store.plan_usage(project))
+    """The usage without the text of definitions."""
+    return {k: n for k, n in store.plan_usage(project).items() if k != 'group_bytes'}
 
 
 BOTH = {
@@ -169,6 +170,30 @@ class PlanQuotas:
             store, plan(planned(LB, group=ELSE), of=other, limits={'planned_servers': 2})
         )
         assert outcome.exceeded.args == ('project', 'planned_servers', 1, 2, 2)
+
+    def test_the_stored_text_of_definitions(self, store, another):
+        """It counts as long as it is stored: that of a deleted group with a server, too."""
+
+        def put(of, serial, *claims, limit=100):
+            asked = plan(*claims, of=of, serial=serial, limits={'group_bytes': limit})
+            outcome = commit(store, asked)
+            return outcome.won or outcome.exceeded.args[1:]
+
+        def stored():
+            return another().plan_usage('project').get('group_bytes', 0)
+
+        ready(store, HOST, OTHER)
+        assert put(record(definition='x' * 60, members=1), 0, built()) is True
+        assert put(record(ELSE, definition='x' * 41), 0) == ('group_bytes', 41, 60, 100)
+        assert put(record(ELSE, definition='x' * 40), 0) is True
+        assert stored() == 100
+        longer, same, shorter = (record(definition='y' * size) for size in (61, 60, 30))
+        assert put(longer, 1) == ('group_bytes', 1, 100, 100)
+        assert put(same, 1) is True
+        assert put(same, 2, limit=10) is True  # a lower limit takes nothing away
+        assert put(shorter, 3, limit=10) is True
+        assert put(record(deleted=True, definition=None), 4, limit=10) is True
+        assert stored() == 70
 
     def test_two_of_one_batch(self, store):
         ready(store, HOST, OTHER)

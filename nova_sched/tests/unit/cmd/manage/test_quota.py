@@ -17,6 +17,7 @@ import re
 import pytest
 
 from nova_sched.claims.sql import SqlClaimStore
+from nova_sched.conf import quota
 from nova_sched.db.jobs import FAILED, SqlJobTable
 from nova_sched.tests.builders import NOW, uuid_of
 from nova_sched.tests.keystone import Keystone, served
@@ -60,8 +61,9 @@ def run(manage, job_table, tmp_path):
 
 
 def shown(out):
-    """Project, resource, used, limit, own of each row."""
-    return [tuple(row.values()) for row in json.loads(out)]
+    """Project, resource, used, limit, own of each row, without what plans may use and do not."""
+    rows = [tuple(row.values()) for row in json.loads(out)]
+    return [row for row in rows if row[2] or row[1] not in quota.PLANS]
 
 
 def test_quota_show(run):
@@ -80,11 +82,13 @@ def test_quota_show(run):
 
 
 def test_quota_list(run):
-    lines = run('quota list').out.splitlines()
+    no_plans = ', '.join(f'{name}=-1' for name in quota.PLANS)
+    said = run('quota list', lines=f'[quota]\nlimits = servers=5, class:VCPU=7, {no_plans}\n')
+    lines = said.out.splitlines()
     cells = [
         [cell.strip() for cell in line.split('|')[1:-1]] for line in lines if line.startswith('|')
     ]
-    assert cells == [
+    assert [row for row in cells if row[1] not in quota.PLANS] == [
         ['Project', 'Resource', 'Used', 'Limit', 'Own'],
         ['p', 'servers', '2', '5', ''],
         ['p', 'class:VCPU', '3', '7', ''],
@@ -111,9 +115,10 @@ def planned(database):
 
 
 PLANS = [
-    ('g', 'group_members', 1, None, None),
-    ('g', 'planned_class:MEMORY_MB', 512, None, None),
-    ('g', 'planned_class:VCPU', 2, None, None),
+    ('g', 'group_bytes', 15, 4194304, None),
+    ('g', 'group_members', 1, 500, None),
+    ('g', 'planned_class:MEMORY_MB', 512, 1638400, None),
+    ('g', 'planned_class:VCPU', 2, 400, None),
     ('g', 'planned_servers', 1, 4, None),
 ]
 
@@ -123,12 +128,14 @@ def test_quota_of_plans(run, planned):
     assert shown(run('quota show g --format json', lines=lines).out) == PLANS
     listed = shown(run('quota list --format json', lines=lines).out)
     assert [row for row in listed if row[0] == 'g'] == PLANS
+    unused = [row['resource'] for row in json.loads(run('quota show g --format json').out)]
+    assert {*quota.PLANS, 'servers', 'class:VCPU'} == set(unused)
     said = run('quota set g planned_class:VCPU 8', lines=lines).out
     assert said == 'Project g has the limit 8 of planned_class:VCPU, of its own; 2 used.\n'
 
 
 @pytest.mark.filterwarnings('ignore::openstack.warnings.RemovedInSDK50Warning')
-def test_what_is_not_registered_of_plans_has_no_limit(run, planned):
+def test_what_is_not_registered_of_plans_has_its_default(run, planned):
     with served(Keystone({'planned_servers': 4}, {})) as keystone:
         assert shown(run('quota show g --format json', lines=keystone.config()).out) == PLANS
 

@@ -277,7 +277,14 @@ class TestNetworks:
         'fields',
         [
             pytest.param({}, id='no networks'),
-            pytest.param({'scheduler_hints': {'_nova_check_type': ['rebuild']}}, id='a rebuild'),
+            pytest.param(
+                {
+                    'scheduler_hints': {'_nova_check_type': ['rebuild']},
+                    'force_hosts': ['a'],
+                    'force_nodes': ['a'],
+                },
+                id='a rebuild',
+            ),
         ],
     )
     def test_calls_without_a_choice(self, mirror, asked, fields):
