@@ -33,7 +33,7 @@ LOG = logging.getLogger(__name__)
 
 LOADS = 'nova_sched.engine.groups.reading'
 PROCESSES = 2  # at once: one for a project that sends hard templates, one for the others
-MEMORY = 512 * 2**20  # bytes for one reading; the largest template takes a fifth
+MEMORY = 256 * 2**20  # bytes for one reading; the largest template takes a fifth of it
 MAX_ANSWER = 64 * 2**20  # bytes
 # Calls, each of which holds a thread of the scheduler's.
 MAX_CALLS_OF_PROJECT = 16
