@@ -156,8 +156,8 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     channel, about = socket.socket(fileno=int(sys.argv[1])), json.loads(sys.argv[2])
+    importlib.import_module(about['loads'])  # the first caller waits for it
     os.nice(about['nice'])
-    importlib.import_module(about['loads'])
     if about['memory'] is not None:
         _limit(resource.RLIMIT_AS, _size() + about['memory'])
         _limit(resource.RLIMIT_CORE, 0)

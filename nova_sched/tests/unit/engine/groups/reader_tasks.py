@@ -64,3 +64,8 @@ def deep(seconds):
 def slow(seconds):
     time.sleep(0.2)
     return time.monotonic()
+
+
+def wait_for(path, seconds):
+    while not os.path.exists(path):
+        time.sleep(0.01)
