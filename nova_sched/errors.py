@@ -193,6 +193,12 @@ class TemplateError(Invalid):
     facts = ('where', 'line', 'column', 'why')
     message = 'Template, line {line}, column {column}, {where}: {why}'
 
+    @property
+    def fault(self):
+        """Returns the place in the text, and why, without the word template."""
+        place = self.where if self.line is None else f'line {self.line}, column {self.column}'
+        return f'{place}: {self.why}'
+
     def __str__(self):
         if self.line is None:
             return f'Template, {self.where}: {self.why}'

@@ -40,6 +40,7 @@ from nova_sched.engine.candidates import MemoryCandidates
 from nova_sched.engine.clock import StoreClock
 from nova_sched.engine.context import Context
 from nova_sched.engine.explain.decision_log import DecisionLog, MemoryDecisionLog
+from nova_sched.engine.groups.template_readers import TemplateReaders
 from nova_sched.engine.rebalance import QuietHours, RebalanceSettings
 from nova_sched.engine.received import Arrivals
 from nova_sched.engine.scheduler import Scheduler
@@ -210,6 +211,7 @@ def scheduler(
         flavors=flavor_requests(flavors, nova),
         rebalances=rebalances,
         lifetimes=lifetimes,
+        readers=TemplateReaders(),
     )
 
 

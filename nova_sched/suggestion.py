@@ -12,8 +12,13 @@
 """What may have been meant by a word that is not known: for the texts of errors."""
 
 import difflib
+import itertools
 
 CLOSE = 0.7  # of 1 for equal words
+# A comparison takes up to the cube of the length, and users choose the words: a hint is not worth
+# more than some milliseconds.
+MAX_LENGTH = 40  # characters of a word
+MAX_WORDS = 100  # of nearly the same length
 
 
 def question(word, words, close_enough=CLOSE):
@@ -23,8 +28,21 @@ def question(word, words, close_enough=CLOSE):
 
 
 def closest(word, words, close_enough=CLOSE):
-    """Returns the closest of the words; None if none is close enough."""
-    found = difflib.get_close_matches(word, words, n=1, cutoff=close_enough)
+    """Returns the closest of the words; None if none is close enough.
+
+    Looks at short words only, and not at many.
+    """
+    if len(word) > MAX_LENGTH:
+        return None
+    # By the same formula, words of other lengths cannot be close enough.
+    alike = (
+        other
+        for other in words
+        if len(other) <= MAX_LENGTH
+        and 2 * min(len(word), len(other)) >= close_enough * (len(word) + len(other))
+    )
+    first = itertools.islice(alike, MAX_WORDS)
+    found = difflib.get_close_matches(word, first, n=1, cutoff=close_enough)
     return found[0] if found else None
 
 

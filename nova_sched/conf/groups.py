@@ -62,10 +62,9 @@ OPTS = [
         default=2.0,
         min=0.1,
         mutable=True,
-        help='Seconds to read a template and to make requests of its members. The thread '
-        'that plans the group reads it, while other requests are decided. A template '
-        'that takes longer is refused; one within the limits of size takes a small '
-        'part of it.',
+        help='Seconds of processor time to read a template and to make requests of its members. '
+        'A separate process reads it, while other requests are decided. A template that takes '
+        'longer is refused; one within the limits of size takes a small part of it.',
     ),
     cfg.StrOpt(
         'flavors',

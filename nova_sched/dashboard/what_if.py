@@ -16,16 +16,17 @@ import dataclasses
 import json
 
 import flask
-import yaml
 
 from nova_sched import errors, objects, words
 from nova_sched.dashboard import access
 from nova_sched.dashboard.funnel import funnel, stacks
 from nova_sched.engine.explain.decision_log import PLACED
+from nova_sched.groups.template import source
 
 ENDPOINT, TITLE, RULE = 'what_if', 'What if', 'dashboard:ask'
 SIZES = {'vcpus': 1, 'ram': 512, 'disk': 0}
 MOST = 1000  # servers of one question
+MAX_PASTED = 2**16  # characters of a flavor: it is read in a thread of the API
 TRIED = 8  # changes of a refused request that are tried
 
 
@@ -173,9 +174,9 @@ def _pasted(text):
     if not text.strip():
         return {}
     try:
-        found = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise errors.InvalidRequest('flavor', ' '.join(str(error).split())[:200]) from None
+        found = source.plain(text, MAX_PASTED)
+    except errors.TemplateError as error:
+        raise errors.InvalidRequest('flavor', error.fault) from None
     if not isinstance(found, dict):
         raise errors.InvalidRequest('flavor', 'it is no mapping; paste JSON or YAML')
     found = found.get('flavor', found) if isinstance(found.get('flavor'), dict) else found

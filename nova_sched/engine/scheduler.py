@@ -69,7 +69,8 @@ class Scheduler:
     of hosts, and returns the requests that are decided again. ``mixes`` (a ``db.mixes.SqlMixes``)
     has the mix of requests of all schedulers; ``flavors`` returns a request of each flavor.
     ``rebalances`` (a ``db.rebalances.SqlRebalances``) has the moves of servers, ``lifetimes`` (a
-    ``db.lifetimes.SqlLifetimes``) how long servers lasted.
+    ``db.lifetimes.SqlLifetimes``) how long servers lasted. ``readers`` (engine.groups) read
+    templates in processes of their own.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class Scheduler:
         flavors=None,
         rebalances=None,
         lifetimes=None,
+        readers=None,
     ):
         self._context = context
         self._cluster, self._store = context.cluster, context.store
@@ -122,7 +124,7 @@ class Scheduler:
         )
         handlers |= {PLACE: cycle.run, WRITTEN: cycle.written}
         self.claim_service = ClaimService(context, self.state_sync, members)
-        self.groups = GroupOperations(context, plans, library, self.call, solver, limits)
+        self.groups = GroupOperations(context, plans, library, self.call, solver, limits, readers)
         self.questions = Questions(context, self._placer)
         self.move_planner = MovePlanner(context, self._placer, self.call, flavors)
         self.candidates = HostOffers(

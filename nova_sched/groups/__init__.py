@@ -21,6 +21,7 @@ A group passes through these modules, from its template to its hosts::
       quick/       greedy search (``greedy.place``)
       exact/       the solver, in a separate process (``worker.Solver``)
       why, ideal   the reason: a count that fails, or policies that conflict
+    process      a child process, for the solver and for the reader of templates
     moves        the same for a group that has servers, which move only if necessary (``place``)
 
 ``nova_sched.engine`` builds the problem, calls ``moves.place`` and claims the hosts.

@@ -149,17 +149,21 @@ def contradiction(
     if has_no_hosts(problem):
         return NO_HOSTS
     limits = limits or PlanLimits()
-    whole = ideal.cluster(problem)
-    known = quick(whole, QUICK_S)
+    known = quick(ideal.cluster(problem), QUICK_S)
     if known:
         return None
-    if solver is not None and limits.explain_s > 0:
-        answer = solver.ask(
-            CONTRADICTION, problem, seconds=limits.explain_s, wait_s=limits.explain_s
-        )
-        if answer is not None:
-            return answer or None
-    return clash(problem, counted, limits.explain_s) if known is False else None
+    answer = None if solver is None else proven(problem, limits.explain_s, solver)
+    if answer is None and known is False:
+        return clash(problem, counted, limits.explain_s)
+    return answer or None
+
+
+def proven(problem: Problem, seconds: float, solver: Solver) -> str | None:
+    """Returns the solver's answer to ``contradiction``: '' if there is none; None if it does not
+    know."""
+    if seconds <= 0:
+        return None
+    return solver.ask(CONTRADICTION, problem, seconds=seconds, wait_s=seconds)
 
 
 def contradiction_anywhere(
@@ -178,6 +182,21 @@ def contradiction_anywhere(
     """
     found = ideal.imagined(group, levels, nests)
     return None if found is None else contradiction(found, limits, solver)
+
+
+def suspected(
+    group: Definition, levels: Sequence[str], nests: ideal.Nests
+) -> tuple[Problem | None, bool]:
+    """Returns what ``contradiction_anywhere`` has to solve, and whether there is a contradiction
+    for certain. The first is None if there is none, or the group is too large to know."""
+    found = ideal.imagined(group, levels, nests)
+    known = True if found is None else quick(ideal.cluster(found), QUICK_S)
+    return (None if known else found), known is False
+
+
+def counted_clash(problem: Problem, seconds: float) -> str:
+    """Returns the text of ``contradiction`` as far as counting finds it; else ''."""
+    return clash(problem, counted, seconds)
 
 
 def clash(

@@ -15,10 +15,11 @@
 import pathlib
 import sys
 
-import yaml
 from osc_lib import exceptions
 from osc_lib.command import command
 
+from nova_sched import errors
+from nova_sched.groups.template import source
 from nova_sched.osc.client import DICT, DICTS, GROUPS, LIST, at
 
 HELD = 'seconds for which the places of members that are not created yet are held'
@@ -288,9 +289,9 @@ def _mapping(path):
     if path is None:
         return {}
     try:
-        found = yaml.safe_load(_text(path))
-    except yaml.YAMLError as error:
-        raise exceptions.CommandError(f'{path}: {" ".join(str(error).split())}') from None
+        found = source.plain(_text(path))
+    except errors.TemplateError as error:
+        raise exceptions.CommandError(f'{path}: {error.fault}') from None
     if not isinstance(found, dict):
         raise exceptions.CommandError(f'{path} holds no mapping')
     return found

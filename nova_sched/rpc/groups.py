@@ -9,71 +9,30 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Translates groups between the wire and the engine: checks arguments, reads templates, turns
-Views into objects."""
+"""Translates groups between the wire and the engine: checks arguments, turns Views into
+objects."""
 
 import json
 
 from nova_sched import errors, objects, words
 from nova_sched.conf import CONF
-from nova_sched.groups import template
+from nova_sched.engine.groups.reading import ReadingRules
 from nova_sched.groups.definition import EXCLUSIVE
+from nova_sched.groups.members import pci_aliases
 from nova_sched.groups.template.servers import flavors_of_file
 from nova_sched.rpc import translate
 
-LONGEST = 2**20  # characters of a template and of all data sent with it, as JSON
 
-
-def definition(levels, allowance, text, parameters=None, flavors=None, images=None):
-    """Reads a template and the data sent with it. Returns (Definition, mapping); the mapping is
-    the source to keep.
-
-    ``levels`` are the names that policies may use; ``allowance`` is the time for it. Raises
-    TemplateError, InvalidRequest, or BadConfig for the operator's file of flavors.
-    """
-    source = _source(text, parameters, flavors, images)
-    found = template.read(
-        text,
-        source['parameters'],
-        {**flavors_of_file(CONF.groups.flavors), **source['flavors']},
-        source['images'],
-        levels=levels,
+def rules(levels):
+    """The ReadingRules of the present configuration. ``levels`` are the names that policies may
+    use. Raises BadConfig."""
+    return ReadingRules(
+        levels=tuple(levels),
         max_members=CONF.groups.max_members,
-        allowance=allowance,
+        flavors=flavors_of_file(CONF.groups.flavors),
+        aliases=pci_aliases.configured(),
+        seconds=CONF.groups.read_seconds,
     )
-    return found, source
-
-
-def _source(text, parameters, flavors, images):
-    """The source of a definition, as plain values: the text, and the mappings sent with it."""
-    if not isinstance(text, (str, dict)):
-        raise errors.InvalidRequest(
-            'template', f'it must be text or a mapping, not {words.kind(text)}'
-        )
-    source = {
-        'template': text if isinstance(text, str) else json.dumps(words.plain(text, 'template')),
-        'parameters': _mapping(parameters, 'parameters'),
-        'flavors': _mapping(flavors, 'flavors'),
-        'images': _mapping(images, 'images'),
-    }
-    size = len(json.dumps(source))
-    if size > LONGEST:
-        why = (
-            f'with all data sent with it, it has {size} characters; at most {LONGEST} are accepted'
-        )
-        raise errors.InvalidRequest('template', why)
-    return source
-
-
-def _mapping(value, where):
-    """A mapping by names; None is an empty one. Raises InvalidRequest."""
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise errors.InvalidRequest(where, f'{words.short(value)} is no mapping')
-    return {
-        words.name(name, where): words.plain(one, f'{where}.{name}') for name, one in value.items()
-    }
 
 
 # Arguments.

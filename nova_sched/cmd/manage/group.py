@@ -236,14 +236,14 @@ def _text(path):
 
 def _mapping(path):
     """The YAML mapping in a file; None without a file. Raises BadFile."""
-    import yaml  # late: most commands need it not
+    from nova_sched.groups.template import source  # late: most commands need it not
 
     if path is None:
         return None
     try:
-        found = yaml.safe_load(_text(path))
-    except yaml.YAMLError as error:
-        raise BadFile(path, ' '.join(str(error).split())) from None
+        found = source.plain(_text(path))
+    except errors.TemplateError as error:
+        raise BadFile(path, error.fault) from None
     if not isinstance(found, dict):
         raise BadFile(path, 'it holds no mapping')
     return found

@@ -12,6 +12,7 @@
 """A group in the engine: its record, its definition, and where each of its members is."""
 
 import dataclasses
+import functools
 import json
 import uuid
 from collections.abc import Mapping
@@ -22,7 +23,7 @@ from nova_sched import errors
 from nova_sched.claim import PLANNED, Claim
 from nova_sched.claims import ClosedDomain, Domain, GroupRecord
 from nova_sched.groups.arrays.problem import Rule
-from nova_sched.groups.definition import EXCLUSIVE, Definition
+from nova_sched.groups.definition import EXCLUSIVE, Definition, Member
 from nova_sched.groups.members import member_spec
 from nova_sched.state.request import Request
 from nova_sched.state.spec import READERS
@@ -38,6 +39,33 @@ def consumer_of(group_uuid, path):
 def token(group_uuid, policy, domain):
     """The token of one exclusive domain of a policy."""
     return str(uuid.uuid5(uuid.UUID(group_uuid), f'{policy.name}\n{policy.level}\n{domain}'))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MemberRequests:
+    """``kinds``: the kind of each member by path; members of one kind are interchangeable.
+    ``of_kind``: the Request of each kind, of no project; ``samples``: one member of each."""
+
+    kinds: Mapping[str, str]
+    of_kind: Mapping[str, Request]
+    samples: Mapping[str, Member]
+
+    @classmethod
+    def of(cls, definition, allowance=None, aliases=None):
+        """Raises InvalidRequest for a member that is not a valid request, and TemplateError when
+        the ``allowance`` is used up."""
+        kinds, of_kind, samples = {}, {}, {}
+        described: dict[tuple, str] = {}
+        for path, member in definition.members.items():
+            own = _identity(member)
+            if own not in described:
+                described[own] = member.description
+            kind = kinds[path] = described[own]
+            if kind not in of_kind:
+                if allowance is not None:
+                    allowance.check(path)
+                of_kind[kind], samples[kind] = _request(path, member, aliases), member
+        return cls(kinds, of_kind, samples)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -58,24 +86,31 @@ class LoadedGroup:
     consumers: Mapping[str, str]
 
     @classmethod
-    def of(cls, record, definition, source, allowance=None):
-        """Raises InvalidRequest for a member that is not a valid request, and TemplateError when
-        the ``allowance`` is used up."""
-        made: dict[str, Request] = {}
-        requests, kinds, consumers = {}, {}, {}
-        described: dict[tuple, str] = {}
-        for path, member in definition.members.items():
-            own = _identity(member)
-            if own not in described:
-                described[own] = member.description
-            kind = kinds[path] = described[own]
-            if kind not in made:
-                if allowance is not None:
-                    allowance.check(path)
-                made[kind] = _request(path, member, record)
-            requests[path] = made[kind]
-            consumers[path] = consumer_of(record.uuid, path)
-        return cls(record, definition, source, requests, kinds, consumers)
+    def of(cls, record, definition, source, requests=None):
+        """``requests``: the MemberRequests, if they are made already. Raises InvalidRequest for a
+        member that is not a valid request."""
+        if requests is None:
+            requests = MemberRequests.of(definition)
+        owner = {'project_id': record.project_id, 'user_id': record.user_id}
+        made = {
+            kind: dataclasses.replace(
+                request,
+                **owner,
+                # Only rules that were written for Nova read it.
+                spec=functools.cache(
+                    functools.partial(member_spec.spec_of, requests.samples[kind], **owner)
+                ),
+            )
+            for kind, request in requests.of_kind.items()
+        }
+        return cls(
+            record,
+            definition,
+            source,
+            requests={path: made[kind] for path, kind in requests.kinds.items()},
+            kinds=requests.kinds,
+            consumers={path: consumer_of(record.uuid, path) for path in requests.kinds},
+        )
 
     @property
     def uuid(self):
@@ -185,15 +220,15 @@ def _identity(member):
     )
 
 
-def _request(path, member, record):
-    spec = member_spec.spec_of(member, record.project_id, record.user_id)
+def _request(path, member, aliases):
+    spec = member_spec.spec_of(member, aliases=aliases)
     facts = {}
     for name, reader in READERS.items():
         try:
             facts[name] = reader(spec)
         except (ValueError, TypeError, AttributeError) as error:
             raise errors.InvalidRequest(f'member {path}, {name}', str(error)) from None
-    return Request(**facts, spec=spec)
+    return Request(**facts)
 
 
 def read(record):

@@ -22,7 +22,7 @@ from oslo_utils import uuidutils
 from nova_sched import errors
 from nova_sched.claim import PLANNED
 from nova_sched.claims import GroupRecord
-from nova_sched.engine.groups import names
+from nova_sched.engine.groups import names, reading
 from nova_sched.engine.groups.group_events import (
     BUILD,
     CREATE,
@@ -36,6 +36,7 @@ from nova_sched.engine.groups.member_state import LoadedGroup, read
 from nova_sched.engine.groups.quota import limits_of, no_limits
 from nova_sched.engine.groups.views import GroupViews, status_of, view_of
 from nova_sched.groups import joint, moves, why
+from nova_sched.groups.plan_limits import PlanLimits
 from nova_sched.groups.topology import warnings
 from nova_sched.tracing import TRACER
 
@@ -53,10 +54,11 @@ class GroupOperations:
 
     ``call`` runs a function in the loop and waits for it. ``solver`` is a
     groups.exact.worker.Solver; None: plans are made without one. ``limits(project_id)`` are the
-    limits of a project by resource; it may raise LimitsUnknown and StoreUnavailable.
+    limits of a project by resource; it may raise LimitsUnknown and StoreUnavailable. ``readers``
+    are TemplateReaders; None: templates are read in the thread of the caller.
     """
 
-    def __init__(self, context, plans, library, call, solver=None, limits=no_limits):
+    def __init__(self, context, plans, library, call, solver=None, limits=no_limits, readers=None):
         self._cluster, self._store, self._topology = (
             context.cluster,
             context.store,
@@ -64,7 +66,7 @@ class GroupOperations:
         )
         self._settings, self._clock = context.settings, context.clock
         self._plans, self._library, self._call, self._solver = plans, library, call, solver
-        self._limits = limits
+        self._limits, self._readers = limits, readers
         self._turns = threading.Lock()
         self._group_views, self._events = GroupViews(context, plans), GroupEvents(context)
 
@@ -80,14 +82,16 @@ class GroupOperations:
     def use(self, solver):
         """Plan with this solver from the next group on (None: without one), and stop the one
         before."""
-        self.close()
+        if self._solver is not None:
+            self._solver.close()
         self._solver = solver
         self.start()
 
     def close(self):
-        """Stop the solver."""
-        if self._solver is not None:
-            self._solver.close()
+        """Stop the solver and the readers."""
+        for process in (self._solver, self._readers):
+            if process is not None:
+                process.close()
 
     @property
     def levels(self):
@@ -102,6 +106,34 @@ class GroupOperations:
             'domains': {name: len(level.names) for name, level in levels.items()},
         }
 
+    # Templates.
+
+    def read(self, project_id, given, rules):
+        """What a project has given, as ``reading.read`` returns it. Raises as that, and as
+        TemplateReaders."""
+        return self._run_reader(project_id, reading.read, given, rules, seconds=rules.seconds)
+
+    def account(self, project_id, given, rules):
+        """The account of a template, as Definition.summary returns it, with ``contradiction``: why
+        no cluster with the same nesting of levels could place the group, as text; None if one
+        could. Raises as ``read``."""
+        nests = self._topology.nests(self._call(self._plans.levels))
+        summary, (problem, is_certain) = self._run_reader(
+            project_id, reading.account, given, rules, nests, seconds=rules.seconds
+        )
+        found, limit_s = None, PlanLimits().explain_s
+        if problem is not None and self._solver is not None:
+            found = why.proven(problem, limit_s, self._solver)
+        if is_certain and found is None:
+            found = self._run_reader(project_id, why.counted_clash, problem, seconds=limit_s)
+        return {**summary, 'contradiction': found or None}
+
+    def _run_reader(self, project_id, function, *arguments, seconds):
+        if self._readers is None:
+            return function(*arguments, seconds=seconds)
+        task = f'{function.__module__}:{function.__name__}'
+        return self._readers.run(project_id, task, *arguments, seconds=seconds)
+
     # First phase.
 
     def create(
@@ -112,12 +144,12 @@ class GroupOperations:
         ttl_s=None,
         dry_run=False,
         context=None,
-        allowance=None,
+        requests=None,
     ):
         """Plan all members together and claim the plan. Returns the GroupView.
 
-        ``allowance`` is the time that is left to make requests of the members. Raises
-        TemplateError after it, GroupRefused, QuotaExceeded and LimitsUnknown.
+        ``requests``: the MemberRequests of the definition, made here by default. Raises
+        GroupRefused, QuotaExceeded and LimitsUnknown.
         """
         now_s = self._clock()
         record = GroupRecord(
@@ -131,7 +163,7 @@ class GroupOperations:
             members=len(definition.members),
         )
         definition = self._with_known_names(definition, definition.members)
-        known = LoadedGroup.of(record, definition, source, allowance)
+        known = LoadedGroup.of(record, definition, source, requests)
         try:
             return self._plan(known, CREATE, dry_run)
         except _Changed:
@@ -148,7 +180,7 @@ class GroupOperations:
         project_id=None,
         ttl_s=None,
         context=None,
-        allowance=None,
+        requests=None,
         renew=True,
     ):
         """Change the group to the definition. Built members keep their hosts, unless that is
@@ -168,7 +200,7 @@ class GroupOperations:
                 expires_s=kept.expires_s if kept else self._expiry(now_s, ttl_s, uuid),
                 members=len(definition.members),
             )
-            known = LoadedGroup.of(record, definition, source, allowance)
+            known = LoadedGroup.of(record, definition, source, requests)
             new = [path for path, kind in known.kinds.items() if old.kinds.get(path) != kind]
             named = self._with_known_names(definition, new)
             known = dataclasses.replace(known, definition=named)
@@ -290,17 +322,6 @@ class GroupOperations:
                 LOG.info('Group %s has changed meanwhile; it is planned again', uuid)
         with self._events.refusals(REPLAN, known.record, dry_run):
             raise errors.GroupRefused(*self._too_quick())
-
-    def contradiction(self, definition, allowance=None):
-        """Why no cluster with the same nesting of levels could place the group, as text.
-
-        Returns None if one could. Raises InvalidRequest for a member that is not a valid request.
-        """
-        LoadedGroup.of(GroupRecord(uuid=uuidutils.generate_uuid()), definition, {}, allowance)
-        nests = self._topology.nests(self._call(self._plans.levels))
-        return why.contradiction_anywhere(
-            definition, self._topology.levels, nests, solver=self._solver
-        )
 
     def mend_domains(self):
         """End exclusive domains without claims, and add nodes to the domains that they joined.

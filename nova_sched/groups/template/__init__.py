@@ -26,6 +26,7 @@
 """
 
 import json
+import weakref
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -111,7 +112,8 @@ class TemplateReader:
         allowance = allowance or Allowance()
         work = WorkBudget(allowance)
         literal = Literal(work)
-        self._scope = Scope(self, work)
+        # Weak, or each reading would leave all of its values in a cycle.
+        self._scope = Scope(weakref.proxy(self), work)
         self._top = literal.mapping(source.values(text, allowance), SECTIONS)
         literal.word(literal.require(self._top, 'heat_template_version'), VERSIONS)
         self._levels = tuple(levels)

@@ -15,10 +15,9 @@ import functools
 import os
 import uuid
 
-import yaml
-
 from nova_sched import errors, words
 from nova_sched.groups.definition import Image, Member, MemberFlavor
+from nova_sched.groups.template import source
 from nova_sched.groups.template.scope import Scope
 from nova_sched.groups.template.types import SERVER_GROUP
 from nova_sched.groups.template.values import Reference, Value, from_plain
@@ -103,7 +102,6 @@ def _specs(scope, value):
 
 
 OPTION = '[groups] flavors'
-LOADER = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)
 
 
 def flavors_of_file(path):
@@ -124,16 +122,14 @@ def flavors_of_file(path):
 def _parsed(path, *_version):
     try:
         with open(path, encoding='utf-8') as file:
-            found = yaml.load(file, Loader=LOADER)
-    except yaml.YAMLError as error:
-        raise errors.BadConfig(
-            OPTION, f'{path} is no YAML: {" ".join(str(error).split())}'
-        ) from None
+            found = source.plain(file.read())
+    except errors.TemplateError as error:
+        raise errors.BadConfig(OPTION, f'{path}: {error.fault}') from None
     if found is None:
         return {}
     if not isinstance(found, dict) or not all(isinstance(one, dict) for one in found.values()):
         raise errors.BadConfig(OPTION, f'{path} is no mapping from names to flavors')
-    return {str(name): flavor for name, flavor in found.items()}
+    return found
 
 
 IMAGE_FIELDS = ('id', 'name', 'properties', 'disk_format')
@@ -243,7 +239,7 @@ class Servers:
         Raises TemplateError for properties that it cannot read.
         """
         properties = scope.mapping(properties)
-        self._unknown(properties)
+        self._unknown(scope, properties)
         flavor = self._flavors.flavor(scope, scope.require(properties, 'flavor'))
         image = scope.get_said(properties, 'image')
         zone = scope.get_said(properties, 'availability_zone')
@@ -261,9 +257,10 @@ class Servers:
         )
         return member, server_groups
 
-    def _unknown(self, properties):
+    def _unknown(self, scope, properties):
         for key in properties.data:
             if key not in READ and key not in OF_HEAT:
+                scope.work.spend(10, properties)
                 if hint := suggestion(key, READ):
                     raise properties.wrong_key(key, f'{key} is no property of a server{hint}')
                 self._warnings.append(

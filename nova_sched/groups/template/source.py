@@ -11,8 +11,10 @@
 # under the License.
 """Reads YAML text into values with positions, without guesses, and within limits of size.
 
-Uses the events of the parser, because composing a tree recurses without a limit. Scalars have the
-same meaning as in Heat: dates remain text.
+All YAML that comes from outside is read here. Uses the events of the parser, because composing a
+tree recurses without a limit and expands aliases without one. The tree has no shared values:
+an alias is a copy, whose size counts before it is made. Scalars have the same meaning as in Heat:
+dates remain text.
 """
 
 import json
@@ -23,18 +25,19 @@ import yaml
 
 from nova_sched import errors
 from nova_sched.groups.template.values import (
-    COUNT,
-    DEPTH,
     ROOT,
+    SIZE,
     Allowance,
+    Extent,
     Value,
+    check_depth,
     from_plain,
     inside,
     number_fault,
     text_fault,
+    to_plain,
 )
 
-SIZE = 2**20  # characters of a template; Heat's limit is half of this
 LOADER = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)
 _RESOLVER = yaml.resolver.Resolver()
 _CONSTRUCTOR = yaml.constructor.SafeConstructor()
@@ -58,6 +61,20 @@ def values(source: Any, allowance: Allowance | None = None) -> Value:
     if not isinstance(value.data, dict):
         raise value.wrong(f'a template is a mapping, not {value.kind}')
     return value
+
+
+def plain(text: str, most: int = SIZE) -> Any:
+    """Returns the data of a text of at most ``most`` characters; None if there is nothing in it.
+
+    Raises TemplateError.
+    """
+    if len(text) > most:
+        raise errors.TemplateError(ROOT, None, None, f'longer than {most} characters')
+    return None if _is_blank(text) else to_plain(parse(text))
+
+
+def _is_blank(text):
+    return all(line.strip()[:1] in ('', '#') for line in text.splitlines())
 
 
 def parse(source: str | bytes, loader: type = LOADER, allowance: Allowance | None = None) -> Value:
@@ -98,19 +115,19 @@ def _distinct(pairs):
 def _yaml(text, loader, allowance):
     if bad := yaml.reader.Reader.NON_PRINTABLE.search(text):
         raise _at_end(text[: bad.start()], f'character U+{ord(bad[0]):04X} is not allowed')
+    return _Document(_events(text, loader), _may_be_json(text), allowance).value()
+
+
+def _events(text, loader):
     try:
-        return _Document(yaml.parse(text, Loader=loader), _may_be_json(text), allowance).value()
+        yield from yaml.parse(text, Loader=loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         why = ', '.join(part for part in (error.context, error.problem) if part)
         raise errors.TemplateError(
             ROOT, mark and mark.line + 1, mark and mark.column + 1, why
         ) from None
-    except (
-        yaml.YAMLError,
-        ValueError,
-        OverflowError,
-    ) as error:  # the last two: PyYAML of a bad escape
+    except Exception as error:  # noqa: BLE001 PyYAML raises anything, of a bad escape for example
         raise errors.TemplateError(ROOT, None, None, f'no YAML: {error}') from None
 
 
@@ -141,8 +158,8 @@ class _Document:
         self._allowance = allowance
         self._events = events
         self._is_json = is_json
-        self._anchors = {}
-        self._count = 0
+        self._anchors = {}  # name: the Value, and how many values and characters it has
+        self._extent = Extent()
 
     def value(self):
         start = self._next(yaml.StreamStartEvent)
@@ -168,14 +185,15 @@ class _Document:
         if isinstance(event, yaml.AliasEvent):
             if event.anchor not in self._anchors:
                 raise made.wrong(f'nothing before it is named &{event.anchor}')
-            return self._anchors[event.anchor]
-        self._count += 1
-        if self._count > COUNT:
-            raise made.wrong(f'there are more than {COUNT} values')
+            named, values, characters = self._anchors[event.anchor]
+            self._extent.add(made, values, characters)
+            return _copied(named, depth)
+        before = self._extent.values, self._extent.characters
+        self._extent.add(made)
         self._allowance.check(where, made.line, made.column)
-        if depth > DEPTH:
-            raise made.wrong(f'values nest more than {DEPTH} deep')
+        check_depth(made, depth)
         if isinstance(event, yaml.ScalarEvent):
+            self._extent.add(made, 0, len(event.value))
             made.data = self._scalar(made, event)
         elif isinstance(event, yaml.SequenceStartEvent):
             self._tagged(made, event, 'seq')
@@ -184,7 +202,12 @@ class _Document:
             self._tagged(made, event, 'map')
             made.data, made.keys = self._mapping(where, depth)
         if event.anchor:
-            self._anchors[event.anchor] = made
+            values, characters = before
+            self._anchors[event.anchor] = (
+                made,
+                self._extent.values - values,
+                self._extent.characters - characters,
+            )
         return made
 
     @staticmethod
@@ -205,7 +228,7 @@ class _Document:
             raise made.wrong('the number is too long')
         try:
             data = known(yaml.ScalarNode(tag, text))
-        except (ValueError, KeyError, IndexError):
+        except Exception:  # noqa: BLE001 PyYAML raises anything, an IndexError of !!int ""
             raise made.wrong(f'{text!r} is not of the type {tag.removeprefix(_TAG)}') from None
         if fault := number_fault(data):
             raise made.wrong(f'the number {fault}')
@@ -234,6 +257,7 @@ class _Document:
             if not isinstance(event, yaml.ScalarEvent):
                 raise made.wrong('a key is text')
             key = event.value
+            self._extent.add(made, 0, len(key))
             if fault := text_fault(key):
                 raise made.wrong(f'the key {fault}')
             made.where = inside(where, key)
@@ -258,3 +282,14 @@ class _Document:
                 raise one.wrong('<< takes a mapping, or a list of mappings')
             for key, item in one.data.items():
                 merged.setdefault(key, item)
+
+
+def _copied(value, depth):
+    """Returns a copy of what an alias names, which lies ``depth`` deep at the alias."""
+    check_depth(value, depth)
+    data = value.data
+    if isinstance(data, dict):
+        data = {key: _copied(item, depth + 1) for key, item in data.items()}
+    elif isinstance(data, list):
+        data = [_copied(item, depth + 1) for item in data]
+    return Value(data, value.where, value.line, value.column, value.keys, value.literal)

@@ -20,8 +20,10 @@ from typing import Any
 
 from nova_sched import errors
 
+SIZE = 2**20  # characters of a template; Heat's limit is half of this
 DEPTH = 50  # values inside of values
 COUNT = 100_000  # values of one template
+LONGEST_PATH = 255  # characters; the values below such a path have the same one
 ROOT = 'template'
 LARGEST = 2**63 - 1
 LONGEST_WHY = 500  # characters of an error
@@ -46,6 +48,28 @@ class Allowance:
         if time.thread_time() > self._end_s:
             why = f'it takes longer than {self._seconds:g} s to read; ask for less'
             raise errors.TemplateError(where, line, column, why)
+
+
+class Extent:
+    """What has been read of one template: ``values``, and ``characters`` of text.
+
+    It is counted before anything is made, and as if each alias were written out: a short text can
+    describe billions of values.
+    """
+
+    __slots__ = ('characters', 'values')
+
+    def __init__(self):
+        self.values = self.characters = 0
+
+    def add(self, at, values=1, characters=0):
+        """Counts more of them; raises TemplateError at the value if they are too many."""
+        self.values += values
+        self.characters += characters
+        if self.values > COUNT:
+            raise at.wrong(f'there are more than {COUNT} values')
+        if self.characters > SIZE:
+            raise at.wrong(f'its texts have more than {SIZE} characters')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -113,7 +137,12 @@ KINDS = (
 
 
 def inside(where, key):
-    """Returns the path of the value under ``key`` at the path ``where``; shortens a long key."""
+    """Returns the path of the value under ``key`` at the path ``where``; shortens a long key.
+
+    Each value holds its path, so a long one does not grow.
+    """
+    if len(where) > LONGEST_PATH:
+        return where
     step = str(key)[:64]
     return step if where == ROOT else f'{where}.{step}'
 
@@ -121,6 +150,12 @@ def inside(where, key):
 def shortened(why):
     """Returns the text, shortened if it is long."""
     return why if len(why) <= LONGEST_WHY else f'{why[:LONGEST_WHY]}...'
+
+
+def check_depth(made, depth):
+    """Raises TemplateError for a value that lies too deep in others."""
+    if depth > DEPTH:
+        raise made.wrong(f'values nest more than {DEPTH} deep')
 
 
 def text_fault(text):
@@ -154,22 +189,18 @@ def from_plain(
 
 
 class _Plain:
-    """One pass over plain data; it counts the values, because one list may occur in many
-    places."""
+    """One pass over plain data; a list that occurs in many places counts in each."""
 
     def __init__(self, at: Value | None, literal: bool):
         self._line: int | None = at.line if at else None
         self._column: int | None = at.column if at else None
         self._literal = literal
-        self._left = COUNT
+        self._extent = Extent()
 
     def value(self, plain, where, depth):
         made = Value(None, where, self._line, self._column, literal=self._literal)
-        self._left -= 1
-        if self._left < 0:
-            raise made.wrong(f'there are more than {COUNT} values')
-        if depth > DEPTH:
-            raise made.wrong(f'values nest more than {DEPTH} deep')
+        self._extent.add(made)
+        check_depth(made, depth)
         if isinstance(plain, Mapping):
             made.data = self._mapping(made, plain, depth)
         elif isinstance(plain, list | tuple):
@@ -184,6 +215,7 @@ class _Plain:
         for key in plain:
             if not isinstance(key, str) or text_fault(key):
                 raise made.wrong(f'the key {key!r} is no text')
+            self._extent.add(made, 0, len(key))
         return {
             key: self.value(item, inside(made.where, key), depth + 1)
             for key, item in plain.items()
@@ -191,6 +223,7 @@ class _Plain:
 
     def _scalar(self, made, plain):
         if isinstance(plain, str):
+            self._extent.add(made, 0, len(plain))
             if fault := text_fault(plain):
                 raise made.wrong(f'the text {fault}')
             return str(plain)

@@ -14,8 +14,7 @@
 import oslo_messaging as messaging
 
 from nova_sched import words
-from nova_sched.conf import CONF
-from nova_sched.groups.template.values import Allowance
+from nova_sched.engine.groups.reading import Given
 from nova_sched.rpc import groups
 from nova_sched.rpc.deferred import once
 from nova_sched.rpc.failures import expected
@@ -37,13 +36,14 @@ class GroupsEndpoint:
     def __init__(self, scheduler):
         self._scheduler = scheduler
 
-    def _definition(self, *given, exclusive_levels=None):
-        """Returns a Definition, the source to keep, and the rest of the time for both. Raises
-        PolicyForbidden."""
-        allowance = Allowance(CONF.groups.read_seconds)
-        found, source = groups.definition(self._scheduler.groups.levels, allowance, *given)
-        groups.check_levels(found, exclusive_levels)
-        return found, source, allowance
+    def _read(self, context, *given, exclusive_levels=None):
+        """Returns the Reading of what the caller has given. Raises PolicyForbidden."""
+        known = self._scheduler.groups
+        found = known.read(
+            groups.owner(context).project_id, Given(*given), groups.rules(known.levels)
+        )
+        groups.check_levels(found.definition, exclusive_levels)
+        return found
 
     @expected
     @once
@@ -65,17 +65,17 @@ class GroupsEndpoint:
         ``ttl``: seconds after which members that are not created yet lose their places, `[groups]
         plan_ttl` by default. Raises TemplateError, or GroupRefused with ``details``.
         """
-        definition, source, allowance = self._definition(
-            template, parameters, flavors, images, exclusive_levels=exclusive_levels
+        read = self._read(
+            context, template, parameters, flavors, images, exclusive_levels=exclusive_levels
         )
         view = self._scheduler.groups.create(
-            definition,
-            source,
+            read.definition,
+            read.source,
             name=groups.optional(words.name, name, 'name'),
             ttl_s=groups.optional(words.number, ttl, 'ttl'),
             dry_run=groups.flag(dry_run, 'dry_run'),
             context=groups.owner(context),
-            allowance=allowance,
+            requests=read.requests,
         )
         return groups.top_group(view)
 
@@ -106,19 +106,19 @@ class GroupsEndpoint:
         GroupRefused; then the group stays unchanged.
         """
         uuid = words.uuid(uuid, 'uuid')
-        definition, source, allowance = self._definition(
-            template, parameters, flavors, images, exclusive_levels=exclusive_levels
+        read = self._read(
+            context, template, parameters, flavors, images, exclusive_levels=exclusive_levels
         )
         view = self._scheduler.groups.update(
             uuid,
-            definition,
-            source,
+            read.definition,
+            read.source,
             generation=groups.optional(words.number, generation, 'generation'),
             dry_run=groups.flag(dry_run, 'dry_run'),
             project_id=groups.optional(words.name, project_id, 'project_id'),
             ttl_s=groups.optional(words.number, ttl, 'ttl'),
             context=groups.owner(context),
-            allowance=allowance,
+            requests=read.requests,
             renew=groups.flag(renew, 'renew'),
         )
         return groups.top_group(view)
@@ -159,6 +159,7 @@ class GroupsEndpoint:
         return [groups.summary(view) for view in found]
 
     @expected
+    @once
     def plan(self, context, uuid, project_id=None, replan=False, dry_run=False):
         """A group with its members' places and domains.
 
@@ -191,12 +192,13 @@ class GroupsEndpoint:
         return self._scheduler.groups.topology()
 
     @expected
+    @once
     def validate(self, context, template, parameters=None, flavors=None, images=None):
         """The account of a template, as ``Definition.summary`` returns it; nothing is planned.
 
         ``contradiction``: the policies that collide on any set of hosts, as text, or None. It
         assumes that levels nest as they do on the present hosts. Raises TemplateError.
         """
-        definition, _, allowance = self._definition(template, parameters, flavors, images)
-        contradiction = self._scheduler.groups.contradiction(definition, allowance)
-        return {**definition.summary(), 'contradiction': contradiction}
+        known = self._scheduler.groups
+        given = Given(template, parameters, flavors, images)
+        return known.account(groups.owner(context).project_id, given, groups.rules(known.levels))

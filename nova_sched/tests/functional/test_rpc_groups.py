@@ -12,12 +12,16 @@
 """The namespace `groups`: whole groups are planned, built member by member, changed, and
 forgotten."""
 
+import concurrent.futures
 import json
+import os
+import signal
 
 import pytest
 from oslo_context.context import RequestContext
 
 from nova_sched import errors
+from nova_sched.engine.groups import template_readers
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import eventually, spec
 
@@ -352,3 +356,64 @@ def test_a_member_that_nova_would_refuse_is_named(cloud, flavor, why):
     with pytest.raises(errors.InvalidRequest, match=f'member {PATHS[0]}, {why}'):
         cloud.groups.create(template)
     assert records(cloud) == before
+
+
+def _doubled(levels):
+    lines = ['a0: &a0 [1]'] + [f'a{i}: &a{i} [{f"*a{i - 1}, " * 10}]' for i in range(1, levels)]
+    return f'{{type: json, default: {{{", ".join(lines)}}}}}'
+
+
+WIDE = '{' + ', '.join(f'k{i}: 1' for i in range(200)) + '}'
+HOSTILE = {
+    'aliases of aliases': (f'  x: {_doubled(9)}\n', 'more than 100000 values'),
+    'merges': (
+        f'  x: {{type: json, default: {{a: &a {WIDE}, b: {{<<: [{"*a, " * 9000}]}}}}}}\n',
+        'more than 100000 values',
+    ),
+    'deep': (f'  x: {{type: json, default: {"[" * 9000}\n', 'nest more than 50 deep'),
+    'no int': ('  x: {type: number, default: !!int ""}\n', 'not of the type int'),
+    'no boolean': ('  x: {type: boolean, default: !!bool x}\n', 'not of the type bool'),
+    'no type': ('  x: {type: !!set {number}}\n', 'means nothing here'),
+}
+
+
+def test_hostile_templates_are_refused_at_each_entrance(cloud):
+    made, wrong = create(cloud), {}
+    entrances = {
+        'create': cloud.groups.create,
+        'update': lambda text, context: cloud.groups.update(made.uuid, text, context=context),
+        'validate': cloud.groups.validate,
+    }
+    for name, (text, why) in HOSTILE.items():
+        template = TEMPLATE.replace('parameters:\n', f'parameters:\n{text}')
+        for entrance, call in entrances.items():
+            try:
+                wrong[name, entrance] = call(template, context=context())
+            except errors.SchedError as error:
+                if type(error) is not errors.TemplateError or why not in error.why:
+                    wrong[name, entrance] = error
+    assert wrong == {}
+    assert cloud.groups.show(made.uuid).generation == 1
+
+
+def test_a_reader_that_hangs_delays_its_project_alone(cloud, monkeypatch):
+    """Boots are answered, and templates of others read; then it goes on."""
+    monkeypatch.setattr(template_readers, 'WALL_FACTOR', 60.0)
+    readers = cloud.service.scheduler.groups._readers
+    cloud.groups.validate(TEMPLATE, context=context())
+    hung = readers._idle[-1].pid
+    os.kill(hung, signal.SIGSTOP)
+    try:
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            first = pool.submit(cloud.groups.validate, TEMPLATE, context=context())
+            eventually(lambda: OURS in readers._turns)
+            assert cloud.boot('beside')
+            assert cloud.groups.validate(TEMPLATE, context=context(THEIRS))['members']
+            monkeypatch.setattr(template_readers, 'WAIT_S', 0.01)
+            with pytest.raises(errors.RateLimited):
+                cloud.groups.validate(TEMPLATE, context=context())
+            assert not first.done()
+            os.kill(hung, signal.SIGCONT)
+            assert len(first.result()['members']) == len(PATHS)
+    finally:
+        os.kill(hung, signal.SIGCONT)

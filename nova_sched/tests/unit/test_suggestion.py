@@ -30,3 +30,14 @@ def test_the_nearest_word(word, found):
 
 def test_it_may_have_to_be_closer():
     assert question('cuont', ['count'], 0.95) == ''
+
+
+def test_a_few_short_names_are_compared():
+    """A comparison takes long, and tenants choose the names."""
+    long = 'x' * 41
+    assert question(long, [long + 'y', long]) == ''
+    assert question('cuont', [long * 1000, 'count']) == 'did you mean count?'
+    others = [f'{number:05}' for number in range(200)]
+    assert question('cuont', [*others[:90], 'count']) == 'did you mean count?'
+    assert question('cuont', ['a', *['far too long'] * 500, 'count']) == 'did you mean count?'
+    assert question('cuont', [*others, 'count']) == ''

@@ -20,8 +20,9 @@ from oslo_context.context import RequestContext
 
 from nova_sched import errors, objects, rpc
 from nova_sched.conf import CONF
+from nova_sched.engine.groups import reading
 from nova_sched.engine.groups.views import GroupView, MemberView, RequiredMove
-from nova_sched.rpc import client, groups, servers
+from nova_sched.rpc import client, servers
 from nova_sched.rpc.endpoints.groups import GroupsEndpoint
 from nova_sched.tests.builders import NOW, uuid_of
 from nova_sched.tests.options import settings
@@ -113,9 +114,13 @@ class Engine:
     def list(self, **kwargs):
         return [self._note('list', **kwargs)] * 2
 
-    def contradiction(self, definition, allowance):
-        self._note('contradiction', definition)
-        return 'a and b collide'
+    def read(self, project_id, given, rules):
+        return reading.read(given, rules, rules.seconds)
+
+    def account(self, project_id, given, rules):
+        summary, _ = reading.account(given, rules, (), rules.seconds)
+        self._note('account', project_id)
+        return {**summary, 'contradiction': 'a and b collide'}
 
 
 class Scheduler:
@@ -232,7 +237,7 @@ def test_a_group_is_updated(caller):
         4,
         {'count': 4},
     )
-    del told['context'], told['allowance']
+    del told['context'], told['requests']
     wanted = {'generation': 2, 'dry_run': True, 'project_id': 'p', 'ttl_s': 5, 'renew': True}
     assert told == wanted
     assert [move.path for move in made.moves] == ['app/web/0']
@@ -309,10 +314,13 @@ LONG = 'x' * 256
         pytest.param('create', {'template': None}, 'template', id='no template'),
         pytest.param('create', {'template': 7}, 'template', id='a number'),
         pytest.param(
-            'create', {'template': f'# {"x" * groups.LONGEST}'}, 'template', id='very long'
+            'create', {'template': f'# {"x" * reading.LONGEST}'}, 'template', id='very long'
         ),
         pytest.param(
-            'create', {'template': {'x': 'y' * groups.LONGEST}}, 'template', id='very long mapping'
+            'create',
+            {'template': {'x': 'y' * reading.LONGEST}},
+            'template',
+            id='very long mapping',
         ),
         pytest.param('create', {'name': LONG}, 'name', id='long name'),
         pytest.param('create', {'name': ''}, 'name', id='empty name'),
@@ -424,3 +432,11 @@ def test_arguments_that_are_not_known(caller):
     raw = messaging.get_rpc_client(caller._client.transport, target, timeout=60)
     with pytest.raises(errors.InvalidRequest, match="unexpected keyword argument 'colour'"):
         raw.call({}, 'show', uuid=GROUP, colour='red')
+
+
+def test_what_reads_or_plans_is_not_delivered_again():
+    """A template that ends a scheduler would end the next one, too."""
+    marked = {
+        name for name in dir(GroupsEndpoint) if getattr(getattr(GroupsEndpoint, name), 'once', 0)
+    }
+    assert marked == {'create', 'update', 'plan', 'validate'}

@@ -14,6 +14,7 @@
 import pytest
 
 from nova_sched import errors
+from nova_sched.engine.groups.reading import Given, ReadingRules
 from nova_sched.groups.definition import (
     AFFINITY,
     ANTI_AFFINITY,
@@ -28,6 +29,29 @@ from nova_sched.tests.unit.engine.groups.group_cloud import (
     members,
     webs,
 )
+
+SERVER = {'type': 'OS::Nova::Server', 'properties': {'flavor': {'vcpus': 1, 'ram': 512}}}
+ROOM_OF_TWO_ZONES = {
+    'heat_template_version': '2021-04-16',
+    'resources': {
+        **dict.fromkeys(('a', 'b'), SERVER),
+        'app': {
+            'type': 'OS::NovaSched::Group',
+            'properties': {
+                'members': ['a', 'b'],
+                'policies': [
+                    {'type': 'affinity', 'level': 'room'},
+                    {'type': 'anti-affinity', 'level': 'zone'},
+                ],
+            },
+        },
+    },
+}
+
+
+def contradiction(made):
+    rules = ReadingRules(made.groups.levels, 10, {}, {}, 2.0)
+    return made.groups.account('p', Given(ROOM_OF_TWO_ZONES), rules)['contradiction']
 
 
 class TestLooks:
@@ -57,14 +81,10 @@ class TestLooks:
         )
         found = definition(members(*WEBS[:2]), *both)
         assert len(eight.places(eight.create(found))) == 2
-        assert eight.groups.contradiction(found) is None
+        assert contradiction(eight) is None
 
     def test_policies_that_collide_in_rooms_of_one_zone(self, eight):
-        both = (
-            GroupPolicy('room', AFFINITY, 'room', WEBS[:2]),
-            GroupPolicy('zones', ANTI_AFFINITY, 'zone', WEBS[:2]),
-        )
-        assert 'room, zones' in eight.groups.contradiction(definition(members(*WEBS[:2]), *both))
+        assert 'affinity at room' in contradiction(eight)
 
     def test_a_node_that_tells_no_rack(self):
         with cloud(0) as made:

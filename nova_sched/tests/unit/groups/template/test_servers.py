@@ -451,10 +451,12 @@ def test_it_is_read_again_when_it_changes(tmp_path):
     'text, why',
     [
         pytest.param(None, 'cannot be read: .*No such file', id='not there'),
-        pytest.param('{', 'is no YAML: .*line', id='no YAML'),
+        pytest.param('{', 'line 2, column 1: ', id='no YAML'),
         pytest.param('- small\n', 'no mapping from names to flavors', id='a list'),
         pytest.param('small: 1\n', 'no mapping from names to flavors', id='no flavors'),
-        pytest.param('!!python/object/apply:os.getpid []\n', 'is no YAML', id='a program'),
+        pytest.param('!!python/object/apply:os.getpid []\n', 'means nothing here', id='a program'),
+        pytest.param('small: {vcpus: !!int ""}\n', 'column 16: .* int', id='no number'),
+        pytest.param('small: &a {x: *a}\n', 'nothing before', id='an alias of itself'),
         pytest.param(b'\xff\xfe\xff', 'cannot be read', id='no text'),
     ],
 )

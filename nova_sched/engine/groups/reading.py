@@ -1,0 +1,133 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Reads a template and the data sent with it, to a definition and the requests of its members.
+
+A tenant writes these, and they may be made to cost much. ``TemplateReaders`` runs the functions of
+this module in child processes.
+"""
+
+import dataclasses
+import json
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from nova_sched import errors, words
+from nova_sched.engine.groups.member_state import MemberRequests
+from nova_sched.groups import template, why
+from nova_sched.groups.definition import Definition
+from nova_sched.groups.template.values import ROOT, Allowance
+
+LONGEST = 2**20  # characters of a template and of all data sent with it, as JSON
+MAX_DEFINITION = 2**23  # characters of a definition: a short template may repeat a long hint
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Given:
+    """What a caller sends: the template, and the data that it uses."""
+
+    template: Any
+    parameters: Any = None
+    flavors: Any = None
+    images: Any = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ReadingRules:
+    """What the cloud has for templates: ``levels``, the names that policies may use, ``flavors``
+    by name, and ``aliases`` of PCI devices. ``seconds`` are of processor time for one reading."""
+
+    levels: tuple[str, ...]
+    max_members: int
+    flavors: Mapping[str, Mapping[str, Any]]
+    aliases: Mapping[str, Any]
+    seconds: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Reading:
+    """``source``: the plain values to keep. ``requests``: those of the members."""
+
+    definition: Definition
+    source: Mapping[str, Any]
+    requests: MemberRequests
+
+
+def read(given: Given, rules: ReadingRules, seconds: float) -> Reading:
+    """Returns what a caller has given.
+
+    Raises TemplateError, and InvalidRequest for other data or a member that Nova would refuse.
+    """
+    allowance = Allowance(seconds)
+    source = _source(given)
+    definition = template.read(
+        given.template,
+        source['parameters'],
+        {**rules.flavors, **source['flavors']},
+        source['images'],
+        levels=rules.levels,
+        max_members=rules.max_members,
+        allowance=allowance,
+    )
+    requests = MemberRequests.of(definition, allowance, rules.aliases)
+    _check_size(definition, requests)
+    return Reading(definition, source, requests)
+
+
+def account(given: Given, rules: ReadingRules, nests: Collection, seconds: float) -> tuple:
+    """Returns ``Definition.summary``, and ``why.suspected`` of the definition."""
+    definition = read(given, rules, seconds).definition
+    return definition.summary(), why.suspected(definition, rules.levels, nests)
+
+
+def _source(given):
+    """The source of a definition, as plain values: the text, and the mappings sent with it."""
+    text = given.template
+    if not isinstance(text, (str, dict)):
+        raise errors.InvalidRequest(
+            'template', f'it must be text or a mapping, not {words.kind(text)}'
+        )
+    source = {
+        'template': text if isinstance(text, str) else json.dumps(words.plain(text, 'template')),
+        'parameters': _mapping(given.parameters, 'parameters'),
+        'flavors': _mapping(given.flavors, 'flavors'),
+        'images': _mapping(given.images, 'images'),
+    }
+    size = len(json.dumps(source))
+    if size > LONGEST:
+        why = (
+            f'with all data sent with it, it has {size} characters; at most {LONGEST} are accepted'
+        )
+        raise errors.InvalidRequest('template', why)
+    return source
+
+
+def _mapping(value, where):
+    """A mapping by names; None is an empty one. Raises InvalidRequest."""
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise errors.InvalidRequest(where, f'{words.short(value)} is no mapping')
+    return {
+        words.name(name, where): words.plain(one, f'{where}.{name}') for name, one in value.items()
+    }
+
+
+def _check_size(definition, requests):
+    """Raises TemplateError for a definition that would be too long as text. It is not written for
+    that: members share what they have."""
+    lists = [*definition.groups.values()]
+    lists += [side for policy in definition.policies for side in (policy.a, policy.b)]
+    size = sum(len(path) + len(kind) for path, kind in requests.kinds.items())
+    size += sum(len(path) for paths in lists for path in paths)
+    if size > MAX_DEFINITION:
+        text = f'its members and policies have {size} characters, more than {MAX_DEFINITION}'
+        raise errors.TemplateError(ROOT, None, None, text)
