@@ -14,6 +14,7 @@ first."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from nova_sched.hardware import Steps, Undecided
 from nova_sched.hardware.providers.allotted import Allotted
 from nova_sched.hardware.providers.request import ProviderRequest, ResourceGroup
 from nova_sched.hardware.providers.tree import Provider, ProviderTree
@@ -22,10 +23,6 @@ from nova_sched.hardware.providers.tree import Provider, ProviderTree
 # provider. It is then undecided, and the node counts as one on which the request does not fit.
 MAX_TRIES = 2_000
 MAX_STEPS = 20_000
-
-
-class Undecided(Exception):
-    """The search has used up its tries or steps."""
 
 
 def fit(
@@ -164,7 +161,7 @@ class _ProviderSearch:
         self._alike = [alike[id(some)] for some in choices]
         self._touched: dict[str, int] = {}  # how many pieces a provider has
         self._lost: set[object] = set()
-        self._tries = self._steps = 0
+        self._tries, self._steps = Steps(MAX_TRIES), Steps(MAX_STEPS)
 
     def _kind(self, provider: Provider, names: frozenset[str]) -> object:
         """Returns the attributes that distinguish a provider, in addition to its free units."""
@@ -209,11 +206,6 @@ class _ProviderSearch:
             self._move(depth, 1)
         return None
 
-    def _spend(self, steps: int) -> None:
-        self._steps += steps
-        if self._steps > MAX_STEPS:
-            raise Undecided
-
     # What counting refutes.
 
     def _may_fit(self) -> bool:
@@ -249,7 +241,7 @@ class _ProviderSearch:
                 break
             if count < len(amounts) and amounts[count] == units:
                 continue  # the last one of a size counts all of them
-            self._spend(len(rooms))
+            self._steps.spend(len(rooms))
             if sum(max(room, 0) // units for room in rooms) < count:
                 return False
         return True
@@ -271,7 +263,7 @@ class _ProviderSearch:
         waiting: list[tuple[int, str | None]] = [(place, None)]
         for group, held in waiting:  # grows
             for provider in self._choices[group]:
-                self._spend(1)
+                self._steps.spend()
                 uuid: str | None = provider.uuid
                 if uuid in came_from or uuid == fixed or uuid in self._isolated:
                     continue
@@ -310,7 +302,7 @@ class _ProviderSearch:
         place, seen = self._order[depth], set[int]()
         different = [provider for some in self._alike[place] for provider in self._unlike(some)]
         for provider in sorted(different, key=lambda one: self._left(one, place)):
-            self._spend(1)
+            self._steps.spend()
             alike = self._now[provider.uuid]
             if alike in seen or not self._has_room(provider, place):
                 continue
@@ -318,15 +310,13 @@ class _ProviderSearch:
             left = self._with_choice(matching, place, provider.uuid)
             if left is None:
                 continue
-            self._tries += 1
-            if self._tries > MAX_TRIES:
-                raise Undecided
+            self._tries.spend()
             yield provider, left
 
     def _unlike(self, some: list[Provider]) -> Iterator[Provider]:
         """Yields those of some providers that have pieces, and the first one that has none."""
         for provider in some:
-            self._spend(1)
+            self._steps.spend()
             yield provider
             if provider.uuid not in self._touched:
                 break
@@ -377,7 +367,7 @@ class _ProviderSearch:
 
     def _state(self, depth: int) -> object:
         """Returns a key that is equal for states from which the same pieces can be met."""
-        self._spend(len(self._touched))
+        self._steps.spend(len(self._touched))
         changes: dict[int, int] = {}  # how many providers more have a signature than at first
         for uuid in self._touched:
             first, now = self._first[uuid], self._now[uuid]
@@ -399,7 +389,7 @@ class _ProviderSearch:
 
     def _has_top(self, suffixes: frozenset[str]) -> bool:
         """Returns whether in a subtree one provider is, or can still be, above all chosen ones."""
-        self._spend(len(self._pieces))
+        self._steps.spend(len(self._pieces))
         chosen, open_tops = set[str](), set[str]()
         for place, piece in enumerate(self._pieces):
             if piece.suffix in suffixes:

@@ -14,9 +14,9 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from nova_sched.hardware import Undecided
 from nova_sched.hardware.providers.fit import (
     MAX_STEPS,
-    Undecided,
     candidates,
     has_traits,
     search,

@@ -15,7 +15,7 @@ import importlib
 
 import pytest
 
-from nova_sched.hardware import providers
+from nova_sched.hardware import Undecided, providers
 from nova_sched.hardware.providers.fit import MAX_TRIES
 from nova_sched.tests.unit.hardware.providers.builders import (
     MILLI,
@@ -324,7 +324,7 @@ def packing(devices):
 
 def test_a_search_that_is_too_long_is_undecided_and_says_so():
     node, wanted = packing(9)
-    with pytest.raises(search_module.Undecided):
+    with pytest.raises(Undecided):
         search_module.search(node, wanted)
     assert providers.fit(node, wanted) is None
     assert not providers.fits(node, wanted)
