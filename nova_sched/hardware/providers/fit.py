@@ -22,7 +22,7 @@ from nova_sched.hardware.providers.tree import Provider, ProviderTree
 # A search ends after so many assignments of a group to a provider, and after so many looks at a
 # provider. It is then undecided, and the node counts as one on which the request does not fit.
 MAX_TRIES = 2_000
-MAX_STEPS = 20_000
+MAX_STEPS = 8_000
 
 
 def fit(

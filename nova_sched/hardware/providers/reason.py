@@ -15,14 +15,11 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from nova_sched.hardware import Undecided
-from nova_sched.hardware.providers.fit import (
-    MAX_STEPS,
-    candidates,
-    has_traits,
-    search,
-)
+from nova_sched.hardware.providers.fit import candidates, has_traits, search
 from nova_sched.hardware.providers.request import ProviderRequest, ResourceGroup
 from nova_sched.hardware.providers.tree import ProviderTree
+
+MAX_LOOKS = 2_000  # at providers of several nodes, of which the nearest one is explained
 
 # How far a fit got: a later stage is a nearer miss.
 _NO_PROVIDER, _NO_TRAITS, _TOO_MUCH, _NOT_TOGETHER = range(4)
@@ -46,13 +43,13 @@ def nearest_miss(found: Iterable[tuple[ProviderTree, ProviderRequest]]) -> str:
     """Returns why the request does not fit on the nearest of several nodes; empty if it fits
     there.
 
-    Nodes are examined until MAX_STEPS providers were looked at, and one of them is searched.
+    Nodes are examined until MAX_LOOKS providers were looked at, and one of them is searched.
     """
     missed, steps = [], 0
     for tree, asked in found:
         missed.append((_of_pieces(tree, asked) or _together(asked), tree, asked))
         steps += len(tree.providers) * (len(asked.groups) + len(asked.loose))
-        if steps > MAX_STEPS:
+        if steps > MAX_LOOKS:
             break
     if not missed:
         return ''
