@@ -15,6 +15,8 @@ import numpy as np
 
 from nova_sched.conf import CONF
 from nova_sched.filters import Filter
+from nova_sched.hardware import Steps
+from nova_sched.hardware.numa import MAX_STEPS
 from nova_sched.state.facts import HostFacts
 
 MOST_OPENED = 100  # machines that an explanation examines at most
@@ -55,8 +57,10 @@ class NUMATopologyFilter(Filter):
         if wanted.guest is None:
             return 'a host whose cores have several threads is asked for'
         packing = CONF.compute.packing_host_numa_cells_allocation_strategy
+        steps = Steps(MAX_STEPS)  # for all of them: those that come late are not searched
         found = [
-            machine.miss(wanted, packing) for machine in list(filter(None, told))[:MOST_OPENED]
+            machine.miss(wanted, packing, steps)
+            for machine in list(filter(None, told))[:MOST_OPENED]
         ]
         misses = [miss for miss in found if miss is not None]
         if not misses:

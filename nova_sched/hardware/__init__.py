@@ -28,6 +28,23 @@ class Overdrawn(errors.SchedError):
     message = '{what}: {why}'
 
 
+class Undecided(Exception):
+    """A search has taken all of its steps: whether the request fits is not known."""
+
+
+class Steps:
+    """The steps that a search, or several together, may still take."""
+
+    def __init__(self, limit: int):
+        self._left = limit
+
+    def spend(self, steps: int = 1) -> None:
+        """Raises Undecided if not so many are left."""
+        self._left -= steps
+        if self._left < 0:
+            raise Undecided
+
+
 def read(thing: Any, name: str, default: Any = None) -> Any:
     """Returns an attribute, or the default if it is missing, None or unset (versioned objects
     raise when an unset field is read)."""

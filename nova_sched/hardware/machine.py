@@ -16,7 +16,7 @@ import functools
 import json
 from collections.abc import Mapping
 
-from nova_sched.hardware import numa, pci, wire
+from nova_sched.hardware import Steps, numa, pci, wire
 from nova_sched.hardware.providers import Allotted
 
 
@@ -181,15 +181,17 @@ class Machine:
         """Returns which devices are short, regardless of their NUMA cell; empty if none is."""
         return pci.why_not(self.pools, pieces.requests)
 
-    def miss(self, pieces: HardwareRequest, packing: bool = False) -> numa.NumaMiss | None:
+    def miss(
+        self, pieces: HardwareRequest, packing: bool = False, steps: Steps | None = None
+    ) -> numa.NumaMiss | None:
         """Returns why the guest does not fit into the cells, comparable between nodes; None if it
-        fits."""
+        fits. ``steps`` are those of its searches."""
         if pieces.guest is None:
             return None
         if self.topology is None:
             return numa.NumaMiss(-1, 0, 'the host reports no NUMA cells')
         wanted = pci.WantedDevices(self.pools, pieces.requests)
-        return numa.miss(self.topology, pieces.guest, self.limits(pieces), wanted, packing)
+        return numa.miss(self.topology, pieces.guest, self.limits(pieces), wanted, packing, steps)
 
     def limits(self, pieces: HardwareRequest) -> numa.NumaLimits:
         """Returns the allocation ratios of the cells, and the networks that must be near the

@@ -16,10 +16,16 @@ import math
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
+from nova_sched.hardware import Steps, Undecided
 from nova_sched.hardware.numa import cell as one
 from nova_sched.hardware.numa.guest import SHARED, GuestTopology, NumaLimits
 from nova_sched.hardware.numa.host import HostCell, HostTopology
 from nova_sched.hardware.numa.placed import Fitted, PlacedCell
+
+# A search ends after so many looks at a host cell. It is then undecided, and the host counts as
+# one on which the guest does not fit. Four guest cells on eight host cells need 2,080 at most.
+MAX_STEPS = 10_000
+LATE = 4  # times as many looks as there are pairs of cells: the guest cells are counted then
 
 
 def fit(
@@ -31,15 +37,38 @@ def fit(
     thorough: bool = False,
 ) -> Fitted | None:
     """Returns the placement of the guest in the first suitable choice of host cells; None if there
-    is none.
+    is none, or if the search ended undecided.
 
     ``limits``: allocation ratios of shared CPUs and memory, and networks that must be near; None:
     no limits. ``pci``: ``pci.WantedDevices``, which must be near the cells. ``packing`` prefers
     fuller cells. ``thorough`` finds every fit, including those that Nova misses.
     """
+    try:
+        return search(host, guest, limits, pci, packing, thorough, Steps(MAX_STEPS))
+    except Undecided:
+        return None
+
+
+def search(
+    host: HostTopology,
+    guest: GuestTopology,
+    limits: NumaLimits | None,
+    pci: Any,
+    packing: bool,
+    thorough: bool,
+    steps: Steps,
+) -> Fitted | None:
+    """Returns what ``fit`` returns. Raises Undecided if the steps do not suffice."""
     if len(host.cells) < len(guest.cells):
         return None
-    return _CellSearch(host, guest, limits, pci, packing, thorough).extend()
+    try:
+        return _CellSearch(host, guest, limits, pci, packing, thorough, steps).extend()
+    except _Refuted:
+        return None
+
+
+class _Refuted(Exception):
+    """Counting shows that no choice of host cells is suitable."""
 
 
 class _CellSearch:
@@ -53,8 +82,11 @@ class _CellSearch:
         pci: Any,
         packing: bool,
         thorough: bool,
+        steps: Steps,
     ):
         self._host, self._limits, self._pci = host, limits, pci
+        self._guest, self._steps = guest, steps
+        self._until_late = LATE * len(host.cells) * len(guest.cells)
         self._order = _in_order(host, guest, pci, packing)
         self._asked = len(guest.cells)
         self._choices = math.comb(len(self._order), self._asked)
@@ -81,15 +113,41 @@ class _CellSearch:
             if len(self._too_far) == self._choices or (again and self._attempts.are_lost(chosen)):
                 break
             again = True
+            self._look()
             placed = self._attempts.place(len(chosen), cell)
             found = placed and self.extend((*chosen, placed))
             if found:
                 return found
         return None
 
+    def _look(self) -> None:
+        """Counts a look at a host cell. Raises Undecided, and _Refuted if the search has gone back
+        often and not all guest cells can have a host cell at once."""
+        self._steps.spend()
+        self._until_late -= 1
+        if not self._until_late and not self._has_cell_for_each():
+            raise _Refuted
+
+    def _has_cell_for_each(self) -> bool:
+        """Returns whether each guest cell can have a separate host cell. What Nova places is
+        placed by Attempts too."""
+        attempts, taken = Attempts(self._guest, self._limits), dict[int, int]()
+
+        def has_cell(position: int, seen: set[int]) -> bool:
+            for cell in self._order:
+                if cell.id not in seen and attempts.place(position, cell):
+                    seen.add(cell.id)
+                    if cell.id not in taken or has_cell(taken[cell.id], seen):
+                        taken[cell.id] = position
+                        return True
+            return False
+
+        return all(has_cell(position, set()) for position in range(self._asked))
+
     def _is_near(self, cells: frozenset[int]) -> bool:
         """Returns whether the requested devices and networks are near these cells."""
         if cells not in self._too_far:
+            self._steps.spend(len(self._pci.requests) * len(self._pci.pools) if self._pci else 0)
             short = self._pci and self._pci.why_not(cells, self._host)
             if not short and not far_networks(self._host, cells, self._limits):
                 return True
@@ -173,6 +231,7 @@ class NovaAttempts:
         self._cells = list(guest.cells)
         self._ids = [cell.id for cell in guest.cells]
         self._failed: set[tuple[int, int]] = set()
+        self._known: dict[object, PlacedCell | one.CellShortage] = {}
 
     def place(self, position: int, host: HostCell) -> PlacedCell | None:
         """The guest cell at this position in the host cell, or None."""
@@ -207,9 +266,11 @@ class NovaAttempts:
             return size_kb
         if size_kb != cell.pagesize_kb:
             cell = self._cells[position] = dataclasses.replace(cell, pagesize_kb=size_kb)
-        return one.place_cpus(
-            host, cell, size_kb, self._guest.reserved_cpus(position), self._limits
-        )
+        key = position, host.id, size_kb
+        if key not in self._known:
+            reserved = self._guest.reserved_cpus(position)
+            self._known[key] = one.place_cpus(host, cell, size_kb, reserved, self._limits)
+        return self._known[key]
 
     def _comes_again(self, position: int) -> bool:
         """Returns whether the cells after this one have more than one choice once it is placed."""

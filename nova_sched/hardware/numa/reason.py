@@ -13,8 +13,9 @@
 
 from typing import Any, NamedTuple
 
+from nova_sched.hardware import Steps, Undecided
 from nova_sched.hardware.numa import cell as one
-from nova_sched.hardware.numa.fit import far_networks, fit
+from nova_sched.hardware.numa.fit import MAX_STEPS, far_networks, search
 from nova_sched.hardware.numa.guest import GuestCell, GuestTopology, NumaLimits
 from nova_sched.hardware.numa.host import HostTopology
 
@@ -50,23 +51,40 @@ def miss(
     limits: NumaLimits | None = None,
     pci: Any = None,
     packing: bool = False,
+    steps: Steps | None = None,
 ) -> NumaMiss | None:
     """Returns why the guest does not fit on the host, comparable between hosts; None if it
-    fits."""
-    if fit(host, guest, limits, pci, packing):
-        return None
+    fits. ``steps`` are those of all searches; None: MAX_STEPS."""
     if len(host.cells) < len(guest.cells):
         why = f'needs {len(guest.cells)} NUMA cells, the host has {len(host.cells)}'
         return NumaMiss(CELLS, len(host.cells), why)
     for position, cell in enumerate(guest.cells):
         if found := _nowhere(host, cell, guest.reserved_cpus(position), limits):
             return found
-    if fit(host, guest, limits, pci, packing, thorough=True):
+    try:
+        return _together(host, guest, limits, pci, packing, steps or Steps(MAX_STEPS))
+    except Undecided:
+        return NumaMiss(AT_ONCE, -1, 'its cells allow too many choices to search all of them')
+
+
+def _together(
+    host: HostTopology,
+    guest: GuestTopology,
+    limits: NumaLimits | None,
+    pci: Any,
+    packing: bool,
+    steps: Steps,
+) -> NumaMiss | None:
+    """Returns what is short where each guest cell fits into some host cell; None if they fit.
+    Raises Undecided."""
+    if search(host, guest, limits, pci, packing, False, steps):
+        return None
+    if search(host, guest, limits, pci, packing, True, steps):
         return NumaMiss(
             AT_ONCE, 0, 'it fits, but in a way that Nova does not find, nor would its compute node'
         )
     anywhere = limits and NumaLimits(limits.cpu_ratio, limits.ram_ratio)
-    fitted = fit(host, guest, anywhere, packing=packing, thorough=True)
+    fitted = search(host, guest, anywhere, None, packing, True, steps)
     if not fitted:
         why = f'each guest cell fits in a host cell, but not all {len(guest.cells)} at once'
         return NumaMiss(AT_ONCE, 0, why)

@@ -12,29 +12,52 @@
 """Assigns groups to providers: the fullest suitable one, so that partly used devices fill up
 first."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from nova_sched.hardware import Steps, Undecided
 from nova_sched.hardware.providers.allotted import Allotted
 from nova_sched.hardware.providers.request import ProviderRequest, ResourceGroup
 from nova_sched.hardware.providers.tree import Provider, ProviderTree
 
-# The search ends after this number of tries to assign a group to a provider. It misses a fit only
-# on a node whose devices all differ, if all groups compete for them.
-MOST_TRIES = 2_000
+# A search ends after so many assignments of a group to a provider, and after so many looks at a
+# provider. It is then undecided, and the node counts as one on which the request does not fit.
+MAX_TRIES = 2_000
+MAX_STEPS = 8_000
 
 
 def fit(
     tree: ProviderTree, asked: ProviderRequest, preferred: str | None = None
 ) -> tuple[Allotted, ...] | None:
-    """Returns the units for each group and loose amount by provider; None if it does not fit.
+    """Returns the units for each group and loose amount by provider; None if it does not fit, or
+    if the search ended undecided.
 
     Groups come in their order, then the loose amounts, by provider. A request for one provider
     gets the ``preferred`` one (UUID), if that is suitable.
     """
-    pieces = list(asked.pieces())
-    choices = [candidates(tree, piece) for piece in pieces]
-    if not all(choices):
+    try:
+        return search(tree, asked, preferred)
+    except Undecided:
         return None
+
+
+def search(
+    tree: ProviderTree, asked: ProviderRequest, preferred: str | None = None
+) -> tuple[Allotted, ...] | None:
+    """Returns what ``fit`` returns. Raises Undecided."""
+    pieces = list(asked.pieces())
+    if asked.isolate and len(asked.groups) > len(tree.providers):
+        return None
+    known: dict[object, list[Provider]] = {}
+    choices = []
+    for piece in pieces:
+        need = piece.resources, piece.required, piece.forbidden, piece.in_tree
+        if need not in known:
+            if len(known) * len(tree.providers) > MAX_STEPS:
+                raise Undecided
+            known[need] = candidates(tree, piece)
+        choices.append(known[need])
+        if not known[need]:
+            return None
     if len(pieces) == 1 and not asked.required:
         piece = pieces[0]
         best = min(
@@ -96,7 +119,9 @@ class _ProviderSearch:
     """One search through the choices: the hardest piece first, and its best provider first.
 
     Providers in an equal state are one choice. States that differ only by a swap of such providers
-    are one state. Devices of one kind therefore cost at most one try per piece.
+    are one state. Devices of one kind therefore cost at most one try per piece. Counting ends a
+    search early: of units by class, and of the separate providers that isolated groups need. As
+    these are a matching, a search for isolated groups alone never goes back.
     """
 
     def __init__(
@@ -116,6 +141,9 @@ class _ProviderSearch:
         self._relevant = asked.required.union(
             *(piece.required | piece.forbidden for piece in pieces)
         )
+        self._place_of = {
+            one.uuid: place for place, one in enumerate(tree.providers)
+        }  # in the tree
         # Units by class that each provider can still give: in total, and to this request.
         self._free = {one.uuid: _free(one, names) for one in tree.providers}
         self._most = {
@@ -125,8 +153,15 @@ class _ProviderSearch:
         self._kinds = {one.uuid: self._kind(one, names) for one in tree.providers}
         self._chosen: dict[int, Provider] = {}
         self._isolated: set[str] = set()
+        self._numbers: dict[object, int] = {}  # of signatures
+        self._first = {one.uuid: self._signature(one.uuid) for one in tree.providers}
+        self._now = dict(self._first)
+        # Pieces with a list of choices in common have a list of groups of alike ones in common.
+        alike = {id(some): self._grouped(some) for some in choices}
+        self._alike = [alike[id(some)] for some in choices]
+        self._touched: dict[str, int] = {}  # how many pieces a provider has
         self._lost: set[object] = set()
-        self._tries = 0
+        self._tries, self._steps = Steps(MAX_TRIES), Steps(MAX_STEPS)
 
     def _kind(self, provider: Provider, names: frozenset[str]) -> object:
         """Returns the attributes that distinguish a provider, in addition to its free units."""
@@ -135,39 +170,169 @@ class _ProviderSearch:
         place = provider.uuid if self._asked.subtrees else None
         return place, provider.traits & self._relevant, tuple(sorted(stocks))
 
-    def run(self) -> tuple[Allotted, ...] | None:
-        return self._allotted() if self._extend(0) else None
+    def _grouped(self, some: Iterable[Provider]) -> list[list[Provider]]:
+        """Returns the providers in groups of those that are alike at the beginning."""
+        groups: dict[int, list[Provider]] = {}
+        for provider in some:
+            groups.setdefault(self._first[provider.uuid], []).append(provider)
+        return list(groups.values())
 
-    def _extend(self, depth: int) -> bool:
-        """Assigns the pieces from this depth on."""
-        if depth == len(self._order):
-            return self._asked.required <= self._traits()
-        state = self._state(depth)
-        if state in self._lost:
+    def run(self) -> tuple[Allotted, ...] | None:
+        """Returns the first complete choice; None if there is none. Raises Undecided."""
+        matching = self._matching()
+        if matching is None or not self._may_fit():
+            return None
+        if not self._order:
+            return ()
+        open_choices = [self._options(0, matching)]
+        while open_choices:
+            depth = len(open_choices) - 1
+            chosen = next(open_choices[-1], None)
+            if chosen is None:
+                self._lost.add(self._state(depth))
+                open_choices.pop()
+                if depth:
+                    self._move(depth - 1, 1)
+                continue
+            provider, matching = chosen
+            self._move(depth, -1, provider)
+            if all(map(self._has_top, self._asked.subtrees)):
+                if depth + 1 == len(self._order):
+                    if self._asked.required <= self._traits():
+                        return self._allotted()
+                elif self._state(depth + 1) not in self._lost:
+                    open_choices.append(self._options(depth + 1, matching))
+                    continue
+            self._move(depth, 1)
+        return None
+
+    # What counting refutes.
+
+    def _may_fit(self) -> bool:
+        """Returns False if counting shows that the request does not fit."""
+        loose = (
+            provider.traits
+            for piece, some in zip(self._pieces, self._choices, strict=True)
+            if not piece.suffix
+            for provider in some
+        )
+        if not self._asked.required <= frozenset[str]().union(*loose):
             return False
-        place = self._order[depth]
-        seen = set()
-        for provider in sorted(self._choices[place], key=lambda one: self._left(one, place)):
-            alike = self._signature(provider)
+        by_class: dict[str, list[int]] = {}
+        for piece in self._pieces:
+            for name, units in piece.resources:
+                by_class.setdefault(name, []).append(units)
+        able = {one.uuid for some in self._alike for alike in some for one in alike}
+        return all(self._has_units(name, some, able) for name, some in by_class.items())
+
+    def _has_units(self, name: str, amounts: list[int], able: Iterable[str]) -> bool:
+        """Returns False if the ``able`` providers have fewer units of the class than all pieces
+        need, or room for fewer amounts of any size than there are."""
+        rooms = [
+            min(self._free[uuid][name], self._most[uuid][name])
+            for uuid in able
+            if name in self._free[uuid]
+        ]
+        if sum(amounts) > sum(max(room, 0) for room in rooms):
+            return False
+        amounts = sorted(amounts, reverse=True)
+        for count, units in enumerate(amounts, start=1):
+            if units <= 0:
+                break
+            if count < len(amounts) and amounts[count] == units:
+                continue  # the last one of a size counts all of them
+            self._steps.spend(len(rooms))
+            if sum(max(room, 0) // units for room in rooms) < count:
+                return False
+        return True
+
+    def _matching(self) -> dict[str, int] | None:
+        """Returns a separate provider for each isolated group, as far as each fits by itself:
+        groups (their places) by UUID. None if there is none. Empty without isolation."""
+        matching: dict[str, int] = {}
+        if self._asked.isolate:
+            for place in self._order:
+                if self._pieces[place].suffix and not self._augment(matching, place):
+                    return None
+        return matching
+
+    def _augment(self, matching: dict[str, int], place: int, fixed: str | None = None) -> bool:
+        """Adds a group to the matching, for which others may change their providers, if they are
+        neither assigned nor ``fixed``. Returns whether it could."""
+        came_from: dict[str, tuple[int, str | None]] = {}
+        waiting: list[tuple[int, str | None]] = [(place, None)]
+        for group, held in waiting:  # grows
+            for provider in self._choices[group]:
+                self._steps.spend()
+                uuid: str | None = provider.uuid
+                if uuid in came_from or uuid == fixed or uuid in self._isolated:
+                    continue
+                came_from[provider.uuid] = group, held
+                if provider.uuid in matching:
+                    waiting.append((matching[provider.uuid], provider.uuid))
+                    continue
+                while uuid is not None:
+                    matching[uuid], uuid = came_from[uuid]
+                return True
+        return False
+
+    def _with_choice(
+        self, matching: dict[str, int], place: int, uuid: str
+    ) -> dict[str, int] | None:
+        """Returns the matching in which the group has this provider; None if the others then lack
+        one."""
+        if not (self._asked.isolate and self._pieces[place].suffix):
+            return matching
+        other = matching.get(uuid)
+        if other == place:
+            return matching
+        changed = {one: group for one, group in matching.items() if group != place}
+        changed[uuid] = place
+        if other is not None and not self._augment(changed, other, uuid):
+            return None
+        return changed
+
+    # The search.
+
+    def _options(
+        self, depth: int, matching: dict[str, int]
+    ) -> Iterator[tuple[Provider, dict[str, int]]]:
+        """Yields the providers for the piece of this depth that are worth a try, each with the
+        matching that it leaves."""
+        place, seen = self._order[depth], set[int]()
+        different = [provider for some in self._alike[place] for provider in self._unlike(some)]
+        for provider in sorted(different, key=lambda one: self._left(one, place)):
+            self._steps.spend()
+            alike = self._now[provider.uuid]
             if alike in seen or not self._has_room(provider, place):
                 continue
             seen.add(alike)
-            self._tries += 1
-            if self._tries > MOST_TRIES:
-                return False
-            self._move(provider, place, -1)
-            if all(map(self._has_top, self._asked.subtrees)) and self._extend(depth + 1):
-                return True
-            self._move(provider, place, 1)
-        self._lost.add(state)
-        return False
+            left = self._with_choice(matching, place, provider.uuid)
+            if left is None:
+                continue
+            self._tries.spend()
+            yield provider, left
 
-    def _left(self, provider: Provider, place: int) -> tuple[int, float]:
+    def _unlike(self, some: list[Provider]) -> Iterator[Provider]:
+        """Yields those of some providers that have pieces, and the first one that has none."""
+        for provider in some:
+            self._steps.spend()
+            yield provider
+            if provider.uuid not in self._touched:
+                break
+        else:
+            return
+        first, after = self._first[provider.uuid], self._place_of[provider.uuid]
+        for uuid in self._touched:
+            if self._first[uuid] == first and self._place_of[uuid] > after:
+                yield self._tree.by_uuid[uuid]
+
+    def _left(self, provider: Provider, place: int) -> tuple[int, float, int]:
         """Returns a sort key for providers: those with missing traits first, then the one with the
         least left."""
-        piece = self._pieces[place]
+        piece, uuid = self._pieces[place], provider.uuid
         missing = 0 if piece.suffix else len(self._asked.required & provider.traits)
-        return -missing, _left_over(provider, piece, self._free[provider.uuid])
+        return -missing, _left_over(provider, piece, self._free[uuid]), self._place_of[uuid]
 
     def _has_room(self, provider: Provider, place: int) -> bool:
         piece, uuid = self._pieces[place], provider.uuid
@@ -176,35 +341,47 @@ class _ProviderSearch:
         free, most = self._free[uuid], self._most[uuid]
         return all(units <= min(free[name], most[name]) for name, units in piece.resources)
 
-    def _move(self, provider: Provider, place: int, sign: int) -> None:
-        """Assigns a piece to a provider (-1), or releases it (1)."""
-        piece, uuid = self._pieces[place], provider.uuid
+    def _move(self, depth: int, sign: int, provider: Provider | None = None) -> None:
+        """Assigns the piece of this depth to a provider (-1), or releases it (1)."""
+        place = self._order[depth]
+        piece, provider = self._pieces[place], provider or self._chosen.pop(place)
+        uuid = provider.uuid
         for name, units in piece.resources:
             self._free[uuid][name] += sign * units
             self._most[uuid][name] += sign * units
         if sign < 0:
             self._chosen[place] = provider
-        else:
-            del self._chosen[place]
         if piece.suffix and self._asked.isolate:
-            (self._isolated.add if sign < 0 else self._isolated.discard)(provider.uuid)
+            (self._isolated.add if sign < 0 else self._isolated.discard)(uuid)
+        self._touched[uuid] = self._touched.get(uuid, 0) - sign
+        if not self._touched[uuid]:
+            del self._touched[uuid]
+        self._now[uuid] = self._signature(uuid)
 
-    def _signature(self, provider: Provider) -> object:
-        """Returns a key that is equal for providers that are equivalent from here on."""
-        uuid = provider.uuid
+    def _signature(self, uuid: str) -> int:
+        """Returns a number that is equal for providers that are equivalent from here on."""
         most = self._most[uuid]
-        room = tuple(sorted((name, free, most[name]) for name, free in self._free[uuid].items()))
-        return self._kinds[uuid], uuid in self._isolated, room
+        room = tuple((name, free, most[name]) for name, free in sorted(self._free[uuid].items()))
+        key = self._kinds[uuid], uuid in self._isolated, room
+        return self._numbers.setdefault(key, len(self._numbers))
 
     def _state(self, depth: int) -> object:
         """Returns a key that is equal for states from which the same pieces can be met."""
-        signature = frozenset(_counted(map(self._signature, self._tree.providers)))
+        self._steps.spend(len(self._touched))
+        changes: dict[int, int] = {}  # how many providers more have a signature than at first
+        for uuid in self._touched:
+            first, now = self._first[uuid], self._now[uuid]
+            changes[first] = changes.get(first, 0) - 1
+            changes[now] = changes.get(now, 0) + 1
         near = tuple(sorted((place, one.uuid) for place, one in self._chosen.items()
                             if self._asked.subtrees))  # fmt: skip
+        signature = frozenset(one for one in changes.items() if one[1])
         return depth, signature, self._traits() & self._asked.required, near
 
     def _traits(self) -> frozenset[str]:
         """Returns the traits of the providers of the loose amounts."""
+        if not self._asked.required:
+            return frozenset()
         found = (
             one.traits for place, one in self._chosen.items() if not self._pieces[place].suffix
         )
@@ -212,6 +389,7 @@ class _ProviderSearch:
 
     def _has_top(self, suffixes: frozenset[str]) -> bool:
         """Returns whether in a subtree one provider is, or can still be, above all chosen ones."""
+        self._steps.spend(len(self._pieces))
         chosen, open_tops = set[str](), set[str]()
         for place, piece in enumerate(self._pieces):
             if piece.suffix in suffixes:
@@ -249,10 +427,3 @@ def _left_over(provider: Provider, piece: ResourceGroup, free: Mapping[str, int]
 def _size(piece: ResourceGroup) -> int:
     """Returns a sort key for pieces: the larger first."""
     return -sum(units for _, units in piece.resources)
-
-
-def _counted(things: Iterable[object]) -> Iterable[tuple[object, int]]:
-    counts: dict[object, int] = {}
-    for thing in things:
-        counts[thing] = counts.get(thing, 0) + 1
-    return counts.items()

@@ -14,9 +14,12 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from nova_sched.hardware.providers.fit import candidates, fits, has_traits
+from nova_sched.hardware import Undecided
+from nova_sched.hardware.providers.fit import candidates, has_traits, search
 from nova_sched.hardware.providers.request import ProviderRequest, ResourceGroup
 from nova_sched.hardware.providers.tree import ProviderTree
+
+MAX_LOOKS = 2_000  # at providers of several nodes, of which the nearest one is explained
 
 # How far a fit got: a later stage is a nearer miss.
 _NO_PROVIDER, _NO_TRAITS, _TOO_MUCH, _NOT_TOGETHER = range(4)
@@ -37,20 +40,44 @@ def why_not(tree: ProviderTree, asked: ProviderRequest) -> str:
 
 
 def nearest_miss(found: Iterable[tuple[ProviderTree, ProviderRequest]]) -> str:
-    """Returns why the request does not fit on the nearest of several nodes; empty if it fits on
-    one."""
-    missed = [miss(tree, asked) for tree, asked in found]
-    known = [one for one in missed if one is not None]
-    return max(known).words if known and len(known) == len(missed) else ''
+    """Returns why the request does not fit on the nearest of several nodes; empty if it fits
+    there.
+
+    Nodes are examined until MAX_LOOKS providers were looked at, and one of them is searched.
+    """
+    missed, steps = [], 0
+    for tree, asked in found:
+        missed.append((_of_pieces(tree, asked) or _together(asked), tree, asked))
+        steps += len(tree.providers) * (len(asked.groups) + len(asked.loose))
+        if steps > MAX_LOOKS:
+            break
+    if not missed:
+        return ''
+    nearest, tree, asked = max(missed, key=lambda one: one[0])
+    short = miss(tree, asked) if nearest.stage == _NOT_TOGETHER else nearest
+    return short.words if short else ''
 
 
 def miss(tree: ProviderTree, asked: ProviderRequest) -> ProviderMiss | None:
     """Returns what is short; None if it fits."""
-    if fits(tree, asked):
-        return None
+    if found := _of_pieces(tree, asked):
+        return found
+    try:
+        return _together(asked) if search(tree, asked) is None else None
+    except Undecided:
+        return ProviderMiss(
+            _NOT_TOGETHER, 0.0, 'its devices allow too many choices to search all of them'
+        )
+
+
+def _of_pieces(tree: ProviderTree, asked: ProviderRequest) -> ProviderMiss | None:
+    """Returns what a piece lacks by itself; None if each fits alone."""
     alone = [_alone(tree, piece) for piece in asked.pieces() if not candidates(tree, piece)]
-    if alone:
-        return min(alone)
+    return min(alone) if alone else None
+
+
+def _together(asked: ProviderRequest) -> ProviderMiss:
+    """Returns what is short if each piece fits alone."""
     if asked.required and not (asked.groups or asked.loose):
         return ProviderMiss(_NO_TRAITS, 0.0, f'trait {_listed(asked.required)} is missing')
     among = ' from a provider each' if asked.isolate else ''

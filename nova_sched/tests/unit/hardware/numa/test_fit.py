@@ -13,6 +13,7 @@
 
 import dataclasses
 import json
+import time
 
 import pytest
 
@@ -312,3 +313,37 @@ def test_nothing_is_remembered_from_one_search_to_the_next():
         2048,
         4,
     ]
+
+
+SIXTEEN = host(*(cell(number, [number], memory_mb=1000 + number) for number in range(16)))
+FAR = pci.WantedDevices((pool(node=99),), (request(policy='required'),))
+TOO_LONG = 'its cells allow too many choices to search all of them'
+NOT_AT_ONCE = 'each guest cell fits in a host cell, but not all 8 at once'
+# What is asked of sixteen cells, and what it is refused for. No order of eight of them is tried
+# 518,918,400 times.
+WIDE = {
+    'two cells want the same host cell': (
+        [*([1] * 6), 1015, 1015], None, NOT_AT_ONCE,
+    ),
+    'seven want the same six': (
+        [1, *([1010] * 7)], None, NOT_AT_ONCE,
+    ),
+    'the devices are elsewhere': ([1] * 8, FAR, TOO_LONG),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize('what', WIDE)
+def test_no_search_is_endless(what):
+    sizes, wanted, why = WIDE[what]
+    asked = guest(*(shared(memory_mb=size) for size in sizes))
+    limits = numa.NumaLimits(1.0, 1.0)
+    begin_s = time.process_time()
+    assert numa.fit(SIXTEEN, asked, limits, wanted) is None
+    assert numa.fit(SIXTEEN, asked, limits, wanted, thorough=True) is None
+    assert numa.why_not(SIXTEEN, asked, limits, wanted) == why
+    assert time.process_time() - begin_s < 10  # a tenth of a second, on a quiet machine
+
+
+def test_a_wide_guest_that_fits_is_found():
+    asked = guest(*(shared(memory_mb=1015 - number) for number in range(8)))
+    assert cells_of(SIXTEEN, asked, numa.NumaLimits(1.0, 1.0)) is not None

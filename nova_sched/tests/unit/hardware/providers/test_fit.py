@@ -11,10 +11,12 @@
 # under the License.
 """Which device a group gets."""
 
+import importlib
+
 import pytest
 
-from nova_sched.hardware import providers
-from nova_sched.hardware.providers.fit import MOST_TRIES
+from nova_sched.hardware import Undecided, providers
+from nova_sched.hardware.providers.fit import MAX_TRIES
 from nova_sched.tests.unit.hardware.providers.builders import (
     MILLI,
     ROOT,
@@ -26,6 +28,7 @@ from nova_sched.tests.unit.hardware.providers.builders import (
 )
 
 HALF, WHOLE = 500, 1000
+search_module = importlib.import_module('nova_sched.hardware.providers.fit')  # not the function
 
 
 @pytest.mark.parametrize(
@@ -262,6 +265,68 @@ def test_a_search_ends():
 def test_alike_devices_cost_no_tries():
     node = tree(*(device(f'd{number:02}') for number in range(40)))
     wanted = asked(*(group(str(number), 600) for number in range(41)))
-    assert MOST_TRIES > 40 * 41
+    assert MAX_TRIES > 40 * 41
     assert providers.fit(node, wanted) is None
     assert providers.fit(node, asked(*wanted.groups[:40])) is not None
+
+
+def many(count, *, of=100, apart=False, **words):
+    """So many groups of different sizes."""
+    groups = (group(str(number), of + number, **words) for number in range(count))
+    return asked(*groups, isolate=apart)
+
+
+DIFFERENT = [device(f'd{number}', 1000, 10 * number) for number in range(8)]
+NARROW = [device(f'n{number}', 100 + number) for number in range(12)]
+# (providers, request, whether it fits): each is decided by counting, in this many steps.
+COUNTED = {
+    'more isolated groups than devices': (DIFFERENT, many(10, apart=True), False),
+    'as many': (DIFFERENT, many(8, apart=True), True),
+    'the small devices are for one group each': (NARROW, many(12, apart=True), True),
+    'all groups want the same few devices': (
+        [*DIFFERENT[:5], device('x', traits=['X']), device('y', traits=['X'])],
+        many(3, apart=True, required=['X']),
+        False,
+    ),
+    'one of them wants a device of few, after many that do not mind': (
+        [device('x', traits=['X']), *DIFFERENT],
+        asked(
+            *(group(str(number), 100 + number) for number in range(8)),
+            group('x', 900, required=['X']),
+            isolate=True,
+        ),
+        True,
+    ),
+    'more units than all have': (DIFFERENT, many(17, of=490), False),
+    'no two on one device': (DIFFERENT, many(9, of=501), False),
+    'sixty groups': (
+        [device(f'd{number:03}', 1000, number) for number in range(60)],
+        many(61, apart=True),
+        False,
+    ),
+    'two thousand groups, all on one device': ([device('d', 10**7)], many(2000, of=1), True),
+}
+
+
+@pytest.mark.parametrize('what', COUNTED)
+def test_counting_ends_a_search(what, monkeypatch):
+    devices, wanted, is_fit = COUNTED[what]
+    monkeypatch.setattr(search_module, 'MAX_TRIES', len(wanted.groups))  # none goes back
+    assert (search_module.search(tree(*devices), wanted) is not None) is is_fit
+
+
+def packing(devices):
+    """Groups that no counting refutes, as the last of their units are in the wrong places."""
+    node = tree(*(device(f'd{number}', 3000 + 17 * number) for number in range(devices)))
+    sizes = [size for number in range(devices) for size in (1400, 905 + 3 * number, 690 + number)]
+    return node, asked(*(group(str(place), size) for place, size in enumerate(sizes)))
+
+
+def test_a_search_that_is_too_long_is_undecided_and_says_so():
+    node, wanted = packing(9)
+    with pytest.raises(Undecided):
+        search_module.search(node, wanted)
+    assert providers.fit(node, wanted) is None
+    assert not providers.fits(node, wanted)
+    assert 'too many choices' in providers.why_not(node, wanted)
+    assert 'too many choices' in providers.nearest_miss([(node, wanted)])
