@@ -271,8 +271,10 @@ class Mirror:
             told, self._told_hosts = self._told_hosts, set()
         # Of a cell that another scheduler reads, there may be no stamps here.
         known = self._scheduler.nova_hosts.hosts_by_cell(nodes, hosts)
-        unmapped = {host for one in known.values() for host in one} - self.nodes.mappings.keys()
-        if unmapped or any(view.left_out for view in self._views.values()):
+        wanted_hosts = {host for one in known.values() for host in one}
+        for view in self._views.values():
+            wanted_hosts.update(view.stamps[uuid][0] for uuid in view.left_out)
+        if wanted_hosts - self.nodes.mappings.keys() - {None}:
             self._try("Nova's API database", self._read_mappings)
         position, count = self._scheduler.position_and_count
         for place, (uuid, view) in enumerate(sorted(self._views.items())):

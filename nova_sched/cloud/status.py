@@ -34,9 +34,10 @@ class CloudStatus:
 
         ``ok``: nothing is wrong. ``now``. ``cells``: for each ``cell_uuid``, ``name``, ``state``
         (`readable`, `unreadable`, `disabled` or `left out`), ``why``, ``looked_at`` (None: never),
-        ``hosts``, ``taking`` (how many of them take servers). ``hosts``: those that take none,
-        each with ``host``, ``cell_uuid``, ``state`` (`left out`, `disabled`, `forced down` or
-        `silent`) and ``why``. ``parts``: the API database and Placement, each with ``part``,
+        ``hosts``, ``taking`` (how many of them take servers). ``hosts``: those that take none, or
+        of which a node takes none, each with ``host``, ``cell_uuid``, ``state`` (`left out`,
+        `disabled`, `forced down` or `silent`) and ``why``; a row that names no host has the UUID
+        of its node. ``parts``: the API database and Placement, each with ``part``,
         ``reachable``, ``why``. ``writes``: decisions that are not written to Placement yet
         (``pending``), and servers of which that is not known (``in_doubt``); None for a scheduler
         that writes none.

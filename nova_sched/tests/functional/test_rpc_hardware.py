@@ -198,6 +198,27 @@ def test_a_live_migration_keeps_to_the_limits_of_its_selection(daemon):
     assert {claim.host for claim in daemon.claims.show(ONE)} == {'a', 'b'}
 
 
+def test_a_pinned_cell_of_an_older_version(daemon):
+    """As RequestSpecs from before Victoria have it: its CPUs are pinned by every path."""
+    daemon.add('a', **node_fields(HAS))
+    pinned = objects.to_primitive(asks(wanted(dedicated(2))))
+    (old,) = pinned[DATA]['numa_topology'][DATA]['cells']
+    old['nova_object.version'] = '1.4'
+    old[DATA]['cpuset'] = old[DATA].pop('pcpuset')
+    old.pop('nova_object.changes')
+    asked = {'spec_obj': pinned, 'instance_uuids': [ONE]}
+    daemon.raw('select_destinations', **asked, return_objects=True, return_alternates=True)
+    found = daemon.raw(
+        'select_candidates', '1.0', 'candidates', **asked | {'instance_uuids': [TWO]}
+    )
+    daemon.candidates.claim_candidate(found[0][0][DATA]['uuid'])
+    read = objects.from_primitive(json.loads(json.dumps(pinned)))
+    daemon.scheduler.select_destinations(read, [THREE])
+    for uuid in (ONE, TWO, THREE):
+        (claim,) = daemon.claims.show(uuid)
+        assert [len(cpus) for cpus in pins(claim).values()] == [2], uuid
+
+
 # What becomes of a claim.
 
 
