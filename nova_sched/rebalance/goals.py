@@ -60,5 +60,6 @@ def most_moves(text, servers):
             return max(1, int(servers * share / 100))
         return words.whole(text, 1)
     except ValueError:
-        why = f'{words.short(text)} is neither a number from 1 nor a share such as 1%'
+        shown = text[:64] if isinstance(text, str) else words.short(text)
+        why = f'{shown} is neither a number from 1 nor a share such as 1%'
         raise errors.InvalidRequest('moves', why) from None

@@ -13,7 +13,6 @@
 
 import functools
 import json
-import math
 import operator
 import re
 import time
@@ -23,7 +22,7 @@ import regex
 
 from nova_sched import errors
 from nova_sched.groups.template import values
-from nova_sched.groups.template.values import to_plain
+from nova_sched.groups.template.values import number_fault, to_plain
 from nova_sched.suggestion import suggestion
 
 MATCHES_S = 0.2  # for all patterns of one template, because a pattern can take very long to match
@@ -234,8 +233,8 @@ def _string(at, plain):
 def _number(at, plain):
     if isinstance(plain, str) and len(plain) <= 100 and _NUMBER.fullmatch(plain):
         plain = float(plain) if re.search('[.eE]', plain) else int(plain)
-    if isinstance(plain, bool) or not isinstance(plain, int | float) or not math.isfinite(plain):
-        raise at.wrong('a parameter of type number is a finite number')
+    if isinstance(plain, bool) or not isinstance(plain, int | float) or number_fault(plain):
+        raise at.wrong('a parameter of type number is a finite number of at most 64 bits')
     return plain
 
 

@@ -168,7 +168,7 @@ def _read_cell(data: Mapping[str, Any]) -> HostCell:
     cpuset = _cpus(data['cpuset'])
     socket = data.get('socket')
     return HostCell(
-        id=int(data['id']),
+        id=wire.count(data['id']),
         cpuset=cpuset,
         # Before version 1.4 every CPU could be shared or pinned, and one set held them all.
         pcpuset=_cpus(data['pcpuset']) if 'pcpuset' in data else cpuset,
@@ -182,16 +182,16 @@ def _read_cell(data: Mapping[str, Any]) -> HostCell:
         ),
         physnets=frozenset(map(str, near.get('physnets', ()))),
         tunneled=bool(near.get('tunneled', False)),
-        socket=None if socket is None else int(socket),
+        socket=None if socket is None else wire.count(socket),
     )
 
 
 def _cpus(listed: Iterable[Any]) -> frozenset[int]:
-    return frozenset(map(int, listed))
+    return frozenset(map(wire.count, listed))
 
 
 def _read_pages(data: Mapping[str, Any]) -> HostPages:
-    size_kb = int(data['size_kb'])
+    size_kb = wire.count(data['size_kb'])
     if size_kb <= 0:
         raise ValueError(f'{size_kb} KiB is no page size')
     figures = data['total'], data.get('used', 0), data.get('reserved', 0)

@@ -40,7 +40,7 @@ class Allotted:
             return cls(
                 str(suffix),
                 str(uuid),
-                {str(name): int(units) for name, units in resources.items()},
+                {str(name): wire.count(units) for name, units in resources.items()},
             )
 
 

@@ -110,7 +110,7 @@ def test_places_for_a_flavor(manage, servers, tmp_path):
         (['--goal', 'spread', '--thorough'], 'no thorough plan for the goal spread'),
         (
             ['--goal', 'empty', '--thorough', '--time-limit', '601'],
-            '601 seconds are more than 600',
+            '601 is more than 600',
         ),
     ],
 )

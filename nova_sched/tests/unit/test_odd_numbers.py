@@ -69,6 +69,7 @@ SHARE =    [1,   1,    1,    NO,      NO,   12,             NO,       NO,   1,  
 # The API and templates are stricter: digits of ASCII.
 QUERY =    [1,   NO,   NO,   NO,      NO,   NO,             NO,       NO,   NO,    NO,    NO,    NO,    NO,    NO,     NO, NO,  NO,    NO,         NO,   NO]      # noqa: E501
 TEMPLATE = [1,   1,    1,    NO,      NO,   NO,             NO,       NO,   NO,    NO,    NO,    NO,    NO,    NO,     NO, NO,  NO,    NO,         NO,   NO]      # noqa: E501
+PARAMETER =[1,   1,    1,    NO,      0,    NO,             NO,       -1,   1,     1.5,   1e5,   NO,    NO,    NO,     NO, NO,  NO,    NO,         NO,   NO]      # noqa: E501
 RULE_OF_TEMPLATE = [*TEMPLATE]
 ARGUMENT = [1,   1,    1,    1000,    NO,   12,             NO,       NO,   NO,    NO,    NO,    NO,    NO,    NO,     NO, NO,  NO,    NO,         NO,   NO]      # noqa: E501
 LIMIT =    [1,   1,    1,    1000,    0,    12,             NO,       -1,   NO,    NO,    NO,    NO,    NO,    NO,     NO, NO,  NO,    NO,         NO,   NO]      # noqa: E501
@@ -140,6 +141,12 @@ def vcpus_of_template(value):
 def server(**properties):
     one = {'type': 'OS::Nova::Server', 'properties': properties}
     return {'heat_template_version': '2018-08-31', 'resources': {'s': one}}
+
+
+def parameter(value):
+    made = server(flavor={'vcpus': 1, 'ram': 512, 'extra_specs': {'k': {'get_param': 'p'}}})
+    made['parameters'] = {'p': {'type': 'number'}}
+    return float(template.read(made, {'p': value}).members['s'].flavor.extra_specs['k'])
 
 
 def rule_of_template(value):
@@ -215,6 +222,7 @@ ENTRANCES = {
     ),
     'limit of a query': (lambda text: query_value('limit', text, LIMIT_OF_QUERY), QUERY),
     'vcpus of a template': (vcpus_of_template, TEMPLATE),
+    'parameter of a template': (parameter, PARAMETER),
     'rule of a template': (rule_of_template, RULE_OF_TEMPLATE),
     'argument of the RPC': (lambda text: words.number(text, 'limit'), NEVER),
     'number of a command': (numbers.from_1, ARGUMENT),
