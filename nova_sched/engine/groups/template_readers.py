@@ -40,6 +40,7 @@ MAX_CALLS_OF_PROJECT = 16
 MAX_CALLS = 40
 WAIT_S = 10.0  # for the turn of the project
 WAIT_FOR_OTHERS_S = 10.0
+NICE = 5  # more than the scheduler, once they have loaded
 START_S = 30.0  # time to load, on a busy machine
 GRACE_S = 20.0  # the limit of processor time ends nearly all; a busy machine refuses no template
 TOO_MUCH = 'it takes more memory or time to read than a template may take; ask for less'
@@ -133,7 +134,7 @@ class TemplateReaders:
                 return process
             process.end()
         try:
-            process = ChildProcess(LOADS, memory=MEMORY)
+            process = ChildProcess(LOADS, NICE, MEMORY)
             process.receive(time.monotonic() + START_S)
         except (OSError, EOFError) as error:
             LOG.exception('A reader of templates cannot start')
