@@ -25,7 +25,7 @@ OPTS = [
     cfg.StrOpt(
         'secret_key',
         secret=True,
-        help='Text with which sessions are signed: at least 32 random characters, else the API '
+        help='Text with which sessions are sealed: at least 32 random characters, else the API '
         'does not start. Processes that serve the same address need the same one. Without it '
         'each process makes its own when it starts, and callers log in again after a restart.',
     ),

@@ -49,7 +49,7 @@ COOKIE = 'nova_sched_dashboard'
 OPEN = frozenset(['static', 'login', 'log_in'])
 COUNTED = frozenset(['group', 'try_group'])  # they have a template read, or planned
 KEPT = ('Allow', 'Retry-After')  # headers of a fault
-KEY_LENGTH = 32  # characters of the key that signs sessions, at least
+KEY_LENGTH = 32  # characters of the key that seals sessions, at least
 PAGES = (cluster, decisions, what_if, groups, queues, schedulers)
 
 
@@ -64,18 +64,18 @@ def make(conf, clients, database, limits=None):
     app.config.update(MAX_CONTENT_LENGTH=FORM_SIZE, MAX_FORM_MEMORY_SIZE=FORM_SIZE)
     app.config.update(SESSION_COOKIE_NAME=COOKIE, SESSION_COOKIE_SAMESITE='Strict')
     app.config.update(SEND_FILE_MAX_AGE_DEFAULT=3600)
-    app.secret_key = _secret_key(conf)
-    app.session_interface = sessions.Sessions()
+    app.session_interface = sessions.Sessions(_secret_key(conf))
     app.jinja_env.filters.update(formats.FILTERS)
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     guard = sessions.Authenticator(conf, limits.keystone)
+    ended = sessions.EndedSessions(lambda: parts.sources.ended_sessions)
     logins = PlanRateLimit(conf.dashboard.login_rate, '[dashboard] login_rate')
     count = functools.partial(limits.plans.count, parts.policy)
     app.context_processor(lambda: _words(parts))
-    app.before_request(lambda: _admit(guard, conf, logins, count))
+    app.before_request(lambda: _admit(guard, ended, conf, logins, count))
     app.after_request(security.add_headers)
     app.register_error_handler(Exception, _failed)
-    login.add(app, guard)
+    login.add(app, guard, ended)
     for page in PAGES:
         page.add(app, parts)
     app.add_url_rule('/', 'home', lambda: flask.redirect(_first(parts)))
@@ -83,16 +83,16 @@ def make(conf, clients, database, limits=None):
 
 
 def _secret_key(conf):
-    """The key that signs sessions. A short one can be found by trying; then sessions can be made
-    up. Raises BadConfig."""
+    """The key that seals sessions. A short one can be found by trying; then sessions can be read
+    and made up. Raises BadConfig."""
     found = conf.dashboard.secret_key
     if found and len(found) < KEY_LENGTH:
         why = f'it has {len(found)} characters; {KEY_LENGTH} is the least'
         raise errors.BadConfig('[dashboard] secret_key', why)
-    return found or secrets.token_bytes(KEY_LENGTH)
+    return found.encode() if found else secrets.token_bytes(KEY_LENGTH)
 
 
-def _admit(guard, conf, logins, count):
+def _admit(guard, ended, conf, logins, count):
     """Before each request: identify the caller, or send it to the login page; and count what is
     limited. Its body is read after that."""
     request = flask.request
@@ -103,15 +103,16 @@ def _admit(guard, conf, logins, count):
     if request.endpoint in OPEN:
         security.check_token()
         return None
-    token = flask.session.get('token')
-    context = guard.context(token, request.environ) if token else None
+    uuid, token = flask.session.get('uuid'), flask.session.get('token')
+    is_open = uuid is not None and not ended.has(uuid)
+    context = guard.context(token, request.environ) if is_open else None
     if context is not None:
         flask.g.context = context
         if request.endpoint in COUNTED:
             count(context)
         security.check_token()
         return None
-    for name in ('token', 'name'):
+    for name in sessions.OF_CALLER:
         flask.session.pop(name, None)
     there = flask.url_for('login')
     if 'HX-Request' in request.headers:

@@ -12,14 +12,16 @@
 
 """Logging in and out."""
 
+import uuid
+
 import flask
 from werkzeug import exceptions
 
 from nova_sched.dashboard import security
 
 
-def add(app, guard):
-    """``guard`` is an Authenticator."""
+def add(app, guard, ended):
+    """``guard`` is an Authenticator, ``ended`` an EndedSessions."""
 
     def login():
         return _page(guard)
@@ -34,11 +36,16 @@ def add(app, guard):
         flask.session.clear()  # with its token for forms
         name = request.form['user'].strip()
         project = request.form.get('project', '').strip()
-        flask.session.update(token=token, name=f'{name} in {project}' if project else name)
+        flask.session.update(
+            uuid=str(uuid.uuid4()),
+            token=token,
+            name=f'{name} in {project}' if project else name,
+        )
         return flask.redirect(there or flask.url_for('home'), 303)
 
     def log_out():
-        guard.log_out(flask.session.get('token'))
+        ended.add(flask.session['uuid'])
+        guard.log_out(flask.session['token'])
         flask.session.clear()
         return flask.redirect(flask.url_for('login'), 303)
 

@@ -10,11 +10,16 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The caller of a page, by the token in its session."""
+"""Sessions: what a cookie holds, whether it has ended, and the caller with its token."""
 
+import base64
+import hashlib
+import json
 import logging
+import time
 
 import flask
+from cryptography import fernet
 from flask.sessions import SecureCookieSessionInterface
 from keystoneauth1 import session as keystone_session
 from keystoneauth1.discover import Discover
@@ -22,23 +27,75 @@ from keystoneauth1.exceptions import ClientException, Unauthorized
 from keystoneauth1.identity import v3
 from werkzeug import exceptions
 
+from nova_sched import errors
 from nova_sched.api import identity
 
 LOG = logging.getLogger(__name__)
 
 ADMITTED = 'nova_sched.dashboard.admitted'
+OF_CALLER = ('uuid', 'token', 'name')  # in a session of a caller that has logged in
+LIFE_S = 24 * 3600  # of a cookie
+ENDED_S = 2 * LIFE_S  # that a logout is remembered: requests in flight may seal another cookie
 TIMEOUT_S = 10.0  # for each answer of Keystone, unless [keystone_authtoken] has one
 REVOKE_S = 5.0  # for each one while a caller logs out
 
 
 class Sessions(SecureCookieSessionInterface):
-    """Signed cookies for the pages only; with TLS they are sent over TLS only."""
+    """Sealed cookies for the pages only: who reads one learns nothing, the token least of all.
+    With TLS they are sent over TLS only."""
+
+    def __init__(self, secret):
+        key = hashlib.blake2b(secret, digest_size=32, person=b'dashboard').digest()
+        self._fernet = fernet.Fernet(base64.urlsafe_b64encode(key))
+
+    def open_session(self, app, request):
+        """The session of a cookie; an empty one if it is of another key, or too old."""
+        sealed = request.cookies.get(self.get_cookie_name(app), '')
+        try:
+            return self.session_class(json.loads(self._fernet.decrypt(sealed.encode(), LIFE_S)))
+        except fernet.InvalidToken:
+            return self.session_class()
+
+    def get_signing_serializer(self, app):
+        return self
+
+    def dumps(self, session):
+        """What a cookie holds."""
+        return self._fernet.encrypt(json.dumps(session).encode()).decode()
 
     def get_cookie_path(self, app):
         return flask.request.script_root or '/'
 
     def get_cookie_secure(self, app):
         return flask.request.is_secure
+
+
+class EndedSessions:
+    """Sessions that callers have ended: their cookies are worth nothing any more.
+
+    ``table()`` returns a db.ended_sessions.SqlEndedSessions, for all processes. Where it raises
+    BadConfig there is no database, and no other process knows.
+    """
+
+    def __init__(self, table):
+        self._table, self._here = table, {}
+
+    def add(self, uuid):
+        """End a session. A caller logs out even if the database does not answer."""
+        now_s = time.monotonic()
+        self._here = {one: end_s for one, end_s in self._here.items() if end_s > now_s}
+        self._here[uuid] = now_s + ENDED_S
+        try:
+            self._table().add(uuid, ENDED_S)
+        except (errors.BadConfig, errors.StoreUnavailable) as error:
+            LOG.warning('Other processes do not know that a session has ended: %s', error)
+
+    def has(self, uuid):
+        """Whether a session has ended. Raises StoreUnavailable."""
+        try:
+            return uuid in self._here or self._table().has(uuid)
+        except errors.BadConfig:
+            return False
 
 
 class Authenticator:

@@ -19,6 +19,7 @@ from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.conf.cluster import reads_nova
 from nova_sched.dashboard.fleet import Fleet
 from nova_sched.db.decision_log import SqlDecisionLog
+from nova_sched.db.ended_sessions import SqlEndedSessions
 from nova_sched.db.jobs import SqlJobTable
 from nova_sched.db.schedulers import SqlSchedulers
 from nova_sched.groups.topology import DomainTopology
@@ -49,6 +50,10 @@ class Sources:
     @property
     def decisions(self):
         return SqlDecisionLog(self._engine)
+
+    @property
+    def ended_sessions(self):
+        return SqlEndedSessions(self._engine)
 
     @property
     def jobs(self):

@@ -240,6 +240,13 @@ TRAILS = _table(
     sa.Index('ix_trails_placed_s', 'placed_s', 'time_s'),
 )
 
+# Sessions of the dashboard that callers have ended, until their cookies have expired.
+ENDED_SESSIONS = _table(
+    'ended_sessions',
+    sa.Column('uuid', UUID, primary_key=True),
+    sa.Column('until_s', SECONDS, nullable=False),
+)
+
 # Flavors, each of which is a queue. `name` is the name that queues are named after.
 FLAVORS = _table(
     'flavors',

@@ -12,7 +12,9 @@
 
 """Requests before a page has them: logins, their limit, and a service that is not set up."""
 
+import base64
 import re
+import time
 import types
 
 import pytest
@@ -23,7 +25,7 @@ from nova_sched.api.limits import Limits
 from nova_sched.cmd import api
 from nova_sched.cmd.manage import store
 from nova_sched.conf import MODULES
-from nova_sched.dashboard import app, decisions, queues
+from nova_sched.dashboard import app, decisions, queues, sessions
 from nova_sched.dashboard.sessions import Authenticator
 from nova_sched.db.jobs import JobEntry
 from nova_sched.rpc import client as client_module
@@ -52,6 +54,16 @@ def client(clients=NOBODY, limits=None, **options):
     made = Client(app.make(conf, clients, no_database, limits))
     conf.set_override('enable_proxy_headers_parsing', True, group='oslo_middleware')
     return made
+
+
+class Ended(set):
+    """The table of ended sessions."""
+
+    def add(self, uuid, for_s):
+        super().add(uuid)
+
+    def has(self, uuid):
+        return uuid in self
 
 
 def sent(client, path, form=(), **headers):
@@ -114,7 +126,7 @@ def test_a_form_is_not_repeated_after_a_login():
 @pytest.mark.parametrize('rules', [(), ('dashboard:audit',)])
 def test_an_audit_is_shown_only_with_its_right(monkeypatch, rules):
     processes = types.SimpleNamespace(now_s=lambda: 0.0, alive=lambda since_s: [])
-    sources = types.SimpleNamespace(schedulers=processes)
+    sources = types.SimpleNamespace(schedulers=processes, ended_sessions=Ended())
     monkeypatch.setattr(app, 'AccessPolicy', lambda conf: Policy('dashboard:schedulers', *rules))
     monkeypatch.setattr(app, 'Sources', lambda *_: sources)
     caller = client()
@@ -126,6 +138,7 @@ def test_ages_are_by_the_clock_of_the_database(monkeypatch):
     ids = {'uuid': uuid_of('job'), 'instance_uuid': uuid_of('server')}
     job = JobEntry(**ids, kind='build', message='', created_s=940.0, updated_s=940.0)
     sources = types.SimpleNamespace(
+        ended_sessions=Ended(),
         decisions=types.SimpleNamespace(
             now_s=lambda: 1000.0, newest_first=lambda refused: [{**record('red'), 'time': 970.0}]
         ),
@@ -148,14 +161,83 @@ class Silent:
 
 
 def test_a_logout_ends_the_session(monkeypatch):
-    ended = []
-    monkeypatch.setattr(Authenticator, 'log_out', lambda guard, token: ended.append(token))
-    caller = client()
+    """For a copy of its cookie, too, and at every process with that key."""
+    ended, revoked = Ended(), []
+    monkeypatch.setattr(Authenticator, 'log_out', lambda guard, token: revoked.append(token))
+    monkeypatch.setattr(app, 'Sources', lambda *_: types.SimpleNamespace(ended_sessions=ended))
+    caller, other = client(secret_key='k' * 32), client(secret_key='k' * 32)
     sent(caller, '/login', FORM)
+    cookie = caller.get_cookie(app.COOKIE)
+    for each in (caller, other):
+        each.set_cookie(app.COOKIE, cookie.value)
+        assert each.get('/cluster').status_code == 200
     page = caller.get('/cluster').text
     answer = caller.post('/logout', data={'csrf_token': TOKEN.search(page)[1]})
-    assert (answer.status_code, ended) == (303, ['admin:operators'])
+    assert (answer.status_code, revoked) == (303, ['admin:operators'])
     assert caller.get('/cluster').status_code == 303
+    for each in (caller, other):
+        each.set_cookie(app.COOKIE, cookie.value)
+        assert each.get('/cluster').status_code == 303
+
+
+def test_without_a_database_one_process_knows_which_sessions_have_ended():
+    caller = client()
+    sent(caller, '/login', FORM)
+    cookie = caller.get_cookie(app.COOKIE).value
+    page = caller.get('/cluster').text
+    caller.post('/logout', data={'csrf_token': TOKEN.search(page)[1]})
+    caller.set_cookie(app.COOKIE, cookie)
+    assert caller.get('/cluster').status_code == 303
+
+
+def test_a_database_that_is_away_opens_no_session(monkeypatch):
+    class Away:
+        @property
+        def ended_sessions(self):
+            raise errors.StoreUnavailable('it is away')
+
+    caller = client()
+    sent(caller, '/login', FORM)
+    monkeypatch.setattr(app, 'Sources', lambda *_: Away())
+    caller = client()
+    sent(caller, '/login', FORM)
+    assert caller.get('/cluster').status_code == 503
+
+
+def test_a_cookie_shows_nothing():
+    """Neither as it is nor as any text that it encodes: it is sealed."""
+    caller = client()
+    sent(caller, '/login', FORM)
+    cookie = caller.get_cookie(app.COOKIE).value
+    plain = cookie.encode() + base64.urlsafe_b64decode(cookie)
+    assert b'operators' not in plain
+    assert b'token' not in plain
+
+
+@pytest.mark.parametrize(
+    'change',
+    [
+        pytest.param(lambda cookie: cookie[:-4] + 'AAA=', id='changed'),
+        pytest.param(lambda cookie: cookie[:40], id='cut'),
+        pytest.param(lambda cookie: 'eyJ0b2tlbiI6ImFkbWluOm9wZXJhdG9ycyJ9.x.y', id='made up'),
+        pytest.param(lambda cookie: 'ü', id='no cookie'),
+    ],
+)
+def test_another_cookie_is_none(change):
+    caller = client()
+    sent(caller, '/login', FORM)
+    caller.set_cookie(app.COOKIE, change(caller.get_cookie(app.COOKIE).value))
+    assert caller.get('/cluster').status_code == 303
+
+
+def test_a_cookie_has_its_time(monkeypatch):
+    caller = client()
+    sent(caller, '/login', FORM)
+    caller.get('/cluster')  # it has the token for forms from now on
+    begun_s = time.time()
+    for later_s, status in ((sessions.LIFE_S - 60, 200), (sessions.LIFE_S + 60, 303)):
+        monkeypatch.setattr(time, 'time', lambda now_s=begun_s + later_s: now_s)
+        assert caller.get('/cluster').status_code == status
 
 
 @pytest.mark.parametrize('length, is_taken', [(31, False), (32, True), (0, True)])
