@@ -42,8 +42,8 @@ OPTS = [
         'threads',
         default=16,
         min=1,
-        help='Requests that `nova-sched-api` answers at the same time. Most of the time '
-        'they wait for a scheduler.',
+        help='Requests of each process of the API that wait for a scheduler at the same time. '
+        '`nova-sched-api` has further threads for requests that wait for something else.',
     ),
     cfg.IntOpt(
         'shutdown_timeout',
@@ -55,8 +55,8 @@ OPTS = [
         'rpc_timeout',
         default=60,
         min=1,
-        help='Seconds to wait for a scheduler. After that the caller gets 503. Must be '
-        'longer than the planning of a group may take: see `[groups]`.',
+        help='Seconds to wait for a scheduler that gives signs of life. After that the caller '
+        'gets 503. Must be longer than the planning of a group may take: see `[groups]`.',
     ),
     cfg.FloatOpt(
         'external_scheduler_timeout',
@@ -74,9 +74,10 @@ OPTS = [
     cfg.StrOpt(
         'plan_rate',
         default='30/minute',
-        help='How often each process of the API creates, validates, updates, plans again or '
-        'renews groups for one project, such as `10/second` or `120/minute`. A request above '
-        'it gets 429 with Retry-After. Empty: no limit. It does not apply to callers that '
+        help='How often each process of the API creates, validates, updates, plans again, '
+        'renews or deletes groups for one project, or shows one in the dashboard, such as '
+        '`10/second` or `120/minute`. A request above it gets 429 with Retry-After. Empty: no '
+        'limit. It does not apply to callers that '
         'the rule `nova_sched:groups:any_rate` allows.',
     ),
     cfg.IntOpt(

@@ -44,7 +44,7 @@ OPTS = [
         default=8,
         min=0,
         help='Pages of one process that wait for changes of hosts at the same time; each holds '
-        'one of `[api] threads`. Further pages ask again every two seconds.',
+        'a thread. Further pages ask again every two seconds.',
     ),
 ]
 
