@@ -64,7 +64,6 @@ def make(conf, clients, database, limits=None):
     app.config.update(MAX_CONTENT_LENGTH=FORM_SIZE, MAX_FORM_MEMORY_SIZE=FORM_SIZE)
     app.config.update(SESSION_COOKIE_NAME=COOKIE, SESSION_COOKIE_SAMESITE='Strict')
     app.config.update(SEND_FILE_MAX_AGE_DEFAULT=3600)
-    app.permanent_session_lifetime = sessions.LIFE_S
     app.session_interface = sessions.Sessions(_secret_key(conf))
     app.jinja_env.filters.update(formats.FILTERS)
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True

@@ -21,7 +21,6 @@ import time
 import flask
 from cryptography import fernet
 from flask.sessions import SecureCookieSessionInterface
-from itsdangerous import BadSignature
 from keystoneauth1 import session as keystone_session
 from keystoneauth1.discover import Discover
 from keystoneauth1.exceptions import ClientException, Unauthorized
@@ -46,33 +45,29 @@ class Sessions(SecureCookieSessionInterface):
     With TLS they are sent over TLS only."""
 
     def __init__(self, secret):
-        self._seal = _Seal(secret)
+        key = hashlib.blake2b(secret, digest_size=32, person=b'dashboard').digest()
+        self._fernet = fernet.Fernet(base64.urlsafe_b64encode(key))
+
+    def open_session(self, app, request):
+        """The session of a cookie; an empty one if it is of another key, or too old."""
+        sealed = request.cookies.get(self.get_cookie_name(app), '')
+        try:
+            return self.session_class(json.loads(self._fernet.decrypt(sealed.encode(), LIFE_S)))
+        except fernet.InvalidToken:
+            return self.session_class()
 
     def get_signing_serializer(self, app):
-        return self._seal
+        return self
+
+    def dumps(self, session):
+        """What a cookie holds."""
+        return self._fernet.encrypt(json.dumps(session).encode()).decode()
 
     def get_cookie_path(self, app):
         return flask.request.script_root or '/'
 
     def get_cookie_secure(self, app):
         return flask.request.is_secure
-
-
-class _Seal:
-    """What Flask expects of a serializer. A seal with another key is a bad signature."""
-
-    def __init__(self, secret):
-        key = hashlib.blake2b(secret, digest_size=32, person=b'dashboard').digest()
-        self._fernet = fernet.Fernet(base64.urlsafe_b64encode(key))
-
-    def dumps(self, value):
-        return self._fernet.encrypt(json.dumps(value).encode()).decode()
-
-    def loads(self, text, max_age=None):
-        try:
-            return json.loads(self._fernet.decrypt(text.encode(), ttl=max_age))
-        except fernet.InvalidToken:
-            raise BadSignature('The cookie is of another key, or too old') from None
 
 
 class EndedSessions:

@@ -21,7 +21,7 @@ from oslo_utils import timeutils
 from werkzeug.test import Client
 
 from nova_sched import errors
-from nova_sched.api import app
+from nova_sched.api import app, identity, limits
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.api.backend import Manager
 from nova_sched.tests.unit.api.callers import configuration
@@ -222,3 +222,23 @@ def test_a_keystone_that_cannot_be_asked(backend, auth_type, why):
     conf = with_keystone(configuration(auth_strategy='keystone'), auth_type=auth_type)
     with pytest.raises(errors.BadConfig, match=why):
         app.make(conf, backend, Manager())
+
+
+def test_only_so_many_requests_wait_for_keystone(backend, monkeypatch):
+    """And none of them waits for an answer of the API."""
+    monkeypatch.setattr(limits, 'PLACE_S', 0.0)
+    conf = with_keystone(configuration(auth_strategy='keystone', threads=2))
+    made = limits.Limits(conf)
+    http = Client(app.make(conf, backend, Manager(), limits=made))
+    with made.keystone.place():
+        answer = http.get('/v1/groups', headers={'X-Auth-Token': 'any'})
+        assert (answer.status_code, answer.headers['Retry-After']) == (503, '1')
+        assert answer.json['errors'][0]['code'] == 'nova_sched.busy'
+        assert http.get('/v1').status_code == 200
+
+
+@pytest.mark.parametrize('values, wait_s', [({}, 5), ({'http_connect_timeout': 3}, 3)])
+def test_an_answer_of_keystone_has_a_time(values, wait_s):
+    conf = with_keystone(configuration(auth_strategy='keystone'), **values)
+    made = identity.KeystoneAuth(None, conf, None)
+    assert made._middleware._conf.get('http_connect_timeout') == wait_s
