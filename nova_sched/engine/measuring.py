@@ -38,6 +38,12 @@ def begun(messages):
             catalogue.CALL_SECONDS.observe(now_s - message.since_s, WAIT)
 
 
+def held(kind, seconds):
+    """One message of this kind has kept all others waiting for so long."""
+    if seconds > catalogue.LOOP_HOLD.values.get((kind,), 0.0):
+        catalogue.LOOP_HOLD.set(seconds, kind)
+
+
 def answered(outcome, steps, seconds, instances=0):
     """A request was answered. ``steps`` are those of its decision, which are counted later, in
     another thread."""

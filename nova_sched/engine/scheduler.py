@@ -17,7 +17,8 @@ import logging
 import time
 
 from nova_sched import errors
-from nova_sched.engine import fragmentation
+from nova_sched.engine import fragmentation, measuring, time_slice
+from nova_sched.engine.calls import Calls
 from nova_sched.engine.candidates import HostOffers
 from nova_sched.engine.claim_service import ClaimService
 from nova_sched.engine.clock import STILL_S, Pauses, StoreClock
@@ -35,7 +36,6 @@ from nova_sched.engine.groups.operations import GroupOperations
 from nova_sched.engine.groups.plans import Plans
 from nova_sched.engine.groups.quota import no_limits
 from nova_sched.engine.loop import Loop
-from nova_sched.engine.measuring import count_steps
 from nova_sched.engine.mix_learner import MixLearner
 from nova_sched.engine.pending_answer import PendingAnswer
 from nova_sched.engine.place import Placer
@@ -100,9 +100,10 @@ class Scheduler:
             context.topology, lambda: self._settings().default_zone
         )
 
-        handlers = {REPORT: self._report, CALL: self._call, RULES: self._follow}
+        handlers = {REPORT: self._report, RULES: self._follow}
         self.loop = Loop(handlers, max_batch, self._wake_up)
         self._until_done = StoreRetry(self.loop, context).until_done
+        handlers[CALL] = Calls(context.cluster.hosts, self.loop, self._until_done).run
         self._placer = Placer(context.cluster, rules, context.random)
         self.mix = MixLearner(
             context.cluster.hosts, self.call, context.membership.uuid, mixes, flavors
@@ -146,7 +147,7 @@ class Scheduler:
         self._store_poller.start()
         self.mix.start()
         self.ends.start()
-        MEASURES.follow('filters', count_steps)
+        MEASURES.follow('filters', measuring.count_steps)
         MEASURES.follow('room', self._room.refresh)
 
     def leave(self):
@@ -393,7 +394,7 @@ class Scheduler:
     # Handlers: these run in the loop.
 
     def _report(self, messages):
-        good = []
+        good, begin_s = [], time_slice.hold_clock()
         for message in messages:
             try:
                 self.state_sync.check_owner(message.work)
@@ -409,17 +410,7 @@ class Scheduler:
                 self.ends.learn(facts.ended)
                 message.answer(facts)
             outsiders.tell(self._cluster, self._store, before)
-
-    def _call(self, messages):
-        for message in messages:
-            work, args = message.work
-            try:
-                message.answer(self._until_done(work, *args))
-            except errors.SchedError as error:
-                message.fail(error)
-            except Exception as error:
-                LOG.exception('The engine failed on %s', getattr(work, '__name__', work))
-                message.fail(error)
+        measuring.held(REPORT, (time_slice.hold_clock() - begin_s) / len(messages))
 
     def _follow(self, messages):
         self._placer.follow(messages[-1].work)

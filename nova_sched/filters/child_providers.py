@@ -74,7 +74,7 @@ class ChildProviders(Filter):
         """Returns which rows can meet the request: by their devices, by the node itself, or by
         both together."""
         if any(group.in_tree for group in asked.groups):
-            return self._opened(hosts, request, rows)
+            return self._opened(hosts, request, asked, rows)
         question = self.name, asked.anonymous
         fits = hosts.map_shapes(rows, question, lambda tree: providers.fits(tree, asked))
         names = frozenset().union(*(group.classes for group in asked.groups))
@@ -85,16 +85,25 @@ class ChildProviders(Filter):
         helped = by_itself & _any_of(hosts.has_below, names, rows)
         if asked.loose or not all(group.resources for group in asked.groups):
             helped = by_itself
-        fits[helped] = self._opened(hosts, request, rows[helped])
+        fits[helped] = self._opened(hosts, request, asked, rows[helped])
         alone = by_itself & ~helped
         fits[alone] = _node_takes(hosts, request, asked)[rows[alone]]
         return fits
 
-    @staticmethod
-    def _opened(hosts, request, rows):
-        """Returns the same for nodes that are examined one by one."""
-        found = (providers.fits(*hosts.below(row, request)) for row in rows)
-        return np.fromiter(found, dtype=bool, count=len(rows))
+    def _opened(self, hosts, request, asked, rows):
+        """Returns the same for nodes that are examined one by one, with what the node itself
+        has."""
+        question = (
+            self.name,
+            asked.anonymous,
+            tuple(sorted(request.resources.items())),
+            request.fallback_vcpus,
+            request.required_traits,
+            request.forbidden_traits,
+        )
+        return hosts.map_each(
+            rows, question, lambda real, row: providers.fits(*real.below(row, request))
+        )
 
 
 def _any_of(question, names, rows):

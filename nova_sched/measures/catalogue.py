@@ -26,6 +26,12 @@ CALL_SECONDS = Histogram(
 BATCH_ORDERS = Histogram(
     'nova_sched_batch_orders', 'Requests that were decided together.', bounds=BATCHES
 )
+LOOP_HOLD = Gauge(
+    'nova_sched_loop_longest_hold_seconds',
+    'The longest time that one message has kept all others waiting, by kind.',
+    ('kind',),
+    MAX,
+)
 FILTER_SEEN = Counter(
     'nova_sched_filter_hosts_seen', 'Hosts that a filter had to judge.', ('filter',)
 )

@@ -25,6 +25,7 @@ from nova_sched.state.facts import AnswerCache, ChangedRows
 from nova_sched.state.host_aggregate import zones
 from nova_sched.state.host_state import HostState
 from nova_sched.state.places import Places
+from nova_sched.state.vocab import RowVerdicts
 
 
 class Hosts(Columns):
@@ -56,6 +57,7 @@ class Hosts(Columns):
         self.aggregates = Aggregates()
         self.cache = AnswerCache()  # results of rules that depend only on lasting data
         self.changed = ChangedRows()
+        self.row_verdicts = RowVerdicts(self.changed)
 
     def forget(self):
         """Drop what was kept of the hosts: rows were added or removed, or lasting facts
@@ -263,6 +265,15 @@ class Hosts(Columns):
             rows, ('trait', trait), lambda tree: any(trait in one.traits for one in tree.children)
         )
 
+    def map_each(self, rows, question, judge):
+        """Returns ``judge(hosts, row)`` for the given rows: again only when the row changes.
+
+        ``question`` is hashable, and an equal one has the same answers.
+        """
+        return self.row_verdicts.map_kept(
+            rows, len(self), question, lambda row: judge(self, row), self.pause
+        )
+
     def below(self, row, request):
         """Returns the tree of a row's providers, and the request's demand on them."""
         return self.nodes[row].below(request)
@@ -340,6 +351,14 @@ class WhatIf(Hosts):
         else:
             return getattr(self.real, name)
         return vars(self)[name]
+
+    @property
+    def pause(self):  # type: ignore[override]
+        return self.real.pause
+
+    def map_each(self, rows, question, judge):
+        real = np.arange(len(self.real))[self.picked][rows]
+        return self.real.map_each(real, question, judge)
 
     def some(self, name):
         """The rows of a column."""

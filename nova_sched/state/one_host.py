@@ -171,6 +171,9 @@ class OneHost:
     def map_shapes(self, rows, question, judge):
         return self.everywhere(False)
 
+    def map_each(self, rows, question, judge):
+        return self.everywhere(judge(self, 0))
+
     def has_below(self, resource_class):
         return self.everywhere(False)
 

@@ -13,12 +13,14 @@
 
 import collections
 import functools
+import time
 
 import numpy as np
 
 UNKNOWN = -1  # not evaluated yet
 MOST_KEPT = 128  # questions whose answers are kept for each value
-FEW = 64  # values that are judged without a pause
+# Up to so many values are judged without a pause, if that takes no longer.
+FEW, FEW_S = 64, 0.005
 
 
 class Unfinished(Exception):
@@ -31,6 +33,21 @@ class Unfinished(Exception):
     def __init__(self, rest):
         super().__init__()
         self.rest = rest
+
+
+def judge_some(verdicts, values, judge, pause, go_on, is_long):
+    """Set the verdict on each of the values (numbers) to ``judge(value)``.
+
+    ``pause`` is called after each, if they are many or slow (``is_long``). If it returns True,
+    raises Unfinished with ``go_on``, a function of the values that are left. None: no pauses.
+    """
+    begin_s = time.monotonic()
+    for place, value in enumerate(values, start=1):
+        verdicts[value] = judge(value)
+        if pause is not None and place < len(values):
+            is_long = is_long or time.monotonic() - begin_s > FEW_S
+            if is_long and pause():
+                raise Unfinished(functools.partial(go_on, values[place:]))
 
 
 class Vocab:
@@ -108,33 +125,29 @@ class Interned:
         """Returns ``judge(value)`` for each of the slots: once for each value, as long as it is in
         use.
 
-        ``question`` is hashable: an equal one has the same answers. ``pause`` is called after each
-        value, if more than FEW are not known. Raises Unfinished if it returns True.
+        ``question`` is hashable: an equal one has the same answers. ``pause``: see
+        ``judge_some``. Raises Unfinished.
         """
-        verdicts = self._verdicts(question)
-        found = verdicts[slots]
+        found = self._verdicts(question)[slots]
         unknown = slots[found == UNKNOWN]
         if len(unknown):
-            new = np.unique(unknown).tolist()
-            if pause is not None and len(new) > FEW:
-                self._judge_some(new, question, judge, pause)
-            else:
-                for slot in new:
-                    verdicts[slot] = judge(self.values[slot])
-            found = verdicts[slots]
+            slots_left = np.unique(unknown).tolist()
+            self._judge_some(question, judge, pause, slots_left, len(slots_left) > FEW)
+            found = self._verdicts(question)[slots]
         return found == 1
 
-    def _judge_some(self, slots, question, judge, pause):
+    def _judge_some(self, question, judge, pause, slots, is_long=True):
         """Judge the values of these slots that are in use and not known. Raises Unfinished."""
         verdicts = self._verdicts(question)
-        for place, slot in enumerate(slots, start=1):
-            if self._counts[slot] and verdicts[slot] == UNKNOWN:
-                verdicts[slot] = judge(self.values[slot])
-                if pause() and place < len(slots):
-                    left = slots[place:]
-                    raise Unfinished(
-                        functools.partial(self._judge_some, left, question, judge, pause)
-                    )
+        left = [slot for slot in slots if self._counts[slot] and verdicts[slot] == UNKNOWN]
+        judge_some(
+            verdicts,
+            left,
+            lambda slot: judge(self.values[slot]),
+            pause,
+            functools.partial(self._judge_some, question, judge, pause),
+            is_long,
+        )
 
     def _verdicts(self, question):
         known = self._kept.pop(question, None)
@@ -155,6 +168,45 @@ class Interned:
             if count:
                 verdicts[slot] = judge(self.values[slot])
         return verdicts
+
+
+class RowVerdicts:
+    """Verdicts on rows by question, until the row changes: for what no two rows have in common.
+
+    ``changed`` is a facts.ChangedRows.
+    """
+
+    def __init__(self, changed):
+        self._changed = changed
+        self._kept = collections.OrderedDict()  # question -> [position, verdicts]
+
+    def map_kept(self, rows, size, question, judge, pause=None):
+        """Returns ``judge(row)`` for each of the rows, of ``size`` rows that there are. As
+        Interned.map_kept."""
+        verdicts = self._verdicts(size, question)
+        unknown = rows[verdicts[rows] == UNKNOWN]
+        if len(unknown):
+            self._judge_some(size, question, judge, pause, unknown.tolist(), len(unknown) > FEW)
+        return verdicts[rows] == 1
+
+    def _judge_some(self, size, question, judge, pause, rows, is_long=True):
+        verdicts = self._verdicts(size, question)
+        left = [row for row in rows if row < len(verdicts) and verdicts[row] == UNKNOWN]
+        go_on = functools.partial(self._judge_some, size, question, judge, pause)
+        judge_some(verdicts, left, judge, pause, go_on, is_long)
+
+    def _verdicts(self, size, question):
+        """The verdicts on all rows; UNKNOWN on those that are new or have changed."""
+        position, known = self._kept.pop(question, (0, None))
+        found = None if known is None else self._changed.since(position)
+        if found is None or len(known) != size:
+            known = np.full(size, UNKNOWN, dtype=np.int8)
+            if len(self._kept) >= MOST_KEPT:
+                self._kept.popitem(last=False)
+        else:
+            known[list(found[0])] = UNKNOWN
+        self._kept[question] = self._changed.end, known
+        return known
 
 
 class WordSets:

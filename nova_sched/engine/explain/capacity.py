@@ -26,7 +26,8 @@ from nova_sched.state.host_aggregate import zones
 from nova_sched.state.request import AFFINITY, NO_HARDWARE
 
 MOST = 10_000  # instances that are counted on one host
-SLICE_S = 0.01  # for which trials use the loop at a time
+SLICE_S = 0.002  # for which trials use the loop at a time
+HOST_S = 0.02  # for trials on one host; then its number is a lower bound
 BUDGET_S = 2.0  # for all trial claims of one call
 GUEST = str(uuid.UUID(int=0))  # represents the further instances in a server group
 
@@ -211,7 +212,7 @@ def _claims(room, cluster, node, most, end, clock):
         while len(consumed) < most:
             guest = dataclasses.replace(room.request, instance_uuid=str(uuid.uuid4()))
             consumed.append(cluster.consume(node, guest))
-            if clock() > end + SLICE_S:
+            if clock() > end + HOST_S:
                 room.cut = True
                 break
     except errors.ComputeResourcesUnavailable:

@@ -17,6 +17,7 @@ import numpy as np
 
 from nova_sched import errors
 from nova_sched.engine.answer import selections
+from nova_sched.engine.calls import pausable
 from nova_sched.engine.decide import CandidateSet, chain, narrow, survivors, weigh
 from nova_sched.engine.explain import capacity, reasons, standings
 from nova_sched.engine.explain.decision_log import PLACED, REFUSED
@@ -48,6 +49,7 @@ class Questions:
         heard = np.count_nonzero(hosts.now_s - hosts.seen_s <= down_s)
         return {'nodes': len(self._cluster.snapshot()), 'heard': int(heard)}
 
+    @pausable
     def dry_run(self, requests):
         """The result of a request for these instances, without claims.
 
@@ -67,6 +69,7 @@ class Questions:
             finally:
                 self._placer.undo(decision)
 
+    @pausable
     def why_not(self, request, host):
         """The verdict of each rule on one host, independent of the rules before it. Raises
         NotFound. A host that is left out may have no nodes; its service has the reason.
@@ -113,6 +116,7 @@ class Questions:
         there = {'host': hosts.nodes[rows[best]].host, 'node': hosts.nodes[rows[best]].nodename}
         return {'rank': rank, 'of': len(rows), **mine, 'best': there | other}
 
+    @pausable
     def passing(self, request, names, node_uuids):
         """UUIDs of those of the nodes that pass the rules of these names, whatever other rules
         say of them."""
@@ -126,6 +130,7 @@ class Questions:
                     passes &= rule.judge(hosts, request, rows)
         return [node.uuid for node, is_left in zip(nodes, passes, strict=True) if is_left]
 
+    @pausable
     def ranking(self, request, offered):
         """Which of the offered hosts pass all rules, best first: a list of host names.
 
@@ -147,12 +152,14 @@ class Questions:
         best = np.lexsort((-sent, -weights)).tolist()
         return list(dict.fromkeys(nodes[places[one]].host for one in best))
 
+    @pausable
     def standings(self, request):
         """How each node stands for a request: standings.Standings."""
         hosts = self._hosts
         with self._placer.asking([request]):
             return standings.taken(self._placer.rules, hosts, self._placer.grouped(request))
 
+    @pausable
     def room(self, request):
         """How many more instances fit, by free amounts: the first part of an answer to
         ``capacity``."""

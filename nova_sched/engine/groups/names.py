@@ -18,6 +18,7 @@ restricts nothing. In a template both are errors: they are found before anything
 import dataclasses
 
 from nova_sched import errors
+from nova_sched.engine.calls import pausable
 from nova_sched.state.groups import KEY
 from nova_sched.state.host_aggregate import zones
 from nova_sched.state.traits import suggested
@@ -26,6 +27,7 @@ from nova_sched.suggestion import suggestion
 REQUIRED, FORBIDDEN = 'required', 'forbidden'
 
 
+@pausable
 def checked(definition, paths, hosts, default_zone):
     """The definition, with a warning for each forbidden trait that no host has.
 

@@ -14,6 +14,7 @@ only."""
 
 import contextlib
 import dataclasses
+import functools
 import logging
 from collections.abc import Mapping
 
@@ -23,9 +24,15 @@ from oslo_utils import uuidutils
 from nova_sched import errors
 from nova_sched.claim import PLANNED
 from nova_sched.claims import ClosedDomain, GroupGuard
+from nova_sched.engine.calls import RUNS, pausable
 from nova_sched.engine.groups import quota
 from nova_sched.engine.groups.member_state import LoadedGroup, LoadedMember, member_states, rules
-from nova_sched.engine.groups.problem_builder import GroupProblem, build_problem, unsettled
+from nova_sched.engine.groups.problem_builder import (
+    GroupProblem,
+    Outdated,
+    build_problem,
+    unsettled,
+)
 
 LOG = logging.getLogger(__name__)
 
@@ -101,12 +108,21 @@ class Plans:
             self._state_sync.catch_up(sorted(differ), {})
         return [claim for claim in claims if self._cluster.node(claim.node_uuid) is not None]
 
+    @pausable
     def draft(self, known, caps=None, asked=None, changed=frozenset(), limits=None):
-        """Read the host state for a plan of the whole group. Returns a Draft.
+        """Read the host state for a plan of the whole group. Returns a Draft; yields where it may
+        pause.
 
         ``asked``: a Request that replaces that of its member. Its instance is being built, and its
         own placement elsewhere has failed. Raises GroupRefused if a policy is on an unknown level.
         """
+        for _ in range(RUNS):
+            with contextlib.suppress(Outdated):
+                return (yield from self._draft(known, caps, asked, changed, limits))
+        self._cluster.hosts.pause = None
+        return (yield from self._draft(known, caps, asked, changed, limits))
+
+    def _draft(self, known, caps, asked, changed, limits):
         self.end_domains()  # they would refuse members
         levels = self.levels()
         if gone := known.unknown_level(levels):
@@ -129,18 +145,20 @@ class Plans:
         hosts.now_s = self._clock()
         planned = [state.planned for state in found if state.planned]
         index = {state.member: place for place, state in enumerate(found)}
-        with self._lifted([*planned, *left]):
+        lifted = functools.partial(self._lifted, [*planned, *left])
+        with lifted():
             kept = rules(self._cluster, known, known.definition.policies, index, claims, levels)
-            seen = build_problem(
-                self._cluster,
-                self._placer.rules,
-                levels,
-                found,
-                kept,
-                self._settings(),
-                caps,
-                claims,
-            )
+        seen = yield from build_problem(
+            self._cluster,
+            self._placer.rules,
+            levels,
+            found,
+            kept,
+            self._settings(),
+            caps,
+            claims,
+            lifted,
+        )
         return Draft(known, found, seen, left, changed, limits or {})
 
     def _within_domains(self, known, found, claims, levels):
@@ -165,13 +183,19 @@ class Plans:
 
     @contextlib.contextmanager
     def _lifted(self, claims):
-        """Remove these claims from the host state for the duration of the context."""
+        """Remove these claims from the host state for the duration of the context, as far as they
+        are there."""
+        lifted = []
         for claim in claims:
-            self._cluster.drop(claim)
+            node = self._cluster.node(claim.node_uuid)
+            held = None if node is None else node.claims.get(claim.consumer_uuid)
+            if held is not None and held.uuid == claim.uuid:
+                self._cluster.drop(held)
+                lifted.append(held)
         try:
             yield
         finally:
-            for claim in claims:
+            for claim in lifted:
                 self._cluster.add(claim)
 
     # Take.

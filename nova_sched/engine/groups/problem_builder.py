@@ -17,6 +17,7 @@ import time
 
 import numpy as np
 
+from nova_sched.engine.calls import settled
 from nova_sched.engine.decide import chain, survivors, weigh
 from nova_sched.engine.explain import capacity, reasons
 from nova_sched.engine.groups import amounts
@@ -25,6 +26,10 @@ from nova_sched.groups.moves import Sites
 from nova_sched.state.facts import HostFacts
 
 TRIES_S = 0.2  # for trial claims of kinds that free amounts do not describe
+
+
+class Outdated(Exception):
+    """Hosts came or went, or lasting facts changed, during a pause: the problem is built anew."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -56,14 +61,45 @@ def unsettled(rules, request):
     ]
 
 
-def build_problem(cluster, rules, levels, states, policies, settings, caps=None, own=()):
-    """Build the GroupProblem of a group from the whole host state. Runs in the loop.
+def build_problem(cluster, rules, levels, states, policies, settings, caps, own, lifted):
+    """Build the GroupProblem of a group from the whole host state. Runs in the loop; yields where
+    it may pause, and returns the problem. Raises Outdated.
 
-    Planned claims of the group must not be in the host state. ``states``: a LoadedMember for each
-    member; ``levels``: Topology.look; ``policies``: the Rules to satisfy; ``caps``: (kind, node
-    UUID) to the most members of the kind there, from earlier plans that failed; ``own``: the
-    claims of the group.
+    ``states``: a LoadedMember for each member; ``levels``: Topology.look; ``policies``: the Rules
+    to satisfy; ``caps``: (kind, node UUID) to the most members of the kind there, from earlier
+    plans that failed, or None; ``own``: the claims of the group; ``lifted()`` is a context in
+    which its planned claims are not in the host state.
     """
+    hosts, found = cluster.hosts, list[GroupProblem]()
+    steps = _steps(cluster, rules, levels, states, policies, settings, caps, own, found)
+    is_one_state = yield from _in_turns(hosts, steps, lifted)
+    (made,) = found
+    return made if is_one_state else dataclasses.replace(made, exact=False)
+
+
+def _in_turns(hosts, steps, lifted):
+    """Take the steps until a slice of time is over, then yield, and so on. Returns whether the
+    host state stayed as it was."""
+    is_one_state = True
+    while True:
+        begin_s = time.monotonic()
+        with lifted():
+            least_s = 2 * (time.monotonic() - begin_s)  # lifting must not be most of the work
+            for _ in steps:
+                is_over = hosts.pause is not None and hosts.pause()
+                if is_over and time.monotonic() - begin_s >= least_s:
+                    break
+            else:
+                return is_one_state
+        position = hosts.changed.end
+        yield
+        if hosts.changed.since(position) is None:
+            raise Outdated
+        is_one_state = is_one_state and hosts.changed.end == position
+
+
+def _steps(cluster, rules, levels, states, policies, settings, caps, own, made):
+    """Yields after each step of a problem, which becomes the only item of ``made``."""
     hosts = cluster.hosts
     sites = _sites(cluster, states)
     numbers: dict[str, int] = {}
@@ -77,20 +113,23 @@ def build_problem(cluster, rules, levels, states, policies, settings, caps=None,
     score = np.zeros((len(requests), len(hosts)), dtype=np.float32)
     closed, removed_by = {}, {}
     for number, request in enumerate(requests):
-        candidates = survivors(rules, hosts, request)
+        candidates = yield from settled(hosts, survivors, rules, hosts, request)
         if not candidates.left:
             for place in np.flatnonzero((kind == number) & (sites.built < 0))[:1]:
                 refused = reasons.refusal(candidates, rules, hosts, request)
                 closed[states[place].member] = refused.reason
                 if refused.steps:
                     removed_by[states[place].member] = refused.steps[-1].name
-            continue
-        rows = candidates.rows()
-        mask[number, rows] = True
-        score[number, rows] = weigh(rules.weighers, hosts, rows, request)
+        else:
+            rows = candidates.rows()
+            mask[number, rows] = True
+            score[number, rows] = weigh(rules.weighers, hosts, rows, request)
+        yield
     requests = [capacity.judged(rules, request) for request in requests]
     figures = amounts.figures(hosts, requests, mask)
-    cap, exact = _caps(cluster, rules, requests, mask, figures, settings, np.bincount(kind))
+    cap, exact = yield from _caps(
+        cluster, rules, requests, mask, figures, settings, np.bincount(kind)
+    )
     rows_of = {node.uuid: node.row for node in hosts.nodes} if caps else {}
     for (name, uuid), most in (caps or {}).items():
         if uuid in rows_of and name in numbers:
@@ -117,7 +156,7 @@ def build_problem(cluster, rules, levels, states, policies, settings, caps=None,
         kind_names=[_words(request) for request in requests],
     )
     nodes = hosts.cache.get('UUIDs of nodes', lambda: [node.uuid for node in hosts.nodes])
-    return GroupProblem(problem, nodes, sites, exact, closed, removed_by)
+    made.append(GroupProblem(problem, nodes, sites, exact, closed, removed_by))
 
 
 def _sites(cluster, states):
@@ -144,21 +183,29 @@ def _occupied(cluster, claims):
 
 def _caps(cluster, rules, requests, mask, figures, settings, counts):
     """How many of each kind each host takes by itself, and whether these numbers are exact. None:
-    free amounts are sufficient."""
-    cap, exact, until = None, True, time.monotonic() + TRIES_S
+    free amounts are sufficient. Yields after each step."""
+    cap, exact, left_s = None, True, TRIES_S
     for number, request in enumerate(requests):
         if not figures.vague[number] and not unsettled(rules, request):
             continue
-        room = capacity.room(rules, cluster.hosts, request, settings.default_zone)
+        room = yield from settled(
+            cluster.hosts, capacity.room, rules, cluster.hosts, request, settings.default_zone
+        )
+        yield
         room.counts = np.minimum(room.counts, counts[number])
         if figures.vague[number] and room.kinds is not None:
-            while time.monotonic() < until and not capacity.try_some(room, cluster):
-                pass
+            is_done = False
+            while left_s > 0 and not is_done:
+                begin_s = time.monotonic()
+                is_done = capacity.try_some(room, cluster)
+                left_s -= time.monotonic() - begin_s
+                yield
             untried = room.kinds >= room.tried
             room.counts[untried], exact = 1, exact and not untried.any() and not room.cut
         cap = _full(mask) if cap is None else cap
         cap[number] = 0
         cap[number, [cluster.node(uuid).row for uuid in room.nodes]] = room.counts
+        yield
     return cap, exact
 
 

@@ -14,7 +14,7 @@
 import pytest
 
 from nova_sched import errors
-from nova_sched.engine import measuring
+from nova_sched.engine import measuring, time_slice
 from nova_sched.engine.cycle import Order
 from nova_sched.measures.catalogue import (
     BATCH_ORDERS,
@@ -23,6 +23,7 @@ from nova_sched.measures.catalogue import (
     FILTER_LEFT,
     FILTER_SEEN,
     INSTANCES_PLACED,
+    LOOP_HOLD,
     MEASURES,
 )
 from nova_sched.tests.builders import report, request, uuid_of
@@ -98,3 +99,33 @@ def test_steps_that_are_shared_count_each_time():
     measuring.count_steps()
     assert FILTER_SEEN.values == {('A',): 27, ('B',): 12}
     assert FILTER_LEFT.values == {('A',): 19, ('B',): 4}
+
+
+def test_the_longest_hold_of_each_kind(monkeypatch):
+    LOOP_HOLD.clear()
+    made = World(chain=rules([], []))
+    made.report(report('host-0', vcpus=4))
+    for count in range(2):
+        future = made.loop.send('place', Order([request(instance_uuid=uuid_of(f'{count}'))]))
+        made.turn_until(future)
+    called = made.loop.send('call', (made.scheduler.questions.health, ()))
+    made.turn_until(called)
+    assert LOOP_HOLD.values.keys() >= {('place',), ('report',), ('health',)}
+    before = dict(LOOP_HOLD.values)
+    measuring.held('place', 1e-9)
+    assert LOOP_HOLD.values == before
+    measuring.held('place', 99.0)
+    assert LOOP_HOLD.values['place',] == 99.0
+
+
+def test_a_hold_ends_where_others_would_come_in(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(time_slice, 'hold_clock', lambda: now[0])
+    made = time_slice.TimeSlice(lambda: False, lambda: now[0], lambda _: None)
+    made.hold()
+    for seconds in (0.5, 2.0, 1.0):  # each is longer than a slice
+        assert not made.is_over()
+        now[0] += seconds
+        assert not made.is_over()
+    now[0] += 0.25
+    assert made.held_s() == 2.0

@@ -18,7 +18,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nova_sched.state.vocab import FEW, MOST_KEPT, Interned, Unfinished, Vocab, WordSets
+from nova_sched.state import vocab
+from nova_sched.state.facts import ChangedRows
+from nova_sched.state.vocab import (
+    FEW,
+    MOST_KEPT,
+    Interned,
+    RowVerdicts,
+    Unfinished,
+    Vocab,
+    WordSets,
+)
 
 
 def test_a_word_keeps_its_number():
@@ -247,3 +257,46 @@ def test_growing_keeps_the_sets():
     sets.put(2, [3])
     assert sets.has(3, 3).tolist() == [True, False, True]
     assert sets.has(70, 3).tolist() == [True, False, False]
+
+
+class TestRowVerdicts:
+    def ask(self, made, rows, judge, pause=None, size=6):
+        return made.map_kept(np.array(rows), size, 'question', judge, pause).tolist()
+
+    def test_a_row_is_judged_again_when_it_changes(self):
+        changed, judged = ChangedRows(), []
+        made = RowVerdicts(changed)
+
+        def judge(row):
+            judged.append(row)
+            return row % 2 == 0
+
+        assert self.ask(made, [0, 1, 2], judge) == [True, False, True]
+        assert self.ask(made, [1, 2, 3], judge) == [False, True, False]
+        assert judged == [0, 1, 2, 3]
+        changed.mark(2, 1)
+        changed.mark(5, 1)
+        assert self.ask(made, [0, 1, 2, 3], judge) == [True, False, True, False]
+        assert judged == [0, 1, 2, 3, 2]
+        changed.forget()  # rows came or went
+        assert self.ask(made, [0, 1], judge) == [True, False]
+        assert judged == [0, 1, 2, 3, 2, 0, 1]
+        assert self.ask(made, [6], judge, size=7) == [True]
+
+    def test_slow_values_pause_even_if_they_are_few(self, monkeypatch):
+        monkeypatch.setattr(vocab, 'FEW_S', 0.0)
+        changed, judged = ChangedRows(), []
+        made = RowVerdicts(changed)
+
+        def judge(row):
+            judged.append(row)
+            return True
+
+        with pytest.raises(Unfinished) as paused:
+            self.ask(made, range(4), judge, pause=lambda: len(judged) == 2)
+        assert judged == [0, 1]
+        changed.mark(1, 1)  # meanwhile
+        paused.value.rest()
+        assert judged == [0, 1, 2, 3]
+        assert self.ask(made, range(4), judge) == [True] * 4
+        assert judged == [0, 1, 2, 3, 1]
