@@ -35,6 +35,7 @@ ASKED_FOR = (
     'observed',
     'exit-times',
     'dashboards',
+    'holds',
 )  # run by name only
 FIELDS = ('what', 'p50', 'p99', 'a second', 'floor', 'ratio', 'conflicts', 'first request')
 CROWD_FIELDS = 'what,schedulers,unseen,way,conflicts,lost,late,given up,full,uneven,large'.split(
@@ -78,6 +79,7 @@ def _rows(arguments):
         decisions,
         exit_times,
         first_requests,
+        holds,
         hostile,
         joint,
         joint_huawei,
@@ -118,6 +120,7 @@ def _rows(arguments):
         'observed': observed,
         'exit-times': exit_times,
         'dashboards': dashboards,
+        'holds': holds,
     }
     for name in arguments.only:
         for row in modules[name].rows(arguments.seconds):
@@ -128,9 +131,16 @@ def _rows(arguments):
 def _print(rows):
     from prettytable import PrettyTable
 
-    from nova_sched.tests.bench import joint_tables, parts, queue_catalogue
+    from nova_sched.tests.bench import holds, joint_tables, parts, queue_catalogue
 
-    tables = FIELDS, CROWD_FIELDS, parts.FIELDS, *joint_tables.TABLES, queue_catalogue.FIELDS
+    tables = (
+        FIELDS,
+        holds.FIELDS,
+        CROWD_FIELDS,
+        parts.FIELDS,
+        *joint_tables.TABLES,
+        queue_catalogue.FIELDS,
+    )
     for fields in tables:
         table = PrettyTable(fields)
         table.align = 'r'
