@@ -65,8 +65,8 @@ class Calls:
 
     def __init__(self, hosts, loop, until_done):
         self._hosts, self._until_done = hosts, until_done
-        self._slice = TimeSlice(lambda: self._has_more or loop.has_waiting)
         self._has_more = False
+        self._slice = TimeSlice(lambda: self._has_more or loop.has_waiting)
 
     def run(self, messages):
         """Answer each message. Returns those that are paused."""

@@ -41,7 +41,6 @@ class Hosts(Columns):
     def __init__(self, capacity=64):
         super().__init__(capacity)
         self.now_s = 0.0
-        self.is_owned = False  # whether each provider of Nova has the trait OWNER_NOVA
         self.survival = None  # the lifetimes.survival.Survival of ends that are not known; or None
         self.left_out = (
             0  # hosts of the cloud that have no row, because facts about them are missing
@@ -354,7 +353,7 @@ class WhatIf(Hosts):
         return vars(self)[name]
 
     @property
-    def pause(self):
+    def pause(self):  # type: ignore[override]
         return self.real.pause
 
     def map_each(self, rows, question, judge):

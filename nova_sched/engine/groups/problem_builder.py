@@ -70,7 +70,7 @@ def build_problem(cluster, rules, levels, states, policies, settings, caps, own,
     plans that failed, or None; ``own``: the claims of the group; ``lifted()`` is a context in
     which its planned claims are not in the host state.
     """
-    hosts, found = cluster.hosts, []
+    hosts, found = cluster.hosts, list[GroupProblem]()
     steps = _steps(cluster, rules, levels, states, policies, settings, caps, own, found)
     is_one_state = yield from _in_turns(hosts, steps, lifted)
     (made,) = found
