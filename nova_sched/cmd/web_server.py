@@ -575,6 +575,6 @@ class WebServer(wsgi.Server):
             return
         self.ready = False
         self.entrance.stop(self.shutdown_timeout)
-        self.requests.stop(self.shutdown_timeout)
+        self.requests.stop(0)  # they have had their time
         for _ in range(PROBE_THREADS if self._probes else 0):
             self._probing.put(None)
