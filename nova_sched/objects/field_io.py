@@ -90,6 +90,8 @@ def _read_string(value):
 
 
 def _read_integer(value):
+    if type(value) is int and -words.LARGEST <= value <= words.LARGEST:
+        return value
     return words.whole(value, -words.LARGEST)
 
 
