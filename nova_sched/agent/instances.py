@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from nova_sched import errors
+from nova_sched import errors, files
 from nova_sched.agent import usage
 from nova_sched.claim import (
     CONFIRMED,
@@ -232,7 +232,7 @@ def _write(path: Path, by_uuid: Mapping[str, LocalInstance]) -> None:
     content = json.dumps({'instances': [one.to_plain() for one in by_uuid.values()]}, indent=1)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with draft.open('w') as file:
+        with open(draft, 'w', opener=files.private) as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

@@ -17,7 +17,7 @@ import pathlib
 
 import sqlalchemy as sa
 
-from nova_sched import errors
+from nova_sched import errors, files
 
 MAGIC = b'SQLite format 3\0'
 
@@ -57,21 +57,23 @@ def sqlite_file(connection):
 
 def check_folder(connection):
     """Raises BadConfig if the directory of a SQLite database does not exist."""
-    url = _url(connection)
-    if url.get_backend_name() != 'sqlite' or url.database in (None, '', ':memory:'):
-        return
-    if not url.database.startswith('file:'):  # as a URI it may have options
-        folder = pathlib.Path(url.database).absolute().parent
-        if not folder.is_dir():
-            raise errors.BadConfig('[database] connection', f'there is no directory {folder}')
+    file = _plain_file(connection)
+    if file is not None and not file.absolute().parent.is_dir():
+        folder = file.absolute().parent
+        raise errors.BadConfig('[database] connection', f'there is no directory {folder}')
 
 
-def make_file(file):
-    """Make a missing SQLite file, as root for the owner of its folder: the daemons write there.
+def make_file(connection):
+    """Make a missing SQLite file, which only its owner reads and writes: as root the owner of its
+    folder, because the daemons write there.
 
-    Where that fails, the connection says why.
+    SQLite gives its log the same rights. Where that fails, the connection says why.
     """
-    with contextlib.suppress(OSError), file.open('xb') as made:
+    file = _plain_file(connection)
+    if file is None:
+        return
+    _url(connection).get_dialect().import_dbapi()  # no file for a driver that does not exist
+    with contextlib.suppress(OSError), open(file, 'xb', opener=files.private) as made:
         if os.geteuid() == 0:
             folder = file.absolute().parent.stat()
             os.chown(made.fileno(), folder.st_uid, folder.st_gid)
@@ -80,12 +82,18 @@ def make_file(file):
 def check_file(connection):
     """Raises BadConfig if the file of a SQLite database exists and this process may not write
     it."""
+    file = _plain_file(connection)
+    if file is not None and file.exists() and not os.access(file, os.W_OK):
+        why = f'{file} cannot be written by this user: give the file to the user'
+        raise errors.BadConfig('[database] connection', f'{why} that runs the scheduler')
+
+
+def _plain_file(connection):
+    """The file of a SQLite database; None for any other one, and for a URI, which has options."""
     url = _url(connection)
     if url.get_backend_name() != 'sqlite' or url.database in (None, '', ':memory:'):
-        return
-    if os.path.exists(url.database) and not os.access(url.database, os.W_OK):
-        why = f'{url.database} cannot be written by this user: give the file to the user'
-        raise errors.BadConfig('[database] connection', f'{why} that runs the scheduler')
+        return None
+    return None if url.database.startswith('file:') else pathlib.Path(url.database)
 
 
 def _is_database(file):

@@ -70,6 +70,7 @@ def create(connection, limits=db_limits.DEFAULT, **options):
     """
     with _usable():
         address.check_file(connection)
+        address.make_file(connection)
         engine = _configured(connection, options)
         _tune(engine, limits, options.get('mysql_wsrep_sync_wait') is None)
         engine.connect().close()
@@ -80,6 +81,7 @@ def for_command(connection, limits=db_limits.DEFAULT):
     """The same for a command of few statements: with the errors of oslo.db, and not its pool."""
     with _usable():
         address.check_folder(connection)
+        address.make_file(connection)
         engine = sa.create_engine(connection, poolclass=sa.NullPool)
         if engine.dialect.name == 'sqlite':
             _begin_as_oslo_db(engine)

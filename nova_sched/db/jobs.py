@@ -312,8 +312,8 @@ class SqlJobTable:
         """Jobs, oldest first: of a project, in a state, for an instance; at most ``limit`` after
         ``marker``.
 
-        ``marker`` is the UUID of a job. Raises JobNotFound if there is no such job, or it is of another
-        project.
+        ``marker`` is the UUID of a job. Raises JobNotFound if there is no such job, or if it is of
+        another project.
         """
         wanted = {'project_id': project_id, 'state': state, 'instance_uuid': instance_uuid}
         query = sa.select(JOBS).order_by(JOBS.c.created_s, JOBS.c.uuid).limit(limit)

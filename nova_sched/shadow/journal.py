@@ -18,11 +18,16 @@ from logging import handlers
 from pathlib import Path
 from typing import Any
 
+from nova_sched import files
+
 NAME = 'shadow.jsonl'
 MIB = 1024 * 1024
 
 
 class _Lines(handlers.RotatingFileHandler):
+    def _open(self):
+        return open(self.baseFilename, self.mode, encoding=self.encoding, opener=files.private)
+
     def handleError(self, record):  # noqa: N802, its name is that of the library
         """Pass on the error that is being handled."""
         raise

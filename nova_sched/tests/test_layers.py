@@ -38,7 +38,7 @@ FLOORS = [
     {'hardware', 'lifetimes', 'words'},
     # heat: it runs where Heat is and this package need not be
     {'conf', 'errors', 'suggestion', 'heat'},
-    {'measures', 'tracing'},
+    {'measures', 'tracing', 'files'},
 ]
 DEPTH = {room: depth for depth, floor in enumerate(FLOORS) for room in floor}
 

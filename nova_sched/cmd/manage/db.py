@@ -28,9 +28,7 @@ def upgrade(args, conf):
     Keys: database, before, version.
     """
     url = store.connection(conf)
-    file = address.sqlite_file(url)  # a database in memory would be gone at once
-    if file is not None:
-        address.make_file(file)
+    address.sqlite_file(url)  # a database in memory would be gone at once
     engine = db_engine.for_command(url, DatabaseLimits.of(conf.database_limits).for_upgrade())
     before = schema.version(engine)
     schema.upgrade(engine)

@@ -57,6 +57,7 @@ def test_the_list_outlives_the_agent(tmp_path):
     assert (SERVER in again, OTHER in again) == (True, False)
     assert (again.get(SERVER), again.get(OTHER)) == (kept, None)
     assert [entry.name for entry in path.parent.iterdir()] == ['instances.json']
+    assert path.stat().st_mode & 0o777 == 0o600
 
 
 HAS = machine(cell(1, [0], range(1, 5), memory_mb=512), pools=[pool(2, 1, x=None)])

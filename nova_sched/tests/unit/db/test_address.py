@@ -14,9 +14,10 @@
 import os
 
 import pytest
+import sqlalchemy as sa
 
 from nova_sched import errors
-from nova_sched.db import address
+from nova_sched.db import address, engine
 
 
 @pytest.mark.parametrize(
@@ -62,7 +63,7 @@ def test_a_new_file_belongs_to_the_owner_of_its_folder(tmp_path, monkeypatch, ro
     monkeypatch.setattr(os, 'geteuid', lambda: 0 if root else 1000)
     monkeypatch.setattr(os, 'chown', lambda _, *ids: given.append(ids))
     file, folder = tmp_path / 'x.sqlite', tmp_path.stat()
-    address.make_file(file)
+    address.make_file(f'sqlite:///{file}')
     assert file.read_bytes() == b''
     assert given == ([(folder.st_uid, folder.st_gid)] if root else [])
 
@@ -79,7 +80,7 @@ def test_no_file_is_made(tmp_path, monkeypatch, name, content):
     file = tmp_path / name
     if content is not None:
         file.write_bytes(content)
-    address.make_file(file)
+    address.make_file(f'sqlite:///{file}')
     assert (file.read_bytes() if file.exists() else None) == content
 
 
@@ -120,3 +121,21 @@ def test_other_databases_have_no_file():
 def test_a_url_that_cannot_be(url, why):
     with pytest.raises(errors.BadConfig, match=why):
         address.sqlite_file(url)
+
+
+@pytest.mark.parametrize('umask', [0o000, 0o027, 0o077])
+@pytest.mark.parametrize('create', [engine.create, engine.for_command])
+def test_a_new_file_is_for_its_owner_only(tmp_path, create, umask):
+    """And so is the log beside it."""
+    before = os.umask(umask)
+    try:
+        made = create(f'sqlite:///{tmp_path / "x.sqlite"}')
+        with made.begin() as connection:
+            connection.execute(sa.text('CREATE TABLE t (a INTEGER)'))
+            there = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+        made.dispose()
+    finally:
+        os.umask(before)
+    assert there['x.sqlite'] == 0o600
+    assert len(there) > 1
+    assert set(there.values()) == {0o600}

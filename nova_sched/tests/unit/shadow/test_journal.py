@@ -41,6 +41,7 @@ def test_a_few_files_are_kept(tmp_path, journal):
         journal.write({'time': T1, 'number': number, 'text': 'x' * (MIB // 2 - 1000)})
     assert sorted(path.name for path in tmp_path.iterdir()) == [NAME, f'{NAME}.1', f'{NAME}.2']
     assert all(path.stat().st_size <= MIB for path in tmp_path.iterdir())
+    assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
     assert numbers(tmp_path) == [4, 5, 6, 7, 8, 9]
 
 
