@@ -17,21 +17,27 @@ import pathlib
 
 import sqlalchemy as sa
 
-from nova_sched import errors, files
+from nova_sched import errors, files, urls
 
 MAGIC = b'SQLite format 3\0'
 
 
 def _url(connection):
+    where = '[database] connection'
     try:
-        return sa.engine.make_url(connection)
-    except (sa.exc.ArgumentError, ValueError) as error:
-        raise errors.BadConfig('[database] connection', str(error)) from error
+        url = sa.engine.make_url(connection)
+    except (sa.exc.ArgumentError, ValueError):  # with a part of the URL, perhaps of its password
+        why = f'Could not parse it as the URL of a database; {urls.ADVICE}'
+        raise errors.BadConfig(where, why) from None
+    if '@' in (url.host or ''):
+        raise errors.BadConfig(where, f'Could not parse it; {urls.ADVICE}')
+    return url
 
 
 def shown(connection):
     """Returns the URL without its password, for output. Raises BadConfig if it is no URL."""
-    return _url(connection).render_as_string(hide_password=True)
+    _url(connection)
+    return urls.shown(connection)
 
 
 def sqlite_file(connection):

@@ -14,7 +14,7 @@
 import amqp.exceptions
 import oslo_messaging as messaging
 
-from nova_sched import errors
+from nova_sched import errors, urls
 from nova_sched.queues.brokers import amqp_link, guarded_kombu
 from nova_sched.rpc import silence
 from nova_sched.rpc.direct import settings as direct_settings
@@ -29,14 +29,33 @@ def transport(conf, url=None):
     BadConfig."""
     messaging.set_transport_defaults(EXCHANGE)
     silence.set_defaults()
-    guarded_kombu.install()
-    try:
-        return messaging.get_rpc_transport(
+    return checked_transport(
+        '[DEFAULT] transport_url',
+        lambda: messaging.get_rpc_transport(
             conf, url=url, allowed_remote_exmods=['nova_sched.errors']
-        )
-    except (messaging.DriverLoadFailure, messaging.InvalidTransportURL, ValueError) as error:
-        why = f'{error}; a valid URL is rabbit://user:password@host:5672/'
-        raise errors.BadConfig('[DEFAULT] transport_url', why) from None
+        ),
+        lambda: conf.transport_url if url is None else url,
+    )
+
+
+def checked_transport(where, make, url):
+    """Returns the transport that ``make()`` makes of ``url()``, without a connection. Raises
+    BadConfig, without any part of a password."""
+    guarded_kombu.install()
+    example = 'a valid URL is rabbit://user:password@host:5672/'
+    try:
+        made = make()
+    except messaging.DriverLoadFailure as error:
+        raise errors.BadConfig(where, f'{error}; {example}') from None
+    except (messaging.InvalidTransportURL, ValueError):
+        why = f'it cannot be understood; {example}; {urls.ADVICE}'
+        raise errors.BadConfig(where, why) from None
+    try:
+        urls.check(url(), where)
+    except errors.BadConfig:
+        made.cleanup()
+        raise
+    return made
 
 
 def try_once(bus):

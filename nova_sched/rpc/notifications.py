@@ -18,10 +18,9 @@ import threading
 import oslo_messaging as messaging
 from oslo_context.context import RequestContext
 
-from nova_sched import errors, objects
+from nova_sched import objects, rpc
 from nova_sched.conf.notifications import BOTH, UNVERSIONED, VERSIONED
 from nova_sched.logs import Problems
-from nova_sched.queues.brokers import guarded_kombu
 from nova_sched.rpc import notification_payload, translate
 from nova_sched.rpc.serializer import Serializer
 
@@ -106,12 +105,11 @@ def _names(context):
 
 def transport(conf):
     """The bus of notifications. Raises BadConfig."""
-    guarded_kombu.install()
-    try:
-        return messaging.get_notification_transport(conf)
-    except (messaging.DriverLoadFailure, messaging.InvalidTransportURL, ValueError) as error:
-        where = '[oslo_messaging_notifications] transport_url'
-        raise errors.BadConfig(where, str(error)) from None
+    return rpc.checked_transport(
+        '[oslo_messaging_notifications] transport_url',
+        lambda: messaging.get_notification_transport(conf),
+        lambda: conf.oslo_messaging_notifications.transport_url or conf.transport_url,
+    )
 
 
 def has_driver(conf):

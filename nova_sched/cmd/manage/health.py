@@ -16,7 +16,7 @@ import http.client
 import json
 import urllib.parse
 
-from nova_sched import errors, rpc
+from nova_sched import errors, rpc, urls
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.cmd.manage import at_once, numbers, output, store, tables
 from nova_sched.conf.cluster import reads_nova
@@ -145,13 +145,13 @@ def api(url):
     parts = urllib.parse.urlsplit(url)
     kind = http.client.HTTPSConnection if parts.scheme == 'https' else http.client.HTTPConnection
     try:
-        connection = kind(parts.netloc, timeout=TIMEOUT_S)
+        connection = kind(parts.netloc.rpartition('@')[2], timeout=TIMEOUT_S)
         connection.request('GET', f'{parts.path.rstrip("/")}/healthcheck/ready')
         answer = connection.getresponse()
         said = json.loads(answer.read())
         return part('api', answer.status == 200, said['reason'] or 'ready')
     except (OSError, http.client.HTTPException, ValueError, LookupError, TypeError) as error:
-        return part('api', False, f'{url}: {error or type(error).__name__}')
+        return part('api', False, f'{urls.shown(url)}: {error or type(error).__name__}')
 
 
 def _options(parser):

@@ -38,7 +38,7 @@ from amqp.exceptions import (
     PreconditionFailed,
 )
 
-from nova_sched import errors
+from nova_sched import errors, urls
 from nova_sched.conf import queues as conf
 from nova_sched.queues import brokers
 from nova_sched.queues.brokers import guarded_kombu
@@ -87,12 +87,14 @@ def cluster(url: str, options: Mapping[str, Any] | None = None) -> RabbitCluster
     ssl_key_file and ssl_server_hostname are used; the query of the URL overrides them. Raises
     BadConfig.
     """
+    urls.check(url, 'transport_url of the queues')
     try:
         parts = urllib.parse.urlsplit(url)
         hosts = tuple(_host(text) for text in parts.netloc.split(',') if text)
     except ValueError:
         # The URL holds a password, and so may the text of the error.
-        raise errors.BadConfig('transport_url of the queues', 'it cannot be understood') from None
+        why = f'it cannot be understood; {urls.ADVICE}'
+        raise errors.BadConfig('transport_url of the queues', why) from None
     if parts.scheme not in ('rabbit', 'kombu', 'amqp'):
         raise errors.BadConfig(
             'transport_url of the queues', f'the scheme {parts.scheme!r} is not `rabbit`'
