@@ -15,6 +15,7 @@ import re
 from collections.abc import Collection
 from typing import Any
 
+from nova_sched import words
 from nova_sched.groups.template.functions import FUNCTIONS, REFUSED
 from nova_sched.groups.template.values import (
     DEPTH,
@@ -177,6 +178,13 @@ class Scope:
         if fault := text_fault(data):
             raise value.wrong(f'the text {fault}')
         return data
+
+    def name(self, value: Value) -> str:
+        """Returns the text of a name: one line of visible characters."""
+        name = self.text(value)
+        if not words.is_name(name):
+            raise value.wrong(f'the name {words.visible(name)} has invisible characters')
+        return name
 
     def word(self, value: Value, words: Collection[str]) -> str:
         """Returns one of these words."""

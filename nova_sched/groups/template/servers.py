@@ -54,7 +54,7 @@ class Flavors:
         value = scope.head(value)
         if isinstance(value.data, dict):
             return _read_flavor(scope, value)
-        name = scope.text(value)
+        name = scope.name(value)
         if name not in self._known:
             if name not in self._catalogue:
                 raise value.wrong(
@@ -79,7 +79,7 @@ def _read_flavor(scope, value, name=None):
     named, specs = scope.get(value, 'name'), scope.get(value, 'extra_specs')
     return MemberFlavor(
         **counts,
-        name=name if named is None else scope.text(named),
+        name=name if named is None else scope.name(named),
         extra_specs={} if specs is None else _specs(scope, specs),
     )
 
@@ -154,7 +154,7 @@ class Images:
         value = scope.head(value)
         if isinstance(value.data, dict):
             return _read_image(scope, value)
-        name = scope.text(value)
+        name = scope.name(value)
         if name not in self._known:
             self._known[name] = self._named(name)
         return self._known[name]
@@ -175,7 +175,7 @@ def _read_image(scope, value, key=None, called=None):
     texts = {key: called} if key else {}
     for field in ('id', 'name', 'disk_format'):
         if (found := scope.get(value, field)) is not None:
-            texts[field] = scope.text(found)
+            texts[field] = scope.name(found)
     properties = {}
     if (found := scope.get(value, 'properties')) is not None:
         for name, item in scope.mapping(found).data.items():
@@ -296,7 +296,7 @@ class Servers:
 
 
 def _zone(scope, value):
-    zone = scope.text(value)
+    zone = scope.name(value)
     if ':' in zone:
         raise value.wrong(f'{zone} names a host; a planned member goes where the plan says')
     return zone

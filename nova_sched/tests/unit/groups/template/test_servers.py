@@ -354,6 +354,22 @@ resources:
             id='order',
         ),
         pytest.param('‸[flavor]', '', 'a mapping is wanted, not a list', id='list as properties'),
+        *(
+            pytest.param(
+                given, where, f'the name {shown} has invisible characters', id=f'{where} {shown}'
+            )
+            for text, shown in (
+                (r'a\e[2J', r'a\x1b[2J'),
+                (r'a\nb', r'a\nb'),
+                (r'\u202ea', r'\u202ea'),
+            )
+            for given, where in (
+                (f'{{flavor: ‸"{text}"}}', '.flavor'),
+                (f'{{flavor: {{vcpus: 1, ram: 1, name: ‸"{text}"}}}}', '.flavor.name'),
+                (f'{{flavor: small, image: ‸"{text}"}}', '.image'),
+                (f'{{flavor: small, availability_zone: ‸"{text}"}}', '.availability_zone'),
+            )
+        ),
     ],
 )
 def test_a_server_that_is_refused(properties, where, why):
