@@ -18,7 +18,7 @@ import sys
 from oslo_upgradecheck import upgradecheck
 from oslo_upgradecheck.upgradecheck import Code, Result
 
-from nova_sched import errors
+from nova_sched import errors, words
 from nova_sched.cmd import backend, startup
 from nova_sched.cmd.manage import tables
 from nova_sched.conf import CONF
@@ -229,6 +229,10 @@ class Checks(upgradecheck.UpgradeCommands):
         if not others:
             return good('Each nova-scheduler service that is up shares [claims] connection.')
         return Result(Code.WARNING, nova_service.UNSHARED % ', '.join(others))
+
+    def _get_details(self, upgrade_check_result):
+        details = super()._get_details(upgrade_check_result)
+        return details and words.visible(details, '\n')
 
     _upgrade_checks = (
         ('Configuration', configuration),

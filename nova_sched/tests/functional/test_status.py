@@ -289,3 +289,8 @@ def test_the_exit_status(tmp_path, text, code):
     assert 'Traceback' not in done.stdout + done.stderr
     if code != 255:
         assert len(json.loads(done.stdout)['checks']) == 11
+
+
+def test_details_reach_no_terminal():
+    found = status.Checks(CONF)._get_details(status.good('host\x1b[2J\u202e is up\nok'))
+    assert found == r'host\x1b[2J\u202e is up ok'
