@@ -77,3 +77,14 @@ def test_what_the_scheduler_refuses_is_one_sentence(manage, hosts):
     status, out, err = manage('dry-run', '--count', '0')
     assert (status, out) == (1, '')
     assert 'num_instances' in err
+
+
+def test_texts_from_outside_reach_no_terminal(manage, hosts):
+    odd = 'x\x1b[2J\u202e\n| forged |'
+    reason = objects.Service(disabled=True, disabled_reason=odd)
+    hosts.stats.update_service('c', reason)
+    assert r'Host c, disabled (x\x1b[2J\u202e\n| forged |)' in manage('why-not', 'c')[1]
+    for words in (['why-not', 'c'], ['dry-run', '--vcpus', '9'], ['capacity', '--zone', odd]):
+        said = ''.join(map(str, manage(*words)))
+        assert said.replace('\n', '').isprintable()
+        assert not any(line.startswith('| forged') for line in said.splitlines())

@@ -15,6 +15,7 @@ import json
 import re
 
 import pytest
+from oslo_context.context import RequestContext
 
 from nova_sched import errors
 from nova_sched.cmd.manage import watch
@@ -199,3 +200,24 @@ def test_delete(cloud, manage, shop):
     assert manage('delete', shop) == (0, f'Group {shop} is deleted.\n', '')
     assert isinstance(outcome(cloud.groups.show, shop), errors.GroupNotFound)
     assert cloud.table('claims') == []
+
+
+@pytest.mark.parametrize('format_', ['table', 'csv', 'value', 'yaml', 'json'])
+def test_texts_from_outside_reach_no_terminal(daemon, manage, template, format_):
+    """The rack is a host's own word, and the parameters are a tenant's."""
+    odd = 'r1\x1b[2J\u202e\n| forged |'
+    daemon.add('odd-a', 'odd-b', vcpus=4, stats={'rack': odd})
+    context = RequestContext(overwrite=False, project_id='p', user_id='u')
+    made = daemon.groups.create(TEMPLATE, name='shop', parameters={'count': 1}, context=context)
+    assert made.members[0].domains['rack'] == odd
+    for verb in ('show', 'plan', 'list'):
+        words = [made.uuid] if verb != 'list' else []
+        status, out, err = manage(verb, *words, '--format', format_)
+        assert (status, err) == (0, '')
+        assert out.replace('\n', '').isprintable()
+        assert not any(line.startswith('| forged') for line in out.splitlines())
+        if verb == 'plan' and format_ == 'table':
+            assert r'rack r1\x1b[2J\u202e\n| forged |' in out
+        if verb == 'show' and format_ == 'json':
+            assert json.loads(out)['members'][0]['domains']['rack'] == odd
+    daemon.groups.delete(made.uuid)
