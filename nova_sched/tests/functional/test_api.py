@@ -213,12 +213,10 @@ def test_projects_see_their_own(call, hosts):
     _, path, query = first['links'][0]['href'].partition('/v1/groups')
     assert [one['uuid'] for one in call('GET', path + query)[2]['groups']] == made[2:3]
     # A group of another project, as one that does not exist.
-    unknown, foreign = (
-        call('GET', f'/v1/groups?marker={marker}')[::2] for marker in (uuid_of('nowhere'), made[3])
-    )
-    assert unknown[0] == foreign[0] == 400
-    assert foreign[1]['errors'][0]['detail'] == f'there is no group {made[3]}'
-    assert unknown[1]['errors'][0]['detail'] == f'there is no group {uuid_of("nowhere")}'
+    for marker in (uuid_of('nowhere'), made[3]):
+        status, _, refusal = call('GET', f'/v1/groups?marker={marker}')
+        detail = refusal['errors'][0]['detail']
+        assert (status, detail.partition(': ')[2]) == (400, f'there is no group {marker}')
     assert call('DELETE', f'/v1/groups/{made[3]}')[0] == 404
     for uuid in made:
         assert call('DELETE', f'/v1/groups/{uuid}', who=ADMIN)[0] == 204
