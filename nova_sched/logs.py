@@ -32,14 +32,14 @@ class VisibleFormatter(logging.Formatter):
     COLOURS = ('color', 'reset_color')  # oslo.log sets them
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802, as logging has it
-        odd = {
-            name: words.visible(value)
-            for name, value in vars(record).items()
-            if isinstance(value, str) and not value.isprintable() and name not in self.COLOURS
-        }
-        if odd:
-            record = copy.copy(record)
-            vars(record).update(odd)
+        line = super().formatMessage(record)
+        if line.isprintable():
+            return line
+        # The operator's format may hold such characters: what is filled in must not.
+        record = copy.copy(record)
+        for name, value in vars(record).items():
+            if isinstance(value, str) and name not in self.COLOURS:
+                setattr(record, name, words.visible(value))
         return super().formatMessage(record)
 
     def formatException(self, *args: Any, **kwargs: Any) -> str:  # noqa: N802
