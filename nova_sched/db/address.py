@@ -78,6 +78,7 @@ def make_file(connection):
     file = _plain_file(connection)
     if file is None:
         return
+    _url(connection).get_dialect().import_dbapi()  # no file for a driver that does not exist
     with contextlib.suppress(OSError), open(file, 'xb', opener=files.private) as made:
         if os.geteuid() == 0:
             folder = file.absolute().parent.stat()

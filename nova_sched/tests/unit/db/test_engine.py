@@ -137,9 +137,11 @@ def test_a_link_that_is_cut_while_the_first_connection_is_made(path, monkeypatch
         ),
     ],
 )
-def test_a_database_that_cannot_be_used(url, error, words):
+def test_a_database_that_cannot_be_used(tmp_path, monkeypatch, url, error, words):
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(error, match=words):
         engine.create(url)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
