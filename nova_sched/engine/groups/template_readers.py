@@ -38,8 +38,7 @@ MAX_ANSWER = 64 * 2**20  # bytes
 # Calls, each of which holds a thread of the scheduler's.
 MAX_CALLS_OF_PROJECT = 16
 MAX_CALLS = 40
-WAIT_S = 10.0  # for the turn of the project
-WAIT_FOR_OTHERS_S = 10.0
+WAIT_S = 20.0  # for the turn of the project, then for a process: it may have to start first
 NICE = 5  # more than the scheduler, once they have loaded
 START_S = 30.0  # time to load, on a busy machine
 GRACE_S = 20.0  # the limit of processor time ends nearly all; a busy machine refuses no template
@@ -55,7 +54,7 @@ class TemplateReaders:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._turns: dict[str | None, _Turn] = {}  # by project
+        self._turns: dict[object, _Turn] = {}  # by project
         self._slots = threading.Semaphore(PROCESSES)
         self._idle: list[ChildProcess] = []
         self._closed = False
@@ -86,12 +85,15 @@ class TemplateReaders:
 
     @contextlib.contextmanager
     def _turn(self, project_id):
+        # A caller without a project is no tenant, and waits for no other.
+        key = object() if project_id is None else project_id
         with self._lock:
-            turn = self._turns.setdefault(project_id, _Turn())
+            turn = self._turns.get(key) or _Turn()
             calls = sum(one.calls for one in self._turns.values())
             if turn.calls >= MAX_CALLS_OF_PROJECT or calls >= MAX_CALLS:
                 raise errors.RateLimited('one after the other', 1)
             turn.calls += 1
+            self._turns[key] = turn
         try:
             if not turn.lock.acquire(timeout=WAIT_S):
                 raise errors.RateLimited('one after the other', 1)
@@ -103,11 +105,11 @@ class TemplateReaders:
             with self._lock:
                 turn.calls -= 1
                 if not turn.calls:
-                    del self._turns[project_id]
+                    del self._turns[key]
 
     def _answer(self, task, arguments, seconds):
         """Returns what a process sends. It is kept for the next call, if it lives."""
-        if not self._slots.acquire(timeout=WAIT_FOR_OTHERS_S):
+        if not self._slots.acquire(timeout=WAIT_S):
             raise errors.RateLimited('after those of others', 1)
         process = None
         try:

@@ -118,10 +118,11 @@ def held(tmp_path):
     return hold
 
 
-def test_other_projects_do_not_wait(readers, held):
-    """As long as there is a process for them."""
-    with held(readers, 'hostile'):
-        assert run(readers, 'pid', project='other')
+@pytest.mark.parametrize('one, other', [('hostile', 'other'), (None, None)])
+def test_other_projects_do_not_wait(readers, held, one, other):
+    """As long as there is a process for them. Callers without a project are not one."""
+    with held(readers, one):
+        assert run(readers, 'pid', project=other)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +131,7 @@ def test_other_projects_do_not_wait(readers, held):
         ({'MAX_CALLS_OF_PROJECT': 1}, 'pp', 'one after the other'),
         ({'WAIT_S': 0.05}, 'pp', 'one after the other'),
         ({'MAX_CALLS': 1}, 'pq', 'one after the other'),
-        ({'PROCESSES': 1, 'WAIT_FOR_OTHERS_S': 0.05}, 'pq', 'after those of others'),
+        ({'PROCESSES': 1, 'WAIT_S': 0.05}, 'pq', 'after those of others'),
     ],
     ids=['calls of a project', 'wait', 'calls', 'processes'],
 )
@@ -145,6 +146,7 @@ def test_too_many_calls(monkeypatch, held, limits, projects, why):
             run(readers, 'pid', project=other)
         assert caught.value.retry_s == 1
     assert run(readers, 'pid', project=other)
+    assert readers._turns == {}
     readers.close()
 
 
