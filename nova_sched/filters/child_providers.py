@@ -17,7 +17,7 @@ import itertools
 import numpy as np
 
 from nova_sched.filters import Filter
-from nova_sched.hardware import providers
+from nova_sched.hardware import Steps, providers
 from nova_sched.state import demand
 from nova_sched.state.facts import LASTING, RESOURCES, HostFacts, amount_of
 
@@ -75,8 +75,8 @@ class ChildProviders(Filter):
         both together."""
         if any(group.in_tree for group in asked.groups):
             return self._opened(hosts, request, asked, rows)
-        question = self.name, asked.anonymous
-        fits = hosts.map_shapes(rows, question, lambda tree: providers.fits(tree, asked))
+        question, steps = (self.name, asked.anonymous), Steps(providers.SHARED_STEPS)
+        fits = hosts.map_shapes(rows, question, lambda tree: providers.fits(tree, asked, steps))
         names = frozenset().union(*(group.classes for group in asked.groups))
         by_itself = _any_of(hosts.has_class, names, rows) & ~fits
         if not by_itself.any():
@@ -101,9 +101,13 @@ class ChildProviders(Filter):
             request.required_traits,
             request.forbidden_traits,
         )
-        return hosts.map_each(
-            rows, question, lambda real, row: providers.fits(*real.below(row, request))
-        )
+        steps = Steps(providers.SHARED_STEPS)
+
+        def takes(real, row):
+            tree, wanted = real.below(row, request)
+            return providers.fits(tree, wanted, steps)
+
+        return hosts.map_each(rows, question, takes)
 
 
 def _any_of(question, names, rows):

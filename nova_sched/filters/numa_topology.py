@@ -16,7 +16,7 @@ import numpy as np
 from nova_sched.conf import CONF
 from nova_sched.filters import Filter
 from nova_sched.hardware import Steps
-from nova_sched.hardware.numa import MAX_STEPS
+from nova_sched.hardware.numa import MAX_STEPS, SHARED_STEPS
 from nova_sched.state.facts import HostFacts
 
 MOST_OPENED = 100  # machines that an explanation examines at most
@@ -46,7 +46,10 @@ class NUMATopologyFilter(Filter):
             return True
         packing = CONF.compute.packing_host_numa_cells_allocation_strategy
         question = self.name, wanted.key, packing
-        return hosts.map_machines(rows, question, lambda machine: _takes(machine, wanted, packing))
+        steps = Steps(SHARED_STEPS)
+        return hosts.map_machines(
+            rows, question, lambda machine: _takes(machine, wanted, packing, steps)
+        )
 
     def limits(self, hosts, request, row):
         wanted, (machine,) = request.pieces, hosts.machines([row])
@@ -68,10 +71,10 @@ class NUMATopologyFilter(Filter):
         return max(misses).why
 
 
-def _takes(machine, wanted, packing):
+def _takes(machine, wanted, packing, steps):
     topology = machine and machine.topology
     if wanted.needs_siblings and topology is not None and not topology.has_siblings:
         return False
     if wanted.guest is None:
         return True
-    return topology is not None and machine.fit(wanted, packing) is not None
+    return topology is not None and machine.fit(wanted, packing, shared=steps) is not None

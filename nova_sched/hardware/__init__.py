@@ -33,15 +33,22 @@ class Undecided(Exception):
 
 
 class Steps:
-    """The steps that a search, or several together, may still take."""
+    """The steps that a search may still take.
 
-    def __init__(self, limit: int):
-        self._left = limit
+    Of many searches for one request, those that come late have few: ``shared`` are the steps of
+    all, and ``fewest`` those that a search has in any case.
+    """
+
+    def __init__(self, limit: int, shared: 'Steps | None' = None, fewest: int = 0):
+        self.left: int = limit if shared is None else min(limit, max(shared.left, fewest))
+        self._shared = shared
 
     def spend(self, steps: int = 1) -> None:
         """Raises Undecided if not so many are left."""
-        self._left -= steps
-        if self._left < 0:
+        self.left -= steps
+        if self._shared is not None:
+            self._shared.left -= steps
+        if self.left < 0:
             raise Undecided
 
 

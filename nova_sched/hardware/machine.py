@@ -150,10 +150,12 @@ class Machine:
         pieces: HardwareRequest,
         packing: bool = False,
         provider_mapping: Mapping | None = None,
+        shared: Steps | None = None,
     ) -> HardwareAllocation | None:
         """Returns the hardware allocation for the guest; None if it does not fit.
 
-        ``packing`` prefers fuller cells; ``provider_mapping``: see ``pci.PciRequest``.
+        ``packing`` prefers fuller cells; ``provider_mapping``: see ``pci.PciRequest``; ``shared``:
+        the steps of all machines that the guest is tried on.
         """
         if not self.may_take(pieces) or not self.has_devices(pieces, provider_mapping):
             return None
@@ -162,7 +164,9 @@ class Machine:
                 None, pci.take(self.pools, pieces.requests, provider_mapping=provider_mapping)[1]
             )
         wanted = pci.WantedDevices(self.pools, pieces.requests, provider_mapping)
-        fitted = numa.fit(self.topology, pieces.guest, self.limits(pieces), wanted, packing)
+        fitted = numa.fit(
+            self.topology, pieces.guest, self.limits(pieces), wanted, packing, shared=shared
+        )
         if fitted is None:
             return None
         near = fitted.host_cells, self.topology

@@ -16,7 +16,7 @@ host.
 what is short. ``NumaSummary`` shows from a few figures that no placement exists.
 """
 
-from nova_sched.hardware.numa.fit import MAX_STEPS, fit
+from nova_sched.hardware.numa.fit import MAX_STEPS, SHARED_STEPS, fit
 from nova_sched.hardware.numa.guest import GuestCell, GuestTopology, NumaLimits
 from nova_sched.hardware.numa.host import HostCell, HostPages, HostTopology, NumaSummary
 from nova_sched.hardware.numa.placed import Fitted, PlacedCell, give_back, hold, take
@@ -24,6 +24,7 @@ from nova_sched.hardware.numa.reason import NumaMiss, miss, why_not
 
 __all__ = [
     'MAX_STEPS',
+    'SHARED_STEPS',
     'Fitted',
     'GuestCell',
     'GuestTopology',

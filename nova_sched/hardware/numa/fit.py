@@ -25,6 +25,8 @@ from nova_sched.hardware.numa.placed import Fitted, PlacedCell
 # A search ends after so many looks at a host cell. It is then undecided, and the host counts as
 # one on which the guest does not fit. Four guest cells on eight host cells need 2,080 at most.
 MAX_STEPS = 10_000
+# Of all hosts that one guest is tried on; with fewer left, a search has FEWEST_STEPS.
+SHARED_STEPS, FEWEST_STEPS = 100_000, 500
 LATE = 4  # times as many looks as there are pairs of cells: the guest cells are counted then
 
 
@@ -35,16 +37,19 @@ def fit(
     pci: Any = None,
     packing: bool = False,
     thorough: bool = False,
+    shared: Steps | None = None,
 ) -> Fitted | None:
     """Returns the placement of the guest in the first suitable choice of host cells; None if there
     is none, or if the search ended undecided.
 
     ``limits``: allocation ratios of shared CPUs and memory, and networks that must be near; None:
     no limits. ``pci``: ``pci.WantedDevices``, which must be near the cells. ``packing`` prefers
-    fuller cells. ``thorough`` finds every fit, including those that Nova misses.
+    fuller cells. ``thorough`` finds every fit, including those that Nova misses. ``shared`` are
+    the steps of all hosts that the guest is tried on.
     """
     try:
-        return search(host, guest, limits, pci, packing, thorough, Steps(MAX_STEPS))
+        steps = Steps(MAX_STEPS, shared, FEWEST_STEPS)
+        return search(host, guest, limits, pci, packing, thorough, steps)
     except Undecided:
         return None
 

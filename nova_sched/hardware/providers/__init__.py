@@ -26,12 +26,13 @@ from nova_sched.hardware.providers.allotted import (
     on_root,
     take,
 )
-from nova_sched.hardware.providers.fit import fit, fits
+from nova_sched.hardware.providers.fit import SHARED_STEPS, fit, fits
 from nova_sched.hardware.providers.reason import ProviderMiss, nearest_miss, why_not
 from nova_sched.hardware.providers.request import ProviderRequest, ResourceGroup
 from nova_sched.hardware.providers.tree import Provider, ProviderTree, Stock, TreeSummary
 
 __all__ = [
+    'SHARED_STEPS',
     'Allotted',
     'Provider',
     'ProviderMiss',

@@ -23,6 +23,8 @@ from nova_sched.hardware.providers.tree import Provider, ProviderTree
 # provider. It is then undecided, and the node counts as one on which the request does not fit.
 MAX_TRIES = 2_000
 MAX_STEPS = 8_000
+# Of all nodes that one request is tried on; with fewer left, a search has FEWEST_STEPS.
+SHARED_STEPS, FEWEST_STEPS = 100_000, 800
 
 
 def fit(
@@ -41,9 +43,12 @@ def fit(
 
 
 def search(
-    tree: ProviderTree, asked: ProviderRequest, preferred: str | None = None
+    tree: ProviderTree,
+    asked: ProviderRequest,
+    preferred: str | None = None,
+    steps: Steps | None = None,
 ) -> tuple[Allotted, ...] | None:
-    """Returns what ``fit`` returns. Raises Undecided."""
+    """Returns what ``fit`` returns. ``steps``: None means MAX_STEPS. Raises Undecided."""
     pieces = list(asked.pieces())
     if asked.isolate and len(asked.groups) > len(tree.providers):
         return None
@@ -68,11 +73,12 @@ def search(
             ),
         )
         return (Allotted(piece.suffix, best.uuid, dict(piece.resources)),)
-    return _ProviderSearch(tree, asked, pieces, choices).run()
+    return _ProviderSearch(tree, asked, pieces, choices, steps or Steps(MAX_STEPS)).run()
 
 
-def fits(tree: ProviderTree, asked: ProviderRequest) -> bool:
-    """Returns whether ``fit`` finds units for the request.
+def fits(tree: ProviderTree, asked: ProviderRequest, shared: Steps | None = None) -> bool:
+    """Returns whether ``fit`` finds units for the request. ``shared`` are the steps of all nodes
+    that it is tried on.
 
     The most frequent requests, for one group or several equal ones, need no search: their
     candidates are counted.
@@ -82,7 +88,12 @@ def fits(tree: ProviderTree, asked: ProviderRequest) -> bool:
         first = pieces[0]
         if len(pieces) == 1 or (asked.isolate and all(_alike(first, one) for one in pieces)):
             return len(candidates(tree, first)) >= len(pieces)
-    return tree.summary.may_take(asked) and fit(tree, asked) is not None
+    if not tree.summary.may_take(asked):
+        return False
+    try:
+        return search(tree, asked, None, Steps(MAX_STEPS, shared, FEWEST_STEPS)) is not None
+    except Undecided:
+        return False
 
 
 def _alike(one: ResourceGroup, other: ResourceGroup) -> bool:
@@ -130,6 +141,7 @@ class _ProviderSearch:
         asked: ProviderRequest,
         pieces: Sequence[ResourceGroup],
         choices: Sequence[Sequence[Provider]],
+        steps: Steps,
     ):
         self._tree, self._asked = tree, asked
         self._pieces, self._choices = pieces, choices
@@ -161,7 +173,7 @@ class _ProviderSearch:
         self._alike = [alike[id(some)] for some in choices]
         self._touched: dict[str, int] = {}  # how many pieces a provider has
         self._lost: set[object] = set()
-        self._tries, self._steps = Steps(MAX_TRIES), Steps(MAX_STEPS)
+        self._tries, self._steps = Steps(MAX_TRIES), steps
 
     def _kind(self, provider: Provider, names: frozenset[str]) -> object:
         """Returns the attributes that distinguish a provider, in addition to its free units."""

@@ -12,10 +12,11 @@
 """Which device a group gets."""
 
 import importlib
+import itertools
 
 import pytest
 
-from nova_sched.hardware import Undecided, providers
+from nova_sched.hardware import Steps, Undecided, providers
 from nova_sched.hardware.providers.fit import MAX_TRIES
 from nova_sched.tests.unit.hardware.providers.builders import (
     MILLI,
@@ -330,3 +331,17 @@ def test_a_search_that_is_too_long_is_undecided_and_says_so():
     assert not providers.fits(node, wanted)
     assert 'too many choices' in providers.why_not(node, wanted)
     assert 'too many choices' in providers.nearest_miss([(node, wanted)])
+
+
+def test_many_nodes_share_their_steps(monkeypatch):
+    """What is found without going back is found on each node; the rest is refused early."""
+    hard, wanted = packing(9)
+    shared = Steps(20_000)
+    before = [shared.left]
+    for _ in range(6):
+        assert not providers.fits(hard, wanted, shared)
+        before.append(shared.left)
+    spent = [one - other for one, other in itertools.pairwise(before)]
+    assert spent[0] > 9 * spent[-1] > 0
+    roomy = tree(*(device(f'd{number}', 9000 + number) for number in range(9)))
+    assert providers.fits(roomy, wanted, shared)
