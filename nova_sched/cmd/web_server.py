@@ -56,13 +56,18 @@ class Busy(utilities.Error):
 
 
 class Parser(HTTPRequestParser):
-    """Refuses a Content-Length that has more digits than Python reads."""
+    """Refuses a request of which a proxy could see another end, and take the rest for the next
+    one; and a Content-Length that has more digits than Python reads."""
 
     def parse_header(self, header_plus):
         try:
             super().parse_header(header_plus)
         except ValueError:
             raise ParsingError('Content-Length is invalid') from None
+        if self.chunked and 'CONTENT_LENGTH' in self.headers:
+            raise ParsingError('Content-Length and Transfer-Encoding exclude each other')
+        if 'TRANSFER_ENCODING' in self.headers:  # of 1.1 it has been taken out
+            raise ParsingError('Transfer-Encoding needs HTTP/1.1')
 
 
 class Refusal(ErrorTask):
