@@ -19,6 +19,7 @@ request, threads of their own for probes, a limit of waiting requests, and an or
 
 import contextlib
 import logging
+import re
 import select
 import socket
 import threading
@@ -40,6 +41,10 @@ IDLE_S, WHOLE_S, ANSWER_S, CLOSE_S = 10.0, 30.0, 60.0, 2.0
 POLL_S = 0.5  # between two looks for connections that are late
 BLOCK = 64 * 1024
 
+CODING = re.compile(rb'(?im)^transfer-encoding:(.*)')
+# A name or an address, and a port. A probe may do without.
+HOST = re.compile(r'(?:[A-Za-z0-9._~-]*|\[[0-9A-Fa-f:.]+\])(?::[0-9]{0,5})?')
+
 # It warns of each request that waits for a thread.
 logging.getLogger('waitress.queue').setLevel(logging.ERROR)
 
@@ -56,18 +61,23 @@ class Busy(utilities.Error):
 
 
 class Parser(HTTPRequestParser):
-    """Refuses a request of which a proxy could see another end, and take the rest for the next
-    one; and a Content-Length that has more digits than Python reads."""
+    """Also refuses a Content-Length of more digits than Python reads; a body whose end a proxy may
+    see elsewhere, as RFC 9112 says, so that no request hides in it; and a Host that is no name,
+    as links in answers begin with it."""
 
     def parse_header(self, header_plus):
         try:
             super().parse_header(header_plus)
         except ValueError:
             raise ParsingError('Content-Length is invalid') from None
-        if self.chunked and 'CONTENT_LENGTH' in self.headers:
-            raise ParsingError('Content-Length and Transfer-Encoding exclude each other')
-        if 'TRANSFER_ENCODING' in self.headers:  # of 1.1 it has been taken out
-            raise ParsingError('Transfer-Encoding needs HTTP/1.1')
+        headers = self.headers
+        # The coding of HTTP/1.1 is taken out of the headers when it is known.
+        if 'TRANSFER_ENCODING' in headers or (self.chunked and 'CONTENT_LENGTH' in headers):
+            raise ParsingError('The length of the body is not clear')
+        if b','.join(CODING.findall(header_plus)).count(b','):
+            raise ParsingError('Transfer-Encoding is given twice')
+        if not HOST.fullmatch(headers.get('HOST', '')):
+            raise ParsingError('Host is invalid')
 
 
 class Refusal(ErrorTask):

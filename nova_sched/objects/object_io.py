@@ -21,6 +21,7 @@ invalid value is refused, with its path.
 import functools
 import json
 import logging
+import re
 
 from oslo_versionedobjects import base as ovo_base
 
@@ -149,10 +150,10 @@ def _fill(cls, known, data, changes):
 def _known_version(cls, version):
     """Returns the version to read an object as, without its micro part, and whether it is newer
     than the version here."""
-    try:
-        major, minor = (int(part) for part in version.split('.')[:2])
-    except (AttributeError, ValueError):
-        raise Unreadable(f'{VERSION} is not a version') from None
+    found = re.fullmatch(r'([0-9]{1,9})\.([0-9]{1,9})(?:\.[0-9]{1,9})*', version)
+    if found is None:
+        raise Unreadable(f'{VERSION} is not a version')
+    major, minor = int(found[1]), int(found[2])
     own_major, own_minor = (int(part) for part in cls.VERSION.split('.'))
     if major != own_major:
         raise errors.IncompatibleObject(cls.obj_name(), version[:64], cls.VERSION)

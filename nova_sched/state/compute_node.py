@@ -61,7 +61,7 @@ def report(
     uuid, host, nodename = _identity(node, name, refuse)
     if cell_uuid is not None and not words.is_uuid(cell_uuid):
         refuse('cell_uuid', f'{words.short(cell_uuid)} is no UUID')
-    tree = _tree(inventories, refuse)
+    tree = _tree(inventories, max_size, refuse)
     root = tree.get(uuid, {})
     if tree and not root:
         refuse('inventories', f'they have no provider {uuid}, the node itself')
@@ -295,12 +295,14 @@ def _inventory(where, given, refuse):
     )
 
 
-def _tree(given, refuse):
+def _tree(given, max_size, refuse):
     """The provider tree by UUID, after a check of its form."""
     if given is None:
         return {}
     if not isinstance(given, dict):
         refuse('inventories', 'they must be a mapping of provider UUIDs')
+    # Before each of a million things is checked.
+    _check_size([json.dumps(given, skipkeys=True, default=str)], max_size, refuse)
     for uuid, provider in given.items():
         where = f'inventories[{words.short(uuid)}]'
         if not words.is_uuid(uuid) or not isinstance(provider, dict):
@@ -315,7 +317,24 @@ def _tree(given, refuse):
             refuse(f'{where}.traits', 'it must be a list of traits')
         for resource_class, inventory in inventories.items():
             _inventory(f'{where}.inventories[{resource_class}]', inventory, refuse)
+    _check_parents(given, refuse)
     return given
+
+
+def _check_parents(tree, refuse):
+    """Refuses providers in a circle, or with more providers above them than any node has."""
+    depths: dict[str | None, int] = {None: 0}
+    for uuid in tree:
+        path: list[str] = []
+        above = uuid
+        while above not in depths and len(path) <= words.DEPTH:
+            path.append(above)
+            above = tree[above].get('parent_provider_uuid')
+        depth = depths.get(above, 0) + len(path)
+        if depth > words.DEPTH:
+            why = f'the provider is in a circle, or below more than {words.DEPTH} others'
+            refuse(f'inventories[{uuid}].parent_provider_uuid', why)
+        depths |= zip(reversed(path), range(depth - len(path) + 1, depth + 1), strict=True)
 
 
 def _text(tree, refuse):

@@ -131,9 +131,26 @@ KIND_FIELDS = frozenset(
     'flavor image is_bfv limits network_metadata numa_topology pci_requests request_level_params '
     'requested_resources security_groups'.split()
 )
-# Properties that are read from these fields only.
+MOST = 1024  # extra specs, groups or traits of one request: rules ask about each of them
+
+
+def _few(reader):
+    """Returns the reader, which raises ValueError for more things than a request may have."""
+
+    def read_few(spec):
+        found = reader(spec)
+        if len(found) > MOST:
+            raise ValueError(f'{len(found)} of them; at most {MOST} are accepted')
+        return found
+
+    return read_few
+
+
+# Properties that are read from these fields only. The extra specs are first, because others take
+# long for too many of them.
 KIND_READERS = types.MappingProxyType(
     {
+        'extra_specs': _few(extra_specs),
         'vcpus': lambda spec: flavor(spec, 'vcpus'),
         'memory_mb': lambda spec: flavor(spec, 'memory_mb'),
         'root_gb': lambda spec: flavor(spec, 'root_gb'),
@@ -142,17 +159,16 @@ KIND_READERS = types.MappingProxyType(
         'is_bfv': is_bfv,
         'resources': groups.resources,
         'fallback_vcpus': groups.fallback_vcpus,
-        'groups': groups.groups,
+        'groups': _few(groups.groups),
         'group_policy': groups.group_policy,
         'same_subtree': groups.same_subtree,
         'unsupported': groups.unsupported,
-        'required_traits': traits.required_traits,
+        'required_traits': _few(traits.required_traits),
         'forbidden_traits': traits.forbidden_traits,
-        'root_required': traits.root_required,
+        'root_required': _few(traits.root_required),
         'root_forbidden': traits.root_forbidden,
         'sibling_threads': traits.sibling_threads,
         'flavor_name': lambda spec: flavor(spec, 'name', None),
-        'extra_specs': extra_specs,
         'image_id': lambda spec: read(read(spec, 'image'), 'id'),
         'image_format': lambda spec: read(read(spec, 'image'), 'disk_format'),
         'image_properties': image_properties,
