@@ -190,6 +190,29 @@ def test_nova_1860555(daemon):
     assert daemon.hosts_of('two').keys() == {first}
 
 
+def test_nova_1983753(daemon):
+    """A resize asks for the devices of the new flavor, not for those of the old one."""
+    hardware(daemon, host='a', pools=[pool(2, 0)])
+    hardware(daemon, host='b', pools=[pool(1, 0)])
+    daemon.add('c')
+    boot(daemon, 'one', requests=[request(2)])
+    daemon.claims.confirm_claim(uuid_of('one'), 'a')
+
+    def resize(count):
+        requests = [request(count)] if count else []
+        asked = spec(ignore_hosts=['a'], **spec_fields(wanted(requests=requests)))
+        found = daemon.scheduler.select_destinations(asked, [uuid_of('one')])
+        host = found[0][0].service_host
+        daemon.claims.abort_claim(uuid_of('one'), host)
+        return host
+
+    refused(resize, 2)
+    assert resize(1) == 'b'
+    daemon.stats.remove_node('b', 'b')
+    refused(resize, 1)
+    assert resize(0) == 'c'
+
+
 # NUMA cells.
 
 
@@ -313,6 +336,31 @@ def test_nova_1804502(daemon):
         ((chosen, *_),) = daemon.scheduler.select_destinations(asked, [uuid_of('one')])
         assert chosen.service_host == 'a'
     assert daemon.table('claims') == before
+
+
+def test_nova_1995153(daemon):
+    """The sockets of a host are still known when a guest with cells is there, by its claim and by
+    the next report."""
+    cells = [
+        cell(number, [], range(4 * number, 4 * number + 4), pages=SMALL_PAGES, socket=number // 2)
+        for number in range(4)
+    ]
+    has = machine(*cells, pools=[pool(2, 3)])
+    near = request(1, policy='socket')
+
+    def cell_of(claim):
+        (found,) = claim.numa_topology.cells
+        return found.id
+
+    daemon.add('a', vcpus=16, **node_fields(has))
+    first = boot(daemon, 'one', dedicated(4), requests=[near])
+    assert cell_of(first) in (2, 3)
+    assert cell_of(boot(daemon, 'two', dedicated(3), requests=[near])) in (2, 3)
+    daemon.claims.abort_claim(uuid_of('two'))
+    daemon.claims.confirm_claim(uuid_of('one'), 'a')
+    daemon.add('a', vcpus=16, **node_fields(machine(*cells, pools=[pool(1, 3)])))
+    assert cell_of(boot(daemon, 'three', dedicated(4), requests=[near])) in (2, 3)
+    refused(boot, daemon, 'four', dedicated(1), requests=[near])
 
 
 def test_nova_1746393(daemon):
