@@ -251,6 +251,25 @@ def test_nova_1889633(daemon):
     refused(boot, daemon, 'three', dedicated(1))
 
 
+def test_nova_1596692(daemon):
+    """The policy `require` on hosts of several cells: siblings of one cell, or of one for each
+    guest cell; and 1550269: never on a host without threads."""
+    four = dedicated(4, thread_policy='require')
+    two = [dedicated(2, memory_mb=64, thread_policy='require')] * 2
+    hardware(
+        daemon,
+        *(threaded(number, first=4 * number, cores=2, pages=SMALL_PAGES) for number in (0, 1)),
+        vcpus=8,
+    )
+    taken = cpus_of(boot(daemon, 'one', four))
+    assert {cpu // 4 for cpu in taken} in ({0}, {1})
+    refused(boot, daemon, 'two', *two)
+    daemon.claims.abort_claim(uuid_of('one'))
+    assert len(cpus_of(boot(daemon, 'two', *two))) == 4
+    hardware(daemon, cell(0, [], range(8), pages=SMALL_PAGES), host='b', vcpus=8)
+    refused(boot, daemon, 'three', four, ignore_hosts=['a'])
+
+
 @pytest.mark.parametrize('cpus', [3, 5, 7])
 def test_nova_1501358(daemon, cpus):
     """An odd number of dedicated CPUs on cores of two threads."""
@@ -454,6 +473,17 @@ def test_nova_1821755(daemon):
 
 
 # Hosts, aggregates and flavors.
+
+
+def test_kube_102339(daemon):
+    """https://github.com/kubernetes/kubernetes/issues/102339: a host comes back under its name as
+    another one: servers of the old one do not count on it."""
+    daemon.add('a')
+    daemon.boot('one', vcpus=8)
+    refused(daemon.boot, 'two', vcpus=1)
+    daemon.add('a', uuid=uuid_of('another node'))
+    assert daemon.boot('two', vcpus=8) == ['a']
+    assert daemon.hosts_of('one') == {}
 
 
 def test_nova_1464348(daemon):
