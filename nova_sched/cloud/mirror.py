@@ -125,7 +125,7 @@ class Mirror:
         self._wake.set()
 
     def read_nodes(self, uuids):
-        """Read these nodes now, because Placement has refused a claim on them."""
+        """Read these nodes now, because a claim on them was refused."""
         with self._looking:
             self._look_at_cells(frozenset(uuids))
 
@@ -142,24 +142,31 @@ class Mirror:
         return True
 
     def not_up(self, node_uuids):
-        """Look at the services of these nodes once more, while they are claimed.
+        """Look at these nodes and their services once more, while they are claimed.
 
-        Returns the UUIDs of the nodes that are not up. If there are any, the host state has all
-        services of the cell that are not up then, so that the next decision avoids them.
+        Returns the UUIDs of the nodes that are not up, or not on their hosts any more. If there
+        are any, the host state has them, and all services of the cell that are not up, so that
+        the next decision avoids them.
 
         A cell that does not answer counts as up: its hosts are judged by the last look.
         """
-        found = []
+        found, gone = set(), set()
         for cell_uuid, hosts in self._scheduler.nova_hosts.hosts_by_cell(node_uuids).items():
             view = self._views.get(cell_uuid)
             if view is None:
                 continue
             try:
                 rows = self._not_up_in(view, sorted(hosts))
+                served = view.cell.served([uuid for uuids in hosts.values() for uuid in uuids])
             except errors.StoreUnavailable:
                 continue
-            found += [uuid for row in rows for uuid in hosts[row.host]]
-        return found
+            found.update(uuid for row in rows for uuid in hosts[row.host])
+            gone.update(
+                uuid for host, uuids in hosts.items() for uuid in uuids if served.get(uuid) != host
+            )
+        if gone:
+            self.read_nodes(gone)
+        return sorted(found | gone)
 
     def _not_up_in(self, view, hosts):
         """The ServiceRows of these hosts of a cell that are not up."""

@@ -26,6 +26,7 @@ from nova_sched.cmd.monitor import Monitor
 from nova_sched.cmd.signs import Signs
 from nova_sched.cmd.startup import Reloadable
 from nova_sched.cmd.systemd import Systemd
+from nova_sched.conf import base
 
 LOG = logging.getLogger(__name__)
 
@@ -53,6 +54,7 @@ def run(conf, service, daemon, workers=1, check=None):
 
     try:
         supervised = SupervisedService(service, signs, monitor, begin)
+        base.set_service_defaults()
         opts.register_service_opts(conf)
         monitor.start()
         return _run(conf, options, supervised, workers, monitor)

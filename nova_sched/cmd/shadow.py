@@ -59,6 +59,7 @@ def _run():
 
     from nova_sched import service
     from nova_sched.cmd import startup
+    from nova_sched.conf import base
     from nova_sched.shadow import service as shadow_service
 
     conf = startup.configure()
@@ -66,6 +67,7 @@ def _run():
     conf.set_override('store', 'memory', 'claims')
     shadow_service.check(conf)
     startup.check(conf)
+    base.set_service_defaults()
     launcher = oslo_service.launch(
         startup.Reloadable(conf, check=service.rules),
         shadow_service.ShadowService(conf),

@@ -15,7 +15,6 @@
 import socket
 
 from oslo_config import cfg
-from oslo_service import _options
 
 GROUP = 'DEFAULT'
 SHUTDOWN_S = 180  # that a daemon may take to stop, as the services of Nova since 34
@@ -68,5 +67,10 @@ OPTS = [
 
 def register_opts(conf):
     conf.register_opts(OPTS)
-    # Set in place, so that the generated sample shows it too.
+
+
+def set_service_defaults():
+    """Set the defaults of oslo.service's options in place, so that the sample has them, too."""
+    from oslo_service import _options  # late: few commands need it
+
     cfg.set_defaults(_options.service_opts, graceful_shutdown_timeout=SHUTDOWN_S)

@@ -99,6 +99,11 @@ FULL = (
     )
     .where(NODES.c.deleted == 0, NODES.c.uuid.in_(KEYS))
 )
+SERVED = (
+    sa.select(NODES.c.uuid, NODES.c.host)
+    .select_from(NODES.join(SERVICES, sa.and_(SERVICES.c.host == NODES.c.host, IS_COMPUTE)))
+    .where(NODES.c.deleted == 0, NODES.c.uuid.in_(KEYS))
+)
 
 ON_HOSTS = sa.select(INSTANCES.c.host, INSTANCES.c.node, INSTANCES.c.uuid).where(
     INSTANCES.c.deleted == 0, INSTANCES.c.host.in_(KEYS)
@@ -250,6 +255,11 @@ class NovaCell:
     def nodes(self, uuids):
         """NodeRows of those of these compute nodes that there are."""
         return [_node(row) for row in self._among(FULL, uuids)]
+
+    def served(self, uuids):
+        """Compute node UUID -> host, for those of these nodes whose hosts have a compute
+        service."""
+        return {row.uuid: row.host for row in self._among(SERVED, uuids)}
 
     # Instances.
 

@@ -119,7 +119,8 @@ class Cycle:
             self._decide(message, requests, settings)
             for message, requests in self._resolve_members(now)
         ]
-        self._slice.hold()
+        if MEASURES.is_on:
+            self._slice.hold()
         won, lost = self._commit([one for one in attempts if one.decision])
         for one in lost:
             self._placer.undo(one.decision)
@@ -138,7 +139,8 @@ class Cycle:
             self._judge_rest(later)
         paused = [one.message for one in attempts if one.message.rest is not None]
         self._paused.update(paused)
-        measuring.held(PLACE, self._slice.held_s() / len(messages))
+        if MEASURES.is_on:
+            measuring.held(PLACE, self._slice.held_s() / len(messages))
         return again + paused + later
 
     # Before the decision.
@@ -179,7 +181,8 @@ class Cycle:
             # A request that lost often is alone in its batch: a pause would delay the next ones.
             may_pause = message.attempts < LOSSES and message.pauses < PAUSES
             self._cluster.hosts.pause = self._slice.is_over if may_pause else None
-            self._slice.hold()
+            if MEASURES.is_on:
+                self._slice.hold()
             decision = self._placer.decide(
                 requests,
                 slices.settings_for(settings, position_and_count, message.attempts),
@@ -212,7 +215,8 @@ class Cycle:
         finally:
             self._cluster.hosts.pause = None
             took_s = time.perf_counter() - begin_s
-            measuring.held(PLACE, self._slice.held_s())
+            if MEASURES.is_on:
+                measuring.held(PLACE, self._slice.held_s())
             if message.rest is None:
                 self._context.figures.decided_s.append(took_s)
                 if MEASURES.is_on:
@@ -329,7 +333,8 @@ class Cycle:
         Returns the messages to decide again.
         """
         settings, again, answered = self._context.settings(), [], []
-        self._slice.hold()
+        if MEASURES.is_on:
+            self._slice.hold()
         for message in messages:
             attempt, outcome = message.work
             try:
@@ -349,7 +354,8 @@ class Cycle:
                     attempt.message.fail(error)
             message.answer(None)
         self._confirm(answered)
-        measuring.held(WRITTEN, self._slice.held_s() / len(messages))
+        if MEASURES.is_on:
+            measuring.held(WRITTEN, self._slice.held_s() / len(messages))
         return again
 
     def _confirm(self, claims):

@@ -412,7 +412,8 @@ class Scheduler:
                 self.ends.learn(facts.ended)
                 message.answer(facts)
             outsiders.tell(self._cluster, self._store, before)
-        measuring.held(REPORT, (time_slice.hold_clock() - begin_s) / len(messages))
+        if MEASURES.is_on:
+            measuring.held(REPORT, (time_slice.hold_clock() - begin_s) / len(messages))
 
     def _follow(self, messages):
         self._placer.follow(messages[-1].work)

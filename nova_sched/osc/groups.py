@@ -15,11 +15,10 @@
 import pathlib
 import sys
 
+import yaml
 from osc_lib import exceptions
 from osc_lib.command import command
 
-from nova_sched import errors
-from nova_sched.groups.template import source
 from nova_sched.osc.client import DICT, DICTS, GROUPS, LIST, at
 
 HELD = 'seconds for which the places of members that are not created yet are held'
@@ -289,9 +288,9 @@ def _mapping(path):
     if path is None:
         return {}
     try:
-        found = source.plain(_text(path))
-    except errors.TemplateError as error:
-        raise exceptions.CommandError(f'{path}: {error.fault}') from None
+        found = yaml.safe_load(_text(path))
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError) as error:  # PyYAML's own, too
+        raise exceptions.CommandError(f'{path}: {" ".join(str(error).split())}') from None
     if not isinstance(found, dict):
         raise exceptions.CommandError(f'{path} holds no mapping')
     return found

@@ -36,6 +36,7 @@ def unit(path):
 
 def test_a_unit_waits_longer_than_its_daemon():
     """The services of Nova 34, too, have 180 s to stop."""
+    base.set_service_defaults()
     (wait,) = (one for one in _options.service_opts if one.name == 'graceful_shutdown_timeout')
     assert wait.default == base.SHUTDOWN_S == 180
     waits_s = {path.stem: float(unit(path)['Service']['TimeoutStopSec']) for path in UNITS}

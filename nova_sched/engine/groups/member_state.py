@@ -120,15 +120,6 @@ class LoadedGroup:
         """For ``GroupRecord.definition``."""
         return json.dumps({'definition': self.definition.to_plain(), 'source': dict(self.source)})
 
-    def least_size(self):
-        """A length that ``text`` exceeds: a few kilobytes that many members share may make it
-        hundreds of megabytes."""
-        sizes: dict[tuple, int] = {}
-        for member in self.definition.members.values():
-            if (own := _identity(member)) not in sizes:
-                sizes[own] = len(json.dumps({**member.to_plain(), 'path': ''}))
-        return sum(sizes[_identity(member)] for member in self.definition.members.values())
-
     @property
     def exclusive(self):
         """The policies that have exclusive domains."""

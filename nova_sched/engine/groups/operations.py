@@ -436,9 +436,9 @@ class GroupOperations:
         expires_s = known.record.expires_s
         begin_s = time.perf_counter()
         draft = self._call(self._plans.draft, known, caps, asked, changed, limits)
+        record = dataclasses.replace(known.record, definition=known.text())
         if limits:
-            unwritten = dataclasses.replace(known.record, definition=None)
-            self._call(self._plans.check_quota, draft, unwritten)
+            self._call(self._plans.check_quota, draft, record)
         seen = draft.group_problem
         if seen.closed:
             raise _closed(seen.closed, seen.removed_by)
@@ -453,7 +453,6 @@ class GroupOperations:
                 refusal.reason,
             )
             raise refusal
-        record = dataclasses.replace(known.record, definition=known.text())
         if dry_run:
             if limits:
                 self._call(self._plans.check_quota, draft, record, found.hosts)

@@ -42,15 +42,12 @@ def limits_of(limits, project_id):
 def check(store, draft, record, nodes=None, tokens=frozenset()):
     """Raises QuotaExceeded if the plan of a Draft would exceed the limits of its project.
 
-    ``record`` is the group's new record; without its definition, the least size of that counts.
-    ``nodes`` are those of the plan, one for each member, and ``tokens`` those of its exclusive
-    domains. Without nodes, moves of servers and exclusive domains do not count. ``store`` is a
-    ClaimStore.
+    ``record`` is the group's new record, ``store`` a ClaimStore. ``nodes`` are those of the plan,
+    one for each member, and ``tokens`` those of its exclusive domains. Without nodes, moves of
+    servers and exclusive domains do not count.
     """
     more = _planned(draft, nodes)
     more.update(plan_quota.of_record(record))
-    if record.definition is None:
-        more[plan_quota.BYTES] = draft.known.least_size()
     more.subtract(plan_quota.of_record(store.top_group(record.uuid)))
     if nodes is not None:
         own = {token for token, one in store.domains().items() if one.top_group == record.uuid}

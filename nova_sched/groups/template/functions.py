@@ -74,9 +74,10 @@ def _str_replace(scope, call, argument):
 def _repeat(scope, call, argument):
     fields = scope.mapping(argument, ('for_each', 'template', 'permutations'))
     each = scope.mapping(scope.require(fields, 'for_each'))
-    lists = [scope.items(values) for values in each.data.values()]
     permutations = scope.get(fields, 'permutations')
-    copies, rounds = _rounds(each, lists, permutations is None or scope.boolean(permutations))
+    permutations = permutations is None or scope.boolean(permutations)
+    lists = [_repeated(scope, values, permutations) for values in each.data.values()]
+    copies, rounds = _rounds(each, lists, permutations)
     if not lists or copies > COPIES:
         raise each.wrong(
             f'{copies} copies; 1 list or more, and up to {COPIES} copies, are possible'
@@ -89,13 +90,30 @@ def _repeat(scope, call, argument):
     return Value(copied, call.where, call.line, call.column)
 
 
+def _repeated(scope, values, permutations):
+    """Returns what to repeat for: the items of a list, the keys of a mapping (which have no order,
+    and so nothing to pair them with); None for null."""
+    values = scope.head(values)
+    if values.data is None:
+        return None
+    if permutations and isinstance(values.data, dict):
+        return [values.holding(key) for key in scope.mapping(values).data]
+    return scope.items(values)
+
+
 def _rounds(each, lists, permutations):
-    """Returns the number of copies of a template, and for each copy an item of each list."""
+    """Returns the number of copies of a template, and for each copy an item of each list.
+
+    Null is of any length, and makes no copies.
+    """
+    known = [values for values in lists if values is not None]
+    if not permutations and len({len(values) for values in known}) > 1:
+        raise each.wrong('without permutations the lists are of one length')
+    if not known or len(known) < len(lists):
+        return 0, ()
     if permutations:
         return _product(lists), itertools.product(*lists)
-    if len({len(values) for values in lists}) > 1:
-        raise each.wrong('without permutations the lists are of one length')
-    return len(lists[0]) if lists else 0, zip(*lists, strict=True)
+    return len(lists[0]), zip(*lists, strict=True)
 
 
 def _if(scope, call, argument):
@@ -201,6 +219,8 @@ def _size(plain):
 
 def _list(scope, value):
     plain = scope.plain(value)
+    if not plain:  # null and empty texts are no items, as in Heat
+        return []
     if not isinstance(plain, list):
         raise value.wrong('a list is wanted')
     return plain

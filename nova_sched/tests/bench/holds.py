@@ -28,6 +28,7 @@ from unittest import mock
 
 from nova_sched import objects, service
 from nova_sched.engine import measuring, time_slice
+from nova_sched.measures.catalogue import MEASURES
 from nova_sched.tests.bench import all_rules
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional import harness
@@ -246,6 +247,7 @@ def rows(budget_s=60.0):
         holds, everything, all_took = Holds(), collections.defaultdict(list), []
         stack.enter_context(mock.patch.object(measuring, 'held', holds.held))
         stack.enter_context(mock.patch.object(time_slice, 'hold_clock', time.thread_time))
+        stack.enter_context(mock.patch.object(MEASURES, 'is_on', True))
         for _ in range(20):
             _send(world, *boot(world))
         holds.taken()

@@ -83,12 +83,6 @@ NODES = [
         id='more than there can be',
     ),
     pytest.param(
-        primitive(compute_node('a'), vcpus_used=10**6),
-        'BadReport',
-        'VCPU used',
-        id='use beyond reason',
-    ),
-    pytest.param(
         primitive(compute_node('a'), cpu_allocation_ratio=math.nan),
         'BadReport',
         'cpu_allocation_ratio: nan',

@@ -46,7 +46,7 @@ STAT =     AMOUNT
 COUNT =    [1,   1,    1,    1000,    NO,   12,             NO,       NO,   NO,    NO,    NO,    NO,    NO,    NO,     NO, NO,  NO,    NO,         NO,   NO]      # noqa: E501
 SIGNED =   [1,   1,    1,    1000,    0,    12,             NO,       -1,   NO,    NO,    NO,    NO,    NO,    NO,     NO, NO,  NO,    NO,         NO,   NO]      # noqa: E501
 FLOAT =    [1,   1,    1,    1000,    0,    12,             NO,       -1,   1,     1.5,   1e5,   NO,    NO,    NO,     NO, NO,  NO,    2.0**63,    NO,   NO]      # noqa: E501
-RATIO =    [1,   1,    1,    1000,    DEFAULT, 12,          NO,       NO,   1,     1.5,   NO,    NO,    NO,    NO,     NO, NO,  NO,    NO,         NO,   NO]      # noqa: E501
+RATIO =    [1,   1,    1,    1000,    DEFAULT, 12,          NO,       NO,   1,     1.5,   1e5,   NO,    NO,    NO,     NO, NO,  NO,    NO,         NO,   NO]      # noqa: E501
 # Nova's API has no upper bound for the rule of a server group: such a group is without a limit.
 MOST =     words.MAX_INTEGER
 RULE =     [1,   1,    1,    1000,    0,    12,             NO,       NO,   NO,    NO,    NO,    NO,    NO,    NO,     1,  NO,  NO,    MOST,       MOST, NO]      # noqa: E501

@@ -88,11 +88,6 @@ def test_what_a_project_may_hold_by_default(call, started):  # noqa: F811
             'group_bytes',
             4194304,
         ),
-        (
-            many(99, extra_specs={'x': 'y'}, hints={'shared': 'y' * 900_000}),
-            'group_bytes',
-            4194304,
-        ),
     ):
         for query in ('', '?dry_run=true'):
             status, _, said = call('POST', f'/v1/groups{query}', {'template': asked})
@@ -101,6 +96,10 @@ def test_what_a_project_may_hold_by_default(call, started):  # noqa: F811
             if found != ('nova_sched.quota-exceeded', resource, limit):
                 wrong.append((query, resource, status, said))
     assert wrong == []
+    # Members share a hint, and each has its own in the stored text.
+    shared = many(99, extra_specs={'x': 'y'}, hints={'shared': 'y' * 900_000})
+    status, _, said = call('POST', '/v1/groups', {'template': shared})
+    assert (status, said['errors'][0]['code']) == (400, 'nova_sched.template')
     assert (started.table('claims'), call('GET', '/v1/groups')[2]) == before
 
 

@@ -85,6 +85,11 @@ class FakeCell:
         self._check()
         return [row for host, row in self.not_up.items() if host in hosts]
 
+    def served(self, uuids):
+        self._check()
+        found = {uuid: self.rows[uuid] for uuid in uuids if uuid in self.rows}
+        return {uuid: row.host for uuid, row in found.items() if row.has_service}
+
     def node_stamps(self):
         self._check()
         return {uuid: (row.host, row.updated_s) for uuid, row in self.rows.items()}

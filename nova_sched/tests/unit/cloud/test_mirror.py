@@ -620,6 +620,25 @@ class TestNotUp:
         assert cloud.mirror.not_up([node_uuid('host-0')]) == [node_uuid('host-0')]
         assert cloud.up() == set()
 
+    @pytest.mark.parametrize(
+        'change',
+        [
+            pytest.param(lambda cell, uuid: cell.rows.pop(uuid), id='gone'),
+            pytest.param(
+                lambda cell, uuid: cell.add('host-0', has_service=False), id='without a service'
+            ),
+            pytest.param(
+                lambda cell, uuid: cell.add('host-0', host='host-1'), id='on another host'
+            ),
+        ],
+    )
+    def test_a_node_that_its_host_has_no_more(self, cloud, change):
+        """No write tells of a row that was deleted, and its provider may stay."""
+        uuid = node_uuid('host-0')
+        change(cloud.cell, uuid)
+        assert cloud.mirror.not_up([uuid, node_uuid('host-1')]) == [uuid]
+        assert 'host-0' not in cloud.up()
+
     def test_a_cell_that_is_away_counts_as_up(self, cloud):
         cloud.cell.silence('host-0', disabled=True, seen_s=NOW)
         cloud.cell.is_away = True

@@ -167,6 +167,15 @@ class NovaCells:
                 assert getattr(found[row['host']], name) == row[name]
         assert cell.nodes([]) == []
 
+    def test_the_nodes_that_a_service_serves(self, writer, cell):
+        rows = [node(), node('cmp2'), node('gone', deleted=7)]
+        fill(writer, tables.NODES, *rows)
+        others = service('cmp2', deleted=1), service('cmp2', binary='nova-conductor')
+        fill(writer, tables.SERVICES, service(disabled=True), service('gone'), *others)
+        wanted = [row['uuid'] for row in rows] + [uuid_of('none')]
+        assert cell.served(wanted) == {rows[0]['uuid']: 'cmp1'}
+        assert cell.served([]) == {}
+
     def test_more_keys_than_one_statement_has(self, writer, cell):
         rows = [node(f'cmp{number}') for number in range(CHUNK + 1)]
         fill(writer, tables.NODES, *rows)

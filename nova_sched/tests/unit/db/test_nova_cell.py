@@ -38,6 +38,7 @@ class TestNovaCell(nova_cells.NovaCells):
         pytest.param(lambda one: one.services_not_up(60, ['x']), id='services_not_up, of hosts'),
         pytest.param(lambda one: one.node_stamps(), id='node_stamps'),
         pytest.param(lambda one: one.nodes(['x']), id='nodes'),
+        pytest.param(lambda one: one.served(['x']), id='served'),
     ],
 )
 def test_a_database_that_is_away(work):

@@ -51,7 +51,7 @@ def test_traits(words, mask):
     )
 
 
-@pytest.mark.parametrize('is_owned, mask', [(False, '11'), (True, '10')])
+@pytest.mark.parametrize('is_owned, mask', [(False, '*'), (True, '10')])
 def test_the_owner_of_the_node(is_owned, mask):
     seen = hosts(traits=[{'OWNER_NOVA'}, {'A'}])
     seen.is_owned = is_owned

@@ -17,12 +17,10 @@ import time
 import pytest
 
 from nova_sched import errors
-from nova_sched.claims import GroupRecord
-from nova_sched.engine.groups.member_state import LoadedGroup
+from nova_sched.engine.groups.member_state import MemberRequests
 from nova_sched.groups import template
 from nova_sched.groups.definition import Definition, Member, MemberFlavor
 from nova_sched.groups.template.values import Allowance
-from nova_sched.tests.builders import uuid_of
 
 HEAD = {'heat_template_version': '2021-04-16'}
 SERVER = {'type': 'OS::Nova::Server', 'properties': {'flavor': {'vcpus': 1, 'ram': 64, 'disk': 0}}}
@@ -62,9 +60,7 @@ def test_requests_that_take_too_long():
         for path in [f'm{number}']
     }
     with pytest.raises(errors.TemplateError) as refused:
-        LoadedGroup.of(
-            GroupRecord(uuid=uuid_of('group')), Definition(members), {}, Allowance(0.05)
-        )
+        MemberRequests.of(Definition(members), Allowance(0.05))
     assert refused.value.where != 'm0'
 
 

@@ -176,7 +176,7 @@ PORT = objects.RequestGroup(
             id='hints',
         ),
         pytest.param(
-            asked(hints={'_nova_check_type': 'rebuild'}),
+            asked(scheduler_hints={'_nova_check_type': ['rebuild']}),
             'it has scheduler hints: _nova_check_type',
             id='rebuild',
         ),
