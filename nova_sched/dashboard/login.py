@@ -33,7 +33,7 @@ def add(app, guard, ended):
         except exceptions.Unauthorized as error:
             return _page(guard, error.description), 403
         there = security.local_path(request.form.get('next'))
-        flask.session.clear()  # with its token for forms
+        end()  # a copy of its cookie, which nobody could log out any more; and its form token
         name = request.form['user'].strip()
         project = request.form.get('project', '').strip()
         flask.session.update(
@@ -43,10 +43,14 @@ def add(app, guard, ended):
         )
         return flask.redirect(there or flask.url_for('home'), 303)
 
-    def log_out():
-        ended.add(flask.session['uuid'])
-        guard.log_out(flask.session['token'])
+    def end():
+        if 'uuid' in flask.session:
+            ended.add(flask.session['uuid'])
+            guard.log_out(flask.session['token'])
         flask.session.clear()
+
+    def log_out():
+        end()
         return flask.redirect(flask.url_for('login'), 303)
 
     app.add_url_rule('/login', 'login', login, methods=['GET'])

@@ -27,7 +27,7 @@ from keystoneauth1.exceptions import ClientException, Unauthorized
 from keystoneauth1.identity import v3
 from werkzeug import exceptions
 
-from nova_sched import errors
+from nova_sched import errors, words
 from nova_sched.api import identity
 
 LOG = logging.getLogger(__name__)
@@ -131,7 +131,7 @@ class Authenticator:
         or ServiceBusy."""
         user, project = form.get('user', '').strip(), form.get('project', '').strip()
         if self.is_open:
-            if not user or not project or ':' in user:
+            if not words.is_name(user) or not words.is_name(project) or ':' in user:
                 raise exceptions.Unauthorized('Give the name of a user and of a project.')
             return f'{user}:{project}'
         if not user:

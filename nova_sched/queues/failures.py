@@ -16,6 +16,7 @@ from typing import Any
 
 from nova_sched import errors
 
+FIELDS = ('host', 'why', 'stdout', 'stderr')
 MOST = 5  # attempts of one job that are kept, the latest
 
 
@@ -31,5 +32,11 @@ def added(known: str | None, error: errors.BuildFailed) -> str:
 
 
 def read(known: str | None) -> list[dict[str, Any]]:
-    """Returns the failures of a job, oldest first: mappings of host, why, stdout and stderr."""
-    return json.loads(known) if known else []
+    """Returns the failures of a job, oldest first: mappings of host, why, stdout and stderr; none
+    if the text is something else."""
+    try:
+        found = json.loads(known) if known else []
+    except (ValueError, RecursionError):
+        return []
+    given = [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    return [{name: one.get(name) for name in FIELDS} for one in given[-MOST:]]

@@ -14,16 +14,17 @@
 import json
 import logging
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
-from nova_sched import errors, objects
+from nova_sched import errors, objects, words
 from nova_sched.objects.job import DELETE, FAILED, QueueJob, QueueResult
-from nova_sched.queues.brokers import FALLBACK, Broker, of_flavor, of_host
+from nova_sched.queues.brokers import FALLBACK, Broker, of_flavor, of_host, temporary
 
 LOG = logging.getLogger(__name__)
 
 Place = tuple[str, str]  # host and nodename
 NO_ROOM = (errors.ComputeResourcesUnavailable, errors.NodeNotFound)
+LONGEST_QUEUE = 255  # bytes of a queue's name, as AMQP has it
 # A required service does not answer now: the job may be tried again.
 AWAY = (errors.StoreUnavailable, errors.StoreFull, errors.BrokerUnavailable, errors.NoAnswer)
 
@@ -143,11 +144,26 @@ def _read(body: bytes, kind: type) -> Any:
     return found
 
 
-def _whole_job(job: QueueJob) -> QueueJob:
+# Fields of a job that are one name, and those of names and of texts.
+NAMES = ('queue', 'source', 'project_id', 'user_id', 'request_id', 'reply_to')
+
+
+def _whole_job(job: Any) -> QueueJob:
     _whole(job)
+    for name in NAMES:
+        text = getattr(job, name)
+        if text and not words.is_name(text):
+            raise errors.MalformedObject(f'QueueJob.{name}', f'{words.short(text)} is no name')
+    if not all(map(words.is_name, job.tried)):
+        raise errors.MalformedObject('QueueJob.tried', 'they are no names of hosts')
+    if job.reply_to and not temporary(job.reply_to):
+        # An answer that is sent to workers or to the manager would be a message to them.
+        raise errors.MalformedObject('QueueJob.reply_to', 'it is no queue for replies')
+    if job.queue and len(of_flavor(job.queue).encode()) > LONGEST_QUEUE:
+        raise errors.MalformedObject('QueueJob.queue', 'its name is too long for a broker')
     if job.spec is None and job.kind != DELETE:
         raise errors.MalformedObject('QueueJob.spec', f'a job of the kind {job.kind} needs one')
-    return job
+    return cast(QueueJob, job)
 
 
 def _whole(message: Any) -> Any:

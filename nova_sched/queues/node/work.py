@@ -333,7 +333,7 @@ def _alternates(job: QueueJob) -> list[tuple[str, str]]:
         return [
             (str(host), str(nodename)) for host, nodename in json.loads(job.alternates or '[]')
         ]
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         LOG.warning('The alternates of job %s cannot be read: %.200s', job.uuid, job.alternates)
         return []
 
