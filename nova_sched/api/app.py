@@ -96,6 +96,7 @@ def _application(handlers_by_tag, max_body_size, count):
     app.request_class = bodies.Request
     app.config.update(MAX_CONTENT_LENGTH=max_body_size, MAX_FORM_MEMORY_SIZE=None)
     app.url_map.converters['text'] = Text
+    app.url_map.merge_slashes = False  # it would answer with a page that leads elsewhere
     for name, operation in OPERATIONS.items():
         handler = getattr(handlers_by_tag[operation.tag], name)
         app.add_url_rule(

@@ -21,7 +21,7 @@ from typing import Any
 from oslo_context.context import RequestContext
 from werkzeug import exceptions
 
-from nova_sched import errors
+from nova_sched import errors, words
 from nova_sched.api import document, views
 from nova_sched.api.document import YAML
 
@@ -142,11 +142,21 @@ def _decoded(data):
 def _json(data):
     """Parses a JSON document of Unicode text and finite numbers. Raises InvalidRequest."""
     try:
-        found = json.loads(_decoded(data), parse_constant=_refuse)
+        found = json.loads(_decoded(data), parse_constant=_refuse, object_pairs_hook=_mapping)
         json.dumps(found, ensure_ascii=False, allow_nan=False).encode()
     except (ValueError, RecursionError) as error:
         raise errors.InvalidRequest('body', f'it is no JSON document: {error}') from None
     _check_depth(found, DEPTH)
+    return found
+
+
+def _mapping(pairs):
+    """The mapping, as those who read it in another way would see it, too."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f'{words.short(twice)} is given twice')
     return found
 
 
