@@ -80,7 +80,8 @@ class NamespaceClient:
             return self._client.call(context, method, **kwargs)
         except (messaging.RemoteError, NovaNoValidHost, errors.SchedError) as error:
             raise known(error) from None
-        except (messaging.MessagingTimeout, messaging.MessageDeliveryFailure) as error:
+        except (messaging.MessagingTimeout, messaging.MessageDeliveryFailure, OSError) as error:
+            # An OSError is a connection that broke while oslo.messaging opened it.
             raise errors.NoAnswer(method, str(error)) from None
 
     def cast(self, context, method, version, **kwargs):

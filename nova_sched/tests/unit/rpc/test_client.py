@@ -92,6 +92,18 @@ def test_no_answer(bus):
         client.SchedulerClient(bus, timeout_s=0.1).select_destinations(spec(), [ONE])
 
 
+def test_a_connection_that_breaks_as_it_is_opened(bus, monkeypatch):
+    """oslo.messaging raises what the socket said."""
+
+    def broken(*_, **__):
+        raise ConnectionResetError(104, 'Connection reset by peer')
+
+    made = client.SchedulerClient(bus)
+    monkeypatch.setattr(made._client, 'call', broken)
+    with pytest.raises(errors.NoAnswer, match='Connection reset'):
+        made.select_destinations(spec(), [ONE])
+
+
 class Echo:
     """Answers each call with its method and arguments, as they travelled."""
 
