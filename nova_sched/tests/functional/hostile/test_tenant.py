@@ -113,7 +113,8 @@ TEMPLATES = [
     ('a host', yaml(more='availability_zone: "nova:a"'), 'names a host'),
     ('a name with an escape', yaml(more='availability_zone: "a\\e[2J"'), 'invisible'),
     ('a pattern without end', yaml(head=f'{HEAD}parameters: {{p: {{type: string, default: '
-     f'{"a" * 5000}b, constraints: [{{allowed_pattern: "(a+)+$"}}]}}}}\n'), 'takes too long|does not match'),
+     f'{"a" * 5000}b, constraints: [{{allowed_pattern: "(a+)+$"}}]}}}}\n'),
+     'takes too long|does not match'),
 ]  # fmt: skip
 
 
