@@ -64,7 +64,7 @@ class GuestCell:
             cpuset=frozenset(read(cell, 'cpuset', ())),
             pcpuset=frozenset(read(cell, 'pcpuset', ())),
             memory_mb=memory_mb,
-            pagesize_kb=read(cell, 'pagesize'),
+            pagesize_kb=read(cell, 'pagesize') or None,  # 0 is none to Nova
             cpu_policy=read(cell, 'cpu_policy', SHARED),
             thread_policy=read(cell, 'cpu_thread_policy', PREFER),
         )
