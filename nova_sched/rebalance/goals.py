@@ -18,6 +18,7 @@ from nova_sched.suggestion import suggestion
 
 EMPTY, DRAIN, FIT, SPREAD = GOALS = ('empty', 'drain', 'fit', 'spread')
 SEARCH_S, LONGEST_SEARCH_S = 60, 600  # that a thorough plan takes: usually, and at most
+MOST_NAMES = 1000  # of what a plan drains
 NAMED = {DRAIN: 'hosts, aggregates or zones, with commas', FIT: 'a flavor'}
 
 
@@ -35,6 +36,11 @@ def goal(text):
         raise errors.InvalidRequest('goal', 'it is no text')
     kind, colon, rest = text.partition(':')
     names = tuple(dict.fromkeys(name.strip() for name in rest.split(',') if name.strip()))
+    for name in filter(None, (kind, *names)):
+        words.name(name, 'goal')
+    if len(names) > MOST_NAMES:
+        why = f'{len(names)} names; at most {MOST_NAMES} are accepted'
+        raise errors.InvalidRequest('goal', why)
     if kind not in GOALS:
         advice = suggestion(kind, GOALS) or f'; there are {", ".join(GOALS)}'
         raise errors.InvalidRequest('goal', f'there is no goal {kind}{advice}')

@@ -15,6 +15,8 @@ import dataclasses
 
 from nova_sched import errors, words
 
+MOST = 10_000  # moves of one plan: more of them are several plans
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Move:
@@ -30,6 +32,8 @@ def read(given):
     list of Move; other keys are left out. Raises InvalidRequest, with the place."""
     if not isinstance(given, list):
         raise errors.InvalidRequest('moves', f'{words.short(given)} is no list of moves')
+    if len(given) > MOST:
+        raise errors.InvalidRequest('moves', f'{len(given)} of them; at most {MOST} are accepted')
     moves = [_move(one, f'moves[{place}]') for place, one in enumerate(given)]
     seen = set()
     for place, one in enumerate(moves):

@@ -38,6 +38,7 @@ MAX_ANSWER = 64 * 2**20  # bytes
 # Calls, each of which holds a thread of the scheduler's.
 MAX_CALLS_OF_PROJECT = 16
 MAX_CALLS = 40
+MAX_FIRST_CALLS = 56  # the same for a project that has none: a few others must not keep it out
 WAIT_S = 20.0  # for the turn of the project, then for a process: it may have to start first
 NICE = 5  # more than the scheduler, once they have loaded
 START_S = 30.0  # time to load, on a busy machine
@@ -90,7 +91,8 @@ class TemplateReaders:
         with self._lock:
             turn = self._turns.get(key) or _Turn()
             calls = sum(one.calls for one in self._turns.values())
-            if turn.calls >= MAX_CALLS_OF_PROJECT or calls >= MAX_CALLS:
+            most = MAX_CALLS if turn.calls else MAX_FIRST_CALLS
+            if turn.calls >= MAX_CALLS_OF_PROJECT or calls >= most:
                 raise errors.RateLimited('one after the other', 1)
             turn.calls += 1
             self._turns[key] = turn

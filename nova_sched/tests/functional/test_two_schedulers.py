@@ -11,16 +11,27 @@
 # under the License.
 """Two schedulers on one database: each learns of the other's changes at its next poll."""
 
+import concurrent.futures
 import contextlib
 import threading
 
 import oslo_messaging as messaging
 import pytest
+from oslo_context.context import RequestContext
 
-from nova_sched import objects, rpc
+from nova_sched import errors, objects, rpc
+from nova_sched.db import engine as db_engine
+from nova_sched.db.jobs import SqlJobTable
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional import harness
-from nova_sched.tests.functional.harness import SETTINGS, compute_node, eventually, spec
+from nova_sched.tests.functional.harness import (
+    SETTINGS,
+    compute_node,
+    eventually,
+    outcome,
+    spec,
+)
+from nova_sched.tests.functional.test_api import template
 from nova_sched.tests.options import settings
 
 OFTEN_S = 0.1
@@ -109,6 +120,27 @@ def test_a_service(two):
     service = objects.Service(disabled=False, disabled_reason=None, forced_down=False)
     two.one.stats.update_service('b', service)
     two.all_know(lambda cluster: not cluster.service('b').disabled)
+
+
+def test_two_schedulers_have_one_quota(two):
+    """Groups that both plan at the same time use no more than the project may have."""
+    engine = db_engine.create(f'sqlite:///{two.one.database}')
+    SqlJobTable(engine).set_limit('evil', 'planned_servers', 2)
+    engine.dispose()
+    context = RequestContext(project_id='evil', user_id='eve', overwrite=False)
+
+    def create(number):
+        work = two.both[number % 2].groups.create
+        return outcome(lambda: work(template(1), context=context))
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(create, range(8)))
+    made = [one.uuid for one in found if not isinstance(one, Exception)]
+    assert {type(one) for one in found if isinstance(one, Exception)} <= {errors.QuotaExceeded}
+    held = [row for row in two.one.table('claims') if 'evil' in row]
+    assert (len(made), len(held)) == (2, 2)
+    for uuid in made:
+        two.two.groups.delete(uuid)
 
 
 def test_figures_are_in_the_list(two):

@@ -113,7 +113,8 @@ TEMPLATES = [
     ('a host', yaml(more='availability_zone: "nova:a"'), 'names a host'),
     ('a name with an escape', yaml(more='availability_zone: "a\\e[2J"'), 'invisible'),
     ('a pattern without end', yaml(head=f'{HEAD}parameters: {{p: {{type: string, default: '
-     f'{"a" * 5000}b, constraints: [{{allowed_pattern: "(a+)+$"}}]}}}}\n'), 'takes too long|does not match'),
+     f'{"a" * 5000}b, constraints: [{{allowed_pattern: "(a+)+$"}}]}}}}\n'),
+     'takes too long|does not match'),
 ]  # fmt: skip
 
 
@@ -243,3 +244,31 @@ def test_what_a_template_asks_of_another_project_is_not_told(call):  # noqa: F81
         assert status in (200, 400, 409), said
         assert 'secret' not in said
     assert call('DELETE', f'/v1/groups/{group["uuid"]}', who=RED)[0] == 204
+
+
+def test_the_reader_of_a_template_keeps_nothing_of_the_last_one(call):  # noqa: F811
+    """One process reads for all projects: flavors, images, parameters and anchors of one are not
+    there for the next, nor are they suggested."""
+    mine = {
+        'template': f'{HEAD}parameters: {{hidden: {{type: string}}}}\n'
+        'resources: {a: {type: OS::Nova::Server, '
+        'properties: &hidden {flavor: hidden, image: hidden, name: {get_param: hidden}}}}\n',
+        'parameters': {'hidden': 'hidden-name'},
+        'flavors': {'hidden': {'vcpus': 1, 'ram': 1, 'disk': 0}},
+        'images': {'hidden': {'properties': {'os_distro': 'hidden'}}},
+    }
+    wrong = {}
+    for flavor, more in (
+        ('hidde', 'name: a'),
+        ('hidden', 'name: a'),
+        (TINY, 'availability_zone: {get_param: hidden}'),
+        (TINY, 'image: hidden, metadata: *hidden'),
+    ):
+        assert call('POST', '/v1/groups/validate', mine, RED)[0] == 200
+        text = yaml(flavor, more)
+        status, said = raw(call, 'POST', '/v1/groups/validate', text.encode(), 'application/yaml')
+        told = said.replace('no flavor hidden', '').replace('parameter hidden', '')
+        told = told.replace('is named &hidden', '')
+        if status != 400 or 'hidden' in told:
+            wrong[flavor, more] = status, said
+    assert wrong == {}

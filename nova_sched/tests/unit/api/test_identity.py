@@ -188,9 +188,15 @@ def test_a_token_that_is_no_good(guarded, keystone, headers):
 def test_headers_that_the_caller_made_up_do_not_count(guarded, keystone, backend):
     keystone.add_token_data('good', user_id='ann', project_id='red', role_list=['reader'])
     made_up = {'X-Roles': 'admin', 'X-Project-Id': 'blue', 'OpenStack-System-Scope': 'all'}
+    # Older names, which oslo.context reads too.
+    made_up |= {'X-Role': 'admin', 'X-Tenant-Id': 'blue', 'X-Tenant': 'blue', 'X-User': 'bob'}
+    made_up |= {'X-Domain-Id': 'blue', 'X-Service-Roles': 'admin', 'X-Is-Admin-Project': 'True'}
     answer = guarded.get('/v1/groups', headers={'X-Auth-Token': 'good', **made_up})
     assert [one['name'] for one in answer.json['groups']] == ['app', 'db']
-    assert backend.contexts[0].roles == ['reader']
+    (context, *_) = backend.contexts
+    found = context.roles, context.user_id, context.project_id, context.service_roles
+    assert found == (['reader'], 'ann', 'red', [])
+    assert (context.system_scope, context.domain_id) == (None, None)
 
 
 def test_keystone_is_away(backend):

@@ -125,15 +125,23 @@ def test_other_projects_do_not_wait(readers, held, one, other):
         assert run(readers, 'pid', project=other)
 
 
+def test_a_few_projects_keep_no_other_out(readers, held, monkeypatch):
+    """They have all the calls that projects with calls may have."""
+    monkeypatch.setattr(template_readers, 'MAX_CALLS', 1)
+    with held(readers, 'hostile'):
+        assert run(readers, 'pid', project='other')
+
+
 @pytest.mark.parametrize(
     'limits, projects, why',
     [
         ({'MAX_CALLS_OF_PROJECT': 1}, 'pp', 'one after the other'),
         ({'WAIT_S': 0.05}, 'pp', 'one after the other'),
-        ({'MAX_CALLS': 1}, 'pq', 'one after the other'),
+        ({'MAX_CALLS': 1}, 'pp', 'one after the other'),
+        ({'MAX_FIRST_CALLS': 1}, 'pq', 'one after the other'),
         ({'PROCESSES': 1, 'WAIT_S': 0.05}, 'pq', 'after those of others'),
     ],
-    ids=['calls of a project', 'wait', 'calls', 'processes'],
+    ids=['calls of a project', 'wait', 'calls', 'first calls', 'processes'],
 )
 def test_too_many_calls(monkeypatch, held, limits, projects, why):
     for name, value in limits.items():
