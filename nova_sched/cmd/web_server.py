@@ -199,7 +199,10 @@ class WebServer(TcpWSGIServer):
     @property
     def bind_addr(self):
         """Host and port at which it listens."""
-        return self.effective_host, int(self.effective_port)
+        return self.effective_host, self.effective_port
+
+    def getsockname(self):
+        return self.socket.getsockname()[:2]  # no name is looked up, which eventlet does by DNS
 
     def add_task(self, task):
         request = task.requests[0]
