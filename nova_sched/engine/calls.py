@@ -53,8 +53,11 @@ def settled(hosts, method, *args):
                 rest = None
             except Unfinished as error:
                 rest = error.rest
-    hosts.pause = None
-    return method(*args)
+    pause, hosts.pause = hosts.pause, None
+    try:
+        return method(*args)
+    finally:
+        hosts.pause = pause
 
 
 class Calls:
@@ -84,7 +87,7 @@ class Calls:
                     message.answer(found)
             except errors.SchedError as error:
                 message.fail(error)
-            except Exception as error:
+            except (Exception, Unfinished) as error:
                 LOG.exception('The engine failed on %s', _name(message))
                 message.fail(error)
             if MEASURES.is_on:

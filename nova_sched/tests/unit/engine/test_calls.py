@@ -11,20 +11,25 @@
 # under the License.
 """Long calls pause for other messages, and answer as without pauses."""
 
+import types
+
 import numpy as np
 import pytest
 
 from nova_sched import errors
 from nova_sched.claims import GroupRecord
 from nova_sched.engine import time_slice
-from nova_sched.engine.calls import Calls, pausable
+from nova_sched.engine.calls import Calls, pausable, settled
 from nova_sched.engine.groups.member_state import LoadedGroup
 from nova_sched.engine.loop import Loop
 from nova_sched.engine.scheduler import CALL
 from nova_sched.groups.definition import Definition, Member, MemberFlavor
+from nova_sched.hardware.providers import ResourceGroup
+from nova_sched.state.vocab import Unfinished
 from nova_sched.tests.builders import report, uuid_of
 from nova_sched.tests.unit.engine.test_time_slice import HOSTS, asks, turns_until, world
 from nova_sched.tests.unit.engine.world import fresh, picture
+from nova_sched.tests.unit.filters.test_child_providers import GPU, devices, gpu
 
 
 @pytest.fixture(autouse=True)
@@ -142,6 +147,67 @@ def plainly(answer):
         for name in fields
         if isinstance(value := getattr(answer, name), np.ndarray | list | int)
     }
+
+
+def beneath(made):
+    """Adds hosts of which no two have equal devices, and which have CPUs too."""
+    names = [f'host-dev-{row:03}' for row in range(100)]
+    made.report(
+        *(report(name, providers=devices(name, gpu(0, total=1000 + row)))
+          for row, name in enumerate(names))
+    )  # fmt: skip
+    return made
+
+
+OF_BOTH = asks('both', group_policy='none', groups=(
+    ResourceGroup('1', ((GPU, 100),)), ResourceGroup('2', (('VCPU', 1),)),
+))  # fmt: skip
+LOOSE = asks(
+    'loose',
+    resources={'VCPU': 1, 'MEMORY_MB': 512, GPU: 100},
+    required_traits=frozenset(['CUSTOM_T']),
+)
+
+
+def turned(made, future, meanwhile=lambda: None):
+    """The answer, while others come all the time."""
+    while not future.done():
+        made.send_place(asks('known'), claim=False)
+        made.loop.turn()
+        meanwhile()
+    return future.result(0)
+
+
+@pytest.mark.parametrize('name', ['why_not', 'dry_run'])
+def test_an_explanation_does_not_take_a_pause_for_a_failure(name, caplog):
+    made, plain = beneath(world()), beneath(world())
+    given = ([LOOSE],) if name == 'dry_run' else (LOOSE, 'host-dev-003')
+    answer = turned(made, made.loop.send(CALL, (getattr(made.scheduler.questions, name), given)))
+    assert answer == getattr(plain.scheduler.questions, name)(*given)
+    assert not [one for one in caplog.records if one.levelname == 'ERROR']
+
+
+def test_hosts_go_while_each_is_judged():
+    made = beneath(world())
+    room = made.loop.send(CALL, (made.scheduler.questions.room, (OF_BOTH,)))
+
+    def remove():
+        if made.cluster.hosts.row_verdicts._kept and len(made.cluster) > HOSTS + 50:
+            made.cluster.remove(made.cluster.snapshot()[HOSTS].uuid)
+
+    assert len(turned(made, room, remove).nodes) == 50
+
+
+def test_a_call_goes_on_pausing_after_a_part_that_no_longer_may():
+    hosts = types.SimpleNamespace(pause=len)
+
+    def never_settled():
+        if hosts.pause is not None:
+            raise Unfinished(lambda: None)
+
+    for _ in settled(hosts, never_settled):
+        pass
+    assert hosts.pause is len
 
 
 def group(count=4):
