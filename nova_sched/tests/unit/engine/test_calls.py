@@ -30,6 +30,7 @@ from nova_sched.tests.builders import report, uuid_of
 from nova_sched.tests.unit.engine.test_time_slice import HOSTS, asks, turns_until, world
 from nova_sched.tests.unit.engine.world import fresh, picture
 from nova_sched.tests.unit.filters.test_child_providers import GPU, devices, gpu
+from nova_sched.tests.unit.hardware.builders import shared, wanted
 
 
 @pytest.fixture(autouse=True)
@@ -244,6 +245,21 @@ def test_a_draft_of_a_group_pauses_and_is_the_same():
     assert np.array_equal(problem.problem.score, other.problem.score)
     assert other.exact
     assert not problem.exact  # others were decided in between
+
+
+def test_what_a_large_group_has_lifted_does_not_hide_what_has_changed():
+    made = world()
+    asked = [asks(f'{number}', pieces=wanted(shared(1, memory_mb=16))) for number in range(500)]
+    nodes = made.cluster.snapshot()
+    claims = [
+        made.cluster.consume(nodes[number % HOSTS], one).claim for number, one in enumerate(asked)
+    ]
+    changed = made.cluster.hosts.changed
+    position = changed.end
+    with made.scheduler.groups._plans._lifted(claims):
+        pass
+    rows, _ = changed.since(position)
+    assert len(rows) == HOSTS
 
 
 def test_a_draft_begins_anew_when_a_host_has_come():
