@@ -11,6 +11,7 @@
 # under the License.
 """Long calls pause for other messages, and answer as without pauses."""
 
+import dataclasses
 import types
 
 import numpy as np
@@ -24,12 +25,15 @@ from nova_sched.engine.groups.member_state import LoadedGroup
 from nova_sched.engine.loop import Loop
 from nova_sched.engine.scheduler import CALL
 from nova_sched.groups.definition import Definition, Member, MemberFlavor
+from nova_sched.hardware.machine import HardwareRequest
 from nova_sched.hardware.providers import ResourceGroup
+from nova_sched.state.traits import OWNER
 from nova_sched.state.vocab import Unfinished
 from nova_sched.tests.builders import report, uuid_of
 from nova_sched.tests.unit.engine.test_time_slice import HOSTS, asks, turns_until, world
 from nova_sched.tests.unit.engine.world import fresh, picture
 from nova_sched.tests.unit.filters.test_child_providers import GPU, devices, gpu
+from nova_sched.tests.unit.hardware.builders import request as pci_request
 from nova_sched.tests.unit.hardware.builders import shared, wanted
 
 
@@ -260,6 +264,21 @@ def test_what_a_large_group_has_lifted_does_not_hide_what_has_changed():
         pass
     rows, _ = changed.since(position)
     assert len(rows) == HOSTS
+
+
+@pytest.mark.parametrize('is_owned', [False, True])
+def test_a_group_is_planned_on_devices_of_nova(is_owned):
+    made, known = world(), group(1)
+    made.cluster.hosts.is_owned = is_owned
+    device = ResourceGroup('id-0', (('CUSTOM_PCI_1', 1),))
+    alias = HardwareRequest(requests=(pci_request(request_id='id'),))
+    (path,) = known.requests
+    changed = dataclasses.replace(known.requests[path], groups=(device,), pieces=alias)
+    known = dataclasses.replace(known, requests={path: changed})
+    draft = made.loop.send(CALL, (made.scheduler.groups._plans.draft, (known,)))
+    made.loop.turn()
+    (state,) = draft.result(0).member_states
+    assert state.request.groups[0].required == ({OWNER} if is_owned else set())
 
 
 def test_a_draft_begins_anew_when_a_host_has_come():
