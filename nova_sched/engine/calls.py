@@ -26,7 +26,7 @@ from nova_sched.state.vocab import Unfinished
 LOG = logging.getLogger(__name__)
 
 RUNS = 4  # of a method from its start with pauses; then it goes on to its end
-_PAUSED = object()
+_PAUSED, _WAITING = object(), object()
 
 
 def pausable(method):
@@ -53,15 +53,18 @@ def settled(hosts, method, *args):
                 rest = None
             except Unfinished as error:
                 rest = error.rest
-    hosts.pause = None
-    return method(*args)
+    pause, hosts.pause = hosts.pause, None
+    try:
+        return method(*args)
+    finally:
+        hosts.pause = pause
 
 
 class Calls:
     """Handles messages whose work is (method, arguments). Runs in the loop only.
 
-    Of the paused ones the oldest goes on, for a slice of time. ``until_done`` runs work on the
-    store, and waits while the store is down.
+    The paused ones go on in turn, one for each slice of time: a long one does not keep short ones
+    waiting to its end. ``until_done`` runs work on the store, and waits while the store is down.
     """
 
     def __init__(self, hosts, loop, until_done):
@@ -70,8 +73,8 @@ class Calls:
         self._slice = TimeSlice(lambda: self._has_more or loop.has_waiting)
 
     def run(self, messages):
-        """Answer each message. Returns those that are paused."""
-        paused, self._slice.end_s = [], None
+        """Answer each message. Returns those that are paused; first those that had no turn."""
+        paused, waiting, self._slice.end_s = [], [], None
         for place, message in enumerate(messages, start=1):
             self._has_more = place < len(messages)
             if MEASURES.is_on:
@@ -80,19 +83,22 @@ class Calls:
                 found = self._until_done(self._go_on, message)
                 if found is _PAUSED:
                     paused.append(message)
+                elif found is _WAITING:
+                    waiting.append(message)
                 else:
                     message.answer(found)
             except errors.SchedError as error:
                 message.fail(error)
-            except Exception as error:
+            except (Exception, Unfinished) as error:
                 LOG.exception('The engine failed on %s', _name(message))
                 message.fail(error)
             if MEASURES.is_on:
                 measuring.held(_name(message), self._slice.held_s())
-        return paused
+        return waiting + paused
 
     def _go_on(self, message):
-        """Run the method, or what is left of it. Returns _PAUSED if something is still left."""
+        """Run the method, or what is left of it. Returns _PAUSED if something is still left, and
+        _WAITING if it had no turn."""
         method, args = message.work
         if not getattr(method, 'is_pausable', False):
             return method(*args)
@@ -100,10 +106,11 @@ class Calls:
         if rest is None:
             is_generator = inspect.isgeneratorfunction(method)
             rest = method(*args) if is_generator else settled(self._hosts, method, *args)
-        is_due = self._slice.end_s is None  # the oldest one takes a step in any case
+        is_due = self._slice.end_s is None  # the first one takes a step in any case
+        found = _WAITING
         try:
             while not self._slice.is_over() or is_due:
-                is_due = False
+                is_due, found = False, _PAUSED
                 self._hosts.pause = self._slice.is_over
                 next(rest)
         except StopIteration as end:
@@ -111,7 +118,7 @@ class Calls:
         finally:
             self._hosts.pause = None
         message.rest = rest
-        return _PAUSED
+        return found
 
 
 def _name(message):

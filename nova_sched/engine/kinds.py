@@ -30,6 +30,7 @@ from nova_sched.engine.block_weights import BLOCK, BlockWeights
 from nova_sched.engine.decide import Step
 from nova_sched.state.facts import EVERYTHING, HARDWARE, OWN_HOSTS, HostFacts, fact_of
 from nova_sched.state.request import Request
+from nova_sched.state.vocab import Unfinished
 
 FEWEST = 4000  # hosts for which kinds are made; a full pass over fewer takes no longer
 MEMORY = 256 * 2**20  # bytes that all kinds may take
@@ -38,6 +39,7 @@ ALL = ~HostFacts(0)
 MAPPINGS = frozenset(['extra_specs', 'hints', 'image_properties', 'resources'])
 FIELDS = frozenset(one.name for one in dataclasses.fields(Request))
 MOST_FILTERS = 63  # a bit of an integer for each
+ENDS = Exception, Unfinished  # of a judgement that a kind must not keep
 FEW_ROWS = 8  # up to this many are faster one by one
 
 
@@ -77,11 +79,13 @@ class RequestKinds:
             is_new = self._is_first(key, request.instance_uuid)
             return None if is_new else self._make(key, request)
         self._kinds.move_to_end(key)
-        with contextlib.suppress(Exception):  # the full pass fails too, and tells the caller
+        undecided = self._hosts.undecided
+        with contextlib.suppress(*ENDS):  # the full pass ends so too, and tells the caller
             if not kind.catch_up():
                 kind.judge_all()
             kind.weights.follow(request)
-            return kind
+            if self._hosts.undecided == undecided:
+                return kind
         del self._kinds[key]
         return None
 
@@ -116,11 +120,13 @@ class RequestKinds:
         # Of the first request only what all requests of the kind share.
         request = dataclasses.replace(request, instance_uuid='', spec=None)
         kind = RequestKind(self._filters, self._weighers, self._hosts, request)
-        with contextlib.suppress(Exception):  # as above
+        undecided = self._hosts.undecided
+        with contextlib.suppress(*ENDS):  # as above
             kind.judge_all()
-            self._kinds[key] = kind
-            self._limit_memory()
-            return kind
+            if self._hosts.undecided == undecided:
+                self._kinds[key] = kind
+                self._limit_memory()
+                return kind
         return None
 
     def _limit_memory(self):

@@ -180,7 +180,7 @@ class Placer:
                 if spare:
                     decision.ranked.append(beside)
                 self._claim(decision, request, row, settings)
-        except Exception:
+        except BaseException:  # a pause is one
             self.undo(decision)
             raise
         return decision

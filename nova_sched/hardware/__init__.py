@@ -29,7 +29,14 @@ class Overdrawn(errors.SchedError):
 
 
 class Undecided(Exception):
-    """A search has taken all of its steps: whether the request fits is not known."""
+    """A search has taken all of its steps: whether the request fits is not known.
+
+    ``for_now``: it had few, because other searches had taken those that they share.
+    """
+
+    def __init__(self, for_now: bool = False):
+        super().__init__()
+        self.for_now = for_now
 
 
 class Steps:
@@ -41,7 +48,7 @@ class Steps:
 
     def __init__(self, limit: int, shared: 'Steps | None' = None, fewest: int = 0):
         self.left: int = limit if shared is None else min(limit, max(shared.left, fewest))
-        self._shared = shared
+        self._shared, self._is_cut = shared, self.left < limit
 
     def spend(self, steps: int = 1) -> None:
         """Raises Undecided if not so many are left."""
@@ -49,7 +56,7 @@ class Steps:
         if self._shared is not None:
             self._shared.left -= steps
         if self.left < 0:
-            raise Undecided
+            raise Undecided(self._is_cut)
 
 
 def read(thing: Any, name: str, default: Any = None) -> Any:

@@ -155,7 +155,8 @@ class Machine:
         """Returns the hardware allocation for the guest; None if it does not fit.
 
         ``packing`` prefers fuller cells; ``provider_mapping``: see ``pci.PciRequest``; ``shared``:
-        the steps of all machines that the guest is tried on.
+        the steps of all machines that the guest is tried on; raises Undecided if too few of them
+        are left.
         """
         if not self.may_take(pieces) or not self.has_devices(pieces, provider_mapping):
             return None

@@ -66,6 +66,12 @@ class Hosts(Columns):
         self.cache.forget()
         self.changed.forget()
 
+    @property
+    def undecided(self):
+        """How many answers of rules held for now only, because a search had too few steps."""
+        columns = self.interned['machine'], self.interned['shape'], self.row_verdicts
+        return sum(one.undecided for one in columns)
+
     # Nova's names for the resource columns.
 
     def _of(self, resource_class, column):
@@ -272,7 +278,7 @@ class Hosts(Columns):
         ``question`` is hashable, and an equal one has the same answers.
         """
         return self.row_verdicts.map_kept(
-            rows, len(self), question, lambda row: judge(self, row), self.pause
+            rows, self, question, lambda row: judge(self, row), self.pause
         )
 
     def below(self, row, request):

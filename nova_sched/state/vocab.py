@@ -13,21 +13,27 @@
 
 import collections
 import functools
+import math
 import time
 
 import numpy as np
 
+from nova_sched.hardware import Undecided
+
 UNKNOWN = -1  # not evaluated yet
+UNDECIDED = -2  # refused for now, because searches for other values have taken the steps of all
+AGAIN_S = 1.0  # until such values are judged again
 MOST_KEPT = 128  # questions whose answers are kept for each value
 # Up to so many values are judged without a pause, if that takes no longer.
 FEW, FEW_S = 64, 0.005
 
 
-class Unfinished(Exception):
+class Unfinished(BaseException):
     """Values are left to judge. ``rest`` judges more of them; it raises Unfinished again, as long
     as values are left.
 
-    What was judged so far is kept. Values may change before ``rest`` is called.
+    What was judged so far is kept. Values may change before ``rest`` is called. It is no
+    Exception: who reports the failures of a rule must not take a pause for one.
     """
 
     def __init__(self, rest):
@@ -35,19 +41,45 @@ class Unfinished(Exception):
         self.rest = rest
 
 
-def judge_some(verdicts, values, judge, pause, go_on, is_long):
-    """Set the verdict on each of the values (numbers) to ``judge(value)``.
+class Verdicts:
+    """The verdicts on values (numbers) for one question: ``of`` has 0, 1, UNKNOWN or UNDECIDED for
+    each."""
 
-    ``pause`` is called after each, if they are many or slow (``is_long``). If it returns True,
-    raises Unfinished with ``go_on``, a function of the values that are left. None: no pauses.
-    """
-    begin_s = time.monotonic()
-    for place, value in enumerate(values, start=1):
-        verdicts[value] = judge(value)
-        if pause is not None and place < len(values):
-            is_long = is_long or time.monotonic() - begin_s > FEW_S
-            if is_long and pause():
-                raise Unfinished(functools.partial(go_on, values[place:]))
+    def __init__(self, size):
+        self.of = np.full(size, UNKNOWN, dtype=np.int8)
+        self._again_s = math.inf
+
+    def grow(self, size):
+        more = np.full(size - len(self.of), UNKNOWN, dtype=np.int8)
+        self.of = np.concatenate([self.of, more])
+
+    def unknown(self, values):
+        """Returns those of the values (an array) that are to be judged."""
+        if self._again_s < math.inf and time.monotonic() >= self._again_s:
+            self._again_s = math.inf
+            self.of[self.of == UNDECIDED] = UNKNOWN
+        return values[self.of[values] == UNKNOWN]
+
+    def has_undecided(self, values):
+        return self._again_s < math.inf and bool((self.of[values] == UNDECIDED).any())
+
+    def judge_some(self, values, judge, pause, go_on, is_long):
+        """Set the verdict on each of the values to ``judge(value)``, which may raise Undecided.
+
+        ``pause`` is called after each, if they are many or slow (``is_long``). If it returns True,
+        raises Unfinished with ``go_on``, a function of the values that are left. None: no pauses.
+        """
+        begin_s = time.monotonic()
+        for place, value in enumerate(values, start=1):
+            try:
+                self.of[value] = judge(value)
+            except Undecided:
+                self.of[value] = UNDECIDED
+                self._again_s = min(self._again_s, time.monotonic() + AGAIN_S)
+            if pause is not None and place < len(values):
+                is_long = is_long or time.monotonic() - begin_s > FEW_S
+                if is_long and pause():
+                    raise Unfinished(functools.partial(go_on, values[place:]))
 
 
 class Vocab:
@@ -87,7 +119,8 @@ class Interned:
         self._counts = []
         self._spare = []
         self.version = 0  # rises when a value is added or removed
-        self._kept = collections.OrderedDict()  # question -> verdict on each slot, or UNKNOWN
+        self._kept = collections.OrderedDict()  # question -> Verdicts on slots
+        self.undecided = 0  # answers that hold for now only
 
     def take(self, value):
         """Returns the slot of a value, counted as used once more."""
@@ -103,8 +136,8 @@ class Interned:
                 self._counts.append(0)
             self._slots[value] = slot
             for verdicts in self._kept.values():
-                if slot < len(verdicts):
-                    verdicts[slot] = UNKNOWN
+                if slot < len(verdicts.of):
+                    verdicts.of[slot] = UNKNOWN
         self._counts[slot] += 1
         return slot
 
@@ -128,20 +161,20 @@ class Interned:
         ``question`` is hashable: an equal one has the same answers. ``pause``: see
         ``judge_some``. Raises Unfinished.
         """
-        found = self._verdicts(question)[slots]
-        unknown = slots[found == UNKNOWN]
+        verdicts = self._verdicts(question)
+        unknown = verdicts.unknown(slots)
         if len(unknown):
             slots_left = np.unique(unknown).tolist()
             self._judge_some(question, judge, pause, slots_left, len(slots_left) > FEW)
-            found = self._verdicts(question)[slots]
-        return found == 1
+            verdicts = self._verdicts(question)
+        self.undecided += verdicts.has_undecided(slots)
+        return verdicts.of[slots] == 1
 
     def _judge_some(self, question, judge, pause, slots, is_long=True):
         """Judge the values of these slots that are in use and not known. Raises Unfinished."""
         verdicts = self._verdicts(question)
-        left = [slot for slot in slots if self._counts[slot] and verdicts[slot] == UNKNOWN]
-        judge_some(
-            verdicts,
+        left = [slot for slot in slots if self._counts[slot] and verdicts.of[slot] == UNKNOWN]
+        verdicts.judge_some(
             left,
             lambda slot: judge(self.values[slot]),
             pause,
@@ -152,12 +185,11 @@ class Interned:
     def _verdicts(self, question):
         known = self._kept.pop(question, None)
         if known is None:
-            known = np.full(len(self.values), UNKNOWN, dtype=np.int8)
+            known = Verdicts(len(self.values))
             if len(self._kept) >= MOST_KEPT:
                 self._kept.popitem(last=False)
-        elif len(known) < len(self.values):
-            more = max(len(self.values), 2 * len(known)) - len(known)
-            known = np.concatenate([known, np.full(more, UNKNOWN, dtype=np.int8)])
+        elif len(known.of) < len(self.values):
+            known.grow(max(len(self.values), 2 * len(known.of)))
         self._kept[question] = known  # the question used last is dropped last
         return known
 
@@ -178,33 +210,36 @@ class RowVerdicts:
 
     def __init__(self, changed):
         self._changed = changed
-        self._kept = collections.OrderedDict()  # question -> [position, verdicts]
+        self._kept = collections.OrderedDict()  # question -> (position, Verdicts)
+        self.undecided = 0  # answers that hold for now only
 
-    def map_kept(self, rows, size, question, judge, pause=None):
-        """Returns ``judge(row)`` for each of the rows, of ``size`` rows that there are. As
-        Interned.map_kept."""
-        verdicts = self._verdicts(size, question)
-        unknown = rows[verdicts[rows] == UNKNOWN]
+    def map_kept(self, rows, hosts, question, judge, pause=None):
+        """Returns ``judge(row)`` for each of the rows of the ``hosts``. As Interned.map_kept."""
+        verdicts = self._verdicts(hosts, question)
+        unknown = verdicts.unknown(rows)
         if len(unknown):
-            self._judge_some(size, question, judge, pause, unknown.tolist(), len(unknown) > FEW)
-        return verdicts[rows] == 1
+            self._judge_some(hosts, question, judge, pause, unknown.tolist(), len(unknown) > FEW)
+        self.undecided += verdicts.has_undecided(rows)
+        return verdicts.of[rows] == 1
 
-    def _judge_some(self, size, question, judge, pause, rows, is_long=True):
-        verdicts = self._verdicts(size, question)
-        left = [row for row in rows if row < len(verdicts) and verdicts[row] == UNKNOWN]
-        go_on = functools.partial(self._judge_some, size, question, judge, pause)
-        judge_some(verdicts, left, judge, pause, go_on, is_long)
+    def _judge_some(self, hosts, question, judge, pause, rows, is_long=True):
+        verdicts = self._verdicts(hosts, question)
+        left = [row for row in rows if row < len(verdicts.of) and verdicts.of[row] == UNKNOWN]
+        go_on = functools.partial(self._judge_some, hosts, question, judge, pause)
+        verdicts.judge_some(left, judge, pause, go_on, is_long)
 
-    def _verdicts(self, size, question):
-        """The verdicts on all rows; UNKNOWN on those that are new or have changed."""
+    def _verdicts(self, hosts, question):
+        """The verdicts on all rows that there are now; UNKNOWN on those that are new or have
+        changed."""
+        size = len(hosts)
         position, known = self._kept.pop(question, (0, None))
         found = None if known is None else self._changed.since(position)
-        if found is None or len(known) != size:
-            known = np.full(size, UNKNOWN, dtype=np.int8)
+        if found is None or len(known.of) != size:
+            known = Verdicts(size)
             if len(self._kept) >= MOST_KEPT:
                 self._kept.popitem(last=False)
         else:
-            known[list(found[0])] = UNKNOWN
+            known.of[list(found[0])] = UNKNOWN
         self._kept[question] = self._changed.end, known
         return known
 

@@ -135,6 +135,10 @@ class Plans:
                 _asking(state, asked) if state.member == asked.member_placement.member else state
                 for state in found
             ]
+        if self._cluster.hosts.is_owned:  # as the members' own requests, see Placer.grouped
+            found = [
+                dataclasses.replace(state, request=state.request.from_nova()) for state in found
+            ]
         found = self._within_domains(known, found, claims, levels)
         left = tuple(
             claim

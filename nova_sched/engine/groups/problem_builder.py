@@ -113,17 +113,15 @@ def _steps(cluster, rules, levels, states, policies, settings, caps, own, made):
     score = np.zeros((len(requests), len(hosts)), dtype=np.float32)
     closed, removed_by = {}, {}
     for number, request in enumerate(requests):
-        candidates = yield from settled(hosts, survivors, rules, hosts, request)
-        if not candidates.left:
-            for place in np.flatnonzero((kind == number) & (sites.built < 0))[:1]:
-                refused = reasons.refusal(candidates, rules, hosts, request)
-                closed[states[place].member] = refused.reason
-                if refused.steps:
-                    removed_by[states[place].member] = refused.steps[-1].name
-        else:
-            rows = candidates.rows()
-            mask[number, rows] = True
-            score[number, rows] = weigh(rules.weighers, hosts, rows, request)
+        places = np.flatnonzero((kind == number) & (sites.built < 0))[:1].tolist()
+        found = yield from settled(hosts, _judged, rules, hosts, request, bool(places))
+        rows, weights, refused = found
+        mask[number, rows] = True
+        score[number, rows] = weights
+        for place in places if refused else ():
+            closed[states[place].member] = refused.reason
+            if refused.steps:
+                removed_by[states[place].member] = refused.steps[-1].name
         yield
     requests = [capacity.judged(rules, request) for request in requests]
     figures = amounts.figures(hosts, requests, mask)
@@ -157,6 +155,16 @@ def _steps(cluster, rules, levels, states, policies, settings, caps, own, made):
     )
     nodes = hosts.cache.get('UUIDs of nodes', lambda: [node.uuid for node in hosts.nodes])
     made.append(GroupProblem(problem, nodes, sites, exact, closed, removed_by))
+
+
+def _judged(rules, hosts, request, explains):
+    """The rows that pass all rules, their weights, and the NoValidHost if there are none and it
+    ``explains`` why."""
+    candidates = survivors(rules, hosts, request)
+    rows, refused = candidates.rows(), None
+    if explains and not candidates.left:
+        refused = reasons.refusal(candidates, rules, hosts, request)
+    return rows, weigh(rules.weighers, hosts, rows, request), refused
 
 
 def _sites(cluster, states):

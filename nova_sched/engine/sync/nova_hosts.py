@@ -83,9 +83,15 @@ class NovaHosts:
 
     def _require_owner(self):
         """Require OWNER_NOVA of the providers once all compute services report it, as Nova
-        does."""
+        does. The claim store has hosts of cells that no look has reached yet."""
+        hosts = self._cluster.hosts
+        cells = {hosts.cells.words[number] for number in np.unique(hosts.cell).tolist()}
         versions = [version for version in self._oldest.values() if version]
-        is_owned = bool(versions) and min(versions) >= OWNER_SINCE
+        is_owned = (
+            bool(versions)
+            and min(versions) >= OWNER_SINCE
+            and cells - {None} <= self._oldest.keys()
+        )
         if is_owned != self._cluster.hosts.is_owned:
             self._cluster.hosts.is_owned = is_owned
             self._cluster.hosts.forget()

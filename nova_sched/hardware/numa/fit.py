@@ -25,8 +25,9 @@ from nova_sched.hardware.numa.placed import Fitted, PlacedCell
 # A search ends after so many looks at a host cell. It is then undecided, and the host counts as
 # one on which the guest does not fit. Four guest cells on eight host cells need 2,080 at most.
 MAX_STEPS = 10_000
-# Of all hosts that one guest is tried on; with fewer left, a search has FEWEST_STEPS.
-SHARED_STEPS, FEWEST_STEPS = 100_000, 500
+# Of all hosts that one guest is tried on; with fewer left, a search has FEWEST_STEPS, and those of
+# FEWEST_LOOKS at devices.
+SHARED_STEPS, FEWEST_STEPS, FEWEST_LOOKS = 100_000, 500, 2
 LATE = 4  # times as many looks as there are pairs of cells: the guest cells are counted then
 
 
@@ -45,13 +46,22 @@ def fit(
     ``limits``: allocation ratios of shared CPUs and memory, and networks that must be near; None:
     no limits. ``pci``: ``pci.WantedDevices``, which must be near the cells. ``packing`` prefers
     fuller cells. ``thorough`` finds every fit, including those that Nova misses. ``shared`` are
-    the steps of all hosts that the guest is tried on.
+    the steps of all hosts that the guest is tried on; raises Undecided if too few of them are
+    left.
     """
+    fewest = FEWEST_STEPS + FEWEST_LOOKS * _near_steps(pci)
     try:
-        steps = Steps(MAX_STEPS, shared, FEWEST_STEPS)
+        steps = Steps(MAX_STEPS, shared, fewest)
         return search(host, guest, limits, pci, packing, thorough, steps)
-    except Undecided:
+    except Undecided as error:
+        if error.for_now:
+            raise
         return None
+
+
+def _near_steps(pci: Any) -> int:
+    """Returns the steps of a look at the devices near some cells."""
+    return len(pci.requests) * len(pci.pools) if pci else 0
 
 
 def search(
@@ -152,7 +162,7 @@ class _CellSearch:
     def _is_near(self, cells: frozenset[int]) -> bool:
         """Returns whether the requested devices and networks are near these cells."""
         if cells not in self._too_far:
-            self._steps.spend(len(self._pci.requests) * len(self._pci.pools) if self._pci else 0)
+            self._steps.spend(_near_steps(self._pci))
             short = self._pci and self._pci.why_not(cells, self._host)
             if not short and not far_networks(self._host, cells, self._limits):
                 return True

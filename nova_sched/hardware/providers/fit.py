@@ -63,37 +63,52 @@ def search(
         choices.append(known[need])
         if not known[need]:
             return None
-    if len(pieces) == 1 and not asked.required:
-        piece = pieces[0]
-        best = min(
+    if _is_counted(asked, pieces):
+        first = pieces[0]
+        best = sorted(
             choices[0],
             key=lambda one: (
                 one.uuid != preferred,
-                _left_over(one, piece, _free(one, piece.classes)),
+                _left_over(one, first, _free(one, first.classes)),
             ),
         )
-        return (Allotted(piece.suffix, best.uuid, dict(piece.resources)),)
+        if len(best) < len(pieces):
+            return None
+        return tuple(
+            Allotted(piece.suffix, one.uuid, dict(piece.resources))
+            for piece, one in zip(pieces, best, strict=False)
+        )
     return _ProviderSearch(tree, asked, pieces, choices, steps or Steps(MAX_STEPS)).run()
 
 
 def fits(tree: ProviderTree, asked: ProviderRequest, shared: Steps | None = None) -> bool:
     """Returns whether ``fit`` finds units for the request. ``shared`` are the steps of all nodes
-    that it is tried on.
+    that it is tried on; raises Undecided if too few of them are left.
 
     The most frequent requests, for one group or several equal ones, need no search: their
     candidates are counted.
     """
     pieces = list(asked.pieces())
-    if pieces and not asked.required and not asked.subtrees:
-        first = pieces[0]
-        if len(pieces) == 1 or (asked.isolate and all(_alike(first, one) for one in pieces)):
-            return len(candidates(tree, first)) >= len(pieces)
+    if _is_counted(asked, pieces):
+        return len(candidates(tree, pieces[0])) >= len(pieces)
     if not tree.summary.may_take(asked):
         return False
     try:
         return search(tree, asked, None, Steps(MAX_STEPS, shared, FEWEST_STEPS)) is not None
-    except Undecided:
+    except Undecided as error:
+        if error.for_now:
+            raise
         return False
+
+
+def _is_counted(asked: ProviderRequest, pieces: Sequence[ResourceGroup]) -> bool:
+    """Whether any candidates of the first piece serve all of them, one each."""
+    if not pieces or asked.required:
+        return False
+    if len(pieces) == 1:
+        return True
+    is_free = asked.isolate and not asked.subtrees
+    return is_free and all(_alike(pieces[0], one) for one in pieces)
 
 
 def _alike(one: ResourceGroup, other: ResourceGroup) -> bool:

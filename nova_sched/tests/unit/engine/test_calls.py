@@ -11,20 +11,30 @@
 # under the License.
 """Long calls pause for other messages, and answer as without pauses."""
 
+import dataclasses
+import types
+
 import numpy as np
 import pytest
 
 from nova_sched import errors
 from nova_sched.claims import GroupRecord
 from nova_sched.engine import time_slice
-from nova_sched.engine.calls import Calls, pausable
+from nova_sched.engine.calls import Calls, pausable, settled
 from nova_sched.engine.groups.member_state import LoadedGroup
 from nova_sched.engine.loop import Loop
 from nova_sched.engine.scheduler import CALL
 from nova_sched.groups.definition import Definition, Member, MemberFlavor
+from nova_sched.hardware.machine import HardwareRequest
+from nova_sched.hardware.providers import ResourceGroup
+from nova_sched.state.traits import OWNER
+from nova_sched.state.vocab import Unfinished
 from nova_sched.tests.builders import report, uuid_of
 from nova_sched.tests.unit.engine.test_time_slice import HOSTS, asks, turns_until, world
 from nova_sched.tests.unit.engine.world import fresh, picture
+from nova_sched.tests.unit.filters.test_child_providers import GPU, devices, gpu
+from nova_sched.tests.unit.hardware.builders import request as pci_request
+from nova_sched.tests.unit.hardware.builders import shared, wanted
 
 
 @pytest.fixture(autouse=True)
@@ -71,14 +81,27 @@ class Pausing:
         return [future.result(0) for future in futures]
 
 
-def test_plain_calls_come_between_the_steps_of_the_oldest_long_one():
+def test_plain_calls_come_between_the_steps_of_long_ones_in_turn():
     made = Pausing()
     sent = [made.send(made.steps, 'a', 3), made.send(made.steps, 'b', 2)]
     for _ in range(3):
         sent.append(made.send(made.plain, '-'))
         made.loop.turn()
     assert made.until_done(*sent) == ['a', 'b', '-', '-', '-']
-    assert ''.join(made.log) == 'a0-a1-a2-b0b1'
+    assert ''.join(made.log) == 'a0-b0-a1-b1a2'
+
+
+def test_a_long_call_does_not_keep_a_short_one_waiting_to_its_end():
+    made = Pausing()
+    long = made.send(made.steps, 'long', 1000)
+    made.send(made.plain, '-')
+    made.loop.turn()
+    shorts = [made.send(made.steps, f'short {number} ', 2) for number in range(3)]
+    for _ in range(20):
+        made.send(made.plain, '-')
+        made.loop.turn()
+    assert all(one.done() for one in shorts)
+    assert not long.done()
 
 
 def test_a_long_call_alone_does_not_pause():
@@ -144,6 +167,67 @@ def plainly(answer):
     }
 
 
+def beneath(made):
+    """Adds hosts of which no two have equal devices, and which have CPUs too."""
+    names = [f'host-dev-{row:03}' for row in range(100)]
+    made.report(
+        *(report(name, providers=devices(name, gpu(0, total=1000 + row)))
+          for row, name in enumerate(names))
+    )  # fmt: skip
+    return made
+
+
+OF_BOTH = asks('both', group_policy='none', groups=(
+    ResourceGroup('1', ((GPU, 100),)), ResourceGroup('2', (('VCPU', 1),)),
+))  # fmt: skip
+LOOSE = asks(
+    'loose',
+    resources={'VCPU': 1, 'MEMORY_MB': 512, GPU: 100},
+    required_traits=frozenset(['CUSTOM_T']),
+)
+
+
+def turned(made, future, meanwhile=lambda: None):
+    """The answer, while others come all the time."""
+    while not future.done():
+        made.send_place(asks('known'), claim=False)
+        made.loop.turn()
+        meanwhile()
+    return future.result(0)
+
+
+@pytest.mark.parametrize('name', ['why_not', 'dry_run'])
+def test_an_explanation_does_not_take_a_pause_for_a_failure(name, caplog):
+    made, plain = beneath(world()), beneath(world())
+    given = ([LOOSE],) if name == 'dry_run' else (LOOSE, 'host-dev-003')
+    answer = turned(made, made.loop.send(CALL, (getattr(made.scheduler.questions, name), given)))
+    assert answer == getattr(plain.scheduler.questions, name)(*given)
+    assert not [one for one in caplog.records if one.levelname == 'ERROR']
+
+
+def test_hosts_go_while_each_is_judged():
+    made = beneath(world())
+    room = made.loop.send(CALL, (made.scheduler.questions.room, (OF_BOTH,)))
+
+    def remove():
+        if made.cluster.hosts.row_verdicts._kept and len(made.cluster) > HOSTS + 50:
+            made.cluster.remove(made.cluster.snapshot()[HOSTS].uuid)
+
+    assert len(turned(made, room, remove).nodes) == 50
+
+
+def test_a_call_goes_on_pausing_after_a_part_that_no_longer_may():
+    hosts = types.SimpleNamespace(pause=len)
+
+    def never_settled():
+        if hosts.pause is not None:
+            raise Unfinished(lambda: None)
+
+    for _ in settled(hosts, never_settled):
+        pass
+    assert hosts.pause is len
+
+
 def group(count=4):
     flavor = MemberFlavor(1, 512, 1, extra_specs={'hw:numa_nodes': '1'})
     found = {f'{number}': Member(f'{number}', flavor) for number in range(count)}
@@ -178,6 +262,36 @@ def test_a_draft_of_a_group_pauses_and_is_the_same():
     assert np.array_equal(problem.problem.score, other.problem.score)
     assert other.exact
     assert not problem.exact  # others were decided in between
+
+
+def test_what_a_large_group_has_lifted_does_not_hide_what_has_changed():
+    made = world()
+    asked = [asks(f'{number}', pieces=wanted(shared(1, memory_mb=16))) for number in range(500)]
+    nodes = made.cluster.snapshot()
+    claims = [
+        made.cluster.consume(nodes[number % HOSTS], one).claim for number, one in enumerate(asked)
+    ]
+    changed = made.cluster.hosts.changed
+    position = changed.end
+    with made.scheduler.groups._plans._lifted(claims):
+        pass
+    rows, _ = changed.since(position)
+    assert len(rows) == HOSTS
+
+
+@pytest.mark.parametrize('is_owned', [False, True])
+def test_a_group_is_planned_on_devices_of_nova(is_owned):
+    made, known = world(), group(1)
+    made.cluster.hosts.is_owned = is_owned
+    device = ResourceGroup('id-0', (('CUSTOM_PCI_1', 1),))
+    alias = HardwareRequest(requests=(pci_request(request_id='id'),))
+    (path,) = known.requests
+    changed = dataclasses.replace(known.requests[path], groups=(device,), pieces=alias)
+    known = dataclasses.replace(known, requests={path: changed})
+    draft = made.loop.send(CALL, (made.scheduler.groups._plans.draft, (known,)))
+    made.loop.turn()
+    (state,) = draft.result(0).member_states
+    assert state.request.groups[0].required == ({OWNER} if is_owned else set())
 
 
 def test_a_draft_begins_anew_when_a_host_has_come():

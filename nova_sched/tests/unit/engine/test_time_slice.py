@@ -11,6 +11,7 @@
 # under the License.
 """Requests of a new kind in slices: which requests wait, and the same answers."""
 
+import importlib
 import threading
 
 import pytest
@@ -21,6 +22,7 @@ from nova_sched.engine.cycle import LOSSES, PLACE, Order
 from nova_sched.engine.loop import Message
 from nova_sched.engine.received import Received, handling
 from nova_sched.engine.time_slice import LET_S, SLICE_S, TimeSlice
+from nova_sched.filters import numa_topology
 from nova_sched.filters.numa_topology import NUMATopologyFilter
 from nova_sched.state import vocab
 from nova_sched.tests.builders import report, request, uuid_of
@@ -29,6 +31,7 @@ from nova_sched.tests.unit.hardware.builders import cell, host, shared, wanted
 from nova_sched.weighers.ram import RAMWeigher
 
 HOSTS = 300
+fit_module = importlib.import_module('nova_sched.hardware.numa.fit')  # not the function
 
 
 class Clock:
@@ -169,6 +172,30 @@ def test_more_new_kinds_than_verdicts_are_kept_for_come_to_their_end(tiny, monke
         made.loop.turn()
         turns += 1
     assert turns < 9 * HOSTS
+
+
+@pytest.mark.parametrize('fewest_of_kinds', [4000, 0])
+def test_a_host_is_not_refused_for_ever_for_searches_on_others(fewest_of_kinds, monkeypatch):
+    """A later request searches those for which the first one had too few steps."""
+    monkeypatch.setattr(numa_topology, 'SHARED_STEPS', 20)
+    monkeypatch.setattr(fit_module, 'FEWEST_STEPS', 1)
+    clock = [100.0]
+    monkeypatch.setattr(vocab.time, 'monotonic', lambda: clock[0])
+    made = World(chain=rules([NUMATopologyFilter()], [RAMWeigher()]))
+    cells = [cell(number, range(4), memory_mb=512) for number in range(4)]
+    made.report(*[
+        report(f'host-{row}', memory_mb=9000 + row, numa_topology=host(
+            *cells, cell(4, range(4), memory_mb=5000 + row, cpu_usage=1)
+        ).to_json()) for row in range(9)
+    ])  # fmt: skip
+    made.scheduler._placer.kinds.fewest = fewest_of_kinds
+    found = []
+    for number in range(5):
+        found += [made.place(asks(f'{number} {again}', cells=1), claim=False) for again in '12']
+        clock[0] += vocab.AGAIN_S
+    best = [one[0][0] for one in found]
+    assert best == [f'host-{row}' for row in (3, 3, 6, 6, 8, 8, 8, 8, 8, 8)]
+    assert bool(len(made.scheduler._placer.kinds)) is (fewest_of_kinds == 0)
 
 
 def test_a_later_request_for_the_instance_waits_for_the_paused_one(tiny):

@@ -11,6 +11,7 @@
 # under the License.
 """Words, distinct values and sets of words, against plain lists and sets."""
 
+import contextlib
 import itertools
 
 import numpy as np
@@ -18,6 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nova_sched.hardware import Undecided
 from nova_sched.state import vocab
 from nova_sched.state.facts import ChangedRows
 from nova_sched.state.vocab import (
@@ -260,8 +262,8 @@ def test_growing_keeps_the_sets():
 
 
 class TestRowVerdicts:
-    def ask(self, made, rows, judge, pause=None, size=6):
-        return made.map_kept(np.array(rows), size, 'question', judge, pause).tolist()
+    def ask(self, made, rows, judge, pause=None, hosts=range(6)):
+        return made.map_kept(np.array(rows), hosts, 'question', judge, pause).tolist()
 
     def test_a_row_is_judged_again_when_it_changes(self):
         changed, judged = ChangedRows(), []
@@ -281,7 +283,7 @@ class TestRowVerdicts:
         changed.forget()  # rows came or went
         assert self.ask(made, [0, 1], judge) == [True, False]
         assert judged == [0, 1, 2, 3, 2, 0, 1]
-        assert self.ask(made, [6], judge, size=7) == [True]
+        assert self.ask(made, [6], judge, hosts=range(7)) == [True]
 
     def test_slow_values_pause_even_if_they_are_few(self, monkeypatch):
         monkeypatch.setattr(vocab, 'FEW_S', 0.0)
@@ -300,3 +302,54 @@ class TestRowVerdicts:
         assert judged == [0, 1, 2, 3]
         assert self.ask(made, range(4), judge) == [True] * 4
         assert judged == [0, 1, 2, 3, 1]
+
+    def test_rows_that_are_gone_after_a_pause_are_not_judged(self, monkeypatch):
+        monkeypatch.setattr(vocab, 'FEW_S', 0.0)
+        changed, judged, hosts = ChangedRows(), [], [0, 1, 2, 3]
+        made = RowVerdicts(changed)
+
+        def judge(row):
+            judged.append(hosts[row])
+            return True
+
+        with pytest.raises(Unfinished) as paused:
+            self.ask(made, range(4), judge, lambda: True, hosts)
+        changed.forget()
+        hosts.pop()
+        with contextlib.suppress(Unfinished):
+            paused.value.rest()
+        assert self.ask(made, range(3), judge, hosts=hosts) == [True] * 3
+        assert set(judged) == {0, 1, 2}
+
+
+def test_who_catches_what_a_rule_raises_does_not_take_a_pause_for_it():
+    assert not issubclass(Unfinished, Exception)
+
+
+@pytest.mark.parametrize('kind', ['values', 'rows'])
+def test_what_is_undecided_is_refused_for_now(kind, monkeypatch):
+    clock = [100.0]
+    monkeypatch.setattr(vocab.time, 'monotonic', lambda: clock[0])
+    column, judged, few = Interned(), [], [True]
+    slots, rows = np.array([column.take(value) for value in range(3)]), RowVerdicts(ChangedRows())
+
+    def judge(value):
+        judged.append(value)
+        if few[0] and value:
+            raise Undecided(for_now=True)
+        return value != 2
+
+    def ask():
+        if kind == 'rows':
+            return rows.map_kept(slots, range(3), 'question', judge).tolist()
+        return column.map_kept(slots, 'question', judge).tolist()
+
+    made = rows if kind == 'rows' else column
+    for _ in range(2):
+        assert ask() == [True, False, False]
+    assert (judged, made.undecided) == ([0, 1, 2], 2)
+    few[0] = False
+    clock[0] += vocab.AGAIN_S
+    for _ in range(2):
+        assert ask() == [True, True, False]
+    assert (judged, made.undecided) == ([0, 1, 2, 1, 2], 2)

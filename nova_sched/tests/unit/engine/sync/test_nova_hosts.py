@@ -243,9 +243,12 @@ def test_the_scope_of_a_request(world, words, host, zone):
     ],
 )
 def test_the_owner_of_providers(world, versions, is_owned):
-    for number, version in enumerate(versions):
-        services_are = world.scheduler.nova_hosts.services_are
+    services_are = world.scheduler.nova_hosts.services_are
+    for number, version in enumerate(versions[1:]):
         world.call(services_are, uuid_of(f'cell {number}'), {}, {}, version)
+    world.call(services_are, CELL, {}, {}, versions[0])
+    assert not world.cluster.hosts.is_owned  # nothing is known of a cell that has a host
+    world.call(services_are, OTHER, {})
     assert world.cluster.hosts.is_owned is is_owned
 
 

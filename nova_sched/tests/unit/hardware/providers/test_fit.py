@@ -333,13 +333,28 @@ def test_a_search_that_is_too_long_is_undecided_and_says_so():
     assert 'too many choices' in providers.nearest_miss([(node, wanted)])
 
 
+@pytest.mark.parametrize('count', [1, 2, 64, 200])
+def test_a_claim_finds_equal_groups_apart_wherever_they_fit(count):
+    node = tree(*(device(f'd{number:03}', 1000, number) for number in range(count)))
+    wanted = many(count, apart=True)
+    alike = asked(*(group(str(number), 100) for number in range(count)), isolate=True)
+    for one in (wanted, alike):
+        assert providers.fits(node, one) is (providers.fit(node, one) is not None)
+    assert len({one.provider_uuid for one in providers.fit(node, alike)}) == count
+    assert providers.fit(tree(*node.children[1:]), alike) is None
+
+
 def test_many_nodes_share_their_steps(monkeypatch):
     """What is found without going back is found on each node; the rest is refused early."""
     hard, wanted = packing(9)
     shared = Steps(20_000)
     before = [shared.left]
-    for _ in range(6):
-        assert not providers.fits(hard, wanted, shared)
+    for place in range(6):
+        if place < 2:
+            assert not providers.fits(hard, wanted, shared)
+        else:  # with more steps it may fit
+            with pytest.raises(Undecided):
+                providers.fits(hard, wanted, shared)
         before.append(shared.left)
     spent = [one - other for one, other in itertools.pairwise(before)]
     assert spent[0] > 9 * spent[-1] > 0
