@@ -41,6 +41,8 @@ from nova_sched import errors
 
 ROOT = Path(__file__).resolve().parents[1]  # the package's parent directory
 LENGTH = struct.Struct('>Q')
+# Each thread of numpy's library takes a buffer, on a large machine more than a child may have.
+ONE_THREAD = {'OPENBLAS_NUM_THREADS': '1', 'OMP_NUM_THREADS': '1'}
 
 
 class ChildProcess:
@@ -58,7 +60,7 @@ class ChildProcess:
         try:
             self._popen = subprocess.Popen(
                 [sys.executable, '-W', 'ignore', '-m', __spec__.name, str(far.fileno()), about],
-                env=os.environ | {'PYTHONPATH': path},
+                env=os.environ | {'PYTHONPATH': path} | (ONE_THREAD if memory else {}),
                 pass_fds=[far.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
