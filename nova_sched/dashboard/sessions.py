@@ -87,7 +87,7 @@ class EndedSessions:
         self._here[uuid] = now_s + ENDED_S
         try:
             self._table().add(uuid, ENDED_S)
-        except (errors.BadConfig, errors.StoreUnavailable) as error:
+        except errors.SchedError as error:
             LOG.warning('Other processes do not know that a session has ended: %s', error)
 
     def has(self, uuid):
