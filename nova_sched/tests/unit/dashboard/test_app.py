@@ -192,6 +192,7 @@ def test_without_a_database_one_process_knows_which_sessions_have_ended():
 
 def test_a_database_that_is_away_opens_no_session(monkeypatch):
     """But a caller can end his."""
+
     class Away:
         @property
         def ended_sessions(self):
