@@ -64,8 +64,8 @@ class Busy(utilities.Error):
 
 class Parser(HTTPRequestParser):
     """Also refuses a Content-Length of more digits than Python reads; a body whose end a proxy may
-    see elsewhere, as RFC 9112 says, so that no request hides in it; and a Host that is no name,
-    as links in answers begin with it."""
+    see elsewhere, as RFC 9112 says, so that no request hides in it; and a Host that is not a
+    name, as links in answers begin with it."""
 
     def parse_header(self, header_plus):
         try:

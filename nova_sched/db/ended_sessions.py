@@ -35,9 +35,7 @@ class SqlEndedSessions:
             now_s = clock.read(connection)
             old = sa.delete(ENDED_SESSIONS).where(ENDED_SESSIONS.c.until_s < now_s)
             connection.execute(old)
-            connection.execute(
-                sa.insert(ENDED_SESSIONS), {'uuid': uuid, 'until_s': now_s + for_s}
-            )
+            connection.execute(sa.insert(ENDED_SESSIONS), {'uuid': uuid, 'until_s': now_s + for_s})
 
     def has(self, uuid):
         """Whether a session has ended."""

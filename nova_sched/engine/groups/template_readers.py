@@ -85,7 +85,7 @@ class TemplateReaders:
 
     @contextlib.contextmanager
     def _turn(self, project_id):
-        # A caller without a project is no tenant, and waits for no other.
+        # A caller without a project is not a tenant, and waits for nobody's turn.
         key = object() if project_id is None else project_id
         with self._lock:
             turn = self._turns.get(key) or _Turn()
