@@ -273,9 +273,15 @@ class WebServer(TcpWSGIServer):
     def stop(self):
         """End ``serve``, from another thread, and wait for its end."""
         self._stop_s = self.clock() + self._shutdown_timeout
-        with contextlib.suppress(OSError):  # it has ended
+        if not self._ended.is_set():
             self.pull_trigger()
         self._ended.wait()
+
+    def pull_trigger(self):
+        """Wake the loop up, from any thread."""
+        # It has ended; or, with eventlet, another thread does so at the same time.
+        with contextlib.suppress(OSError, RuntimeError):
+            super().pull_trigger()
 
 
 def _one_thread():

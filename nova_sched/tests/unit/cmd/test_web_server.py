@@ -15,6 +15,8 @@ import contextlib
 import errno
 import http.client
 import socket
+import subprocess
+import sys
 import threading
 import time
 
@@ -357,3 +359,43 @@ def test_requests_that_wait_for_a_thread_have_a_limit(served, application, many,
     assert ask(served)[0] == 503
     application.let_go.set()
     assert all(b'200 OK' in one.recv(1000) for one in waiting)
+
+
+SCRIPT = """
+import eventlet
+eventlet.monkey_patch()
+import http.client, threading
+from nova_sched.cmd.web_server import WebServer
+
+def application(environ, start_response):
+    start_response('200 OK', [('Content-Length', '4')])
+    return [b'good']
+
+def ask():
+    for _ in range(20):
+        connection = http.client.HTTPConnection(*served.bind_addr)
+        connection.request('GET', '/')
+        assert connection.getresponse().read() == b'good'
+        connection.close()
+
+served = WebServer(('127.0.0.1', 0), application, 1000, threads=4, name='test')
+serving = threading.Thread(target=served.serve)
+serving.start()
+callers = [threading.Thread(target=ask) for _ in range(8)]
+for one in callers:
+    one.start()
+for one in callers:
+    one.join()
+served.stop()
+serving.join()
+"""
+
+
+def test_with_eventlet():
+    done = subprocess.run(
+        [sys.executable, '-W', 'ignore', '-c', SCRIPT],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ('', '', 0)
