@@ -24,6 +24,8 @@ from nova_sched import errors, words
 from nova_sched.engine.groups.member_state import MemberRequests
 from nova_sched.groups import template, why
 from nova_sched.groups.definition import Definition
+from nova_sched.groups.members import pci_aliases
+from nova_sched.groups.template.servers import flavors_of_file
 from nova_sched.groups.template.values import ROOT, Allowance
 
 MAX_SOURCE = 2**20  # characters of a template and of all data sent with it, as JSON
@@ -50,6 +52,17 @@ class ReadingRules:
     flavors: Mapping[str, Mapping[str, Any]]
     aliases: Mapping[str, Any]
     seconds: float
+
+    @classmethod
+    def of(cls, options, levels):
+        """Those of the options of the group [groups], and of [pci] alias. Raises BadConfig."""
+        return cls(
+            levels=tuple(levels),
+            max_members=options.max_members,
+            flavors=flavors_of_file(options.flavors),
+            aliases=pci_aliases.configured(),
+            seconds=options.read_seconds,
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
