@@ -111,9 +111,9 @@ class BusClients:
         from nova_sched.rpc import client
 
         self._bus, self._schedulers, self._wait_s = bus, limits.schedulers, conf.api.rpc_timeout
-        self.groups = self._asked(client.GroupsClient)
-        self.explain = self._asked(client.ExplainClient)
-        self.rebalances = self._asked(client.RebalancesClient)
+        self.groups = self.client_of(client.GroupsClient)
+        self.explain = self.client_of(client.ExplainClient)
+        self.rebalances = self.client_of(client.RebalancesClient)
         self.queues = NoQueueManager()
         if has_queues(conf) or not is_alone(conf):
             wait_s = min(self._wait_s, QUEUES_S)
@@ -121,13 +121,11 @@ class BusClients:
                 client.QueuesClient(bus, wait_s, SILENCE_S, attempts=ATTEMPTS)
             )
 
-    def asked_for(self, kind, wait_s):
+    def client_of(self, kind, wait_s=None):
         """A client that waits so many seconds for a scheduler, if it gives signs of life."""
+        wait_s = wait_s or self._wait_s
         made = kind(self._bus, wait_s, SCHEDULER_SILENCE_S, attempts=ATTEMPTS)
         return self._schedulers.calls(made, wait_s)
-
-    def _asked(self, kind):
-        return self.asked_for(kind, self._wait_s)
 
 
 def application(conf, bus, limits, clients):
@@ -146,8 +144,8 @@ def application(conf, bus, limits, clients):
         # A probe asks one at a time, and whether a service is back.
         client.GroupsClient(bus, probe_s, attempts=ATTEMPTS),
         client.ExplainClient(bus, probe_s, attempts=ATTEMPTS).health,
-        clients.asked_for(client.ExplainClient, rank_s).rank_hosts,
-        clients.asked_for(client.ExplainClient, search_s).plan_moves,
+        clients.client_of(client.ExplainClient, rank_s).rank_hosts,
+        clients.client_of(client.ExplainClient, search_s).plan_moves,
         clients.rebalances,
         limits,
     )

@@ -38,7 +38,7 @@ LOG = logging.getLogger(__name__)
 
 WRITE_S = 2.0  # between two writes of a process
 THREADS = 2  # for requests
-MOST_BODY = 1024  # bytes; no request needs one
+MAX_BODY = 1024  # bytes; no request needs one
 FAMILIES = {
     COUNTER: core.CounterMetricFamily,
     GAUGE: core.GaugeMetricFamily,
@@ -177,7 +177,7 @@ class Export:
             self._server = WebServer(
                 (host, port),
                 prometheus_client.make_wsgi_app(registry),
-                MOST_BODY,
+                MAX_BODY,
                 threads=THREADS,
                 name='nova-sched-metrics',
             )

@@ -18,6 +18,7 @@ request, threads of their own for probes, a limit of waiting requests, and an or
 """
 
 import contextlib
+import errno
 import logging
 import re
 import select
@@ -32,13 +33,14 @@ from waitress.server import TcpWSGIServer
 from waitress.task import ErrorTask, ThreadedTaskDispatcher
 
 MAX_HEAD = 64 * 1024  # bytes of the request line and the headers
-MAX_CONNECTIONS = 512  # a further one replaces the oldest that no thread works for
+MAX_CONNECTIONS = 400  # of two files each; a further one replaces the oldest idle one
 MAX_QUEUED = 256  # requests that wait for a thread; a further one is refused
 MAX_IN_MEMORY = 64 * 1024  # bytes of a request or an answer; the rest is in a temporary file
 # Seconds: for the next request of a connection, for all of a request, for the caller to read some
 # of its answer, and then to close.
 IDLE_S, WHOLE_S, ANSWER_S, CLOSE_S = 10.0, 30.0, 60.0, 2.0
 POLL_S = 0.5  # between two looks for connections that are late
+PAUSE_S = 0.01  # before the next attempt, while the process has too many files
 BLOCK = 64 * 1024
 
 CODING = re.compile(rb'(?im)^transfer-encoding:(.*)')
@@ -62,8 +64,8 @@ class Busy(utilities.Error):
 
 class Parser(HTTPRequestParser):
     """Also refuses a Content-Length of more digits than Python reads; a body whose end a proxy may
-    see elsewhere, as RFC 9112 says, so that no request hides in it; and a Host that is no name,
-    as links in answers begin with it."""
+    see elsewhere, as RFC 9112 says, so that no request hides in it; and a Host that is not a
+    name, as links in answers begin with it."""
 
     def parse_header(self, header_plus):
         try:
@@ -125,6 +127,11 @@ class Channel(HTTPChannel):
         if self.request is None:
             self.since_s = self.server.clock()
         return super().received(data)
+
+    def write_soon(self, data):
+        if not self.total_outbufs_len:
+            self.since_s = self.server.clock()
+        return super().write_soon(data)
 
     def service(self):
         super().service()
@@ -221,8 +228,18 @@ class WebServer(TcpWSGIServer):
         if len(self.active_channels) > MAX_CONNECTIONS:
             self._close_oldest()
 
+    def accept(self):
+        try:
+            return super().accept()
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                self._close_oldest()
+                time.sleep(PAUSE_S)
+            raise
+
     def _close_oldest(self):
-        """Close one that has sent nothing, if there is one."""
+        """Close one that no thread works for, if there is one; first of those that have sent
+        nothing."""
         idle = [one for one in self.active_channels.values() if not one.requests]
         if idle:
             min(idle, key=lambda one: (one.is_begun, one.since_s)).handle_close()
@@ -259,9 +276,15 @@ class WebServer(TcpWSGIServer):
     def stop(self):
         """End ``serve``, from another thread, and wait for its end."""
         self._stop_s = self.clock() + self._shutdown_timeout
-        with contextlib.suppress(OSError):  # it has ended
+        if not self._ended.is_set():
             self.pull_trigger()
         self._ended.wait()
+
+    def pull_trigger(self):
+        """Wake the loop up, from any thread."""
+        # It has ended; or, with eventlet, another thread does so at the same time.
+        with contextlib.suppress(OSError, RuntimeError):
+            super().pull_trigger()
 
 
 def _one_thread():

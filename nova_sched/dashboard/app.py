@@ -104,7 +104,8 @@ def _admit(guard, ended, conf, logins, count):
         security.check_token()
         return None
     uuid, token = flask.session.get('uuid'), flask.session.get('token')
-    is_open = uuid is not None and not ended.has(uuid)
+    # A caller logs out also while the database is away.
+    is_open = uuid and (request.endpoint == 'log_out' or not ended.has(uuid))
     context = guard.context(token, request.environ) if is_open else None
     if context is not None:
         flask.g.context = context

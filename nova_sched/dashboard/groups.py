@@ -40,8 +40,9 @@ class GroupPages:
 
     def __init__(self, parts):
         self._parts = parts
-        conf = parts.conf.api
-        self._handlers = handlers.GroupHandlers(parts.clients.groups, parts.policy, conf.max_limit)
+        self._handlers = handlers.GroupHandlers(
+            parts.clients.groups, parts.policy, parts.conf.api.max_limit
+        )
 
     def show(self):
         all_projects = access.may(self._parts.policy, 'groups:list:all_projects')

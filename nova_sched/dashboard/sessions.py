@@ -87,7 +87,7 @@ class EndedSessions:
         self._here[uuid] = now_s + ENDED_S
         try:
             self._table().add(uuid, ENDED_S)
-        except (errors.BadConfig, errors.StoreUnavailable) as error:
+        except errors.SchedError as error:
             LOG.warning('Other processes do not know that a session has ended: %s', error)
 
     def has(self, uuid):
@@ -172,12 +172,13 @@ class Authenticator:
             return
         keystone = self._session(REVOKE_S)
         try:
-            url = Discover(keystone, self._address()).url_for('3')
-            keystone.delete(
-                f'{url.rstrip("/")}/auth/tokens',
-                headers={'X-Auth-Token': token, 'X-Subject-Token': token},
-            )
-        except (ClientException, exceptions.ServiceUnavailable) as error:
+            with self._keystone.place():
+                url = Discover(keystone, self._address()).url_for('3')
+                keystone.delete(
+                    f'{url.rstrip("/")}/auth/tokens',
+                    headers={'X-Auth-Token': token, 'X-Subject-Token': token},
+                )
+        except (ClientException, exceptions.ServiceUnavailable, errors.ServiceBusy) as error:
             LOG.warning('Keystone does not revoke a token: %s', error)
 
     def _session(self, wait_s, auth=None):

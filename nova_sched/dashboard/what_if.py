@@ -26,6 +26,7 @@ from nova_sched.groups.template import source
 ENDPOINT, TITLE, RULE = 'what_if', 'What if', 'dashboard:ask'
 SIZES = {'vcpus': 1, 'ram': 512, 'disk': 0}
 MOST = 1000  # servers of one question
+MAX_SIZE = 10**12  # of any amount
 MAX_PASTED = 2**16  # characters of a flavor: it is read in a thread of the API
 TRIED = 8  # changes of a refused request that are tried
 
@@ -145,17 +146,10 @@ def read(form):
 
 
 def _size(name, value):
-    if isinstance(value, int) and not _is_short(value):
-        raise errors.InvalidRequest(name, 'the number is too large')
-    text = str(value).strip() if isinstance(value, (str, int)) else type(value).__name__
-    if not (text.isascii() and text.isdecimal() and len(text) <= 12):
-        raise errors.InvalidRequest(name, f"'{text[:40]}' is no whole number")
-    return int(text)
-
-
-def _is_short(value):
-    """Whether this is a whole number that has a text: Python makes none of thousands of digits."""
-    return isinstance(value, int) and abs(value) < 10**18
+    try:
+        return words.whole(value, most=MAX_SIZE)
+    except ValueError as error:
+        raise errors.InvalidRequest(name, str(error)) from None
 
 
 def _pairs(text):
@@ -186,15 +180,14 @@ def _pasted(text):
         properties = _pairs(properties.replace("'", '').replace(', ', '\n'))
     if not isinstance(properties, dict):
         raise errors.InvalidRequest('flavor', 'its properties are no mapping')
-    made['extra_specs'] = {str(key): _word(key, value) for key, value in properties.items()}
+    made['extra_specs'] = {key: _word(key, value) for key, value in properties.items()}
     return made
 
 
 def _word(key, value):
-    """The value of an extra spec as text. Raises InvalidRequest for dates, lists and mappings: a
-    few lines of YAML can describe a list of billions."""
+    """The value of an extra spec as text. Raises InvalidRequest for null, lists and mappings."""
     if isinstance(value, str):
         return value
-    if not (isinstance(value, float) or _is_short(value)):
-        raise errors.InvalidRequest('flavor', f"its property '{str(key)[:80]}' is no text")
+    if not isinstance(value, int | float):
+        raise errors.InvalidRequest('flavor', f"its property '{key[:80]}' is no text")
     return json.dumps(value)

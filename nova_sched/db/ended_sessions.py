@@ -11,9 +11,11 @@
 # under the License.
 """Sessions of the dashboard that callers have ended, for all processes that serve it."""
 
+import contextlib
+
 import sqlalchemy as sa
 
-from nova_sched.db import clock
+from nova_sched.db import clock, faults
 from nova_sched.db.engine import transaction
 from nova_sched.db.tables import ENDED_SESSIONS
 
@@ -28,14 +30,12 @@ class SqlEndedSessions:
 
     def add(self, uuid, for_s):
         """Store that a session has ended, for so many seconds."""
-        with transaction(self._engine) as connection:
+        # A caller may log out twice at the same time.
+        with contextlib.suppress(*faults.THERE), transaction(self._engine) as connection:
             now_s = clock.read(connection)
             old = sa.delete(ENDED_SESSIONS).where(ENDED_SESSIONS.c.until_s < now_s)
             connection.execute(old)
-            if not connection.execute(sa.select(1).where(THIS), {'this': uuid}).all():
-                connection.execute(
-                    sa.insert(ENDED_SESSIONS), {'uuid': uuid, 'until_s': now_s + for_s}
-                )
+            connection.execute(sa.insert(ENDED_SESSIONS), {'uuid': uuid, 'until_s': now_s + for_s})
 
     def has(self, uuid):
         """Whether a session has ended."""

@@ -13,8 +13,8 @@
 
 The parent sends the name of a function and its arguments, and receives the result::
 
-    ChildProcess.send (task, arguments, seconds) == pickles with a length prefix ==> process
-    ChildProcess.receive <============== (True, result), or (False, why) ================+
+    ChildProcess.ask ==== (task, arguments, seconds), a pickle with its length ====> process
+         result <============== (True, result), or (False, why) =====================+
 
 Threads and locks of the parent do not reach the child: it is started, not forked. The handle
 imports nothing that the tasks need.
@@ -38,9 +38,12 @@ from pathlib import Path
 from typing import Any
 
 from nova_sched import errors
+from nova_sched.groups.time_limit import WALL_FACTOR
 
 ROOT = Path(__file__).resolve().parents[1]  # the package's parent directory
 LENGTH = struct.Struct('>Q')
+# Each thread of numpy's library takes a buffer, on a large machine more than a child may have.
+ONE_THREAD = {'OPENBLAS_NUM_THREADS': '1', 'OMP_NUM_THREADS': '1'}
 
 
 class ChildProcess:
@@ -58,7 +61,7 @@ class ChildProcess:
         try:
             self._popen = subprocess.Popen(
                 [sys.executable, '-W', 'ignore', '-m', __spec__.name, str(far.fileno()), about],
-                env=os.environ | {'PYTHONPATH': path},
+                env=os.environ | {'PYTHONPATH': path} | (ONE_THREAD if memory else {}),
                 pass_fds=[far.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -69,7 +72,7 @@ class ChildProcess:
         finally:
             far.close()
         self._owner = os.getpid()
-        self.ready = False
+        self._is_ready = False
 
     @property
     def pid(self) -> int:
@@ -84,11 +87,28 @@ class ChildProcess:
     def is_alive(self) -> bool:
         return self._popen.poll() is None
 
-    def send(self, message: object, deadline: float) -> None:
-        send(self._channel, message, deadline)
+    def wait_until_ready(self, start_s: float) -> None:
+        """Waits until it has loaded. Raises OSError or EOFError if it has not after so long."""
+        if not self._is_ready:
+            self._is_ready = receive(self._channel, time.monotonic() + start_s)
 
-    def receive(self, deadline: float, most: int | None = None) -> Any:
-        return receive(self._channel, deadline, most)
+    def ask(
+        self,
+        task: str,
+        arguments: tuple[object, ...],
+        seconds: float,
+        grace_s: float,
+        most: int | None = None,
+    ) -> tuple[bool, Any]:
+        """Returns whether ``function(*arguments, seconds=seconds)`` has a result, and it; else the
+        SchedError that it raised, or a traceback as text. ``task`` is 'module:function'.
+
+        Waits WALL_FACTOR times ``seconds`` and a grace period. Raises as ``send`` and ``receive``.
+        """
+        deadline = time.monotonic() + WALL_FACTOR * seconds + grace_s
+        send(self._channel, (task, arguments, seconds), deadline)
+        answer: tuple[bool, Any] = receive(self._channel, deadline, most)
+        return answer
 
     def stop(self) -> None:
         """Kills the process; a thread that waits for its answer gets an error."""
@@ -181,7 +201,7 @@ def _size() -> int:
 
 
 def _do(task: str, arguments: tuple[object, ...], seconds: float) -> tuple[bool, Any]:
-    """Returns whether there is a result, and it; else the SchedError, or a traceback as text."""
+    """Returns as ``ask``."""
     module, _, name = task.partition(':')
     try:
         return True, getattr(importlib.import_module(module), name)(*arguments, seconds=seconds)

@@ -148,47 +148,53 @@ def contradiction(
     """
     if has_no_hosts(problem):
         return NO_HOSTS
-    limits = limits or PlanLimits()
     known = quick(ideal.cluster(problem), QUICK_S)
     if known:
         return None
-    answer = None if solver is None else proven(problem, limits.explain_s, solver)
-    if answer is None and known is False:
-        return clash(problem, counted, limits.explain_s)
+    seconds = (limits or PlanLimits()).explain_s
+    return explained(problem, known is False, seconds, solver, counted_clash)
+
+
+def explained(
+    problem: Problem,
+    is_certain: bool,
+    seconds: float,
+    solver: Solver | None,
+    count: Callable[..., str],
+) -> str | None:
+    """Returns ``contradiction`` of a problem for which ``quick`` has found no placement.
+
+    ``is_certain``: whether there is none. ``count``: ``counted_clash``, or what runs it elsewhere.
+    """
+    answer = None
+    if solver is not None and seconds > 0:
+        answer = solver.ask(CONTRADICTION, problem, seconds=seconds, wait_s=seconds)
+    if answer is None and is_certain:
+        answer = count(problem, seconds=seconds)
     return answer or None
-
-
-def proven(problem: Problem, seconds: float, solver: Solver) -> str | None:
-    """Returns the solver's answer to ``contradiction``: '' if there is none; None if it does not
-    know."""
-    if seconds <= 0:
-        return None
-    return solver.ask(CONTRADICTION, problem, seconds=seconds, wait_s=seconds)
 
 
 def contradiction_anywhere(
     group: Definition,
     levels: Sequence[str],
     nests: ideal.Nests = frozenset(),
-    limits: PlanLimits | None = None,
     solver: Solver | None = None,
 ) -> str | None:
     """Returns the required policies that conflict on every cluster, as text; None if none is
     known.
 
     ``levels`` are as in ``ideal.imagined``. ``nests``, as from ``DomainTopology.nests``, are the
-    pairs of levels that nest on all clusters in question. ``limits`` and ``solver`` are as in
-    ``contradiction``.
+    pairs of levels that nest on all clusters in question. ``solver`` is as in ``contradiction``.
     """
     found = ideal.imagined(group, levels, nests)
-    return None if found is None else contradiction(found, limits, solver)
+    return None if found is None else contradiction(found, solver=solver)
 
 
 def suspected(
     group: Definition, levels: Sequence[str], nests: ideal.Nests
 ) -> tuple[Problem | None, bool]:
-    """Returns what ``contradiction_anywhere`` has to solve, and whether there is a contradiction
-    for certain. The first is None if there is none, or the group is too large to know."""
+    """Returns the problem of ``contradiction_anywhere``, and whether it is certain, for
+    ``explained``. The problem is None if there is none, or the group is too large to know."""
     found = ideal.imagined(group, levels, nests)
     known = True if found is None else quick(ideal.cluster(found), QUICK_S)
     return (None if known else found), known is False

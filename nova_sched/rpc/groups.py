@@ -15,25 +15,8 @@ objects."""
 import json
 
 from nova_sched import errors, objects, words
-from nova_sched.conf import CONF
-from nova_sched.engine.groups.reading import ReadingRules
 from nova_sched.groups.definition import EXCLUSIVE
-from nova_sched.groups.members import pci_aliases
-from nova_sched.groups.template.servers import flavors_of_file
 from nova_sched.rpc import translate
-
-
-def rules(levels):
-    """The ReadingRules of the present configuration. ``levels`` are the names that policies may
-    use. Raises BadConfig."""
-    return ReadingRules(
-        levels=tuple(levels),
-        max_members=CONF.groups.max_members,
-        flavors=flavors_of_file(CONF.groups.flavors),
-        aliases=pci_aliases.configured(),
-        seconds=CONF.groups.read_seconds,
-    )
-
 
 # Arguments.
 

@@ -29,10 +29,7 @@ from nova_sched.state.report import LARGEST
 from nova_sched.state.request import CHECK_TYPE, Request, is_rebuild
 from nova_sched.state.spec import CALL_READERS, KIND_READERS
 
-# Keys of aggregates are database integers.
-LARGEST_ID = words.MAX_INTEGER
-
-MOST_INSTANCES = 10_000  # of one node
+MAX_INSTANCES = 10_000  # of one node
 
 # Selection.cell_uuid must be a UUID; this one is used in a single-cell cloud that names no cell.
 UNKNOWN_CELL = '00000000-0000-0000-0000-000000000001'
@@ -246,9 +243,9 @@ def aggregate_id(given):
         raise errors.InvalidRequest(
             'aggregate', f'it must be an Aggregate, not {words.kind(given)}'
         )
-    if 'id' not in given or not 0 <= given.id <= LARGEST_ID:
+    if 'id' not in given or not 0 <= given.id <= words.MAX_INTEGER:
         raise errors.InvalidRequest(
-            'aggregate.id', f'it must be set, and between 0 and {LARGEST_ID}'
+            'aggregate.id', f'it must be set, and between 0 and {words.MAX_INTEGER}'
         )
     return given.id
 
@@ -261,8 +258,8 @@ def instance_uuids(given, where='instances'):
     items = [given] if isinstance(given, objects.Instance) else given
     if not isinstance(items, (list, tuple, set, frozenset, objects.InstanceList)):
         raise errors.InvalidRequest(where, f'{words.short(given)} is no list of UUIDs')
-    if len(items) > MOST_INSTANCES:
-        why = f'{len(items)} of them; at most {MOST_INSTANCES} are accepted'
+    if len(items) > MAX_INSTANCES:
+        why = f'{len(items)} of them; at most {MAX_INSTANCES} are accepted'
         raise errors.InvalidRequest(where, why)
     uuids = (_set(one, 'uuid') if isinstance(one, objects.Instance) else one for one in items)
     return frozenset(words.uuid(uuid, where) for uuid in uuids)

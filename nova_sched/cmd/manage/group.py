@@ -171,9 +171,9 @@ def validate(args, conf):
     """Check a template, and list its members and policies
 
     Calls neither a scheduler, nor the bus, nor a database. From the configuration it reads
-    [topology], [groups] flavors, max_members and solver, and [pci] alias. The exit status is 1 for
-    a template that is not valid, with a member that Nova would refuse to create, or with required
-    policies that contradict each other on any cluster.
+    [topology], [groups] flavors, max_members, read_seconds and solver, and [pci] alias. The exit
+    status is 1 for a template that is not valid, with a member that Nova would refuse to create,
+    or with required policies that contradict each other on any cluster.
 
     Keys: ok, error (where, line, column, why; null for none), members (path,
     flavor, vcpus, memory_mb, disk_gb, availability_zone), policies (name, kind, level, members,

@@ -16,10 +16,9 @@ import contextlib
 
 from nova_sched import errors
 from nova_sched.cmd.manage import group_pages, output
-from nova_sched.groups import template, why
+from nova_sched.engine.groups import reading
+from nova_sched.groups import why
 from nova_sched.groups.exact import worker
-from nova_sched.groups.members import member_spec
-from nova_sched.groups.template.servers import flavors_of_file
 from nova_sched.groups.topology import DomainTopology
 
 
@@ -28,7 +27,8 @@ def validate(args, conf, given):
     Returns the exit status."""
     topology = DomainTopology(conf.topology.levels, conf.topology.orders)
     try:
-        definition = _read(conf, topology.levels, **given)
+        rules = reading.ReadingRules.of(conf.groups, topology.levels)
+        definition = reading.read(reading.Given(**given), rules, rules.seconds).definition
     except (errors.TemplateError, errors.InvalidRequest) as error:
         place = {name: getattr(error, name, None) for name in errors.TemplateError.facts}
         if args.format == output.TABLE:
@@ -46,21 +46,3 @@ def validate(args, conf, given):
     }
     output.show(args, found, text=group_pages.validated)
     return 0 if found['ok'] else 1
-
-
-def _read(conf, levels, flavors, **given):
-    """The Definition of a template, as a scheduler of this configuration would read it.
-
-    Raises TemplateError, InvalidRequest for a member that Nova would refuse, or BadConfig.
-    """
-    found = template.read(
-        given['template'],
-        given['parameters'],
-        {**flavors_of_file(conf.groups.flavors), **(flavors or {})},
-        given['images'],
-        levels=levels,
-        max_members=conf.groups.max_members,
-    )
-    for member in {one.description: one for one in reversed(found.members.values())}.values():
-        member_spec.spec_of(member)
-    return found

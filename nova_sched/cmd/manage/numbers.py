@@ -14,7 +14,7 @@
 from nova_sched import words
 
 UNITS = {'s': 1, 'm': 60, 'h': 3600, 'd': 86400}
-LONGEST_S = 10**9  # three decades; a thread may wait as long
+MAX_S = 10**9  # three decades; a thread may wait as long
 
 
 def from_1(text):
@@ -24,7 +24,7 @@ def from_1(text):
 
 def seconds(text):
     """A length of time above 0, in seconds."""
-    found_s = words.finite(text, 0, LONGEST_S)
+    found_s = words.finite(text, 0, MAX_S)
     if not found_s:
         raise ValueError(text)
     return found_s
@@ -33,7 +33,7 @@ def seconds(text):
 def span(text):
     """Seconds of a length of time: 90, 15m, 2h, 7d."""
     number, unit = (text[:-1], text[-1]) if text[-1:] in UNITS else (text, 's')
-    return words.finite(words.finite(number) * UNITS[unit], 0, LONGEST_S)
+    return words.finite(words.finite(number) * UNITS[unit], 0, MAX_S)
 
 
 # argparse adds these texts to its errors

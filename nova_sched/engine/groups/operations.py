@@ -13,6 +13,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import logging
 import threading
 import time
@@ -121,12 +122,12 @@ class GroupOperations:
         summary, (problem, is_certain) = self._run_reader(
             project_id, reading.account, given, rules, nests, seconds=rules.seconds
         )
-        found, limit_s = None, PlanLimits().explain_s
-        if problem is not None and self._solver is not None:
-            found = why.proven(problem, limit_s, self._solver)
-        if is_certain and found is None:
-            found = self._run_reader(project_id, why.counted_clash, problem, seconds=limit_s)
-        return {**summary, 'contradiction': found or None}
+        found = None
+        if problem is not None:
+            count = functools.partial(self._run_reader, project_id, why.counted_clash)
+            seconds = PlanLimits().explain_s
+            found = why.explained(problem, is_certain, seconds, self._solver, count)
+        return {**summary, 'contradiction': found}
 
     def _run_reader(self, project_id, function, *arguments, seconds):
         if self._readers is None:

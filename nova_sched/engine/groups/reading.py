@@ -24,9 +24,11 @@ from nova_sched import errors, words
 from nova_sched.engine.groups.member_state import MemberRequests
 from nova_sched.groups import template, why
 from nova_sched.groups.definition import Definition
+from nova_sched.groups.members import pci_aliases
+from nova_sched.groups.template.servers import flavors_of_file
 from nova_sched.groups.template.values import ROOT, Allowance
 
-LONGEST = 2**20  # characters of a template and of all data sent with it, as JSON
+MAX_SOURCE = 2**20  # characters of a template and of all data sent with it, as JSON
 MAX_DEFINITION = 2**23  # characters of a definition: a short template may repeat a long hint
 
 
@@ -50,6 +52,17 @@ class ReadingRules:
     flavors: Mapping[str, Mapping[str, Any]]
     aliases: Mapping[str, Any]
     seconds: float
+
+    @classmethod
+    def of(cls, options, levels):
+        """Those of the options of the group [groups], and of [pci] alias. Raises BadConfig."""
+        return cls(
+            levels=tuple(levels),
+            max_members=options.max_members,
+            flavors=flavors_of_file(options.flavors),
+            aliases=pci_aliases.configured(),
+            seconds=options.read_seconds,
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -101,12 +114,10 @@ def _source(given):
         'flavors': _mapping(given.flavors, 'flavors'),
         'images': _mapping(given.images, 'images'),
     }
-    size = len(json.dumps(source))
-    if size > LONGEST:
-        why = (
-            f'with all data sent with it, it has {size} characters; at most {LONGEST} are accepted'
+    if len(json.dumps(source)) > MAX_SOURCE:
+        raise errors.InvalidRequest(
+            'template', f'with all data sent with it, it has more than {MAX_SOURCE} characters'
         )
-        raise errors.InvalidRequest('template', why)
     return source
 
 
@@ -115,7 +126,7 @@ def _mapping(value, where):
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise errors.InvalidRequest(where, f'{words.short(value)} is no mapping')
+        raise errors.InvalidRequest(where, f'{words.short(value)} is not a mapping')
     return {
         words.name(name, where): words.plain(one, f'{where}.{name}') for name, one in value.items()
     }

@@ -21,13 +21,11 @@ import dataclasses
 import logging
 import pickle
 import threading
-import time
 from typing import Any
 
 from nova_sched import errors
 from nova_sched.groups.process import ChildProcess
 from nova_sched.groups.template.values import ROOT
-from nova_sched.groups.time_limit import WALL_FACTOR
 
 LOG = logging.getLogger(__name__)
 
@@ -86,7 +84,7 @@ class TemplateReaders:
 
     @contextlib.contextmanager
     def _turn(self, project_id):
-        # A caller without a project is no tenant, and waits for no other.
+        # A caller without a project is not a tenant, and waits for nobody's turn.
         key = object() if project_id is None else project_id
         with self._lock:
             turn = self._turns.get(key) or _Turn()
@@ -116,7 +114,7 @@ class TemplateReaders:
         process = None
         try:
             process = self._ready()
-            answer = _asked(process, (task, arguments, seconds))
+            answer = _asked(process, task, arguments, seconds)
             with self._lock:
                 if not self._closed:
                     self._idle.append(process)
@@ -139,7 +137,7 @@ class TemplateReaders:
             process.end()
         try:
             process = ChildProcess(LOADS, NICE, MEMORY)
-            process.receive(time.monotonic() + START_S)
+            process.wait_until_ready(START_S)
         except (OSError, EOFError) as error:
             LOG.exception('A reader of templates cannot start')
             if process is not None:
@@ -156,12 +154,10 @@ class _Turn:
     calls: int = 0
 
 
-def _asked(process, question):
+def _asked(process, *question):
     """Returns the answer of a process. Raises TemplateError if it does not answer."""
-    deadline = time.monotonic() + WALL_FACTOR * question[-1] + GRACE_S
     try:
-        process.send(question, deadline)
-        return process.receive(deadline, MAX_ANSWER)
+        return process.ask(*question, GRACE_S, MAX_ANSWER)
     except (OSError, EOFError, BufferError, pickle.UnpicklingError) as error:
         LOG.warning(
             'A template is refused, because its reader gave no answer: %s',

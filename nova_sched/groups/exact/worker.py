@@ -28,7 +28,6 @@ import time
 from typing import Any, Self
 
 from nova_sched.groups.process import ChildProcess
-from nova_sched.groups.time_limit import WALL_FACTOR
 
 LOG = logging.getLogger(__name__)
 
@@ -114,9 +113,7 @@ class Solver:
     ) -> Any:
         try:
             self._wait_until_ready(process)
-            deadline = time.monotonic() + WALL_FACTOR * seconds + self._grace_s
-            process.send((task, arguments, seconds), deadline)
-            good, answer = process.receive(deadline)
+            good, answer = process.ask(task, arguments, seconds, self._grace_s)
         except (OSError, EOFError, pickle.UnpicklingError) as error:
             if not self._closed:
                 LOG.warning(
@@ -135,9 +132,8 @@ class Solver:
         return answer if good else None
 
     def _wait_until_ready(self, process: ChildProcess) -> None:
-        if not process.ready:
-            try:
-                process.ready = process.receive(time.monotonic() + self._start_s)
-            except (OSError, EOFError):
-                self._rest_until = time.monotonic() + REST_S
-                raise
+        try:
+            process.wait_until_ready(self._start_s)
+        except (OSError, EOFError):
+            self._rest_until = time.monotonic() + REST_S
+            raise

@@ -219,7 +219,7 @@ def _size(plain):
 
 def _list(scope, value):
     plain = scope.plain(value)
-    if not plain:  # null and empty texts are no items, as in Heat
+    if not plain:  # null and an empty text are an empty list, as in Heat
         return []
     if not isinstance(plain, list):
         raise value.wrong('a list is wanted')

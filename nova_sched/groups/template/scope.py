@@ -133,9 +133,8 @@ class Scope:
         found = self.head(found)
         return None if found.data is None else found
 
-    def get_said(self, mapping: Value, key: str) -> Value | None:
-        """Returns the same; None also for an empty text, which Heat and Nova take for no value
-        there."""
+    def get_nonempty(self, mapping: Value, key: str) -> Value | None:
+        """Returns the same; None also for an empty text, which is unset in Heat and Nova."""
         found = self.get(mapping, key)
         return None if found is None or found.data == '' else found
 
@@ -192,12 +191,12 @@ class Scope:
             raise value.wrong(f'the name {words.visible(name)} has invisible characters')
         return name
 
-    def word(self, value: Value, words: Collection[str]) -> str:
+    def word(self, value: Value, known: Collection[str]) -> str:
         """Returns one of these words."""
         text = self.text(value)
-        if text not in words:
+        if text not in known:
             raise self.head(value).wrong(
-                f'{text} is none of {", ".join(words)}{suggestion(text, words)}'
+                f'{text} is none of {", ".join(known)}{suggestion(text, known)}'
             )
         return text
 

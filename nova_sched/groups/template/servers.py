@@ -68,7 +68,7 @@ def _read_flavor(scope, value, name=None):
     value = scope.mapping(value, FLAVOR_FIELDS)
     counts = {}
     for key, field in COUNTS.items():
-        if (found := scope.get_said(value, key)) is not None:
+        if (found := scope.get_nonempty(value, key)) is not None:
             if field in counts:
                 raise value.wrong_key(key, f'{key} sets the same property as another key')
             counts[field] = scope.integer(found, LEAST.get(field, 0))
@@ -241,8 +241,8 @@ class Servers:
         properties = scope.mapping(properties)
         self._unknown(scope, properties)
         flavor = self._flavors.flavor(scope, scope.require(properties, 'flavor'))
-        image = scope.get_said(properties, 'image')
-        zone = scope.get_said(properties, 'availability_zone')
+        image = scope.get_nonempty(properties, 'image')
+        zone = scope.get_nonempty(properties, 'availability_zone')
         hints, server_groups = self._hints(scope, scope.get(properties, 'scheduler_hints'))
         volume = boot_volume(scope, properties, image)
         if image is None and volume is not None:

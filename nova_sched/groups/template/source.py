@@ -11,10 +11,10 @@
 # under the License.
 """Reads YAML text into values with positions, without guesses, and within limits of size.
 
-All YAML that comes from outside is read here. Uses the events of the parser, because composing a
-tree recurses without a limit and expands aliases without one. The tree has no shared values:
-an alias is a copy, whose size counts before it is made. Scalars have the same meaning as in Heat:
-dates remain text.
+All YAML that a service gets from outside is read here. Uses the events of the parser, because
+composing a tree recurses without a limit and expands aliases without one. The tree has no shared
+values: an alias is a copy, whose size counts before it is made. Scalars have the same meaning as
+in Heat: dates remain text.
 """
 
 import json

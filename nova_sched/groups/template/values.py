@@ -18,14 +18,13 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from nova_sched import errors
+from nova_sched import errors, words
 
 SIZE = 2**20  # characters of a template; Heat's limit is half of this
 DEPTH = 50  # values inside of values
 COUNT = 100_000  # values of one template
-LONGEST_PATH = 255  # characters; the values below such a path have the same one
+MAX_PATH = 255  # characters; the values below such a path have the same one
 ROOT = 'template'
-LARGEST = 2**63 - 1
 LONGEST_WHY = 500  # characters of an error
 
 
@@ -141,7 +140,7 @@ def inside(where, key):
 
     Each value holds its path, so a long one does not grow.
     """
-    if len(where) > LONGEST_PATH:
+    if len(where) > MAX_PATH:
         return where
     step = str(key)[:64]
     return step if where == ROOT else f'{where}.{step}'
@@ -175,7 +174,7 @@ def number_fault(plain):
     fault."""
     if isinstance(plain, float) and not math.isfinite(plain):
         return 'is not finite'
-    if isinstance(plain, int) and not -LARGEST <= plain <= LARGEST:
+    if isinstance(plain, int) and not -words.LARGEST <= plain <= words.LARGEST:
         return 'has more than 64 bits'
     return None
 

@@ -14,7 +14,8 @@
 import oslo_messaging as messaging
 
 from nova_sched import words
-from nova_sched.engine.groups.reading import Given
+from nova_sched.conf import CONF
+from nova_sched.engine.groups.reading import Given, ReadingRules
 from nova_sched.rpc import groups
 from nova_sched.rpc.deferred import once
 from nova_sched.rpc.failures import expected
@@ -36,11 +37,13 @@ class GroupsEndpoint:
     def __init__(self, scheduler):
         self._scheduler = scheduler
 
+    def _rules(self):
+        return ReadingRules.of(CONF.groups, self._scheduler.groups.levels)
+
     def _read(self, context, *given, exclusive_levels=None):
         """Returns the Reading of what the caller has given. Raises PolicyForbidden."""
-        known = self._scheduler.groups
-        found = known.read(
-            groups.owner(context).project_id, Given(*given), groups.rules(known.levels)
+        found = self._scheduler.groups.read(
+            groups.owner(context).project_id, Given(*given), self._rules()
         )
         groups.check_levels(found.definition, exclusive_levels)
         return found
@@ -199,6 +202,6 @@ class GroupsEndpoint:
         ``contradiction``: the policies that collide on any set of hosts, as text, or None. It
         assumes that levels nest as they do on the present hosts. Raises TemplateError.
         """
-        known = self._scheduler.groups
         given = Given(template, parameters, flavors, images)
-        return known.account(groups.owner(context).project_id, given, groups.rules(known.levels))
+        project_id = groups.owner(context).project_id
+        return self._scheduler.groups.account(project_id, given, self._rules())

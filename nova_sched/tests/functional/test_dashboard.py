@@ -247,7 +247,7 @@ def test_what_if(operator, project, hosts):
     assert 'would find no host' in answer.text
     assert 'without trait:CUSTOM_NO=required' in answer.text
     answer = operator.post('/what-if', {**form, 'vcpus': 'x'}, HX_Request='true')
-    assert (answer.status_code, 'no whole number' in answer.text) == (400, True)
+    assert (answer.status_code, 'not a whole number' in answer.text) == (400, True)
 
 
 def test_groups(operator, project, served, daemon, hosts):

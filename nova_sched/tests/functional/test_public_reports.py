@@ -1169,11 +1169,6 @@ def lengthy(name=b'Content-Length', more=0):
             id='Pylons/waitress 464: two lengths',
         ),
         pytest.param(
-            POST.replace(b'1.1', b'1.0') + CHUNKED + b'Connection: keep-alive\r\n\r\n' + NEXT,
-            [400],
-            id='chunks of HTTP/1.0',
-        ),
-        pytest.param(
             POST + lengthy(b'Content-Length ') + b'\r\n' + NEXT,
             [400],
             id='cherrypy/cheroot 714: blank after a name',

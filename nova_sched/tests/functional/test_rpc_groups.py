@@ -398,7 +398,7 @@ def test_hostile_templates_are_refused_at_each_entrance(cloud):
 
 def test_a_reader_that_hangs_delays_its_project_alone(cloud, monkeypatch):
     """Boots are answered, and templates of others read; then it goes on."""
-    monkeypatch.setattr(template_readers, 'WALL_FACTOR', 60.0)
+    monkeypatch.setattr(template_readers, 'GRACE_S', 120.0)
     readers = cloud.service.scheduler.groups._readers
     cloud.groups.validate(TEMPLATE, context=context())
     hung = readers._idle[-1].pid

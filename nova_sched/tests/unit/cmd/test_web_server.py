@@ -12,15 +12,19 @@
 """The web server: what it takes for a request, and that callers who dawdle keep nobody waiting."""
 
 import contextlib
+import errno
 import http.client
 import socket
+import subprocess
+import sys
 import threading
 import time
 
 import pytest
+from waitress import wasyncore
 
 from nova_sched.cmd import web_server
-from nova_sched.cmd.web_server import MAX_HEAD, WebServer
+from nova_sched.cmd.web_server import MAX_HEAD, Channel, WebServer
 
 MAX_BODY = 1000
 TIMEOUT_S = 60
@@ -312,6 +316,38 @@ def test_a_further_connection_replaces_one_that_sends_nothing(served, many, monk
     assert idle[0].recv(1000) == b''
 
 
+def test_a_process_with_too_many_files_gives_up_an_idle_connection(served, many, monkeypatch):
+    monkeypatch.setattr(web_server, 'IDLE_S', 10**6)
+    accept = wasyncore.dispatcher.accept
+
+    def accept_one(server):
+        if served.active_channels:
+            raise OSError(errno.EMFILE, 'too many')
+        return accept(server)
+
+    (idle,) = many(1, b'')
+    while not served.active_channels:
+        time.sleep(0.01)
+    monkeypatch.setattr(wasyncore.dispatcher, 'accept', accept_one)
+    assert ask(served)[0] == 200
+    assert idle.recv(1) == b''
+
+
+def test_an_answer_that_took_long_is_sent(served, application, many, monkeypatch):
+    flush = Channel._flush_some
+
+    def flush_late(channel, **kwargs):
+        served._close_late()
+        return flush(channel, **kwargs)
+
+    (caller,) = many(1, b'GET /hold HTTP/1.0\r\n\r\n')
+    assert application.held.acquire(timeout=TIMEOUT_S)
+    monkeypatch.setattr(Channel, '_flush_some', flush_late)
+    application.later_s = web_server.ANSWER_S + 1
+    application.let_go.set()
+    assert b'200 OK' in caller.recv(1000)
+
+
 def test_requests_that_wait_for_a_thread_have_a_limit(served, application, many, monkeypatch):
     monkeypatch.setattr(web_server, 'MAX_QUEUED', 3)
     many(2, b'GET /hold HTTP/1.1\r\n\r\n')
@@ -323,3 +359,43 @@ def test_requests_that_wait_for_a_thread_have_a_limit(served, application, many,
     assert ask(served)[0] == 503
     application.let_go.set()
     assert all(b'200 OK' in one.recv(1000) for one in waiting)
+
+
+SCRIPT = """
+import eventlet
+eventlet.monkey_patch()
+import http.client, threading
+from nova_sched.cmd.web_server import WebServer
+
+def application(environ, start_response):
+    start_response('200 OK', [('Content-Length', '4')])
+    return [b'good']
+
+def ask():
+    for _ in range(20):
+        connection = http.client.HTTPConnection(*served.bind_addr)
+        connection.request('GET', '/')
+        assert connection.getresponse().read() == b'good'
+        connection.close()
+
+served = WebServer(('127.0.0.1', 0), application, 1000, threads=4, name='test')
+serving = threading.Thread(target=served.serve)
+serving.start()
+callers = [threading.Thread(target=ask) for _ in range(8)]
+for one in callers:
+    one.start()
+for one in callers:
+    one.join()
+served.stop()
+serving.join()
+"""
+
+
+def test_with_eventlet():
+    done = subprocess.run(
+        [sys.executable, '-W', 'ignore', '-c', SCRIPT],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ('', '', 0)

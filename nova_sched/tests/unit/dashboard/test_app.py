@@ -191,17 +191,19 @@ def test_without_a_database_one_process_knows_which_sessions_have_ended():
 
 
 def test_a_database_that_is_away_opens_no_session(monkeypatch):
+    """But a caller can end his."""
+
     class Away:
         @property
         def ended_sessions(self):
             raise errors.StoreUnavailable('it is away')
 
-    caller = client()
-    sent(caller, '/login', FORM)
     monkeypatch.setattr(app, 'Sources', lambda *_: Away())
     caller = client()
     sent(caller, '/login', FORM)
     assert caller.get('/cluster').status_code == 503
+    assert sent(caller, '/logout').status_code == 303
+    assert caller.get('/cluster').status_code == 303
 
 
 def test_a_cookie_shows_nothing():

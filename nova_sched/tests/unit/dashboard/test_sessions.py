@@ -22,6 +22,7 @@ from keystonemiddleware.fixture import AuthTokenFixture
 from werkzeug import exceptions
 from werkzeug.test import create_environ
 
+from nova_sched.api import limits
 from nova_sched.api.limits import Limits
 from nova_sched.conf import dashboard as dashboard_options
 from nova_sched.dashboard import sessions
@@ -170,6 +171,15 @@ def test_a_token_that_keystone_does_not_revoke(url, monkeypatch, caplog, status)
 @pytest.mark.parametrize('address', ['http://127.0.0.1:9', None], ids=['silent', 'not known'])
 def test_a_caller_logs_out_without_keystone(address, caplog):
     made('keystone', address).log_out('its token')
+    assert 'does not revoke' in caplog.text
+
+
+def test_a_caller_logs_out_while_too_many_wait_for_keystone(url, monkeypatch, caplog):
+    monkeypatch.setattr(limits, 'PLACE_S', 0.0)
+    guard = made('keystone', url)
+    monkeypatch.setattr(guard._keystone, '_places', threading.Semaphore(0))
+    guard.log_out('its token')
+    assert Keystone.revoked == []
     assert 'does not revoke' in caplog.text
 
 

@@ -314,11 +314,11 @@ LONG = 'x' * 256
         pytest.param('create', {'template': None}, 'template', id='no template'),
         pytest.param('create', {'template': 7}, 'template', id='a number'),
         pytest.param(
-            'create', {'template': f'# {"x" * reading.LONGEST}'}, 'template', id='very long'
+            'create', {'template': f'# {"x" * reading.MAX_SOURCE}'}, 'template', id='very long'
         ),
         pytest.param(
             'create',
-            {'template': {'x': 'y' * reading.LONGEST}},
+            {'template': {'x': 'y' * reading.MAX_SOURCE}},
             'template',
             id='very long mapping',
         ),

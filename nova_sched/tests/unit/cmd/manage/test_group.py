@@ -27,24 +27,25 @@ from nova_sched.tests.test_layers import PACKAGE
 from nova_sched.tests.unit.cmd.manage.test_commands import keys
 
 MOMENT = datetime.datetime(2026, 11, 21, tzinfo=datetime.UTC)
-TEMPLATE = """\
+SERVER = """
+      resource_def:
+        type: OS::Nova::Server
+        properties:
+"""
+TEMPLATE = f"""\
 heat_template_version: 2021-04-16
 parameters:
-  count: {type: number, default: 2}
+  count: {{type: number, default: 2}}
 resources:
   web:
     type: OS::Heat::ResourceGroup
     properties:
-      count: {get_param: count}
-      resource_def:
-        type: OS::Nova::Server
-        properties:
-          flavor: {vcpus: 2, ram: 512, disk: 10}
+      count: {{get_param: count}}{SERVER}          flavor: {{vcpus: 2, ram: 512, disk: 10}}
   app:
     type: OS::NovaSched::Group
     properties:
       members: [web]
-      policies: [{type: anti-affinity, level: host}]
+      policies: [{{type: anti-affinity, level: host}}]
 """
 
 
@@ -434,6 +435,15 @@ def test_levels_of_the_configuration(manage, file):
             '',
             "member app/web/0, pci_passthrough:alias: there is no alias 'gpu'",
             id='no such alias',
+        ),
+        pytest.param(
+            (
+                f'{{get_param: count}}{SERVER}',
+                f'900{SERVER}          scheduler_hints: {{a: {"x" * 20_000}}}\n',
+            ),
+            '',
+            'its members and policies have',
+            id='a long hint of many members',
         ),
     ],
 )

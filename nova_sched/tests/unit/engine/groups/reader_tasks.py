@@ -61,6 +61,12 @@ def deep(seconds):
     return deep(seconds)
 
 
+def threads(seconds):
+    import numpy  # noqa: F401, its library starts threads
+
+    return len(os.listdir('/proc/self/task'))
+
+
 def slow(seconds):
     time.sleep(0.2)
     return time.monotonic()

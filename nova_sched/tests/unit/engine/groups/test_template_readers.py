@@ -81,6 +81,11 @@ def test_what_ends_the_process_is_a_refusal(readers):
     assert wrong == {}
 
 
+def test_numpy_starts_no_threads(readers):
+    """Their buffers would take all memory of a reader on a machine with many CPUs."""
+    assert run(readers, 'threads') == 1
+
+
 def test_a_process_that_died_at_rest_is_replaced(readers):
     first = run(readers, 'pid')
     os.kill(first, signal.SIGKILL)

