@@ -22,7 +22,7 @@ from nova_sched.hardware import Undecided
 
 UNKNOWN = -1  # not evaluated yet
 UNDECIDED = -2  # refused for now, because searches for other values have taken the steps of all
-AGAIN_S = 1.0  # until such values are judged again
+AGAIN_S = 5.0  # until such values are judged again: it may take a second
 MOST_KEPT = 128  # questions whose answers are kept for each value
 # Up to so many values are judged without a pause, if that takes no longer.
 FEW, FEW_S = 64, 0.005

@@ -189,18 +189,24 @@ class Plans:
     def _lifted(self, claims):
         """Remove these claims from the host state for the duration of the context, as far as they
         are there."""
-        lifted = []
-        for claim in claims:
-            node = self._cluster.node(claim.node_uuid)
-            held = None if node is None else node.claims.get(claim.consumer_uuid)
-            if held is not None and held.uuid == claim.uuid:
-                self._cluster.drop(held)
-                lifted.append(held)
+        lifted = self._drop(claims)
         try:
             yield
         finally:
             for claim in lifted:
                 self._cluster.add(claim)
+
+    def _drop(self, claims):
+        """Remove these claims from the host state. Returns those that were there: others may have
+        ended since they were read."""
+        found = []
+        for claim in claims:
+            node = self._cluster.node(claim.node_uuid)
+            held = None if node is None else node.claims.get(claim.consumer_uuid)
+            if held is not None and held.uuid == claim.uuid:
+                self._cluster.drop(held)
+                found.append(held)
+        return found
 
     # Take.
 
@@ -265,8 +271,7 @@ class Plans:
 
     def _commit(self, draft, changes, record, lifetime_s):
         ended, kept, new, closed_domains = changes
-        for claim in ended:
-            self._cluster.drop(claim)
+        dropped = self._drop(ended)
         consumptions: list = []
         try:
             self._consume(draft, new, consumptions, lifetime_s, record)
@@ -276,13 +281,13 @@ class Plans:
             to_close = tuple(closed for _, closed in sorted(closed_domains.items()))
             (outcome,) = self._store.commit([_guarded(placement, record, to_close, draft.limits)])
         except _Short as short:
-            self._undo(consumptions, ended)
+            self._undo(consumptions, dropped)
             return PlanOutcome(False, short.args[0])
         except Exception:
-            self._undo(consumptions, ended)
+            self._undo(consumptions, dropped)
             raise
         if not outcome.won:
-            self._undo(consumptions, ended)
+            self._undo(consumptions, dropped)
             self._state_sync.committed([], [outcome])
             if closed_domains:
                 # Aggregates may define which hosts are in a domain.
@@ -349,10 +354,10 @@ class Plans:
             self._cluster.add(consumption.held)
         return found
 
-    def _undo(self, consumptions, ended):
+    def _undo(self, consumptions, dropped):
         for consumption in reversed(consumptions):
             self._cluster.release(consumption)
-        for claim in ended:
+        for claim in dropped:
             if self._cluster.node(claim.node_uuid) is not None:
                 self._cluster.add(claim)
 
@@ -362,17 +367,16 @@ class Plans:
         """End the planned claims of a group and write its record in one transaction. Returns
         PlanOutcome."""
         planned = [claim for claim in self.claims(known.uuid) if claim.state == PLANNED]
-        for claim in planned:
-            self._cluster.drop(claim)
+        dropped = self._drop(planned)
         keys = tuple(claim.key for claim in planned)
         placement = self._state_sync.placement([], [], keys, planned)
         try:
             (outcome,) = self._store.commit([_guarded(placement, record)])
         except Exception:
-            self._undo([], planned)
+            self._undo([], dropped)
             raise
         if not outcome.won:
-            self._undo([], planned)
+            self._undo([], dropped)
             self._state_sync.committed([], [outcome])
             return PlanOutcome(False, {}, outcome.record, outcome.record_gone)
         self._state_sync.committed([([], planned, outcome)])

@@ -20,6 +20,7 @@ import pytest
 from nova_sched import errors
 from nova_sched.claims import Placement
 from nova_sched.engine.groups import operations
+from nova_sched.engine.groups.member_state import read
 from nova_sched.groups.definition import ANTI_AFFINITY, GroupPolicy
 from nova_sched.tests.builders import claim, uuid_of
 from nova_sched.tests.functional.harness import eventually
@@ -101,6 +102,24 @@ def test_while_the_store_is_away_everybody_waits(forgetful):
 def rival(host, name='rival', vcpus=8):
     """A claim of another instance that fills a host."""
     return [Placement((claim(uuid_of(name), uuid_of(f'node {host}'), vcpus),))]
+
+
+def test_a_plan_that_fails_brings_back_no_claim_that_has_ended():
+    with cloud(4) as made:
+        group = made.create(PAIR)
+        plans, record = made.groups._plans, made.store.top_group(group.uuid)
+        draft = made.scheduler.call(plans.draft, read(record))
+        made.groups.delete(group.uuid)
+        for number in range(4):
+            made.place(f'{number}', BIG)
+        others = [
+            (draft.group_problem.nodes.index(state.planned.node_uuid) + 1) % 4
+            for state in draft.member_states
+        ]
+        taken = made.scheduler.call(plans.take, draft, others, record, 60.0)
+        assert not taken.won
+        held = [claim.uuid for node in made.cluster for claim in node.claims.values()]
+        assert sorted(held) == sorted(claim.uuid for claim in made.store.claims())
 
 
 class TestOthers:
