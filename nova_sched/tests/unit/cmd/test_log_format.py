@@ -115,9 +115,10 @@ def test_each_line_of_a_traceback_has_a_heading(log):
 
 def test_colours_of_the_operator_stay(log):
     logger, lines = log
-    logging.getLogger().handlers[0].formatter.conf.set_override(
-        'logging_default_format_string', '\x1b[1m%(color)s%(message)s\x1b[0m'
-    )
+    for which in ('default', 'context'):  # a test before may have left its context
+        logging.getLogger().handlers[0].formatter.conf.set_override(
+            f'logging_{which}_format_string', '\x1b[1m%(color)s%(message)s\x1b[0m'
+        )
     logger.warning('It waits', extra={'color': '\x1b[31m'})
     assert lines.getvalue() == '\x1b[1m\x1b[31mIt waits\x1b[0m\n'
 

@@ -30,6 +30,12 @@ def sleep(nap_s, seconds):
     return 'slept'
 
 
+def begin(path, nap_s, seconds):
+    """Tell by a file that the task has begun; then it takes long."""
+    with open(path, 'x'):
+        time.sleep(nap_s)
+
+
 def wait_for_file(path, seconds):
     while not os.path.exists(path):
         time.sleep(0.01)

@@ -72,19 +72,20 @@ def test_a_task_that_prints_does_not_disturb_the_answers(solver):
     assert ask(solver, 'echo', 2) == (2, LONG_S)
 
 
-def in_the_middle(solver):
+def in_the_middle(solver, folder):
     """A thread in the middle of a long task, the list that gets its answer, and the process's
     id."""
-    pid, answers = ask(solver, 'pid'), []
-    thread = threading.Thread(target=lambda: answers.append(ask(solver, 'sleep', LONG_S)))
+    pid, answers, begun = ask(solver, 'pid'), [], folder / 'begun'
+    task = 'begin', str(begun), LONG_S
+    thread = threading.Thread(target=lambda: answers.append(ask(solver, *task)))
     thread.start()
-    while solver.ask(TASKS + 'pid', seconds=LONG_S) is not None:  # until it has the turn
+    while not begun.exists():
         time.sleep(0.01)
     return thread, answers, pid
 
 
-def test_killed_in_the_middle(solver):
-    thread, answers, pid = in_the_middle(solver)
+def test_killed_in_the_middle(solver, tmp_path):
+    thread, answers, pid = in_the_middle(solver, tmp_path)
     os.kill(pid, signal.SIGKILL)
     thread.join(LONG_S)
     assert answers == [None]
@@ -120,9 +121,9 @@ def test_one_task_at_a_time_and_others_wait_as_long_as_they_say(solver, tmp_path
     assert answers == {'first': 'found', 'patient': 'found', 'hasty': None}
 
 
-def test_closed_in_the_middle():
+def test_closed_in_the_middle(tmp_path):
     with worker.Solver() as solver:
-        thread, answers, pid = in_the_middle(solver)
+        thread, answers, pid = in_the_middle(solver, tmp_path)
     thread.join(LONG_S)
     assert answers == [None]
     assert not psutil.pid_exists(pid)
