@@ -152,11 +152,11 @@ def _json(data):
 
 def _mapping(pairs):
     """The mapping, as those who read it in another way would see it, too."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f'{words.short(twice)} is given twice')
+    found = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f'{words.short(name)} is given twice')
+        found[name] = value
     return found
 
 
