@@ -54,7 +54,7 @@ def countable(providers):
         traits = [trait for trait in provider['traits'] if words.is_symbol(trait)]
         odd |= {(uuid, name): why for name, why in whys.items()}
         odd |= {
-            (uuid, str(trait)): 'it is no name of a trait'
+            (uuid, str(trait)): 'it is not the name of a trait'
             for trait in provider['traits']
             if trait not in traits
         }
@@ -67,7 +67,7 @@ def check_row(row):
     if not words.is_name(row.host):
         raise _refused(row, 'host', 'it is NULL, or no name: nova-compute has not written it')
     if not words.is_uuid(row.uuid):
-        raise _refused(row, 'uuid', f'{words.short(row.uuid)} is no UUID')
+        raise _refused(row, 'uuid', f'{words.short(row.uuid)} is not a UUID')
 
 
 def _check_complete(row, providers, cell_uuid):
@@ -128,7 +128,7 @@ def _object(row):
 
 def _stats(value):
     if not isinstance(value, dict):
-        raise ValueError('it is no mapping')
+        raise ValueError('it is not a mapping')
     return value
 
 
@@ -136,7 +136,7 @@ def _specs(triples):
     if not isinstance(triples, list) or not all(
         isinstance(one, list) and len(one) == 3 for one in triples
     ):
-        raise ValueError('it is no list of architecture, hypervisor and mode')
+        raise ValueError('it is not a list of architecture, hypervisor and mode')
     return [
         primitive('HVSpec', {'arch': arch, 'hv_type': hv_type, 'vm_mode': vm_mode})
         for arch, hv_type, vm_mode in triples

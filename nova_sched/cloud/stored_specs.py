@@ -57,10 +57,10 @@ class StoredSpecs:
             rules = json.loads(row.rules or '{}') or {}
         except (ValueError, RecursionError) as error:
             raise errors.MalformedObject(
-                'InstanceGroup.rules', f'it is no JSON: {error}'
+                'InstanceGroup.rules', f'it is not JSON: {error}'
             ) from error
         if not isinstance(rules, dict):
-            raise errors.MalformedObject('InstanceGroup.rules', 'it is no mapping')
+            raise errors.MalformedObject('InstanceGroup.rules', 'it is not a mapping')
         hosts = {host for cell in self._cells for host in cell.hosts_of(row.members)}
         return objects.InstanceGroup(
             uuid=row.uuid,
@@ -75,7 +75,7 @@ def _read(text):
     try:
         spec = objects.from_primitive(json.loads(text))
     except (ValueError, RecursionError) as error:
-        raise errors.MalformedObject('RequestSpec', f'it is no JSON: {error}') from error
+        raise errors.MalformedObject('RequestSpec', f'it is not JSON: {error}') from error
     if not isinstance(spec, objects.RequestSpec):
         raise errors.MalformedObject('RequestSpec', 'it is another object')
     return spec

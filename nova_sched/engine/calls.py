@@ -102,7 +102,7 @@ class Calls:
         method, args = message.work
         if not getattr(method, 'is_pausable', False):
             return method(*args)
-        rest, message.rest = message.rest, None  # after an error it begins anew
+        rest, message.rest = message.rest, None  # after an error it starts again
         if rest is None:
             is_generator = inspect.isgeneratorfunction(method)
             rest = method(*args) if is_generator else settled(self._hosts, method, *args)

@@ -153,12 +153,12 @@ def _whole_job(job: Any) -> QueueJob:
     for name in NAMES:
         text = getattr(job, name)
         if text and not words.is_name(text):
-            raise errors.MalformedObject(f'QueueJob.{name}', f'{words.short(text)} is no name')
+            raise errors.MalformedObject(f'QueueJob.{name}', f'{words.short(text)} is not a name')
     if not all(map(words.is_name, job.tried)):
-        raise errors.MalformedObject('QueueJob.tried', 'they are no names of hosts')
+        raise errors.MalformedObject('QueueJob.tried', 'they are not names of hosts')
     if job.reply_to and not temporary(job.reply_to):
         # An answer that is sent to workers or to the manager would be a message to them.
-        raise errors.MalformedObject('QueueJob.reply_to', 'it is no queue for replies')
+        raise errors.MalformedObject('QueueJob.reply_to', 'it is not a queue for replies')
     if job.queue and len(of_flavor(job.queue).encode()) > LONGEST_QUEUE:
         raise errors.MalformedObject('QueueJob.queue', 'its name is too long for a broker')
     if job.spec is None and job.kind != DELETE:

@@ -260,7 +260,7 @@ def countable(inventories):
     for resource_class, given in inventories.items():
         try:
             if not words.is_symbol(resource_class):
-                refuse('name', 'it is no name of a resource class')
+                refuse('name', 'it is not the name of a resource class')
             known = {key: value for key, value in given.items() if key in INVENTORY_KEYS}
             check_inventory(resource_class, _inventory('inventory', known, refuse), refuse)
         except _Odd as error:

@@ -29,7 +29,7 @@ TRIES_S = 0.2  # for trial claims of kinds that free amounts do not describe
 
 
 class Outdated(Exception):
-    """Hosts came or went, or lasting facts changed, during a pause: the problem is built anew."""
+    """Hosts came or went, or lasting facts changed, during a pause: the plan starts again."""
 
 
 @dataclasses.dataclass(slots=True)
