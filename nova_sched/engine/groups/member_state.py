@@ -15,7 +15,7 @@ import dataclasses
 import functools
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -44,7 +44,11 @@ def token(group_uuid, policy, domain):
 @dataclasses.dataclass(frozen=True, slots=True)
 class MemberRequests:
     """``kinds``: the kind of each member by path; members of one kind are interchangeable.
-    ``of_kind``: the Request of each kind, of no project; ``samples``: one member of each."""
+    ``of_kind``: the Request of each kind, with the UUID of no instance; ``samples``: one member of
+    each.
+
+    A thousand kinds take most of a second to make: not for the loop.
+    """
 
     kinds: Mapping[str, str]
     of_kind: Mapping[str, Request]
@@ -52,45 +56,20 @@ class MemberRequests:
 
     @classmethod
     def of(cls, definition, allowance=None, aliases=None):
-        """Raises InvalidRequest for a member that is not a valid request, and TemplateError when
-        the ``allowance`` is used up."""
-        kinds, of_kind, samples = {}, {}, {}
-        described: dict[tuple, str] = {}
-        for path, member in definition.members.items():
-            own = _identity(member)
-            if own not in described:
-                described[own] = member.description
-            kind = kinds[path] = described[own]
+        """The requests of no project. Raises InvalidRequest for a member that is not a valid
+        request, and TemplateError when the ``allowance`` is used up."""
+        kinds = kinds_of(definition, allowance)
+        of_kind, samples = {}, {}
+        for path, kind in kinds.items():
             if kind not in of_kind:
                 if allowance is not None:
                     allowance.check(path)
-                of_kind[kind], samples[kind] = _request(path, member, aliases), member
+                samples[kind] = definition.members[path]
+                of_kind[kind] = _request(path, samples[kind], aliases)
         return cls(kinds, of_kind, samples)
 
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class LoadedGroup:
-    """A group: its record, its definition, and the ``source`` (plain values) that this was read
-    from.
-
-    ``kinds`` has the kind of each member by path. Members of one kind are interchangeable.
-    ``requests`` has a Request for each member by path, the same one for members of one kind, with
-    the UUID of no instance. ``consumers`` has the consumer of each member's planned claim by path.
-    """
-
-    record: GroupRecord
-    definition: Definition
-    source: Mapping
-    requests: Mapping[str, Request]
-    kinds: Mapping[str, str]
-    consumers: Mapping[str, str]
-
-    @classmethod
-    def of(cls, record, definition, source, requests=None):
-        """``requests``: the MemberRequests, if they are made already. Raises InvalidRequest for a
-        member that is not a valid request."""
-        if requests is None:
-            requests = MemberRequests.of(definition)
+    def owned_by(self, record):
+        """The same requests, of the project and the user of a GroupRecord."""
         owner = {'project_id': record.project_id, 'user_id': record.user_id}
         made = {
             kind: dataclasses.replace(
@@ -98,19 +77,54 @@ class LoadedGroup:
                 **owner,
                 # Only rules that were written for Nova read it.
                 spec=functools.cache(
-                    functools.partial(member_spec.spec_of, requests.samples[kind], **owner)
+                    functools.partial(member_spec.spec_of, self.samples[kind], **owner)
                 ),
             )
-            for kind, request in requests.of_kind.items()
+            for kind, request in self.of_kind.items()
         }
-        return cls(
-            record,
-            definition,
-            source,
-            requests={path: made[kind] for path, kind in requests.kinds.items()},
-            kinds=requests.kinds,
-            consumers={path: consumer_of(record.uuid, path) for path in requests.kinds},
-        )
+        return dataclasses.replace(self, of_kind=made)
+
+
+def kinds_of(definition, allowance=None):
+    """The kind of each member by path. Raises TemplateError when the ``allowance`` is used up."""
+    described: dict[tuple, str] = {}
+    kinds = {}
+    for path, member in definition.members.items():
+        own = _identity(member)
+        if own not in described:
+            if allowance is not None:
+                allowance.check(path)
+            described[own] = member.description
+        kinds[path] = described[own]
+    return kinds
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LoadedGroup:
+    """A group: its record, its definition, and the ``source`` (plain values) that this was read
+    from.
+
+    ``consumers`` has the consumer of each member's planned claim by path. ``requests()`` returns
+    the MemberRequests, which only a plan needs. The first call makes them, and raises
+    InvalidRequest for a member that is not a valid request.
+    """
+
+    record: GroupRecord
+    definition: Definition
+    source: Mapping
+    consumers: Mapping[str, str]
+    requests: Callable[[], MemberRequests]
+
+    @classmethod
+    def of(cls, record, definition, source, requests=None):
+        """``requests``: the MemberRequests of no project, if they are made already."""
+
+        @functools.cache
+        def owned():
+            return (requests or MemberRequests.of(definition)).owned_by(record)
+
+        consumers = {path: consumer_of(record.uuid, path) for path in definition.members}
+        return cls(record, definition, source, consumers, owned)
 
     @property
     def uuid(self):
@@ -153,10 +167,11 @@ class LoadedGroup:
         in the domain, and for planned claims of any member, because the plan decides on their
         places.
         """
-        if claim.member in policy.a or (claim.state == PLANNED and claim.member in self.requests):
+        is_former = claim.member not in self.definition.members
+        if claim.member in policy.a or (claim.state == PLANNED and not is_former):
             return True
         own = token(self.uuid, policy, _domain(levels[policy.level], row))
-        return claim.member not in self.requests and own in claim.fences
+        return is_former and own in claim.fences
 
     def shares(self, member, other):
         """Whether two members (paths) are in one exclusive policy."""
@@ -173,7 +188,7 @@ class LoadedGroup:
         """The tokens that a server's claim keeps on a host where the plan does not place it, until
         it leaves. These are current exclusive domains that the claim is in, or that are ``put``
         there for other members."""
-        if claim.member not in self.requests:
+        if claim.member not in self.definition.members:
             return claim.fences
         return tuple(
             one
@@ -282,14 +297,14 @@ class LoadedMember:
     """Where a member is. ``planned`` is its planned claim. ``held`` has the claims of its
     instances, confirmed ones first, then the latest first.
 
-    ``kind`` is equal for interchangeable members.
+    For a plan it has a ``request``, and a ``kind``, which is equal for interchangeable members.
     """
 
     member: str
-    kind: str
-    request: Request
     planned: Claim | None = None
     held: tuple[Claim, ...] = ()
+    kind: str = ''
+    request: Request | None = None
 
     @property
     def built(self):
@@ -339,22 +354,29 @@ class LoadedMember:
         return self.position and self.position.node_uuid
 
 
-def member_states(known, claims):
-    """A LoadedMember for each member, given the claims of the group."""
+def member_states(known, claims, requests=None):
+    """A LoadedMember for each member, given the claims of the group; for a plan also its
+    MemberRequests."""
     by_path: dict[str, list[Claim]] = {}
     for claim in claims:
         by_path.setdefault(claim.member, []).append(claim)
-    return [_member_state(path, known.kinds[path], request, by_path.get(path, ()))
-            for path, request in known.requests.items()]  # fmt: skip
+    states = [_member_state(path, by_path.get(path, ())) for path in known.definition.members]
+    if requests is None:
+        return states
+    kinds = [requests.kinds[state.member] for state in states]
+    return [
+        dataclasses.replace(state, kind=kind, request=requests.of_kind[kind])
+        for state, kind in zip(states, kinds, strict=True)
+    ]
 
 
-def _member_state(path, kind, request, claims):
+def _member_state(path, claims):
     planned = next((claim for claim in claims if claim.state == PLANNED), None)
     built = (claim for claim in claims if claim.state != PLANNED)
     held = tuple(
         sorted(built, key=lambda claim: (claim.is_confirmed, claim.created_s), reverse=True)
     )
-    return LoadedMember(path, kind, request, planned, held)
+    return LoadedMember(path, planned, held)
 
 
 def outsiders(cluster, known, policy, claims, levels):

@@ -33,7 +33,7 @@ from nova_sched.engine.groups.group_events import (
     GroupEvents,
 )
 from nova_sched.engine.groups.measured import CONFLICT, measured
-from nova_sched.engine.groups.member_state import LoadedGroup, read
+from nova_sched.engine.groups.member_state import LoadedGroup, kinds_of, read
 from nova_sched.engine.groups.quota import limits_of, no_limits
 from nova_sched.engine.groups.views import GroupViews, status_of, view_of
 from nova_sched.groups import joint, moves, why
@@ -202,13 +202,13 @@ class GroupOperations:
                 members=len(definition.members),
             )
             known = LoadedGroup.of(record, definition, source, requests)
-            new = [path for path, kind in known.kinds.items() if old.kinds.get(path) != kind]
+            kinds, old_kinds = known.requests().kinds, kinds_of(old.definition)
+            new = [path for path, kind in kinds.items() if old_kinds.get(path) != kind]
+            changed = frozenset(path for path in new if path in old_kinds)
             named = self._with_known_names(definition, new)
             known = dataclasses.replace(known, definition=named)
             try:
-                return self._plan(
-                    known, UPDATE, dry_run, may_move=True, changed=_changed(old, known)
-                )
+                return self._plan(known, UPDATE, dry_run, may_move=True, changed=changed)
             except _Changed:
                 if self._is_done(record):
                     return self._events.planned(UPDATE, self.show(uuid))
@@ -436,7 +436,9 @@ class GroupOperations:
         settings = self._settings()
         expires_s = known.record.expires_s
         begin_s = time.perf_counter()
-        draft = self._call(self._plans.draft, known, caps, asked, changed, limits)
+        draft = self._call(
+            self._plans.draft, known, known.requests(), caps, asked, changed, limits
+        )
         record = dataclasses.replace(known.record, definition=known.text())
         if limits:
             self._call(self._plans.check_quota, draft, record)
@@ -521,11 +523,6 @@ def _closed(closed, removed_by):
     words = ' '.join(f'Member {path}: {why}' for path, why in closed.items())
     details = {'words': words, 'proven': True, 'closed': closed, 'removed_by': removed_by}
     return errors.GroupRefused(words, details)
-
-
-def _changed(old, new):
-    """Members (paths) whose description has changed."""
-    return frozenset(path for path, kind in new.kinds.items() if old.kinds.get(path, kind) != kind)
 
 
 def _differs(expires_s, other_s):

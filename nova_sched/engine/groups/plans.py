@@ -109,27 +109,28 @@ class Plans:
         return [claim for claim in claims if self._cluster.node(claim.node_uuid) is not None]
 
     @pausable
-    def draft(self, known, caps=None, asked=None, changed=frozenset(), limits=None):
+    def draft(self, known, requests, caps=None, asked=None, changed=frozenset(), limits=None):
         """Read the host state for a plan of the whole group. Returns a Draft; yields where it may
         pause.
 
+        ``requests``: those of ``known``, which a thread other than the loop's has made.
         ``asked``: a Request that replaces that of its member. Its instance is being built, and its
         own placement elsewhere has failed. Raises GroupRefused if a policy is on an unknown level.
         """
         for _ in range(RUNS):
             with contextlib.suppress(Outdated):
-                return (yield from self._draft(known, caps, asked, changed, limits))
+                return (yield from self._draft(known, requests, caps, asked, changed, limits))
         self._cluster.hosts.pause = None
-        return (yield from self._draft(known, caps, asked, changed, limits))
+        return (yield from self._draft(known, requests, caps, asked, changed, limits))
 
-    def _draft(self, known, caps, asked, changed, limits):
+    def _draft(self, known, requests, caps, asked, changed, limits):
         self.end_domains()  # they would refuse members
         levels = self.levels()
         if gone := known.unknown_level(levels):
             raise errors.GroupRefused(gone[0].upper() + gone[1:])
         claims = self.claims(known.uuid)
         levels = self.levels()  # the rows may have changed
-        found = member_states(known, claims)
+        found = member_states(known, claims, requests)
         if asked is not None:
             found = [
                 _asking(state, asked) if state.member == asked.member_placement.member else state

@@ -240,7 +240,9 @@ def group(count=4):
 
 
 def drafted(made):
-    return made.loop.send(CALL, (made.scheduler.groups._plans.draft, (group(),)))
+    known = group()
+    given = known, known.requests()
+    return made.loop.send(CALL, (made.scheduler.groups._plans.draft, given))
 
 
 def test_a_draft_of_a_group_pauses_and_is_the_same():
@@ -285,10 +287,11 @@ def test_a_group_is_planned_on_devices_of_nova(is_owned):
     made.cluster.hosts.is_owned = is_owned
     device = ResourceGroup('id-0', (('CUSTOM_PCI_1', 1),))
     alias = HardwareRequest(requests=(pci_request(request_id='id'),))
-    (path,) = known.requests
-    changed = dataclasses.replace(known.requests[path], groups=(device,), pieces=alias)
-    known = dataclasses.replace(known, requests={path: changed})
-    draft = made.loop.send(CALL, (made.scheduler.groups._plans.draft, (known,)))
+    requests = known.requests()
+    ((kind, request),) = requests.of_kind.items()
+    changed = dataclasses.replace(request, groups=(device,), pieces=alias)
+    requests = dataclasses.replace(requests, of_kind={kind: changed})
+    draft = made.loop.send(CALL, (made.scheduler.groups._plans.draft, (known, requests)))
     made.loop.turn()
     (state,) = draft.result(0).member_states
     assert state.request.groups[0].required == ({OWNER} if is_owned else set())

@@ -108,7 +108,8 @@ def test_a_plan_that_fails_brings_back_no_claim_that_has_ended():
     with cloud(4) as made:
         group = made.create(PAIR)
         plans, record = made.groups._plans, made.store.top_group(group.uuid)
-        draft = made.scheduler.call(plans.draft, read(record))
+        known = read(record)
+        draft = made.scheduler.call(plans.draft, known, known.requests())
         made.groups.delete(group.uuid)
         for number in range(4):
             made.place(f'{number}', BIG)
