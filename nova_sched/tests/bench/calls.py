@@ -57,15 +57,15 @@ def process(*command, **options):
 
 
 @contextlib.contextmanager
-def daemon(folder, url, workers=1, rpc_server='oslo', database=None):
-    """Our daemon in a process of its own, on the SQLite file in the folder or on another database.
-    Its hosts stay up, however long it takes."""
+def daemon(folder, url, workers=1, rpc_server='oslo', database=None, more=''):
+    """Our daemon in a process of its own, on the SQLite file in the folder or on another database,
+    with more lines of configuration. Its hosts stay up, however long it takes."""
     database = database or f'sqlite:///{folder}/claims.sqlite'
     config = folder / 'scheduler.conf'
     config.write_text(
         f'[DEFAULT]\ntransport_url = {url}\nhost = bench\nservice_down_time = 86400\n'
         f'[database]\nconnection = {database}\n'
-        f'[scheduler]\nworkers = {workers}\nrpc_server = {rpc_server}\n'
+        f'[scheduler]\nworkers = {workers}\nrpc_server = {rpc_server}\n{more}'
     )
     path = folder / 'scheduler.log'
     with path.open('wb') as log:

@@ -42,6 +42,8 @@ PAUSE_S = 0.01  # between two decisions: the machine is not full without the mem
 # Requests a second: the rate limit by default, and as many that only read.
 RATE = limits.parse(next(one.default for one in api_options.OPTS if one.name == 'plan_rate'))
 PLANS_S = READS_S = RATE.amount / RATE.get_expiry()
+# As an operator gives a large project: the defaults would refuse the large groups before any work.
+QUOTA = '[quota]\nlimits = planned_servers=1000,planned_class:VCPU=100000\n'
 HEADERS = {'X-Auth-Token': 'eve:evil', 'Content-Type': 'application/json', 'If-Match': '*'}
 
 
@@ -146,7 +148,7 @@ def rows(budget_s=60.0):
         folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
         url = stack.enter_context(rabbitmq.server()).fresh()
         database = OnSqlite(stack, folder, NODES).fresh('daemon')
-        stack.enter_context(daemon(folder, url, database=database))
+        stack.enter_context(daemon(folder, url, database=database, more=QUOTA))
         port = free_port()
         stack.enter_context(api(folder, url, port))
         pipes = {'stdin': subprocess.PIPE, 'stdout': subprocess.PIPE, 'text': True}
