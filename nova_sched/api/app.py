@@ -20,8 +20,8 @@ import flask
 from oslo_middleware import HTTPProxyToWSGI, RequestId
 from werkzeug.routing import BaseConverter
 
-from nova_sched.api import bodies, faults, handlers, identity
-from nova_sched.api.calls import ApiCall, read_query
+from nova_sched.api import faults, handlers, identity
+from nova_sched.api.calls import ApiCall, Request, read_query
 from nova_sched.api.document import OPERATIONS
 from nova_sched.api.external_scheduler import ExternalSchedulerHandlers
 from nova_sched.api.health import Readiness
@@ -93,7 +93,7 @@ def _application(handlers_by_tag, max_body_size, count):
     """Routes, errors, and a log line for each request. The tag of an operation selects its
     handlers. ``count(context)`` counts a request for plans."""
     app = flask.Flask('nova_sched.api', static_folder=None)
-    app.request_class = bodies.Request
+    app.request_class = Request
     app.config.update(MAX_CONTENT_LENGTH=max_body_size, MAX_FORM_MEMORY_SIZE=None)
     app.url_map.converters['text'] = Text
     app.url_map.merge_slashes = False  # it would answer with a page that leads elsewhere

@@ -13,13 +13,16 @@
 
 import dataclasses
 import functools
+import io
 import json
 import re
 import urllib.parse
 from typing import Any
 
+import flask
 from oslo_context.context import RequestContext
 from werkzeug import exceptions
+from werkzeug.utils import cached_property
 
 from nova_sched import errors, words
 from nova_sched.api import document, views
@@ -28,6 +31,27 @@ from nova_sched.api.document import YAML
 DEPTH = 100  # values inside of values of a body: as many as the RPC takes
 WHOLE_NUMBER = re.compile(r'-?[0-9]{1,18}')
 WORDS = {'true': True, 'false': False}
+
+
+class Request(flask.Request):
+    """A request whose body is read as a whole or refused, whichever web server brings it.
+
+    Werkzeug ends a body of unknown length at the limit, as if it ended there.
+    """
+
+    @cached_property
+    def stream(self):
+        """The body. Raises RequestEntityTooLarge."""
+        most = self.max_content_length
+        is_in_chunks = self.environ.get('wsgi.input_terminated') and self.content_length is None
+        if not is_in_chunks or most is None:
+            return super().stream
+        found = bytearray()
+        while len(found) <= most and (more := self.environ['wsgi.input'].read(most + 1)):
+            found += more
+        if len(found) > most:
+            raise exceptions.RequestEntityTooLarge
+        return io.BytesIO(found)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -22,10 +22,10 @@ from oslo_middleware import HTTPProxyToWSGI, RequestId
 from werkzeug import exceptions
 
 from nova_sched import errors
-from nova_sched.api import bodies, faults
-from nova_sched.api.limits import Limits
+from nova_sched.api import faults
+from nova_sched.api.calls import Request
+from nova_sched.api.limits import Limits, PlanRateLimit
 from nova_sched.api.policies import AccessPolicy
-from nova_sched.api.rate_limit import PlanRateLimit
 from nova_sched.dashboard import (
     FORM_SIZE,
     Parts,
@@ -60,7 +60,7 @@ def make(conf, clients, database, limits=None):
     limits = limits or Limits(conf)
     parts = Parts(conf, AccessPolicy(conf), clients, Sources(conf, database))
     app = flask.Flask('nova_sched.dashboard')
-    app.request_class = bodies.Request
+    app.request_class = Request
     app.config.update(MAX_CONTENT_LENGTH=FORM_SIZE, MAX_FORM_MEMORY_SIZE=FORM_SIZE)
     app.config.update(SESSION_COOKIE_NAME=COOKIE, SESSION_COOKIE_SAMESITE='Strict')
     app.config.update(SEND_FILE_MAX_AGE_DEFAULT=3600)

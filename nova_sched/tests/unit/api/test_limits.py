@@ -18,7 +18,7 @@ from werkzeug import test as testing
 
 from nova_sched import errors
 from nova_sched.api import app, limits
-from nova_sched.api.limits import AWAY_S, Limits, Service, threads_of
+from nova_sched.api.limits import AWAY_S, Limits, PlanRateLimit, Service, threads_of
 from nova_sched.tests.unit.api.backend import TEMPLATE
 from nova_sched.tests.unit.api.callers import ADMIN, RED, configuration
 
@@ -139,6 +139,29 @@ def test_waits_leave_threads_free(threads):
     assert waiting < threads_of(conf)
 
 
+def test_each_project_has_a_limit_of_its_own():
+    limit = PlanRateLimit('2/minute')
+    for _ in range(2):
+        limit.take('red')
+    with pytest.raises(errors.RateLimited, match='2 per 1 minute') as refused:
+        limit.take('red')
+    assert 1 <= refused.value.retry_s <= 60
+    limit.take('blue')
+    limit.take(None)
+
+
+def test_no_limit():
+    limit = PlanRateLimit('')
+    for _ in range(1000):
+        limit.take('red')
+
+
+@pytest.mark.parametrize('rate', ['often', '5/fortnight', '-1/minute'])
+def test_a_rate_that_makes_no_sense(rate):
+    with pytest.raises(errors.BadConfig, match='plan_rate'):
+        PlanRateLimit(rate)
+
+
 GROUP = '/v1/groups/00000000-0000-4000-8000-000000000001'
 # Whether a request counts as one for a plan.
 COUNTED = [
@@ -164,12 +187,14 @@ def test_a_request_above_the_rate_is_refused_before_work(
     def refuse(self, project_id):
         raise errors.RateLimited('2 per 1 minute', 7)
 
-    monkeypatch.setattr(limits.PlanRateLimit, 'take', refuse)
+    monkeypatch.setattr(PlanRateLimit, 'take', refuse)
     told = {'data': b'{', 'content_type': 'no type'} if method != 'GET' else {}
     answer = http.open(path, method=method, headers=RED, **told)
     assert (answer.status_code == 429) is is_counted, answer.text
     if is_counted:
         assert (answer.headers['Retry-After'], backend.calls) == ('7', [])
+        (error,) = answer.json['errors']
+        assert (error['code'], error['retry_s']) == ('nova_sched.rate-limited', 7)
     assert http.open(path, method=method, headers=ADMIN, **told).status_code != 429
 
 
