@@ -18,7 +18,7 @@ import time
 
 import cotyledon
 from cotyledon import oslo_config_glue
-from oslo_service import backend, opts
+from oslo_service import backend
 from oslo_service import service as oslo_service
 
 from nova_sched.cmd import metrics_export, trace_export
@@ -54,8 +54,7 @@ def run(conf, service, daemon, workers=1, check=None):
 
     try:
         supervised = SupervisedService(service, signs, monitor, begin)
-        base.set_service_defaults()
-        opts.register_service_opts(conf)
+        base.set_service_defaults(conf)
         monitor.start()
         return _run(conf, options, supervised, workers, monitor)
     finally:

@@ -67,7 +67,7 @@ def _run():
     conf.set_override('store', 'memory', 'claims')
     shadow_service.check(conf)
     startup.check(conf)
-    base.set_service_defaults()
+    base.set_service_defaults(conf)
     launcher = oslo_service.launch(
         startup.Reloadable(conf, check=service.rules),
         shadow_service.ShadowService(conf),

@@ -69,8 +69,11 @@ def register_opts(conf):
     conf.register_opts(OPTS)
 
 
-def set_service_defaults():
-    """Set the defaults of oslo.service's options in place, so that the sample has them, too."""
-    from oslo_service import _options  # late: few commands need it
+def set_service_defaults(conf=None):
+    """Register oslo.service's options with our defaults; without ``conf`` only set these, for the
+    sample."""
+    from oslo_service import opts  # late: few commands need it
 
-    cfg.set_defaults(_options.service_opts, graceful_shutdown_timeout=SHUTDOWN_S)
+    opts.set_service_opts_defaults(
+        cfg.ConfigOpts() if conf is None else conf, graceful_shutdown_timeout=SHUTDOWN_S
+    )

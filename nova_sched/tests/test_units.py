@@ -16,7 +16,7 @@ import re
 import subprocess
 
 import pytest
-from oslo_service import _options
+from oslo_config import cfg
 
 from nova_sched.conf import base
 from nova_sched.tests.test_layers import PACKAGE
@@ -36,9 +36,10 @@ def unit(path):
 
 def test_a_unit_waits_longer_than_its_daemon():
     """The services of Nova 34, too, have 180 s to stop."""
-    base.set_service_defaults()
-    (wait,) = (one for one in _options.service_opts if one.name == 'graceful_shutdown_timeout')
-    assert wait.default == base.SHUTDOWN_S == 180
+    conf = cfg.ConfigOpts()
+    base.set_service_defaults(conf)
+    conf([], project='nova-sched', default_config_files=[])
+    assert conf.graceful_shutdown_timeout == base.SHUTDOWN_S == 180
     waits_s = {path.stem: float(unit(path)['Service']['TimeoutStopSec']) for path in UNITS}
     assert min(waits_s.values()) >= base.SHUTDOWN_S + LONGEST_S
 
