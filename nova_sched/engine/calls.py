@@ -63,8 +63,9 @@ def settled(hosts, method, *args):
 class Calls:
     """Handles messages whose work is (method, arguments). Runs in the loop only.
 
-    The paused ones go on in turn, one for each slice of time: a long one does not keep short ones
-    waiting to its end. ``until_done`` runs work on the store, and waits while the store is down.
+    The paused ones go on in turn after the new ones, one for each slice of time: a long one does
+    not keep short ones waiting to its end. ``until_done`` runs work on the store, and waits while
+    the store is down.
     """
 
     def __init__(self, hosts, loop, until_done):
@@ -75,7 +76,8 @@ class Calls:
     def run(self, messages):
         """Answer each message. Returns those that are paused; first those that had no turn."""
         paused, waiting, self._slice.end_s = [], [], None
-        for place, message in enumerate(messages, start=1):
+        new_first = sorted(messages, key=lambda message: message.rest is not None)
+        for place, message in enumerate(new_first, start=1):
             self._has_more = place < len(messages)
             if MEASURES.is_on:
                 self._slice.hold()
@@ -103,11 +105,15 @@ class Calls:
         if not getattr(method, 'is_pausable', False):
             return method(*args)
         rest, message.rest = message.rest, None  # after an error it starts again
-        if rest is None:
-            is_generator = inspect.isgeneratorfunction(method)
-            rest = method(*args) if is_generator else settled(self._hosts, method, *args)
+        if rest is not None:
+            self._slice.let()
+        elif inspect.isgeneratorfunction(method):
+            rest = method(*args)
+        else:
+            rest = settled(self._hosts, method, *args)
         is_due = self._slice.end_s is None  # the first one takes a step in any case
         found = _WAITING
+        self._hosts.asked_s = message.since_s
         try:
             while not self._slice.is_over() or is_due:
                 is_due, found = False, _PAUSED
@@ -116,7 +122,7 @@ class Calls:
         except StopIteration as end:
             return end.value
         finally:
-            self._hosts.pause = None
+            self._hosts.pause = self._hosts.asked_s = None
         message.rest = rest
         return found
 

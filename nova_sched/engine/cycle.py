@@ -136,6 +136,8 @@ class Cycle:
         again += self._confirm_refusals(refused, settings, bool(lost))
         if self._paused:
             self._has_waiting = bool(again) or any(one.rest is None for one in later)
+            if now:
+                self._slice.let()
             self._judge_rest(later)
         paused = [one.message for one in attempts if one.message.rest is not None]
         self._paused.update(paused)
@@ -175,12 +177,13 @@ class Cycle:
         Its claims are in the host state then, but not in the store.
         """
         order, begin_s = message.work, time.perf_counter()
-        attempt = Attempt(message)
+        attempt, hosts = Attempt(message), self._cluster.hosts
         position_and_count = self._context.membership.position_and_count
         try:
             # A request that lost often is alone in its batch: a pause would delay the next ones.
             may_pause = message.attempts < LOSSES and message.pauses < PAUSES
-            self._cluster.hosts.pause = self._slice.is_over if may_pause else None
+            hosts.pause = self._slice.is_over if may_pause else None
+            hosts.asked_s = message.since_s
             if MEASURES.is_on:
                 self._slice.hold()
             decision = self._placer.decide(
@@ -213,7 +216,7 @@ class Cycle:
             LOG.exception('Request %s failed in a rule', order.request_id)
             message.fail(error)
         finally:
-            self._cluster.hosts.pause = None
+            hosts.pause = hosts.asked_s = None
             took_s = time.perf_counter() - begin_s
             if MEASURES.is_on:
                 measuring.held(PLACE, self._slice.held_s())

@@ -13,6 +13,7 @@
 loop."""
 
 import contextlib
+import itertools
 import logging
 import queue
 import threading
@@ -208,14 +209,13 @@ class Loop:
         return True
 
     def _handle(self, batch):
-        again, start = [], 0
-        while start < len(batch):
-            kind, end = batch[start].kind, start
-            while end < len(batch) and batch[end].kind == kind:
-                end += 1
-            self._left = len(batch) - end
-            again += self._run_handler(kind, batch[start:end])
-            start = end
+        """Handle the messages in their order, except that those that are only to go on come
+        last."""
+        again, self._left = [], len(batch)
+        runs = [list(run) for _, run in itertools.groupby(batch, lambda message: message.kind)]
+        for run in sorted(runs, key=lambda run: all(one.rest is not None for one in run)):
+            self._left -= len(run)
+            again += self._run_handler(run[0].kind, run)
         return again
 
     def _run_handler(self, kind, messages):

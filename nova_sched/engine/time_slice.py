@@ -40,13 +40,17 @@ class TimeSlice:
         if now_s < self.end_s:
             return False
         if not self._is_spent:
-            self._sleep(LET_S)
+            self.let()
         self._is_spent = self._others_wait()
         if not self._is_spent:
             self.end_s = None
             self._longest_s = self.held_s()
             self._held_since_s = hold_clock()
         return self._is_spent
+
+    def let(self):
+        """Let other threads run: they bring messages, or wait for what was just answered."""
+        self._sleep(LET_S)
 
     def hold(self):
         """From now on, others that come have to wait, until ``is_over`` sees whether there are

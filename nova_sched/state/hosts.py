@@ -33,10 +33,13 @@ class Hosts(Columns):
 
     ``now_s`` is the time of the decision, in seconds since the epoch: rules have no other clock.
     ``pause`` is called after each distinct machine or tree, if there are many to judge. If it
-    returns True, Unfinished is raised. None: no pauses.
+    returns True, Unfinished is raised. None: no pauses. ``asked_s`` is when the question was
+    asked, in monotonic seconds: what was undecided for it stays so, however often it pauses. None:
+    now.
     """
 
     pause: Callable[[], bool] | None = None
+    asked_s: float | None = None
 
     def __init__(self, capacity=64):
         super().__init__(capacity)
@@ -235,7 +238,9 @@ class Hosts(Columns):
         Equal machines are evaluated once, and again only when a claim or a report changes them.
         ``question`` is hashable, and an equal one has the same answers.
         """
-        return self.interned['machine'].map_kept(self.machine[rows], question, judge, self.pause)
+        return self.interned['machine'].map_kept(
+            self.machine[rows], question, judge, self.pause, self.asked_s
+        )
 
     def machines(self, rows):
         """Returns the machines of the rows, each distinct one once, those of most rows first."""
@@ -254,6 +259,7 @@ class Hosts(Columns):
             question,
             lambda tree: tree is not None and judge(tree),
             self.pause,
+            self.asked_s,
         )
 
     def has_below(self, resource_class):
@@ -278,7 +284,7 @@ class Hosts(Columns):
         ``question`` is hashable, and an equal one has the same answers.
         """
         return self.row_verdicts.map_kept(
-            rows, self, question, lambda row: judge(self, row), self.pause
+            rows, self, question, lambda row: judge(self, row), self.pause, self.asked_s
         )
 
     def below(self, row, request):
@@ -362,6 +368,10 @@ class WhatIf(Hosts):
     @property
     def pause(self):  # type: ignore[override]
         return self.real.pause
+
+    @property
+    def asked_s(self):  # type: ignore[override]
+        return self.real.asked_s
 
     def map_each(self, rows, question, judge):
         real = np.arange(len(self.real))[self.picked][rows]

@@ -53,9 +53,10 @@ class Verdicts:
         more = np.full(size - len(self.of), UNKNOWN, dtype=np.int8)
         self.of = np.concatenate([self.of, more])
 
-    def unknown(self, values):
-        """Returns those of the values (an array) that are to be judged."""
-        if self._again_s < math.inf and time.monotonic() >= self._again_s:
+    def unknown(self, values, asked_s=None):
+        """Returns those of the values (an array) that are to be judged for a question that was
+        asked at this time, in monotonic seconds; None: now."""
+        if self._again_s < math.inf and (asked_s or time.monotonic()) >= self._again_s:
             self._again_s = math.inf
             self.of[self.of == UNDECIDED] = UNKNOWN
         return values[self.of[values] == UNKNOWN]
@@ -154,15 +155,15 @@ class Interned:
         """Returns ``judge(value)`` for each row: called once for each value in use."""
         return self.judged(judge, dtype)[slots]
 
-    def map_kept(self, slots, question, judge, pause=None):
+    def map_kept(self, slots, question, judge, pause=None, asked_s=None):
         """Returns ``judge(value)`` for each of the slots: once for each value, as long as it is in
         use.
 
         ``question`` is hashable: an equal one has the same answers. ``pause``: see
-        ``judge_some``. Raises Unfinished.
+        ``judge_some``; ``asked_s``: see ``Verdicts.unknown``. Raises Unfinished.
         """
         verdicts = self._verdicts(question)
-        unknown = verdicts.unknown(slots)
+        unknown = verdicts.unknown(slots, asked_s)
         if len(unknown):
             slots_left = np.unique(unknown).tolist()
             self._judge_some(question, judge, pause, slots_left, len(slots_left) > FEW)
@@ -213,10 +214,10 @@ class RowVerdicts:
         self._kept = collections.OrderedDict()  # question -> (position, Verdicts)
         self.undecided = 0  # answers that hold for now only
 
-    def map_kept(self, rows, hosts, question, judge, pause=None):
+    def map_kept(self, rows, hosts, question, judge, pause=None, asked_s=None):
         """Returns ``judge(row)`` for each of the rows of the ``hosts``. As Interned.map_kept."""
         verdicts = self._verdicts(hosts, question)
-        unknown = verdicts.unknown(rows)
+        unknown = verdicts.unknown(rows, asked_s)
         if len(unknown):
             self._judge_some(hosts, question, judge, pause, unknown.tolist(), len(unknown) > FEW)
         self.undecided += verdicts.has_undecided(rows)

@@ -42,6 +42,12 @@ def tiny(monkeypatch):
     monkeypatch.setattr(time_slice, 'SLICE_S', 0.0)
 
 
+@pytest.fixture
+def busy(monkeypatch):
+    """Others come all the time."""
+    monkeypatch.setattr(Loop, 'has_waiting', True)
+
+
 class Pausing:
     """A loop with calls only; ``log`` has what ran, in order."""
 
@@ -81,17 +87,17 @@ class Pausing:
         return [future.result(0) for future in futures]
 
 
-def test_plain_calls_come_between_the_steps_of_long_ones_in_turn():
+def test_plain_calls_come_between_the_steps_of_long_ones_in_turn(busy):
     made = Pausing()
     sent = [made.send(made.steps, 'a', 3), made.send(made.steps, 'b', 2)]
     for _ in range(3):
         sent.append(made.send(made.plain, '-'))
         made.loop.turn()
     assert made.until_done(*sent) == ['a', 'b', '-', '-', '-']
-    assert ''.join(made.log) == 'a0-b0-a1-b1a2'
+    assert ''.join(made.log) == 'a0--b0-a1b1a2'
 
 
-def test_a_long_call_does_not_keep_a_short_one_waiting_to_its_end():
+def test_a_long_call_does_not_keep_a_short_one_waiting_to_its_end(busy):
     made = Pausing()
     long = made.send(made.steps, 'long', 1000)
     made.send(made.plain, '-')
@@ -144,7 +150,7 @@ QUESTIONS = {
 
 
 @pytest.mark.parametrize('name', QUESTIONS)
-def test_questions_let_a_known_kind_pass(name):
+def test_questions_let_a_known_kind_pass(name, busy):
     made, plain = world(), world()
     long = made.loop.send(CALL, (getattr(made.scheduler.questions, name), QUESTIONS[name]))
     known = made.send_place(asks('known'), claim=False)
@@ -205,7 +211,7 @@ def test_an_explanation_does_not_take_a_pause_for_a_failure(name, caplog):
     assert not [one for one in caplog.records if one.levelname == 'ERROR']
 
 
-def test_hosts_go_while_each_is_judged():
+def test_hosts_go_while_each_is_judged(busy):
     made = beneath(world())
     room = made.loop.send(CALL, (made.scheduler.questions.room, (OF_BOTH,)))
 
@@ -245,10 +251,11 @@ def drafted(made):
     return made.loop.send(CALL, (made.scheduler.groups._plans.draft, given))
 
 
-def test_a_draft_of_a_group_pauses_and_is_the_same():
+def test_a_draft_of_a_group_pauses_and_is_the_same(monkeypatch):
     made, plain = world(), world()
     alone = drafted(plain)
     plain.loop.turn()
+    monkeypatch.setattr(Loop, 'has_waiting', True)
     draft = drafted(made)
     turns = 0
     while not draft.done():

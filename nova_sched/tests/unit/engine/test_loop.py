@@ -127,6 +127,29 @@ class TestTurns:
         loop.turn()
         assert results(second) == 'RS'
 
+    def test_what_is_new_is_handled_before_what_was_paused(self):
+        log, new = [], []
+
+        class Paused(Handler):
+            def __call__(self, messages):
+                log.append('paused')
+                (message,) = messages
+                message.rest = True
+                return [message]
+
+        class Plain(Handler):
+            def __call__(self, messages):
+                log.append('plain')
+                super().__call__(messages)
+
+        loop = Loop({'paused': Paused(), 'plain': Plain()}, 64)
+        loop.send('paused', 'p')
+        for _ in range(3):
+            new += sent(loop, 'plain', 'q')
+            loop.turn()
+        assert log == ['paused', 'plain', *['plain', 'paused'] * 2]
+        assert results(new) == 'QQQ'
+
     def test_what_comes_again_counts_for_the_size_of_a_batch(self):
         handler = Again()
         loop = Loop({'a': handler}, 3)

@@ -24,6 +24,7 @@ from nova_sched.engine.received import Received, handling
 from nova_sched.engine.time_slice import LET_S, SLICE_S, TimeSlice
 from nova_sched.filters import numa_topology
 from nova_sched.filters.numa_topology import NUMATopologyFilter
+from nova_sched.hardware import Undecided
 from nova_sched.state import vocab
 from nova_sched.tests.builders import report, request, uuid_of
 from nova_sched.tests.unit.engine.world import World, fresh, picture, rules
@@ -134,13 +135,14 @@ def test_several_new_kinds_come_to_their_end(tiny):
     assert sorted(map(hosts_of, futures)) == sorted([found[0] for found in one] for one in alone)
 
 
-def test_reports_between_them_do_not_hide_that_others_wait(tiny):
+def test_reports_between_them_do_not_hide_that_others_wait(tiny, monkeypatch):
     made = world()
     new = made.send_place(asks('new', cells=1))
     made.send_report(report('host-new'))
     known = made.send_place(asks('known'), claim=False)
     made.loop.turn()
     assert (known.done(), new.done()) == (True, False)
+    monkeypatch.setattr(type(made.loop), 'has_waiting', True)
     for number in range(3):
         made.send_report(report('host-new'))
         known = made.send_place(asks(f'known {number}'), claim=False)
@@ -196,6 +198,26 @@ def test_a_host_is_not_refused_for_ever_for_searches_on_others(fewest_of_kinds, 
     best = [one[0][0] for one in found]
     assert best == [f'host-{row}' for row in (3, 3, 6, 6, 8, 8, 8, 8, 8, 8)]
     assert bool(len(made.scheduler._placer.kinds)) is (fewest_of_kinds == 0)
+
+
+def test_a_paused_request_repeats_no_undecided_search(tiny, monkeypatch):
+    """However long all of them take together; a later request repeats them."""
+    clock, searched = [100.0], []
+    monkeypatch.setattr(vocab.time, 'monotonic', lambda: clock[0])
+
+    def search(*_):
+        clock[0] += vocab.AGAIN_S / 100
+        searched.append(clock[0])
+        raise Undecided
+
+    monkeypatch.setattr(numa_topology, '_takes', search)
+    made = world()
+    monkeypatch.setattr(type(made.loop), 'has_waiting', True)
+    for count in range(1, 3):
+        new = made.send_place(asks(f'new {count}', cells=1))
+        turns_until(made, new)
+        assert isinstance(new.exception(0), errors.NoValidHost)
+        assert len(searched) == count * HOSTS
 
 
 def test_a_later_request_for_the_instance_waits_for_the_paused_one(tiny):
