@@ -17,6 +17,7 @@ difference: a constant number of statements for a batch of any size.
 
 import dataclasses
 import json
+import logging
 import math
 
 import sqlalchemy as sa
@@ -56,6 +57,8 @@ from nova_sched.db.tables import (
     SERVICES,
     TOP_GROUPS,
 )
+
+LOG = logging.getLogger(__name__)
 
 
 class _Lost(Exception):
@@ -191,7 +194,7 @@ class SqlClaimStore(ClaimStore):
         if not (nodes or changed):
             return outcomes
         with self._sessions.transaction(reads=True) as connection:
-            facts = {one.report.node_uuid: one for one in sql_nodes.facts(connection, nodes)}
+            facts = {one.report.node_uuid: one for one in sql_nodes.facts(connection, nodes)[0]}
             records = {uuid: groups.read_record(connection, uuid) for uuid in changed}
         told = []
         for one, outcome, some in zip(placements, outcomes, wanted, strict=True):
@@ -262,7 +265,13 @@ class SqlClaimStore(ClaimStore):
         now_s = self._given(now_s)
 
         def overdue(connection):
-            return [sql.claim(row) for row in connection.execute(sql.OVERDUE, {'now_s': now_s})]
+            found = []
+            for row in connection.execute(sql.OVERDUE, {'now_s': now_s}):
+                try:
+                    found.append(sql.claim(row))
+                except sql.ODD as error:  # it must not keep the others from ending
+                    LOG.error('Claim %s cannot be read, and does not end: %r', row.uuid, error)
+            return found
 
         return self._amend(changed_claims.TIMEOUT, overdue, lambda claims: lambda claim: None)
 
@@ -506,10 +515,11 @@ class SqlClaimStore(ClaimStore):
     def look(self, nodes):
         with self._sessions.transaction(reads=True) as connection:
             revisions = dict(connection.execute(sql.READ_REVISIONS).all())
-            facts = sql_nodes.facts(connection, nodes)
-            there = {one.report.node_uuid for one in facts}
+            facts, odd = sql_nodes.facts(connection, nodes)
+            there = odd.keys() | {one.report.node_uuid for one in facts}
             changes = Changes(
                 nodes=facts,
+                odd=odd,
                 gone=tuple(uuid for uuid in nodes if uuid not in there),
                 services=self._if_new(revisions, 'services', sql.read_services, connection),
                 aggregates=self._if_new(revisions, 'aggregates', sql.read_aggregates, connection),

@@ -61,23 +61,34 @@ def texts(connection, uuids):
 
 
 def facts(connection, uuids):
-    """All stored data of nodes; only of those that exist."""
+    """All stored data of nodes; only of those that exist. Returns also why the others of them
+    cannot be read, by UUID: another release, or a hand, has written a row of theirs."""
     # The nodes first: a generation that is older than the claims is found stale by the next read.
-    found = sql.read_nodes(connection, uuids).values()
+    nodes = sql.read_nodes(connection, uuids).values()
     reports = texts(connection, uuids)
-    claims = sql.by_node(sql.read_claims(connection, sql.CLAIMS_ON, uuids))
-    return tuple(
-        NodeFacts(
-            report=Report.from_json(reports[row.uuid]),
-            generation=row.generation,
-            claims=tuple(claims.get(row.uuid, ())),
-            foreign=json.loads(row.foreign_use),
-            foreign_instances=row.foreign_instances,
-            seen_s=row.seen_s,
-            fences=sql.tokens(row.fences),
-        )
-        for row in found
-        if row.uuid in reports  # a node that was removed between the two queries is gone
+    claims: dict[str, list] = {}
+    for row in sql.CLAIMS_ON.run(connection, uuids):
+        claims.setdefault(row[sql.NODE], []).append(row)
+    found, odd = [], {}
+    for row in nodes:
+        if row.uuid not in reports:
+            continue  # it was removed between the two queries
+        try:
+            found.append(_facts(row, reports[row.uuid], claims.get(row.uuid, ())))
+        except sql.ODD as error:  # it costs its node alone
+            odd[row.uuid] = f'{type(error).__name__}: {error}'
+    return tuple(found), odd
+
+
+def _facts(row, text, claims):
+    return NodeFacts(
+        report=Report.from_json(text),
+        generation=row.generation,
+        claims=tuple(map(sql.claim, claims)),
+        foreign=json.loads(row.foreign_use),
+        foreign_instances=row.foreign_instances,
+        seen_s=row.seen_s,
+        fences=sql.tokens(row.fences),
     )
 
 

@@ -176,8 +176,11 @@ def _not_taken(row, text, claims):
 
 def _pieces_differ(text, text_before):
     """Whether two reports, as text, describe different pieces."""
-    now, before = json.loads(text), json.loads(text_before)
-    return any(now[name] != before[name] for name in PIECES)
+    try:
+        now, before = json.loads(text), json.loads(text_before)
+        return any(now[name] != before[name] for name in PIECES)
+    except sql.ODD:  # the text before is of an unknown form
+        return True
 
 
 # The transaction.

@@ -19,6 +19,7 @@ import operator
 
 import sqlalchemy as sa
 
+from nova_sched import errors
 from nova_sched.claim import CONFIRMED, Claim, Resizing
 from nova_sched.claims import ServiceFacts
 from nova_sched.claims.judge import NodeUsage
@@ -126,6 +127,11 @@ def rows(connection, statement, given):
     ]
 
 
+# What reading a row raises that is of an unknown form.
+ODD = ValueError, LookupError, TypeError, AttributeError, errors.Invalid
+NODE = list(CLAIMS.columns).index(CLAIMS.c.node_uuid)  # its place in a row of CLAIMS
+
+
 def read_claims(connection, select, given):
     """The claims whose key is given: ``select`` is CLAIMS_OF, CLAIMS_ON or CLAIMS_BY_UUID."""
     return [claim(row) for row in select.run(connection, given)]
@@ -163,7 +169,7 @@ def claim(row):
     return Claim(
         consumer,
         node,
-        json.loads(resources),
+        dict(json.loads(resources)),
         state,
         project,
         user,

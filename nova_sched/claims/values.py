@@ -244,10 +244,12 @@ class ServiceFacts:
 class Changes:
     """The differences that a store has found. A small table is None if it has not changed.
 
-    ``seen`` has the time of each node's last sign of life.
+    ``seen`` has the time of each node's last sign of life. ``odd`` are nodes that this release
+    cannot read: why, by UUID.
     """
 
     nodes: tuple[NodeFacts, ...] = ()
+    odd: Mapping[str, str] = dataclasses.field(default_factory=dict)
     gone: tuple[str, ...] = ()
     seen: Mapping[str, float] = dataclasses.field(default_factory=dict)
     services: tuple[ServiceFacts, ...] | None = None

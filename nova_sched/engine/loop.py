@@ -172,11 +172,19 @@ class Loop:
         self._is_busy = True
         try:
             if batch:
-                self._before()
+                self._prepare()
             self._again = self._handle([message for message in batch if self._is_awaited(message)])
         finally:
             self._is_busy = bool(self._again)
             self._after()
+
+    def _prepare(self):
+        """Call ``before``. The messages are handled whatever comes of it: the store judges what is
+        made of an old state."""
+        try:
+            self._before()
+        except Exception:
+            LOG.exception('The engine is not ready for a batch; it goes on with what it knows')
 
     def _run(self):
         while not self._stopping.is_set() or self._again or not self._queue.empty():

@@ -14,6 +14,7 @@ here."""
 
 import collections
 import dataclasses
+import operator
 
 from nova_sched import errors
 from nova_sched.claim import PENDING, Claim
@@ -26,6 +27,13 @@ from nova_sched.state.report import DISABLED_TRAIT
 
 REPORT = (~LASTING).value  # what a report may change while the row's lasting facts stay
 REPORTED, MEMBERS, CLAIM = HostFacts.REPORTED.value, HostFacts.MEMBERS.value, CLAIMED.value
+
+
+# What the host state counts of a claim, beside its key.
+_WEIGHTS = operator.attrgetter(
+    *('resources', 'state', 'parts', 'counted', 'resizing', 'ends_s', 'life'),
+    *('group_uuid', 'top_group', 'image_properties'),
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -310,21 +318,19 @@ class Cluster:
         if consumption.before is not None and consumption.before.node_uuid in self._nodes:
             self.add(consumption.before)
 
-    def restamp(self, claim):
-        """Set the times of an applied claim to those that the store gave it."""
-        claims = self._nodes[claim.node_uuid].claims if claim.node_uuid in self._nodes else {}
-        held = claims.get(claim.consumer_uuid)
-        if held is not None and (held.uuid, held.resources, held.state) == (
-            claim.uuid,
-            claim.resources,
-            claim.state,
-        ):
-            claims[claim.consumer_uuid] = dataclasses.replace(
-                held,
-                created_s=claim.created_s,
-                changed_s=claim.changed_s,
-                expires_s=claim.expires_s,
-            )
+    def adopt(self, claim):
+        """Replace the consumer's claim on the node by this one, as the store has it. Does nothing
+        without the node."""
+        node = self._nodes.get(claim.node_uuid)
+        if node is None:
+            return
+        held = node.claims.get(claim.consumer_uuid)
+        if held is not None and _WEIGHTS(held) == _WEIGHTS(claim):
+            node.claims[claim.consumer_uuid] = claim  # nothing that is counted differs
+            return
+        if held is not None:
+            self.drop(held)
+        self.add(claim)
 
     def _note(self, claim):
         """Store a claim whose resources are applied already."""

@@ -170,7 +170,9 @@ class Report:
 
     @classmethod
     def from_json(cls, text):
-        plain = json.loads(text)
+        """Reads the text that ``to_json`` wrote, here or in another release: facts that this
+        release does not know are left out."""
+        plain = {name: value for name, value in json.loads(text).items() if name in _FIELDS}
         plain['inventories'] = {
             name: Inventory(*values) for name, values in plain['inventories'].items()
         }
@@ -178,6 +180,9 @@ class Report:
         plain['instances'] = None if plain['instances'] is None else frozenset(plain['instances'])
         plain['supported_instances'] = tuple(map(tuple, plain['supported_instances']))
         return cls(**plain)
+
+
+_FIELDS = frozenset(field.name for field in dataclasses.fields(Report))
 
 
 def check(report):

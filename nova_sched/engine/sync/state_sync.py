@@ -22,6 +22,7 @@ from nova_sched import errors
 from nova_sched.claim import PLANNED
 from nova_sched.claims import ClaimSelector, GroupGuard, Placement, ServerGroupPolicy, ServiceFacts
 from nova_sched.engine.groups import outsiders
+from nova_sched.logs import Problems
 
 LOG = logging.getLogger(__name__)
 
@@ -42,6 +43,7 @@ class StateSync:
         self._reads_nova = context.reads_nova
         self._lists = {}  # host -> instances, as stored from messages
         self._stale = set()  # UUIDs
+        self._problems = Problems(LOG)
         self.wake = threading.Event()
         self.tell_ended = lambda claims: None  # called with claims that this scheduler has ended
 
@@ -88,6 +90,8 @@ class StateSync:
             if self._lists.get(host) != instances:
                 self._take_list(host, instances)
         self._adopt_all(changes.nodes)
+        for uuid, why in changes.odd.items():
+            self._leave_out(uuid, why)
         for uuid, seen_s in changes.seen.items():
             node = self._cluster.node(uuid)
             if node is not None and not self._reads_nova:
@@ -110,16 +114,22 @@ class StateSync:
         for facts in nodes:
             try:
                 self.adopt(facts)
-            except Exception:
-                # A node that another release has written in an unknown form must not block the
-                # other nodes.
-                LOG.exception(
-                    'Node %s cannot be read from the store; its host state stays unchanged',
-                    facts.report.node_uuid,
-                )
+            except Exception as error:
+                # What another release has written in an unknown form costs its node alone, and no
+                # half of it stays.
+                LOG.debug('A node cannot be adopted', exc_info=True)
+                self._cluster.remove(facts.report.node_uuid)
+                self._leave_out(facts.report.node_uuid, f'{type(error).__name__}: {error}')
+
+    def _leave_out(self, uuid, why):
+        """Say why a node is not as the store has it: it is read again at each poll."""
+        self._problems.begin(uuid, 'Node %s cannot be read from the store: %s', uuid, why,
+                             reason=why)  # fmt: skip
 
     def adopt(self, facts):
         """Replace the host state of a node by the state in the store."""
+        self._problems.end(facts.report.node_uuid, 'Node %s can be read again',
+                           facts.report.node_uuid)  # fmt: skip
         twin = self._cluster.find(facts.report.host, facts.report.nodename)
         if twin is not None and twin.uuid != facts.report.node_uuid:
             self._cluster.remove(twin.uuid)
@@ -143,8 +153,7 @@ class StateSync:
         for _, ended, outcome in won:
             self._follow(ended, outcome)
         outcomes = [*(outcome for _, _, outcome in won), *lost]
-        if closed := sorted({uuid for outcome in outcomes for uuid in outcome.tokens}):
-            self.catch_up(closed, {})
+        self._follow_up({uuid for outcome in outcomes for uuid in outcome.tokens})
         for uuid in {uuid for outcome in lost for uuid in outcome.gone}:
             self._cluster.remove(uuid)
         self._adopt_all(
@@ -186,8 +195,18 @@ class StateSync:
                 )
             else:
                 smaller.append(uuid)
-        if smaller:
-            self.catch_up(sorted(smaller), {})
+        self._follow_up(smaller)
+
+    def _follow_up(self, nodes):
+        """Read nodes that the store has changed. Without an answer they are stale, and are read
+        later: what was done is done, and its caller is told so."""
+        if not nodes:
+            return
+        try:
+            self.catch_up(sorted(nodes), {})
+        except Exception:
+            LOG.warning('%d nodes that have changed are read later', len(nodes), exc_info=True)
+            self._mark_stale(nodes)
 
     def _follow(self, ended, outcome):
         """Record the claims of a commit, and the generations of their nodes.
@@ -196,7 +215,7 @@ class StateSync:
         ``ended`` was there: its generation is not known then.
         """
         for claim in outcome.claims:
-            self._cluster.restamp(claim)
+            self._cluster.adopt(claim)
         stale = {claim.node_uuid for claim in ended}
         for uuid, (before, after) in outcome.generations.items():
             node = self._cluster.node(uuid)
@@ -412,8 +431,7 @@ class StateSync:
 
     def caught_up_with(self, claims):
         """Read the nodes of claims that the store has changed."""
-        if claims:
-            self.catch_up(sorted({claim.node_uuid for claim in claims}), {})
+        self._follow_up({claim.node_uuid for claim in claims})
 
     def _release_confirmed(self, host, gone, since_s):
         keys = [

@@ -13,8 +13,10 @@
 
 import pytest
 
+from nova_sched.db import engine, schema
 from nova_sched.engine.clock import Pauses
 from nova_sched.engine.received import Arrivals
+from nova_sched.tests.unit.claims.databases import cleared
 from nova_sched.tests.unit.engine.machine import HOUR_S, Machine
 
 
@@ -35,3 +37,17 @@ def arrivals(machine, pauses):
     clock = machine.clock()
     clock.look()
     return Arrivals(clock, pauses)
+
+
+@pytest.fixture(scope='package')
+def upgraded():
+    """A database in memory; ``cleared`` empties it."""
+    made = engine.create('sqlite://')
+    schema.upgrade(made)
+    yield made
+    made.dispose()
+
+
+@pytest.fixture
+def database(upgraded):
+    return cleared(upgraded)

@@ -76,6 +76,17 @@ class TestTurns:
         loop.turn()
         assert (handler.batches, results(futures)) == (['pqr'], 'PQR')
 
+    def test_what_comes_before_a_batch_may_fail(self):
+        def fails():
+            raise KeyError('of a later release')
+
+        handler = Handler()
+        loop = Loop({'a': handler}, 64, fails)
+        loop.start()
+        futures = [loop.send('a', word) for word in 'pq']
+        assert results(futures) == 'PQ'
+        loop.stop()
+
     def test_a_single_message_is_a_batch(self):
         handler = Handler()
         loop = Loop({'a': handler}, 64)
