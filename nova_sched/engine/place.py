@@ -416,8 +416,5 @@ class Placer:
     def undo(self, decision):
         """Remove the claims of the decision from the host state, and restore the claims that it
         removed."""
-        for consumption in reversed(decision.consumptions):
-            self.cluster.release(consumption)
-        for claim in decision.replaced:
-            if self.cluster.node(claim.node_uuid) is not None:
-                self.cluster.add(claim)
+        self.cluster.release(*decision.consumptions)
+        self.cluster.add(*decision.replaced)

@@ -273,17 +273,24 @@ class Cluster:
 
     # Claims.
 
-    def add(self, claim):
-        """Apply a claim to its node and store it."""
-        node = self._nodes[claim.node_uuid]
-        for name, amount in claim.resources.items():
-            node.take(name, amount)
-        self._note(claim)
-        if claim.parts and claim.counted:
+    def add(self, *claims):
+        """Apply claims to their nodes and store them, as far as the nodes are there. Give all at
+        once, as to ``drop``."""
+        recounted: dict[Node, None] = {}
+        for claim in claims:
+            node = self._nodes.get(claim.node_uuid)
+            if node is None:
+                continue
+            for name, amount in claim.resources.items():
+                node.take(name, amount)
+            self._note(claim)
+            if claim.parts and claim.counted:
+                recounted[node] = None
+            else:
+                for parts in claim.uncounted:
+                    node.hold(parts)
+        for node in recounted:
             node.recount()
-        else:
-            for parts in claim.uncounted:
-                node.hold(parts)
 
     def consume(self, node, request, lifetime_s=None, move=None, **marks):
         """Make a claim on a node for a request, before the store commits it. Returns a
@@ -312,11 +319,12 @@ class Cluster:
             node.recount()
         return Consumption(claim, held, before)
 
-    def release(self, consumption):
-        """Take the usage of a Consumption off its node, and restore the earlier claim."""
-        self.drop(consumption.held)
-        if consumption.before is not None and consumption.before.node_uuid in self._nodes:
-            self.add(consumption.before)
+    def release(self, *consumptions):
+        """Take the usage of Consumptions off their nodes, and restore the earlier claims."""
+        self.drop(*(one.held for one in consumptions))
+        ours = {id(one.held) for one in consumptions}
+        earlier = (one.before for one in consumptions)
+        self.add(*(one for one in earlier if one is not None and id(one) not in ours))
 
     def adopt(self, claim):
         """Replace the consumer's claim on the node by this one, as the store has it. Does nothing
@@ -349,15 +357,21 @@ class Cluster:
             for row in hosts.places[claim.consumer_uuid]:
                 hosts.changed.mark(row, MEMBERS)
 
-    def drop(self, claim):
-        """Remove a claim, if the node still has it."""
-        node = self._nodes.get(claim.node_uuid)
-        if node is None or claim.consumer_uuid not in node.claims:
-            return
-        held = self._give_back(node, claim.consumer_uuid)
-        self.hosts.exit_s[node.row] = node.exit_s
-        if held.all_parts:
-            node.recount()
+    def drop(self, *claims):
+        """Remove claims, as far as their nodes still have them.
+
+        Give all at once: what is left is counted again on each node, not for each claim.
+        """
+        has_parts: dict[Node, bool] = {}
+        for claim in claims:
+            node = self._nodes.get(claim.node_uuid)
+            if node is not None and claim.consumer_uuid in node.claims:
+                held = self._give_back(node, claim.consumer_uuid)
+                has_parts[node] = has_parts.get(node, False) or bool(held.all_parts)
+        for node, is_recounted in has_parts.items():
+            self.hosts.exit_s[node.row] = node.exit_s
+            if is_recounted:
+                node.recount()
 
     def _give_back(self, node, consumer):
         """Remove a node's claim of a consumer, except for its parts."""

@@ -218,8 +218,7 @@ def _claims(room, cluster, node, most, end, clock):
     except errors.ComputeResourcesUnavailable:
         pass
     finally:
-        for consumption in reversed(consumed):
-            cluster.release(consumption)
+        cluster.release(*consumed)
     return max(len(consumed), 1)
 
 

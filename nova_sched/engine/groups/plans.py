@@ -194,8 +194,7 @@ class Plans:
         try:
             yield
         finally:
-            for claim in lifted:
-                self._cluster.add(claim)
+            self._cluster.add(*lifted)
 
     def _drop(self, claims):
         """Remove these claims from the host state. Returns those that were there: others may have
@@ -205,8 +204,8 @@ class Plans:
             node = self._cluster.node(claim.node_uuid)
             held = None if node is None else node.claims.get(claim.consumer_uuid)
             if held is not None and held.uuid == claim.uuid:
-                self._cluster.drop(held)
                 found.append(held)
+        self._cluster.drop(*found)
         return found
 
     # Take.
@@ -296,9 +295,8 @@ class Plans:
             return PlanOutcome(
                 False, {}, outcome.record, outcome.record_gone, exceeded=outcome.exceeded
             )
-        for claim in kept:
-            self._cluster.drop(claim)
-            self._cluster.add(claim)
+        self._cluster.drop(*kept)
+        self._cluster.add(*kept)
         self._state_sync.committed([(claims, ended, outcome)])
         return PlanOutcome(True)
 
@@ -356,11 +354,8 @@ class Plans:
         return found
 
     def _undo(self, consumptions, dropped):
-        for consumption in reversed(consumptions):
-            self._cluster.release(consumption)
-        for claim in dropped:
-            if self._cluster.node(claim.node_uuid) is not None:
-                self._cluster.add(claim)
+        self._cluster.release(*consumptions)
+        self._cluster.add(*dropped)
 
     # End.
 
@@ -387,10 +382,8 @@ class Plans:
         """Set the expiry of the planned claims of a group, in seconds since the epoch (None:
         never)."""
         renewed = self._store.renew(known.uuid, expires_s)
-        for claim in renewed:
-            if self._cluster.node(claim.node_uuid) is not None:
-                self._cluster.drop(claim)
-                self._cluster.add(claim)
+        self._cluster.drop(*renewed)
+        self._cluster.add(*renewed)
 
     # Later.
 

@@ -291,8 +291,7 @@ class StateSync:
 
     def dropped(self, claims, why):
         """Remove claims that the store has ended from the host state."""
-        for claim in claims:
-            self._cluster.drop(claim)
+        self._cluster.drop(*claims)
         self._mark_stale(claim.node_uuid for claim in claims)
         if claims:
             self.tell_ended(claims)

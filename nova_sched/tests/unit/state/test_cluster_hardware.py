@@ -20,6 +20,7 @@ from nova_sched.claim import CONFIRMED, Claim
 from nova_sched.hardware.machine import Machine
 from nova_sched.hardware.numa import HostTopology
 from nova_sched.hardware.pci import pools_from_json
+from nova_sched.state.node import Node
 from nova_sched.tests.builders import cluster, put, report, request, uuid_of
 from nova_sched.tests.unit.hardware.builders import (
     cell,
@@ -220,6 +221,71 @@ def test_claims_that_the_store_brings(made, node):
     assert node.machine == HAS.hold(one)
     made.put(report(**told(HAS)), [], {}, 0)
     assert node.machine == HAS
+
+
+def take(made, *names):
+    """Consumptions of shared CPUs for instances of these names, in order."""
+    pieces = wanted(shared(1, memory_mb=16))
+    node = made.hosts.nodes[0]
+    return [made.consume(node, asked(pieces, instance_uuid=uuid_of(name))) for name in names]
+
+
+SHARING = machine(cell(0, range(8)))
+# What is done to many claims of a node at once, and in the end.
+AT_ONCE = {
+    'drop': lambda made: made.drop(*(one.held for one in take(made, *'abcd'))),
+    'release': lambda made: made.release(*take(made, *'abcd')),
+    'release of an instance again': lambda made: made.release(*take(made, *'abcb')),
+    'drop of what is not there': lambda made: made.drop(
+        *(one.claim for one in take(made, 'a')), held(B, None), Claim(A, uuid_of('none'), {})
+    ),
+    'add of what has no node': lambda made: made.add(Claim(A, uuid_of('none'), {})),
+    'drop and add': lambda made: [
+        made.drop(*(claims := [one.held for one in take(made, *'abcd')])),
+        made.add(*claims),
+        made.drop(*claims),
+    ],
+}
+
+
+def test_many_claims_end_as_one_by_one():
+    wrong = []
+    for name, work in AT_ONCE.items():
+        made = cluster(1, **told(SHARING))
+        (node,) = made.hosts.nodes
+        work(made)
+        if node.claims or node.machine != SHARING or node.usage('VCPU').used:
+            wrong.append(name)
+    assert wrong == []
+
+
+def test_an_earlier_claim_is_back_after_the_release_of_many():
+    made = cluster(1, **told(SHARING))
+    (node,) = made.hosts.nodes
+    (first,) = take(made, 'a')
+    made.release(*take(made, 'b', 'a', 'c', 'a'))
+    assert node.claims == {A: first.held}
+    assert node.machine == SHARING.hold(first.held.parts)
+
+
+def test_a_node_is_counted_once_for_all_claims(monkeypatch):
+    """A host of a thousand members took half a minute for each plan of their group."""
+    counts, recount = [], Node.recount
+    monkeypatch.setattr(Node, 'recount', lambda node: counts.append(node) or recount(node))
+    made = cluster(1, **told(SHARING))
+    counted = [
+        dataclasses.replace(one.held, state=CONFIRMED, counted=True) for one in take(made, *'abcd')
+    ]
+    found = {}
+    for name, work in {
+        'drop': lambda: made.drop(*counted),
+        'add': lambda: made.add(*counted),
+        'release': lambda: made.release(*take(made, *'efgh')),
+    }.items():
+        counts.clear()
+        work()
+        found[name] = len(counts)
+    assert found == {'drop': 1, 'add': 1, 'release': 1}
 
 
 def test_what_two_claims_hold_stays_held_when_one_ends(made, node):

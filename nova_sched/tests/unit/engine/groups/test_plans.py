@@ -25,9 +25,12 @@ from nova_sched.groups.definition import (
     MemberFlavor,
 )
 from nova_sched.groups.exact import worker
+from nova_sched.state.node import Node
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.engine.groups.group_cloud import BIG, SOURCE, cloud, definition, members
 from nova_sched.tests.unit.engine.world import fresh, picture
+from nova_sched.tests.unit.hardware.builders import cell, told
+from nova_sched.tests.unit.hardware.builders import machine as machine_of
 
 TOGETHER = GroupPolicy('together', AFFINITY, 'host', ('a', 'b'))
 APART_HOSTS = GroupPolicy('apart', APART, 'host', ('a',), ('b',))
@@ -383,3 +386,26 @@ def test_only_planned_members_of_a_kind_that_no_host_takes_are_named(eight):
         update(eight, group, definition(members('a/0', 'a/1')))
     assert list(refused.value.details['closed']) == ['a/1']
     assert [state for _, state, _ in held(eight, group)] == [CONFIRMED] != [PLANNED]
+
+
+def test_a_host_is_counted_as_often_for_many_members_as_for_few(monkeypatch):
+    """Its claims are lifted for a plan: one by one they took the loop the square of their
+    number."""
+    counts, recount = [], Node.recount
+    monkeypatch.setattr(Node, 'recount', lambda node: counts.append(node) or recount(node))
+    found = {}
+    with cloud(0, plan_life_max_s=86400) as made:
+        made.join(0, vcpus=100, **told(machine_of(cell(0, range(100), memory_mb=2**16))))
+        for number in (2, 20):
+            flavor = MemberFlavor(1, 64, extra_specs={'hw:numa_nodes': '1'})
+            paths = [f'm{place}' for place in range(number)]
+            group = made.create(definition(members(*paths, flavor=flavor)))
+            for name, work in {
+                'replan': lambda group: made.groups.plan(group.uuid, replan=True),
+                'renew': lambda group: made.groups.renew(group.uuid, 60),
+                'delete': lambda group: made.groups.delete(group.uuid),
+            }.items():
+                counts.clear()
+                work(group)
+                found.setdefault(name, []).append(len(counts))
+    assert [name for name, (few, many) in found.items() if few != many or not few] == []
