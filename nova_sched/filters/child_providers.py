@@ -75,7 +75,8 @@ class ChildProviders(Filter):
         both together."""
         if any(group.in_tree for group in asked.groups):
             return self._opened(hosts, request, asked, rows)
-        question, steps = (self.name, asked.anonymous), Steps(providers.SHARED_STEPS)
+        question = self.name, asked.anonymous
+        steps = Steps(providers.SHARED_STEPS, pause=hosts.pause)
         fits = hosts.map_shapes(rows, question, lambda tree: providers.fits(tree, asked, steps))
         names = frozenset().union(*(group.classes for group in asked.groups))
         by_itself = _any_of(hosts.has_class, names, rows) & ~fits
@@ -101,7 +102,7 @@ class ChildProviders(Filter):
             request.required_traits,
             request.forbidden_traits,
         )
-        steps = Steps(providers.SHARED_STEPS)
+        steps = Steps(providers.SHARED_STEPS, pause=hosts.pause)
 
         def takes(real, row):
             tree, wanted = real.below(row, request)

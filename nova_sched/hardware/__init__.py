@@ -15,6 +15,7 @@ All data here is immutable. A fit reads and changes nothing. A take returns what
 ``numa`` and ``pci`` are the public modules of the package.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from nova_sched import errors
@@ -39,16 +40,35 @@ class Undecided(Exception):
         self.for_now = for_now
 
 
+class Interrupted(BaseException):
+    """A search pauses for others. ``rest`` goes on with it. It is no Exception, as it is not a
+    failure."""
+
+    def __init__(self, rest: Callable[[], Any]):
+        super().__init__()
+        self.rest = rest
+
+
 class Steps:
     """The steps that a search may still take.
 
     Of many searches for one request, those that come late have few: ``shared`` are the steps of
-    all, and ``fewest`` those that a search has in any case.
+    all, and ``fewest`` those that a search has in any case. ``pause`` returns whether a search is
+    to be interrupted; None: never. ``interrupted`` is the one that was: what it is for, and its
+    rest.
     """
 
-    def __init__(self, limit: int, shared: 'Steps | None' = None, fewest: int = 0):
+    def __init__(
+        self,
+        limit: int,
+        shared: 'Steps | None' = None,
+        fewest: int = 0,
+        pause: Callable[[], bool] | None = None,
+    ):
         self.left: int = limit if shared is None else min(limit, max(shared.left, fewest))
         self._shared, self._is_cut = shared, self.left < limit
+        self.pause: Callable[[], bool] | None = pause if shared is None else shared.pause
+        self.interrupted: tuple[Any, Callable[[], Any] | None] = None, None
 
     def spend(self, steps: int = 1) -> None:
         """Raises Undecided if not so many are left."""

@@ -46,6 +46,7 @@ class OneHost:
     """A cluster of one row. Only the attributes that a rule reads are read from the host state."""
 
     rows = 1
+    pause = None
     is_owned = False  # its host state is one of Nova
     child_classes = frozenset[str]()  # Nova's host states have no child providers
 

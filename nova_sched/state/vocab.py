@@ -18,7 +18,7 @@ import time
 
 import numpy as np
 
-from nova_sched.hardware import Undecided
+from nova_sched.hardware import Interrupted, Undecided
 
 UNKNOWN = -1  # not evaluated yet
 UNDECIDED = -2  # refused for now, because searches for other values have taken the steps of all
@@ -65,7 +65,8 @@ class Verdicts:
         return self._again_s < math.inf and bool((self.of[values] == UNDECIDED).any())
 
     def judge_some(self, values, judge, pause, go_on, is_long):
-        """Set the verdict on each of the values to ``judge(value)``, which may raise Undecided.
+        """Set the verdict on each of the values to ``judge(value)``, which may raise Undecided or
+        Interrupted.
 
         ``pause`` is called after each, if they are many or slow (``is_long``). If it returns True,
         raises Unfinished with ``go_on``, a function of the values that are left. None: no pauses.
@@ -77,6 +78,8 @@ class Verdicts:
             except Undecided:
                 self.of[value] = UNDECIDED
                 self._again_s = min(self._again_s, time.monotonic() + AGAIN_S)
+            except Interrupted:
+                raise Unfinished(functools.partial(go_on, values[place - 1 :])) from None
             if pause is not None and place < len(values):
                 is_long = is_long or time.monotonic() - begin_s > FEW_S
                 if is_long and pause():

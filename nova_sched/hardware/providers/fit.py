@@ -14,7 +14,7 @@ first."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from nova_sched.hardware import Steps, Undecided
+from nova_sched.hardware import Interrupted, Steps, Undecided
 from nova_sched.hardware.providers.allotted import Allotted
 from nova_sched.hardware.providers.request import ProviderRequest, ResourceGroup
 from nova_sched.hardware.providers.tree import Provider, ProviderTree
@@ -83,7 +83,8 @@ def search(
 
 def fits(tree: ProviderTree, asked: ProviderRequest, shared: Steps | None = None) -> bool:
     """Returns whether ``fit`` finds units for the request. ``shared`` are the steps of all nodes
-    that it is tried on; raises Undecided if too few of them are left.
+    that it is tried on; raises Undecided if too few of them are left. Raises Interrupted: called
+    again, it goes on.
 
     The most frequent requests, for one group or several equal ones, need no search: their
     candidates are counted.
@@ -93,8 +94,15 @@ def fits(tree: ProviderTree, asked: ProviderRequest, shared: Steps | None = None
         return len(candidates(tree, pieces[0])) >= len(pieces)
     if not tree.summary.may_take(asked):
         return False
+    steps = shared or Steps(MAX_STEPS)
+    (known, rest), steps.interrupted = steps.interrupted, (None, None)
     try:
+        if known == (tree, asked) and rest is not None:
+            return rest() is not None
         return search(tree, asked, None, Steps(MAX_STEPS, shared, FEWEST_STEPS)) is not None
+    except Interrupted as error:
+        steps.interrupted = (tree, asked), error.rest
+        raise
     except Undecided as error:
         if error.for_now:
             raise
@@ -189,6 +197,7 @@ class _ProviderSearch:
         self._touched: dict[str, int] = {}  # how many pieces a provider has
         self._lost: set[object] = set()
         self._tries, self._steps = Steps(MAX_TRIES), steps
+        self._open: list[Iterator[tuple[Provider, dict[str, int]]]] | None = None
 
     def _kind(self, provider: Provider, names: frozenset[str]) -> object:
         """Returns the attributes that distinguish a provider, in addition to its free units."""
@@ -205,33 +214,43 @@ class _ProviderSearch:
         return list(groups.values())
 
     def run(self) -> tuple[Allotted, ...] | None:
-        """Returns the first complete choice; None if there is none. Raises Undecided."""
-        matching = self._matching()
-        if matching is None or not self._may_fit():
-            return None
-        if not self._order:
-            return ()
-        open_choices = [self._options(0, matching)]
-        while open_choices:
-            depth = len(open_choices) - 1
-            chosen = next(open_choices[-1], None)
-            if chosen is None:
-                self._lost.add(self._state(depth))
-                open_choices.pop()
-                if depth:
-                    self._move(depth - 1, 1)
-                continue
-            provider, matching = chosen
-            self._move(depth, -1, provider)
-            if all(map(self._has_top, self._asked.subtrees)):
-                if depth + 1 == len(self._order):
-                    if self._asked.required <= self._traits():
-                        return self._allotted()
-                elif self._state(depth + 1) not in self._lost:
-                    open_choices.append(self._options(depth + 1, matching))
-                    continue
-            self._move(depth, 1)
+        """Returns the first complete choice; None if there is none. Raises Undecided, and
+        Interrupted: called again, it goes on."""
+        if self._open is None:
+            matching = self._matching()
+            if matching is None or not self._may_fit():
+                return None
+            if not self._order:
+                return ()
+            self._open = [self._options(0, matching)]
+        while self._open:
+            if self._is_complete(self._open):
+                return self._allotted()
+            if self._steps.pause is not None and self._steps.pause():
+                raise Interrupted(self.run)
         return None
+
+    def _is_complete(self, open_choices: list[Iterator[tuple[Provider, dict[str, int]]]]) -> bool:
+        """Take the next choice, or go back by one. Returns whether each piece has a provider."""
+        depth = len(open_choices) - 1
+        chosen = next(open_choices[-1], None)
+        if chosen is None:
+            self._lost.add(self._state(depth))
+            open_choices.pop()
+            if depth:
+                self._move(depth - 1, 1)
+            return False
+        provider, matching = chosen
+        self._move(depth, -1, provider)
+        if all(map(self._has_top, self._asked.subtrees)):
+            if depth + 1 == len(self._order):
+                if self._asked.required <= self._traits():
+                    return True
+            elif self._state(depth + 1) not in self._lost:
+                open_choices.append(self._options(depth + 1, matching))
+                return False
+        self._move(depth, 1)
+        return False
 
     # What counting refutes.
 

@@ -20,6 +20,7 @@ import pytest
 from nova_sched.filters.child_providers import ChildProviders
 from nova_sched.hardware import providers
 from nova_sched.state.report import Inventory
+from nova_sched.state.vocab import Unfinished
 from nova_sched.tests.builders import cluster, host, hosts, mask_of, report, request, spec, uuid_of
 
 GPU = 'CUSTOM_GPU_MILLI'
@@ -273,3 +274,25 @@ def test_any_number_of_traits():
         traits=[set(), {'T0'}, set(traits[1:])],
     )
     assert mask_of(ChildProviders, seen, asked) == '000'
+
+
+@pytest.mark.parametrize('own', [{}, {'resources9:VCPU': '1'}])
+@pytest.mark.parametrize('sizes, mask', [((400, 300, 300), '101'), ((400, 350, 250), '101'),
+                                         ((450, 300, 300), '000')])  # fmt: skip
+def test_a_search_pauses_and_goes_on_where_it_was(sizes, mask, own):
+    chosen = [size for size in sizes for _ in range(4)]
+    groups = {f'resources{place}:{GPU}': str(size) for place, size in enumerate(chosen, start=10)}
+    asked = request(extra_specs={**groups, **own, **NONE})
+    made = nodes([gpu()] * 4, [gpu(total=990)] * 4, [gpu()] * 3 + [gpu(total=1001)], vcpus=[4] * 3)
+
+    def ask():
+        assert mask_of(ChildProviders, made, asked) == mask
+
+    made.pause, pauses, steps = (lambda: True), 0, [ask]
+    while steps:
+        try:
+            steps[-1]()
+            steps.pop()
+        except Unfinished as error:
+            steps, pauses = [ask, error.rest], pauses + 1
+    assert pauses > len(chosen) or mask == '000'
