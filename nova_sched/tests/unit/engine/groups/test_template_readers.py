@@ -49,7 +49,7 @@ def readers():
     made.close()
 
 
-def run(readers, task, seconds=1.0, project='p'):
+def run(readers, task, seconds=60.0, project='p'):
     return readers.run(project, f'{TASKS}:{task}', seconds=seconds)
 
 
@@ -70,7 +70,7 @@ def test_what_ends_the_process_is_a_refusal(readers):
     wrong, before = {}, run(readers, 'pid')
     for task in ('memory', 'memory_bit_by_bit', 'forever', 'killed', 'large', 'asleep'):
         try:
-            wrong[task] = run(readers, task, 0.1 if task == 'asleep' else 1.0)
+            wrong[task] = run(readers, task, {'asleep': 0.1, 'forever': 1.0}.get(task, 60.0))
         except errors.TemplateError as error:
             if template_readers.TOO_MUCH not in error.why:
                 wrong[task] = error
@@ -172,13 +172,13 @@ def test_a_process_that_cannot_start(readers, monkeypatch):
 def test_a_reading_from_afar_is_the_same(readers):
     given = Given(HEAD + SERVERS, {}, {'large': {'vcpus': 2, 'ram': 1}})
     here = reading.read(given, RULES, 2.0)
-    there = readers.run('p', 'nova_sched.engine.groups.reading:read', given, RULES, seconds=2.0)
+    there = readers.run('p', 'nova_sched.engine.groups.reading:read', given, RULES, seconds=60.0)
     assert isinstance(there.definition, Definition)
     assert (there.definition, there.source) == (here.definition, here.source)
     assert there.requests.kinds == here.requests.kinds
     assert [one.vcpus for one in there.requests.of_kind.values()] == [1]
     account = readers.run(
-        'p', 'nova_sched.engine.groups.reading:account', given, RULES, (), seconds=2.0
+        'p', 'nova_sched.engine.groups.reading:account', given, RULES, (), seconds=60.0
     )
     assert account == (here.definition.summary(), (None, False))
 
