@@ -183,6 +183,15 @@ class ClaimTransactions(StoreTransactions):
         """
 
     @abc.abstractmethod
+    def keep_lifetimes(self, most_s: float) -> list[Claim]:
+        """Let the claims that wait for a confirmation live longer by the time that nobody watched.
+
+        That is the time since the last call, if the store's clock went on by more than ``most_s``
+        seconds: no scheduler ran, or the clock jumped, as at a failover to a server whose clock is
+        ahead. Returns these claims, as they were.
+        """
+
+    @abc.abstractmethod
     def claims(self, consumer_uuid: str | None = None) -> list[Claim]:
         """Returns all claims, or those of one consumer, oldest first."""
 

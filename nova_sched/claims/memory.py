@@ -74,6 +74,7 @@ class MemoryClaimStore(ClaimStore):
         self._members = {}  # UUID of a group -> keys of its members' claims
         self._with_tokens = set()  # UUIDs of nodes with tokens of exclusive domains
         self._domains = {}  # token -> Domain
+        self._watched_s = None  # when schedulers last looked for claims to end
 
     def now_s(self):
         return time.time() if self.clock is None else self.clock()
@@ -324,6 +325,23 @@ class MemoryClaimStore(ClaimStore):
             overdue = [claim for claims in self._claims.values() for claim in claims.values()
                        if not claim.is_confirmed and claim.overdue(now_s)]  # fmt: skip
             return self._amend(changed_claims.TIMEOUT, overdue, lambda claim: None)
+
+    def keep_lifetimes(self, most_s):
+        with self._lock:
+            watched_s, self._watched_s = self._watched_s, self.now_s()
+            if watched_s is None or (missed_s := self._watched_s - watched_s) <= most_s:
+                return []
+            waiting = [
+                claim
+                for claims in self._claims.values()
+                for claim in claims.values()
+                if not claim.is_confirmed and claim.expires_s and claim.created_s <= watched_s
+            ]
+            return self._amend(
+                changed_claims.RENEWAL,
+                waiting,
+                lambda claim: dataclasses.replace(claim, expires_s=claim.expires_s + missed_s),
+            )
 
     def claims(self, consumer_uuid=None):
         with self._lock:

@@ -24,7 +24,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_error
 
 from nova_sched import errors
-from nova_sched.claim import PLANNED
+from nova_sched.claim import CONFIRMED, PLANNED
 from nova_sched.claims import (
     ANY,
     Changes,
@@ -274,6 +274,39 @@ class SqlClaimStore(ClaimStore):
             return found
 
         return self._amend(changed_claims.TIMEOUT, overdue, lambda claims: lambda claim: None)
+
+    def keep_lifetimes(self, most_s):
+        missed_s = watched_s = 0.0
+
+        def first(connection):
+            nonlocal missed_s, watched_s
+            row = REVISIONS.c.name == 'watched'  # when schedulers last looked, in ms
+            before = connection.execute(
+                sa.select(REVISIONS.c.value).where(row).with_for_update()
+            ).scalar()
+            now_s = clock.read(connection) if self.clock is None else self.clock()
+            value = {'value': int(now_s * 1000)}
+            if before is None:
+                connection.execute(sa.insert(REVISIONS).values(name='watched', **value))
+                return
+            watched_s = before / 1000
+            missed_s = now_s - watched_s
+            connection.execute(sa.update(REVISIONS).where(row).values(**value))
+
+        def waiting(connection):
+            if missed_s <= most_s:
+                return []
+            query = sa.select(CLAIMS).where(
+                CLAIMS.c.state != CONFIRMED,
+                CLAIMS.c.expires_s > 0,
+                CLAIMS.c.created_s <= watched_s,
+            )
+            return [sql.claim(row) for row in connection.execute(query)]
+
+        def change(claim):
+            return dataclasses.replace(claim, expires_s=claim.expires_s + missed_s)
+
+        return self._amend(changed_claims.RENEWAL, waiting, lambda claims: change, first)
 
     def _amend(self, cause, read, changing, first=lambda connection: None):
         """Change the claims that ``read`` finds; returns those that were changed, as they were.

@@ -28,6 +28,7 @@ LOG = logging.getLogger(__name__)
 
 UNREAD = -1  # lower than each generation of a node in the store
 SOME = 100  # stale nodes that are read at once
+UNWATCHED_S = 60.0  # three times the interval at which each scheduler looks for overdue claims
 
 
 class StateSync:
@@ -285,7 +286,9 @@ class StateSync:
         return True
 
     def expire(self):
-        """End the claims that were not confirmed in time."""
+        """End the claims that were not confirmed in time. Time in which no scheduler looked for
+        them does not count."""
+        self.caught_up_with(self._store.keep_lifetimes(UNWATCHED_S))
         while ended := self._store.expire():
             self.dropped(ended, 'were never confirmed')
 

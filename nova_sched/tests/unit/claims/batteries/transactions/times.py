@@ -154,6 +154,40 @@ class Times:
         at(store, NOW + 60)
         assert [one.consumer_uuid for one in store.expire()] == [A]
 
+    @pytest.mark.parametrize(
+        'looks, left_s',
+        [
+            pytest.param([20, 40, 60], 40, id='watched all the time'),
+            pytest.param([3600, 3620], 80, id='the clock jumps by an hour, or nobody runs'),
+            pytest.param([20, -3600, -3580], 3680, id='the clock is set back'),
+            pytest.param([-3600, 20], 80, id='and forth again'),
+        ],
+    )
+    def test_time_that_nobody_watched_does_not_count(self, store, another, looks, left_s):
+        ready(store)
+        at(store, NOW)
+        place(store, claim(A, node(), created_s=NOW, expires_s=NOW + 100))
+        assert store.keep_lifetimes(60) == []
+        spared = []
+        for place_of, look_s in enumerate(looks):
+            one = another() if place_of % 2 else store
+            at(one, NOW + look_s)
+            spared += one.keep_lifetimes(60)
+            assert one.expire() == []
+            assert one.keep_lifetimes(60) == []
+        (kept,) = store.claims()
+        assert kept.expires_s - (NOW + looks[-1]) == left_s
+        assert bool(spared) == (3620 in looks)
+
+    def test_what_is_made_after_a_jump_of_the_clock_lives_as_long_as_any(self, store):
+        ready(store)
+        at(store, NOW)
+        store.keep_lifetimes(60)
+        at(store, NOW + 3600)
+        place(store, claim(A, node(), created_s=NOW + 3600, expires_s=NOW + 3700))
+        assert store.keep_lifetimes(60) == []
+        assert store.claims()[0].expires_s == NOW + 3700
+
     def test_a_report_is_taken_at_the_stores_time(self, store, another):
         at(store, NOW + 7)
         assert store.report([report()])[0].seen_s == store.now_s() == NOW + 7
