@@ -33,6 +33,12 @@ def place_of(selection: Any) -> Place:
     return selection.service_host, selection.nodename
 
 
+def name_of(claim: Any) -> str:
+    """Returns the UUID by which calls name a ClaimInfo: that of its open resize, or its own."""
+    resize = claim.resize_uuid if 'resize_uuid' in claim else None
+    return resize or claim.uuid
+
+
 class Sender:
     """Every method raises BrokerUnavailable: the job is then sent or not, and may be sent
     again."""

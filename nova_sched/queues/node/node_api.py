@@ -89,18 +89,28 @@ class NodeClaims(Protocol):
     ) -> Any:
         """Raises ComputeResourcesUnavailable, NodeNotFound."""
 
+    # ``claim`` names the claim that the call is about, as ``messages.name_of`` does.
+
     def claim_alternate(
-        self, spec_obj: Any, instance_uuid: str, failed_host: str, host: str, nodename: str
+        self,
+        spec_obj: Any,
+        instance_uuid: str,
+        failed_host: str,
+        host: str,
+        nodename: str,
+        claim: str | None = None,
     ) -> Any:
-        """Raises ComputeResourcesUnavailable, NodeNotFound."""
+        """Raises ComputeResourcesUnavailable, NodeNotFound, ClaimNotFound."""
 
-    def confirm_claim(self, instance_uuid: str, host: str) -> list[Any]:
+    def confirm_claim(self, instance_uuid: str, host: str, claim: str | None = None) -> list[Any]:
         """Raises ClaimNotFound."""
 
-    def revert_claim(self, instance_uuid: str) -> list[Any]:
+    def revert_claim(self, instance_uuid: str, claim: str | None = None) -> list[Any]:
         """Raises ClaimNotFound."""
 
-    def abort_claim(self, instance_uuid: str, host: str | None = None) -> list[Any]:
+    def abort_claim(
+        self, instance_uuid: str, host: str | None = None, claim: str | None = None
+    ) -> list[Any]:
         """Raises ClaimNotFound."""
 
     def show(self, instance_uuid: str) -> list[Any]: ...

@@ -32,7 +32,7 @@ from nova_sched.objects.job import (
 from nova_sched.queues import failures
 from nova_sched.queues.brokers import FALLBACK, RESULTS, of_flavor, of_host
 from nova_sched.queues.drivers import Driver
-from nova_sched.queues.messages import NO_ROOM
+from nova_sched.queues.messages import NO_ROOM, name_of
 from nova_sched.queues.node.inflight import Drop, Ending, PutBack, SendOn, Task
 from nova_sched.queues.node.node_api import NodeApi, NodeClaims
 from nova_sched.queues.node.steps import BROKER, CLAIMS, DRIVER, ComponentCall, Pause, Step
@@ -118,8 +118,8 @@ class JobSteps:
             return (yield from self._refused(task, str(short)))
         try:
             yield ComponentCall(BROKER, lambda: self._took(task))
-            yield from self._claim(task, move)
-            claims = yield from self._build(task)
+            claim = yield from self._claim(task, move)
+            claims = yield from self._build(task, claim)
         except Exception as error:  # noqa: BLE001, an unknown error is raised again
             self._node_api.undo(task.uuid, isinstance(error, errors.BuildFailed))
             return (yield from self._not_built(task, error))
@@ -130,37 +130,33 @@ class JobSteps:
         """The message was delivered again: only the answer or the acknowledgement was missing."""
         yield ComponentCall(BROKER, lambda: self._took(task))
         try:
-            return self._done(task, (yield from self._ask.confirm(task)))
+            claim = yield from self._ask.here(task)
+            return self._done(task, (yield from self._ask.confirm(task, claim)))
         except errors.ClaimNotFound as error:
             LOG.warning('Job %s is dropped, its instance is here: %s', task.job.uuid, error)
             return Drop()
 
-    def _claim(self, task: Task, move: str | None) -> Generator[Step, Any, None]:
+    def _claim(self, task: Task, move: str | None) -> Generator[Step, Any, Any]:
+        """Returns the claim on this node.
+
+        Raises ClaimNotFound if a job that was claimed before has no claim here any more. Its
+        message is late, or was delivered twice, and the instance is elsewhere or deleted. Without
+        this check it would be built, and removed when it cannot be confirmed.
+        """
         if task.job.claimed:
-            yield from self._check_claim(task)
-            return
+            return (yield from self._ask.here(task))
         job, node = task.job, (self._node_api.host, self._node_api.nodename)
         if move is None:
             claim = lambda: self._claims.instance_claim(job.spec, task.uuid, *node, new=True)  # noqa: E731
         else:
             claim = lambda: self._claims.resize_claim(job.spec, task.uuid, *node, move)  # noqa: E731
         # A new node is unknown before its first report was accepted.
-        yield from self._ask.claims(claim, TIMEOUT_S, (*NO_ANSWER, errors.NodeNotFound))
+        made = yield from self._ask.claims(claim, TIMEOUT_S, (*NO_ANSWER, errors.NodeNotFound))
         if move is not None:
-            yield from self._check_source(task)
+            yield from self._check_source(task, made)
+        return made
 
-    def _check_claim(self, task: Task) -> Generator[Step, Any, None]:
-        """Raise ClaimNotFound if a job that was claimed before has no claim here any more.
-
-        Its message is late, or was delivered twice, and the instance is elsewhere or deleted.
-        Without this check it would be built, and removed when it cannot be confirmed.
-        """
-        host = self._node_api.host
-        claims = yield from self._ask.claims(lambda: self._claims.show(task.uuid))
-        if all(one.host != host for one in claims):
-            raise errors.ClaimNotFound(f'instance {task.uuid} on host {host}')
-
-    def _check_source(self, task: Task) -> Generator[Step, Any, None]:
+    def _check_source(self, task: Task, claim: Any) -> Generator[Step, Any, None]:
         """Raise AlreadyPlaced if another worker has moved the instance meanwhile.
 
         This is checked late: that worker's claim has ended with this one, unless it was confirmed
@@ -169,10 +165,10 @@ class JobSteps:
         claims = yield from self._ask.claims(lambda: self._claims.show(task.uuid), TIMEOUT_S)
         for one in claims:
             if one.state == CONFIRMED and one.host not in (task.job.source, self._node_api.host):
-                yield from self._ask.abort(task)
+                yield from self._ask.abort(task, [claim])
                 raise errors.AlreadyPlaced(task.uuid, one.host)
 
-    def _build(self, task: Task) -> Generator[Step, Any, list[Any]]:
+    def _build(self, task: Task, claim: Any) -> Generator[Step, Any, list[Any]]:
         """Have the driver build it, and confirm that. Returns its claims after that."""
         job, driver = task.job, self._driver
         trace = TRACER.begin('build', job=job.uuid, kind=job.kind, instance=task.uuid)
@@ -183,7 +179,7 @@ class JobSteps:
             else:
                 yield from self._ask.driver(lambda: driver.migrate(job, job.spec, job.source))
             self._node_api.built(task.uuid)
-            return (yield from self._ask.confirm(task))
+            return (yield from self._ask.confirm(task, claim))
         except Exception as found:
             error = found
             yield from self._ask.clean(task)
@@ -229,19 +225,22 @@ class JobSteps:
         host = self._node_api.host
         job.tried = [*job.tried, host]
         left = _alternates(job) if job.claimed else []
-        while left:
+        mine = [
+            one for one in (yield from self._ask.shown(task)) if one.host == host and _is_open(one)
+        ]
+        while left and mine:
             (other, nodename), *left = left
-            here = other, nodename
             try:
-                yield from self._ask.claims(
-                    lambda: self._claims.claim_alternate(job.spec, task.uuid, host, *here)  # noqa: B023
-                )
+                yield from self._ask.alternate(task, mine[0], other, nodename)
+            except errors.ClaimNotFound as gone:  # it has expired, or another worker is at it
+                LOG.info('Job %s is for the scheduler: %s', job.uuid, gone)
+                break
             except NO_ROOM as short:
                 LOG.info('Job %s is not for host %s: %s', job.uuid, other, short)
                 continue
             job.alternates = json.dumps(left)
             return SendOn(of_host(other), job)
-        yield from self._ask.abort(task)
+        yield from self._ask.abort(task, [one for one in mine if one.state != CONFIRMED])
         job.claimed, job.alternates = False, None
         return SendOn(FALLBACK, job)
 
@@ -265,7 +264,6 @@ class JobSteps:
             return self._failed(task, str(error))
         except errors.BuildFailed as error:
             self._node_api.revert_resize(task.uuid)
-            yield from self._ask.revert(task)
             _keep(task, error)
             return self._failed(task, error.why)
         self._node_api.confirm_resize(task.uuid)
@@ -273,12 +271,18 @@ class JobSteps:
 
     def _resized(self, task: Task) -> Generator[Step, Any, list[Any]]:
         job, node = task.job, (self._node_api.host, self._node_api.nodename)
-        if not job.claimed:
-            yield from self._ask.claims(
+        if job.claimed:
+            claim = yield from self._ask.here(task)
+        else:
+            claim = yield from self._ask.claims(
                 lambda: self._claims.resize_claim(job.spec, task.uuid, *node)
             )
-        yield from self._ask.driver(lambda: self._driver.resize(job, job.spec))
-        return (yield from self._ask.confirm(task))
+        try:
+            yield from self._ask.driver(lambda: self._driver.resize(job, job.spec))
+        except errors.BuildFailed:
+            yield from self._ask.revert(task, claim)
+            raise
+        return (yield from self._ask.confirm(task, claim))
 
     def _away(self, task: Task, short: Exception) -> JobCourse:
         """The new size does not fit here: another host gets the instance and moves it
@@ -292,13 +296,16 @@ class JobSteps:
 
     def _delete(self, task: Task) -> JobCourse:
         yield ComponentCall(BROKER, lambda: self._took(task))
+        # Before it is destroyed: a claim that is made here later is of another server.
+        host = self._node_api.host
+        mine = [one for one in (yield from self._ask.shown(task)) if one.host == host]
         try:
             yield from self._ask.driver(lambda: self._driver.destroy(task.job, task.uuid))
         except errors.BuildFailed as error:
             _keep(task, error)
             return self._failed(task, error.why)
         self._node_api.destroy(task.uuid)
-        yield from self._ask.abort(task)
+        yield from self._ask.abort(task, mine)
         return self._done(task, [])
 
     # Answers.
@@ -338,6 +345,11 @@ def _alternates(job: QueueJob) -> list[tuple[str, str]]:
         return []
 
 
+def _is_open(claim: Any) -> bool:
+    """Whether a claim is not confirmed yet, or its resize is not."""
+    return claim.state != CONFIRMED or name_of(claim) != claim.uuid
+
+
 RETRY_S = 2.0  # seconds before a call to the claims without an answer is repeated
 NO_ANSWER = (errors.NoAnswer, errors.StoreUnavailable, errors.StoreFull)
 
@@ -372,24 +384,55 @@ class JobCalls:
             yield Pause(RETRY_S)
             waited_s += RETRY_S
 
-    def confirm(self, task: Task) -> Generator[Step, Any, list[Any]]:
-        """Confirm the instance's claim here, which decides which worker has built it.
+    # Each call names the claim that it is about, so none that another call has made in its place
+    # is touched.
+
+    def shown(self, task: Task) -> Generator[Step, Any, list[Any]]:
+        """Returns the instance's claims."""
+        return (yield from self.claims(lambda: self._claims.show(task.uuid)))
+
+    def here(self, task: Task) -> Generator[Step, Any, Any]:
+        """Returns the instance's claim on this host. Raises ClaimNotFound."""
+        for claim in (yield from self.shown(task)):
+            if claim.host == self._host:
+                return claim
+        raise errors.ClaimNotFound(f'instance {task.uuid} on host {self._host}')
+
+    def confirm(self, task: Task, claim: Any) -> Generator[Step, Any, list[Any]]:
+        """Confirm the claim, which decides which worker has built the instance.
 
         Raises ClaimNotFound.
         """
-        return (yield from self.claims(lambda: self._claims.confirm_claim(task.uuid, self._host)))
+        named = name_of(claim)
+        confirm = lambda: self._claims.confirm_claim(task.uuid, self._host, claim=named)  # noqa: E731
+        return (yield from self.claims(confirm))
 
-    def abort(self, task: Task) -> Generator[Step, Any, None]:
-        """End its claim on this host, if there is one."""
-        try:
-            yield from self.claims(lambda: self._claims.abort_claim(task.uuid, self._host))
-        except errors.ClaimNotFound:
-            LOG.debug('Instance %s has no claim here', task.uuid)
+    def alternate(
+        self, task: Task, claim: Any, host: str, nodename: str
+    ) -> Generator[Step, Any, Any]:
+        """Claim on another host in place of this claim. Raises NO_ROOM and ClaimNotFound."""
+        where = self._host, host, nodename
+        make = lambda: self._claims.claim_alternate(  # noqa: E731
+            task.job.spec, task.uuid, *where, claim=name_of(claim)
+        )
+        return (yield from self.claims(make))
 
-    def revert(self, task: Task) -> Generator[Step, Any, None]:
-        """End its claim of another size, if there is one."""
+    def abort(self, task: Task, claims: list[Any]) -> Generator[Step, Any, None]:
+        """End these claims on this host, as far as they are there."""
+        for named in map(name_of, claims):
+            try:
+                yield from self.claims(
+                    lambda: self._claims.abort_claim(task.uuid, self._host, claim=named)  # noqa: B023
+                )
+            except errors.ClaimNotFound:
+                LOG.debug('Claim %s of instance %s has ended', named, task.uuid)
+
+    def revert(self, task: Task, claim: Any) -> Generator[Step, Any, None]:
+        """End the resize, if it is open."""
         try:
-            yield from self.claims(lambda: self._claims.revert_claim(task.uuid))
+            yield from self.claims(
+                lambda: self._claims.revert_claim(task.uuid, claim=name_of(claim))
+            )
         except errors.ClaimNotFound:
             LOG.debug('Instance %s has no claim of two sizes', task.uuid)
 

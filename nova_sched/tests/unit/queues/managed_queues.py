@@ -167,6 +167,7 @@ class Claims:
             project_id='p',
             user_id='u',
             allocation_request='{}',
+            resize_uuid=None,
         )
         self.there[uuid, host] = made
         return made
@@ -203,11 +204,17 @@ class Claims:
         ]
         if not mine:
             raise errors.ClaimNotFound(instance_uuid)
+        if claim is None and any(self.there[key].state == CONFIRMED for key in mine):
+            raise errors.Outdated('The call', 'it does not name the claim, which is confirmed')
         for key in mine:
             del self.there[key]
 
-    def revert_claim(self, instance_uuid, context=None):
-        moves = [key for key, one in self.there.items() if key[0] == instance_uuid and one.move]
+    def revert_claim(self, instance_uuid, context=None, claim=None):
+        moves = [
+            key
+            for key, one in self.there.items()
+            if key[0] == instance_uuid and one.move and claim in (None, one.uuid)
+        ]
         if not moves:
             raise errors.ClaimNotFound(instance_uuid)
         for key in moves:

@@ -137,7 +137,7 @@ def test_a_claimed_resize_is_not_claimed_again(cloud, a):
     cloud.send(resize(claimed=True), HERE)
     cloud.run()
     assert cloud.results() == [('resize', 'done', 'a')]
-    assert [call[0] for call in cloud.claims.calls] == ['confirm_claim']
+    assert [call[0] for call in cloud.claims.calls] == ['show', 'confirm_claim']
 
 
 @pytest.mark.parametrize(
@@ -171,6 +171,7 @@ def test_a_move_that_no_queue_takes_is_for_the_scheduler(cloud, a, queue):
 def test_a_claimed_resize_that_does_not_fit_goes_to_its_alternate(cloud, a):
     b = cloud.start('b', vcpus=4)
     a.node_api.unknown = 7
+    cloud.claims.put('server', 'a', CONFIRMED).resize_uuid = uuid_of('resize')
     alternates = json.dumps([['b', 'b']])
     cloud.send(resize(claimed=True, alternates=alternates), HERE)
     cloud.run()
