@@ -114,7 +114,7 @@ class Endings:
         claims: Sequence[Any] = ()
         entry = entry or self._job_table.find(job.uuid)
         while entry is not None:
-            if result.outcome == FAILED and entry.state in (QUEUED, CANCELLED):
+            if result.outcome == FAILED and (entry.state == QUEUED or entry.kind == CREATE):
                 result, claims = self._looked_after(result, entry)
             state, then = transition(
                 entry, job, result.outcome, result.host, lambda: self._entries(job)
@@ -129,7 +129,7 @@ class Endings:
         self, result: QueueResult, entry: JobEntry
     ) -> tuple[QueueResult, Sequence[Any]]:
         """What is told of a job that is given up, after a look at the claims: if one is confirmed,
-        the job is done, whoever gives it up. Returns the claims, too.
+        the job was done, wanted or not. Returns the claims, too.
 
         A move is given up in its claims, here: no worker can confirm them any more.
         """
@@ -204,7 +204,7 @@ class Endings:
     ) -> None:
         job = result.job
         for one in then.deletes:
-            self._send_delete(job, one)
+            self._send_delete(job, one, again=entry.kind == CREATE)
         for claim in claims if then.unclaims else ():
             if claim.state == PENDING:
                 # A call that does not name a claim ends none that is confirmed meanwhile.
@@ -239,15 +239,18 @@ class Endings:
         source = one.host if one.keeps_quota else None
         return jobs.new(DELETE, uuid, job.instance_uuid, caller, self._clock(), source=source)
 
-    def _send_delete(self, job: QueueJob, one: FollowUp) -> None:
-        """Send the delete that follows an ended job, unless it was done: with ``again``, another
-        one then."""
+    def _send_delete(self, job: QueueJob, one: FollowUp, again: bool = False) -> None:
+        """Send the delete that follows an ended job, unless it was done.
+
+        With ``again``, another one is sent then: a redelivered create may have built the instance
+        once more. The source of a move may have the instance again for another reason.
+        """
         for number in itertools.count():
             made = self._delete(job, one, number)
             (entry,) = self._job_table.open([jobs.entry(made, self._clock(), one.host)])
             if entry.state == QUEUED:
                 self._sender.to_host(made, one.host)
-            if entry.state == QUEUED or not one.again:
+            if entry.state == QUEUED or not again:
                 return
 
 

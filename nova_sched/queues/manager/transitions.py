@@ -45,14 +45,10 @@ from nova_sched.queues import jobs
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FollowUp:
-    """A delete on ``host``. ``keeps_quota``: the instance's quota is not of that server.
-
-    ``again``: the instance may be there although such a delete was done.
-    """
+    """A delete on ``host``. ``keeps_quota``: the instance's quota is not of that server."""
 
     host: str
     keeps_quota: bool = False
-    again: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -99,7 +95,7 @@ def _kept(entry, _job, host, entries):
         return
     found = entries()
     if jobs.is_deleted(found, since=entry) and not jobs.is_wanted_again(found, since=entry):
-        yield FollowUp(host, keeps_quota=True, again=True)
+        yield FollowUp(host, keeps_quota=True)
 
 
 def _given_up(entry, _job, host, entries):
