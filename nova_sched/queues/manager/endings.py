@@ -25,12 +25,10 @@ from nova_sched.objects.job import CREATE, DELETE, DONE, RESIZE, QueueJob, Queue
 from nova_sched.queues import jobs, messages
 from nova_sched.queues.brokers import Delivery
 from nova_sched.queues.manager.transitions import Consequences, FollowUp, arrived, transition
-from nova_sched.queues.messages import Sender, name_of
+from nova_sched.queues.messages import Sender
 from nova_sched.state.request import Request
 
 LOG = logging.getLogger(__name__)
-
-OVER = (errors.ClaimNotFound, errors.Outdated)  # the claim has ended, or is not to end any more
 
 
 class Endings:
@@ -137,20 +135,12 @@ class Endings:
         if entry.kind == DELETE:
             return result, ()
         if entry.kind in jobs.MOVES:
-            self.take_back(job)
+            messages.take_back(self._claims, job.instance_uuid)
         claims = self._claims.show(job.instance_uuid)
         there = arrived(job, claims)
         if there is None and entry.kind == RESIZE and result.host is None:
             there = self._resized(job, claims)
         return (result if there is None else _done_at(job, there)), claims
-
-    def take_back(self, job: QueueJob) -> None:
-        """Revert the open move or resize of the instance, by its name: one that is confirmed
-        meanwhile stays."""
-        for claim in self._claims.show(job.instance_uuid):
-            if claim.move or name_of(claim) != claim.uuid:
-                with contextlib.suppress(*OVER):
-                    self._claims.revert_claim(job.instance_uuid, claim=name_of(claim))
 
     def _settle(
         self, entry: JobEntry, result: QueueResult, state: str, then: Consequences
@@ -207,9 +197,9 @@ class Endings:
             self._send_delete(job, one, again=entry.kind == CREATE)
         for claim in claims if then.unclaims else ():
             if claim.state == PENDING:
-                # A call that does not name a claim ends none that is confirmed meanwhile.
-                with contextlib.suppress(*OVER):
-                    self._claims.abort_claim(job.instance_uuid, claim.host)
+                # This ends none that is confirmed meanwhile.
+                with contextlib.suppress(errors.ClaimNotFound, errors.Outdated):
+                    self._claims.abort_claim(job.instance_uuid, claim.host, claim=claim.name)
         if then.ends_quota:
             self._job_table.end_hold(job.instance_uuid, known=self._creates(job))
         if entry.kind == DELETE and entry.state == DONE and job.source is None:

@@ -139,7 +139,7 @@ class Fallback:
             return False
         for one in claims:
             if one.state == PENDING:
-                with contextlib.suppress(errors.ClaimNotFound):
+                with contextlib.suppress(errors.ClaimNotFound, errors.Outdated):
                     self._claims.abort_claim(job.instance_uuid, one.host, claim=one.uuid)
         return self._endings.is_there(job)
 
@@ -172,7 +172,7 @@ class Fallback:
         The claims of earlier attempts are ended.
         """
         open_moves = [claim.host for claim in self._claims.show(job.instance_uuid) if claim.move]
-        self._endings.take_back(job)
+        messages.take_back(self._claims, job.instance_uuid)
         if job.kind == RESIZE:
             if job.source in job.tried:
                 raise errors.NoValidHost(f'host {job.source} has not taken it')
@@ -201,7 +201,7 @@ class Fallback:
         # must not end the instance's claim.
         if self._sender.to_node(job, job.source):
             return True
-        self._endings.take_back(job)
+        messages.take_back(self._claims, job.instance_uuid)
         return False
 
     def _away(self, job: QueueJob) -> None:
@@ -219,7 +219,7 @@ class Fallback:
                 if at := self._sender.to_first(job, places, _context(job)):
                     LOG.info('Job %s goes from host %s to host %s', job.uuid, job.source, at[0])
                     return
-            self._endings.take_back(job)
+            messages.take_back(self._claims, job.instance_uuid)
 
     def _changes_size(self, job: QueueJob) -> bool:
         entry = self._job_table.find(job.uuid)

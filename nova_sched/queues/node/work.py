@@ -32,7 +32,7 @@ from nova_sched.objects.job import (
 from nova_sched.queues import failures
 from nova_sched.queues.brokers import FALLBACK, RESULTS, of_flavor, of_host
 from nova_sched.queues.drivers import Driver
-from nova_sched.queues.messages import NO_ROOM, name_of
+from nova_sched.queues.messages import NO_ROOM
 from nova_sched.queues.node.inflight import Drop, Ending, PutBack, SendOn, Task
 from nova_sched.queues.node.node_api import NodeApi, NodeClaims
 from nova_sched.queues.node.steps import BROKER, CLAIMS, DRIVER, ComponentCall, Pause, Step
@@ -118,8 +118,8 @@ class JobSteps:
             return (yield from self._refused(task, str(short)))
         try:
             yield ComponentCall(BROKER, lambda: self._took(task))
-            claim = yield from self._claim(task, move)
-            claims = yield from self._build(task, claim)
+            yield from self._claim(task, move)
+            claims = yield from self._build(task)
         except Exception as error:  # noqa: BLE001, an unknown error is raised again
             self._node_api.undo(task.uuid, isinstance(error, errors.BuildFailed))
             return (yield from self._not_built(task, error))
@@ -130,21 +130,15 @@ class JobSteps:
         """The message was delivered again: only the answer or the acknowledgement was missing."""
         yield ComponentCall(BROKER, lambda: self._took(task))
         try:
-            claim = yield from self._ask.here(task)
-            return self._done(task, (yield from self._ask.confirm(task, claim)))
-        except errors.ClaimNotFound as error:
+            return self._done(task, (yield from self._ask.confirm(task)))
+        except (errors.ClaimNotFound, errors.Outdated) as error:
             LOG.warning('Job %s is dropped, its instance is here: %s', task.job.uuid, error)
             return Drop()
 
-    def _claim(self, task: Task, move: str | None) -> Generator[Step, Any, Any]:
-        """Returns the claim on this node.
-
-        Raises ClaimNotFound if a job that was claimed before has no claim here any more. Its
-        message is late, or was delivered twice, and the instance is elsewhere or deleted. Without
-        this check it would be built, and removed when it cannot be confirmed.
-        """
+    def _claim(self, task: Task, move: str | None) -> Generator[Step, Any, None]:
         if task.job.claimed:
-            return (yield from self._ask.here(task))
+            yield from self._check_claim(task)
+            return
         job, node = task.job, (self._node_api.host, self._node_api.nodename)
         if move is None:
             claim = lambda: self._claims.instance_claim(job.spec, task.uuid, *node, new=True)  # noqa: E731
@@ -152,11 +146,19 @@ class JobSteps:
             claim = lambda: self._claims.resize_claim(job.spec, task.uuid, *node, move)  # noqa: E731
         # A new node is unknown before its first report was accepted.
         made = yield from self._ask.claims(claim, TIMEOUT_S, (*NO_ANSWER, errors.NodeNotFound))
+        task.claim = made.name
         if move is not None:
-            yield from self._check_source(task, made)
-        return made
+            yield from self._check_source(task)
 
-    def _check_source(self, task: Task, claim: Any) -> Generator[Step, Any, None]:
+    def _check_claim(self, task: Task) -> Generator[Step, Any, None]:
+        """Raise ClaimNotFound if a job that was claimed before has no claim here any more.
+
+        Its message is late, or was delivered twice, and the instance is elsewhere or deleted.
+        Without this check it would be built, and removed when it cannot be confirmed.
+        """
+        task.claim = (yield from self._ask.there(task)).name
+
+    def _check_source(self, task: Task) -> Generator[Step, Any, None]:
         """Raise AlreadyPlaced if another worker has moved the instance meanwhile.
 
         This is checked late: that worker's claim has ended with this one, unless it was confirmed
@@ -165,10 +167,10 @@ class JobSteps:
         claims = yield from self._ask.claims(lambda: self._claims.show(task.uuid), TIMEOUT_S)
         for one in claims:
             if one.state == CONFIRMED and one.host not in (task.job.source, self._node_api.host):
-                yield from self._ask.abort(task, [claim])
+                yield from self._ask.abort(task)
                 raise errors.AlreadyPlaced(task.uuid, one.host)
 
-    def _build(self, task: Task, claim: Any) -> Generator[Step, Any, list[Any]]:
+    def _build(self, task: Task) -> Generator[Step, Any, list[Any]]:
         """Have the driver build it, and confirm that. Returns its claims after that."""
         job, driver = task.job, self._driver
         trace = TRACER.begin('build', job=job.uuid, kind=job.kind, instance=task.uuid)
@@ -179,7 +181,7 @@ class JobSteps:
             else:
                 yield from self._ask.driver(lambda: driver.migrate(job, job.spec, job.source))
             self._node_api.built(task.uuid)
-            return (yield from self._ask.confirm(task, claim))
+            return (yield from self._ask.confirm(task))
         except Exception as found:
             error = found
             yield from self._ask.clean(task)
@@ -193,7 +195,7 @@ class JobSteps:
         match error:
             case errors.AlreadyPlaced():
                 return self._done(task, [], error.args[1])
-            case errors.ClaimNotFound():
+            case errors.ClaimNotFound() | errors.Outdated():
                 LOG.info('Job %s: another worker has taken over; it is undone here', task.job.uuid)
                 return Drop()
             case errors.BuildFailed():
@@ -225,22 +227,30 @@ class JobSteps:
         host = self._node_api.host
         job.tried = [*job.tried, host]
         left = _alternates(job) if job.claimed else []
-        mine = [
-            one for one in (yield from self._ask.shown(task)) if one.host == host and _is_open(one)
-        ]
-        while left and mine:
+        if left and task.claim is None:
+            task.claim = yield from self._ask.name(task)
+        while left:
             (other, nodename), *left = left
+            here = other, nodename
             try:
-                yield from self._ask.alternate(task, mine[0], other, nodename)
-            except errors.ClaimNotFound as gone:  # it has expired, or another worker is at it
-                LOG.info('Job %s is for the scheduler: %s', job.uuid, gone)
-                break
+                yield from self._ask.claims(
+                    lambda: self._claims.claim_alternate(
+                        job.spec,
+                        task.uuid,
+                        host,
+                        *here,  # noqa: B023
+                        claim=task.claim,
+                    )
+                )
             except NO_ROOM as short:
                 LOG.info('Job %s is not for host %s: %s', job.uuid, other, short)
                 continue
+            except (errors.ClaimNotFound, errors.Outdated) as error:
+                LOG.info('Job %s has no claim here to move: %s', job.uuid, error)
+                break
             job.alternates = json.dumps(left)
             return SendOn(of_host(other), job)
-        yield from self._ask.abort(task, [one for one in mine if one.state != CONFIRMED])
+        yield from self._ask.abort(task)
         job.claimed, job.alternates = False, None
         return SendOn(FALLBACK, job)
 
@@ -259,11 +269,12 @@ class JobSteps:
         except NO_ROOM as short:
             self._node_api.revert_resize(task.uuid)
             return (yield from self._away(task, short))
-        except errors.ClaimNotFound as error:
+        except (errors.ClaimNotFound, errors.Outdated) as error:
             self._node_api.revert_resize(task.uuid)
             return self._failed(task, str(error))
         except errors.BuildFailed as error:
             self._node_api.revert_resize(task.uuid)
+            yield from self._ask.revert(task)
             _keep(task, error)
             return self._failed(task, error.why)
         self._node_api.confirm_resize(task.uuid)
@@ -271,18 +282,13 @@ class JobSteps:
 
     def _resized(self, task: Task) -> Generator[Step, Any, list[Any]]:
         job, node = task.job, (self._node_api.host, self._node_api.nodename)
-        if job.claimed:
-            claim = yield from self._ask.here(task)
-        else:
-            claim = yield from self._ask.claims(
+        if not job.claimed:
+            made = yield from self._ask.claims(
                 lambda: self._claims.resize_claim(job.spec, task.uuid, *node)
             )
-        try:
-            yield from self._ask.driver(lambda: self._driver.resize(job, job.spec))
-        except errors.BuildFailed:
-            yield from self._ask.revert(task, claim)
-            raise
-        return (yield from self._ask.confirm(task, claim))
+            task.claim = made.name
+        yield from self._ask.driver(lambda: self._driver.resize(job, job.spec))
+        return (yield from self._ask.confirm(task))
 
     def _away(self, task: Task, short: Exception) -> JobCourse:
         """The new size does not fit here: another host gets the instance and moves it
@@ -297,15 +303,15 @@ class JobSteps:
     def _delete(self, task: Task) -> JobCourse:
         yield ComponentCall(BROKER, lambda: self._took(task))
         # Before it is destroyed: a claim that is made here later is of another server.
-        host = self._node_api.host
-        mine = [one for one in (yield from self._ask.shown(task)) if one.host == host]
+        task.claim = yield from self._ask.name(task)
         try:
             yield from self._ask.driver(lambda: self._driver.destroy(task.job, task.uuid))
         except errors.BuildFailed as error:
             _keep(task, error)
             return self._failed(task, error.why)
         self._node_api.destroy(task.uuid)
-        yield from self._ask.abort(task, mine)
+        if task.claim is not None:
+            yield from self._ask.abort(task, confirmed=True)
         return self._done(task, [])
 
     # Answers.
@@ -345,11 +351,6 @@ def _alternates(job: QueueJob) -> list[tuple[str, str]]:
         return []
 
 
-def _is_open(claim: Any) -> bool:
-    """Whether a claim is not confirmed yet, or its resize is not."""
-    return claim.state != CONFIRMED or name_of(claim) != claim.uuid
-
-
 RETRY_S = 2.0  # seconds before a call to the claims without an answer is repeated
 NO_ANSWER = (errors.NoAnswer, errors.StoreUnavailable, errors.StoreFull)
 
@@ -384,57 +385,49 @@ class JobCalls:
             yield Pause(RETRY_S)
             waited_s += RETRY_S
 
-    # Each call names the claim that it is about, so none that another call has made in its place
-    # is touched.
-
-    def shown(self, task: Task) -> Generator[Step, Any, list[Any]]:
-        """Returns the instance's claims."""
-        return (yield from self.claims(lambda: self._claims.show(task.uuid)))
-
-    def here(self, task: Task) -> Generator[Step, Any, Any]:
+    def there(self, task: Task) -> Generator[Step, Any, Any]:
         """Returns the instance's claim on this host. Raises ClaimNotFound."""
-        for claim in (yield from self.shown(task)):
-            if claim.host == self._host:
-                return claim
+        for one in (yield from self.claims(lambda: self._claims.show(task.uuid))):
+            if one.host == self._host:
+                return one
         raise errors.ClaimNotFound(f'instance {task.uuid} on host {self._host}')
 
-    def confirm(self, task: Task, claim: Any) -> Generator[Step, Any, list[Any]]:
-        """Confirm the claim, which decides which worker has built the instance.
+    def name(self, task: Task) -> Generator[Step, Any, str | None]:
+        """Returns the name of the job's claim, or of the one that is here; None without one."""
+        try:
+            return task.claim or (yield from self.there(task)).name
+        except errors.ClaimNotFound:
+            return None
 
-        Raises ClaimNotFound.
+    def confirm(self, task: Task) -> Generator[Step, Any, list[Any]]:
+        """Confirm the instance's claim here, which decides which worker has built it.
+
+        Raises ClaimNotFound and Outdated.
         """
-        named = name_of(claim)
-        confirm = lambda: self._claims.confirm_claim(task.uuid, self._host, claim=named)  # noqa: E731
-        return (yield from self.claims(confirm))
+        name = task.claim or (yield from self.there(task)).name
+        confirm = self._claims.confirm_claim
+        return (yield from self.claims(lambda: confirm(task.uuid, self._host, claim=name)))
 
-    def alternate(
-        self, task: Task, claim: Any, host: str, nodename: str
-    ) -> Generator[Step, Any, Any]:
-        """Claim on another host in place of this claim. Raises NO_ROOM and ClaimNotFound."""
-        where = self._host, host, nodename
-        make = lambda: self._claims.claim_alternate(  # noqa: E731
-            task.job.spec, task.uuid, *where, claim=name_of(claim)
-        )
-        return (yield from self.claims(make))
-
-    def abort(self, task: Task, claims: list[Any]) -> Generator[Step, Any, None]:
-        """End these claims on this host, as far as they are there."""
-        for named in map(name_of, claims):
-            try:
-                yield from self.claims(
-                    lambda: self._claims.abort_claim(task.uuid, self._host, claim=named)  # noqa: B023
-                )
-            except errors.ClaimNotFound:
-                LOG.debug('Claim %s of instance %s has ended', named, task.uuid)
-
-    def revert(self, task: Task, claim: Any) -> Generator[Step, Any, None]:
-        """End the resize, if it is open."""
+    def abort(self, task: Task, confirmed: bool = False) -> Generator[Step, Any, None]:
+        """End its claim on this host, if there is one. ``confirmed``: also a confirmed one."""
+        if (name := (yield from self.name(task))) is None:
+            return
+        words = {'claim': name, 'confirmed': confirmed}
         try:
             yield from self.claims(
-                lambda: self._claims.revert_claim(task.uuid, claim=name_of(claim))
+                lambda: self._claims.abort_claim(task.uuid, self._host, **words)
             )
-        except errors.ClaimNotFound:
-            LOG.debug('Instance %s has no claim of two sizes', task.uuid)
+        except (errors.ClaimNotFound, errors.Outdated) as error:
+            LOG.debug('Instance %s has no such claim here: %s', task.uuid, error)
+
+    def revert(self, task: Task) -> Generator[Step, Any, None]:
+        """End its claim of another size, if there is one."""
+        if (name := (yield from self.name(task))) is None:
+            return
+        try:
+            yield from self.claims(lambda: self._claims.revert_claim(task.uuid, claim=name))
+        except (errors.ClaimNotFound, errors.Outdated) as error:
+            LOG.debug('Instance %s has no claim of two sizes: %s', task.uuid, error)
 
     def driver(self, call: Callable[[], None]) -> Generator[Step, Any, None]:
         """Run a call of the driver. Raises BuildFailed for each error of the driver."""

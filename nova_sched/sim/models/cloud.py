@@ -212,21 +212,21 @@ class SimulatedClaims:
     def claim_alternate(
         self, spec_obj, instance_uuid, failed_host, host, nodename, context=None, claim=None
     ):
-        request = read(spec_obj, instance_uuid)
-        named = None, False, ClaimSelector(claim)
-        return self._claim('claim_alternate', request, host, nodename, None, failed_host, *named)
+        request, meant = read(spec_obj, instance_uuid), ClaimSelector(claim)
+        given = request, host, nodename, None, failed_host, None, False, meant
+        return self._claim('claim_alternate', *given)
 
     def confirm_claim(self, instance_uuid, host, context=None, claim=None):
-        confirm = self._claim_service.confirm_claim
-        return self._ask('confirm_claim', confirm, instance_uuid, host, ClaimSelector(claim))
+        given = instance_uuid, host, ClaimSelector(claim)
+        return self._ask('confirm_claim', self._claim_service.confirm_claim, *given)
 
     def revert_claim(self, instance_uuid, context=None, claim=None):
-        revert = self._claim_service.revert_claim
-        return self._ask('revert_claim', revert, instance_uuid, ClaimSelector(claim))
+        given = instance_uuid, ClaimSelector(claim)
+        return self._ask('revert_claim', self._claim_service.revert_claim, *given)
 
-    def abort_claim(self, instance_uuid, host=None, context=None, claim=None):
-        abort = self._claim_service.abort_claim
-        return self._ask('abort_claim', abort, instance_uuid, host, ClaimSelector(claim))
+    def abort_claim(self, instance_uuid, host=None, context=None, claim=None, confirmed=False):
+        given = instance_uuid, host, ClaimSelector(claim)
+        return self._ask('abort_claim', self._claim_service.abort_claim, *given)
 
     def show(self, instance_uuid, context=None):
         return self._ask('show', self._claim_service.claims_of, instance_uuid)

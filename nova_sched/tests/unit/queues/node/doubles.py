@@ -184,7 +184,7 @@ class Claims:
         self._claims = {}  # (instance, host): ClaimInfo
 
     def put(self, name, host, state=PENDING, vcpus=1, move=None):
-        return self._put(uuid_of(name), host, state, vcpus, move)
+        self._put(uuid_of(name), host, state, vcpus, move)
 
     def _put(self, uuid, host, state, vcpus, move=None):
         self._claims[uuid, host] = objects.ClaimInfo(
@@ -195,9 +195,13 @@ class Claims:
             state=state,
             move=move,
             resources={'VCPU': vcpus},
-            resize_uuid=None,
         )
         return self._claims[uuid, host]
+
+    def rename(self, name, host):
+        """Another call has claimed there meanwhile."""
+        found = self._claims[uuid_of(name), host]
+        found.uuid = uuid_of(f'another {found.uuid}')
 
     def states(self, name):
         return {
@@ -211,13 +215,6 @@ class Claims:
         self.calls.append((method, *args))
         self.script.follow(method)
 
-    def _named(self, uuid, host, claim):
-        """The claim on a host, if it has that name."""
-        found = self._claims.get((uuid, host))
-        if found is None or messages.name_of(found) != claim:
-            raise errors.ClaimNotFound(uuid)
-        return found
-
     def _claim(self, spec, uuid, host, move=None):
         if host not in self.vcpus:
             raise errors.NodeNotFound(host)
@@ -230,7 +227,6 @@ class Claims:
         ]:
             del self._claims[key]
         if mine is not None and mine.state == CONFIRMED:
-            mine.resize_uuid = uuid_of(f'resize of {uuid}')
             mine.resources = {'VCPU': max(old, spec.flavor.vcpus)}
             return mine
         return self._put(uuid, host, PENDING, spec.flavor.vcpus, move)
@@ -249,29 +245,40 @@ class Claims:
         self._begin('resize_claim', host)
         return self._claim(spec_obj, instance_uuid, host, move)
 
+    def _check(self, uuid, host, claim):
+        """What a call means is named, and is there."""
+        found = self._claims.get((uuid, host))
+        if found is None or found.name != claim:
+            raise errors.ClaimNotFound(uuid)
+
     def claim_alternate(self, spec_obj, instance_uuid, failed_host, host, nodename, claim=None):
         self._begin('claim_alternate', failed_host, host)
-        self._named(instance_uuid, failed_host, claim)
+        if claim is not None or (instance_uuid, failed_host) in self._claims:
+            self._check(instance_uuid, failed_host, claim)
         found = self._claim(spec_obj, instance_uuid, host)
         self._claims.pop((instance_uuid, failed_host), None)
         return found
 
     def confirm_claim(self, instance_uuid, host, claim=None):
         self._begin('confirm_claim', host)
-        found = self._named(instance_uuid, host, claim)
+        self._check(instance_uuid, host, claim)
+        found = self._claims[instance_uuid, host]
         if found.move:
             for key in [key for key in self._claims if key[0] == instance_uuid and key[1] != host]:
                 del self._claims[key]
-        found.state, found.move, found.resize_uuid = CONFIRMED, None, None
+        found.state, found.move = CONFIRMED, None
         return [found]
 
     def revert_claim(self, instance_uuid, claim=None):
         self._begin('revert_claim')
+        assert claim is not None
         return []
 
-    def abort_claim(self, instance_uuid, host=None, claim=None):
+    def abort_claim(self, instance_uuid, host=None, claim=None, confirmed=False):
         self._begin('abort_claim', host)
-        self._named(instance_uuid, host, claim)
+        self._check(instance_uuid, host, claim)
+        if self._claims[instance_uuid, host].state == CONFIRMED and not confirmed:
+            raise errors.Outdated(instance_uuid, 'it is confirmed')
         del self._claims[instance_uuid, host]
         return []
 

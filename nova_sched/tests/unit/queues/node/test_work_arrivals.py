@@ -229,7 +229,7 @@ def test_a_worker_confirms_the_claim_that_it_has_made(cloud):
     a = cloud.start('a')
     cloud.send(job())
     cloud.run(BUILD_S / 2)
-    cloud.claims.put('server', 'a', PENDING).uuid = uuid_of('of another request')
+    cloud.claims.rename('server', 'a')
     cloud.run()
     assert (a.figures.dropped, a.node_api.used) == (1, 0)
     assert cloud.claims.states('server') == {'a': PENDING}

@@ -101,7 +101,8 @@ def test_a_delete_ends_no_claim_of_the_next_server_of_that_uuid(cloud, a):
     """It was claimed for again while the driver removed the old one."""
     cloud.send(delete(), HERE)
     cloud.run(BUILD_S / 2)
-    cloud.claims.put('server', 'a', PENDING).uuid = uuid_of('the next one')
+    cloud.claims.put('server', 'a', PENDING)
+    cloud.claims.rename('server', 'a')
     cloud.run()
     assert cloud.results() == [('delete', 'done', 'a')]
     assert cloud.claims.states('server') == {'a': PENDING}
@@ -181,7 +182,6 @@ def test_a_move_that_no_queue_takes_is_for_the_scheduler(cloud, a, queue):
 def test_a_claimed_resize_that_does_not_fit_goes_to_its_alternate(cloud, a):
     b = cloud.start('b', vcpus=4)
     a.node_api.unknown = 7
-    cloud.claims.put('server', 'a', CONFIRMED).resize_uuid = uuid_of('resize')
     alternates = json.dumps([['b', 'b']])
     cloud.send(resize(claimed=True, alternates=alternates), HERE)
     cloud.run()
