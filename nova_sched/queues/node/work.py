@@ -412,10 +412,10 @@ class JobCalls:
         """End its claim on this host, if there is one. ``confirmed``: also a confirmed one."""
         if (name := (yield from self.name(task))) is None:
             return
-        words = {'claim': name, 'confirmed': confirmed}
+        abort = self._claims.abort_claim
         try:
             yield from self.claims(
-                lambda: self._claims.abort_claim(task.uuid, self._host, **words)
+                lambda: abort(task.uuid, self._host, claim=name, confirmed=confirmed)
             )
         except (errors.ClaimNotFound, errors.Outdated) as error:
             LOG.debug('Instance %s has no such claim here: %s', task.uuid, error)
