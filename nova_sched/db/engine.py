@@ -12,8 +12,11 @@
 """The database engine, set up for claims, and connections that threads keep."""
 
 import contextlib
+import functools
+import random
 import re
 import threading
+import time
 
 import sqlalchemy as sa
 from oslo_db import exception as db_error
@@ -246,6 +249,27 @@ def transaction(engine):
     """
     with faults.told_apart(engine.dialect), engine.begin() as connection:
         yield connection
+
+
+# A transaction that another one stops is attempted this often; before the n-th time, up to n times
+# that many seconds pass.
+BUSY, BUSY_PAUSE_S = 20, 0.002
+
+
+def repeated(method):
+    """The method, called again while other transactions stop it: nothing is done by then. Raises
+    StoreBusy after BUSY times."""
+
+    @functools.wraps(method)
+    def call(*args, **named):
+        for attempt in range(1, BUSY):
+            try:
+                return method(*args, **named)
+            except errors.StoreBusy:
+                time.sleep(random.uniform(0, BUSY_PAUSE_S * attempt))
+        return method(*args, **named)
+
+    return call
 
 
 class Sessions:

@@ -23,7 +23,7 @@ import sqlalchemy as sa
 
 from nova_sched import errors
 from nova_sched.db import bulk, clock, quotas
-from nova_sched.db.engine import Sessions
+from nova_sched.db.engine import Sessions, repeated
 from nova_sched.db.faults import THERE
 from nova_sched.db.tables import JOBS, QUOTA_HOLDS, QUOTA_USAGE
 
@@ -84,16 +84,24 @@ SETTLE = (
         updated_s=NOW_S,
     )
 )
-TOUCH = sa.update(JOBS).where(JOBS.c.uuid.in_(UUIDS), IS_QUEUED).values(updated_s=NOW_S)
+# A cancelled create is over when its instance holds no quota any more: a worker may build the
+# instance until then, and it is deleted.
+HOLDS_QUOTA = sa.exists().where(QUOTA_HOLDS.c.instance_uuid == JOBS.c.instance_uuid)
+IS_GOING = sa.or_(IS_QUEUED, sa.and_(JOBS.c.state == CANCELLED, HOLDS_QUOTA))
+TOUCH = sa.update(JOBS).where(JOBS.c.uuid.in_(UUIDS), IS_GOING).values(updated_s=NOW_S)
 OVERDUE = (
     sa.select(JOBS)
-    .where(IS_QUEUED, JOBS.c.updated_s < sa.bindparam('before_s'))
+    .where(
+        JOBS.c.state.in_((QUEUED, CANCELLED)),
+        JOBS.c.updated_s < sa.bindparam('before_s'),
+        IS_GOING,
+    )
     .order_by(JOBS.c.updated_s, JOBS.c.uuid)
     .limit(sa.bindparam('most'))
 )
 OLD = (
     sa.select(JOBS.c.uuid)
-    .where(JOBS.c.state.in_(ENDS), JOBS.c.updated_s < sa.bindparam('before_s'))
+    .where(JOBS.c.state.in_(ENDS), JOBS.c.updated_s < sa.bindparam('before_s'), ~IS_GOING)
     .limit(CHUNK)
 )
 
@@ -151,8 +159,8 @@ class SqlJobTable:
     """Jobs and holds in the tables of nova_sched.db. May be used from any thread.
 
     Each method raises StoreUnavailable if the database does not answer. Methods that change data
-    also raise StoreBusy and StoreFull. Only after StoreUnavailable, all may have been done; then
-    the same call may be repeated.
+    also raise StoreFull, and StoreBusy if other transactions stop them again and again. Only after
+    StoreUnavailable, all may have been done; then the same call may be repeated.
     """
 
     def __init__(self, engine):
@@ -187,6 +195,7 @@ class SqlJobTable:
                 known = True  # nearly always all are new, and a check costs a statement
         raise errors.StoreBusy('other schedulers enter the same jobs now')
 
+    @repeated
     def _open(self, entries, holds, limits, known):
         with self._sessions.brief() as connection:
             found = self._known(connection, entries) if known else {}
@@ -209,6 +218,7 @@ class SqlJobTable:
         found = [JobEntry(**dict(zip(COLUMNS, row, strict=True))) for row in rows]
         return {entry.uuid: entry for entry in found}
 
+    @repeated
     def settle(
         self,
         uuid,
@@ -220,11 +230,15 @@ class SqlJobTable:
         failures=None,
         release=False,
         amounts=None,
+        known=None,
+        follow=(),
     ):
         """End a queued job; returns its entry then, or None for a job that is no longer queued.
 
-        With ``release`` the hold of its instance ends; with ``amounts`` its amounts become these.
-        A hold that has ended stays ended.
+        With ``release`` the hold of its instance ends, unless the instance was created again (see
+        ``end_hold`` for ``known``); with ``amounts`` its amounts become these. A hold that has
+        ended stays ended. ``follow`` are the entries of jobs that follow from the end: those that
+        are new are stored with it.
         """
         with self._sessions.transaction() as connection:
             row = None
@@ -238,10 +252,20 @@ class SqlJobTable:
             ):
                 return None
             (entry,) = _end(connection, [_entry(row)], state, now_s, host, tries, why, failures)
-            if held:
+            if follow:
+                self._store_new(connection, follow)
+            if held and not (release and self._has_more(connection, entry.instance_uuid, known)):
                 quotas.give_back(connection, *_hold(row), {} if release else amounts)
         return entry
 
+    def _store_new(self, connection, entries):
+        """Store entries that are not there; others of the same job wait for its row."""
+        there = {uuid for uuid, *_ in READ_JOBS.run(connection, [one.uuid for one in entries])}
+        new = [dataclasses.asdict(one) for one in entries if one.uuid not in there]
+        if new:
+            connection.execute(sa.insert(JOBS), new)
+
+    @repeated
     def cancel(self, instance_uuid, now_s, uuid=None):
         """Cancel the queued create of an instance; returns its entry then, or None if none is
         queued. With ``uuid`` only that job is cancelled.
@@ -258,6 +282,7 @@ class SqlJobTable:
             )
         return ended[-1]
 
+    @repeated
     def end_hold(self, instance_uuid, known=None):
         """End the hold of an instance; returns the Hold as it was, or None if there was none.
 
@@ -266,27 +291,29 @@ class SqlJobTable:
         """
         with self._sessions.transaction() as connection:
             row = connection.execute(LOCK_HOLD, {'key': instance_uuid}).mappings().one_or_none()
-            if row is None or (
-                known is not None and self._has_more(connection, instance_uuid, known)
-            ):
+            if row is None or self._has_more(connection, instance_uuid, known):
                 return None
             hold, used = _hold(row)
             quotas.give_back(connection, hold, used, {})
         return hold
 
     def _has_more(self, connection, instance_uuid, known):
-        """Whether the instance has other creates.
+        """Whether the instance has creates that are not ``known`` (None: no matter which).
 
         Its hold is locked by then: a transaction that stores a create waits for the lock.
         """
-        return not set(known).issuperset(connection.scalars(CREATES, {'key': instance_uuid}))
+        return known is not None and not set(known).issuperset(
+            connection.scalars(CREATES, {'key': instance_uuid})
+        )
 
+    @repeated
     def touch(self, uuids, now_s):
-        """Mark queued jobs as checked now: they are not overdue."""
+        """Mark jobs as checked now: they are not overdue."""
         with self._sessions.transaction() as connection:
             LOCK_JOBS.run(connection, uuids)
             connection.execute(TOUCH, {'uuids': sorted(uuids), 'now_s': now_s})
 
+    @repeated
     def forget(self, before_s):
         """Delete the jobs that ended before that time."""
         found = CHUNK
@@ -342,7 +369,8 @@ class SqlJobTable:
         return {state: found.get(state, 0) for state in STATES}
 
     def overdue(self, before_s, limit):
-        """Up to ``limit`` queued jobs that were not checked since that time, the longest first."""
+        """Up to ``limit`` jobs that are queued, or cancelled while their instances hold quota, and
+        that were not checked since that time, the longest first."""
         return self._read(OVERDUE, {'before_s': before_s, 'most': limit})
 
     def _read(self, query, given):
@@ -363,6 +391,7 @@ class SqlJobTable:
         with self._sessions.transaction(reads=True) as connection:
             return quotas.own_limits(connection, project_id)
 
+    @repeated
     def set_limit(self, project_id, resource, limit):
         """Set a limit of a project, -1 for no limit; None removes the limit that was set."""
         key = {'project': project_id, 'of': resource}

@@ -65,10 +65,13 @@ class NoRows(Exception):
 
 def make_rows(sessions, projects):
     """Make a row for the usage of each project, in separate transactions that are not rolled
-    back."""
+    back.
+
+    On Galera, a row that another server makes at the same time appears as StoreBusy.
+    """
     for project in projects:
         row = {'project_id': project, 'used': '{}', 'plans': 0}
-        with contextlib.suppress(*THERE), sessions.brief() as connection:
+        with contextlib.suppress(*THERE, errors.StoreBusy), sessions.brief() as connection:
             PUT_USAGE.run(connection, [row])
 
 

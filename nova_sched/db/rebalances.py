@@ -22,7 +22,7 @@ import uuid
 import sqlalchemy as sa
 
 from nova_sched.db import clock
-from nova_sched.db.engine import Sessions
+from nova_sched.db.engine import Sessions, repeated
 from nova_sched.db.faults import THERE
 from nova_sched.db.tables import CLAIMS, CLOSED_HOSTS, MOVES, NODES, REBALANCES, REVISIONS
 
@@ -38,7 +38,10 @@ AGAIN_S = 10.0  # a move in flight is looked at again after this time
 HOUR_S = 3600.0
 CHUNK = 500  # servers in one statement
 
-LOCK = sa.select(REVISIONS.c.value).where(REVISIONS.c.name == 'moves').with_for_update()
+# What starts, plans or stops moves, and closes or opens hosts, writes this row: so each of these
+# transactions reads what the one before has done. On Galera a row that is only locked orders
+# nothing.
+HOLD = sa.update(REVISIONS).where(REVISIONS.c.name == 'moves').values(value=REVISIONS.c.value + 1)
 IS_OPEN, FLIES = MOVES.c.state.in_(OPEN), MOVES.c.state.in_(IN_FLIGHT)
 COUNT_FLYING = sa.select(sa.func.count()).select_from(MOVES).where(FLIES)
 PERIODIC = sa.select(REBALANCES.c.uuid).where(REBALANCES.c.periodic)
@@ -148,7 +151,7 @@ class SqlRebalances:
     """The tables of rebalances, which all schedulers share.
 
     Each method raises StoreUnavailable if the database does not answer; methods that change data
-    also raise StoreBusy and StoreFull.
+    also raise StoreFull, and StoreBusy if other transactions stop them again and again.
     """
 
     def __init__(self, engine):
@@ -161,6 +164,7 @@ class SqlRebalances:
 
     # Rebalances.
 
+    @repeated
     def create(self, moves, goal=None, close_s=None, interval_s=None, made=None):
         """Store a rebalance of these moves (rebalance.move.Move). Returns its UUID.
 
@@ -180,7 +184,7 @@ class SqlRebalances:
     def _create(self, moves, goal, close_s, interval_s, made):
         with self._sessions.transaction() as connection:
             if interval_s is not None:
-                connection.execute(LOCK)
+                connection.execute(HOLD)
             now_s = clock.read(connection)
             if interval_s is not None and not _is_due(connection, now_s - interval_s):
                 return None
@@ -210,12 +214,14 @@ class SqlRebalances:
             ]
             if rows:
                 connection.execute(sa.insert(MOVES), rows)
-            if close_s is not None:
+            if interval_s is None:
                 # Late: moves in flight go on while a large plan is stored.
-                connection.execute(LOCK)
+                connection.execute(HOLD)
+            if close_s is not None:
                 _close(connection, made, {one.source for one in moves}, now_s + close_s)
         return made
 
+    @repeated
     def stop(self, rebalance):
         """Refuse the moves that no conductor has. Returns their number, or None for an unknown
         rebalance. Its hosts take new servers again.
@@ -223,7 +229,7 @@ class SqlRebalances:
         A scheduler that holds one of them cannot hand it over any more.
         """
         with self._sessions.transaction() as connection:
-            connection.execute(LOCK)
+            connection.execute(HOLD)
             stopped = connection.execute(
                 sa.update(REBALANCES)
                 .where(REBALANCES.c.uuid == rebalance)
@@ -258,6 +264,7 @@ class SqlRebalances:
                 counts.setdefault(key, {})[state] = number
         return [RebalanceEntry(**row, counts=counts.get(row['uuid'], {})) for row in rows]
 
+    @repeated
     def forget(self, kept_s):
         """Delete rebalances without open moves that were created so many seconds ago."""
         with self._sessions.transaction() as connection:
@@ -287,6 +294,7 @@ class SqlRebalances:
         with self._sessions.transaction(reads=True) as connection:
             return connection.scalar(sa.select(sa.exists().where(IS_OPEN)))
 
+    @repeated
     def take(self, most, most_an_hour=None):
         """Hold the move of the oldest server, if fewer than ``most`` are in flight. Returns it, or
         None.
@@ -295,13 +303,13 @@ class SqlRebalances:
         started in the last hour; None takes none of them. A server that moves already waits.
         """
         with self._sessions.transaction() as connection:
-            connection.execute(LOCK)
-            if connection.scalar(COUNT_FLYING) >= most:
-                return None
-            may = most_an_hour is not None and _started(connection) < most_an_hour
-            row = connection.execute(NEXT if may else NEXT_BY_HAND).mappings().first()
+            if _next(connection, most, most_an_hour) is None:
+                return None  # as in nearly every pass
+            connection.execute(HOLD)
+            row = _next(connection, most, most_an_hour)
             return row and _advance(connection, row, HELD, started_s=clock.NOW)
 
+    @repeated
     def take_due(self, again_s=AGAIN_S):
         """A move in flight that nothing was heard of for AGAIN_S seconds, or None; if it was
         handed over, for ``again_s`` seconds, at most AGAIN_S.
@@ -309,10 +317,10 @@ class SqlRebalances:
         Its serial rises: the scheduler that had it before cannot change it any more.
         """
         with self._sessions.transaction() as connection:
-            connection.execute(LOCK)
             row = connection.execute(DUE, {'again_s': again_s}).mappings().first()
             return row and _advance(connection, row, row['state'])
 
+    @repeated
     def hand_over(self, entry, claim_uuid):
         """The move has its claim, or has one again. Returns it handed over; None if another
         scheduler has it, or it was stopped."""
@@ -320,6 +328,7 @@ class SqlRebalances:
             row = dataclasses.asdict(entry)
             return _advance(connection, row, HANDED_OVER, claim_uuid=claim_uuid, why=None)
 
+    @repeated
     def note(self, entry, why):
         """The server of a move that was handed over has no claim on the destination, for this
         reason. Returns whether the move is as ``entry`` says, and the reason is a new one."""
@@ -330,6 +339,7 @@ class SqlRebalances:
             )
             return bool(noted.rowcount) and entry.why != why
 
+    @repeated
     def end(self, entry, state, why=None):
         """End a move that is in the state that ``entry`` has. Returns whether it was.
 
@@ -354,6 +364,7 @@ class SqlRebalances:
         with self._sessions.transaction(reads=True) as connection:
             return [(ClosedHost(*row[:-1]), bool(row[-1])) for row in connection.execute(wanted)]
 
+    @repeated
     def set_closed(self, host, closed=True):
         """The host's service is disabled now; not ``closed``: it is about to be enabled. Returns
         whether the host is to be closed as ``host`` says; otherwise nothing changes."""
@@ -361,10 +372,11 @@ class SqlRebalances:
         with self._sessions.transaction() as connection:
             return bool(connection.execute(change).rowcount)
 
+    @repeated
     def drop_closed(self, host):
         """The host is open again, unless another rebalance has closed it for longer."""
         with self._sessions.transaction() as connection:
-            connection.execute(LOCK)  # a new rebalance may be about to close the host
+            connection.execute(HOLD)  # a new rebalance may be about to close the host
             connection.execute(sa.delete(CLOSED_HOSTS).where(*_same(host)))
 
 
@@ -381,6 +393,14 @@ def _same(host):
 def _find(connection, move):
     row = connection.execute(sa.select(MOVES).where(MOVES.c.uuid == move)).mappings().first()
     return row and MoveEntry(**row)
+
+
+def _next(connection, most, most_an_hour):
+    """The move that may start now, or None; see SqlRebalances.take."""
+    if connection.scalar(COUNT_FLYING) >= most:
+        return None
+    may = most_an_hour is not None and _started(connection) < most_an_hour
+    return connection.execute(NEXT if may else NEXT_BY_HAND).mappings().first()
 
 
 def _change(state, **values):

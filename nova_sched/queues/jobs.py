@@ -17,6 +17,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from nova_sched import errors, words
 from nova_sched.db.jobs import CANCELLED, FAILED, QUEUED, JobEntry
 from nova_sched.objects.job import CREATE, DELETE, MIGRATE, RESIZE, QueueJob
 from nova_sched.queues import messages
@@ -61,9 +62,10 @@ def uuid_of(kind: str, instance_uuid: str, number: int) -> str:
     return str(uuid.uuid5(NAMESPACE, f'{kind} {instance_uuid} {number}'))
 
 
-def follow_up(job_uuid: str, host: str) -> str:
-    """Returns the UUID of the delete on a host that follows an ended job."""
-    return str(uuid.uuid5(NAMESPACE, f'{job_uuid} leaves {host}'))
+def follow_up(job_uuid: str, host: str, number: int = 0) -> str:
+    """Returns the UUID of a delete on a host that follows an ended job, by number."""
+    again = f' {number}' if number else ''
+    return str(uuid.uuid5(NAMESPACE, f'{job_uuid} leaves {host}{again}'))
 
 
 def new(
@@ -117,6 +119,25 @@ def of_entry(found: JobEntry) -> QueueJob:
     """Returns the job as it was first sent. Raises errors.Invalid if it has another release's
     format."""
     return messages.read_job(found.message.encode())
+
+
+def as_stored(found: JobEntry, told: QueueJob) -> QueueJob:
+    """Returns the job of an entry, with the progress that a message about it tells.
+
+    The sender of a message may be a worker that somebody else controls: what the job is about, and
+    who gets the answer, is in its row alone. Raises errors.Invalid if the message tells of another
+    job.
+    """
+    kinds = (found.kind, MIGRATE) if found.kind == RESIZE else (found.kind,)
+    facts = {'instance_uuid': (found.instance_uuid,), 'project_id': (found.project_id,)}
+    for name, stored in {**facts, 'kind': kinds}.items():
+        if getattr(told, name) not in stored:
+            why = f'{words.short(getattr(told, name))} is not that of job {found.uuid}'
+            raise errors.MalformedObject(f'QueueJob.{name}', why)
+    job: Any = of_entry(found)
+    for name in ('kind', 'claimed', 'alternates', 'tried', 'failures'):
+        setattr(job, name, getattr(told, name))
+    return job
 
 
 def is_deleted(entries: Iterable[JobEntry], since: JobEntry) -> bool:

@@ -249,9 +249,9 @@ class ClaimsClient(NamespaceClient):
         """Raises ClaimNotFound."""
         return self.call(context, 'revert_claim', instance_uuid=instance_uuid, **_named(claim))
 
-    def abort_claim(self, instance_uuid, host=None, context=None, claim=None):
-        """Raises ClaimNotFound."""
-        named = _named(claim)
+    def abort_claim(self, instance_uuid, host=None, context=None, claim=None, confirmed=False):
+        """Raises ClaimNotFound; and Outdated for a confirmed claim, unless ``confirmed``."""
+        named = _named(claim) | ({'confirmed': True} if confirmed else {})
         return self.call(context, 'abort_claim', instance_uuid=instance_uuid, host=host, **named)
 
     def show(self, instance_uuid, context=None):

@@ -211,6 +211,7 @@ class GroupOperations:
                 return self._plan(known, UPDATE, dry_run, may_move=True, changed=changed)
             except _Changed:
                 if self._is_done(record):
+                    self._call(self._renew_kept, known)
                     return self._events.planned(UPDATE, self.show(uuid))
                 LOG.info('Group %s has changed meanwhile; its update is planned again', uuid)
         with self._events.refusals(UPDATE, old.record, dry_run):
@@ -487,17 +488,20 @@ class GroupOperations:
         if not taken.won:
             return taken, None
         self._library.keep(known)
-        expires_s = known.record.expires_s
-        if any(
-            state.planned and _differs(state.planned.expires_s, expires_s)
-            for state in draft.member_states
-        ):
-            self._plans.renew(known, expires_s)
+        self._renew_kept(known)
         known = dataclasses.replace(
             known, record=dataclasses.replace(known.record, serial=record.serial + 1)
         )
         view = self._group_views.see(known, self._cluster.claims_of_group(known.uuid))
         return taken, self._group_views.with_changes(view, draft, hosts)
+
+    def _renew_kept(self, known):
+        """Give planned claims that a plan keeps the expiry that its record has. A repeated plan
+        does that, too, if this one is not told whether its record was stored. Runs in the loop."""
+        expires_s = known.record.expires_s
+        claims = self._cluster.claims_of_group(known.uuid)
+        if any(one.state == PLANNED and _differs(one.expires_s, expires_s) for one in claims):
+            self._plans.renew(known, expires_s)
 
     def _joint(self, problem, limits):
         return joint.plan(problem, limits, self._solver)

@@ -131,7 +131,7 @@ class Router:
                 ]
             elif new:
                 chosen = self._choose(spec_obj, asked, new, context)
-                unsent = self._send_along(new, chosen, context)
+                unsent = self._send_along(new, chosen, context) if chosen else []
             outcomes = self._all_or_none(asked, unsent)
         kept = chosen if return_alternates else {}
         return [self._selections(spec_obj, one, outcomes[one.uuid], kept) for one in asked]
@@ -158,15 +158,23 @@ class Router:
         self, spec: Any, asked: Sequence[EnteredJob], new: Sequence[QueueJob], context: Any
     ) -> Chosen:
         """Returns the scheduler's hosts for the new instances. Raises NoValidHost; the jobs are
-        then settled as failed."""
+        then settled as failed.
+
+        A job that another one has ended meanwhile, or built, is not denied: its row decides.
+        """
         uuids = [job.instance_uuid for job in new]
         try:
             found = self._scheduler.select_destinations(spec, uuids, context=context)
         except errors.SchedError as refusal:
             if not isinstance(refusal, AWAY):  # else the outcome is unknown, and the jobs continue
                 why = refusal.reason if isinstance(refusal, errors.NoValidHost) else str(refusal)
-                for uuid in (job.uuid for job in new):
-                    self._job_table.settle(uuid, FAILED, self._clock(), why=why, release=True)
+                settled = [
+                    self._job_table.settle(job.uuid, FAILED, self._clock(), why=why, release=True)
+                    for job in new
+                ]
+                if not all(settled):
+                    LOG.info('Some of %s were built before this refusal: %s', uuids, why)
+                    return {}
                 self._undo(one.instance_uuid for one in asked if not one.is_new)
             raise
         return dict(zip(uuids, found, strict=True))
@@ -251,8 +259,9 @@ class Router:
         if not claims and not entries:
             raise errors.NotFound(f'Instance {instance_uuid}')
         creates = [one for one in entries if one.kind == CREATE]
-        if creates and creates[-1].state == CANCELLED:
-            return  # the worker with its job detects the delete
+        is_built = any(one.state == CONFIRMED for one in claims)
+        if creates and creates[-1].state == CANCELLED and not is_built:
+            return  # a worker that builds it is told to delete it
         caller = jobs.Caller.of(context, next(iter(claims), None), self._replies.queue)
         job, host = self._delete_job(instance_uuid, claims, entries, caller)
         if job is None:

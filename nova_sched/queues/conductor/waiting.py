@@ -106,6 +106,11 @@ class Replies:
                     del self._awaited[job_uuid]
                     self._outcomes.pop(job_uuid, None)
 
+    def drop(self, job_uuid: str) -> None:
+        """Forget an answer, and wait for another one."""
+        with self._changed:
+            self._outcomes.pop(job_uuid, None)
+
     def wait(self, job_uuids: Collection[str], seconds: float) -> dict[str, JobEnd]:
         """Returns the received outcomes of those jobs, as soon as there is one; none after
         ``seconds``."""
@@ -159,13 +164,31 @@ class Waiting:
             remaining_s = until - time.monotonic()
             if remaining_s <= 0:
                 raise errors.NoAnswer('jobs', f'after {timeout_s:g} s, {len(left)} of them go on')
-            found = self._replies.wait(left, min(look_s, remaining_s))
+            found = self._by_rows(self._replies.wait(left, min(look_s, remaining_s)))
             if not found:
                 look_s = min(1.5 * look_s, self.LONGEST_S)
                 found = self._look(left, unsent)
             for job_uuid, outcome in found.items():
                 left.discard(job_uuid)
                 yield outcome
+
+    def _by_rows(self, found: dict[str, JobEnd]) -> dict[str, JobEnd]:
+        """The outcomes, of the jobs that are denied only those that their rows have: an answer may
+        be late, or of anybody. A job whose row cannot be read is waited for."""
+        known = {}
+        for job_uuid, outcome in found.items():
+            try:
+                entry = None if outcome.is_done else self._find(job_uuid)
+            except errors.StoreUnavailable:
+                self._replies.drop(job_uuid)
+                continue
+            if entry is None:
+                known[job_uuid] = outcome
+            elif entry.state == QUEUED:
+                self._replies.drop(job_uuid)
+            else:
+                known[job_uuid] = JobEnd.of_entry(entry)
+        return known
 
     def _look(
         self, job_uuids: Iterable[str], unsent: list[Callable[[], Any]]

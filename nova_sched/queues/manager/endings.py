@@ -9,21 +9,22 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The consequences of a job's end: the job table is updated, quota is released, the caller is
-answered."""
+"""Ends jobs: reads what is told of a job, writes its row, and does what follows from that."""
 
 import contextlib
+import itertools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from nova_sched import errors
-from nova_sched.claim import CONFIRMED
+from nova_sched.claim import CONFIRMED, PENDING
 from nova_sched.db.jobs import CANCELLED, FAILED, QUEUED, JobEntry, SqlJobTable
 from nova_sched.measures.catalogue import JOBS_ENDED
-from nova_sched.objects.job import CREATE, DELETE, DONE, MIGRATE, QueueJob, QueueResult
+from nova_sched.objects.job import CREATE, DELETE, DONE, RESIZE, QueueJob, QueueResult
 from nova_sched.queues import jobs, messages
 from nova_sched.queues.brokers import Delivery
+from nova_sched.queues.manager.transitions import Consequences, FollowUp, arrived, transition
 from nova_sched.queues.messages import Sender
 from nova_sched.state.request import Request
 
@@ -31,7 +32,7 @@ LOG = logging.getLogger(__name__)
 
 
 class Endings:
-    """Settles jobs, each once, even if its end is reported several times.
+    """Ends jobs, each once, even if its end is told several times; see ``transitions``.
 
     ``read(spec, instance_uuid)`` returns the Request of a RequestSpec. Every method raises
     StoreUnavailable, BrokerUnavailable or NoAnswer, and may be called again then.
@@ -49,174 +50,202 @@ class Endings:
         self._read, self._clock = read, clock
 
     def take(self, delivery: Delivery) -> None:
-        """Process a worker's result of a job. Raises Invalid."""
+        """Process a worker's result of a job. Raises Invalid, also if the result is about another
+        job than its row."""
         result = messages.read_result(delivery.body)
-        if result.outcome == DONE:
-            self.done(result)
-        else:
-            self.failed(result)
+        entry = self._job_table.find(result.job.uuid)
+        if entry is None:
+            LOG.warning(
+                'Job %s, which host %s has done, is not in the job table',
+                result.job.uuid,
+                result.host,
+            )
+            return
+        result.job = jobs.as_stored(entry, result.job)  # type: ignore[attr-defined]
+        if result.outcome == DONE and result.host is None:
+            raise errors.MalformedObject('QueueResult.host', 'it is missing')
+        self._end(result, entry)
 
     def is_there(self, job: QueueJob) -> bool:
-        """Whether the instance of a create or move runs on its target. Settles the job as done if
+        """Whether the instance of a create or move runs on its target. Ends the job as done if
         so."""
-        for claim in self._claims.show(job.instance_uuid):
-            if claim.state == CONFIRMED and claim.host != job.source and not claim.move:
-                self._done_at(job, claim)
-                return True
-        return False
+        claim = arrived(job, self._claims.show(job.instance_uuid))
+        if claim is not None:
+            self._end(_done_at(job, claim))
+        return claim is not None
 
     def is_resized(self, job: QueueJob) -> bool:
-        """Whether an instance has the size of a finished resize job. Settles the job as done if
+        """Whether an instance has the size of a finished resize job. Ends the job as done if
         so."""
+        claim = self._resized(job, self._claims.show(job.instance_uuid))
+        if claim is not None:
+            self._end(_done_at(job, claim))
+        return claim is not None
+
+    def _resized(self, job: QueueJob, claims: Sequence[Any]) -> Any:
         wanted = jobs.amounts(self._read(job.spec, job.instance_uuid))
-        for claim in self._claims.show(job.instance_uuid):
+        for claim in claims:
             if (
                 claim.state == CONFIRMED
                 and not claim.move
                 and jobs.amounts_of_claim(claim.resources) == wanted
             ):
-                self._done_at(job, claim)
-                return True
-        return False
-
-    def _done_at(self, job: QueueJob, claim: Any) -> None:
-        where = {'host': claim.host, 'nodename': claim.nodename, 'claim': claim}
-        self.done(QueueResult(job=job, outcome=DONE, tries=0, why=None, **where))
+                return claim
+        return None
 
     def give_up(self, job: QueueJob, why: str) -> None:
-        """Settle the job as failed; it is not tried again."""
+        """End the job as failed, unless it is done by now; it is not tried again."""
         where = {'host': None, 'nodename': None, 'claim': None}
-        self.failed(QueueResult(job=job, outcome=FAILED, tries=len(job.tried), why=why, **where))
+        self._end(QueueResult(job=job, outcome=FAILED, tries=len(job.tried), why=why, **where))
 
-    # Done.
+    def again(self, job: QueueJob, entry: JobEntry) -> None:
+        """Do what follows from the end of a job, as its row has it: an earlier attempt may have
+        stopped before that, and no worker may have the job any more."""
+        where = {'host': None, 'nodename': None, 'claim': None}
+        why = entry.why or jobs.DELETED
+        self._end(QueueResult(job=job, outcome=FAILED, tries=entry.tries, why=why, **where), entry)
 
-    def done(self, result: QueueResult) -> None:
-        """Settle a job that was done on ``result.host``."""
-        job, quota = result.job, self._quota_when_done(result.job)
-        entry, is_told_again = self._settle(
-            job, DONE, host=result.host, tries=result.tries, **quota
-        )
-        if entry is None:
-            LOG.warning(
-                'Job %s, which host %s has done, is not in the job table', job.uuid, result.host
+    def _end(self, result: QueueResult, entry: JobEntry | None = None) -> None:
+        """The only way in which workers and managers end a job: its row is written, if it is still
+        queued, and what follows is done, whoever has written it."""
+        job: QueueJob = result.job
+        claims: Sequence[Any] = ()
+        entry = entry or self._job_table.find(job.uuid)
+        while entry is not None:
+            if result.outcome == FAILED and (entry.state == QUEUED or entry.kind == CREATE):
+                result, claims = self._looked_after(result, entry)
+            state, then = transition(
+                entry, job, result.outcome, result.host, lambda: self._entries(job)
             )
-        elif job.kind == CREATE and entry.state != DONE:
-            self._unwanted(entry, job, result.host)
-            self._sender.deny(job, jobs.DELETED)
-            return
-        elif job.kind == CREATE and is_told_again:
-            self._built_again(entry, job, result.host)
-        elif job.kind == MIGRATE:
-            self._moved(entry, job, result.host)
-        self._sender.answer(result)
+            ended = entry if entry.state != QUEUED else self._settle(entry, result, state, then)
+            if ended is not None:
+                self._follow(ended, result, then, claims)
+                return
+            entry = self._job_table.find(job.uuid)
 
-    def _quota_when_done(self, job: QueueJob) -> dict[str, Any]:
-        if job.kind == DELETE:
-            return {'release': job.source is None}
-        if job.kind in jobs.MOVES:
-            return {'amounts': jobs.amounts(self._read(job.spec, job.instance_uuid))}
-        return {}
+    def _looked_after(
+        self, result: QueueResult, entry: JobEntry
+    ) -> tuple[QueueResult, Sequence[Any]]:
+        """What is told of a job that is given up, after a look at the claims: if one is confirmed,
+        the job was done, wanted or not. Returns the claims, too.
 
-    def _settle(self, job: QueueJob, state: str, **facts: Any) -> tuple[JobEntry | None, bool]:
-        """Returns the current entry, None if there is none, and whether it was settled before."""
-        settled = self._job_table.settle(
-            job.uuid, state, self._clock(), failures=job.failures, **facts
+        A move is given up in its claims, here: no worker can confirm them any more.
+        """
+        job = result.job
+        if entry.kind == DELETE:
+            return result, ()
+        if entry.kind in jobs.MOVES:
+            messages.take_back(self._claims, job.instance_uuid)
+        claims = self._claims.show(job.instance_uuid)
+        there = arrived(job, claims)
+        if there is None and entry.kind == RESIZE and result.host is None:
+            there = self._resized(job, claims)
+        return (result if there is None else _done_at(job, there)), claims
+
+    def _settle(
+        self, entry: JobEntry, result: QueueResult, state: str, then: Consequences
+    ) -> JobEntry | None:
+        """Write the row of a queued job, with the instance's quota and the rows of the jobs that
+        follow. Returns it, or None if another manager has written it."""
+        job: QueueJob = result.job
+        facts: dict[str, Any] = {}
+        if entry.kind in jobs.MOVES:
+            facts = {'amounts': self._size(job, state)}
+        elif entry.kind == DELETE:
+            facts = {'release': state == DONE and job.source is None, 'known': self._creates(job)}
+        elif state == FAILED:
+            facts = {'release': True}
+        ended = self._job_table.settle(
+            entry.uuid,
+            state,
+            self._clock(),
+            host=None if entry.kind == CREATE and state == FAILED else result.host,
+            tries=result.tries,
+            why=None if state == DONE else result.why or 'no reason was given',
+            failures=job.failures,
+            follow=[
+                jobs.entry(self._delete(job, one), self._clock(), one.host) for one in then.deletes
+            ],
+            **facts,
         )
-        if settled is None:
-            return self._job_table.find(job.uuid), True
-        JOBS_ENDED.add(state)
-        return settled, False
+        if ended is not None:
+            JOBS_ENDED.add(state)
+        return ended
 
-    def _unwanted(self, entry: JobEntry, job: QueueJob, host: str) -> None:
-        """Delete a server that is not wanted any more on the host that built it."""
-        if entry.state == CANCELLED:
-            self.delete(job, host)
-        elif not jobs.is_wanted_again(self._job_table.of_instance(job.instance_uuid), since=entry):
-            self.delete(job, host, source=host)
+    def _size(self, job: QueueJob, state: str) -> dict[str, int] | None:
+        """Returns the instance's amounts after a move: the new ones if it was done, else those
+        before it, if they are known."""
+        spec = job.spec if state == DONE else jobs.last_size(self._entries(job))
+        if spec is not None:
+            return jobs.amounts(self._read(spec, job.instance_uuid))
+        claims = self._claims.show(job.instance_uuid)
+        return jobs.amounts_of_claim(claims[0].resources) if claims else None
 
-    def _built_again(self, entry: JobEntry, job: QueueJob, host: str) -> None:
-        """Delete a server that a redelivered job has built again after its delete.
+    def _entries(self, job: QueueJob) -> Sequence[JobEntry]:
+        return self._job_table.of_instance(job.instance_uuid)
 
-        A worker ended before it acknowledged the job, and another one got it too. If the server
-        was deleted in between, the second worker could still build it.
-        """
-        entries = self._job_table.of_instance(job.instance_uuid)
-        if jobs.is_deleted(entries, since=entry) and not jobs.is_wanted_again(
-            entries, since=entry
-        ):
-            self.delete(job, host, source=host, again=True)
+    def _creates(self, job: QueueJob) -> Sequence[str]:
+        return [one.uuid for one in self._entries(job) if one.kind == CREATE]
 
-    def _moved(self, entry: JobEntry, job: QueueJob, host: str) -> None:
-        """Delete the remains at the source; also on the new host, if the instance was deleted
-        meanwhile."""
-        if job.source and job.source != host:
-            self.delete(job, job.source, source=job.source)
-        if jobs.is_deleted(self._job_table.of_instance(job.instance_uuid), since=entry):
-            self.delete(job, host)
+    # What follows. It may be done twice.
 
-    def delete(
-        self, job: QueueJob, host: str, source: str | None = None, again: bool = False
+    def _follow(
+        self, entry: JobEntry, result: QueueResult, then: Consequences, claims: Sequence[Any]
     ) -> None:
-        """Send the delete that follows an ended job, once.
+        job = result.job
+        for one in then.deletes:
+            self._send_delete(job, one, again=entry.kind == CREATE)
+        for claim in claims if then.unclaims else ():
+            if claim.state == PENDING:
+                # This ends none that is confirmed meanwhile.
+                with contextlib.suppress(errors.ClaimNotFound, errors.Outdated):
+                    self._claims.abort_claim(job.instance_uuid, claim.host, claim=claim.name)
+        if then.ends_quota:
+            self._job_table.end_hold(job.instance_uuid, known=self._creates(job))
+        if entry.kind == DELETE and entry.state == DONE and job.source is None:
+            self._delete_elsewhere(entry, job)
+        if entry.state == result.outcome:
+            self._sender.answer(result)
+        elif then.answer == DONE:
+            self._sender.answer(_done_at(job, None, entry.host))
+        else:
+            self._sender.deny(job, jobs.DELETED if entry.state == CANCELLED else entry.why or '')
 
-        With ``again``, it is sent even if it was done before. With a ``source`` the instance's
-        quota stays.
-        """
+    def _delete_elsewhere(self, entry: JobEntry, job: QueueJob) -> None:
+        """Delete an instance that was moved while its delete was on its way to the source."""
+        entries = self._entries(job)
+        if any(one.kind in jobs.MOVES and one.state == DONE for one in entries) and (
+            not jobs.is_wanted_again(entries, since=entry)
+        ):
+            for claim in self._claims.show(job.instance_uuid):
+                if claim.state == CONFIRMED and claim.host != entry.host:
+                    self._send_delete(job, FollowUp(claim.host))
+
+    def _delete(self, job: QueueJob, one: FollowUp, number: int = 0) -> QueueJob:
         caller = jobs.Caller(
             project_id=job.project_id, user_id=job.user_id, request_id=job.request_id
         )
-        now_s, uuid = self._clock(), jobs.follow_up(job.uuid, host)
-        gone = jobs.new(DELETE, uuid, job.instance_uuid, caller, now_s, source=source)
-        (entry,) = self._job_table.open([jobs.entry(gone, now_s, host)])
-        if again or entry.state == QUEUED:
-            self._sender.to_host(gone, host)
+        uuid = jobs.follow_up(job.uuid, one.host, number)
+        source = one.host if one.keeps_quota else None
+        return jobs.new(DELETE, uuid, job.instance_uuid, caller, self._clock(), source=source)
 
-    # Failed.
+    def _send_delete(self, job: QueueJob, one: FollowUp, again: bool = False) -> None:
+        """Send the delete that follows an ended job, unless it was done.
 
-    def failed(self, result: QueueResult) -> None:
-        """Settle a job that failed, and end its claim."""
-        job, entry = result.job, self._job_table.find(result.job.uuid)
-        if entry is not None and entry.state == QUEUED:
-            host, quota = self._undone(result)
-            why = result.why or 'no reason was given'
-            entry, _ = self._settle(job, FAILED, host=host, tries=result.tries, why=why, **quota)
-        if entry is not None and entry.state == CANCELLED:
-            self.cancelled(job)
-        else:
-            self._sender.answer(result)
+        With ``again``, another one is sent then: a redelivered create may have built the instance
+        once more. The source of a move may have the instance again for another reason.
+        """
+        for number in itertools.count():
+            made = self._delete(job, one, number)
+            (entry,) = self._job_table.open([jobs.entry(made, self._clock(), one.host)])
+            if entry.state == QUEUED:
+                self._sender.to_host(made, one.host)
+            if entry.state == QUEUED or not again:
+                return
 
-    def _undone(self, result: QueueResult) -> tuple[str | None, dict[str, Any]]:
-        """End the job's claim. Returns the host of the failure, if any, and the instance's new
-        quota."""
-        if result.job.kind == CREATE:
-            self._unclaim(result.job)
-            return None, {'release': True}
-        return result.host, self._old_size(result.job) if result.job.kind in jobs.MOVES else {}
 
-    def cancelled(self, job: QueueJob) -> None:
-        """End a cancelled create that no worker will take any more, and release its quota."""
-        built = [
-            one.host for one in self._claims.show(job.instance_uuid) if one.state == CONFIRMED
-        ]
-        if built:
-            self.delete(job, built[0])
-        else:
-            self._unclaim(job)
-            self._job_table.end_hold(job.instance_uuid)
-        self._sender.deny(job, jobs.DELETED)
-
-    def _unclaim(self, job: QueueJob) -> None:
-        """End the claims of a create. A worker that still builds it detects that when it
-        confirms."""
-        with contextlib.suppress(errors.ClaimNotFound):
-            self._claims.abort_claim(job.instance_uuid)
-
-    def _old_size(self, job: QueueJob) -> dict[str, Any]:
-        """Revert a move. Returns the instance's amounts after that, if they are known."""
-        with contextlib.suppress(errors.ClaimNotFound):
-            self._claims.revert_claim(job.instance_uuid)
-        spec = jobs.last_size(self._job_table.of_instance(job.instance_uuid))
-        if spec is not None:
-            return {'amounts': jobs.amounts(self._read(spec, job.instance_uuid))}
-        claims = self._claims.show(job.instance_uuid)
-        return {'amounts': jobs.amounts_of_claim(claims[0].resources)} if claims else {}
+def _done_at(job: QueueJob, claim: Any, host: str | None = None) -> QueueResult:
+    where = {'host': host, 'nodename': None, 'claim': claim}
+    if claim is not None:
+        where |= {'host': claim.host, 'nodename': claim.nodename}
+    return QueueResult(job=job, outcome=DONE, tries=0, why=None, **where)

@@ -23,7 +23,7 @@ from oslo_context.context import RequestContext
 from nova_sched import errors, objects
 from nova_sched.claim import CONFIRMED, MIGRATION, PENDING
 from nova_sched.claim import RESIZE as RESIZE_MOVE
-from nova_sched.db.jobs import CANCELLED, QUEUED, SqlJobTable
+from nova_sched.db.jobs import QUEUED, SqlJobTable
 from nova_sched.objects.job import CREATE, DELETE, MIGRATE, RESIZE, QueueJob
 from nova_sched.queues import jobs, messages
 from nova_sched.queues.brokers import DROPPED, EXPIRED, Delivery
@@ -60,14 +60,16 @@ class Fallback:
 
     def take(self, delivery: Delivery) -> None:
         """Raises Invalid for a message that is not a job, and the errors of Endings."""
-        job = messages.read_job(delivery.body)
-        _context(job).update_store()  # log lines have the ID of that request
-        entry = self._job_table.find(job.uuid)
+        told = messages.read_job(delivery.body)
+        entry = self._job_table.find(told.uuid)
         if entry is None:
-            LOG.warning('Job %s, which no worker has taken, is not in the job table', job.uuid)
-        elif entry.state == CANCELLED:
-            self._endings.cancelled(job)
-        elif entry.state == QUEUED and not self._waits_on(job, delivery):
+            LOG.warning('Job %s, which no worker has taken, is not in the job table', told.uuid)
+            return
+        job = jobs.as_stored(entry, told)
+        _context(job).update_store()  # log lines have the ID of that request
+        if entry.state != QUEUED:
+            self._endings.again(job, entry)
+        elif not self._waits_on(job, delivery):
             self._decide(job, self._why(job, delivery))
 
     def _waits_on(self, job: QueueJob, delivery: Delivery) -> bool:
@@ -137,7 +139,7 @@ class Fallback:
             return False
         for one in claims:
             if one.state == PENDING:
-                with contextlib.suppress(errors.ClaimNotFound):
+                with contextlib.suppress(errors.ClaimNotFound, errors.Outdated):
                     self._claims.abort_claim(job.instance_uuid, one.host, claim=one.uuid)
         return self._endings.is_there(job)
 
@@ -170,7 +172,7 @@ class Fallback:
         The claims of earlier attempts are ended.
         """
         open_moves = [claim.host for claim in self._claims.show(job.instance_uuid) if claim.move]
-        self._take_back(job)
+        messages.take_back(self._claims, job.instance_uuid)
         if job.kind == RESIZE:
             if job.source in job.tried:
                 raise errors.NoValidHost(f'host {job.source} has not taken it')
@@ -199,7 +201,7 @@ class Fallback:
         # must not end the instance's claim.
         if self._sender.to_node(job, job.source):
             return True
-        self._take_back(job)
+        messages.take_back(self._claims, job.instance_uuid)
         return False
 
     def _away(self, job: QueueJob) -> None:
@@ -217,13 +219,7 @@ class Fallback:
                 if at := self._sender.to_first(job, places, _context(job)):
                     LOG.info('Job %s goes from host %s to host %s', job.uuid, job.source, at[0])
                     return
-            self._take_back(job)
-
-    def _take_back(self, job: QueueJob) -> None:
-        try:
-            self._claims.revert_claim(job.instance_uuid)
-        except errors.ClaimNotFound:
-            LOG.debug('Job %s: there is no move to revert', job.uuid)
+            messages.take_back(self._claims, job.instance_uuid)
 
     def _changes_size(self, job: QueueJob) -> bool:
         entry = self._job_table.find(job.uuid)

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Periodic cleanup: jobs whose messages were lost, quota of ended jobs, old entries."""
+"""Periodic cleanup: jobs whose messages were lost, cancelled creates, old entries."""
 
 import dataclasses
 import logging
@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 from nova_sched import errors
-from nova_sched.db.jobs import CANCELLED, JobEntry, SqlJobTable
+from nova_sched.db.jobs import CANCELLED, QUEUED, JobEntry, SqlJobTable
 from nova_sched.objects.job import CREATE, DELETE
 from nova_sched.queues import jobs
 from nova_sched.queues.brokers import FALLBACK, RESULTS, Broker, of_host
@@ -61,8 +61,6 @@ class JobUpkeep:
         self._moved = moved
         self._job_table, self._claims, self._broker = job_table, claims, broker
         self._sender, self._endings, self._settings, self._clock = sender, endings, settings, clock
-        self._settled: set[str] = set()  # UUIDs of settled jobs that were cancelled
-        self._after: str | None = None  # all of them up to this one are settled
 
     def look(self) -> None:
         """Run one check. Raises StoreUnavailable, BrokerUnavailable or NoAnswer; the next run
@@ -71,28 +69,31 @@ class JobUpkeep:
         if not any(self._waits(queue) for queue in (FALLBACK, RESULTS)):
             before_s = now_s - settings.lost_after_s
             for entry in self._job_table.overdue(before_s, BATCH):
-                self._unless_unread(entry, self._one, now_s - entry.created_s > settings.longest_s)
+                self._unless_unread(entry, now_s - entry.created_s > settings.longest_s)
                 self._job_table.touch([entry.uuid], now_s)
-            self._cancelled(before_s, now_s - settings.longest_s)
         self._job_table.forget(now_s - settings.retention_s)
 
     def _waits(self, queue: str) -> bool:
         facts = self._broker.facts(queue)
         return facts is not None and facts.ready > 0
 
-    def _unless_unread(self, entry: JobEntry, see_to: Callable[..., None], *facts: Any) -> None:
-        """Process a job; an entry that is unreadable, such as another release's, does not stop the
+    def _unless_unread(self, entry: JobEntry, is_old: bool) -> None:
+        """Check a job; an entry that is unreadable, such as another release's, does not stop the
         rest."""
         self._moved()
         try:
-            see_to(entry, *facts)
+            self._one(entry, is_old)
         except errors.Invalid as error:
             LOG.error('Job %s cannot be read, and stays as it is: %s', entry.uuid, error)
 
     def _one(self, entry: JobEntry, is_old: bool) -> None:
-        """Check a job without a result."""
+        """Check a job without a result, or one that was cancelled and whose instance holds
+        quota."""
         job = jobs.of_entry(entry)
-        if entry.kind == DELETE:
+        if entry.state == CANCELLED:
+            if not self._is_being_deleted(entry):
+                self._endings.again(job, entry)
+        elif entry.kind == DELETE:
             if entry.host and not self._waits(of_host(entry.host)):
                 self._again(entry)
                 self._sender.to_host(job, entry.host)
@@ -112,19 +113,7 @@ class JobUpkeep:
             'The message of job %s was lost: %s of %s', entry.uuid, entry.kind, entry.instance_uuid
         )
 
-    def _cancelled(self, before_s: float, long_ago_s: float) -> None:
-        """Settle cancelled creates whose messages were never delivered."""
-        try:
-            found = self._job_table.list(state=CANCELLED, marker=self._after, limit=BATCH)
-        except errors.JobNotFound:  # removed in the meantime
-            self._after = None
-            return
-        for entry in found:
-            if entry.updated_s < before_s and entry.uuid not in self._settled:
-                self._unless_unread(entry, lambda one: self._endings.cancelled(jobs.of_entry(one)))
-                self._settled.add(entry.uuid)
-        for entry in found:
-            if entry.uuid not in self._settled or entry.created_s >= long_ago_s:
-                break
-            self._settled.discard(entry.uuid)
-            self._after = entry.uuid
+    def _is_being_deleted(self, entry: JobEntry) -> bool:
+        """Whether a delete of the instance goes its own way."""
+        return any(one.kind == DELETE and one.state == QUEUED
+                   for one in self._job_table.of_instance(entry.instance_uuid))  # fmt: skip

@@ -124,9 +124,12 @@ class ClaimsEndpoint:
         )
 
     @expected
-    def abort_claim(self, context, instance_uuid, host=None, claim=None):
+    def abort_claim(self, context, instance_uuid, host=None, claim=None, confirmed=False):
         """End the instance's claims, on one host or everywhere. Returns them. Raises
-        ClaimNotFound."""
+        ClaimNotFound.
+
+        ``confirmed``: the caller knows that they are.
+        """
         uuid = words.uuid(instance_uuid, 'instance_uuid')
         only = None if host is None else words.name(host, 'host')
         abort = self._scheduler.claim_service.abort_claim

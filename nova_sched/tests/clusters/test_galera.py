@@ -33,7 +33,9 @@ from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import engine as db_engine
 from nova_sched.db import schema
 from nova_sched.db.jobs import CANCELLED, DONE, FAILED, SqlJobTable
+from nova_sched.db.rebalances import HELD, SqlRebalances
 from nova_sched.db.tables import NODES
+from nova_sched.rebalance.move import Move
 from nova_sched.tests.builders import NOW, claim, uuid_of
 from nova_sched.tests.fixtures import mariadb
 from nova_sched.tests.integration.messages import hear, just_before
@@ -452,15 +454,73 @@ JOBS = [
 ]
 
 
-@pytest.mark.parametrize('prepare, first, second, used', JOBS)
+FIRST_JOBS = [
+    *JOBS,
+    pytest.param(
+        on_jobs(lambda job_table: job_table.list()),
+        on_jobs(lambda job_table: job_table.open([entry('b')], [hold('b')])),
+        on_jobs(lambda job_table: job_table.open([entry('c')], [hold('c')])),
+        {'servers': 2},
+        id='the first two jobs of a project',
+    ),
+]
+
+
+@pytest.mark.parametrize('prepare, first, second, used', FIRST_JOBS)
 def test_quotas_and_jobs(pair, prepare, first, second, used):
+    """The job table does again what another server was in the way of: no caller is told."""
     pair.ready(prepare)
-    with pytest.raises(errors.StoreBusy):
-        pair.at_once(first, second)
+    pair.at_once(first, second)
     pair.settle()
     second(pair.engines[1])
     pair.settle()
     job_table = SqlJobTable(pair.engines[0])
     assert job_table.usage('p') == used
     assert CANCELLED not in {job.state for job in job_table.list()}
-    jobs.check_books(pair.engines[0])
+    jobs.check_usage(pair.engines[0])
+
+
+def on_moves(work):
+    return lambda engine: work(SqlRebalances(engine))
+
+
+FIRST, SECOND = (uuid_of(name) for name in ('first server', 'second server'))
+FROM_A = [Move(FIRST, A, B)]
+PERIODIC = on_moves(lambda moves: moves.create(FROM_A, interval_s=60.0))
+
+MOVES_AT_ONCE = [
+    pytest.param(lambda _: None, PERIODIC, PERIODIC, 1, 0, id='two periodic plans'),
+    pytest.param(
+        lambda _: None,
+        on_moves(lambda moves: moves.create(FROM_A)),
+        PERIODIC,
+        1,
+        0,
+        id='a plan by hand and a periodic one',
+    ),
+    pytest.param(
+        on_moves(lambda moves: moves.create([*FROM_A, Move(SECOND, A, B)])),
+        *[on_moves(lambda moves: moves.take(1))] * 2,
+        2,
+        1,
+        id='the last move that may start',
+    ),
+    pytest.param(
+        on_moves(lambda moves: [moves.create(FROM_A), moves.create(FROM_A)]),
+        *[on_moves(lambda moves: moves.take(2))] * 2,
+        2,
+        1,
+        id='two moves of one server',
+    ),
+]
+
+
+@pytest.mark.parametrize('prepare, first, second, stored, started', MOVES_AT_ONCE)
+def test_moves_are_planned_and_started_once(pair, prepare, first, second, stored, started):
+    pair.ready(prepare)
+    assert pair.at_once(first, second) is None
+    pair.settle()
+    moves = SqlRebalances(pair.engines[0])
+    found = [move for one in moves.list() for move in moves.moves(one.uuid)]
+    assert len(found) == stored
+    assert [one.state for one in found].count(HELD) == started

@@ -169,6 +169,19 @@ class Jobs(Battery):
         assert job_table.find(uuid_of('a')) == ended
         assert job_table.settle(uuid_of('b'), DONE, NOW) is None
 
+    def test_jobs_that_follow_are_stored_with_the_end(self, job_table):
+        beside = {'kind': 'delete', 'instance_uuid': uuid_of('i a')}
+        there, new = entry('b', **beside), entry('c', **beside)
+        job_table.open([entry(), there])
+        job_table.settle(there.uuid, DONE, NOW + 1)
+        again = dataclasses.replace(there, host='n2')
+        assert job_table.settle(uuid_of('a'), DONE, NOW, follow=[again, new]).state == DONE
+        assert job_table.find(new.uuid) == new
+        assert job_table.find(there.uuid).state == DONE
+        late = entry('d', **beside)
+        assert job_table.settle(uuid_of('a'), FAILED, NOW, follow=[late]) is None
+        assert job_table.find(late.uuid) is None
+
     def test_a_host_that_is_known_stays_known(self, job_table):
         job_table.open([entry(host='n1')])
         assert job_table.settle(uuid_of('a'), FAILED, NOW).host == 'n1'
@@ -220,6 +233,20 @@ class Jobs(Battery):
         assert [one.uuid for one in job_table.overdue(NOW + 3, 9)] == late[1:]
         assert job_table.find(late[0]).updated_s == NOW + 9
         assert job_table.find(uuid_of('a')).updated_s == NOW
+
+    def test_a_cancelled_job_is_overdue_while_its_instance_holds_quota(self, job_table):
+        job_table.open([entry(), entry('b')], [hold()])
+        for name in 'ab':
+            job_table.cancel(uuid_of(f'i {name}'), NOW)
+        assert [one.uuid for one in job_table.overdue(NOW + 1, 9)] == [uuid_of('a')]
+        job_table.forget(NOW + 1)
+        assert [one.uuid for one in job_table.list()] == [uuid_of('a')]
+        job_table.touch([uuid_of('a')], NOW + 1)
+        assert job_table.overdue(NOW + 1, 9) == []
+        job_table.end_hold(uuid_of('i a'))
+        assert job_table.overdue(NOW + 9, 9) == []
+        job_table.forget(NOW + 9)
+        assert job_table.list() == []
 
     def test_jobs_that_have_ended_are_dropped_by_age(self, job_table, database):
         old = [entry(f'old {number}', updated_s=NOW) for number in range(CHUNK + 3)]
@@ -394,6 +421,17 @@ class Quotas(Battery):
         ended = job_table.end_hold(uuid_of('i a'), known=[uuid_of(name) for name in known])
         assert (ended is None) == bool(used)
         assert job_table.usage('p') == used
+
+    def test_an_end_leaves_the_hold_of_an_unseen_create(self, job_table):
+        delete = {'kind': 'delete', 'instance_uuid': uuid_of('i a')}
+        job_table.open([entry(), entry('d', **delete), entry('e', **delete)], [hold()])
+        job_table.settle(uuid_of('a'), DONE, NOW)
+        job_table.open([entry('b', instance_uuid=uuid_of('i a'))], [hold()])
+        ended = job_table.settle(uuid_of('d'), DONE, NOW, release=True, known=[uuid_of('a')])
+        assert (ended.state, job_table.usage('p')) == (DONE, {'servers': 1})
+        known = [uuid_of('a'), uuid_of('b')]
+        job_table.settle(uuid_of('e'), DONE, NOW, release=True, known=known)
+        assert job_table.usage('p') == {}
 
     def test_own_limits(self, job_table):
         for resource, limit in (

@@ -27,7 +27,7 @@ from nova_sched.db.rebalances import (
     CONFIRMED,
     HANDED_OVER,
     HELD,
-    LOCK,
+    HOLD,
     REFUSED,
     STOPPED,
     WAITING,
@@ -239,7 +239,7 @@ class Rebalances:
         ((host, _),) = rebalances.closed_hosts()
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             with transaction(database) as connection:
-                connection.execute(LOCK)  # as ``create`` does
+                connection.execute(HOLD)  # as ``create`` does
                 opened = pool.submit(rebalances.drop_closed, host)
                 assert concurrent.futures.wait([opened], timeout=0.3).not_done
                 connection.execute(sa.update(CLOSED_HOSTS).values(until_s=host.until_s + 1))

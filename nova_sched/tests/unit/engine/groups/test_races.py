@@ -67,6 +67,18 @@ class TestAnswersThatAreLost:
         )
         assert (more.generation, len(more.members)) == (2, 3)
 
+    def test_update_renews_what_it_keeps(self, forgetful, monkeypatch):
+        group = forgetful.create(PAIR, ttl_s=100)
+        self.forget_commits(forgetful, monkeypatch)
+        more = forgetful.groups.update(
+            group.uuid, definition(members('a', 'b', 'c')), SOURCE, generation=1, ttl_s=1000
+        )
+        (stored,) = forgetful.store.top_groups()
+        until = [one.expires_s for one in forgetful.store.claims()]
+        assert len(until) == 3
+        assert until == pytest.approx([more.expires_s] * 3, abs=1)
+        assert stored.expires_s == more.expires_s
+
     def test_delete(self, forgetful, monkeypatch):
         group = forgetful.create(PAIR)
         self.forget_commits(forgetful, monkeypatch)

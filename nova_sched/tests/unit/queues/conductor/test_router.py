@@ -163,6 +163,21 @@ def test_a_refusal_of_the_scheduler(make_routed):
     assert (entry.state, entry.why, routed.used) == ('failed', 'Filter X removed all.', NOTHING)
 
 
+def test_a_server_that_was_built_meanwhile_is_not_refused(make_routed):
+    """Its job was taken for lost, and another manager had it built."""
+    routed = make_routed(script=[errors.NoValidHost('Filter X removed all.')])
+    choose = routed.scheduler.select_destinations
+
+    def choose_late(*args, **words):
+        routed.claims.put('a')
+        routed.report_result(result(job()))
+        return choose(*args, **words)
+
+    routed.scheduler.select_destinations = choose_late
+    ((placed,),) = routed.router.place(grouped(), [SERVER])
+    assert (placed.service_host, routed.used) == ('a', TINY)
+
+
 def test_a_refusal_after_the_queue(make_routed):
     """No node has taken it, and the scheduler has no host for it either."""
     why = f'{errors.NOT_ENOUGH} Filter X removed all.'
@@ -206,6 +221,18 @@ def test_all_or_none_of_those_that_wait_still(make_routed):
     assert refusal(routed.router.place, spec(), [SERVER, OTHER]).reason == 'no'
     (entry,) = routed.job_table.of_instance(SERVER)
     assert entry.state == 'cancelled'
+
+
+def test_a_server_that_was_built_although_it_was_cancelled_can_be_deleted(make_routed):
+    """Its node could not delete it at first."""
+    routed = make_routed('a')
+    one = routed.add_job(job())
+    routed.job_table.cancel(SERVER, routed.now_s)
+    routed.claims.put('a')
+    routed.router.delete(SERVER, wait=False)
+    (delete,) = routed.queues.jobs('host.a')
+    routed.report_result(result(delete))
+    assert (routed.state(one), routed.used) == ('cancelled', NOTHING)
 
 
 # Again.

@@ -87,6 +87,35 @@ def test_without_an_answer_the_row_has_the_outcome(replies):
     assert found == [(JOB.uuid, True, 'c')]
 
 
+@pytest.mark.parametrize(
+    'rows, expected',
+    [
+        pytest.param([done(host='c')], [(JOB.uuid, True, 'c')], id='it is done'),
+        pytest.param([None], [(JOB.uuid, False, 'a')], id='there is no row any more'),
+        pytest.param(
+            [jobs.entry(JOB, NOW), done(host='c')], [(JOB.uuid, True, 'c')], id='it goes on'
+        ),
+        pytest.param(
+            [errors.StoreUnavailable('away'), done(host='c')],
+            [(JOB.uuid, True, 'c')],
+            id='it cannot be read',
+        ),
+    ],
+)
+def test_only_the_row_denies_a_job(broker, replies, rows, expected):
+    def find(uuid):
+        found = rows.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    answer(broker, replies, outcome='failed', why='no')
+    with Waiting(replies, find).expecting([JOB.uuid]):
+        answer(broker, replies, outcome='failed', why='no')
+        found, _ = outcomes(replies, find, look_s=SHORT_S)
+    assert (found, rows) == (expected, [])
+
+
 def test_a_table_that_is_away_is_read_again(replies):
     script = [errors.StoreUnavailable('away'), jobs.entry(JOB, NOW), done()]
 

@@ -162,6 +162,32 @@ def test_cancelled_creates_are_looked_at_once(managed):
     assert managed.used == {}
 
 
+def test_a_create_that_is_cancelled_late_is_looked_at(managed):
+    """Others that were made after it were cancelled long ago."""
+    old = managed.add_job(job(name='old'))
+    managed.now_s += 1
+    other = managed.add_job(job(name='other'))
+    managed.job_table.cancel(other.instance_uuid, managed.now_s)
+    for _ in range(3):
+        look(managed, MUCH_LATER_S)
+        managed.queues.there['fallback'].clear()
+    managed.job_table.cancel(old.instance_uuid, managed.now_s)
+    look(managed, LATER_S)
+    assert managed.used == {}
+
+
+def test_a_cancelled_create_is_not_forgotten_while_its_quota_is_held(managed):
+    one = managed.add_job(job())
+    managed.claims.put('a')
+    managed.job_table.cancel(one.instance_uuid, managed.now_s)
+    look(managed, LATER_S)
+    (delete,) = managed.queues.jobs('host.a')
+    managed.report_result(result(delete, outcome='failed', why='it is stuck'))
+    for _ in range(3):
+        look(managed, 86_401)
+    assert (managed.state(one), managed.used) == ('cancelled', TINY)
+
+
 def test_ended_jobs_are_forgotten_in_the_end(managed):
     one = managed.add_job(job())
     managed.report_result(result(one))

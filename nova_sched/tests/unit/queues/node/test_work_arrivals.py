@@ -224,7 +224,40 @@ def test_a_job_whose_instance_is_here_without_a_claim_is_dropped(cloud):
     assert (cloud.results(), a.figures.dropped, cloud.kinds()) == ([], 1, [])
 
 
+def test_a_worker_confirms_the_claim_that_it_has_made(cloud):
+    """Another one was made in its place while it built."""
+    a = cloud.start('a')
+    cloud.send(job())
+    cloud.run(BUILD_S / 2)
+    cloud.claims.rename('server', 'a')
+    cloud.run()
+    assert (a.figures.dropped, a.node_api.used) == (1, 0)
+    assert cloud.claims.states('server') == {'a': PENDING}
+
+
 # Builds that fail.
+
+
+def test_a_failed_build_ends_no_claim_that_it_has_not_made(cloud):
+    """A migration comes to the source, which it is to leave."""
+    cloud.start('a')
+    cloud.claims.put('server', 'a', CONFIRMED)
+    cloud.send(job(kind='migrate', source='a', claimed=True), of_host('a'))
+    cloud.run()
+    assert [one.tried for one in cloud.fallen()] == [['a']]
+    assert cloud.claims.states('server') == {'a': CONFIRMED}
+
+
+def test_a_job_whose_claim_has_expired_goes_to_the_scheduler(cloud):
+    cloud.broker.declare([of_host('b')])
+    a = cloud.start('a')
+    cloud.claims.vcpus['b'] = 8
+    cloud.claims.put('server', 'a')
+    a.driver.script.add('create', errors.BuildFailed('a', 'no image'))
+    cloud.claims.script.add('claim_alternate', errors.ClaimNotFound('server'))
+    cloud.send(job(claimed=True, alternates=ALTERNATES), of_host('a'))
+    cloud.run()
+    assert [(one.tried, one.claimed) for one in cloud.fallen()] == [(['a'], False)]
 
 
 def test_a_failed_build_goes_to_the_scheduler(cloud):

@@ -97,6 +97,17 @@ def test_a_delete_that_the_driver_cannot_do_leaves_all_as_it_is(cloud, a):
     assert (a.node_api.size('server'), cloud.claims.states('server')) == (1, {'a': CONFIRMED})
 
 
+def test_a_delete_ends_no_claim_of_the_next_server_of_that_uuid(cloud, a):
+    """It was claimed for again while the driver removed the old one."""
+    cloud.send(delete(), HERE)
+    cloud.run(BUILD_S / 2)
+    cloud.claims.put('server', 'a', PENDING)
+    cloud.claims.rename('server', 'a')
+    cloud.run()
+    assert cloud.results() == [('delete', 'done', 'a')]
+    assert cloud.claims.states('server') == {'a': PENDING}
+
+
 def test_a_delete_ends_the_claim_on_its_own_node_only(cloud, a):
     cloud.claims.put('server', 'b', CONFIRMED)
     cloud.send(delete(source='a'), HERE)
@@ -137,7 +148,7 @@ def test_a_claimed_resize_is_not_claimed_again(cloud, a):
     cloud.send(resize(claimed=True), HERE)
     cloud.run()
     assert cloud.results() == [('resize', 'done', 'a')]
-    assert [call[0] for call in cloud.claims.calls] == ['confirm_claim']
+    assert [call[0] for call in cloud.claims.calls] == ['show', 'confirm_claim']
 
 
 @pytest.mark.parametrize(
