@@ -12,12 +12,41 @@
 """Compares a node's report with the claims on it: settles claims and computes unclaimed usage."""
 
 import dataclasses
-import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from nova_sched.claim import PCPU, VCPU, Claim
-from nova_sched.state.report import Report
+from nova_sched.state.report import Report, ReportOrder
+
+
+class Before(NamedTuple):
+    """A node before a report: its ``generation``, and what is known of the report that was applied
+    last.
+
+    That one gave the node the generation ``reported_at``. ``listed`` returns the instances that it
+    lists; None: it has no list.
+    """
+
+    generation: int = 0
+    reported_at: int = 0
+    order: ReportOrder = ReportOrder()
+    listed: Callable[[], frozenset[str] | None] = lambda: None
+
+    def has_seen(self, report, claim):
+        """Whether the sender of a report knew, before it looked at its node, of the last change of
+        this claim.
+
+        A generation that the node has not reached is of another database, and says nothing.
+        """
+        seen = report.order.seen
+        return seen is not None and claim.changed_at <= seen <= self.generation
+
+    def has_told(self, consumer, claim):
+        """Whether the last report lists the consumer, and its claim has not changed since."""
+        return claim.changed_at <= self.reported_at and consumer in (self.listed() or ())
+
+
+NEW_NODE = Before()
 
 
 class Settled(NamedTuple):
@@ -41,27 +70,30 @@ def newest(reports):
     found: dict[str, Report] = {}
     for report in reports:
         last = found.get(report.node_uuid)
-        if last is None or report.order.is_after(last.order, math.inf):
+        if last is None or report.order.is_after(last.order, 0):
             found[report.node_uuid] = report
     return found
 
 
-def absent(report, claims):
+def absent(report, claims, before):
     """Consumers that the node had and no longer lists: their claims end, except for open moves.
 
-    The first report after a caller has confirmed a claim may be older than the confirmation, and
-    ends nothing. Nor does a report that may have been sent before the claim last changed.
+    Silence counts only if the report was evidently made after the claim last changed: its sender
+    had seen that change. Of a sender that does not tell what it has seen, the node's own word
+    counts: the report before this one, by their numbers, lists the consumer.
     """
     if report.instances is None:
         return []
-    return [
-        consumer
+    silent = [
+        (consumer, claim)
         for consumer, claim in claims.items()
-        if claim.is_confirmed
-        and not claim.unseen
-        and consumer not in report.instances
-        and claim.changed_s <= report.order.since_s
+        if claim.is_confirmed and consumer not in report.instances
     ]
+    if report.order.seen is not None:
+        return [consumer for consumer, claim in silent if before.has_seen(report, claim)]
+    if not report.order.is_numbered_after(before.order):
+        return []
+    return [consumer for consumer, claim in silent if before.has_told(consumer, claim)]
 
 
 def keeps_source(claim, consumer, node_uuid):
@@ -69,18 +101,20 @@ def keeps_source(claim, consumer, node_uuid):
     return claim.keeps_source and claim.consumer_uuid == consumer and claim.node_uuid != node_uuid
 
 
-def settle(report, claims, moving=frozenset(), now_s=0.0):
-    """Settle the claims (by consumer) of the node that made the report.
+def settle(report, claims, moving=frozenset(), now_s=0.0, before=NEW_NODE):
+    """Settle the claims (by consumer) of the node that made the report; ``before`` is the node
+    before it.
 
-    With a list of instances: a claim whose instance is listed is confirmed. A confirmed claim that
-    is no longer listed ends. A claim that the node does not know yet stays as it is. Without a
-    list, no state changes, and the confirmed claims explain the usage. The claims in ``moving``,
-    by (consumer, node), stay, listed or not. A resize in place that was not settled in time is
-    taken back: the report has its real usage.
+    With a list of instances: a claim whose instance is listed is confirmed, unless the report may
+    be older than the claim. A confirmed claim that is evidently no longer listed ends (see
+    ``absent``). A claim that the node does not know yet stays as it is. Without a list, no state
+    changes, and the confirmed claims explain the usage. The claims in ``moving``, by (consumer,
+    node), stay, listed or not. A resize in place that was not settled in time is taken back: the
+    report has its real usage.
     """
     gone = {
         consumer
-        for consumer in absent(report, claims)
+        for consumer in absent(report, claims, before)
         if (consumer, report.node_uuid) not in moving
     }
     kept, explained = {}, []
@@ -89,20 +123,23 @@ def settle(report, claims, moving=frozenset(), now_s=0.0):
             continue
         if claim.resizing and claim.overdue(now_s):
             claim = claim.reverted()
-        if report.instances is not None and consumer in report.instances:
+        is_listed = report.instances is not None and consumer in report.instances
+        if is_listed and (report.order.seen is None or before.has_seen(report, claim)):
             claim = claim.confirmed()
-        if report.instances is not None and claim.unseen:
-            claim = dataclasses.replace(claim, unseen=False)
-        if report.instances is not None and consumer not in report.instances:
+        if report.instances is not None and not is_listed:
             if claim.counted:  # an open move keeps it, but the node has freed its hardware
                 claim = dataclasses.replace(claim, counted=False)
         elif claim.is_confirmed:
             if claim.parts and not claim.counted:
                 claim = dataclasses.replace(claim, counted=True)
             explained.append(claim)
-        before = claims[consumer]
-        if (claim.state, claim.resizing) != (before.state, before.resizing):
-            claim = claim.stamped(before, now_s)
+        elif is_listed:  # the node has it, although the report may be older than the claim
+            explained.append(claim)
+        if claim != (was := claims[consumer]):
+            has_moved = (claim.state, claim.resizing) != (was.state, was.resizing)
+            claim = claim.stamped(
+                was, now_s if has_moved else was.changed_s, before.generation + 1
+            )
         kept[consumer] = claim
     if report.instances is None:
         strangers = report.num_instances - len(explained)

@@ -75,6 +75,7 @@ class NodeReader:
         self._pool = concurrent.futures.ThreadPoolExecutor(readers, 'nova-sched-read')
         self.mappings: Mapping[str, str] = {}  # host -> cell UUID
         self.survey: Survey | None = None
+        self._surveyed: Mapping[str, int] = {}  # generations of all nodes, from before the survey
         self._odd: dict[tuple[str, str], str] = {}  # provider and name -> why nobody gets it
         self._lock = threading.Lock()
 
@@ -83,6 +84,7 @@ class NodeReader:
 
     def begin_survey(self):
         """Read all provider trees: a comparison begins."""
+        self._surveyed = self._call('generations')
         self.survey = Survey(self._placement, self._clock)
 
     def changed(self, view):
@@ -92,9 +94,9 @@ class NodeReader:
         A node may be gone since before this scheduler reads the cell: it is in the host state,
         which has it from the claim store, and it has no stamp.
         """
-        since_s, stamps = self._clock(), view.cell.node_stamps()
+        seen, stamps = self._call('generations'), view.cell.node_stamps()
         known = view.stamps.keys() | self._call('nodes_of_cell', view.cell.uuid)
-        self._remove(view, known - stamps.keys(), since_s)
+        self._remove(view, known - stamps.keys(), seen)
         return {
             uuid
             for uuid, stamp in stamps.items()
@@ -117,19 +119,20 @@ class NodeReader:
     def why_not_reported(self, view, uuids):
         """Why the scheduler that reads this cell leaves out these nodes: a text by UUID. Raises a
         SchedError if the cell or Placement does not answer."""
-        found, order = {}, ReportOrder(since_s=self._clock())
+        found = {}
         for row in view.cell.nodes(uuids):
             try:
                 node_report.check_row(row)
                 node_report.report(
-                    row, self._providers(row.uuid), {}, self.mappings.get(row.host), order
+                    row, self._providers(row.uuid), {}, self.mappings.get(row.host), ReportOrder()
                 )
             except errors.BadReport as error:
                 found[row.uuid] = str(error)
         return found
 
-    def _remove(self, view, uuids, since_s):
-        """Remove these nodes: the cell did not have them after ``since_s``."""
+    def _remove(self, view, uuids, seen):
+        """Remove these nodes: the cell was read after they were ``seen``, at these generations,
+        and does not have them."""
         host_of = self._scheduler.nova_hosts.host_of
         for uuid in uuids:
             stamp = view.stamps.pop(uuid, None)
@@ -137,14 +140,13 @@ class NodeReader:
             host = host_of(uuid) if stamp is None else stamp[0]
             if host is None:  # it was never read, or another scheduler has removed it
                 continue
-            self._call('node_is_gone', uuid, since_s)
+            self._call('node_is_gone', uuid, seen.get(uuid, 0))
             LOG.info('Compute node %s of host %s is gone from its cell', uuid, host)
 
     def _read(self, view, uuids):
-        order = ReportOrder(since_s=self._clock())
-        surveyed = self.survey and ReportOrder(since_s=self.survey.since_s)
+        seen = self._call('generations')
         rows = view.cell.nodes(uuids)
-        self._remove(view, set(uuids) - {row.uuid for row in rows}, order.since_s)
+        self._remove(view, set(uuids) - {row.uuid for row in rows}, seen)
         rows, left_out = self._sound(view, rows)
         trees, problem = self._read_trees(view, rows)
         consumers = {consumer for tree in trees.values() for consumer in tree.consumers}
@@ -161,8 +163,9 @@ class NodeReader:
             try:
                 # A node is in the cell that has its row, whatever cell its host is mapped to.
                 cell_uuid = view.cell.uuid if row.host in self.mappings else None
-                since = order if tree.sums is None else surveyed
-                made = node_report.report(row, tree, migrations, cell_uuid, since)
+                at = seen if tree.sums is None else self._surveyed
+                order = ReportOrder(seen=at.get(row.uuid, 0))
+                made = node_report.report(row, tree, migrations, cell_uuid, order)
                 waiting.append((row.uuid, self._scheduler.begin_report(made)))
             except errors.SchedError as error:
                 left_out[row.uuid] = str(error)
@@ -171,7 +174,8 @@ class NodeReader:
                 left_out[row.uuid] = f'{type(error).__name__}: {error}'
         for uuid, told in waiting:
             try:
-                told.result()
+                if told.result().stale:  # another scheduler has reported it since it was seen
+                    view.generations.pop(uuid, None)
                 view.left_out.pop(uuid, None)
             except errors.Invalid as error:
                 left_out[uuid] = str(error)

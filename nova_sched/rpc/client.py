@@ -145,7 +145,7 @@ class StatsClient(NamespaceClient):
     """Calls of compute nodes and operators."""
 
     NAMESPACE = 'stats'
-    VERSION = '1.1'
+    VERSION = '1.2'
 
     def update_resource_stats(
         self,
@@ -157,14 +157,15 @@ class StatsClient(NamespaceClient):
         context=None,
         boot=None,
         sequence=None,
+        seen=None,
     ):
         """Report a node (a ComputeNode). Returns the accepted facts, as a mapping. Raises
         BadReport.
 
         ``boot`` and ``sequence``: the number of the sender's start, and of the report since that
-        start, whole numbers from 1.
+        start, whole numbers from 1. ``seen``: the node's generation in the last answer before the
+        sender looked at the node; 0 without one.
         """
-        counted = {} if boot is None else {'boot': boot, 'sequence': sequence}
         return self.call(
             context,
             'update_resource_stats',
@@ -173,15 +174,18 @@ class StatsClient(NamespaceClient):
             instances=instances,
             inventories=inventories,
             cell_uuid=cell_uuid,
-            **counted,
+            boot=boot,
+            sequence=sequence,
+            seen=seen,
         )
 
     def update_service(self, name, service, context=None):
         self.call(context, 'update_service', name=name, service=service)
 
-    def remove_node(self, name, nodename, context=None):
-        """Raises NodeNotFound."""
-        self.call(context, 'remove_node', name=name, nodename=nodename)
+    def remove_node(self, name, nodename, context=None, generation=None):
+        """Remove the node that the caller has seen at this generation; without one, a node without
+        confirmed claims. Raises NodeNotFound, and Outdated if it is another one."""
+        self.call(context, 'remove_node', name=name, nodename=nodename, generation=generation)
 
 
 class ClaimsClient(NamespaceClient):

@@ -205,9 +205,14 @@ class NovaHosts:
         why = 'its cell is disabled'
         self.services_are(cell_uuid, {host: ServiceFacts(host, True, why) for host in known})
 
-    def node_is_gone(self, uuid, since_s):
-        """Remove a node and its claims, unless it was made after ``since_s``."""
-        if self._store.remove_node(uuid, since_s):
+    def generations(self):
+        """Node UUID -> its generation here."""
+        return {node.uuid: node.generation for node in self._cluster}
+
+    def node_is_gone(self, uuid, generation):
+        """Remove a node and its claims: its cell, which was read after the node was seen at this
+        generation, does not have it."""
+        if self._store.remove_node(uuid, generation):
             self._cluster.remove(uuid)
 
     def aggregates_are(self, aggregates):

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The namespace `stats` 1.1: reports of compute nodes, and operators' settings of compute
+"""The namespace `stats` 1.2: reports of compute nodes, and operators' settings of compute
 services."""
 
 import collections
@@ -18,14 +18,14 @@ import dataclasses
 import oslo_messaging as messaging
 
 from nova_sched import words
-from nova_sched.engine import received
 from nova_sched.rpc import reports, translate
 from nova_sched.rpc.deferred import Deferred, begins
 from nova_sched.rpc.failures import expected
+from nova_sched.state.report import LARGEST
 
 
 class StatsEndpoint:
-    target = messaging.Target(namespace='stats', version='1.1')
+    target = messaging.Target(namespace='stats', version='1.2')
 
     def __init__(self, scheduler):
         self._scheduler = scheduler
@@ -42,21 +42,25 @@ class StatsEndpoint:
         cell_uuid=None,
         boot=None,
         sequence=None,
+        seen=None,
     ):
         """Take the report of one node of host ``name``; ``stats`` is a ComputeNode.
 
-        ``boot`` and ``sequence`` (since 1.1, whole numbers from 1) are the number of the sender's
-        start, and of the report since that start. A report that is older than the last accepted
-        one changes nothing. Without them, the age is judged by the time when the report was sent,
-        and by the ComputeNode's ``updated_at``.
+        ``seen`` (since 1.2) is the node's generation in the last answer that the sender had before
+        it looked at the node; 0 without one. A claim that has changed since is neither confirmed
+        nor ended by the list. ``boot`` and ``sequence`` (since 1.1, whole numbers from 1) are the
+        number of the sender's start, and of the report since that start. A report that is older
+        than the last accepted one changes nothing. Nor does one of another UUID than the known
+        node of that host and name, until it is of a later start and has seen that node.
 
         Returns the accepted facts: the node's generation in the store, the state of each claim on
         it, the unclaimed usage by resource class, and all usage that is counted there; and whether
-        the report was ``stale``, with the ``boot`` of the last accepted one. Raises BadReport, and
-        changes nothing.
+        the report was ``stale``, with the ``boot`` of the last accepted one. A sender whose report
+        was stale looks again, and repeats it with that generation as ``seen``. Raises BadReport,
+        and changes nothing.
         """
         made = reports.report(stats, name, instances, inventories, cell_uuid)
-        order = reports.order(stats, boot, sequence, received.current().since_s)
+        order = reports.order(seen, boot, sequence)
         told = self._scheduler.begin_report(dataclasses.replace(made, order=order))
         return Deferred(told, lambda: _accepted(told.result()))
 
@@ -71,12 +75,16 @@ class StatsEndpoint:
         )
 
     @expected
-    def remove_node(self, context, name, nodename):
-        """Remove a node of host ``name``, and its claims. Raises NodeNotFound."""
+    def remove_node(self, context, name, nodename, generation=None):
+        """Remove a node of host ``name``, and its claims. Raises NodeNotFound.
+
+        ``generation`` (since 1.2) is one that the caller has seen of the node. Raises Outdated if
+        the node has left and come back since; and without it, if the node has confirmed claims.
+        """
+        if generation is not None:
+            words.number(generation, 'generation', LARGEST, least=0)
         node = words.name(name, 'name'), words.name(nodename, 'nodename')
-        self._scheduler.call(
-            self._scheduler.state_sync.remove_node, *node, received.current().since_s
-        )
+        self._scheduler.call(self._scheduler.state_sync.remove_node, *node, generation)
 
 
 def _accepted(facts):

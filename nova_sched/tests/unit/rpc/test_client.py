@@ -145,7 +145,16 @@ def echo(bus):
             client.StatsClient,
             'update_resource_stats',
             {'name': 'a', 'stats': 1, 'instances': [ONE]},
-            {'name': 'a', 'stats': 1, 'instances': [ONE], 'inventories': None, 'cell_uuid': None},
+            {
+                'name': 'a',
+                'stats': 1,
+                'instances': [ONE],
+                'inventories': None,
+                'cell_uuid': None,
+                'boot': None,
+                'sequence': None,
+                'seen': None,
+            },
             id='update_resource_stats',
         ),
         pytest.param(
