@@ -38,6 +38,12 @@ READ, AWAY, REFUSED = 'read', 'away', 'refused'  # kinds of trouble
 CANNOT = 'Node %s cannot be reported; trying until it can. %s'
 
 
+def takes_new(answer: Any) -> bool:
+    """Whether the scheduler that gave this answer takes the amounts of instances, and ``seen``."""
+    found = answer.get('version') if isinstance(answer, dict) else None
+    return found is not None and tuple(map(int, found.split('.'))) >= (1, 2)
+
+
 class Reporter:
     """Reports an agent's facts through a StatsClient.
 
@@ -75,6 +81,7 @@ class Reporter:
         self._due_s = -math.inf
         self._listening = False
         self._waits_since_s: float | None = None  # for the host's own server to listen
+        self._is_new = False  # whether the scheduler takes `stats` 1.2, by its last answer
         self._difference_log = DifferenceLog()
         self._problems = Problems(LOG)
         self._is_sending, self._moved_s = False, clock()
@@ -171,6 +178,7 @@ class Reporter:
         begin_s, result, is_late = self._clock(), 'no answer', False
         try:
             answer = self._send(facts, seen)
+            self._is_new = takes_new(answer)
             is_late = self._take_order(answer)
             if is_late and self._was_late:
                 raise errors.Outdated('The report', 'the scheduler knows a later one of this node')
@@ -247,16 +255,18 @@ class Reporter:
         timer.daemon = True
         timer.start()
         which = {} if self._count is None else self._count.next()
+        # An answer that does not come may be that of an older scheduler.
+        is_new, self._is_new = self._is_new, False
         self._is_sending = True
         try:
             return self._client.update_resource_stats(
                 node.host,
                 node,
-                sorted(facts.instances),
+                facts.amounts if is_new else sorted(facts.instances),
                 facts.inventories,
                 self._cell_uuid,
                 **which,
-                seen=seen,
+                seen=seen if is_new else None,
             )
         finally:
             self._moved_s, self._is_sending = self._clock(), False

@@ -486,7 +486,7 @@ class MemoryClaimStore(ClaimStore):
         self._used.setdefault(uuid, {})
         known = NEW_NODE._replace(generation=self._last_generation)
         if last is not None:
-            told = last.report.order, lambda: last.report.instances
+            told = last.report.order, lambda: last.report.instances, last.unclaimed
             known = Before(last.generation, self._reported_at[uuid], *told)
         moving = {
             (consumer, uuid)
@@ -512,7 +512,7 @@ class MemoryClaimStore(ClaimStore):
         after = NodeFacts(
             report=report,
             generation=known.generation,
-            foreign=settled.foreign,
+            unclaimed=settled.unclaimed,
             foreign_instances=settled.foreign_instances,
             seen_s=now_s,
             fences=before.fences if before else frozenset(),

@@ -85,7 +85,7 @@ def _facts(row, text, claims):
         report=Report.from_json(text),
         generation=row.generation,
         claims=tuple(map(sql.claim, claims)),
-        foreign=json.loads(row.foreign_use),
+        unclaimed=json.loads(row.unclaimed),
         foreign_instances=row.foreign_instances,
         seen_s=row.seen_s,
         fences=sql.tokens(row.fences),

@@ -83,7 +83,7 @@ def take(report, row, text_before, claims, moving, first, now_s, told=None):
     before = NEW_NODE._replace(generation=first) if row is None else _before(row, text_before)
     settled = settle(report, mine, moving, now_s, before)
     put = settled.changed(mine)
-    usage = NodeUsage({}, dict(settled.foreign), 0)
+    usage = NodeUsage({}, settled.foreign, 0)
     for claim in settled.claims.values():
         usage.take(claim.resources)
     text = report.to_json()
@@ -93,7 +93,7 @@ def take(report, row, text_before, claims, moving, first, now_s, told=None):
         'nodename': report.nodename,
         'inventories': sql.inventories_text(report),
         'used': sql.use_text(usage),
-        'foreign_use': json.dumps(settled.foreign, sort_keys=True),
+        'unclaimed': json.dumps(settled.unclaimed, sort_keys=True),
         'foreign_instances': settled.foreign_instances,
         'fences': None if row is None else row.fences,
         'told': row.told if told is None and row is not None else told,
@@ -119,13 +119,13 @@ def take(report, row, text_before, claims, moving, first, now_s, told=None):
         'boot': order.boot,
         'sequence': order.sequence,
     }
-    foreign = settled.foreign, settled.foreign_instances
     return ReportChanges(
         facts=NodeFacts(
             report,
             generation,
             tuple(settled.claims.values()),
-            *foreign,
+            settled.unclaimed,
+            settled.foreign_instances,
             now_s,
             sql.tokens(values['fences']),
             ended=settled.ended,
@@ -156,7 +156,8 @@ def _before(row, text):
         instances = json.loads(text)['instances']
         return None if instances is None else frozenset(instances)
 
-    return Before(row.generation, row.reported_at, _order(row), listed)
+    rows = json.loads(row.unclaimed)
+    return Before(row.generation, row.reported_at, _order(row), listed, rows)
 
 
 def _not_taken(row, text, claims):
@@ -165,7 +166,7 @@ def _not_taken(row, text, claims):
         report=dataclasses.replace(Report.from_json(text), order=_order(row)),
         generation=row.generation,
         claims=tuple(claims),
-        foreign=json.loads(row.foreign_use),
+        unclaimed=json.loads(row.unclaimed),
         foreign_instances=row.foreign_instances,
         seen_s=row.seen_s,
         fences=sql.tokens(row.fences),

@@ -115,9 +115,10 @@ class Report:
 
     ``inventories`` and ``used`` are keyed by Placement's resource class. ``used`` counts all usage
     on the node, including the reserved part, as Nova's ComputeNode does. With ``instances`` None,
-    the report does not list the instances. ``providers`` holds child providers as received.
-    ``order`` identifies the report and is not part of a comparison of two reports. Disk in GiB,
-    memory in MiB.
+    the report does not list the instances. ``held`` are the amounts that each of them holds, by
+    resource class; None: the report has totals alone. ``providers`` holds child providers as
+    received. ``order`` identifies the report, and ``held`` becomes rows of the node; neither is
+    part of a comparison of two reports, or of their text. Disk in GiB, memory in MiB.
     """
 
     node_uuid: str
@@ -145,6 +146,7 @@ class Report:
     running_vms: int | None = None
     current_workload: int | None = None
     order: ReportOrder = dataclasses.field(default=ReportOrder(), compare=False)
+    held: Mapping[str, Mapping[str, int]] | None = dataclasses.field(default=None, compare=False)
 
     @property
     def lasting(self):
@@ -174,7 +176,7 @@ class Report:
     def to_json(self):
         """Returns the data as text, for the database."""
         plain = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)
-                 if field.name != 'order'}  # fmt: skip
+                 if field.compare}  # fmt: skip
         plain['inventories'] = {name: one.plain for name, one in self.inventories.items()}
         plain['traits'] = sorted(self.traits)
         plain['instances'] = None if self.instances is None else sorted(self.instances)

@@ -23,9 +23,11 @@ from nova_sched.rpc.deferred import Deferred, begins
 from nova_sched.rpc.failures import expected
 from nova_sched.state.report import LARGEST
 
+VERSION = '1.2'
+
 
 class StatsEndpoint:
-    target = messaging.Target(namespace='stats', version='1.2')
+    target = messaging.Target(namespace='stats', version=VERSION)
 
     def __init__(self, scheduler):
         self._scheduler = scheduler
@@ -46,18 +48,21 @@ class StatsEndpoint:
     ):
         """Take the report of one node of host ``name``; ``stats`` is a ComputeNode.
 
-        ``seen`` (since 1.2) is the node's generation in the last answer that the sender had before
-        it looked at the node; 0 without one. A claim that has changed since is neither confirmed
-        nor ended by the list. ``boot`` and ``sequence`` (since 1.1, whole numbers from 1) are the
+        ``instances`` are the UUIDs of all instances on it, or (since 1.2) a mapping of UUIDs to
+        the amounts that each holds, by resource class. None: the report has no list. ``seen``
+        (since 1.2) is the node's generation in the last answer that the sender had before it
+        looked at the node; 0 without one. A claim that has changed since is neither confirmed nor
+        ended by the list. ``boot`` and ``sequence`` (since 1.1, whole numbers from 1) are the
         number of the sender's start, and of the report since that start. A report that is older
         than the last accepted one changes nothing. Nor does one of another UUID than the known
         node of that host and name, until it is of a later start and has seen that node.
 
         Returns the accepted facts: the node's generation in the store, the state of each claim on
-        it, the unclaimed usage by resource class, and all usage that is counted there; and whether
-        the report was ``stale``, with the ``boot`` of the last accepted one. A sender whose report
-        was stale looks again, and repeats it with that generation as ``seen``. Raises BadReport,
-        and changes nothing.
+        it, the unclaimed usage by resource class, and all usage that is counted there; whether the
+        report was ``stale``, with the ``boot`` of the last accepted one; and ``version``, the
+        version of this namespace that the next report may use. A sender whose report was stale
+        looks again, and repeats it with that generation as ``seen``. Raises BadReport, and changes
+        nothing.
         """
         made = reports.report(stats, name, instances, inventories, cell_uuid)
         order = reports.order(seen, boot, sequence)
@@ -97,6 +102,7 @@ def _accepted(facts):
         'counted': _counted(facts),
         'stale': facts.stale,
         'boot': facts.report.order.boot,
+        'version': VERSION,
     }
 
 

@@ -475,36 +475,48 @@ def test_a_scheduler_that_does_not_tell_what_it_counts(said):
 
 
 def told(generation, claims=types.MappingProxyType({}), **words):
-    return {'generation': generation, 'claims': dict(claims), **words}
+    return {'generation': generation, 'claims': dict(claims), 'version': '1.2', **words}
 
 
 @pytest.mark.parametrize(
     'answers, seen, times',
     [
-        pytest.param([None, None], [0, 0, 0], [0, 10, 20], id='nothing is told'),
-        pytest.param([told(4), told(6)], [0, 4, 6], [0, 10, 20], id='of the last answer'),
+        pytest.param([None, None], [None, None, None], [0, 10, 20], id='nothing is told'),
+        pytest.param([told(4), told(6)], [None, 4, 6], [0, 10, 20], id='of the last answer'),
         pytest.param(
-            [told(4, {SERVER: 'pending'})], [0, 4, 6], [0, 0, 10], id='listed, and not confirmed'
+            [told(4), told(4, version='1.1'), told(6)],
+            [None, 4, None, 6],
+            [0, 10, 20, 30],
+            id='an older scheduler',
         ),
         pytest.param(
-            [told(4, {'gone': 'confirmed'})], [0, 4, 6], [0, 0, 10], id='not listed, and not ended'
+            [told(4, {SERVER: 'pending'})],
+            [None, 4, 6],
+            [0, 0, 10],
+            id='listed, and not confirmed',
+        ),
+        pytest.param(
+            [told(4, {'gone': 'confirmed'})],
+            [None, 4, 6],
+            [0, 0, 10],
+            id='not listed, and not ended',
         ),
         pytest.param(
             [told(4), told(4, {'kept': 'confirmed', SERVER: 'pending'})],
-            [0, 4, 4],
+            [None, 4, 4],
             [0, 10, 20],
             id='it knew all of that',
         ),
         pytest.param(
             [told(4, {'building': 'pending', SERVER: 'confirmed'})],
-            [0, 4, 6],
+            [None, 4, 6],
             [0, 10, 20],
             id='nothing to settle',
         ),
-        pytest.param([told(4, stale=True, boot=7)], [0, 4, 6], [0, 0, 10], id='late'),
+        pytest.param([told(4, stale=True, boot=7)], [None, 4, 6], [0, 0, 10], id='late'),
         pytest.param(
             [told(4, stale=True), told(5, stale=True)],
-            [0, 4, 5, 6],
+            [None, 4, 5, 6],
             [0, 0, RETRY_S, RETRY_S + 10],
             id='late again',
         ),
@@ -529,9 +541,12 @@ def test_what_is_seen_while_the_machine_is_read_does_not_count():
         stage.reporter._seen = 9
         return look()
 
-    stage.agent.look = slow_look
+    stage.client.answer = told(4)
     stage.reporter.step()
-    assert stage.client.orders == [{'seen': 0}]
+    stage.agent.look = slow_look
+    stage.clock.now_s += INTERVAL_S
+    stage.reporter.step()
+    assert stage.client.orders == [{'seen': None}, {'seen': 4}]
 
 
 def test_an_instance_that_was_not_confirmed_is_listed_once_more():
@@ -550,7 +565,7 @@ def test_a_late_report_is_no_trouble_once(said, tmp_path):
     stage.run(1)
     assert [line for level, line in said() if level != 'INFO'] == []
     assert stage.client.orders == [
-        {'boot': 1, 'sequence': 1, 'seen': 0},
+        {'boot': 1, 'sequence': 1, 'seen': None},
         {'boot': 8, 'sequence': 1, 'seen': 4},
     ]
     assert len(stage.agent.accepted) == 1
