@@ -11,12 +11,14 @@
 # under the License.
 """Compares a node's report with the claims on it: settles claims and computes unclaimed usage."""
 
+import collections
 import dataclasses
 import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from nova_sched.claim import PCPU, VCPU, Claim
+from nova_sched.claims import nova_node
 from nova_sched.state.report import Report
 
 
@@ -52,7 +54,7 @@ def absent(report, claims):
     The first report after a caller has confirmed a claim may be older than the confirmation, and
     ends nothing. Nor does a report that may have been sent before the claim last changed.
     """
-    if report.instances is None:
+    if report.instances is None or report.nova is not None:
         return []
     return [
         consumer
@@ -77,7 +79,11 @@ def settle(report, claims, moving=frozenset(), now_s=0.0):
     list, no state changes, and the confirmed claims explain the usage. The claims in ``moving``,
     by (consumer, node), stay, listed or not. A resize in place that was not settled in time is
     taken back: the report has its real usage.
+
+    For a node of a stock Nova cloud: see ``nova_node``.
     """
+    if report.nova is not None:
+        return _settle_nova(report, claims, now_s)
     gone = {
         consumer
         for consumer in absent(report, claims)
@@ -110,6 +116,21 @@ def settle(report, claims, moving=frozenset(), now_s=0.0):
         strangers = len(report.instances - claims.keys())
     ended = tuple(claims[consumer] for consumer in claims if consumer in gone)
     return Settled(kept, ended, foreign_use(report, explained), max(0, strangers))
+
+
+def _settle_nova(report, claims, now_s):
+    found = nova_node.settle(report.nova, claims, report.order.covers, now_s)
+    kept = {}
+    for consumer, claim in found.claims.items():
+        before = claims[consumer]
+        told = [(one.state, one.resizing, one.resources) for one in (claim, before)]
+        kept[consumer] = claim if told[0] == told[1] else claim.stamped(before, now_s)
+    foreign: collections.Counter = collections.Counter()
+    for amounts in found.unclaimed.values():
+        foreign.update(amounts)
+    strangers = report.nova.keys() - claims.keys() - {nova_node.NAMELESS}
+    ended = tuple(claims[consumer] for consumer in found.ended)
+    return Settled(kept, ended, dict(foreign), len(strangers))
 
 
 def foreign_use(report, explained):

@@ -15,6 +15,7 @@ import dataclasses
 import json
 
 from nova_sched import errors, objects, words
+from nova_sched.claims import nova_node
 from nova_sched.conf import CONF
 from nova_sched.objects.object_io import primitive
 from nova_sched.state import compute_node
@@ -26,12 +27,12 @@ SAME = (
 ).split()
 
 
-def report(row, providers, migrations, cell_uuid, order):
+def report(row, providers, migrations, cell_uuid, order, tracked=frozenset()):
     """The Report of a NodeRow. Raises BadReport, with the reason why the node gets no servers.
 
     ``providers`` is its NodeProviders in Placement, ``migrations`` maps the UUIDs of migrations to
     those of their instances, ``cell_uuid`` is None if the host is not mapped to a cell, ``order``
-    is the ReportOrder.
+    is the ReportOrder. ``tracked`` are the instances whose hardware the row counts as used.
     """
     _check_complete(row, providers, cell_uuid)
     made = compute_node.report(
@@ -41,8 +42,9 @@ def report(row, providers, migrations, cell_uuid, order):
         cell_uuid=cell_uuid,
         allocated=providers.used(row.uuid),
     )
-    instances = frozenset(migrations.get(one, one) for one in providers.consumers)
-    return dataclasses.replace(made, instances=instances, order=order)
+    uses = nova_node.uses(providers.held, migrations, tracked)
+    instances = frozenset(uses.keys() - {nova_node.NAMELESS})
+    return dataclasses.replace(made, instances=instances, order=order, nova=uses)
 
 
 def countable(providers):

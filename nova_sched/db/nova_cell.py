@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Reads the database of one of Nova's cells: services, compute nodes, instances and migrations.
+"""Reads the database of one of Nova's cells: services, compute nodes, instances, migrations and
+devices.
 
 The tables are Nova's, with the columns that are read. Rows that Nova has deleted have the value of
 their id in ``deleted``. Times are in UTC, and seconds since the epoch in all results.
@@ -42,12 +43,13 @@ SERVICES = table(
 )
 NODES = table(
     'compute_nodes',
-    'uuid host hypervisor_hostname hypervisor_type hypervisor_version host_ip cpu_info '
+    'id uuid host hypervisor_hostname hypervisor_type hypervisor_version host_ip cpu_info '
     'free_disk_gb disk_available_least running_vms current_workload stats metrics numa_topology '
     'pci_stats supported_instances created_at updated_at deleted',
 )
 INSTANCES = table('instances', 'uuid host node vm_state task_state deleted')
 MIGRATIONS = table('migrations', 'uuid instance_uuid migration_type status')
+DEVICES = table('pci_devices', 'compute_node_id instance_uuid deleted')
 
 KEYS = sa.bindparam('keys', expanding=True)
 
@@ -90,7 +92,9 @@ STAMPS = sa.select(NODES.c.uuid, NODES.c.host, WRITTEN.label('written')).where(
 SINCE = sa.bindparam('since', type_=sa.DateTime())
 CHANGED = STAMPS.where(WRITTEN >= SINCE)
 FACTS = [
-    column for column in NODES.c if column.name not in ('created_at', 'updated_at', 'deleted')
+    column
+    for column in NODES.c
+    if column.name not in ('id', 'created_at', 'updated_at', 'deleted')
 ]
 FULL = (
     sa.select(*FACTS, WRITTEN.label('written'), SERVICES.c.host.is_not(None).label('has_service'))
@@ -105,8 +109,30 @@ SERVED = (
     .where(NODES.c.deleted == 0, NODES.c.uuid.in_(KEYS))
 )
 
-ON_HOSTS = sa.select(INSTANCES.c.host, INSTANCES.c.node, INSTANCES.c.uuid).where(
-    INSTANCES.c.deleted == 0, INSTANCES.c.host.in_(KEYS)
+ON_NODES = (
+    sa.select(
+        NODES.c.uuid.label('node'), INSTANCES.c.uuid, INSTANCES.c.vm_state, INSTANCES.c.task_state
+    )
+    .select_from(
+        NODES.join(
+            INSTANCES,
+            sa.and_(
+                INSTANCES.c.host == NODES.c.host,
+                INSTANCES.c.node == NODES.c.hypervisor_hostname,
+                INSTANCES.c.deleted == 0,
+            ),
+        )
+    )
+    .where(NODES.c.deleted == 0, NODES.c.uuid.in_(KEYS))
+)
+WITH_DEVICES = (
+    sa.select(NODES.c.uuid.label('node'), DEVICES.c.instance_uuid)
+    .select_from(
+        NODES.join(
+            DEVICES, sa.and_(DEVICES.c.compute_node_id == NODES.c.id, DEVICES.c.deleted == 0)
+        )
+    )
+    .where(NODES.c.deleted == 0, NODES.c.uuid.in_(KEYS), DEVICES.c.instance_uuid.is_not(None))
 )
 HOSTS_OF = sa.select(INSTANCES.c.host).where(
     INSTANCES.c.deleted == 0, INSTANCES.c.host.is_not(None), INSTANCES.c.uuid.in_(KEYS)
@@ -263,11 +289,26 @@ class NovaCell:
 
     # Instances.
 
-    def servers_on(self, hosts):
-        """(host, node) -> UUIDs of the instances there, on these hosts; none for other nodes."""
-        found = collections.defaultdict(frozenset)
-        for row in self._among(ON_HOSTS, hosts):
-            found[row.host, row.node] |= {row.uuid}
+    def servers_on(self, uuids):
+        """Compute node UUID -> UUIDs of its instances, of these nodes; none for other nodes."""
+        found = collections.defaultdict(set)
+        for row in self._among(ON_NODES, uuids):
+            found[row.node].add(row.uuid)
+        return found
+
+    def tracked_on(self, uuids):
+        """Compute node UUID -> UUIDs of the instances whose CPUs, pages and devices its row counts
+        as used, of these nodes; none for other nodes.
+
+        This is evident from what nova-compute writes after the row: the name of the instance on a
+        device, and the state of one that it builds. So the rows have to be read after this.
+        """
+        found = collections.defaultdict(set)
+        for row in self._among(WITH_DEVICES, uuids):
+            found[row.node].add(row.instance_uuid)
+        for row in self._among(ON_NODES, uuids):
+            if is_tracked(row.vm_state, row.task_state):
+                found[row.node].add(row.uuid)
         return found
 
     def instance(self, uuid):
@@ -313,6 +354,17 @@ class NovaCell:
                     statement, {'keys': ordered[begin : begin + CHUNK], **values}
                 )
             ]
+
+
+def is_tracked(vm_state, task_state):
+    """Whether nova-compute has evidently written the use of an instance in these states, which is
+    on its host, into the row of the compute node.
+
+    To build an instance, or to unshelve it, it sets the host just before that.
+    """
+    if vm_state == 'building':
+        return task_state in ('networking', 'block_device_mapping', 'spawning')
+    return vm_state not in (None, 'shelved_offloaded')
 
 
 def _service(row):

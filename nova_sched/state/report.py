@@ -16,7 +16,7 @@ import dataclasses
 import json
 import math
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from nova_sched import errors
 from nova_sched.claim import DISK_GB, MEMORY_MB, VCPU
@@ -87,6 +87,10 @@ class ReportOrder(NamedTuple):
     sequence: int | None = None
     told_s: float | None = None
 
+    def covers(self, claim):
+        """Whether it was made after the last change of a claim."""
+        return claim.changed_s <= self.since_s
+
     def is_after(self, last, taken_s):
         """Whether it is newer than the ReportOrder of the report that was applied last, at
         ``taken_s``."""
@@ -104,8 +108,9 @@ class Report:
     ``inventories`` and ``used`` are keyed by Placement's resource class. ``used`` counts all usage
     on the node, including the reserved part, as Nova's ComputeNode does. With ``instances`` None,
     the report does not list the instances. ``providers`` holds child providers as received.
-    ``order`` identifies the report and is not part of a comparison of two reports. Disk in GiB,
-    memory in MiB.
+    ``order`` identifies the report. ``nova`` says of a node of a stock Nova cloud what each
+    instance has of it (a ``claims.nova_node.NovaUse``). Neither is part of a comparison of two
+    reports, or of their text. Disk in GiB, memory in MiB.
     """
 
     node_uuid: str
@@ -133,6 +138,7 @@ class Report:
     running_vms: int | None = None
     current_workload: int | None = None
     order: ReportOrder = dataclasses.field(default=ReportOrder(), compare=False)
+    nova: Mapping[str, Any] | None = dataclasses.field(default=None, compare=False)
 
     @property
     def lasting(self):
@@ -148,6 +154,16 @@ class Report:
         )  # stats replace unreported values
         return self.cell_uuid, self.traits, self.host_ip, *machine, shadowed
 
+    @property
+    def kept(self):
+        """The report without what only the store's claims need."""
+        return self if self.nova is None else dataclasses.replace(self, nova=None)
+
+    def has_used(self, claim):
+        """Whether the usage of child providers includes a claim's."""
+        is_listed = self.instances is not None and claim.consumer_uuid in self.instances
+        return claim.counted or (claim.is_confirmed and is_listed)
+
     def told(self, names):
         """Returns the entries of the stats under these names."""
         return [self.stats.get(name) for name in names]
@@ -162,7 +178,7 @@ class Report:
     def to_json(self):
         """Returns the data as text, for the database."""
         plain = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)
-                 if field.name != 'order'}  # fmt: skip
+                 if field.compare}  # fmt: skip
         plain['inventories'] = {name: one.plain for name, one in self.inventories.items()}
         plain['traits'] = sorted(self.traits)
         plain['instances'] = None if self.instances is None else sorted(self.instances)

@@ -11,6 +11,7 @@
 # under the License.
 """Applies what was read from Nova's databases to the host state and the store."""
 
+import collections
 import dataclasses
 import types
 
@@ -18,6 +19,7 @@ import numpy as np
 
 from nova_sched.claim import PENDING
 from nova_sched.claims import ClaimSelector, ServiceFacts
+from nova_sched.claims.nova_node import NAMELESS
 from nova_sched.engine.decide import CandidateSet, narrow
 from nova_sched.state import node as node_state
 from nova_sched.state.report import DISABLED_TRAIT
@@ -38,7 +40,7 @@ class NovaHosts:
     def __init__(self, context, state_sync):
         self._cluster, self._store = context.cluster, context.store
         self._settings, self._clock = context.settings, context.clock
-        self._state_sync, self._membership = state_sync, context.membership
+        self._state_sync = state_sync
         self._not_up = {}  # cell UUID -> host -> ServiceFacts
         self._left_out = {}  # cell UUID -> node UUID -> host, why
         self._oldest = {}  # cell UUID -> lowest version of its compute services
@@ -127,11 +129,26 @@ class NovaHosts:
         node = self._cluster.node(node_uuid)
         return node and node.host
 
+    def cell_of(self, host, nodename):
+        """Returns the UUID of the cell that has a node of this name; None: there is no such node.
+        May be called from any thread."""
+        node = self._cluster.find(host, nodename)
+        return node and node.cell_uuid
+
     def nodes_of_cell(self, cell_uuid):
-        """Returns the UUIDs of the nodes of a cell."""
+        """Returns UUID -> generation of the nodes of a cell."""
         hosts = self._cluster.hosts
         rows = np.flatnonzero(hosts.cell == hosts.cells.id(cell_uuid))
-        return {hosts.nodes[row].uuid for row in rows.tolist()}
+        nodes = (hosts.nodes[row] for row in rows.tolist())
+        return {node.uuid: node.generation for node in nodes}
+
+    def generations(self, node_uuids=None):
+        """Returns UUID -> generation, of those of these nodes that are known; None: of all. What
+        is read after this knows of all changes up to these generations. May be called from any
+        thread."""
+        find = self._cluster.node
+        nodes = self._cluster.snapshot() if node_uuids is None else map(find, node_uuids)
+        return {node.uuid: node.generation for node in nodes if node is not None}
 
     def scope(self, request):
         """Returns what the caller of a request allows, as Placement knows it: the UUID of the only
@@ -160,16 +177,25 @@ class NovaHosts:
                 found.setdefault(node.cell_uuid, {}).setdefault(node.host, []).append(node.uuid)
         return found
 
-    def explained(self, instances):
-        """Returns those of these nodes (UUID -> UUIDs of their instances) that have no claims for
-        other servers. Another scheduler may have claimed on known nodes a moment ago."""
-        is_alone = self._membership.position_and_count[1] == 1
-        return {
-            uuid
-            for uuid, servers in instances.items()
-            if (node := self._cluster.node(uuid)) is None
-            or (is_alone and node.claims.keys() <= servers)
-        }
+    def explained(self, nodes):
+        """Returns what the consumers of nodes hold (by node and consumer), of those nodes for
+        which Placement need not tell it. ``nodes`` maps their UUIDs to what Placement has in all,
+        and to the instances that Nova has there.
+
+        These are nodes without claims: all is unclaimed. And nodes whose claims are for just these
+        instances, and add up to just that.
+        """
+        found = {}
+        for uuid, (used, instances) in nodes.items():
+            node = self._cluster.node(uuid)
+            claims = node.claims if node is not None else {}
+            if not claims:
+                found[uuid] = {NAMELESS: used, **{one: {} for one in instances}}
+            elif claims.keys() == instances and all(map(_is_settled, claims.values())):
+                held = {one: claim.resources for one, claim in claims.items()}
+                if _sum(held.values()) == used:
+                    found[uuid] = held
+        return found
 
     def standing(self):
         """Returns cell UUID -> host -> (state, why) for each host that has reported. ``state`` is
@@ -205,8 +231,13 @@ class NovaHosts:
         why = 'its cell is disabled'
         self.services_are(cell_uuid, {host: ServiceFacts(host, True, why) for host in known})
 
-    def node_is_gone(self, uuid, since_s):
-        """Remove a node and its claims, unless it was made after ``since_s``."""
+    def node_is_gone(self, uuid, cell_uuid, since_s):
+        """Remove a node that a cell does not have any more, and its claims, unless another cell
+        has it by now, or it was made after ``since_s``."""
+        self._state_sync.catch_up([uuid], {})
+        node = self._cluster.node(uuid)
+        if node is None or node.cell_uuid != cell_uuid:
+            return
         if self._store.remove_node(uuid, since_s):
             self._cluster.remove(uuid)
 
@@ -241,3 +272,15 @@ class NovaHosts:
         ended = self._store.release([claim.key], selector=selector)
         self._state_sync.dropped(ended, 'no server will use')
         return bool(ended)
+
+
+def _sum(amounts):
+    found: collections.Counter = collections.Counter()
+    for some in amounts:
+        found.update(some)
+    return {name: amount for name, amount in found.items() if amount}
+
+
+def _is_settled(claim):
+    """Whether nothing is open on a claim of a server that Nova has built."""
+    return claim.is_confirmed and not (claim.resizing or claim.uncounted)

@@ -16,7 +16,7 @@ import contextlib
 
 from nova_sched import errors
 from nova_sched.cloud.placement import ConsumerAllocations, NodeProviders, ProviderSummary
-from nova_sched.db.nova_cell import CellLook, InstanceRow, NodeRow, ServiceRow
+from nova_sched.db.nova_cell import CellLook, InstanceRow, NodeRow, ServiceRow, is_tracked
 from nova_sched.tests.builders import CELL, NOW, uuid_of
 
 
@@ -32,6 +32,7 @@ class FakeCell:
         self.uuid, self.name, self.ahead_s = uuid, 'cell', ahead_s
         self.rows, self.not_up, self.servers, self.moves = {}, {}, {}, {}
         self.there = collections.defaultdict(frozenset)  # (host, node) -> servers
+        self.devices = collections.defaultdict(set)  # node UUID -> servers with devices of it
         self.evacuations = set()
         self.is_away, self.reads, self.clock = False, [], lambda: NOW
         self.oldest_version = None  # of the compute services
@@ -99,8 +100,20 @@ class FakeCell:
         self.reads += uuids
         return [self.rows[uuid] for uuid in uuids if uuid in self.rows]
 
-    def servers_on(self, hosts):
-        return self.there
+    def servers_on(self, uuids):
+        names = {one: (self.rows[one].host, self.rows[one].hypervisor_hostname) for one in uuids}
+        return {uuid: self.there[name] for uuid, name in names.items()}
+
+    def tracked_on(self, uuids):
+        found = collections.defaultdict(set)
+        for row in [self.rows[uuid] for uuid in uuids if uuid in self.rows]:
+            name = row.host, row.hypervisor_hostname
+            found[row.uuid] = self.devices[row.uuid] | {
+                one.uuid
+                for one in self.servers.values()
+                if (one.host, one.node) == name and is_tracked(one.vm_state, one.task_state)
+            }
+        return found
 
     def hosts_of(self, uuids):
         there = self.existing(uuids)

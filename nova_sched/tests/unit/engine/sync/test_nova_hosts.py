@@ -111,14 +111,16 @@ def test_aggregates_are_those_of_nova(world):
 
 
 @pytest.mark.parametrize(
-    'since_s, left',
+    'cell_uuid, since_s, left',
     [
-        pytest.param(NOW + 1, {'b', 'c'}, id='it is gone'),
-        pytest.param(NOW - 1, {'a', 'b', 'c'}, id='it was made after the look'),
+        pytest.param(CELL, NOW + 1, {'b', 'c'}, id='it is gone'),
+        pytest.param(CELL, NOW - 1, {'a', 'b', 'c'}, id='it was made after the look'),
+        pytest.param(OTHER, NOW + 1, {'a', 'b', 'c'}, id='it is in a cell that still has it'),
     ],
 )
-def test_a_node_that_is_gone(world, since_s, left):
-    world.call(world.scheduler.nova_hosts.node_is_gone, world.cluster.find('a', 'a').uuid, since_s)
+def test_a_node_that_is_gone(world, cell_uuid, since_s, left):
+    uuid = world.cluster.find('a', 'a').uuid
+    world.call(world.scheduler.nova_hosts.node_is_gone, uuid, cell_uuid, since_s)
     assert {node.host for node in world.cluster} == left
     assert {node.host for node in World(world.store).cluster} == left
 
@@ -170,24 +172,32 @@ def test_confirmed_claims_without_a_server(world):
     assert found == [[], [claim.consumer_uuid], []]
 
 
+ONE, OTHERS = uuid_of('one'), uuid_of('other server')
+
+
 @pytest.mark.parametrize(
-    'servers, schedulers, explained',
+    'state, servers, vcpus, explained',
     [
-        pytest.param({'one', 'other'}, 1, True, id='the claim is for one of them'),
-        pytest.param({'other'}, 1, False, id='the claim is for another server'),
-        pytest.param({'one'}, 2, False, id='another scheduler may have claimed'),
+        pytest.param('confirmed', [ONE], 1, True, id='the claim is for the only server'),
+        pytest.param('confirmed', [ONE], 2, False, id='Placement has more'),
+        pytest.param('confirmed', [ONE, OTHERS], 1, False, id='there is another server'),
+        pytest.param('confirmed', [OTHERS], 1, False, id='there is just another server'),
+        pytest.param('pending', [ONE], 1, False, id='it is not certain that it is built'),
     ],
 )
-def test_instances_that_explain_the_claims_of_a_node(world, servers, schedulers, explained):
+def test_claims_that_need_no_allocations_to_be_read(world, state, servers, vcpus, explained):
     tell(world, CELL)
-    world.place(request(instance_uuid=uuid_of('one')))
+    world.place(request(instance_uuid=ONE, vcpus=1))
     (claim,) = world.store.claims()
-    world.context.membership.position_and_count = (0, schedulers)
-    servers = {uuid_of(name) for name in servers}
-    found = world.call(
-        world.scheduler.nova_hosts.explained, {claim.node_uuid: servers, 'unknown': servers}
-    )
-    assert found == {'unknown'} | ({claim.node_uuid} if explained else set())
+    if state == 'confirmed':
+        world.store.confirm([ONE], [claim.node_uuid])
+        world.state_sync.refresh()
+    used = {name: amount for name, amount in claim.resources.items() if amount} | {'VCPU': vcpus}
+    some = used, frozenset(servers)
+    nodes = {claim.node_uuid: some, 'unknown': some}
+    found = world.call(world.scheduler.nova_hosts.explained, nodes)
+    assert found.pop('unknown') == {'': used, **{one: {} for one in servers}}
+    assert found == ({claim.node_uuid: {ONE: claim.resources}} if explained else {})
 
 
 def test_a_claim_ends_unless_it_has_changed(world):
