@@ -181,8 +181,7 @@ class NodeReader:
         since_s = self._clock()
         trees, problem = self._read_trees(view, uuids, survey, run)
         surveyed = {uuid for uuid, tree in trees.items() if tree.sums is not None}
-        tracked = view.cell.tracked_on([uuid for uuid in trees if uuid not in surveyed])
-        rows = view.cell.nodes(uuids)
+        rows = view.cell.nodes(uuids, sorted(trees.keys() - surveyed))
         self._remove(view, set(uuids) - {row.uuid for row in rows}, since_s)
         rows, left_out = self._sound(view, rows)
         consumers = {one for tree in trees.values() for one in tree.held} - {NAMELESS}
@@ -198,9 +197,7 @@ class NodeReader:
             order = ReportOrder(since_s=survey.since_s if row.uuid in surveyed else since_s)
             try:
                 cell_uuid = self._cell_of(view, row)
-                made = node_report.report(
-                    row, tree, migrations, cell_uuid, order, tracked.get(row.uuid, ())
-                )
+                made = node_report.report(row, tree, migrations, cell_uuid, order)
                 waiting.append((row, tree, made, self._scheduler.begin_report(made)))
             except errors.SchedError as error:
                 left_out[row.uuid] = str(error)

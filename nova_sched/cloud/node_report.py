@@ -27,12 +27,12 @@ SAME = (
 ).split()
 
 
-def report(row, providers, migrations, cell_uuid, order, tracked=frozenset()):
+def report(row, providers, migrations, cell_uuid, order):
     """The Report of a NodeRow. Raises BadReport, with the reason why the node gets no servers.
 
     ``providers`` is its NodeProviders in Placement, ``migrations`` maps the UUIDs of migrations to
     those of their instances, ``cell_uuid`` is None if the host is not mapped to a cell, ``order``
-    is the ReportOrder. ``tracked`` are the instances whose hardware the row counts as used.
+    is the ReportOrder.
     """
     _check_complete(row, providers, cell_uuid)
     made = compute_node.report(
@@ -42,7 +42,7 @@ def report(row, providers, migrations, cell_uuid, order, tracked=frozenset()):
         cell_uuid=cell_uuid,
         allocated=providers.used(row.uuid),
     )
-    uses = nova_node.uses(providers.held, migrations, tracked)
+    uses = nova_node.uses(providers.held, migrations, row.tracked)
     instances = frozenset(uses.keys() - {nova_node.NAMELESS})
     return dataclasses.replace(made, instances=instances, order=order, nova=uses)
 

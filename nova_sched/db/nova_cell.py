@@ -171,7 +171,7 @@ class NodeRow:
     """A compute node, with Nova's names of columns; the nested facts are JSON texts.
 
     ``updated_s`` is the time of the last write, ``has_service`` whether its host has a compute
-    service.
+    service. ``tracked`` are UUIDs of instances whose CPUs, pages and devices it counts as used.
     """
 
     uuid: str
@@ -192,6 +192,7 @@ class NodeRow:
     supported_instances: str | None
     updated_s: float
     has_service: bool
+    tracked: frozenset[str] = frozenset()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -278,9 +279,23 @@ class NovaCell:
         of Nova's services."""
         return _stamps(self._rows(CHANGED, since=_moment(updated_s)))
 
-    def nodes(self, uuids):
-        """NodeRows of those of these compute nodes that there are."""
-        return [_node(row) for row in self._among(FULL, uuids)]
+    def nodes(self, uuids, tracked=()):
+        """NodeRows of those of these compute nodes that there are; with their ``tracked``
+        instances for the UUIDs that are given so.
+
+        What shows that an instance is tracked is written after the row, and so is read before it,
+        in one transaction: the name of the instance on a device, and the state of an instance that
+        nova-compute builds.
+        """
+        with transaction(self.engine) as connection:
+            found = collections.defaultdict(set)
+            for row in _among(connection, WITH_DEVICES, tracked):
+                found[row.node].add(row.instance_uuid)
+            for row in _among(connection, ON_NODES, tracked):
+                if is_tracked(row.vm_state, row.task_state):
+                    found[row.node].add(row.uuid)
+            rows = _among(connection, FULL, uuids)
+        return [_node(row, frozenset(found.get(row.uuid, ()))) for row in rows]
 
     def served(self, uuids):
         """Compute node UUID -> host, for those of these nodes whose hosts have a compute
@@ -294,21 +309,6 @@ class NovaCell:
         found = collections.defaultdict(set)
         for row in self._among(ON_NODES, uuids):
             found[row.node].add(row.uuid)
-        return found
-
-    def tracked_on(self, uuids):
-        """Compute node UUID -> UUIDs of the instances whose CPUs, pages and devices its row counts
-        as used, of these nodes; none for other nodes.
-
-        This is evident from what nova-compute writes after the row: the name of the instance on a
-        device, and the state of one that it builds. So the rows have to be read after this.
-        """
-        found = collections.defaultdict(set)
-        for row in self._among(WITH_DEVICES, uuids):
-            found[row.node].add(row.instance_uuid)
-        for row in self._among(ON_NODES, uuids):
-            if is_tracked(row.vm_state, row.task_state):
-                found[row.node].add(row.uuid)
         return found
 
     def instance(self, uuid):
@@ -344,16 +344,20 @@ class NovaCell:
             return connection.execute(statement, values).all()
 
     def _among(self, statement, keys, **values):
-        """The rows of these keys, a part of the keys at a time."""
-        ordered = list(keys)
         with transaction(self.engine) as connection:
-            return [
-                row
-                for begin in range(0, len(ordered), CHUNK)
-                for row in connection.execute(
-                    statement, {'keys': ordered[begin : begin + CHUNK], **values}
-                )
-            ]
+            return _among(connection, statement, keys, **values)
+
+
+def _among(connection, statement, keys, **values):
+    """The rows of these keys, a part of the keys at a time."""
+    ordered = list(keys)
+    return [
+        row
+        for begin in range(0, len(ordered), CHUNK)
+        for row in connection.execute(
+            statement, {'keys': ordered[begin : begin + CHUNK], **values}
+        )
+    ]
 
 
 def is_tracked(vm_state, task_state):
@@ -377,9 +381,11 @@ def _stamps(rows):
     return {row.uuid: (row.host, _s(row.written)) for row in rows}
 
 
-def _node(row):
+def _node(row, tracked):
     facts = {column.name: row._mapping[column.name] for column in FACTS}
-    return NodeRow(**facts, updated_s=_s(row.written), has_service=bool(row.has_service))
+    return NodeRow(
+        **facts, updated_s=_s(row.written), has_service=bool(row.has_service), tracked=tracked
+    )
 
 
 def _moment(seconds):

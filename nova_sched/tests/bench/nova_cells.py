@@ -72,7 +72,7 @@ def _rows(name, cell, budget_s):
         'times of all nodes': cell.node_stamps,
         f'{CHANGED} nodes': lambda: cell.nodes(uuids),
         f'servers on {CHANGED} hosts': lambda: cell.servers_on(uuids),
-        f'servers and devices of {CHANGED} hosts': lambda: cell.tracked_on(uuids),
+        f'{CHANGED} nodes with their servers': lambda: cell.nodes(uuids, uuids),
         f'reports of {CHANGED} nodes': lambda: [_report(node) for node in nodes],
     }
     for what, samples in by_turns(looks, budget_s).items():

@@ -13,6 +13,7 @@
 
 import collections
 import contextlib
+import dataclasses
 
 from nova_sched import errors
 from nova_sched.cloud.placement import ConsumerAllocations, NodeProviders, ProviderSummary
@@ -95,25 +96,26 @@ class FakeCell:
         self._check()
         return {uuid: (row.host, row.updated_s) for uuid, row in self.rows.items()}
 
-    def nodes(self, uuids):
+    def nodes(self, uuids, tracked=()):
         self._check()
         self.reads += uuids
-        return [self.rows[uuid] for uuid in uuids if uuid in self.rows]
+        rows = [self.rows[uuid] for uuid in uuids if uuid in self.rows]
+        return [
+            dataclasses.replace(row, tracked=self._tracked_on(row) if row.uuid in tracked else ())
+            for row in rows
+        ]
+
+    def _tracked_on(self, row):
+        name = row.host, row.hypervisor_hostname
+        return self.devices[row.uuid] | {
+            one.uuid
+            for one in self.servers.values()
+            if (one.host, one.node) == name and is_tracked(one.vm_state, one.task_state)
+        }
 
     def servers_on(self, uuids):
         names = {one: (self.rows[one].host, self.rows[one].hypervisor_hostname) for one in uuids}
         return {uuid: self.there[name] for uuid, name in names.items()}
-
-    def tracked_on(self, uuids):
-        found = collections.defaultdict(set)
-        for row in [self.rows[uuid] for uuid in uuids if uuid in self.rows]:
-            name = row.host, row.hypervisor_hostname
-            found[row.uuid] = self.devices[row.uuid] | {
-                one.uuid
-                for one in self.servers.values()
-                if (one.host, one.node) == name and is_tracked(one.vm_state, one.task_state)
-            }
-        return found
 
     def hosts_of(self, uuids):
         there = self.existing(uuids)

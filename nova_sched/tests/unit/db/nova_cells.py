@@ -235,7 +235,10 @@ class NovaCells:
         mine = {'compute_node_id': 7, 'instance_uuid': uuid_of('a'), 'deleted': 0}
         fill(writer, tables.DEVICES, *others, *[mine] * has_device)
         asked = uuid_of('node cmp1')
-        assert cell.tracked_on([asked]) == ({asked: {uuid_of('a')}} if is_tracked else {})
+        (row,) = cell.nodes([asked], [asked])
+        assert row.tracked == ({uuid_of('a')} if is_tracked else set())
+        (row,) = cell.nodes([asked])
+        assert row.tracked == frozenset()
 
     @pytest.mark.parametrize(
         'fields, found',
