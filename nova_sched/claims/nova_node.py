@@ -46,7 +46,7 @@ class NovaUse:
 
     @property
     def amounts(self) -> Amounts:
-        return _sum(self.own or {}, self.moved or {})
+        return _sum(self.own, self.moved)
 
 
 class NodeOfNova(NamedTuple):
@@ -72,7 +72,7 @@ def uses(
     for consumer, amounts in allocations.items():
         instance = migrations.get(consumer, consumer)
         kind = own if instance == consumer else moved
-        kind[instance] = _sum(kind.get(instance, {}), amounts)
+        kind[instance] = _sum(kind.get(instance), amounts)
     return {
         instance: NovaUse(
             own.get(instance), moved.get(instance), _is_tracked(instance, own, moved, tracked)
@@ -134,7 +134,7 @@ def _as_allocated(claim: Claim, use: NovaUse, now_s: float) -> Claim:
 
 
 def _sized(claim: Claim, amounts: Amounts) -> Claim:
-    if _without_zeros(claim.resources) == amounts:
+    if claim.resources == amounts or _without_zeros(claim.resources) == amounts:
         return claim
     return dataclasses.replace(claim, resources=amounts)
 
@@ -150,7 +150,10 @@ def _unclaimed(
             yield instance, use.moved  # the claim is for the size that it gets
 
 
-def _sum(one: Amounts, other: Amounts) -> Amounts:
+def _sum(one: Amounts | None, other: Amounts | None) -> Amounts:
+    # Nearly always there is one of both.
+    if not one or not other:
+        return one or other or {}
     return dict(collections.Counter(one) + collections.Counter(other))
 
 

@@ -123,8 +123,7 @@ def _settle_nova(report, claims, now_s):
     kept = {}
     for consumer, claim in found.claims.items():
         before = claims[consumer]
-        told = [(one.state, one.resizing, one.resources) for one in (claim, before)]
-        kept[consumer] = claim if told[0] == told[1] else claim.stamped(before, now_s)
+        kept[consumer] = claim if claim is before else claim.stamped(before, now_s)
     foreign: collections.Counter = collections.Counter()
     for amounts in found.unclaimed.values():
         foreign.update(amounts)

@@ -143,12 +143,17 @@ class NovaHosts:
         return {node.uuid: node.generation for node in nodes}
 
     def generations(self, node_uuids=None):
-        """Returns UUID -> generation, of those of these nodes that are known; None: of all. What
-        is read after this knows of all changes up to these generations. May be called from any
-        thread."""
-        find = self._cluster.node
-        nodes = self._cluster.snapshot() if node_uuids is None else map(find, node_uuids)
-        return {node.uuid: node.generation for node in nodes if node is not None}
+        """Returns the generations of these nodes, by UUID and by (host, nodename); of all nodes if
+        they are not given, or not all known: a new node may have the name of one that is known.
+
+        What is read after this knows of all changes up to these generations. May be called from
+        any thread.
+        """
+        nodes = None if node_uuids is None else [*map(self._cluster.node, node_uuids)]
+        if nodes is None or None in nodes:
+            nodes = self._cluster.snapshot()
+        names = {(node.host, node.nodename): node.generation for node in nodes}
+        return {**names, **{node.uuid: node.generation for node in nodes}}
 
     def scope(self, request):
         """Returns what the caller of a request allows, as Placement knows it: the UUID of the only
