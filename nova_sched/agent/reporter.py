@@ -36,6 +36,12 @@ READ, AWAY, REFUSED = 'read', 'away', 'refused'  # kinds of trouble
 CANNOT = 'Node %s cannot be reported; trying until it can. %s'
 
 
+def takes_amounts(answer: Any) -> bool:
+    """Whether the scheduler that gave this answer takes the amounts of instances."""
+    found = answer.get('version') if isinstance(answer, dict) else None
+    return found is not None and tuple(map(int, found.split('.'))) >= (1, 2)
+
+
 class Reporter:
     """Reports an agent's facts through a StatsClient.
 
@@ -69,6 +75,7 @@ class Reporter:
         self._due_s = -math.inf
         self._listening = False
         self._waits_since_s: float | None = None  # for the host's own server to listen
+        self._takes_amounts = False  # whether the scheduler does, by its last answer
         self._difference_log = DifferenceLog()
         self._problems = Problems(LOG)
         self._is_sending, self._moved_s = False, clock()
@@ -164,6 +171,7 @@ class Reporter:
         begin_s, result = self._clock(), 'no answer'
         try:
             answer = self._send(facts)
+            self._takes_amounts = takes_amounts(answer)
             self._check_order(answer)
             there = difference.there(answer)
         except errors.Invalid as refusal:
@@ -218,12 +226,14 @@ class Reporter:
         timer.daemon = True
         timer.start()
         which = {} if self._count is None else self._count.next()
+        # An answer that does not come may be that of an older scheduler.
+        is_new, self._takes_amounts = self._takes_amounts, False
         self._is_sending = True
         try:
             return self._client.update_resource_stats(
                 node.host,
                 node,
-                sorted(facts.instances),
+                facts.amounts if is_new else sorted(facts.instances),
                 facts.inventories,
                 self._cell_uuid,
                 **which,

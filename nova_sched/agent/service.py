@@ -44,6 +44,11 @@ class Facts:
     held: Mapping[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
 
     @property
+    def amounts(self) -> dict[str, dict[str, int]]:
+        """Returns the amounts of all instances that are listed."""
+        return {uuid: dict(self.held.get(uuid, {})) for uuid in sorted(self.instances)}
+
+    @property
     def provider(self) -> Mapping[str, Any]:
         """Returns the node itself in the tree."""
         return self.inventories[self.node.uuid]

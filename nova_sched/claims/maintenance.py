@@ -29,6 +29,7 @@ from nova_sched.claims import statements as sql
 from nova_sched.claims.findings import AuditedMove, AuditedNode, Snapshot
 from nova_sched.claims.judge import NodeUsage
 from nova_sched.claims.sql import SqlClaimStore
+from nova_sched.claims.values import sums
 from nova_sched.db import rebalances
 from nova_sched.db.engine import Sessions
 from nova_sched.db.rebalances import IN_FLIGHT
@@ -267,7 +268,7 @@ def _node(row, text):
             name: Inventory(*values) for name, values in json.loads(row.inventories).items()
         },
         used=json.loads(row.used),
-        foreign=json.loads(row.foreign_use),
+        foreign=sums(json.loads(row.unclaimed)),
         report=Report.from_json(text) if text else None,
         fences=sql.tokens(row.fences),
         foreign_instances=row.foreign_instances,
@@ -294,7 +295,7 @@ def _add_up(connection, nodes, changed=False):
     claims = sql.by_node(sql.read_claims(connection, sql.CLAIMS_ON, nodes))
     wrong = []
     for row in rows:
-        usage = NodeUsage({}, json.loads(row.foreign_use), row.generation)
+        usage = NodeUsage({}, sums(json.loads(row.unclaimed)), row.generation)
         for claim in claims.get(row.uuid, ()):
             usage.take(claim.resources)
         used = sql.use_text(usage)

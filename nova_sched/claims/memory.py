@@ -47,7 +47,7 @@ from nova_sched.claims.judge import (
     stale,
 )
 from nova_sched.claims.lifecycle import allocating, amend, finishing, leaving, reverting
-from nova_sched.claims.reconcile import absent, keeps_source, newest, settle
+from nova_sched.claims.reconcile import NO_REPORT, LastReport, absent, keeps_source, newest, settle
 
 
 class MemoryClaimStore(ClaimStore):
@@ -459,7 +459,7 @@ class MemoryClaimStore(ClaimStore):
             for consumer in absent(report, claims)
             if any(keeps_source(one, consumer, uuid) for one in self._of(consumer))
         }
-        settled = settle(report, claims, moving, now_s)
+        settled = settle(report, claims, moving, now_s, self._last(last, claims))
         changed = settled.changed(claims)
         if self.on_changes is not None:
             were = [*settled.ended, *(claims[claim.consumer_uuid] for claim in changed)]
@@ -478,7 +478,7 @@ class MemoryClaimStore(ClaimStore):
         after = NodeFacts(
             report=report,
             generation=before.generation if before else self._last_generation,
-            foreign=settled.foreign,
+            unclaimed=settled.unclaimed,
             foreign_instances=settled.foreign_instances,
             seen_s=now_s,
             fences=before.fences if before else frozenset(),
@@ -497,6 +497,16 @@ class MemoryClaimStore(ClaimStore):
         if has_changed or any(claim.all_parts for claim in changed):
             self._pieces_at[uuid] = self._nodes[uuid].generation
         return dataclasses.replace(self._facts(uuid), ended=settled.ended)
+
+    @staticmethod
+    def _last(facts, claims):
+        """The LastReport of a node with these NodeFacts (None: it is new)."""
+        if facts is None:
+            return NO_REPORT
+        changed = frozenset(
+            consumer for consumer, claim in claims.items() if claim.changed_s > facts.seen_s
+        )
+        return LastReport(facts.unclaimed, changed)
 
     def _facts(self, uuid):
         return dataclasses.replace(self._nodes[uuid], claims=tuple(self._claims[uuid].values()))

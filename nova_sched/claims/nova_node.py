@@ -29,7 +29,6 @@ from typing import NamedTuple
 from nova_sched.claim import Claim
 
 Amounts = Mapping[str, int]  # by resource class
-NAMELESS = ''  # a consumer for all allocations of which only the sum is known
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -9,9 +9,11 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Compares a node's report with the claims on it: settles claims and computes unclaimed usage."""
+"""Compares a node's report with the claims on it: settles claims, and finds what no claim is for.
 
-import collections
+The usage of a node is the sum of its claims and of its *unclaimed* rows.
+"""
+
 import dataclasses
 import math
 from collections.abc import Mapping
@@ -19,23 +21,40 @@ from typing import NamedTuple
 
 from nova_sched.claim import PCPU, VCPU, Claim
 from nova_sched.claims import nova_node
+from nova_sched.claims.values import NAMELESS, Rows, sums
 from nova_sched.state.report import Report
 
 
 class Settled(NamedTuple):
     """``claims`` by consumer as they are after the report; ``ended`` as they were before it.
 
-    ``foreign`` is usage by resource class.
+    ``unclaimed`` and ``foreign_instances``: as in NodeFacts.
     """
 
     claims: Mapping[str, Claim]
     ended: tuple[Claim, ...]
-    foreign: Mapping[str, int]
+    unclaimed: Rows
     foreign_instances: int
+
+    @property
+    def foreign(self):
+        """Unclaimed usage by resource class."""
+        return sums(self.unclaimed)
 
     def changed(self, before):
         """The claims that differ from ``before``."""
         return [claim for consumer, claim in self.claims.items() if claim != before[consumer]]
+
+
+class LastReport(NamedTuple):
+    """What the store has since the node's last applied report: its ``unclaimed`` rows, and the
+    consumers whose claims have ``changed`` since."""
+
+    unclaimed: Rows = {}
+    changed: frozenset[str] = frozenset()
+
+
+NO_REPORT = LastReport()
 
 
 def newest(reports):
@@ -71,14 +90,14 @@ def keeps_source(claim, consumer, node_uuid):
     return claim.keeps_source and claim.consumer_uuid == consumer and claim.node_uuid != node_uuid
 
 
-def settle(report, claims, moving=frozenset(), now_s=0.0):
+def settle(report, claims, moving=frozenset(), now_s=0.0, last=NO_REPORT):
     """Settle the claims (by consumer) of the node that made the report.
 
     With a list of instances: a claim whose instance is listed is confirmed. A confirmed claim that
     is no longer listed ends. A claim that the node does not know yet stays as it is. Without a
-    list, no state changes, and the confirmed claims explain the usage. The claims in ``moving``,
-    by (consumer, node), stay, listed or not. A resize in place that was not settled in time is
-    taken back: the report has its real usage.
+    list, no state changes. The claims in ``moving``, by (consumer, node), stay, listed or not. A
+    resize in place that was not settled in time is taken back: the report has its real usage.
+    ``last`` is from the report before.
 
     For a node of a stock Nova cloud: see ``nova_node``.
     """
@@ -89,7 +108,7 @@ def settle(report, claims, moving=frozenset(), now_s=0.0):
         for consumer in absent(report, claims)
         if (consumer, report.node_uuid) not in moving
     }
-    kept, explained = {}, []
+    kept = {}
     for consumer, claim in claims.items():
         if consumer in gone:
             continue
@@ -102,20 +121,14 @@ def settle(report, claims, moving=frozenset(), now_s=0.0):
         if report.instances is not None and consumer not in report.instances:
             if claim.counted:  # an open move keeps it, but the node has freed its hardware
                 claim = dataclasses.replace(claim, counted=False)
-        elif claim.is_confirmed:
-            if claim.parts and not claim.counted:
-                claim = dataclasses.replace(claim, counted=True)
-            explained.append(claim)
+        elif claim.is_confirmed and claim.parts and not claim.counted:
+            claim = dataclasses.replace(claim, counted=True)
         before = claims[consumer]
         if (claim.state, claim.resizing) != (before.state, before.resizing):
             claim = claim.stamped(before, now_s)
         kept[consumer] = claim
-    if report.instances is None:
-        strangers = report.num_instances - len(explained)
-    else:
-        strangers = len(report.instances - claims.keys())
     ended = tuple(claims[consumer] for consumer in claims if consumer in gone)
-    return Settled(kept, ended, foreign_use(report, explained), max(0, strangers))
+    return Settled(kept, ended, *_unclaimed(report, claims, kept, last))
 
 
 def _settle_nova(report, claims, now_s):
@@ -124,28 +137,91 @@ def _settle_nova(report, claims, now_s):
     for consumer, claim in found.claims.items():
         before = claims[consumer]
         kept[consumer] = claim if claim is before else claim.stamped(before, now_s)
-    foreign: collections.Counter = collections.Counter()
-    for amounts in found.unclaimed.values():
-        foreign.update(amounts)
-    strangers = report.nova.keys() - claims.keys() - {nova_node.NAMELESS}
+    strangers = report.nova.keys() - claims.keys() - {NAMELESS}
     ended = tuple(claims[consumer] for consumer in found.ended)
-    return Settled(kept, ended, dict(foreign), len(strangers))
+    return Settled(kept, ended, found.unclaimed, len(strangers))
 
 
-def foreign_use(report, explained):
-    """Usage that the node reports in excess of its reserved amounts and of these claims; never
+def _unclaimed(report, before, claims, last):
+    """The unclaimed rows after a report, and the number of unclaimed instances. ``before`` are the
+    claims as they were before the report, ``claims`` after it.
+
+    Where the report tells the amounts of each instance, these are the rows, and nothing is
+    subtracted from anything. A claimed instance counts by its claim, and what it holds beyond that
+    is unclaimed. Where it tells totals alone, the unclaimed usage is the most that it can be: the
+    report may be older than a change of a claim, so it is less only by what the node's claims
+    certainly held when it was made.
+    """
+    if report.held is not None:
+        held = {consumer: _counted(report, one) for consumer, one in report.held.items()}
+        more = [
+            _less(amounts, _counted(report, claims[consumer].resources))
+            for consumer, amounts in held.items()
+            if consumer in claims
+        ]
+        rows = {consumer: amounts for consumer, amounts in held.items() if consumer not in claims}
+        others = sums([_left(report, held.values()), *more])
+        return _with_nameless(rows, others), len(rows)
+    if report.instances is None:
+        known = [
+            claim
+            for consumer, claim in before.items()
+            if claim.is_confirmed and consumer not in last.changed
+        ]
+        most = _left(report, map(_least, known))
+        return _with_nameless({}, most), max(0, report.num_instances - len(known))
+    strangers = report.instances - claims.keys()
+    here = [before[consumer] for consumer in claims.keys() & report.instances]
+    known = [claim for claim in here if claim.consumer_uuid not in last.changed]
+    most = _left(report, map(_least, known))
+    in_doubt = len(known) < len(here) or any(claim.resizing for claim in known)
+    if in_doubt and strangers <= last.unclaimed.keys():
+        # An instance that no claim is for keeps its size: these hold no more than they did. But
+        # the report has what claimed instances may hold beyond their claims.
+        least = _left(report, [claims[claim.consumer_uuid].resources for claim in here])
+        were = sums(last.unclaimed)
+        for name, amount in most.items():
+            if least.get(name, 0) <= (kept := were.get(name, 0)) <= amount:
+                most[name] = kept
+    return _with_nameless({consumer: {} for consumer in strangers}, most), len(strangers)
+
+
+def _with_nameless(rows, amounts):
+    amounts = {name: amount for name, amount in amounts.items() if amount}
+    return {**rows, NAMELESS: amounts} if amounts else rows
+
+
+def _less(amounts, claimed):
+    return {name: max(0, amount - claimed.get(name, 0)) for name, amount in amounts.items()}
+
+
+def _least(claim):
+    """What a claim's instance holds at least: a guest that is resized has one of two sizes."""
+    if claim.resizing is None:
+        return claim.resources
+    old, new = claim.resizing.old, claim.resizing.new
+    return {name: min(amount, new.get(name, 0)) for name, amount in old.items()}
+
+
+def _left(report, held):
+    """Usage that the node reports in excess of its reserved amounts and of these amounts; never
     negative."""
-    claimed = dict.fromkeys(report.used, 0)
-    for claim in explained:
-        for name, amount in claim.resources.items():
-            # A node that does not count dedicated CPUs separately counts them among its vCPUs.
-            counted = VCPU if name == PCPU and PCPU not in report.used else name
-            claimed[counted] = claimed.get(counted, 0) + amount
+    known = sums([dict.fromkeys(report.used, 0), *(_counted(report, one) for one in held)])
     return {
         name: left
         for name, used in report.used.items()
-        if (left := used - _reserved(report, name) - claimed[name]) > 0
+        if (left := used - _reserved(report, name) - known[name]) > 0
     }
+
+
+def _counted(report, amounts):
+    """The amounts as the node counts them: without dedicated CPUs of their own, those are among
+    its vCPUs."""
+    if PCPU not in amounts or PCPU in report.used:
+        return amounts
+    among = sums([{VCPU: amounts[PCPU]}, amounts])
+    del among[PCPU]
+    return among
 
 
 def _reserved(report, name):

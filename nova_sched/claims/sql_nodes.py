@@ -71,7 +71,7 @@ def facts(connection, uuids):
             report=Report.from_json(reports[row.uuid]),
             generation=row.generation,
             claims=tuple(claims.get(row.uuid, ())),
-            foreign=json.loads(row.foreign_use),
+            unclaimed=json.loads(row.unclaimed),
             foreign_instances=row.foreign_instances,
             seen_s=row.seen_s,
             fences=sql.tokens(row.fences),

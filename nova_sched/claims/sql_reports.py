@@ -19,7 +19,7 @@ import json
 from nova_sched.claims import NodeFacts, sql_domains, sql_nodes
 from nova_sched.claims import statements as sql
 from nova_sched.claims.judge import NodeUsage
-from nova_sched.claims.reconcile import absent, keeps_source, settle
+from nova_sched.claims.reconcile import NO_REPORT, LastReport, absent, keeps_source, settle
 from nova_sched.db.tables import NODES
 from nova_sched.state.report import Report, ReportOrder
 
@@ -80,9 +80,9 @@ def take(report, row, text_before, claims, moving, first, now_s, told=None):
     if row is not None and not report.order.is_after(_order(row), row.seen_s):
         return _not_taken(row, text_before, claims)
     mine = {claim.consumer_uuid: claim for claim in claims}
-    settled = settle(report, mine, moving, now_s)
+    settled = settle(report, mine, moving, now_s, NO_REPORT if row is None else _last(row, claims))
     put = settled.changed(mine)
-    usage = NodeUsage({}, dict(settled.foreign), 0)
+    usage = NodeUsage({}, settled.foreign, 0)
     for claim in settled.claims.values():
         usage.take(claim.resources)
     text = report.to_json()
@@ -92,7 +92,7 @@ def take(report, row, text_before, claims, moving, first, now_s, told=None):
         'nodename': report.nodename,
         'inventories': sql.inventories_text(report),
         'used': sql.use_text(usage),
-        'foreign_use': json.dumps(settled.foreign, sort_keys=True),
+        'unclaimed': json.dumps(settled.unclaimed, sort_keys=True),
         'foreign_instances': settled.foreign_instances,
         'fences': None if row is None else row.fences,
         'told': row.told if told is None and row is not None else told,
@@ -118,13 +118,13 @@ def take(report, row, text_before, claims, moving, first, now_s, told=None):
         'sequence': order.sequence,
         'told_s': order.told_s,
     }
-    foreign = settled.foreign, settled.foreign_instances
     return ReportChanges(
         facts=NodeFacts(
             report,
             generation,
             tuple(settled.claims.values()),
-            *foreign,
+            settled.unclaimed,
+            settled.foreign_instances,
             now_s,
             sql.tokens(values['fences']),
             ended=settled.ended,
@@ -142,6 +142,12 @@ def take(report, row, text_before, claims, moving, first, now_s, told=None):
     )
 
 
+def _last(row, claims):
+    """The LastReport of a node."""
+    changed = frozenset(one.consumer_uuid for one in claims if one.changed_s > row.seen_s)
+    return LastReport(json.loads(row.unclaimed), changed)
+
+
 def _order(row):
     """The ReportOrder of the last applied report."""
     return ReportOrder(boot=row.boot, sequence=row.sequence, told_s=row.told_s)
@@ -153,7 +159,7 @@ def _not_taken(row, text, claims):
         report=dataclasses.replace(Report.from_json(text), order=_order(row)),
         generation=row.generation,
         claims=tuple(claims),
-        foreign=json.loads(row.foreign_use),
+        unclaimed=json.loads(row.unclaimed),
         foreign_instances=row.foreign_instances,
         seen_s=row.seen_s,
         fences=sql.tokens(row.fences),

@@ -12,6 +12,7 @@
 """The values that pass through a claim store: placements and their outcomes, nodes, groups, small
 tables, and the claims that a message means."""
 
+import collections
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
@@ -21,6 +22,17 @@ from nova_sched import errors
 from nova_sched.claim import Claim
 from nova_sched.state.host_aggregate import HostAggregate
 from nova_sched.state.report import Report
+
+Rows = Mapping[str, Mapping[str, int]]  # amounts by resource class, by consumer
+NAMELESS = ''  # the row of the unclaimed usage that is not known by consumer
+
+
+def sums(rows):
+    """The sums of amounts by resource class, over rows by consumer or in a list."""
+    found: collections.Counter[str] = collections.Counter()
+    for amounts in rows.values() if isinstance(rows, Mapping) else rows:
+        found.update(amounts)
+    return dict(found)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -176,18 +188,29 @@ class Placement:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """All data that a store has of a node."""
+    """All data that a store has of a node.
+
+    The usage of the node is the sum of its claims and of its ``unclaimed`` rows. These are of the
+    instances that it runs without a claim, by consumer; a row is empty where only the sum of all
+    is known. The row NAMELESS has what is not known by consumer. ``foreign_instances`` is the
+    number of unclaimed instances.
+    """
 
     report: Report
     generation: int
     claims: tuple[Claim, ...] = ()
-    foreign: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    unclaimed: Rows = dataclasses.field(default_factory=dict)
     foreign_instances: int = 0
     seen_s: float = 0.0
     fences: frozenset[str] = frozenset()  # tokens
     # the report was older than the stored one and changed nothing
     stale: bool = False
     ended: tuple[Claim, ...] = ()  # claims that the report has ended
+
+    @property
+    def foreign(self):
+        """Unclaimed usage by resource class."""
+        return sums(self.unclaimed)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nova_sched import errors, words
-from nova_sched.claims.nova_node import NAMELESS
+from nova_sched.claims.values import NAMELESS
 from nova_sched.cloud import node_report
 from nova_sched.cloud.placement import NodeProviders
 from nova_sched.cloud.survey import Survey

@@ -16,6 +16,7 @@ import json
 
 from nova_sched import errors, objects, words
 from nova_sched.claims import nova_node
+from nova_sched.claims.values import NAMELESS
 from nova_sched.conf import CONF
 from nova_sched.objects.object_io import primitive
 from nova_sched.state import compute_node
@@ -43,7 +44,7 @@ def report(row, providers, migrations, cell_uuid, order):
         allocated=providers.used(row.uuid),
     )
     uses = nova_node.uses(providers.held, migrations, row.tracked)
-    instances = frozenset(uses.keys() - {nova_node.NAMELESS})
+    instances = frozenset(uses.keys() - {NAMELESS})
     return dataclasses.replace(made, instances=instances, order=order, nova=uses)
 
 

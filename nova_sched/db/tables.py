@@ -36,7 +36,9 @@ def _table(name, *columns):
 
 # One compute node. `generation` rises by one in every transaction that changes the node or its
 # claims; `pieces_at` is the one at which CPUs, pages or devices on it were last taken or reported.
-# `used` is claims plus unclaimed usage by resource class; claims are validated against it.
+# `used` is the sum of its claims and of its `unclaimed` rows, by resource class; claims are
+# validated against it. Those rows are amounts by resource class, by consumer; the consumer of what
+# is not known by consumer is empty. `foreign_instances` is the number of unclaimed instances.
 # `fences` are the tokens of the exclusive domains that the node is in; null: none. `told` is the
 # node's own report of its failure domains, by level; null: it has not reported to a release that
 # stores it. `made_s` is when the row was made; `seen_s` is when the last report was applied. That
@@ -56,7 +58,7 @@ NODES = _table(
     sa.Column('told_s', SECONDS),
     sa.Column('inventories', JSON_TEXT, nullable=False),
     sa.Column('used', JSON_TEXT, nullable=False),
-    sa.Column('foreign_use', JSON_TEXT, nullable=False),
+    sa.Column('unclaimed', JSON_TEXT, nullable=False),
     sa.Column('foreign_instances', sa.Integer, nullable=False),
     sa.Column('fences', JSON_TEXT),
     sa.Column('told', JSON_TEXT),

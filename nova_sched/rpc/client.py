@@ -57,7 +57,7 @@ class NamespaceClient:
         """Call and wait. ``context`` None makes a new one. Raises NoAnswer.
 
         A call that came too late, or whose send time is unknown, is repeated, because it is still
-        wanted.
+        wanted. ``rpc_version`` replaces the client's version.
         """
         context = context or RequestContext(overwrite=False)
         for _ in range(TRIES - 1):
@@ -69,7 +69,7 @@ class NamespaceClient:
                 )  # a scheduler that was stopped continues in order after some seconds
         return self._call(context, method, **kwargs)
 
-    def _call(self, context, method, **kwargs):
+    def _call(self, context, method, rpc_version=None, **kwargs):
         if self._unreached is not None:
             try:
                 try_once(self._unreached)
@@ -77,7 +77,10 @@ class NamespaceClient:
                 raise errors.NoAnswer(method, str(error)) from None
             self._unreached = None
         try:
-            return self._client.call(context, method, **kwargs)
+            client = self._client
+            if rpc_version is not None:
+                client = client.prepare(version=rpc_version)
+            return client.call(context, method, **kwargs)
         except (messaging.RemoteError, NovaNoValidHost, errors.SchedError) as error:
             raise known(error) from None
         except (messaging.MessagingTimeout, messaging.MessageDeliveryFailure, OSError) as error:
@@ -146,6 +149,7 @@ class StatsClient(NamespaceClient):
 
     NAMESPACE = 'stats'
     VERSION = '1.1'
+    NEWEST = '1.2'  # with amounts of instances
 
     def update_resource_stats(
         self,
@@ -161,10 +165,14 @@ class StatsClient(NamespaceClient):
         """Report a node (a ComputeNode). Returns the accepted facts, as a mapping. Raises
         BadReport.
 
-        ``boot`` and ``sequence``: the number of the sender's start, and of the report since that
-        start, whole numbers from 1.
+        ``instances`` are UUIDs. If the last answer had ``version`` 1.2 or later, they may be a
+        mapping of UUIDs to the amounts that each instance holds, by resource class. ``boot`` and
+        ``sequence``: the number of the sender's start, and of the report since that start, whole
+        numbers from 1.
         """
         counted = {} if boot is None else {'boot': boot, 'sequence': sequence}
+        if isinstance(instances, dict):
+            counted['rpc_version'] = self.NEWEST
         return self.call(
             context,
             'update_resource_stats',

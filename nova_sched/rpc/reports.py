@@ -25,6 +25,7 @@ def report(node, name=None, instances=None, inventories=None, cell_uuid=None):
 
     ``name`` is the host that sent it; ``inventories`` a provider tree in Placement's form, whose
     root is the node itself and replaces the ComputeNode's own totals, reserves and ratios.
+    ``instances`` are UUIDs, or a mapping of UUIDs to amounts by resource class.
     """
     if not isinstance(node, objects.ComputeNode):
         raise errors.BadReport(
@@ -41,7 +42,10 @@ def report(node, name=None, instances=None, inventories=None, cell_uuid=None):
     if instances is None:
         return made
     try:
-        return dataclasses.replace(made, instances=translate.instance_uuids(instances))
+        if not isinstance(instances, dict):
+            return dataclasses.replace(made, instances=translate.instance_uuids(instances))
+        held = translate.instance_amounts(instances)
+        return dataclasses.replace(made, instances=frozenset(held), held=held)
     except errors.InvalidRequest as error:
         raise errors.BadReport(made.nodename, error.where, error.why) from error
 

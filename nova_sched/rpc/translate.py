@@ -11,6 +11,7 @@
 # under the License.
 """Translates between objects of the wire and the plain values of the engine."""
 
+import collections
 import copy
 import dataclasses
 import datetime
@@ -30,6 +31,7 @@ from nova_sched.state.request import CHECK_TYPE, Request, is_rebuild
 from nova_sched.state.spec import CALL_READERS, KIND_READERS
 
 MAX_INSTANCES = 10_000  # of one node
+MAX_CLASSES = 100  # resource classes of the instances of one node
 
 # Selection.cell_uuid must be a UUID; this one is used in a single-cell cloud that names no cell.
 UNKNOWN_CELL = '00000000-0000-0000-0000-000000000001'
@@ -263,6 +265,34 @@ def instance_uuids(given, where='instances'):
         raise errors.InvalidRequest(where, why)
     uuids = (_set(one, 'uuid') if isinstance(one, objects.Instance) else one for one in items)
     return frozenset(words.uuid(uuid, where) for uuid in uuids)
+
+
+def instance_amounts(given, where='instances'):
+    """UUID -> amounts by resource class, of a mapping of instances to them; amounts of 0 are left
+    out. Raises InvalidRequest."""
+    instance_uuids(list(given), where)
+    sums = collections.Counter()
+    found = {}
+    for uuid, amounts in given.items():
+        if not isinstance(amounts, dict):
+            why = f'{words.short(amounts)} is no mapping of resource classes'
+            raise errors.InvalidRequest(f'{where}.{uuid}', why)
+        for name, amount in amounts.items():
+            if not words.is_symbol(name):
+                why = f'{words.short(name)} is no resource class'
+                raise errors.InvalidRequest(f'{where}.{uuid}', why)
+            if type(amount) is not int or not 0 <= amount <= LARGEST:
+                why = f'{words.short(amount)} is no amount between 0 and {LARGEST}'
+                raise errors.InvalidRequest(f'{where}.{uuid}.{name}', why)
+        found[uuid] = {name: amount for name, amount in amounts.items() if amount}
+        sums.update(found[uuid])
+        if len(sums) > MAX_CLASSES:
+            why = f'there are more than {MAX_CLASSES} resource classes'
+            raise errors.InvalidRequest(where, why)
+    for name, amount in sums.items():
+        if amount > LARGEST:
+            raise errors.InvalidRequest(f'{where}: {name}', f'{amount} is more than {LARGEST}')
+    return found
 
 
 def offered_hosts(hosts, weights=None):

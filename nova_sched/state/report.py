@@ -107,10 +107,12 @@ class Report:
 
     ``inventories`` and ``used`` are keyed by Placement's resource class. ``used`` counts all usage
     on the node, including the reserved part, as Nova's ComputeNode does. With ``instances`` None,
-    the report does not list the instances. ``providers`` holds child providers as received.
-    ``order`` identifies the report. ``nova`` says of a node of a stock Nova cloud what each
-    instance has of it (a ``claims.nova_node.NovaUse``). Neither is part of a comparison of two
-    reports, or of their text. Disk in GiB, memory in MiB.
+    the report does not list the instances. ``held`` are the amounts that each of them holds, by
+    resource class; None: the report has totals alone. ``nova`` says of a node of a stock Nova
+    cloud what each instance has of it (a ``claims.nova_node.NovaUse``). ``providers`` holds child
+    providers as received. ``order`` identifies the report; ``held`` and ``nova`` become rows of
+    the node. None of these three is part of a comparison of two reports, or of their text. Disk in
+    GiB, memory in MiB.
     """
 
     node_uuid: str
@@ -138,6 +140,7 @@ class Report:
     running_vms: int | None = None
     current_workload: int | None = None
     order: ReportOrder = dataclasses.field(default=ReportOrder(), compare=False)
+    held: Mapping[str, Mapping[str, int]] | None = dataclasses.field(default=None, compare=False)
     nova: Mapping[str, Any] | None = dataclasses.field(default=None, compare=False)
 
     @property
@@ -156,8 +159,10 @@ class Report:
 
     @property
     def kept(self):
-        """The report without what only the store's claims need."""
-        return self if self.nova is None else dataclasses.replace(self, nova=None)
+        """The report without what becomes rows of the node."""
+        if self.held is None and self.nova is None:
+            return self
+        return dataclasses.replace(self, held=None, nova=None)
 
     def has_used(self, claim):
         """Whether the usage of child providers includes a claim's."""

@@ -11,7 +11,6 @@
 # under the License.
 """Applies what was read from Nova's databases to the host state and the store."""
 
-import collections
 import dataclasses
 import types
 
@@ -19,7 +18,7 @@ import numpy as np
 
 from nova_sched.claim import PENDING
 from nova_sched.claims import ClaimSelector, ServiceFacts
-from nova_sched.claims.nova_node import NAMELESS
+from nova_sched.claims.values import NAMELESS, sums
 from nova_sched.engine.decide import CandidateSet, narrow
 from nova_sched.state import node as node_state
 from nova_sched.state.report import DISABLED_TRAIT
@@ -198,7 +197,8 @@ class NovaHosts:
                 found[uuid] = {NAMELESS: used, **{one: {} for one in instances}}
             elif claims.keys() == instances and all(map(_is_settled, claims.values())):
                 held = {one: claim.resources for one, claim in claims.items()}
-                if _sum(held.values()) == used:
+                total = sums(held.values())
+                if {name: some for name, some in total.items() if some} == used:
                     found[uuid] = held
         return found
 
@@ -277,13 +277,6 @@ class NovaHosts:
         ended = self._store.release([claim.key], selector=selector)
         self._state_sync.dropped(ended, 'no server will use')
         return bool(ended)
-
-
-def _sum(amounts):
-    found: collections.Counter = collections.Counter()
-    for some in amounts:
-        found.update(some)
-    return {name: amount for name, amount in found.items() if amount}
 
 
 def _is_settled(claim):

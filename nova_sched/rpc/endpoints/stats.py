@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The namespace `stats` 1.1: reports of compute nodes, and operators' settings of compute
+"""The namespace `stats` 1.2: reports of compute nodes, and operators' settings of compute
 services."""
 
 import collections
@@ -23,9 +23,11 @@ from nova_sched.rpc import reports, translate
 from nova_sched.rpc.deferred import Deferred, begins
 from nova_sched.rpc.failures import expected
 
+VERSION = '1.2'
+
 
 class StatsEndpoint:
-    target = messaging.Target(namespace='stats', version='1.1')
+    target = messaging.Target(namespace='stats', version=VERSION)
 
     def __init__(self, scheduler):
         self._scheduler = scheduler
@@ -45,6 +47,8 @@ class StatsEndpoint:
     ):
         """Take the report of one node of host ``name``; ``stats`` is a ComputeNode.
 
+        ``instances`` are the UUIDs of all instances on it, or (since 1.2) a mapping of UUIDs to
+        the amounts that each holds, by resource class. None: the report has no list.
         ``boot`` and ``sequence`` (since 1.1, whole numbers from 1) are the number of the sender's
         start, and of the report since that start. A report that is older than the last accepted
         one changes nothing. Without them, the age is judged by the time when the report was sent,
@@ -52,8 +56,9 @@ class StatsEndpoint:
 
         Returns the accepted facts: the node's generation in the store, the state of each claim on
         it, the unclaimed usage by resource class, and all usage that is counted there; and whether
-        the report was ``stale``, with the ``boot`` of the last accepted one. Raises BadReport, and
-        changes nothing.
+        the report was ``stale``, with the ``boot`` of the last accepted one; and ``version``, the
+        version of this namespace that the next report may use. Raises BadReport, and changes
+        nothing.
         """
         made = reports.report(stats, name, instances, inventories, cell_uuid)
         order = reports.order(stats, boot, sequence, received.current().since_s)
@@ -89,6 +94,7 @@ def _accepted(facts):
         'counted': _counted(facts),
         'stale': facts.stale,
         'boot': facts.report.order.boot,
+        'version': VERSION,
     }
 
 

@@ -262,7 +262,33 @@ def test_inventories(steady, inventories, words):
         pytest.param(
             {'instances': ['x']}, "instances: 'x' is no UUID", id='an instance without UUID'
         ),
-        pytest.param({'instances': {'a': 1}}, 'instances', id='instances are a mapping'),
+        *(
+            pytest.param({'instances': held}, words, id=name)
+            for name, held, words in [
+                ('amounts of no UUID', {'a': {}}, "instances: 'a' is no UUID"),
+                ('no amounts', {NODE_A: 1}, f'instances.{NODE_A}: 1 is no mapping of resource'),
+                ('no class', {NODE_A: {'vCPU': 1}}, "'vCPU' is no resource class"),
+                ('a negative amount', {NODE_A: {'VCPU': -1}}, f'{NODE_A}.VCPU: -1 is no amount'),
+                ('a part', {NODE_A: {'VCPU': 0.5}}, 'VCPU: 0.5 is no amount'),
+                ('a truth', {NODE_A: {'VCPU': True}}, 'VCPU: True is no amount'),
+                ('too much', {NODE_A: {'VCPU': 2**43 + 1}}, 'VCPU: 8796093022209 is no amount'),
+                (
+                    'too much in all',
+                    {NODE_A: {'VCPU': 2**43}, uuid_of('b'): {'VCPU': 1}},
+                    'instances: VCPU: 8796093022209 is more than',
+                ),
+                (
+                    'many classes',
+                    {uuid_of(f'{one}'): {f'C_{one}': 1} for one in range(101)},
+                    'instances: there are more than 100 resource classes',
+                ),
+                (
+                    'many instances',
+                    {uuid_of(f'{one}'): {} for one in range(10_001)},
+                    'instances: 10001 of them; at most 10000 are accepted',
+                ),
+            ]
+        ),
         pytest.param(
             {'cell_uuid': 'here'}, "cell_uuid: 'here' is no UUID", id='a cell without UUID'
         ),

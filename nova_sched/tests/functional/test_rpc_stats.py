@@ -27,12 +27,13 @@ CELL = uuid_of('cell')
 def test_a_report_is_answered_with_what_was_accepted(daemon):
     daemon.add('a', cell_uuid=CELL)
     daemon.boot('one', vcpus=2, memory_mb=1024)
-    accepted = daemon.stats.update_resource_stats(
-        'a',
-        compute_node('a', vcpus_used=3, memory_mb_used=4096, local_gb_used=10),
-        instances=[uuid_of('one'), uuid_of('stranger')],
-        cell_uuid=CELL,
-    )
+    for _ in range(2):  # the first one may be older than the claim
+        accepted = daemon.stats.update_resource_stats(
+            'a',
+            compute_node('a', vcpus_used=3, memory_mb_used=4096, local_gb_used=10),
+            instances=[uuid_of('one'), uuid_of('stranger')],
+            cell_uuid=CELL,
+        )
     assert accepted.pop('generation') > 1
     assert accepted == {
         'node': uuid_of('node a'),
@@ -47,7 +48,27 @@ def test_a_report_is_answered_with_what_was_accepted(daemon):
         },
         'stale': False,
         'boot': None,
+        'version': '1.2',
     }
+
+
+def test_a_report_with_the_amounts_of_each_instance(daemon):
+    daemon.add('a', cell_uuid=CELL)
+    daemon.boot('one', vcpus=2, memory_mb=1024)
+    held = {
+        uuid_of('one'): {'VCPU': 3, 'MEMORY_MB': 512},
+        uuid_of('stranger'): {'VCPU': 1, 'DISK_GB': 7, 'PCPU': 0},
+        uuid_of('gone'): {},
+    }
+    accepted = daemon.stats.update_resource_stats(
+        'a',
+        compute_node('a', vcpus_used=4, memory_mb_used=600, local_gb_used=7),
+        instances=held,
+        cell_uuid=CELL,
+    )
+    assert accepted['claims'] == {uuid_of('one'): 'confirmed'}
+    assert accepted['foreign'] == {'VCPU': 2, 'MEMORY_MB': 88, 'DISK_GB': 7}
+    assert accepted['counted']['used'] == {'VCPU': 4, 'MEMORY_MB': 1112, 'DISK_GB': 7}
 
 
 def test_an_older_report_changes_nothing(daemon):

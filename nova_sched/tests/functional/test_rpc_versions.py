@@ -25,7 +25,7 @@ from nova_sched.tests.functional.harness import error_name, outcome
             None, '3.0', 'select_destinations', 'UnsupportedVersion', id='an older major'
         ),
         pytest.param(
-            'stats', '1.2', 'update_resource_stats', 'UnsupportedVersion', id='newer stats'
+            'stats', '1.3', 'update_resource_stats', 'UnsupportedVersion', id='newer stats'
         ),
         pytest.param(
             'stats', '4.5', 'update_resource_stats', 'UnsupportedVersion', id='stats is not 4.x'

@@ -52,7 +52,9 @@ def faults(database):
     nodes = {row['uuid']: row for row in node_rows}
     found = [f'a claim on {uuid}, which is no node' for uuid in on.keys() - nodes.keys()]
     for uuid, node in nodes.items():
-        used = on[uuid] + collections.Counter(json.loads(node['foreign_use']))
+        used = on[uuid] + collections.Counter()
+        for amounts in json.loads(node['unclaimed']).values():
+            used.update(amounts)
         if +used != +collections.Counter(json.loads(node['used'])):
             found.append(
                 f'{node["host"]} has {dict(used)} in claims and unclaimed usage, '

@@ -134,7 +134,8 @@ class Room:
         self.free = collections.Counter()
         for name, (total, reserved, ratio, *_) in json.loads(node['inventories']).items():
             self.free[name] = (total - reserved) * ratio
-        self.free.subtract(json.loads(node['foreign_use']))
+        for amounts in json.loads(node['unclaimed']).values():
+            self.free.subtract(amounts)
         self.pieces = audit_hardware.free(report)
         self._cell_of = audit_hardware.cells_of_cpus(report)
         self._cells = sorted({*self._cell_of.values()})

@@ -149,7 +149,7 @@ def node(uuid, vcpus, pcpus=0):
         'uuid': uuid,
         'host': name,
         'inventories': json.dumps(inventories),
-        'foreign_use': '{}',
+        'unclaimed': '{}',
     }
 
 

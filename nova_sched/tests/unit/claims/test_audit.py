@@ -246,7 +246,7 @@ NODE_ZERO, NODE_ONE = {'node_uuid': ZERO, 'host': 'host-0'}, {'node_uuid': ONE, 
             id='a class that the node has not',
         ),
         pytest.param(
-            [f"UPDATE nodes SET foreign_use = '{{\"VCPU\": 4}}' WHERE uuid = '{ZERO}'",
+            [f"UPDATE nodes SET unclaimed = '{{\"\": {{\"VCPU\": 4}}}}' WHERE uuid = '{ZERO}'",
              f"UPDATE nodes SET used = json_set(used, '$.VCPU', 5) WHERE uuid = '{ZERO}'"],
             'capacity', 'error', NODE_ZERO, {'VCPU': 5}, {'VCPU': 4},
             id='too much with unclaimed usage',

@@ -16,7 +16,8 @@ import dataclasses
 import pytest
 
 from nova_sched.claim import CONFIRMED, PENDING, VCPU, Claim, Resizing
-from nova_sched.claims.nova_node import NAMELESS, settle, uses
+from nova_sched.claims.nova_node import settle, uses
+from nova_sched.claims.values import NAMELESS
 from nova_sched.hardware.machine import HardwareAllocation
 
 NOW = 1000.0

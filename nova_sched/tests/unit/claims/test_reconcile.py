@@ -26,12 +26,13 @@ from nova_sched.claim import (
     Claim,
     Resizing,
 )
-from nova_sched.claims.reconcile import foreign_use, settle
+from nova_sched.claims.reconcile import LastReport, settle
 from nova_sched.hardware.machine import HardwareAllocation
 from nova_sched.state.report import Inventory
 from nova_sched.tests.builders import report, uuid_of
 
 A, B, C, D = 'abcd'
+AD = frozenset([A, D])
 
 
 def claims(**states):
@@ -114,8 +115,83 @@ def test_foreign_instances(listed, num_instances, before, strangers):
     ],
 )
 def test_foreign_use(words, explained, foreign):
-    held = [Claim(str(number), 'node', resources) for number, resources in enumerate(explained)]
-    assert foreign_use(report(**words), held) == foreign
+    held = {str(number): Claim(str(number), 'node', resources, CONFIRMED)
+            for number, resources in enumerate(explained)}  # fmt: skip
+    assert settle(report(**words), held).foreign == foreign
+
+
+OPEN = Resizing({VCPU: 2}, {VCPU: 4})
+TWO, FOUR = {VCPU: 2}, {VCPU: 4}
+
+
+@pytest.mark.parametrize(
+    'words, held, claim, last, unclaimed',
+    [
+        # The amounts of each instance: D is none of a claim.
+        pytest.param({'vcpus_used': 6}, {A: TWO, D: FOUR}, {}, {}, {D: FOUR}, id='by instance'),
+        pytest.param({'vcpus_used': 4}, {D: FOUR}, {}, {}, {D: FOUR}, id='not there yet'),
+        pytest.param({}, {A: TWO, D: FOUR}, {}, {}, {D: FOUR}, id='more than the total'),
+        pytest.param({'vcpus_used': 7}, {A: TWO, D: FOUR}, {}, {}, {D: FOUR, '': {VCPU: 1}},
+                     id='used by no instance'),
+        pytest.param({'vcpus_used': 8}, {A: FOUR, D: FOUR}, {}, {}, {D: FOUR, '': TWO},
+                     id='more than its claim'),
+        pytest.param({'vcpus_used': 5}, {A: {VCPU: 1}, D: FOUR}, {}, {}, {D: FOUR},
+                     id='less than its claim'),
+        pytest.param({'vcpus_used': 6}, {A: TWO, D: FOUR}, {'resizing': OPEN}, {}, {D: FOUR},
+                     id='not resized yet'),
+        pytest.param({'vcpus_used': 8}, {A: FOUR, D: FOUR}, {'resizing': OPEN}, {}, {D: FOUR},
+                     id='resized'),
+        pytest.param({'vcpus_used': 6}, {A: TWO, D: FOUR}, {}, {'changed': {A}}, {D: FOUR},
+                     id='just claimed'),
+        pytest.param({'vcpus_used': 2}, {A: TWO, D: {}}, {}, {}, {D: {}}, id='an empty row'),
+        pytest.param({'vcpus_used': 2}, {D: {PCPU: 2}}, {}, {}, {D: TWO}, id='pinned, no PCPU'),
+        pytest.param({'vcpus_used': 3, 'vcpus_reserved': 1}, {D: TWO}, {}, {}, {D: TWO},
+                     id='the reserve'),
+        # A list and totals.
+        pytest.param({'vcpus_used': 6}, AD, {}, {}, {D: {}, '': FOUR}, id='listed'),
+        pytest.param({'vcpus_used': 6}, AD, {}, {'changed': {A}}, {D: {}, '': {VCPU: 6}},
+                     id='listed, and the claim may be newer'),
+        pytest.param({'vcpus_used': 6}, AD, {}, {'changed': {A}, 'unclaimed': {D: FOUR}},
+                     {D: {}, '': FOUR}, id='as much as before'),
+        pytest.param({'vcpus_used': 6}, AD, {}, {'changed': {A}, 'unclaimed': {B: FOUR}},
+                     {D: {}, '': {VCPU: 6}}, id='by another instance before'),
+        pytest.param({'vcpus_used': 6}, AD, {}, {'changed': {A}, 'unclaimed': {D: {VCPU: 3}}},
+                     {D: {}, '': {VCPU: 6}}, id='more than before'),
+        pytest.param({'vcpus_used': 6}, AD, {}, {'changed': {A}, 'unclaimed': {D: {VCPU: 7}}},
+                     {D: {}, '': {VCPU: 6}}, id='less than before'),
+        pytest.param({'vcpus_used': 6}, AD, {}, {'unclaimed': {D: {VCPU: 5}}},
+                     {D: {}, '': FOUR}, id='less than before, without a doubt'),
+        pytest.param({'vcpus_used': 6}, AD, {'resizing': OPEN}, {'unclaimed': {D: FOUR}},
+                     {D: {}, '': FOUR}, id='not resized yet, listed'),
+        pytest.param({'vcpus_used': 8}, AD, {'resizing': OPEN}, {'unclaimed': {D: FOUR}},
+                     {D: {}, '': FOUR}, id='resized, listed'),
+        pytest.param({'vcpus_used': 8}, AD, {'resizing': OPEN}, {}, {D: {}, '': {VCPU: 6}},
+                     id='resized, or more by D'),
+        # Totals.
+        pytest.param({'vcpus_used': 6}, None, {}, {}, {'': FOUR}, id='totals'),
+        pytest.param({'vcpus_used': 6}, None, {}, {'changed': {A}}, {'': {VCPU: 6}},
+                     id='totals, and the claim may be newer'),
+        pytest.param({'vcpus_used': 6}, None, {'resizing': OPEN}, {}, {'': FOUR},
+                     id='totals, not resized yet'),
+        pytest.param({'vcpus_used': 8}, None, {'resizing': OPEN}, {}, {'': {VCPU: 6}},
+                     id='totals, resized or not'),
+        pytest.param({'vcpus_used': 2}, None, {}, {}, {}, id='nothing unclaimed'),
+    ],
+)  # fmt: skip
+def test_unclaimed_rows(words, held, claim, last, unclaimed):
+    """A has a confirmed claim of two vCPUs."""
+    made = Claim(A, 'node', OPEN.together if 'resizing' in claim else TWO, CONFIRMED, **claim)
+    words['instances'] = held if held is None else frozenset(held)
+    words['held'] = held if isinstance(held, dict) else None
+    settled = settle(
+        report(num_instances=2, **words),
+        {A: made},
+        last=LastReport(last.get('unclaimed', {}), frozenset(last.get('changed', ()))),
+        moving={(A, node_of('host-0'))},
+    )
+    assert settled.unclaimed == unclaimed
+    strangers = 1 if held is None or D in held else 0
+    assert settled.foreign_instances == strangers + (held is None and bool(last))
 
 
 @given(

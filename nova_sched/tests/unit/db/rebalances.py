@@ -40,7 +40,7 @@ from nova_sched.tests.builders import uuid_of
 A, B, C = (uuid_of(f'node {letter}') for letter in 'ABC')
 OLD, YOUNG = uuid_of('old'), uuid_of('young')
 FACTS = {'generation': 1, 'seen_s': 0.0, 'inventories': '{}', 'used': '{}',
-         'foreign_use': '{}', 'foreign_instances': 0}  # fmt: skip
+         'unclaimed': '{}', 'foreign_instances': 0}  # fmt: skip
 MOVES_OF_TWO = [Move(YOUNG, A, B), Move(OLD, A, C)]
 
 
