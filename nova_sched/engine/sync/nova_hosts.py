@@ -49,8 +49,8 @@ class NovaHosts:
     ):
         """Apply the compute services of one cell of Nova. ``not_up`` (host -> ServiceFacts) are
         those that are disabled, forced down or silent; all others are up now. ``left_out`` (node
-        UUID -> host, why) are nodes that get no servers; the service of a host takes part in that
-        if it has no other nodes. ``oldest_version`` is that of the cell's compute services.
+        UUID -> host, why) are nodes that get no servers; so does the service of a host if no node
+        of it is known. ``oldest_version`` is that of the cell's compute services.
 
         Returns the UUIDs of the nodes that only a trait of their provider disables: Nova removes
         it a moment after a service is enabled.
@@ -104,7 +104,8 @@ class NovaHosts:
         self._left_out[cell_uuid] = dict(left_out)
 
     def _hosts_left_out(self, not_up, left_out):
-        """The ServiceFacts of the hosts whose nodes are all left out, by host."""
+        """The ServiceFacts of the hosts of which all nodes were always left out, by host: no
+        node is known there."""
         whys = {host: why for host, why in left_out.values() if host is not None}
         return {
             host: dataclasses.replace(
@@ -112,7 +113,7 @@ class NovaHosts:
             )
             for host, why in whys.items()
             if not (facts := not_up.get(host, ServiceFacts(host))).disabled
-            and all(node.uuid in left_out for node in self._cluster.nodes_of(host))
+            and not self._cluster.nodes_of(host)
         }
 
     def services_are_not_up(self, cell_uuid, found):

@@ -263,7 +263,7 @@ def test_the_owner_of_providers(world, versions, is_owned):
 
 
 def test_a_node_is_left_out_by_itself(world):
-    """The service of a host takes part only if all its nodes are left out."""
+    """The service of its host stays as it is."""
     cluster, nova_hosts = world.cluster, world.scheduler.nova_hosts
     uuids = {host: cluster.find(host, host).uuid for host in ('a', 'b')}
 
@@ -273,11 +273,12 @@ def test_a_node_is_left_out_by_itself(world):
         return {host for host in uuids if cluster.hosts.disabled[cluster.find(host, host).row]}
 
     assert left_out('a') == {'a'}
-    assert cluster.service('a').is_left_out
+    assert cluster.find('a', 'a').is_left_out
+    assert not cluster.service('a').is_left_out
     assert nova_hosts.standing()[CELL]['a'] == ('left out', 'its stats are broken')
     assert left_out('b') == {'b'}
     assert left_out() == set()
-    assert not cluster.service('b').is_left_out
+    assert not cluster.find('b', 'b').is_left_out
 
 
 @pytest.mark.parametrize(
