@@ -167,8 +167,8 @@ class NodeReader:
             host = view.forget(uuid) or self._scheduler.nova_hosts.host_of(uuid)
             if host is None:  # it was never read, or another scheduler has removed it
                 continue
-            self._call('node_is_gone', uuid, view.cell.uuid, since_s)
-            LOG.info('Compute node %s of host %s is gone from its cell', uuid, host)
+            if self._call('node_is_gone', uuid, view.cell.uuid, since_s):
+                LOG.info('Compute node %s of host %s is gone from its cell', uuid, host)
 
     def _read(self, view, uuids, survey, run):
         """Read some nodes.

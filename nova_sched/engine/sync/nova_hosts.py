@@ -239,13 +239,15 @@ class NovaHosts:
 
     def node_is_gone(self, uuid, cell_uuid, since_s):
         """Remove a node that a cell does not have any more, and its claims, unless another cell
-        has it by now, or it was made after ``since_s``."""
+        has it by now, or it was made after ``since_s``. Returns whether it was removed."""
         self._state_sync.catch_up([uuid], {})
         node = self._cluster.node(uuid)
         if node is None or node.cell_uuid != cell_uuid:
-            return
-        if self._store.remove_node(uuid, since_s):
+            return False
+        is_removed = self._store.remove_node(uuid, since_s)
+        if is_removed:
             self._cluster.remove(uuid)
+        return is_removed
 
     def aggregates_are(self, aggregates):
         """Apply all aggregates of Nova to the store and the host state."""
