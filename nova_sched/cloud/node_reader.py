@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nova_sched import errors, words
+from nova_sched.claims import nova_node
 from nova_sched.claims.values import NAMELESS
 from nova_sched.cloud import node_report
 from nova_sched.cloud.placement import NodeProviders
@@ -239,7 +240,9 @@ class NodeReader:
         """Remember what was read of a node, if the store has applied all of it."""
         uuid = row.uuid
         view.left_out.pop(uuid, None)
-        if facts.stale or not all(made.order.covers(claim) for claim in facts.claims):
+        claims = {claim.consumer_uuid: claim for claim in facts.claims}
+        left = nova_node.settle(made.nova, claims, lambda _: True)
+        if facts.stale or left.ended or left.claims != claims:  # a claim was newer than the read
             view.again.add(uuid)
         if facts.stale:
             return
