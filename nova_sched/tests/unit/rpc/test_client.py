@@ -149,6 +149,21 @@ def echo(bus):
             id='update_resource_stats',
         ),
         pytest.param(
+            client.StatsClient,
+            'update_resource_stats',
+            {'name': 'a', 'stats': 1, 'instances': {ONE: {'VCPU': 2}}, 'boot': 1, 'sequence': 2},
+            {
+                'name': 'a',
+                'stats': 1,
+                'instances': {ONE: {'VCPU': 2}},
+                'inventories': None,
+                'cell_uuid': None,
+                'boot': 1,
+                'sequence': 2,
+            },
+            id='amounts of instances',
+        ),
+        pytest.param(
             client.ClaimsClient,
             'claim_alternate',
             {
