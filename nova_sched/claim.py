@@ -85,17 +85,18 @@ class Claim:
     ``resources`` maps Placement's resource classes to whole amounts (VCPU and PCPU: CPUs,
     MEMORY_MB: MiB, DISK_GB: GiB). ``created_s``, ``changed_s`` and ``expires_s`` are seconds since
     the epoch by the store's clock, which sets the first two. ``changed_s`` is the time when the
-    claim was made or last replaced by another one. ``expires_s`` None never expires. ``parts`` are
-    the CPUs, pages and devices that it holds in addition. ``counted``: the usage in the node's
-    report includes them. ``unseen``: confirmed by a caller, and no report of its node has arrived
-    since. ``image_properties`` are those of the consumer's image, as text. ``move`` is the reason
-    why the consumer comes from another node (one of MOVES). During a resize on this node,
-    ``resizing`` has both sizes: ``resources`` is their combined need, ``parts`` are the old ones.
-    For a member of a group, ``top_group`` is the group's UUID, and ``member`` its path there.
-    ``fences`` are the tokens of the exclusive domains that the claim belongs to. An exclusive
-    domain lasts as long as any claim has its token. ``ends_s`` is when the consumer is expected to
-    end, in seconds since the epoch by the store's clock; None: not known. ``life`` is for learning
-    how long servers last; None: nothing is learned.
+    claim was made or last replaced by another one, and ``changed_at`` is the generation that the
+    node got when the store last wrote the claim; it is not part of a comparison. ``expires_s``
+    None never expires. ``parts`` are the CPUs, pages and devices that it holds in addition.
+    ``counted``: the usage in the node's report includes them. ``image_properties`` are those of
+    the consumer's image, as text. ``move`` is the reason why the consumer comes from another node
+    (one of MOVES). During a resize on this node, ``resizing`` has both sizes: ``resources`` is
+    their combined need, ``parts`` are the old ones. For a member of a group, ``top_group`` is the
+    group's UUID, and ``member`` its path there. ``fences`` are the tokens of the exclusive domains
+    that the claim belongs to. An exclusive domain lasts as long as any claim has its token.
+    ``ends_s`` is when the consumer is expected to end, in seconds since the epoch by the store's
+    clock; None: not known. ``life`` is for learning how long servers last; None: nothing is
+    learned.
     """
 
     consumer_uuid: str
@@ -108,10 +109,10 @@ class Claim:
     request_id: str | None = None
     created_s: float = 0.0
     changed_s: float = 0.0
+    changed_at: int = dataclasses.field(default=0, compare=False)
     expires_s: float | None = None
     parts: HardwareAllocation | None = None
     counted: bool = False
-    unseen: bool = False
     image_properties: Mapping[str, str] = dataclasses.field(default_factory=dict)
     move: str | None = None
     resizing: Resizing | None = None
@@ -155,15 +156,16 @@ class Claim:
 
     # State transitions.
 
-    def stamped(self, before, now_s):
+    def stamped(self, before, now_s, generation):
         """Returns the claim as the store keeps it from ``now_s`` on, replacing the claim
-        ``before`` (None: no claim)."""
+        ``before`` (None: no claim). ``generation`` is the one that its node gets now."""
         if before is not None and before.uuid == self.uuid:
-            return dataclasses.replace(self, changed_s=now_s)
+            return dataclasses.replace(self, changed_s=now_s, changed_at=generation)
         left_s = None if self.expires_s is None else now_s + self.expires_s - self.created_s
         # Runs for each new claim: this takes half as long as dataclasses.replace.
         values = [*_VALUES(self)]
         values[_CREATED], values[_CHANGED], values[_EXPIRES] = now_s, now_s, left_s
+        values[_CHANGED_AT] = generation
         return Claim(*values)
 
     def merged_with(self, later):
@@ -199,13 +201,10 @@ class Claim:
 
     def confirmed(self):
         """Returns the claim confirmed: the node has the consumer. A move or a resize stays open
-        until it is settled.
-
-        An earlier report of the node, without the consumer, may still arrive.
-        """
+        until it is settled."""
         if self.is_confirmed:
             return self
-        return dataclasses.replace(self, state=CONFIRMED, expires_s=None, unseen=True)
+        return dataclasses.replace(self, state=CONFIRMED, expires_s=None)
 
     def finished(self):
         """Returns the claim after the move or resize is settled, with the new size."""
@@ -239,4 +238,6 @@ class Claim:
 
 _NAMES = [field.name for field in dataclasses.fields(Claim)]
 _VALUES = operator.attrgetter(*_NAMES)
-_CREATED, _CHANGED, _EXPIRES = map(_NAMES.index, ('created_s', 'changed_s', 'expires_s'))
+_CREATED, _CHANGED, _CHANGED_AT, _EXPIRES = map(
+    _NAMES.index, ('created_s', 'changed_s', 'changed_at', 'expires_s')
+)

@@ -137,10 +137,10 @@ def uuid(value, where):
     return value
 
 
-def number(value, where, most=MAX_INTEGER):
-    """Returns the whole number itself, from 1. Raises InvalidRequest."""
-    if type(value) is not int or value < 1:
-        raise errors.InvalidRequest(where, f'{short(value)} is no number from 1')
+def number(value, where, most=MAX_INTEGER, least=1):
+    """Returns the whole number itself. Raises InvalidRequest."""
+    if type(value) is not int or value < least:
+        raise errors.InvalidRequest(where, f'{short(value)} is no number from {least}')
     if value > most:
         raise errors.InvalidRequest(where, f'{short(value)} is more than {most}')
     return value

@@ -12,6 +12,7 @@
 """Reports this node to the scheduler: at each interval and at once after a change. Errors never
 end the reporter."""
 
+import dataclasses
 import logging
 import math
 import threading
@@ -24,6 +25,7 @@ from nova_sched.agent import difference
 from nova_sched.agent.difference import SETTLE_S, DifferenceLog
 from nova_sched.agent.identity import ReportCount
 from nova_sched.agent.service import Agent, Facts
+from nova_sched.claim import CONFIRMED, PENDING
 from nova_sched.logs import Problems, first_line
 from nova_sched.measures.catalogue import REPORT_SECONDS, REPORTS
 
@@ -45,7 +47,9 @@ def takes_amounts(answer: Any) -> bool:
 class Reporter:
     """Reports an agent's facts through a StatsClient.
 
-    ``count`` numbers the reports, so that a late report changes nothing. ``interval_s`` is a
+    ``count`` numbers the reports, so that a late report changes nothing. Each report also has the
+    node's generation of the last answer before this machine was read: the scheduler settles only
+    claims that have not changed since. ``interval_s`` is a
     function that returns the seconds between two reports; ``clock`` returns monotonic seconds. A
     report that takes longer than ``timeout_s`` seconds is logged while it waits, because a bus
     that never connected blocks its callers. ``step`` does all work that is due and can be called
@@ -71,6 +75,8 @@ class Reporter:
         self._timeout_s = timeout_s
         self._clock = clock
         self._last: Facts | None = None  # content of the last report
+        self._seen = 0  # the node's generation, from the last answer
+        self._was_late = False  # the last report
         self._told_pause: float | None = None
         self._due_s = -math.inf
         self._listening = False
@@ -130,12 +136,13 @@ class Reporter:
         Returns the seconds until the next step.
         """
         begin = self._moved_s = self._clock()
+        seen = self._seen
         facts = self._look()
         looked = self._clock()
         if facts is not None and not self._listening:
             self._wait_for_server(facts)
         elif facts is not None and (looked >= self._due_s or facts.tells_more_than(self._last)):
-            self._report(facts)
+            self._report(facts, seen)
         pause = max(LOOK_S, (looked - begin) / LOOK_SHARE)
         return min(pause, max(0.0, self._due_s - self._clock()))
 
@@ -163,16 +170,18 @@ class Reporter:
             self._problems.begin(AWAY, CANNOT, facts.node.hypervisor_hostname, why)
         self._due_s = math.inf  # it is due as soon as the server listens
 
-    def _report(self, facts: Facts) -> None:
+    def _report(self, facts: Facts, seen: int) -> None:
         name, pause = facts.node.hypervisor_hostname, self._interval_s()
         if pause != self._told_pause:
             LOG.info('Reporting node %s each %s s, and each change at once', name, pause)
         self._last, self._told_pause = facts, pause
-        begin_s, result = self._clock(), 'no answer'
+        begin_s, result, is_late = self._clock(), 'no answer', False
         try:
-            answer = self._send(facts)
+            answer = self._send(facts, seen)
             self._takes_amounts = takes_amounts(answer)
-            self._check_order(answer)
+            is_late = self._take_order(answer)
+            if is_late and self._was_late:
+                raise errors.Outdated('The report', 'the scheduler knows a later one of this node')
             there = difference.there(answer)
         except errors.Invalid as refusal:
             result = 'refused'
@@ -184,24 +193,44 @@ class Reporter:
             pause = min(pause, RETRY_S)
             self._problems.begin(AWAY, CANNOT, name, first_line(error))
         else:
-            result = 'accepted'
             self._problems.end(AWAY, 'The scheduler answers again')
-            self._problems.end(REFUSED, 'The scheduler accepts the reports again')
-            self._agent.told(facts, there)
-            pause = min(pause, self._compare(facts, there))
+            if is_late:
+                result, pause = 'late', 0.0
+            else:
+                result = 'accepted'
+                self._problems.end(REFUSED, 'The scheduler accepts the reports again')
+                pause = min(pause, self._accepted(facts, seen, answer, there))
+        self._was_late = is_late
         REPORTS.add(result)
         REPORT_SECONDS.observe(self._clock() - begin_s)
         self._due_s = self._clock() + pause
 
-    def _check_order(self, answer: Any) -> None:
-        """Raise Outdated if the scheduler has accepted a later report than this one, which is the
-        latest."""
-        if self._count is not None and isinstance(answer, dict) and answer.get('stale'):
-            known = answer.get('boot') or 0
-            self._count.pass_by(known)
-            raise errors.Outdated(
-                'The report', f'the scheduler has one of start {known} of this agent'
-            )
+    def _take_order(self, answer: Any) -> bool:
+        """Note what the scheduler knows of this node. Returns whether that is later than the
+        report: then the next one has what this one lacks."""
+        if not isinstance(answer, dict):
+            return False
+        self._seen = answer.get('generation') or 0
+        is_late = bool(answer.get('stale'))
+        if is_late and self._count is not None:
+            self._count.pass_by(answer.get('boot') or 0)
+        return is_late
+
+    def _accepted(
+        self, facts: Facts, seen: int, answer: Any, there: difference.Counted | None
+    ) -> float:
+        """Take the answer to a report. Returns the seconds until the next one is due.
+
+        A claim that has changed since ``seen`` may be left to the next report, which then has its
+        change in what it has seen. An instance that was not confirmed is listed once more.
+        """
+        claims = answer.get('claims', {}) if isinstance(answer, dict) else {}
+        waiting = {uuid for uuid in facts.instances if claims.get(uuid) == PENDING}
+        gone = {uuid for uuid, state in claims.items() if state == CONFIRMED} - facts.instances
+        accepted = dataclasses.replace(facts, instances=facts.instances - waiting)
+        self._agent.told(accepted, there)
+        again_s = self._compare(facts, there)
+        return 0.0 if (waiting or gone) and self._seen > seen else again_s
 
     def _compare(self, facts: Facts, there: difference.Counted | None) -> float:
         """Log where the scheduler counts differently.
@@ -214,7 +243,7 @@ class Reporter:
         again = self._difference_log.update(facts.node.hypervisor_hostname, found, self._clock())
         return SETTLE_S if again else math.inf
 
-    def _send(self, facts: Facts) -> Any:
+    def _send(self, facts: Facts, seen: int) -> Any:
         node = facts.node
         complaint = (
             AWAY,
@@ -237,6 +266,7 @@ class Reporter:
                 facts.inventories,
                 self._cell_uuid,
                 **which,
+                seen=seen,
             )
         finally:
             self._moved_s, self._is_sending = self._clock(), False

@@ -19,7 +19,6 @@ needs. ``values`` has what passes through them.
 
 import abc
 import dataclasses
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from nova_sched.claim import Claim
@@ -134,8 +133,7 @@ class ClaimTransactions(StoreTransactions):
     def allocated(self, claims: Sequence[Claim]) -> list[Claim]:
         """Confirm these claims, by their UUIDs: another service has allocated the same.
 
-        Each report from after that without the instance ends them. Returns the claims that were
-        not confirmed before, as they were.
+        Returns the claims that were not confirmed before, as they were.
         """
 
     @abc.abstractmethod
@@ -191,7 +189,8 @@ class NodeReports(StoreTransactions):
     """Nodes, as they report themselves.
 
     A report replaces the last one of its node, settles the claims on the node, and determines the
-    unclaimed usage. A report that is older than the last one changes nothing. With a ``locator``,
+    unclaimed usage. A report that is older than the last one changes nothing, and its silence ends
+    no claim that has changed since its sender looked (see claims.reconcile). With a ``locator``,
     each node carries the tokens of all exclusive domains that it is in, from the transaction that
     closes the domain, or that brings the node into it by a report or an aggregate.
     """
@@ -203,14 +202,18 @@ class NodeReports(StoreTransactions):
         """Apply nodes' reports: settle their claims and compute the unclaimed usage.
 
         ``now_s`` replaces the store's clock. A report that is older than the last applied one
-        changes nothing, and its NodeFacts are ``stale``: see state.report.ReportOrder.
+        changes nothing, and its NodeFacts are ``stale``: see state.report.ReportOrder. So are the
+        NodeFacts of a report of an unknown node that may be from before the known node of its host
+        and name was made; they are those of that node.
         """
 
     @abc.abstractmethod
-    def remove_node(self, uuid: str, since_s: float = math.inf) -> bool:
-        """Remove a node and its claims, unless the node was made after ``since_s``.
+    def remove_node(self, uuid: str, generation: int | None = None) -> bool:
+        """Remove a node and its claims, if the caller has seen it at this generation; without
+        one, a node without confirmed claims.
 
-        Returns whether the node was removed.
+        A node that has left and come back since is another one, of higher generations. Returns
+        whether the node was removed.
         """
 
 
@@ -241,14 +244,8 @@ class SmallTables(StoreTransactions):
         """
 
     @abc.abstractmethod
-    def set_instances(
-        self, host: str, instances: frozenset[str], since_s: float = math.inf
-    ) -> bool:
-        """Store the list of instances that a host reported, unless the stored list is from after
-        ``since_s``.
-
-        Returns whether this list is the stored one now.
-        """
+    def set_instances(self, host: str, instances: frozenset[str]) -> None:
+        """Store the list of instances that a host reported."""
 
 
 class GroupRecords(StoreTransactions):

@@ -207,12 +207,11 @@ def not_listed(snapshot):
         node = snapshot.nodes.get(claim.node_uuid)
         if (
             claim.is_confirmed
-            and not claim.unseen
             and node is not None
             and node.report is not None
             and node.report.instances is not None
             and claim.consumer_uuid not in node.report.instances
-            and claim.changed_s <= node.seen_s
+            and claim.changed_at <= node.reported_at
             and not any(keeps_source(other, *claim.key) for other in moving[claim.consumer_uuid])
         ):
             yield claim

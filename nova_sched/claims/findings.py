@@ -87,12 +87,16 @@ KINDS = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AuditedNode:
-    """A node's row and report. ``used`` and ``foreign`` are amounts by resource class."""
+    """A node's row and report. ``used`` and ``foreign`` are amounts by resource class.
+
+    ``reported_at`` is its generation after that report.
+    """
 
     uuid: str
     host: str
     nodename: str
     seen_s: float
+    reported_at: int
     inventories: Mapping[str, Inventory]
     used: Mapping[str, int]
     foreign: Mapping[str, int]

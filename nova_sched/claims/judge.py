@@ -84,20 +84,24 @@ class Held:
         if claim is not None:
             mine[key[1]] = self.added[key] = claim
 
-    def stamp(self, now_s):
-        """Stamp the claims that are new or changed with this time.
+    def stamp(self, now_s, usages):
+        """Stamp the claims that are new or changed with this time and their nodes' next
+        generations, and mark these nodes as changed.
 
-        The other claims of a consumer are also stamped if one of its claims ended or changed: a
-        message from before that time may not know of the change.
+        The other claims of a consumer are stamped too if a move that has kept them is over: their
+        nodes may have reported, until now, that they do not have the consumer.
         """
-        for consumer in {consumer for consumer, _ in self.removed}:
-            for claim in list(self.of(consumer).values()):
-                if claim.key not in self.added:
-                    self.put(claim.key, claim)
+        for key, old in list(self.removed.items()):
+            if old.keeps_source and not (key in self.added and self.added[key].keeps_source):
+                for claim in list(self.of(key[0]).values()):
+                    if claim.key not in self.added:
+                        self.put(claim.key, claim)
         for key, claim in self.added.items():
             self.added[key] = self._claims[key[0]][key[1]] = claim.stamped(
-                self.removed.get(key), now_s
+                self.removed.get(key), now_s, usages[key[1]].generation + 1
             )
+        for _, node in (*self.added, *self.removed):
+            usages[node].changed = True
 
 
 class ServerGroupMembers:
@@ -155,9 +159,7 @@ def judge(placements, usages, held, members, records, exclusive_domains, now_s, 
     """
     validator = _BatchValidator(usages, held, members, records, exclusive_domains, plans or {})
     won = [validator.judge(placement) for placement in placements]
-    held.stamp(now_s)
-    for _, node in (*held.added, *held.removed):
-        usages[node].changed = True
+    held.stamp(now_s, usages)
     tokens = {node: usages[node].fences for node in exclusive_domains.changed}
     return [
         _outcome(placement, one, usages, held, validator.records, tokens, validator.exceeded)

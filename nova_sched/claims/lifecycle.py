@@ -11,8 +11,6 @@
 # under the License.
 """Changes of existing claims: each event as a function from a claim to its new state."""
 
-import dataclasses
-
 from nova_sched.claims import ANY
 from nova_sched.claims.reconcile import keeps_source
 
@@ -29,20 +27,18 @@ def amend(claims, change, usages, held, now_s):
         if after is not None:
             usage.take(after.resources)
         held.put(before.key, after)
-    held.stamp(now_s)
-    for _, node in (*held.added, *held.removed):
-        usages[node].changed = True
+    held.stamp(now_s, usages)
     return [before for before, _ in changed]
 
 
 def allocating(claims):
-    """The change that confirms these claims, by their UUIDs, and expects no report of them."""
+    """The change that confirms these claims, by their UUIDs."""
     uuids = {one.uuid for one in claims}
 
     def change(claim):
         if claim.is_confirmed or claim.uuid not in uuids:
             return claim
-        return dataclasses.replace(claim.confirmed(), unseen=False)
+        return claim.confirmed()
 
     return change
 
@@ -89,19 +85,21 @@ def reverting(claims, selector=ANY):
     given all of its claims.
 
     A consumer that has a confirmed claim on the node of its move, and no other claim, stays there.
-    On the node that it returns to, an earlier report may still arrive, as after
-    ``Claim.confirmed``.
     """
     last = max((claim for claim in claims if claim.move or claim.resizing), key=_age, default=None)
 
     def change(claim):
         if last is None or not selector.may_end(last):
             return claim
-        if claim == last:
-            return _taken_back(claim, len(claims) == 1)
-        return dataclasses.replace(claim, unseen=claim.is_confirmed) if last.move else claim
+        return _taken_back(claim, len(claims) == 1) if claim == last else claim
 
     return change
+
+
+def expiring(claim):
+    """The change that ends overdue claims. A confirmed one among them is the source of a move that
+    ends with them."""
+    return claim if claim.is_confirmed else None
 
 
 def _taken_back(claim, is_only):

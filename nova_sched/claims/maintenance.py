@@ -264,6 +264,7 @@ def _node(row, text):
         host=row.host,
         nodename=row.nodename,
         seen_s=row.seen_s,
+        reported_at=row.reported_at,
         inventories={
             name: Inventory(*values) for name, values in json.loads(row.inventories).items()
         },

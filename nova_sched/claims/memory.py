@@ -13,7 +13,6 @@
 interface."""
 
 import dataclasses
-import math
 import threading
 import time
 
@@ -46,8 +45,15 @@ from nova_sched.claims.judge import (
     only_short,
     stale,
 )
-from nova_sched.claims.lifecycle import allocating, amend, finishing, leaving, reverting
-from nova_sched.claims.reconcile import NO_REPORT, LastReport, absent, keeps_source, newest, settle
+from nova_sched.claims.lifecycle import (
+    allocating,
+    amend,
+    expiring,
+    finishing,
+    leaving,
+    reverting,
+)
+from nova_sched.claims.reconcile import NEW_NODE, Before, absent, keeps_source, newest, settle
 
 
 class MemoryClaimStore(ClaimStore):
@@ -57,10 +63,8 @@ class MemoryClaimStore(ClaimStore):
         self.clock = clock
         self._lock = threading.Lock()
         self._nodes = {}  # UUID -> NodeFacts without claims
-        self._made_s, self._lists_s = (
-            {},
-            {},
-        )  # when nodes were made (UUID), when lists of instances arrived (host)
+        # node UUID -> the generation at which it was made, and the one after its last report
+        self._made_at, self._reported_at = {}, {}
         self._names = {}  # (host, nodename) -> UUID
         self._claims = {}  # node UUID -> consumer -> Claim
         self._used = {}  # node UUID -> sums of the resources of its claims
@@ -323,7 +327,9 @@ class MemoryClaimStore(ClaimStore):
         with self._lock:
             overdue = [claim for claims in self._claims.values() for claim in claims.values()
                        if not claim.is_confirmed and claim.overdue(now_s)]  # fmt: skip
-            return self._amend(changed_claims.TIMEOUT, overdue, lambda claim: None)
+            moving = {claim.consumer_uuid for claim in overdue if claim.keeps_source}
+            kept = [one for consumer in moving for one in self._of(consumer) if one.is_confirmed]
+            return self._amend(changed_claims.TIMEOUT, overdue + kept, expiring)
 
     def claims(self, consumer_uuid=None):
         with self._lock:
@@ -431,7 +437,8 @@ class MemoryClaimStore(ClaimStore):
             places = {uuid: self._place(uuid) for uuid in latest}
             facts = {uuid: self._report(uuid, report, now_s) for uuid, report in latest.items()}
             raised = {uuid for uuid, one in facts.items() if one.generation != before.get(uuid)}
-            moved = {uuid for uuid, place in places.items() if self._place(uuid) != place}
+            moved = {uuid for uuid, place in places.items()
+                     if uuid in self._nodes and self._place(uuid) != place}  # fmt: skip
             for uuid in self._enter(moved, raised):
                 known = {'stale': facts[uuid].stale, 'ended': facts[uuid].ended}
                 facts[uuid] = dataclasses.replace(self._facts(uuid), **known)
@@ -447,19 +454,33 @@ class MemoryClaimStore(ClaimStore):
     def _report(self, uuid, report, now_s):
         """Returns the node's data after the report."""
         last = self._nodes.get(uuid)
-        if last is not None and not report.order.is_after(last.report.order, last.seen_s):
+        if last is not None and not report.order.is_after(
+            last.report.order, self._reported_at[uuid]
+        ):
             return dataclasses.replace(self._facts(uuid), stale=True)
         twin = self._names.get((report.host, report.nodename), uuid)
         if twin != uuid:
+            boot, made_at = self._nodes[twin].report.order.boot, self._made_at[twin]
+            if last is None and not report.order.is_of_later_life(boot, made_at):
+                return dataclasses.replace(self._facts(twin), stale=True)
             self._forget(twin, now_s)
         claims = self._claims.setdefault(uuid, {})
         self._used.setdefault(uuid, {})
+        known = NEW_NODE._replace(generation=self._last_generation)
+        if last is not None:
+            known = Before(
+                last.generation,
+                self._reported_at[uuid],
+                last.report.order,
+                lambda: last.report.instances,
+                last.unclaimed,
+            )
         moving = {
             (consumer, uuid)
-            for consumer in absent(report, claims)
+            for consumer in absent(report, claims, known)
             if any(keeps_source(one, consumer, uuid) for one in self._of(consumer))
         }
-        settled = settle(report, claims, moving, now_s, self._last(last, claims))
+        settled = settle(report, claims, moving, now_s, known)
         changed = settled.changed(claims)
         if self.on_changes is not None:
             were = [*settled.ended, *(claims[claim.consumer_uuid] for claim in changed)]
@@ -477,7 +498,7 @@ class MemoryClaimStore(ClaimStore):
         before = self._nodes.get(uuid)
         after = NodeFacts(
             report=report,
-            generation=before.generation if before else self._last_generation,
+            generation=known.generation,
             unclaimed=settled.unclaimed,
             foreign_instances=settled.foreign_instances,
             seen_s=now_s,
@@ -486,11 +507,12 @@ class MemoryClaimStore(ClaimStore):
         if before is not None:
             del self._names[before.report.host, before.report.nodename]
         self._names[report.host, report.nodename] = uuid
-        self._made_s.setdefault(uuid, now_s)
         self._nodes[uuid] = after
         same = before is not None and dataclasses.replace(before, seen_s=now_s) == after
         if not same or changed or settled.ended:
             self._touch([uuid])
+        self._reported_at[uuid] = self._nodes[uuid].generation
+        self._made_at.setdefault(uuid, self._reported_at[uuid])
         told = report.pieces, report.providers, report.inventories
         was = before and (before.report.pieces, before.report.providers, before.report.inventories)
         has_changed = told != was
@@ -498,25 +520,20 @@ class MemoryClaimStore(ClaimStore):
             self._pieces_at[uuid] = self._nodes[uuid].generation
         return dataclasses.replace(self._facts(uuid), ended=settled.ended)
 
-    @staticmethod
-    def _last(facts, claims):
-        """The LastReport of a node with these NodeFacts (None: it is new)."""
-        if facts is None:
-            return NO_REPORT
-        changed = frozenset(
-            consumer for consumer, claim in claims.items() if claim.changed_s > facts.seen_s
-        )
-        return LastReport(facts.unclaimed, changed)
-
     def _facts(self, uuid):
         return dataclasses.replace(self._nodes[uuid], claims=tuple(self._claims[uuid].values()))
 
-    def remove_node(self, uuid, since_s=math.inf):
+    def remove_node(self, uuid, generation=None):
         with self._lock:
-            if uuid not in self._nodes or self._made_s[uuid] > since_s:
+            if uuid not in self._nodes:
                 return False
-            self._forget(uuid, self.now_s())
-            return True
+            if generation is None:
+                is_meant = not any(one.is_confirmed for one in self._claims[uuid].values())
+            else:
+                is_meant = self._made_at[uuid] <= generation
+            if is_meant:
+                self._forget(uuid, self.now_s())
+            return is_meant
 
     def _forget(self, uuid, now_s):
         """Remove a node and its claims."""
@@ -528,7 +545,8 @@ class MemoryClaimStore(ClaimStore):
             self._drop(key)
         hosts = {uuid: facts.report.host}
         self._tell(changed_claims.REMOVAL, gone, {}, now_s, hosts)
-        del self._claims[uuid], self._used[uuid], self._pieces_at[uuid], self._made_s[uuid]
+        del self._claims[uuid], self._used[uuid], self._pieces_at[uuid]
+        del self._made_at[uuid], self._reported_at[uuid]
         self._with_tokens.discard(uuid)
 
     # Services, aggregates, instance lists.
@@ -551,14 +569,9 @@ class MemoryClaimStore(ClaimStore):
                 self._enter([uuid for (host, _), uuid in self._names.items() if host in hosts])
             )
 
-    def set_instances(self, host, instances, since_s=math.inf):
+    def set_instances(self, host, instances):
         with self._lock:
-            if self._instances.get(host) == instances:
-                return True
-            if since_s < self._lists_s.get(host, since_s):
-                return False
-            self._instances[host], self._lists_s[host] = instances, self.now_s()
-            return True
+            self._instances[host] = instances
 
     def digest(self):
         with self._lock:

@@ -15,14 +15,48 @@ The usage of a node is the sum of its claims and of its *unclaimed* rows.
 """
 
 import dataclasses
-import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from nova_sched.claim import PCPU, VCPU, Claim
 from nova_sched.claims import nova_node
 from nova_sched.claims.values import NAMELESS, Rows, sums
-from nova_sched.state.report import Report
+from nova_sched.state.report import Report, ReportOrder
+
+
+class Before(NamedTuple):
+    """A node before a report: its ``generation``, and what is known of the report that was applied
+    last.
+
+    That one gave the node the generation ``reported_at``. ``listed`` returns the instances that it
+    lists; None: it has no list. ``unclaimed`` are the rows that it left.
+    """
+
+    generation: int = 0
+    reported_at: int = 0
+    order: ReportOrder = ReportOrder()
+    listed: Callable[[], frozenset[str] | None] = lambda: None
+    unclaimed: Rows = {}
+
+    def has_seen(self, report, claim):
+        """Whether the sender of a report knew, before it looked at its node, of the last change of
+        this claim.
+
+        A generation that the node has not reached is of another database, and says nothing.
+        """
+        seen = report.order.seen
+        return seen is not None and claim.changed_at <= seen <= self.generation
+
+    def has_told(self, consumer, claim):
+        """Whether the last report lists the consumer, and its claim has not changed since."""
+        return self.knows(claim) and consumer in (self.listed() or ())
+
+    def knows(self, claim):
+        """Whether a claim has not changed since the last report."""
+        return claim.changed_at <= self.reported_at
+
+
+NEW_NODE = Before()
 
 
 class Settled(NamedTuple):
@@ -46,43 +80,35 @@ class Settled(NamedTuple):
         return [claim for consumer, claim in self.claims.items() if claim != before[consumer]]
 
 
-class LastReport(NamedTuple):
-    """What the store has since the node's last applied report: its ``unclaimed`` rows, and the
-    consumers whose claims have ``changed`` since."""
-
-    unclaimed: Rows = {}
-    changed: frozenset[str] = frozenset()
-
-
-NO_REPORT = LastReport()
-
-
 def newest(reports):
     """node UUID -> the newest of its reports; the last one, if the order is unknown."""
     found: dict[str, Report] = {}
     for report in reports:
         last = found.get(report.node_uuid)
-        if last is None or report.order.is_after(last.order, math.inf):
+        if last is None or report.order.is_after(last.order, 0):
             found[report.node_uuid] = report
     return found
 
 
-def absent(report, claims):
+def absent(report, claims, before):
     """Consumers that the node had and no longer lists: their claims end, except for open moves.
 
-    The first report after a caller has confirmed a claim may be older than the confirmation, and
-    ends nothing. Nor does a report that may have been sent before the claim last changed.
+    Silence counts only if the report was evidently made after the claim last changed: its sender
+    had seen that change. Of a sender that does not tell what it has seen, the node's own word
+    counts: the report before this one, by their numbers, lists the consumer.
     """
     if report.instances is None or report.nova is not None:
         return []
-    return [
-        consumer
+    silent = [
+        (consumer, claim)
         for consumer, claim in claims.items()
-        if claim.is_confirmed
-        and not claim.unseen
-        and consumer not in report.instances
-        and claim.changed_s <= report.order.since_s
+        if claim.is_confirmed and consumer not in report.instances
     ]
+    if report.order.seen is not None:
+        return [consumer for consumer, claim in silent if before.has_seen(report, claim)]
+    if not report.order.is_numbered_after(before.order):
+        return []
+    return [consumer for consumer, claim in silent if before.has_told(consumer, claim)]
 
 
 def keeps_source(claim, consumer, node_uuid):
@@ -90,22 +116,23 @@ def keeps_source(claim, consumer, node_uuid):
     return claim.keeps_source and claim.consumer_uuid == consumer and claim.node_uuid != node_uuid
 
 
-def settle(report, claims, moving=frozenset(), now_s=0.0, last=NO_REPORT):
-    """Settle the claims (by consumer) of the node that made the report.
+def settle(report, claims, moving=frozenset(), now_s=0.0, before=NEW_NODE):
+    """Settle the claims (by consumer) of the node that made the report; ``before`` is the node
+    before it.
 
-    With a list of instances: a claim whose instance is listed is confirmed. A confirmed claim that
-    is no longer listed ends. A claim that the node does not know yet stays as it is. Without a
-    list, no state changes. The claims in ``moving``, by (consumer, node), stay, listed or not. A
-    resize in place that was not settled in time is taken back: the report has its real usage.
-    ``last`` is from the report before.
+    With a list of instances: a claim whose instance is listed is confirmed, unless the report may
+    be older than the claim. A confirmed claim that is evidently no longer listed ends (see
+    ``absent``). A claim that the node does not know yet stays as it is. Without a list, no state
+    changes. The claims in ``moving``, by (consumer, node), stay, listed or not. A resize in place
+    that was not settled in time is taken back: the report has its real usage.
 
     For a node of a stock Nova cloud: see ``nova_node``.
     """
     if report.nova is not None:
-        return _settle_nova(report, claims, now_s)
+        return _settle_nova(report, claims, now_s, before)
     gone = {
         consumer
-        for consumer in absent(report, claims)
+        for consumer in absent(report, claims, before)
         if (consumer, report.node_uuid) not in moving
     }
     kept = {}
@@ -114,36 +141,40 @@ def settle(report, claims, moving=frozenset(), now_s=0.0, last=NO_REPORT):
             continue
         if claim.resizing and claim.overdue(now_s):
             claim = claim.reverted()
-        if report.instances is not None and consumer in report.instances:
+        is_listed = report.instances is not None and consumer in report.instances
+        if is_listed and (report.order.seen is None or before.has_seen(report, claim)):
             claim = claim.confirmed()
-        if report.instances is not None and claim.unseen:
-            claim = dataclasses.replace(claim, unseen=False)
-        if report.instances is not None and consumer not in report.instances:
+        if report.instances is not None and not is_listed:
             if claim.counted:  # an open move keeps it, but the node has freed its hardware
                 claim = dataclasses.replace(claim, counted=False)
         elif claim.is_confirmed and claim.parts and not claim.counted:
             claim = dataclasses.replace(claim, counted=True)
-        before = claims[consumer]
-        if (claim.state, claim.resizing) != (before.state, before.resizing):
-            claim = claim.stamped(before, now_s)
+        if claim != (was := claims[consumer]):
+            has_moved = (claim.state, claim.resizing) != (was.state, was.resizing)
+            claim = claim.stamped(
+                was, now_s if has_moved else was.changed_s, before.generation + 1
+            )
         kept[consumer] = claim
     ended = tuple(claims[consumer] for consumer in claims if consumer in gone)
-    return Settled(kept, ended, *_unclaimed(report, claims, kept, last))
+    return Settled(kept, ended, *_unclaimed(report, claims, kept, before))
 
 
-def _settle_nova(report, claims, now_s):
-    found = nova_node.settle(report.nova, claims, report.order.covers, now_s)
-    kept = {}
+def _settle_nova(report, claims, now_s, before):
+    def has_seen(claim):
+        return before.has_seen(report, claim)
+
+    found = nova_node.settle(report.nova, claims, has_seen, now_s)
+    kept, generation = {}, before.generation + 1
     for consumer, claim in found.claims.items():
-        before = claims[consumer]
-        kept[consumer] = claim if claim is before else claim.stamped(before, now_s)
+        was = claims[consumer]
+        kept[consumer] = claim if claim is was else claim.stamped(was, now_s, generation)
     strangers = report.nova.keys() - claims.keys() - {NAMELESS}
     ended = tuple(claims[consumer] for consumer in found.ended)
     return Settled(kept, ended, found.unclaimed, len(strangers))
 
 
-def _unclaimed(report, before, claims, last):
-    """The unclaimed rows after a report, and the number of unclaimed instances. ``before`` are the
+def _unclaimed(report, were, claims, before):
+    """The unclaimed rows after a report, and the number of unclaimed instances. ``were`` are the
     claims as they were before the report, ``claims`` after it.
 
     Where the report tells the amounts of each instance, these are the rows, and nothing is
@@ -163,25 +194,21 @@ def _unclaimed(report, before, claims, last):
         others = sums([_left(report, held.values()), *more])
         return _with_nameless(rows, others), len(rows)
     if report.instances is None:
-        known = [
-            claim
-            for consumer, claim in before.items()
-            if claim.is_confirmed and consumer not in last.changed
-        ]
+        known = [claim for claim in were.values() if claim.is_confirmed and before.knows(claim)]
         most = _left(report, map(_least, known))
         return _with_nameless({}, most), max(0, report.num_instances - len(known))
     strangers = report.instances - claims.keys()
-    here = [before[consumer] for consumer in claims.keys() & report.instances]
-    known = [claim for claim in here if claim.consumer_uuid not in last.changed]
+    here = [were[consumer] for consumer in claims.keys() & report.instances]
+    known = [claim for claim in here if before.knows(claim)]
     most = _left(report, map(_least, known))
     in_doubt = len(known) < len(here) or any(claim.resizing for claim in known)
-    if in_doubt and strangers <= last.unclaimed.keys():
+    if in_doubt and strangers <= before.unclaimed.keys():
         # An instance that no claim is for keeps its size: these hold no more than they did. But
         # the report has what claimed instances may hold beyond their claims.
         least = _left(report, [claims[claim.consumer_uuid].resources for claim in here])
-        were = sums(last.unclaimed)
+        last = sums(before.unclaimed)
         for name, amount in most.items():
-            if least.get(name, 0) <= (kept := were.get(name, 0)) <= amount:
+            if least.get(name, 0) <= (kept := last.get(name, 0)) <= amount:
                 most[name] = kept
     return _with_nameless({consumer: {} for consumer in strangers}, most), len(strangers)
 

@@ -17,7 +17,6 @@ difference: a constant number of statements for a batch of any size.
 
 import dataclasses
 import json
-import math
 
 import sqlalchemy as sa
 from oslo_db import exception as db_error
@@ -43,7 +42,14 @@ from nova_sched.claims import sql_groups as groups
 from nova_sched.claims import statements as sql
 from nova_sched.claims.exclusive_domains import Change, ExclusiveDomains, moved_hosts
 from nova_sched.claims.judge import Held, judge, only_short, stale
-from nova_sched.claims.lifecycle import allocating, amend, finishing, leaving, reverting
+from nova_sched.claims.lifecycle import (
+    allocating,
+    amend,
+    expiring,
+    finishing,
+    leaving,
+    reverting,
+)
 from nova_sched.claims.reconcile import newest
 from nova_sched.db import clock, quotas
 from nova_sched.db.engine import Sessions
@@ -262,9 +268,12 @@ class SqlClaimStore(ClaimStore):
         now_s = self._given(now_s)
 
         def overdue(connection):
-            return [sql.claim(row) for row in connection.execute(sql.OVERDUE, {'now_s': now_s})]
+            found = [sql.claim(row) for row in connection.execute(sql.OVERDUE, {'now_s': now_s})]
+            moving = {one.consumer_uuid for one in found if one.keeps_source}
+            kept = sql.read_claims(connection, sql.CLAIMS_OF, moving)
+            return found + [one for one in kept if one.is_confirmed]
 
-        return self._amend(changed_claims.TIMEOUT, overdue, lambda claims: lambda claim: None)
+        return self._amend(changed_claims.TIMEOUT, overdue, lambda claims: expiring)
 
     def _amend(self, cause, read, changing, first=lambda connection: None):
         """Change the claims that ``read`` finds; returns those that were changed, as they were.
@@ -367,15 +376,14 @@ class SqlClaimStore(ClaimStore):
         latest = newest(reports)
         try:
             with self._sessions.transaction() as connection:
-                taken, twins = sql_reports.take_all(connection, latest, now_s, self.locator)
+                changes, twins = sql_reports.take_all(connection, latest, now_s, self.locator)
         except db_error.DBDuplicateEntry as error:
             raise errors.StoreBusy(
                 'another scheduler takes the first report of a node now'
             ) from error
         if self.on_changes is not None:
-            self._tell_reports(taken, twins)
-        facts = {one.facts.report.node_uuid: one.facts for one in taken}
-        return [facts[report.node_uuid] for report in reports]
+            self._tell_reports(changes.values(), twins)
+        return [changes[report.node_uuid].facts for report in reports]
 
     def _tell_reports(self, taken, twins):
         """Tell of the claims that reports changed, and of those of removed nodes (``twins``)."""
@@ -392,13 +400,17 @@ class SqlClaimStore(ClaimStore):
             changed_claims.REMOVAL, claims, {}, now_s, {node.uuid: node.host for node in nodes}
         )
 
-    def remove_node(self, uuid, since_s=math.inf):
-        conditions = (
-            NODES.c.uuid == uuid,
-            *([] if since_s == math.inf else [NODES.c.made_s <= since_s]),
-        )
+    def remove_node(self, uuid, generation=None):
         with self._sessions.transaction() as connection:
-            gone = sql_nodes.forget(connection, *conditions)
+            row = sql.read_nodes(connection, [uuid], lock=True).get(uuid)
+            if row is None:
+                return False
+            if generation is None:
+                claims = sql.read_claims(connection, sql.CLAIMS_ON, [uuid])
+                is_meant = not any(claim.is_confirmed for claim in claims)
+            else:
+                is_meant = row.made_at <= generation
+            gone = sql_nodes.forget(connection, NODES.c.uuid == uuid) if is_meant else []
             now_s = clock.read(connection) if self.clock is None else self.clock()
         self._tell_removed(gone, now_s)
         return bool(gone)
@@ -448,22 +460,11 @@ class SqlClaimStore(ClaimStore):
             sql_domains.write(connection, usages, exclusive_domains)
         return sorted(exclusive_domains.changed)
 
-    def set_instances(self, host, instances, since_s=math.inf):
-        text, is_kept = json.dumps(sorted(instances)), True
-
-        def newer(there):
-            nonlocal is_kept
-            is_kept = there is None or there['instances'] == text or since_s >= there['told_s']
-            if there is not None and (not is_kept or there['instances'] == text):
-                return there
-            return {
-                'host': host,
-                'told_s': clock.NOW if self.clock is None else self.clock(),
-                'instances': text,
-            }
-
-        self._replace(HOST_INSTANCES, 'host_instances', HOST_INSTANCES.c.host == host, newer)
-        return is_kept
+    def set_instances(self, host, instances):
+        row = {'host': host, 'instances': json.dumps(sorted(instances))}
+        self._replace(
+            HOST_INSTANCES, 'host_instances', HOST_INSTANCES.c.host == host, lambda there: row
+        )
 
     def _replace(self, table, name, condition, change):
         """Replace a row with the result of ``change``, unless that is the same.

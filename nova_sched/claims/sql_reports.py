@@ -19,7 +19,7 @@ import json
 from nova_sched.claims import NodeFacts, sql_domains, sql_nodes
 from nova_sched.claims import statements as sql
 from nova_sched.claims.judge import NodeUsage
-from nova_sched.claims.reconcile import NO_REPORT, LastReport, absent, keeps_source, settle
+from nova_sched.claims.reconcile import NEW_NODE, Before, absent, keeps_source, settle
 from nova_sched.db.tables import NODES
 from nova_sched.state.report import Report, ReportOrder
 
@@ -77,10 +77,11 @@ def take(report, row, text_before, claims, moving, first, now_s, told=None):
     the node's own report of its domains, as text; None: as before. A report that is older than the
     last applied one changes nothing.
     """
-    if row is not None and not report.order.is_after(_order(row), row.seen_s):
+    if row is not None and not report.order.is_after(_order(row), row.reported_at):
         return _not_taken(row, text_before, claims)
     mine = {claim.consumer_uuid: claim for claim in claims}
-    settled = settle(report, mine, moving, now_s, NO_REPORT if row is None else _last(row, claims))
+    before = NEW_NODE._replace(generation=first) if row is None else _before(row, text_before)
+    settled = settle(report, mine, moving, now_s, before)
     put = settled.changed(mine)
     usage = NodeUsage({}, settled.foreign, 0)
     for claim in settled.claims.values():
@@ -105,18 +106,18 @@ def take(report, row, text_before, claims, moving, first, now_s, told=None):
         and all(getattr(row, name) == values[name] for name in values)
     )
     changed = bool(not same or settled.ended or put)
-    generation = (first if new else row.generation) + changed
+    generation = before.generation + changed
     has_changed = text_before is None or any(claim.all_parts for claim in put)
     has_changed = has_changed or (text != text_before and _pieces_differ(text, text_before))
     order = report.order
     values |= {
         'generation': generation,
         'pieces_at': generation if has_changed else row.pieces_at,
-        'made_s': now_s if new else row.made_s,
+        'made_at': generation if new else row.made_at,
+        'reported_at': generation,
         'seen_s': now_s,
         'boot': order.boot,
         'sequence': order.sequence,
-        'told_s': order.told_s,
     }
     return ReportChanges(
         facts=NodeFacts(
@@ -142,15 +143,21 @@ def take(report, row, text_before, claims, moving, first, now_s, told=None):
     )
 
 
-def _last(row, claims):
-    """The LastReport of a node."""
-    changed = frozenset(one.consumer_uuid for one in claims if one.changed_s > row.seen_s)
-    return LastReport(json.loads(row.unclaimed), changed)
-
-
 def _order(row):
     """The ReportOrder of the last applied report."""
-    return ReportOrder(boot=row.boot, sequence=row.sequence, told_s=row.told_s)
+    return ReportOrder(boot=row.boot, sequence=row.sequence)
+
+
+def _before(row, text):
+    """What ``absent`` and ``settle`` know of a node before a report. Its last list is seldom
+    needed."""
+
+    def listed():
+        instances = json.loads(text)['instances']
+        return None if instances is None else frozenset(instances)
+
+    unclaimed = json.loads(row.unclaimed)
+    return Before(row.generation, row.reported_at, _order(row), listed, unclaimed)
 
 
 def _not_taken(row, text, claims):
@@ -190,26 +197,32 @@ def _pieces_differ(text, text_before):
 
 
 def take_all(connection, latest, now_s, locator=None):
-    """Apply reports (node UUID -> Report). Returns a ReportChanges for each, and the nodes
-    (Forgotten) that had the name of a new one.
+    """Apply reports (node UUID -> Report). Returns a ReportChanges for each, by the UUIDs of the
+    reports, and the nodes (Forgotten) that had the name of one of them: they were rebuilt.
 
-    ``now_s`` replaces the database's clock; ``locator``: see NodeReports.
+    A report of a new node that may be from before the node of that name was made changes nothing:
+    its ReportChanges is of that node. ``now_s`` replaces the database's clock; ``locator``: see
+    NodeReports.
     """
     rows = sql.read_nodes(connection, latest, lock=True)
     # Of the locked nodes only: another scheduler may make a node that is missing here, and remove
     # it with its text before this transaction writes.
     texts = sql_nodes.texts(connection, rows)
     claims = sql.by_node(sql.read_claims(connection, sql.CLAIMS_ON, latest))
-    moving = _moving(connection, latest, claims)
+    moving = _moving(connection, latest, rows, texts, claims)
+    late, forgotten = _meet_twins(connection, latest, rows)
     first, read_s = 0, max((row.now_s for row in rows.values()), default=0.0)
     if not latest.keys() <= rows.keys():
+        # After the twins: the generations of the new nodes are above theirs.
         first, read_s = connection.execute(sql.LAST_GENERATION).one()
     now_s = read_s if now_s is None else now_s
     told = {
         uuid: locator and sql_domains.told_text(locator, report) for uuid, report in latest.items()
     }
-    taken = [
-        take(
+    taken = {
+        uuid: late[uuid]
+        if uuid in late
+        else take(
             report,
             rows.get(uuid),
             texts.get(uuid),
@@ -220,35 +233,52 @@ def take_all(connection, latest, now_s, locator=None):
             told[uuid],
         )
         for uuid, report in sorted(latest.items())
-    ]
-    twins = []
-    for one in taken:
-        if one.renamed:
-            twins += _forget_twin(connection, one.facts.report)
-    sql_domains.enter(connection, locator, taken)
-    _write(connection, taken)
-    return taken, twins
+    }
+    sql_domains.enter(connection, locator, taken.values())
+    _write(connection, taken.values())
+    return taken, forgotten
 
 
-def _moving(connection, reports, claims):
+def _moving(connection, reports, rows, texts, claims):
     """(consumer, node) of the consumers that have left one of these nodes in a move that keeps its
     source."""
     gone = {
         (consumer, uuid)
-        for uuid, report in reports.items()
+        for uuid, row in rows.items()
         for consumer in absent(
-            report, {claim.consumer_uuid: claim for claim in claims.get(uuid, ())}
+            reports[uuid],
+            {claim.consumer_uuid: claim for claim in claims.get(uuid, ())},
+            _before(row, texts[uuid]),
         )
     }
     found = sql.read_claims(connection, sql.CLAIMS_OF, {consumer for consumer, _ in gone})
     return {key for key in gone if any(keeps_source(one, *key) for one in found)}
 
 
-def _forget_twin(connection, report):
-    """Remove a node whose name the report gives to another UUID: the node was rebuilt. Returns it
-    in a list."""
-    same_name = (NODES.c.host == report.host, NODES.c.nodename == report.nodename)
-    return sql_nodes.forget(connection, NODES.c.uuid != report.node_uuid, *same_name)
+def _meet_twins(connection, reports, rows):
+    """Remove the nodes whose names these reports give to other UUIDs: they were rebuilt.
+
+    Returns for reports that may be older than such a node its ReportChanges, by their UUIDs, and
+    the removed nodes (Forgotten). A known node that gets another name orders its reports itself.
+    """
+    late, forgotten = {}, []
+    for uuid, report in sorted(reports.items()):
+        row = rows.get(uuid)
+        if row is not None and (
+            (row.host, row.nodename) == (report.host, report.nodename)
+            or not report.order.is_after(_order(row), row.reported_at)
+        ):
+            continue
+        twin = sql.read_twin(connection, report)
+        if twin is None:
+            continue
+        if row is None and not report.order.is_of_later_life(twin.boot, twin.made_at):
+            text = sql_nodes.texts(connection, [twin.uuid])[twin.uuid]
+            claims = sql.read_claims(connection, sql.CLAIMS_ON, [twin.uuid])
+            late[uuid] = _not_taken(twin, text, claims)
+        else:
+            forgotten += sql_nodes.forget(connection, NODES.c.uuid == twin.uuid)
+    return late, forgotten
 
 
 def _write(connection, taken):

@@ -54,7 +54,7 @@ WRITE_FENCES = bulk.Update(NODES, 'fences')
 WRITE_PIECES = bulk.Update(NODES, 'pieces_at')
 NEW_NODES, NEW_TEXTS = bulk.Insert(NODES), bulk.Insert(REPORTS)
 CHANGE_NODES = bulk.Update(NODES, *(name for name in NODES.columns.keys() if name != 'uuid'))  # noqa: SIM118
-SEE_NODES = bulk.Update(NODES, 'seen_s', 'boot', 'sequence', 'told_s')
+SEE_NODES = bulk.Update(NODES, 'seen_s', 'boot', 'sequence', 'reported_at')
 CHANGE_TEXTS = bulk.Update(REPORTS, 'report')
 
 # Built once: building a statement costs more than running it on SQLite.
@@ -131,6 +131,18 @@ def read_claims(connection, select, given):
     return [claim(row) for row in select.run(connection, given)]
 
 
+def read_twin(connection, report):
+    """The NodeRow of the node whose name the report gives to another UUID, locked; None without
+    one."""
+    found = connection.execute(
+        sa.select(NODES)
+        .where(NODES.c.host == report.host, NODES.c.nodename == report.nodename)
+        .where(NODES.c.uuid != report.node_uuid)
+        .with_for_update()
+    ).first()
+    return found and NodeRow(*found)
+
+
 def read_nodes(connection, uuids, lock=False):
     """UUID -> the NodeRow, in the order of the UUIDs."""
     found = (LOCK_NODES if lock else READ_NODES).run(connection, uuids)
@@ -147,11 +159,11 @@ def claim(row):
     (
         created_s,
         changed_s,
+        changed_at,
         expires_s,
         image,
         parts,
         counted,
-        unseen,
         move,
         resizing,
         top,
@@ -171,10 +183,10 @@ def claim(row):
         request,
         created_s,
         changed_s,
+        changed_at,
         expires_s,
         parts and HardwareAllocation.from_json(parts),
         bool(counted),
-        bool(unseen),
         json.loads(image) if image else {},
         move,
         resizing and Resizing.from_json(resizing),

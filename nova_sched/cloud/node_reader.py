@@ -96,8 +96,7 @@ class NodeReader:
     """
 
     def __init__(self, scheduler, placement, readers):
-        self._scheduler, self._clock = scheduler, scheduler.clock
-        self._placement = placement
+        self._scheduler, self._placement = scheduler, placement
         # A look does not wait for a comparison.
         self._looks, self._surveys = (
             concurrent.futures.ThreadPoolExecutor(readers, name)
@@ -113,7 +112,7 @@ class NodeReader:
 
     def survey(self):
         """Read all provider trees. Returns a Survey."""
-        return Survey(self._placement, self._clock, self._scheduler.nova_hosts.generations())
+        return Survey(self._placement, self._scheduler.nova_hosts.generations())
 
     def changed(self, view, survey):
         """Remove nodes that are gone. Returns the UUIDs of those that differ from what was read,
@@ -122,9 +121,9 @@ class NodeReader:
         A node may be gone since before this scheduler reads the cell: it is in the host state,
         which has it from the claim store, and it has no stamp.
         """
-        since_s, stamps = self._clock(), view.cell.node_stamps()
+        seen, stamps = self._scheduler.nova_hosts.generations(), view.cell.node_stamps()
         stored = self._call('nodes_of_cell', view.cell.uuid)
-        self._remove(view, (view.stamps.keys() | stored.keys()) - stamps.keys(), since_s)
+        self._remove(view, (view.stamps.keys() | stored.keys()) - stamps.keys(), seen)
         return (view.untracked & stamps.keys()) | {
             uuid
             for uuid, stamp in stamps.items()
@@ -151,24 +150,25 @@ class NodeReader:
     def why_not_reported(self, view, uuids):
         """Why the scheduler that reads this cell leaves out these nodes: a text by UUID. Raises a
         SchedError if the cell or Placement does not answer."""
-        found, order = {}, ReportOrder(since_s=self._clock())
+        found = {}
         for row in view.cell.nodes(uuids):
             try:
                 node_report.check_row(row)
                 node_report.report(
-                    row, self._providers(row.uuid), {}, self.mappings.get(row.host), order
+                    row, self._providers(row.uuid), {}, self.mappings.get(row.host), ReportOrder()
                 )
             except errors.BadReport as error:
                 found[row.uuid] = str(error)
         return found
 
-    def _remove(self, view, uuids, since_s):
-        """Remove these nodes: the cell did not have them after ``since_s``."""
+    def _remove(self, view, uuids, seen):
+        """Remove these nodes: the cell was read after they were ``seen``, at these generations,
+        and does not have them."""
         for uuid in uuids:
             host = view.forget(uuid) or self._scheduler.nova_hosts.host_of(uuid)
             if host is None:  # it was never read, or another scheduler has removed it
                 continue
-            if self._call('node_is_gone', uuid, view.cell.uuid, since_s):
+            if self._call('node_is_gone', uuid, view.cell.uuid, seen.get(uuid, 0)):
                 LOG.info('Compute node %s of host %s is gone from its cell', uuid, host)
 
     def _read(self, view, uuids, survey, run):
@@ -179,11 +179,11 @@ class NodeReader:
         its allocations were read, and the row counts the hardware of an instance that the cell
         has shown to be tracked.
         """
-        since_s = self._clock()
+        seen = self._scheduler.nova_hosts.generations(uuids)
         trees, problem = self._read_trees(view, uuids, survey, run)
         surveyed = {uuid for uuid, tree in trees.items() if tree.sums is not None}
         rows = view.cell.nodes(uuids, sorted(trees.keys() - surveyed))
-        self._remove(view, set(uuids) - {row.uuid for row in rows}, since_s)
+        self._remove(view, set(uuids) - {row.uuid for row in rows}, seen)
         rows, left_out = self._sound(view, rows)
         consumers = {one for tree in trees.values() for one in tree.held} - {NAMELESS}
         migrations = view.cell.migrations(sorted(consumers))
@@ -195,7 +195,9 @@ class NodeReader:
                 continue
             view.stamps[row.uuid] = row.host, None
             view.serverless[row.uuid] = frozenset(tree.held.keys() - known - {NAMELESS})
-            order = ReportOrder(since_s=survey.since_s if row.uuid in surveyed else since_s)
+            at = survey.seen if row.uuid in surveyed else seen
+            name = row.host, row.hypervisor_hostname
+            order = ReportOrder(seen=at.get(row.uuid, at.get(name, 0)))
             try:
                 cell_uuid = self._cell_of(view, row)
                 made = node_report.report(row, tree, migrations, cell_uuid, order)

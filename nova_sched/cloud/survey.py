@@ -20,13 +20,11 @@ FEW, SHARE = 30, 0.01
 class Survey:
     """All provider trees at one moment, and what is used of them.
 
-    ``since_s`` is the time of ``clock`` before they were read, and ``seen`` are the generations
-    that the store's nodes had.
+    ``seen`` are the generations that nodes had before they were read.
     """
 
-    def __init__(self, placement, clock, seen):
-        self.since_s, self.seen = clock(), seen
-        self._placement = placement
+    def __init__(self, placement, seen):
+        self.seen, self._placement = seen, placement
         self._trees = placement.provider_trees()
         self._summaries = None
 

@@ -41,9 +41,9 @@ def _table(name, *columns):
 # is not known by consumer is empty. `foreign_instances` is the number of unclaimed instances.
 # `fences` are the tokens of the exclusive domains that the node is in; null: none. `told` is the
 # node's own report of its failure domains, by level; null: it has not reported to a release that
-# stores it. `made_s` is when the row was made; `seen_s` is when the last report was applied. That
-# report was number `sequence` of its sender's start number `boot`, or was made at `told_s` by its
-# sender's clock; null: the sender does not report it.
+# stores it. `made_at` is the generation at which the row was made, and `reported_at` the one
+# after the last report, which was applied at `seen_s`. That report was number `sequence` of its
+# sender's start number `boot`; null: the sender does not report it.
 NODES = _table(
     'nodes',
     sa.Column('uuid', UUID, primary_key=True),
@@ -51,11 +51,11 @@ NODES = _table(
     sa.Column('nodename', NAME, nullable=False),
     sa.Column('generation', sa.BigInteger, nullable=False),
     sa.Column('pieces_at', sa.BigInteger, nullable=False, server_default='0'),
-    sa.Column('made_s', SECONDS, nullable=False, server_default='0'),
+    sa.Column('made_at', sa.BigInteger, nullable=False, server_default='0'),
+    sa.Column('reported_at', sa.BigInteger, nullable=False, server_default='0'),
     sa.Column('seen_s', SECONDS, nullable=False),
     sa.Column('boot', sa.BigInteger),
     sa.Column('sequence', sa.BigInteger),
-    sa.Column('told_s', SECONDS),
     sa.Column('inventories', JSON_TEXT, nullable=False),
     sa.Column('used', JSON_TEXT, nullable=False),
     sa.Column('unclaimed', JSON_TEXT, nullable=False),
@@ -74,13 +74,14 @@ REPORTS = _table(
 
 # The claim of one consumer on one node. `parts` are its CPUs, pages and devices; `counted`: the
 # node's report has them in use. `changed_s` is when it was made or last changed: an earlier
-# message does not end it. `unseen`: a caller has confirmed it, and no report has arrived since.
-# `move` is the kind of move that brings the consumer here from another node; `resizing` has both
-# sizes of a claim that is resized in place. `unconfirmed` is the consumer again while the claim is
-# not confirmed, and null after that. It is unique, so no consumer ever has unconfirmed claims on
-# two nodes. For a member of a group: the group's UUID, the member's path in it, and the tokens
-# of the exclusive domains that it is in. `ends_s` is when the consumer is expected to end; null:
-# not known. `life` has what is learned from of how long it lasts.
+# message does not end it. `changed_at` is the generation that its node got when the row was last
+# written: the silence of a report from before does not end it. `move` is the kind of move that
+# brings the consumer here from another node; `resizing` has both sizes of a claim that is resized
+# in place. `unconfirmed` is the consumer again while the claim is not confirmed, and null after
+# that. It is unique, so no consumer ever has unconfirmed claims on two nodes. For a member of a
+# group: the group's UUID, the member's path in it, and the tokens of the exclusive domains that it
+# is in. `ends_s` is when the consumer is expected to end; null: not known. `life` has what is
+# learned from of how long it lasts.
 CLAIMS = _table(
     'claims',
     sa.Column('uuid', UUID, primary_key=True),
@@ -95,11 +96,11 @@ CLAIMS = _table(
     sa.Column('request_id', NAME),
     sa.Column('created_s', SECONDS, nullable=False),
     sa.Column('changed_s', SECONDS, nullable=False, server_default='0'),
+    sa.Column('changed_at', sa.BigInteger, nullable=False, server_default='0'),
     sa.Column('expires_s', SECONDS, index=True),
     sa.Column('image_properties', JSON_TEXT),
     sa.Column('parts', JSON_TEXT),
     sa.Column('counted', sa.Boolean(create_constraint=False)),
-    sa.Column('unseen', sa.Boolean(create_constraint=False)),
     sa.Column('move', sa.String(16)),
     sa.Column('resizing', JSON_TEXT),
     sa.Column('top_group', UUID),
@@ -174,11 +175,10 @@ AGGREGATES = _table(
     sa.Column('details', JSON_TEXT, nullable=False),
 )
 
-# Instances on a host, as reported by its messages; `told_s` is when the last of them was applied.
+# Instances on a host, as reported by its messages.
 HOST_INSTANCES = _table(
     'host_instances',
     sa.Column('host', NAME, primary_key=True),
-    sa.Column('told_s', SECONDS, nullable=False, server_default='0'),
     sa.Column('instances', JSON_TEXT, nullable=False),
 )
 

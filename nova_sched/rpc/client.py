@@ -57,7 +57,7 @@ class NamespaceClient:
         """Call and wait. ``context`` None makes a new one. Raises NoAnswer.
 
         A call that came too late, or whose send time is unknown, is repeated, because it is still
-        wanted. ``rpc_version`` replaces the client's version.
+        wanted.
         """
         context = context or RequestContext(overwrite=False)
         for _ in range(TRIES - 1):
@@ -69,7 +69,7 @@ class NamespaceClient:
                 )  # a scheduler that was stopped continues in order after some seconds
         return self._call(context, method, **kwargs)
 
-    def _call(self, context, method, rpc_version=None, **kwargs):
+    def _call(self, context, method, **kwargs):
         if self._unreached is not None:
             try:
                 try_once(self._unreached)
@@ -77,10 +77,7 @@ class NamespaceClient:
                 raise errors.NoAnswer(method, str(error)) from None
             self._unreached = None
         try:
-            client = self._client
-            if rpc_version is not None:
-                client = client.prepare(version=rpc_version)
-            return client.call(context, method, **kwargs)
+            return self._client.call(context, method, **kwargs)
         except (messaging.RemoteError, NovaNoValidHost, errors.SchedError) as error:
             raise known(error) from None
         except (messaging.MessagingTimeout, messaging.MessageDeliveryFailure, OSError) as error:
@@ -148,8 +145,7 @@ class StatsClient(NamespaceClient):
     """Calls of compute nodes and operators."""
 
     NAMESPACE = 'stats'
-    VERSION = '1.1'
-    NEWEST = '1.2'  # with amounts of instances
+    VERSION = '1.2'
 
     def update_resource_stats(
         self,
@@ -161,6 +157,7 @@ class StatsClient(NamespaceClient):
         context=None,
         boot=None,
         sequence=None,
+        seen=None,
     ):
         """Report a node (a ComputeNode). Returns the accepted facts, as a mapping. Raises
         BadReport.
@@ -168,11 +165,9 @@ class StatsClient(NamespaceClient):
         ``instances`` are UUIDs. If the last answer had ``version`` 1.2 or later, they may be a
         mapping of UUIDs to the amounts that each instance holds, by resource class. ``boot`` and
         ``sequence``: the number of the sender's start, and of the report since that start, whole
-        numbers from 1.
+        numbers from 1. ``seen``: the node's generation in the last answer before the sender looked
+        at the node; 0 without one.
         """
-        counted = {} if boot is None else {'boot': boot, 'sequence': sequence}
-        if isinstance(instances, dict):
-            counted['rpc_version'] = self.NEWEST
         return self.call(
             context,
             'update_resource_stats',
@@ -181,15 +176,18 @@ class StatsClient(NamespaceClient):
             instances=instances,
             inventories=inventories,
             cell_uuid=cell_uuid,
-            **counted,
+            boot=boot,
+            sequence=sequence,
+            seen=seen,
         )
 
     def update_service(self, name, service, context=None):
         self.call(context, 'update_service', name=name, service=service)
 
-    def remove_node(self, name, nodename, context=None):
-        """Raises NodeNotFound."""
-        self.call(context, 'remove_node', name=name, nodename=nodename)
+    def remove_node(self, name, nodename, context=None, generation=None):
+        """Remove the node that the caller has seen at this generation; without one, a node without
+        confirmed claims. Raises NodeNotFound, and Outdated if it is another one."""
+        self.call(context, 'remove_node', name=name, nodename=nodename, generation=generation)
 
 
 class ClaimsClient(NamespaceClient):

@@ -50,11 +50,11 @@ def report(node, name=None, instances=None, inventories=None, cell_uuid=None):
         raise errors.BadReport(made.nodename, error.where, error.why) from error
 
 
-def order(node, boot, sequence, since_s):
-    """The position of a ComputeNode's report among the reports of its node. Raises
-    InvalidRequest."""
+def order(seen, boot, sequence):
+    """The ReportOrder of a report. Raises InvalidRequest."""
+    if seen is not None:
+        words.number(seen, 'seen', LARGEST, least=0)
     if boot is not None or sequence is not None:
         for where, value in (('boot', boot), ('sequence', sequence)):
             words.number(value, where, LARGEST)
-    told = node.updated_at if 'updated_at' in node else None
-    return ReportOrder(since_s, boot, sequence, None if told is None else told.timestamp())
+    return ReportOrder(seen, boot, sequence)

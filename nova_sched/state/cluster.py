@@ -323,6 +323,7 @@ class Cluster:
                 held,
                 created_s=claim.created_s,
                 changed_s=claim.changed_s,
+                changed_at=claim.changed_at,
                 expires_s=claim.expires_s,
             )
 

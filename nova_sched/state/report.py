@@ -75,30 +75,38 @@ class Inventory:
 
 
 class ReportOrder(NamedTuple):
-    """The position of a report among those of its node.
+    """The position of a report among all that happens to its node.
 
-    It is number ``sequence`` of its sender's start number ``boot``, or was made at ``told_s`` by
-    its sender's clock (seconds since the epoch); None: the sender does not report it. It was sent
-    after ``since_s``.
+    ``seen`` is the node's generation that its sender knew before it looked at the node, so the
+    report is not older than that. It is number ``sequence`` of its sender's start number ``boot``.
+    None: the sender does not report it.
     """
 
-    since_s: float = math.inf
+    seen: int | None = None
     boot: int | None = None
     sequence: int | None = None
-    told_s: float | None = None
 
-    def covers(self, claim):
-        """Whether it was made after the last change of a claim."""
-        return claim.changed_s <= self.since_s
+    def is_numbered_after(self, last):
+        """Whether it is newer than another ReportOrder of its node by their numbers; None: one of
+        them has none."""
+        if None in (self.boot, self.sequence, last.boot, last.sequence):
+            return None
+        return (self.boot, self.sequence) > (last.boot, last.sequence)
 
-    def is_after(self, last, taken_s):
-        """Whether it is newer than the ReportOrder of the report that was applied last, at
-        ``taken_s``."""
-        if None not in (self.boot, self.sequence, last.boot, last.sequence):
-            return (self.boot, self.sequence) > (last.boot, last.sequence)
-        if self.since_s >= taken_s:
-            return True
-        return None not in (self.told_s, last.told_s) and self.told_s > last.told_s
+    def is_after(self, last, reported_at):
+        """Whether it is newer than the ReportOrder that was applied last, and that gave the node
+        the generation ``reported_at``. What does not say how old it is counts as it comes."""
+        is_newer = self.is_numbered_after(last)
+        if is_newer is None:
+            return self.seen is None or self.seen >= reported_at
+        return is_newer
+
+    def is_of_later_life(self, boot, made_at):
+        """Whether it may replace another node of its host and name: one whose last report is of
+        start ``boot`` of its sender, and that was made at generation ``made_at``."""
+        if self.seen is not None and self.seen < made_at:
+            return False
+        return None in (self.boot, boot) or self.boot > boot
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

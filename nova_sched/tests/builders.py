@@ -25,7 +25,7 @@ from nova_sched.claims.reconcile import settle
 from nova_sched.state.cluster import Cluster
 from nova_sched.state.host_aggregate import HostAggregate
 from nova_sched.state.host_state import ATTRIBUTES
-from nova_sched.state.report import Inventory, Report
+from nova_sched.state.report import Inventory, Report, ReportOrder
 from nova_sched.state.request import Request
 from nova_sched.state.spec import READERS
 
@@ -93,6 +93,12 @@ def report(host='host-0', **words):
         'used': used,
     }
     return Report(host=host, nodename=nodename, **{**facts, **words})
+
+
+def of_now(store, one):
+    """The report, by a sender that knows all that the store does of its node."""
+    seen, _ = store.heads().get(one.node_uuid, (0, None))
+    return dataclasses.replace(one, order=ReportOrder(seen))
 
 
 def put(into, one, seen_s=NOW):

@@ -237,14 +237,15 @@ class NovaHosts:
         why = 'its cell is disabled'
         self.services_are(cell_uuid, {host: ServiceFacts(host, True, why) for host in known})
 
-    def node_is_gone(self, uuid, cell_uuid, since_s):
-        """Remove a node that a cell does not have any more, and its claims, unless another cell
-        has it by now, or it was made after ``since_s``. Returns whether it was removed."""
+    def node_is_gone(self, uuid, cell_uuid, generation):
+        """Remove a node and its claims: its cell, which was read after the node was seen at this
+        generation, does not have it. Another cell may have it by now. Returns whether it was
+        removed."""
         self._state_sync.catch_up([uuid], {})
         node = self._cluster.node(uuid)
         if node is None or node.cell_uuid != cell_uuid:
             return False
-        is_removed = self._store.remove_node(uuid, since_s)
+        is_removed = self._store.remove_node(uuid, generation)
         if is_removed:
             self._cluster.remove(uuid)
         return is_removed

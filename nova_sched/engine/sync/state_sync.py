@@ -15,12 +15,11 @@ both."""
 import collections
 import dataclasses
 import logging
-import math
 import threading
 
 from nova_sched import errors
 from nova_sched.claim import PLANNED
-from nova_sched.claims import ClaimSelector, GroupGuard, Placement, ServerGroupPolicy, ServiceFacts
+from nova_sched.claims import GroupGuard, Placement, ServerGroupPolicy, ServiceFacts
 from nova_sched.engine.groups import outsiders
 
 LOG = logging.getLogger(__name__)
@@ -301,17 +300,18 @@ class StateSync:
         word = ServiceFacts(host, disabled, disabled_reason, forced_down, seen_s)
         self._cluster.set_service(**dataclasses.asdict(self._store.set_service(word, may)))
 
-    def remove_node(self, host, nodename, since_s=math.inf):
-        """Remove a node and its claims. Raises NodeNotFound, and Outdated if the node has come
-        back after ``since_s``."""
+    def remove_node(self, host, nodename, generation=None):
+        """Remove a node and its claims, see NodeReports. Raises NodeNotFound, and Outdated if the
+        caller does not mean this node."""
         node = self.node(host, nodename)
-        if not self._store.remove_node(node.uuid, since_s):
+        if not self._store.remove_node(node.uuid, generation):
             self.catch_up([node.uuid], {})
             if self._cluster.node(node.uuid) is None:
                 raise errors.NodeNotFound(f'{nodename} on host {host}')
-            raise errors.Outdated(
-                f'The removal of node {nodename}', 'the node has come back since'
-            )
+            why = 'the node has left and come back since the generation that was named'
+            if generation is None:
+                why = 'servers run there; name the generation of the node that is meant'
+            raise errors.Outdated(f'The removal of node {nodename}', why)
         self._cluster.remove(node.uuid)
 
     def node(self, host, nodename):
@@ -364,43 +364,38 @@ class StateSync:
     # Instances, as messages of hosts report them. Without track_instances, these messages are
     # ignored.
 
-    # Each message was sent after ``since_s``: state that has changed since then is kept.
+    # They say neither what their senders knew nor when: they end no claims. Reports do that.
 
-    def instances_added(self, host, uuids, since_s=math.inf):
+    def instances_added(self, host, uuids):
         """The host has these instances now: their claims are confirmed."""
         if self._settings().track_instances:
-            self._tell(host, self._cluster.told(host) | frozenset(uuids), since_s)
-            self._confirm(host, uuids, since_s)
+            self._tell(host, self._cluster.told(host) | frozenset(uuids))
+            self._confirm(host, uuids)
 
-    def instances_are(self, host, uuids, since_s=math.inf):
-        """The host has exactly these instances: its confirmed claims of other instances end."""
+    def instances_are(self, host, uuids):
+        """The host has exactly these instances: their claims are confirmed."""
         if self._settings().track_instances:
-            listed = frozenset(uuids)
-            self._tell(host, listed, since_s)
-            self._confirm(host, listed, since_s)
-            self._release_confirmed(host, lambda consumer: consumer not in listed, since_s)
+            self._tell(host, frozenset(uuids))
+            self._confirm(host, uuids)
 
-    def instance_gone(self, host, uuid, since_s=math.inf):
-        """The host does not have the instance any more. A claim that is not confirmed stays."""
+    def instance_gone(self, host, uuid):
+        """The host does not have the instance any more."""
         if self._settings().track_instances:
-            self._tell(host, self._cluster.told(host) - {uuid}, since_s)
-            self._release_confirmed(host, lambda consumer: consumer == uuid, since_s)
+            self._tell(host, self._cluster.told(host) - {uuid})
 
-    def _tell(self, host, instances, since_s):
-        is_news = instances != self._lists.get(host) or instances != self._cluster.told(host)
-        if is_news and self._store.set_instances(host, instances, since_s):
+    def _tell(self, host, instances):
+        if instances != self._lists.get(host) or instances != self._cluster.told(host):
+            self._store.set_instances(host, instances)
             self._take_list(host, instances)
 
     def _take_list(self, host, instances):
         self._lists[host] = instances
         self._cluster.tell(host, instances)
 
-    def _confirm(self, host, uuids, since_s):
+    def _confirm(self, host, uuids):
         nodes = self._cluster.nodes_of(host)
         found = (node.claims[uuid] for uuid in uuids for node in nodes if uuid in node.claims)
-        waiting = [
-            one.consumer_uuid for one in found if not one.is_confirmed and one.created_s <= since_s
-        ]
+        waiting = [one.consumer_uuid for one in found if not one.is_confirmed]
         if waiting:
             changed = self._store.confirm(waiting, [node.uuid for node in nodes])
             self.caught_up_with(changed)
@@ -414,14 +409,3 @@ class StateSync:
         """Read the nodes of claims that the store has changed."""
         if claims:
             self.catch_up(sorted({claim.node_uuid for claim in claims}), {})
-
-    def _release_confirmed(self, host, gone, since_s):
-        keys = [
-            claim.key
-            for node in self._cluster.nodes_of(host)
-            for claim in node.claims.values()
-            if claim.is_confirmed and gone(claim.consumer_uuid)
-        ]
-        if keys:
-            ended = self._store.release(keys, absent=True, selector=ClaimSelector(since_s=since_s))
-            self.dropped(ended, 'their node does not report any more')

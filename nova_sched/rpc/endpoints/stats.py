@@ -18,10 +18,10 @@ import dataclasses
 import oslo_messaging as messaging
 
 from nova_sched import words
-from nova_sched.engine import received
 from nova_sched.rpc import reports, translate
 from nova_sched.rpc.deferred import Deferred, begins
 from nova_sched.rpc.failures import expected
+from nova_sched.state.report import LARGEST
 
 VERSION = '1.2'
 
@@ -44,24 +44,28 @@ class StatsEndpoint:
         cell_uuid=None,
         boot=None,
         sequence=None,
+        seen=None,
     ):
         """Take the report of one node of host ``name``; ``stats`` is a ComputeNode.
 
         ``instances`` are the UUIDs of all instances on it, or (since 1.2) a mapping of UUIDs to
-        the amounts that each holds, by resource class. None: the report has no list.
-        ``boot`` and ``sequence`` (since 1.1, whole numbers from 1) are the number of the sender's
-        start, and of the report since that start. A report that is older than the last accepted
-        one changes nothing. Without them, the age is judged by the time when the report was sent,
-        and by the ComputeNode's ``updated_at``.
+        the amounts that each holds, by resource class. None: the report has no list. ``seen``
+        (since 1.2) is the node's generation in the last answer that the sender had before it
+        looked at the node; 0 without one. A claim that has changed since is neither confirmed nor
+        ended by the list. ``boot`` and ``sequence`` (since 1.1, whole numbers from 1) are the
+        number of the sender's start, and of the report since that start. A report that is older
+        than the last accepted one changes nothing. Nor does one of another UUID than the known
+        node of that host and name, until it is of a later start and has seen that node.
 
         Returns the accepted facts: the node's generation in the store, the state of each claim on
         it, the unclaimed usage by resource class, and all usage that is counted there; and whether
         the report was ``stale``, with the ``boot`` of the last accepted one; and ``version``, the
-        version of this namespace that the next report may use. Raises BadReport, and changes
+        version of this namespace that the next report may use. A sender whose report was stale
+        looks again, and repeats it with that generation as ``seen``. Raises BadReport, and changes
         nothing.
         """
         made = reports.report(stats, name, instances, inventories, cell_uuid)
-        order = reports.order(stats, boot, sequence, received.current().since_s)
+        order = reports.order(seen, boot, sequence)
         told = self._scheduler.begin_report(dataclasses.replace(made, order=order))
         return Deferred(told, lambda: _accepted(told.result()))
 
@@ -76,12 +80,16 @@ class StatsEndpoint:
         )
 
     @expected
-    def remove_node(self, context, name, nodename):
-        """Remove a node of host ``name``, and its claims. Raises NodeNotFound."""
+    def remove_node(self, context, name, nodename, generation=None):
+        """Remove a node of host ``name``, and its claims. Raises NodeNotFound.
+
+        ``generation`` (since 1.2) is one that the caller has seen of the node. Raises Outdated if
+        the node has left and come back since; and without it, if the node has confirmed claims.
+        """
+        if generation is not None:
+            words.number(generation, 'generation', LARGEST, least=0)
         node = words.name(name, 'name'), words.name(nodename, 'nodename')
-        self._scheduler.call(
-            self._scheduler.state_sync.remove_node, *node, received.current().since_s
-        )
+        self._scheduler.call(self._scheduler.state_sync.remove_node, *node, generation)
 
 
 def _accepted(facts):

@@ -76,11 +76,18 @@ class Daemon:
         self.bus.cleanup()
 
     def add(self, *hosts, instances=None, cell_uuid=None, inventories=None, **fields):
-        """Hosts that have reported one compute node each; ``fields`` are ComputeNode's."""
+        """Hosts that have reported one compute node each, and knew all of it; ``fields`` are
+        ComputeNode's."""
         report = self.stats.update_resource_stats
+        seen = {row[1]: row[3] for row in self.table('nodes')}
         at_once(
             lambda host: report(
-                host, compute_node(host, **fields), instances, inventories, cell_uuid
+                host,
+                compute_node(host, **fields),
+                instances,
+                inventories,
+                cell_uuid,
+                seen=seen.get(host, 0),
             ),
             hosts,
         )
@@ -100,7 +107,10 @@ class Daemon:
     def clear(self):
         """Take away what tests have brought: nodes with their claims, aggregates, instance
         lists."""
-        at_once(lambda row: self.stats.remove_node(row[1], row[2]), self.table('nodes'))
+        at_once(
+            lambda row: self.stats.remove_node(row[1], row[2], generation=row[3]),
+            self.table('nodes'),
+        )
         usual = objects.Service(disabled=False, disabled_reason=None, forced_down=False)
         at_once(lambda row: self.stats.update_service(row[0], usual), self.table('services'))
         eventually(self._cleared)

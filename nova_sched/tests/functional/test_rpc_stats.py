@@ -87,13 +87,20 @@ def test_an_older_report_changes_nothing(daemon):
 
 @pytest.mark.parametrize(
     'which',
-    [{'boot': 1}, {'sequence': 1}, {'boot': 'one', 'sequence': 2}, {'boot': 0, 'sequence': 1}],
+    [
+        {'boot': 1},
+        {'sequence': 1},
+        {'boot': 'one', 'sequence': 2},
+        {'boot': 0, 'sequence': 1},
+        {'seen': -1},
+        {'seen': '3'},
+    ],
 )
 def test_which_report_it_is_must_be_said_in_numbers(daemon, which):
     refused = outcome(
         lambda: daemon.raw(
             'update_resource_stats',
-            '1.1',
+            '1.2',
             'stats',
             name='a',
             stats=objects.to_primitive(compute_node('a')),
@@ -101,6 +108,48 @@ def test_which_report_it_is_must_be_said_in_numbers(daemon, which):
         )
     )
     assert error_name(refused) == 'InvalidRequest'
+
+
+def test_a_list_settles_what_its_sender_had_seen(daemon):
+    """An agent repeats a report with the generation of the answer."""
+    report = daemon.stats.update_resource_stats
+    before = report('a', compute_node('a'), [], seen=0, boot=1, sequence=1)['generation']
+    daemon.boot('one')
+    one = [uuid_of('one')]
+    first = report('a', compute_node('a'), one, seen=before, boot=1, sequence=2)
+    assert (first['stale'], first['claims']) == (False, {uuid_of('one'): 'pending'})
+    second = report('a', compute_node('a'), one, seen=first['generation'], boot=1, sequence=3)
+    assert second['claims'] == {uuid_of('one'): 'confirmed'}
+    late = report('a', compute_node('a'), [], seen=first['generation'], boot=1, sequence=4)
+    assert late['claims'] == {uuid_of('one'): 'confirmed'}
+    last = report('a', compute_node('a'), [], seen=late['generation'], boot=1, sequence=5)
+    assert last['claims'] == {}
+
+
+def test_the_last_report_of_a_former_node_is_answered_with_the_present_one(daemon):
+    report = daemon.stats.update_resource_stats
+    report('a', compute_node('a'), [], seen=0, boot=4, sequence=1)
+    new = compute_node('a', uuid=uuid_of('another board'))
+    refused = report('a', new, [], seen=0, boot=1, sequence=1)
+    assert (refused['stale'], refused['node'], refused['boot']) == (True, uuid_of('node a'), 4)
+    answer = report('a', new, [], seen=refused['generation'], boot=5, sequence=1)
+    assert (answer['stale'], answer['node']) == (False, uuid_of('another board'))
+    late = report('a', compute_node('a'), [], seen=1, boot=4, sequence=2)
+    assert (late['stale'], late['node']) == (True, uuid_of('another board'))
+    assert late['generation'] == answer['generation']
+
+
+def test_a_removal_means_a_node_as_it_was_seen(daemon):
+    daemon.add('a')
+    daemon.boot('one')
+    daemon.add('a', instances=[uuid_of('one')])
+    with pytest.raises(errors.Outdated, match='servers run there'):
+        daemon.stats._call(None, 'remove_node', name='a', nodename='a')
+    with pytest.raises(errors.Outdated, match='left and come back'):
+        daemon.stats._call(None, 'remove_node', name='a', nodename='a', generation=0)
+    (seen,) = [row[3] for row in daemon.table('nodes')]
+    daemon.stats.remove_node('a', 'a', generation=seen)
+    assert daemon.hosts_of('one') == {}
 
 
 def test_claims_of_one_size_are_told_together(daemon):

@@ -166,7 +166,7 @@ def _report(scheduler, received, host, vcpus, used, instances, sequence):
         _empty(host, vcpus),
         used={VCPU: used},
         instances=frozenset(instances),
-        order=ReportOrder(received.since_s, BOOT, sequence),
+        order=ReportOrder(None, BOOT, sequence),
     )
     told = scheduler.loop.send(REPORT, made)
     return (

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = '0019'
-down_revision = '0017'
+down_revision = '0018'
 
 NODES = sa.table('nodes', sa.column('unclaimed', sa.Text()))
 

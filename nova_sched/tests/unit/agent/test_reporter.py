@@ -14,11 +14,13 @@
 import logging
 import threading
 import time
+import types
 
 import pytest
 
 from nova_sched import errors
 from nova_sched.agent.difference import SETTLE_S
+from nova_sched.agent.identity import ReportCount
 from nova_sched.agent.reporter import LOOK_S, RETRY_S, Reporter
 from nova_sched.agent.service import Facts
 from nova_sched.tests.builders import uuid_of
@@ -53,17 +55,22 @@ class FakeAgent:
 
 
 class FakeClient:
-    """Answers each report, or raises ``trouble``."""
+    """Answers each report, or raises ``trouble``. ``answers`` come first, one after the other.
+
+    ``orders`` are the arguments of each report that order it.
+    """
 
     def __init__(self):
         self.trouble = self.answer = None
-        self.reports = []
+        self.answers = []
+        self.reports, self.orders = [], []
 
-    def update_resource_stats(self, *report):
+    def update_resource_stats(self, *report, **order):
         self.reports.append(report)
+        self.orders.append(order)
         if self.trouble:
             raise self.trouble
-        return self.answer
+        return self.answers.pop(0) if self.answers else self.answer
 
 
 def facts(**words):
@@ -358,7 +365,7 @@ def threaded():
     """A stage whose reporter runs in its thread, by the real clock."""
     stage = Stage()
     stage.sent = threading.Event()
-    stage.client.update_resource_stats = lambda *report: stage.sent.set()
+    stage.client.update_resource_stats = lambda *report, **order: stage.sent.set()
     stage.interval_s = 60
     stage.reporter = stage.made(clock=time.monotonic)
     stage.reporter.start()
@@ -380,7 +387,7 @@ def test_the_thread_reports_when_the_server_listens_and_news_when_it_comes(threa
 def test_a_report_without_an_answer_does_not_hold_up_the_end():
     stage, answer, asked = Stage(), threading.Event(), threading.Event()
 
-    def wait_for_answer(*report):
+    def wait_for_answer(*report, **order):
         asked.set()
         answer.wait(60)
 
@@ -395,7 +402,7 @@ def test_a_report_without_an_answer_does_not_hold_up_the_end():
 def test_a_report_that_waits_too_long_is_told_while_it_waits(said):
     stage, told = Stage(), []
 
-    def wait_for_complaint(*report):
+    def wait_for_complaint(*report, **order):
         end = time.monotonic() + 60
         while not any(level == 'ERROR' for level, _ in told) and time.monotonic() < end:
             told.extend(said())
@@ -490,3 +497,91 @@ def test_a_scheduler_that_does_not_tell_what_it_counts(said):
     stage.client.answer = {'claims': {}}
     assert stage.run(15) == [0, 10]
     assert (len(said()), stage.agent.there) == (1, None)
+
+
+# What orders the reports.
+
+
+def told(generation, claims=types.MappingProxyType({}), **words):
+    return {'generation': generation, 'claims': dict(claims), **words}
+
+
+@pytest.mark.parametrize(
+    'answers, seen, times',
+    [
+        pytest.param([None, None], [0, 0, 0], [0, 10, 20], id='nothing is told'),
+        pytest.param([told(4), told(6)], [0, 4, 6], [0, 10, 20], id='of the last answer'),
+        pytest.param(
+            [told(4, {SERVER: 'pending'})], [0, 4, 6], [0, 0, 10], id='listed, and not confirmed'
+        ),
+        pytest.param(
+            [told(4, {'gone': 'confirmed'})], [0, 4, 6], [0, 0, 10], id='not listed, and not ended'
+        ),
+        pytest.param(
+            [told(4), told(4, {'kept': 'confirmed', SERVER: 'pending'})],
+            [0, 4, 4],
+            [0, 10, 20],
+            id='it knew all of that',
+        ),
+        pytest.param(
+            [told(4, {'building': 'pending', SERVER: 'confirmed'})],
+            [0, 4, 6],
+            [0, 10, 20],
+            id='nothing to settle',
+        ),
+        pytest.param([told(4, stale=True, boot=7)], [0, 4, 6], [0, 0, 10], id='late'),
+        pytest.param(
+            [told(4, stale=True), told(5, stale=True)],
+            [0, 4, 5, 6],
+            [0, 0, RETRY_S, RETRY_S + 10],
+            id='late again',
+        ),
+    ],
+)
+def test_each_report_tells_what_was_seen_before_it(answers, seen, times):
+    stage = Stage()
+    stage.agent.says = facts(instances=frozenset({SERVER}))
+    stage.client.answers, stage.client.answer = list(answers), answers and told(6)
+    if answers == [None, None]:
+        stage.client.answer = None
+    assert stage.run(times[-1] + 1) == times
+    assert [one['seen'] for one in stage.client.orders] == seen
+
+
+def test_what_is_seen_while_the_machine_is_read_does_not_count():
+    """Only an answer from before says that the machine was read after what it tells."""
+    stage = Stage()
+    look = stage.agent.look
+
+    def slow_look():
+        stage.reporter._seen = 9
+        return look()
+
+    stage.agent.look = slow_look
+    stage.reporter.step()
+    assert stage.client.orders == [{'seen': 0}]
+
+
+def test_an_instance_that_was_not_confirmed_is_listed_once_more():
+    stage = Stage()
+    stage.agent.says = facts(instances=frozenset({SERVER, 'other'}))
+    stage.client.answer = told(4, {SERVER: 'pending'})
+    stage.reporter.step()
+    assert [one.instances for one in stage.agent.accepted] == [{'other'}]
+
+
+def test_a_late_report_is_no_trouble_once(said, tmp_path):
+    stage = Stage()
+    stage.reporter = stage.made(count=ReportCount(tmp_path / 'boot'))
+    stage.reporter.listens()
+    stage.client.answers = [told(4, stale=True, boot=7), told(5)]
+    stage.run(1)
+    assert [line for level, line in said() if level != 'INFO'] == []
+    assert stage.client.orders == [
+        {'boot': 1, 'sequence': 1, 'seen': 0},
+        {'boot': 8, 'sequence': 1, 'seen': 4},
+    ]
+    assert len(stage.agent.accepted) == 1
+    stage.client.answers = [told(6, stale=True), told(7, stale=True), told(8)]
+    stage.run(20)
+    assert [level for level, _ in said()] == ['ERROR', 'INFO']

@@ -35,6 +35,7 @@ from nova_sched.state.request import AFFINITY, ANTI_AFFINITY
 from nova_sched.tests.builders import NOW, claim, guarded, report, still, uuid_of
 from nova_sched.tests.cases import cases
 from nova_sched.tests.clean import assert_clean
+from nova_sched.tests.unit.claims.batteries.steps import remove, seen
 from nova_sched.tests.unit.claims.databases import cleared
 from nova_sched.tests.unit.hardware.builders import cell, dedicated, machine, pool, told, wanted
 from nova_sched.tests.unit.hardware.builders import request as device
@@ -249,13 +250,14 @@ class World:
                     used[name] += amount
                 free = free.hold(one.parts) if one.parts else free
         words = {'instances': frozenset(self.has[host]), 'used': used, **told(free)}
-        self.store.report([report(host, vcpus=6, **words)], self.now_s)
+        told_all = {'order': seen(self.store, host), **words}
+        self.store.report([report(host, vcpus=6, **told_all)], self.now_s)
 
     def leave(self):
         if self.chance.random() < 0.1:
             host = self.chance.choice(HOSTS)
             self.has[host] = set()
-            self.store.remove_node(uuid_of(f'node {host}'))
+            remove(self.store, host)
 
 
 @pytest.fixture(scope='module')

@@ -11,6 +11,9 @@
 # under the License.
 """Tests of what a node's report says about the claims on it."""
 
+import dataclasses
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,13 +29,15 @@ from nova_sched.claim import (
     Claim,
     Resizing,
 )
-from nova_sched.claims.reconcile import LastReport, settle
+from nova_sched.claims.reconcile import NEW_NODE, Before, absent, settle
 from nova_sched.hardware.machine import HardwareAllocation
-from nova_sched.state.report import Inventory
+from nova_sched.state.report import Inventory, ReportOrder
 from nova_sched.tests.builders import report, uuid_of
+from nova_sched.tests.cases import cases
 
 A, B, C, D = 'abcd'
 AD = frozenset([A, D])
+KNOWS_ALL = ReportOrder(seen=0)  # of a node whose generation is 0
 
 
 def claims(**states):
@@ -59,11 +64,143 @@ def claims(**states):
 def test_states(listed, before, confirmed, released):
     instances = None if listed is None else frozenset(listed)
     made = claims(**before)
-    settled = settle(report(instances=instances), made)
+    settled = settle(report(instances=instances, order=KNOWS_ALL), made)
     assert ''.join(one.consumer_uuid for one in settled.changed(made)) == confirmed
     assert all(one.is_confirmed for one in settled.changed(made))
     assert ''.join(one.consumer_uuid for one in settled.ended) == released
     assert settled.claims.keys() == before.keys() - set(released)
+
+
+@pytest.mark.parametrize(
+    'changed_at, order, last, ends',
+    [
+        pytest.param(7, (7,), {}, True, id='its sender knew of the last change'),
+        pytest.param(7, (6,), {}, False, id='its sender did not'),
+        pytest.param(7, (9,), {}, True, id='nor of a later change of another claim'),
+        pytest.param(7, (11,), {}, False, id='it knew another database'),
+        pytest.param(0, (0,), {}, True, id='from before the upgrade'),
+        pytest.param(7, (6, 1, 2), {'listed': A}, False, id='its own word does not count then'),
+        pytest.param(7, (None, 1, 2), {'listed': A}, True, id='the one before had listed it'),
+        pytest.param(7, (None, 1, 2), {'listed': B}, False, id='the one before had not'),
+        pytest.param(7, (None, 1, 2), {'listed': None}, False, id='the one before had no list'),
+        pytest.param(9, (None, 1, 2), {'listed': A}, False, id='changed since the one before'),
+        pytest.param(7, (None, 2, 1), {'listed': A}, True, id='after a restart'),
+        pytest.param(7, (None, 1, 1), {'listed': A}, False, id='the same number'),
+        pytest.param(7, (), {'listed': A}, False, id='it has no number'),
+        pytest.param(
+            7,
+            (None, 1, 2),
+            {'listed': A, 'order': ReportOrder()},
+            False,
+            id='nor had the last one',
+        ),
+    ],
+)
+def test_silence_ends_a_claim_only_if_it_is_evidently_newer(changed_at, order, last, ends):
+    """The node is at generation 10, and its last report made it generation 8."""
+    known = {'listed': None, 'order': ReportOrder(boot=1, sequence=1)} | last
+    listed = known['listed'] and frozenset(known['listed'])
+    before = Before(10, 8, known['order'], lambda: listed)
+    held = {A: Claim(A, 'node', {VCPU: 2}, CONFIRMED, changed_at=changed_at)}
+    told = report(instances=frozenset(), order=ReportOrder(*order))
+    assert absent(told, held, before) == ([A] if ends else [])
+    assert absent(report(order=ReportOrder(*order)), held, before) == []
+    pending = {A: dataclasses.replace(held[A], state=PENDING)}
+    assert absent(told, pending, before) == []
+    listing = report(instances=frozenset(A), order=ReportOrder(*order))
+    assert absent(listing, held, before) == []
+    is_confirmed = settle(listing, pending, before=before).claims[A].is_confirmed
+    assert is_confirmed == (order[:1] in ((), (None,)) or ends)
+
+
+class OneNode:
+    """A node, its store, and the reports between them: late, lost or in another order.
+
+    A server is claimed, built, confirmed by its caller, and at last stopped, by chance. An agent
+    with ``tells`` says what it has seen.
+    """
+
+    def __init__(self, seed, tells):
+        self.chance, self.tells = random.Random(seed), tells
+        self.before, self.held = NEW_NODE, {}
+        self.runs, self.on_the_way = set(), []
+        self.told, self.sequence, self.ended = 0, 0, 0
+
+    def step(self):
+        self.chance.choice(
+            [self.claim, self.build, self.confirm, self.stop, self.look, self.arrive, self.arrive]
+        )()
+
+    def _write(self, claim):
+        generation = self.before.generation + 1
+        self.before = self.before._replace(generation=generation)
+        self.held[claim.consumer_uuid] = dataclasses.replace(claim, changed_at=generation)
+
+    def claim(self):
+        consumer = self.chance.choice('abc')
+        if consumer not in self.runs and consumer not in self.held:
+            self._write(Claim(consumer, 'node', {VCPU: 1}))
+
+    def build(self):
+        self.runs |= {one for one, claim in self.held.items()
+                      if not claim.is_confirmed and self.chance.random() < 0.5}  # fmt: skip
+
+    def confirm(self):
+        for consumer in self.runs & self.held.keys():
+            if not self.held[consumer].is_confirmed:
+                self._write(self.held[consumer].confirmed())
+
+    def stop(self):
+        self.runs -= {one for one in self.held if self.held[one].is_confirmed
+                      and self.chance.random() < 0.5}  # fmt: skip
+
+    def look(self):
+        self.sequence += 1
+        order = ReportOrder(self.told if self.tells else None, 1, self.sequence)
+        self.on_the_way.append(report(instances=frozenset(self.runs), order=order))
+
+    def arrive(self):
+        if self.on_the_way:
+            place = self.chance.randrange(len(self.on_the_way))
+            self.take(self.on_the_way.pop(place), self.chance.random() < 0.7)
+
+    def take(self, one, is_answered=True):
+        if one.order.is_after(self.before.order, self.before.reported_at):
+            settled = settle(one, self.held, before=self.before)
+            self.ended += len(settled.ended)
+            generation = self.before.generation
+            generation += bool(settled.ended or settled.changed(self.held))
+            self.held = dict(settled.claims)
+            self.before = Before(generation, generation, one.order, lambda: one.instances)
+        if is_answered:
+            self.told = max(self.told, self.before.generation)
+
+    def settle(self):
+        """All is quiet, and two reports arrive."""
+        self.confirm()
+        for _ in range(2):
+            self.look()
+            self.take(self.on_the_way.pop())
+
+
+@pytest.mark.parametrize('tells', [True, False], ids=['tells what it has seen', 'numbers alone'])
+def test_whatever_happens_to_reports_a_server_that_runs_keeps_its_claim(tells):
+    ended = 0
+    for seed in range(cases(300)):
+        world, had = OneNode(seed, tells), set()
+        for _ in range(80):
+            had |= {
+                one for one in world.runs if one in world.held and world.held[one].is_confirmed
+            }
+            world.step()
+            had &= world.runs
+            assert had <= world.held.keys(), f'seed {seed}'
+        world.settle()
+        confirmed = {one for one in world.held if world.held[one].is_confirmed}
+        if tells:
+            assert confirmed == world.runs & world.held.keys(), f'seed {seed}'
+        ended += world.ended
+    assert ended > 50
 
 
 @pytest.mark.parametrize(
@@ -180,13 +317,16 @@ TWO, FOUR = {VCPU: 2}, {VCPU: 4}
 )  # fmt: skip
 def test_unclaimed_rows(words, held, claim, last, unclaimed):
     """A has a confirmed claim of two vCPUs."""
-    made = Claim(A, 'node', OPEN.together if 'resizing' in claim else TWO, CONFIRMED, **claim)
+    size = OPEN.together if 'resizing' in claim else TWO
+    made = Claim(A, 'node', size, CONFIRMED, changed_at=1, **claim)
     words['instances'] = held if held is None else frozenset(held)
     words['held'] = held if isinstance(held, dict) else None
     settled = settle(
         report(num_instances=2, **words),
         {A: made},
-        last=LastReport(last.get('unclaimed', {}), frozenset(last.get('changed', ()))),
+        before=Before(
+            reported_at=0 if 'changed' in last else 1, unclaimed=last.get('unclaimed', {})
+        ),
         moving={(A, node_of('host-0'))},
     )
     assert settled.unclaimed == unclaimed
@@ -202,7 +342,10 @@ def test_unclaimed_rows(words, held, claim, last, unclaimed):
 )
 def test_nothing_is_counted_twice_and_nothing_is_forgotten(used, reserved, listed, states):
     words = report(
-        inventories={VCPU: Inventory(16, reserved)}, used={VCPU: used}, instances=listed
+        inventories={VCPU: Inventory(16, reserved)},
+        used={VCPU: used},
+        instances=listed,
+        order=KNOWS_ALL,
     )
     before = claims(**states)
     settled = settle(words, before)
@@ -258,7 +401,8 @@ def test_a_resize_that_is_not_settled_is_taken_back(listed, expires_s, now_s, re
     ],
 )
 def test_the_source_of_a_move_stays(moving, ends):
-    settled = settle(report(instances=frozenset()), claims(**{A: CONFIRMED}), moving)
+    told = report(instances=frozenset(), order=KNOWS_ALL)
+    settled = settle(told, claims(**{A: CONFIRMED}), moving)
     assert (A not in settled.claims) == ends
 
 

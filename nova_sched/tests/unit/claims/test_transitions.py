@@ -41,7 +41,7 @@ def state_of(claims):
         return 'moved' if target.is_confirmed else 'moving'
     if source.resizing:
         return 'resizing'
-    return f'{source.state}, not seen' if source.unseen else source.state
+    return source.state
 
 
 class Recorder:
@@ -123,7 +123,7 @@ class Recorder:
     def on_renew(self, claims, uuid, expires_s):
         return 'groups.renew'
 
-    def on_remove_node(self, claims, uuid):
+    def on_remove_node(self, claims, uuid, generation):
         return f'{place(claims, uuid)} is removed'
 
 

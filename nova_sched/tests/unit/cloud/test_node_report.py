@@ -30,7 +30,7 @@ from nova_sched.tests.unit.hardware.builders import cell, machine, pool
 
 NODE, CHILD, OTHER = uuid_of('node cmp1'), uuid_of('child'), uuid_of('other')
 NOWHERE = NodeProviders(NODE)
-ORDER = ReportOrder(since_s=NOW)
+ORDER = ReportOrder(seen=3)
 HAS = machine(cell(0, [0], [1], pages=[(4, 1000)]), cell(1, [2], [3]), pools=[pool(2)])
 
 

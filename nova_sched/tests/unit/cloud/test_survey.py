@@ -15,7 +15,7 @@ import pytest
 
 from nova_sched.cloud.placement import NodeProviders
 from nova_sched.cloud.survey import FEW, Survey
-from nova_sched.tests.builders import NOW, uuid_of
+from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.fake_placement import client_of, served
 
 NODE, CHILD, FULL, NONE, A = (uuid_of(name) for name in ('node', 'child', 'full', 'none', 'a'))
@@ -36,11 +36,11 @@ def fake():
 
 @pytest.fixture
 def survey(fake):
-    return Survey(client_of(fake), lambda: NOW, {NODE: 7})
+    return Survey(client_of(fake), {NODE: 7})
 
 
 def test_generations_are_known_without_a_summary(fake, survey):
-    assert (survey.since_s, survey.seen) == (NOW, {NODE: 7})
+    assert survey.seen == {NODE: 7}
     assert survey.generations(NODE) == {NODE: 1, CHILD: 1}
     assert survey.generations(NONE) == {}
     assert fake.requests == [('GET', '/resource_providers')]

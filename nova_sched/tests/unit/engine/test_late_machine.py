@@ -76,6 +76,7 @@ class Late(RuleBasedStateMachine):
         self.store = MemoryClaimStore(lambda: self.now_s)
         self.servers = {name: Server(name) for name in NAMES}
         self.sequences = {host: itertools.count(1) for host in HOSTS}
+        self.seen = dict.fromkeys(HOSTS, 0)
         self.sent = []
         self.engines = []
 
@@ -204,15 +205,21 @@ class Late(RuleBasedStateMachine):
         here = frozenset(
             one.uuid for one in self.servers.values() if one.runs and one.told == host
         )
-        made = report(host, vcpus=8, vcpus_used=len(here), memory_mb=8192, instances=here)
-        sequence = next(self.sequences[host])
+        order = ReportOrder(self.seen[host], 1, next(self.sequences[host]))
+        made = report(
+            host, vcpus=8, vcpus_used=len(here), memory_mb=8192, instances=here, order=order
+        )
 
-        def take(engine, since_s):
-            order = ReportOrder(since_s, 1, sequence)
-            future = engine.loop.send(REPORT, dataclasses.replace(made, order=order))
+        def take(engine, _since_s):
+            future = engine.loop.send(REPORT, made)
             engine.turn_until(future)
+            return future.result().generation
 
-        return self.send(take)
+        def answered(generation):
+            if not isinstance(generation, errors.SchedError):
+                self.seen[host] = max(self.seen[host], generation)
+
+        return self.send(take, answered)
 
     # What holds at any time.
 

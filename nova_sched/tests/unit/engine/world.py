@@ -29,7 +29,8 @@ from nova_sched.filters.server_group_affinity import ServerGroupAffinityFilter
 from nova_sched.filters.server_group_anti_affinity import ServerGroupAntiAffinityFilter
 from nova_sched.groups.topology import DomainTopology
 from nova_sched.state.cluster import Cluster
-from nova_sched.tests.builders import NOW
+from nova_sched.state.report import ReportOrder
+from nova_sched.tests.builders import NOW, of_now
 from nova_sched.weighers import Weigher
 from nova_sched.weighers.ram import RAMWeigher
 
@@ -183,7 +184,11 @@ class World:
         return [[one.host for one in chosen] for chosen in future.result()]
 
     def report(self, *reports):
-        futures = [self.send_report(one) for one in reports]
+        """Apply reports. One without any order is of now."""
+        futures = [
+            self.send_report(of_now(self.store, one) if one.order == ReportOrder() else one)
+            for one in reports
+        ]
         self.turn_until(*futures)
         return [future.result() for future in futures]
 

@@ -26,6 +26,7 @@ from nova_sched.tests.unit.claims.batteries.steps import (
     node,
     place,
     ready,
+    remove,
 )
 
 
@@ -56,7 +57,7 @@ class ChangeFeed:
         reader = another()
         known = {one.report.node_uuid: one.generation for one in reader.changes({}).nodes}
         place(store, claim(A, node()))
-        store.remove_node(node(THIRD))
+        remove(store, THIRD)
         found = reader.changes(known)
         assert [one.report.host for one in found.nodes] == [HOST]
         assert found.gone == (node(THIRD),)

@@ -33,7 +33,13 @@ from nova_sched.tests.unit.claims.batteries.group_records.records import (
     planned,
     record,
 )
-from nova_sched.tests.unit.claims.batteries.steps import HOST, OTHER, node, ready
+from nova_sched.tests.unit.claims.batteries.steps import (
+    HOST,
+    OTHER,
+    node,
+    ready,
+    remove,
+)
 
 RACK = ClosedDomain(
     uuid_of('token'), frozenset([node(), node(OTHER)]), Domain('rack', 'r1', GROUP)
@@ -86,7 +92,7 @@ class PlanQuotas:
     def test_a_node_that_is_removed(self, store):
         ready(store, HOST, OTHER)
         commit(store, two())
-        store.remove_node(node())
+        remove(store)
         assert used(store)['planned_servers'] == 1
 
     def test_an_exclusive_domain(self, store):

@@ -25,9 +25,16 @@ def node(host=HOST):
     return uuid_of(f'node {host}')
 
 
+def seen(store, host=HOST):
+    """The ReportOrder of a report whose sender knows all that the store does of its node."""
+    return ReportOrder(seen=store.heads().get(node(host), (0,))[0])
+
+
 def ready(store, *hosts, now_s=NOW, **words):
-    """Let hosts report, HOST if none is named; the facts of each."""
-    return store.report([report(host, **words) for host in hosts or (HOST,)], now_s)
+    """Let hosts report, HOST if none is named, by what they know by now; the facts of each."""
+    return store.report(
+        [report(host, **{'order': seen(store, host), **words}) for host in hosts or (HOST,)], now_s
+    )
 
 
 def place(store, *claims, releases=()):
@@ -124,5 +131,6 @@ def move(store):
     return made
 
 
-def since(since_s, told_s=None, boot=None, sequence=None):
-    return ReportOrder(since_s, boot, sequence, told_s)
+def remove(store, host=HOST):
+    """Remove a node as it is now, with what is on it."""
+    return store.remove_node(node(host), store.heads().get(node(host), (0,))[0])

@@ -368,10 +368,7 @@ def reports(database):
 def test_a_second_look(manage, database, store, reports, reporting, words, status, severity):
     """A claim is confirmed, and its host does not list the instance: maybe not yet."""
     store.confirm([B], [ZERO])
-    execute(
-        database,
-        f"UPDATE claims SET unseen = 0, changed_s = created_s WHERE consumer_uuid = '{B}'",
-    )
+    execute(database, f"UPDATE claims SET changed_at = 0 WHERE consumer_uuid = '{B}'")
     if reporting:
         reports()
     result = manage(f'{words} --format json')

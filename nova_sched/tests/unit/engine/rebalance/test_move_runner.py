@@ -78,7 +78,7 @@ def test_a_move_that_fails_leaves_everything_as_it_was(moving):
     assert moving.states(made) == [REVERTED]
     assert why(moving, made) == 'the guest is too busy'
     (after,) = moving.store.claims(ONE)
-    assert dataclasses.replace(after, unseen=False, changed_s=before.changed_s) == before
+    assert dataclasses.replace(after, changed_s=before.changed_s) == before
     moving.runner.tell(entry.uuid, DONE)  # too late
     assert moving.states(made) == [REVERTED]
     assert moving.hosts(ONE) == [STAYS]
@@ -214,7 +214,8 @@ def test_a_conductor_that_never_tells(moving):
 def test_a_node_that_is_removed_during_the_move(moving, host, answer, state):
     """The conductor still decides: it knows the move."""
     made = begin(moving)
-    moving.world.call(moving.world.state_sync.remove_node, host, host)
+    seen = moving.cluster.find(host, host).generation
+    moving.world.call(moving.world.state_sync.remove_node, host, host, seen)
     moving.conductors.answers[ONE] = answer
     moving.wait()
     moving.runner.turn()

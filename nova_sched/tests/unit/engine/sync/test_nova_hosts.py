@@ -111,16 +111,17 @@ def test_aggregates_are_those_of_nova(world):
 
 
 @pytest.mark.parametrize(
-    'cell_uuid, since_s, left',
+    'cell_uuid, was_seen, left',
     [
-        pytest.param(CELL, NOW + 1, {'b', 'c'}, id='it is gone'),
-        pytest.param(CELL, NOW - 1, {'a', 'b', 'c'}, id='it was made after the look'),
-        pytest.param(OTHER, NOW + 1, {'a', 'b', 'c'}, id='it is in a cell that still has it'),
+        pytest.param(CELL, True, {'b', 'c'}, id='it is gone'),
+        pytest.param(CELL, False, {'a', 'b', 'c'}, id='it was made after the look'),
+        pytest.param(OTHER, True, {'a', 'b', 'c'}, id='it is in a cell that still has it'),
     ],
 )
-def test_a_node_that_is_gone(world, cell_uuid, since_s, left):
+def test_a_node_that_is_gone(world, cell_uuid, was_seen, left):
     uuid = world.cluster.find('a', 'a').uuid
-    world.call(world.scheduler.nova_hosts.node_is_gone, uuid, cell_uuid, since_s)
+    seen = world.scheduler.nova_hosts.generations([uuid])[uuid] if was_seen else 0
+    world.call(world.scheduler.nova_hosts.node_is_gone, uuid, cell_uuid, seen)
     assert {node.host for node in world.cluster} == left
     assert {node.host for node in World(world.store).cluster} == left
 

@@ -44,6 +44,7 @@ from nova_sched.tests.unit.claims.batteries.steps import (
     generation,
     node,
     place,
+    seen,
 )
 
 
@@ -267,7 +268,7 @@ class DomainNodes:
         closed(store, inside(state=CONFIRMED))
         store.report(
             [
-                report(HOST, instances=frozenset(), stats={'rack': 'r1'}),
+                report(HOST, instances=frozenset(), stats={'rack': 'r1'}, order=seen(store)),
                 report('host-3', stats={'rack': 'r1'}),
             ],
             NOW,

@@ -49,6 +49,7 @@ from nova_sched.tests.unit.claims.batteries.steps import (
     node,
     place,
     ready,
+    remove,
 )
 
 TOKEN, SECOND = uuid_of('fence'), uuid_of('another fence')
@@ -282,7 +283,7 @@ class ExclusiveDomains:
                 ),
                 id='built, and deleted',
             ),
-            pytest.param(lambda store: store.remove_node(node()), id='its node is removed'),
+            pytest.param(remove, id='its node is removed'),
             pytest.param(
                 lambda store: store.report([report(HOST, node_uuid=uuid_of('new'))], NOW),
                 id='its node is rebuilt',
@@ -448,7 +449,7 @@ class ExclusiveDomains:
 
     def test_a_node_that_comes_back_carries_nothing(self, store):
         fenced(store)
-        store.remove_node(node(OTHER))
+        remove(store, OTHER)
         (found,) = ready(store, OTHER)
         assert found.fences == frozenset()
         assert behind(store) == {HOST: {TOKEN}}

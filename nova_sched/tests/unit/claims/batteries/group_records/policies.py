@@ -167,7 +167,7 @@ class Policies:
     def test_a_confirmed_member_that_the_node_does_not_list_has_gone(self, store):
         ready(store)
         store.commit([join(APART, member(A, state=CONFIRMED))])
-        store.report([report(instances=frozenset())], 0.0)
+        ready(store, now_s=0.0, instances=frozenset())
         assert store.commit([join(APART, member(B))])[0].won
 
     def test_nodes_of_one_host(self, store):

@@ -34,6 +34,7 @@ from nova_sched.tests.unit.claims.batteries.steps import (
     nonzero,
     place,
     ready,
+    remove,
 )
 from nova_sched.tests.unit.claims.batteries.transactions.hardware import PAIR, REST
 
@@ -242,7 +243,7 @@ class Records:
                 lambda store, old: place(store, planned(host=OTHER)), id='planned elsewhere'
             ),
             pytest.param(lambda store, old: place(store, built(WEB)), id='not planned any more'),
-            pytest.param(lambda store, old: store.remove_node(node()), id='its node is gone'),
+            pytest.param(lambda store, old: remove(store), id='its node is gone'),
         ],
     )
     @pytest.mark.parametrize('host', [HOST, OTHER])

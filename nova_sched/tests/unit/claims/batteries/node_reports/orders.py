@@ -15,7 +15,8 @@ import dataclasses
 
 import pytest
 
-from nova_sched.claim import CONFIRMED
+from nova_sched.claim import CONFIRMED, PENDING, RESIZE
+from nova_sched.claims import Placement
 from nova_sched.state.report import ReportOrder
 from nova_sched.tests.builders import NOW, claim, report
 from nova_sched.tests.unit.claims.batteries.steps import (
@@ -33,14 +34,21 @@ from nova_sched.tests.unit.claims.batteries.steps import (
     node,
     place,
     ready,
-    since,
+    remove,
+    resize,
+    seen,
+    settled,
 )
 
-EVER = ReportOrder()
+NONE = ReportOrder()
 
 
-def counted(boot, sequence, since_s=NOW - 1):
-    return ReportOrder(since_s, boot, sequence)
+def counted(boot, sequence, seen=None):
+    return ReportOrder(seen, boot, sequence)
+
+
+def knows(seen):
+    return ReportOrder(seen)
 
 
 class ReportOrders:
@@ -55,23 +63,18 @@ class ReportOrders:
             pytest.param(counted(1, 2), counted(1, 2), False, id='the same'),
             pytest.param(counted(1, 9), counted(2, 1), True, id='after a restart'),
             pytest.param(counted(2, 1), counted(1, 9), False, id='from before a restart'),
-            pytest.param(counted(2, 1), counted(1, 9, NOW), False, id='the count decides'),
-            pytest.param(counted(1, 1), EVER, True, id='a sender that does not count any more'),
-            pytest.param(counted(1, 1), since(NOW - 1), False, id='which may be older'),
-            pytest.param(EVER, counted(1, 1, NOW), True, id='a sender that counts from now on'),
-            pytest.param(EVER, EVER, True, id='of now'),
-            pytest.param(EVER, since(NOW), True, id='sent after the last one was taken'),
-            pytest.param(EVER, since(NOW - 0.5), False, id='perhaps sent before'),
-            pytest.param(since(NOW, 5.0), since(NOW - 1, 6.0), True, id='made later'),
-            pytest.param(since(NOW, 6.0), since(NOW - 1, 5.0), False, id='made earlier'),
-            pytest.param(since(NOW, 5.0), since(NOW - 1, 5.0), False, id='made at the same time'),
-            pytest.param(
-                since(NOW, 6.0), since(NOW, 5.0), True, id='the clock of a sender went back'
-            ),
-            pytest.param(
-                since(NOW, 6.0), since(NOW - 1), False, id='it does not say when it was made'
-            ),
-            pytest.param(since(NOW), since(NOW - 1, 6.0), False, id='nor did the last one'),
+            pytest.param(counted(2, 1, 1), counted(1, 9, 2), False, id='the count decides'),
+            pytest.param(counted(1, 2, 1), counted(1, 3, 0), True, id='on both sides'),
+            pytest.param(counted(1, 1), NONE, True, id='a sender that says nothing any more'),
+            pytest.param(counted(1, 1), knows(0), False, id='one that knows an older node'),
+            pytest.param(counted(1, 1), knows(1), True, id='one that knows the last report'),
+            pytest.param(NONE, counted(1, 1), True, id='a sender that counts from now on'),
+            pytest.param(NONE, counted(1, 1, 0), False, id='and knows an older node'),
+            pytest.param(NONE, NONE, True, id='as they come'),
+            pytest.param(knows(0), knows(2), True, id='it knows all'),
+            pytest.param(knows(0), knows(1), True, id='it knows the last report'),
+            pytest.param(knows(0), knows(0), False, id='it does not know the last report'),
+            pytest.param(knows(0), knows(9), True, id='it knows another database'),
         ],
     )
     @pytest.mark.parametrize('alike', [False, True], ids=['other facts', 'the same facts'])
@@ -103,9 +106,11 @@ class ReportOrders:
         assert not store.report([report(order=counted(1, 6), vcpus_used=9)], NOW)[0].stale
 
     def test_the_order_of_one_that_is_not_taken_is_not_kept(self, store):
-        ready(store, order=since(NOW, 5.0))
-        assert ready(store, order=since(NOW - 1, None), now_s=NOW + 50)[0].stale
-        assert not ready(store, order=since(NOW, None), now_s=NOW + 60)[0].stale
+        (first,) = ready(store, vcpus=3)
+        (second,) = ready(store, vcpus=4)
+        (late,) = ready(store, vcpus=5, order=knows(first.generation), now_s=NOW + 50)
+        assert (late.stale, late.generation) == (True, second.generation)
+        assert not ready(store, vcpus=5, order=knows(late.generation), now_s=NOW + 60)[0].stale
 
     @pytest.mark.parametrize('turned', [False, True])
     @pytest.mark.parametrize('known', [False, True], ids=['its first ones', 'after another'])
@@ -148,69 +153,212 @@ class ReportOrders:
         assert generation(store, 'new') == before
         assert [one.report.host for one in store.changes({}).nodes] == ['new']
 
+    # What a report proves of a claim.
+
     @pytest.mark.parametrize(
-        'order, stays',
+        'change',
         [
-            pytest.param(since(NOW + 5, 2.0), True, id='sent before, perhaps'),
-            pytest.param(since(NOW + 10, 2.0), False, id='sent after'),
-            pytest.param(counted(1, 2), True, id='counted, sent before, perhaps'),
-            pytest.param(counted(1, 2, NOW + 10), False, id='counted, sent after'),
-            pytest.param(EVER, False, id='of now'),
+            pytest.param(lambda store: None, id='placed'),
+            pytest.param(lambda store: store.confirm([A], [node()]), id='confirmed'),
+            pytest.param(lambda store: store.finish(A, [node()]), id='confirmed by its caller'),
         ],
     )
-    def test_a_list_from_before_the_claim_changed_does_not_end_it(self, store, order, stays):
-        first = counted(1, 1) if order.sequence else since(NOW, 1.0)
-        ready(store, instances=frozenset(), order=first)
-        at(store, NOW + 10)
-        place(store, confirmed(A))
-        (found,) = store.report([report(instances=frozenset(), order=order)], NOW + 20)
+    def test_of_a_sender_that_tells_what_it_has_seen(self, store, change):
+        ready(store)
+        before = seen(store).seen
+        place(store, claim(A, node()))
+        change(store)
+        state = store.claims(A)[0].state
+        for number, old in enumerate((0, before, before + 99)):  # the last is of another database
+            for listed in ([], [A]):
+                order = ReportOrder(old, 1, 2 * number + len(listed))
+                store.report([report(instances=frozenset(listed), order=order)], NOW)
+                assert kept(store) == {(A, node()): state}
+                assert facts(store).foreign_instances == 0
+        ready(store, instances=frozenset([A]))
+        assert kept(store) == {(A, node()): CONFIRMED}
+        ready(store, instances=frozenset())
+        assert kept(store) == {}
+
+    @pytest.mark.parametrize('numbers', [(), (1, 9)], ids=['', 'numbered'])
+    def test_a_report_that_was_made_before_a_claim_was_confirmed(self, store, numbers):
+        """It arrives after the confirmation, and ends nothing; the next one does."""
+        ready(store)
+        place(store, claim(A, node()))
+        made_before = ReportOrder(seen(store).seen, *numbers)
+        store.confirm([A], [node()])
+        (found,) = store.report([report(instances=frozenset(), order=made_before)], NOW)
         assert not found.stale
+        assert kept(store) == {(A, node()): CONFIRMED}
+        ready(store, instances=frozenset())
+        assert kept(store) == {}
+
+    @pytest.mark.parametrize(
+        'numbered, events, stays',
+        [
+            pytest.param(True, [[A], []], False, id='it was listed'),
+            pytest.param(True, ['confirm', [], []], True, id='it was never listed'),
+            pytest.param(True, ['confirm', [A], []], False, id='it was confirmed, and listed'),
+            pytest.param(True, [[A], None, []], True, id='a report without a list between'),
+            pytest.param(True, [[A], 'resize', []], True, id='it was resized since'),
+            pytest.param(True, [[A], 'resize', [A], []], False, id='it was resized, and listed'),
+            pytest.param(False, [[A], [], []], True, id='nothing orders the reports'),
+        ],
+    )
+    def test_of_a_sender_that_does_not_tell_it(self, store, numbered, events, stays):
+        """The node's own word counts: it has listed the instance, and does not any more."""
+        ready(store, order=counted(1, 1))
+        place(store, claim(A, node()))
+        for number, event in enumerate(events, 2):
+            if event == 'confirm':
+                store.confirm([A], [node()])
+            elif event == 'resize':
+                resize(store, 2)
+                store.finish(A, [node()])
+            else:
+                order = counted(1, number) if numbered else NONE
+                listed = None if event is None else frozenset(event)
+                store.report([report(instances=listed, order=order)], NOW)
         assert kept(store) == ({(A, node()): CONFIRMED} if stays else {})
 
-    # Nodes that leave, and lists of instances.
-
-    def test_a_node_that_was_made_later_stays(self, store, another):
-        at(store, NOW)
-        store.report([report()])
+    @pytest.mark.parametrize('order', [counted(1, 2), NONE], ids=['numbered', ''])
+    def test_without_what_was_seen_a_list_confirms_at_once(self, store, order):
+        ready(store, order=counted(1, 1))
         place(store, claim(A, node()))
-        before = facts(store)
-        assert store.remove_node(node(), NOW - 1) is False
-        assert facts(another()) == before
-        assert store.remove_node(node(), NOW) is True
-        assert store.heads() == {}
-        assert store.claims() == []
-        assert store.remove_node(node(), NOW) is False
-
-    def test_a_node_is_as_old_as_its_first_report(self, store):
-        ready(store, vcpus=3)
-        for now_s, vcpus in ((NOW + 10, 3), (NOW + 20, 4)):
-            ready(store, now_s=now_s, vcpus=vcpus)
-        assert store.remove_node(node(), NOW + 5)
-
-    def test_a_node_that_came_back_is_a_new_one(self, store):
-        ready(store)
-        assert store.remove_node(node())
-        ready(store, now_s=NOW + 10)
-        assert not store.remove_node(node(), NOW + 5)
-        assert store.remove_node(node(), NOW + 10)
+        store.report([report(instances=frozenset([A]), order=order)], NOW)
+        assert kept(store) == {(A, node()): CONFIRMED}
 
     @pytest.mark.parametrize(
-        'since_s, instances, is_kept',
+        'end',
         [
-            pytest.param(NOW - 1, [B], False, id='perhaps from before'),
-            pytest.param(NOW, [B], True, id='from after'),
-            pytest.param(NOW - 1, [A], True, id='perhaps from before, and the same'),
-            pytest.param(NOW - 1, [], False, id='an empty one'),
+            pytest.param(lambda store: store.revert(A), id='reverted'),
+            pytest.param(lambda store: store.release([(A, node(OTHER))]), id='aborted'),
+            pytest.param(lambda store: store.expire(NOW + DAY), id='never confirmed'),
+            pytest.param(lambda store: place(store, claim(A, node(THIRD))), id='moved elsewhere'),
         ],
     )
-    def test_an_older_list_is_not_kept(self, store, another, since_s, instances, is_kept):
+    def test_a_report_from_a_move_that_is_over(self, store, end):
+        """During the move, its source did not have the instance."""
+        ready(store, HOST, OTHER, THIRD)
+        settled(store)
+        asked = claim(A, node(OTHER), move=RESIZE, created_s=NOW, expires_s=NOW + 60)
         at(store, NOW)
-        assert store.set_instances(HOST, frozenset([A]), NOW - DAY), 'the first one'
-        at(store, NOW + 10)
-        assert another().set_instances(HOST, frozenset(instances), since_s) is is_kept
-        assert another().changes({}).instances == {HOST: frozenset(instances if is_kept else [A])}
+        assert store.commit([Placement((asked,))])[0].won
+        ready(store, instances=frozenset())
+        away = seen(store)
+        end(store)
+        ready(store, instances=frozenset(), order=away)
+        assert kept(store)[A, node()] == CONFIRMED
+        ready(store, instances=frozenset())
+        assert (A, node()) not in kept(store)
 
-    def test_lists_of_other_hosts_have_their_own_times(self, store):
-        at(store, NOW)
-        store.set_instances(HOST, frozenset([A]))
-        assert store.set_instances(OTHER, frozenset([B]), NOW - DAY)
+    def test_a_claim_has_the_generation_that_its_change_gave_its_node(self, store, another):
+        """A change of another claim does not count."""
+        ready(store, HOST, OTHER)
+        changes = [
+            lambda: place(store, claim(A, node())),
+            lambda: store.confirm([A], [node()]),
+            lambda: resize(store, 2),
+            lambda: store.finish(A, [node()]),
+        ]
+        for change in changes:
+            change()
+            assert another().claims(A)[0].changed_at == generation(store)
+        last = generation(store)
+        place(store, claim(B, node()))
+        ready(store, instances=frozenset([A, B]))
+        assert [store.claims(one)[0].changed_at for one in (A, B)] == [last, generation(store)]
+
+    # Nodes that leave, and come back.
+
+    @pytest.mark.parametrize(
+        'last, comes, is_later',
+        [
+            pytest.param(NONE, NONE, True, id='as they come'),
+            pytest.param(counted(2, 5), counted(3, 1), True, id='a later start'),
+            pytest.param(counted(2, 5), counted(2, 6), False, id='the same start'),
+            pytest.param(counted(2, 5), counted(1, 9), False, id='an earlier start'),
+            pytest.param(counted(2, 5), NONE, True, id='it does not count'),
+            pytest.param(NONE, counted(1, 1), True, id='the former one did not count'),
+            pytest.param(NONE, knows(0), False, id='it knows no node'),
+            pytest.param(NONE, knows(1), True, id='it knows the former one'),
+            pytest.param(counted(2, 5), counted(1, 1, 1), False, id='and is of an earlier start'),
+            pytest.param(counted(2, 5), counted(3, 1, 1), True, id='and is of a later start'),
+            pytest.param(counted(2, 5), counted(3, 1, 0), False, id='a later start knows no node'),
+        ],
+    )
+    def test_a_new_node_replaces_the_one_of_its_name(self, store, another, last, comes, is_later):
+        """Only if its report is evidently of a later life. Else the answer tells of the known one,
+        and a sender that lives reports again."""
+        ready(store, order=last)
+        place(store, confirmed(A))
+        before = facts(store)
+        new = report(node_uuid=node('new'), order=comes)
+        (found,) = store.report([new], NOW)
+        assert found.stale is not is_later
+        if is_later:
+            assert another().heads().keys() == {node('new')}
+            assert found.generation > before.generation
+            assert kept(store) == {}
+            return
+        assert found == dataclasses.replace(before, stale=True)
+        assert found.report.order.boot == last.boot
+        assert facts(another()) == before
+        order = ReportOrder(found.generation, (last.boot or 0) + 1, 1)
+        (again,) = store.report([dataclasses.replace(new, order=order)], NOW)
+        assert not again.stale
+        assert store.heads().keys() == {node('new')}
+
+    @pytest.mark.parametrize('knew', [None, 2], ids=['', 'with what it had seen'])
+    def test_the_late_last_report_of_a_former_node(self, store, knew):
+        ready(store, order=counted(1, 1))
+        ready(store, order=counted(1, 8), vcpus=3)
+        ready(store, node_uuid=node('new'), order=counted(2, 1, generation(store)))
+        place(store, claim(A, node('new'), state=CONFIRMED))
+        before = facts(store)
+        late = report(order=counted(1, 9, knew), instances=frozenset())
+        (found,) = store.report([late], NOW)
+        assert (found.stale, found.report.node_uuid) == (True, node('new'))
+        assert facts(store) == before
+
+    def test_a_former_node_and_others_in_one_batch(self, store):
+        ready(store, order=counted(2, 1))
+        batch = [
+            report(OTHER, order=counted(1, 1)),
+            report(node_uuid=node('former'), order=counted(1, 9)),
+        ]
+        found = store.report(batch, NOW)
+        assert [(one.stale, one.report.node_uuid) for one in found] == [
+            (False, node(OTHER)),
+            (True, node()),
+        ]
+        assert store.heads().keys() == {node(), node(OTHER)}
+
+    def test_a_removal_names_the_node_that_it_means(self, store, another):
+        (first,) = ready(store)
+        assert remove(store)
+        (second,) = ready(store)
+        place(store, confirmed(A))
+        before = facts(store)
+        assert not store.remove_node(node(), first.generation)
+        assert facts(another()) == before
+        assert store.remove_node(node(), second.generation)
+        assert store.heads() == {}
+        assert store.claims() == []
+        assert not store.remove_node(node(), second.generation)
+
+    @pytest.mark.parametrize(
+        'state, is_removed', [(None, True), (PENDING, True), (CONFIRMED, False)]
+    )
+    def test_a_removal_that_names_no_generation(self, store, state, is_removed):
+        ready(store)
+        if state is not None:
+            place(store, claim(A, node(), state=state))
+        assert store.remove_node(node()) is is_removed
+        assert (store.heads() == {}) is is_removed
+
+    def test_a_node_is_as_old_as_its_first_report(self, store):
+        (first,) = ready(store, vcpus=3)
+        for vcpus in (3, 4):
+            ready(store, vcpus=vcpus)
+        assert store.remove_node(node(), first.generation)

@@ -33,6 +33,7 @@ from nova_sched.tests.unit.claims.batteries.steps import (
     node,
     place,
     ready,
+    remove,
     resize,
 )
 
@@ -322,7 +323,7 @@ class Reports:
             found.append(generation(store))
             assert seen.isdisjoint(found)
             seen.update(found)
-            store.remove_node(node())
+            remove(store)
         store.report([report(node_uuid=uuid_of('new'))], NOW)
         assert ready(store)[0].generation not in seen
 

@@ -30,6 +30,7 @@ from nova_sched.tests.unit.claims.batteries.steps import (
     node,
     place,
     ready,
+    remove,
 )
 from nova_sched.tests.unit.hardware.builders import (
     cell,
@@ -153,7 +154,7 @@ class HardwareAllocation:
             pytest.param(
                 lambda store: place(store, claim(B, node(OTHER))), True, id='to another node'
             ),
-            pytest.param(lambda store: store.remove_node(node()), False, id='the node leaves'),
+            pytest.param(remove, False, id='the node leaves'),
         ],
     )
     def test_what_was_picked_is_lost_when_the_node_has_moved_on(self, store, what_happens, won):

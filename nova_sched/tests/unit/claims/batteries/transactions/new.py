@@ -28,6 +28,7 @@ from nova_sched.tests.unit.claims.batteries.steps import (
     node,
     place,
     ready,
+    remove,
 )
 
 
@@ -70,7 +71,7 @@ def gone(store):
 
 def node_gone(store):
     settled(store)
-    store.remove_node(node())
+    remove(store)
 
 
 class New:

@@ -31,6 +31,7 @@ from nova_sched.tests.unit.claims.batteries.steps import (
     node,
     place,
     ready,
+    remove,
     settled,
 )
 from nova_sched.tests.unit.claims.batteries.transactions.hardware import REST, holding, pick
@@ -124,7 +125,7 @@ class Renewals:
 
     def test_its_node_is_gone(self, store):
         made = pending(store)
-        store.remove_node(node())
+        remove(store)
         assert not store.renew_claim(made, 60.0)
         assert store.claims() == []
 
