@@ -131,7 +131,7 @@ def _beyond_providers(report, claims):
     tree = providers.ProviderTree.from_json(report.providers, report.node_uuid)
     held = [some for claim in claims for parts in claim.all_parts for some in parts.providers]
     for claim in claims:
-        if claim.counted and claim.parts:
+        if claim.parts and report.has_used(claim):
             tree = providers.less_known(tree, claim.parts.providers)
     tree = providers.hold(tree, held)
     for uuid, name in sorted(

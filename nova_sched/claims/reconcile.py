@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from nova_sched.claim import PCPU, VCPU, Claim
+from nova_sched.claims import nova_node
 from nova_sched.claims.values import NAMELESS, Rows, sums
 from nova_sched.state.report import Report, ReportOrder
 
@@ -28,7 +29,7 @@ class Before(NamedTuple):
     last.
 
     That one gave the node the generation ``reported_at``. ``listed`` returns the instances that it
-    lists; None: it has no list. ``unclaimed``: as in NodeFacts.
+    lists; None: it has no list. ``unclaimed`` are the rows that it left.
     """
 
     generation: int = 0
@@ -48,13 +49,17 @@ class Before(NamedTuple):
 
     def has_told(self, consumer, claim):
         """Whether the last report lists the consumer, and its claim has not changed since."""
-        return claim.changed_at <= self.reported_at and consumer in (self.listed() or ())
+        return self.knows(claim) and consumer in (self.listed() or ())
+
+    def knows(self, claim):
+        """Whether a claim has not changed since the last report."""
+        return claim.changed_at <= self.reported_at
 
     def is_older(self, claim, report):
         """Whether a claim has certainly not changed since a report was made: its sender had seen
         that, or, without such a word, the report before was applied after the change."""
         if report.order.seen is None:
-            return claim.changed_at <= self.reported_at
+            return self.knows(claim)
         return self.has_seen(report, claim)
 
 
@@ -99,7 +104,7 @@ def absent(report, claims, before):
     had seen that change. Of a sender that does not tell what it has seen, the node's own word
     counts: the report before this one, by their numbers, lists the consumer.
     """
-    if report.instances is None:
+    if report.instances is None or report.nova is not None:
         return []
     silent = [
         (consumer, claim)
@@ -127,7 +132,11 @@ def settle(report, claims, moving=frozenset(), now_s=0.0, before=NEW_NODE):
     ``absent``). A claim that the node does not know yet stays as it is. Without a list, no state
     changes. The claims in ``moving``, by (consumer, node), stay, listed or not. A resize in place
     that was not settled in time is taken back: the report has its real usage.
+
+    For a node of a stock Nova cloud: see ``nova_node``.
     """
+    if report.nova is not None:
+        return _settle_nova(report, claims, now_s, before)
     gone = {
         consumer
         for consumer in absent(report, claims, before)
@@ -155,6 +164,20 @@ def settle(report, claims, moving=frozenset(), now_s=0.0, before=NEW_NODE):
         kept[consumer] = claim
     ended = tuple(claims[consumer] for consumer in claims if consumer in gone)
     return Settled(kept, ended, *_unclaimed(report, claims, kept, before))
+
+
+def _settle_nova(report, claims, now_s, before):
+    def has_seen(claim):
+        return before.has_seen(report, claim)
+
+    found = nova_node.settle(report.nova, claims, has_seen, now_s)
+    kept, generation = {}, before.generation + 1
+    for consumer, claim in found.claims.items():
+        was = claims[consumer]
+        kept[consumer] = claim if claim is was else claim.stamped(was, now_s, generation)
+    strangers = report.nova.keys() - claims.keys() - {NAMELESS}
+    ended = tuple(claims[consumer] for consumer in found.ended)
+    return Settled(kept, ended, found.unclaimed, len(strangers))
 
 
 def _unclaimed(report, were, claims, before):

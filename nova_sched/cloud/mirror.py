@@ -64,7 +64,8 @@ class Mirror:
         self.nodes = NodeReader(scheduler, placement, readers)
         self._changed_hosts, self._told_hosts = set[str](), set[str]()
         self._changes = threading.Lock()
-        self._looking = threading.Lock()  # one look at a time
+        self._looking = threading.Lock()  # one look of the thread at a time
+        self._refusing = threading.Lock()  # one look before refusals at a time
         self._wake, self._leaving = threading.Event(), threading.Event()
         self._began_s = self._looked_s = self._compared_s = float('-inf')  # of the last look
         self._must_compare, self._have_aggregates_changed = True, False
@@ -125,20 +126,31 @@ class Mirror:
         self._wake.set()
 
     def read_nodes(self, uuids):
-        """Read these nodes now, because a claim on them was refused."""
-        with self._looking:
-            self._look_at_cells(frozenset(uuids))
+        """Read these nodes now, because a claim on them was refused. Waits for no look."""
+        known = self._scheduler.nova_hosts.hosts_by_cell(uuids)
+        for cell_uuid, view in self.views.items():
+            wanted = set(uuids) & view.stamps.keys()
+            wanted.update(*known.get(cell_uuid, {}).values())
+            if wanted:
+                self._read_unmapped({self.host_of(uuid) for uuid in wanted})
+                self._try(_cell(cell_uuid), self._read_some, view, wanted)
+
+    def _read_some(self, view, uuids):
+        problem = self.nodes.read(view, uuids, alone=True)
+        self._look_at_services(view)
+        if problem is not None:
+            raise problem
 
     def look_now(self):
         """Look for changes before a request is refused. Returns whether there was a look."""
         refused_s = time.monotonic()
-        if not self._looking.acquire(timeout=WAIT_S):
+        if not self._refusing.acquire(timeout=WAIT_S):
             return False
         try:
             if self._began_s < refused_s:  # else, the look of another refusal was late enough
                 self._look_at_cells()
         finally:
-            self._looking.release()
+            self._refusing.release()
         return True
 
     def not_up(self, node_uuids):
@@ -202,9 +214,8 @@ class Mirror:
         """The host of a compute node that this scheduler has read, also of one that is left out,
         or that it knows from the claim store; else None."""
         for view in [*self._views.values()]:
-            stamp = view.stamps.get(node_uuid)
-            if stamp is not None:
-                return stamp[0]
+            if node_uuid in view.stamps:
+                return view.host_of(node_uuid)
         return self._scheduler.nova_hosts.host_of(node_uuid)
 
     @property
@@ -258,60 +269,65 @@ class Mirror:
                 self._then(compare)
 
     def _look(self, compare):
+        surveys = []
         if compare:
             self._must_compare = False
             self._compared_s = time.monotonic()
-            is_read = self._try("Nova's API database", self._compare_cloud)
-            compare = self._try('Placement', self.nodes.begin_survey)
-            self._must_compare |= not (is_read and compare)
+            self._try("Nova's API database", self._compare_cloud)
+            self._try('Placement', lambda: surveys.append(self.nodes.survey()))
         elif self._have_aggregates_changed:
             self._try("Nova's API database", self._read_aggregates)
-        try:
-            self._look_at_cells(compare=compare)
-        finally:
-            self.nodes.survey = None
+        self._look_at_cells(*surveys)
 
-    def _look_at_cells(self, nodes=frozenset(), compare=False):
-        self._began_s = time.monotonic()
+    def _look_at_cells(self, survey=None):
+        """Look at all cells; with a Survey, compare all nodes. Looks of several threads at a time
+        do no harm: each read of a node is reported by itself."""
+        began_s = time.monotonic()
         with self._changes:
             hosts, self._changed_hosts = self._changed_hosts, set()
             told, self._told_hosts = self._told_hosts, set()
         # Of a cell that another scheduler reads, there may be no stamps here.
-        known = self._scheduler.nova_hosts.hosts_by_cell(nodes, hosts)
-        wanted_hosts = {host for one in known.values() for host in one}
-        for view in self._views.values():
-            wanted_hosts.update(view.stamps[uuid][0] for uuid in view.left_out)
-        if wanted_hosts - self.nodes.mappings.keys() - {None}:
-            self._try("Nova's API database", self._read_mappings)
+        known = self._scheduler.nova_hosts.hosts_by_cell((), hosts)
+        views = self.views
+        unmapped = {host for one in known.values() for host in one}
+        for view in views.values():
+            unmapped.update(map(view.host_of, view.left_out.copy()))
+        self._read_unmapped(unmapped)
         position, count = self._scheduler.position_and_count
-        for place, (uuid, view) in enumerate(sorted(self._views.items())):
+        for place, (uuid, view) in enumerate(views.items()):
             is_mine = place % count == position
             asked = hosts | told if is_mine else hosts
-            wanted = (nodes & view.stamps.keys()) | (view.of_host(asked) if asked else set())
+            wanted = view.of_host(asked) if asked else set()
             wanted.update(*known.get(uuid, {}).values())
-            if not self._try(_cell(uuid), self._look_at_cell, view, wanted, is_mine, compare):
-                self._must_compare = True
+            self._try(_cell(uuid), self._look_at_cell, view, wanted, is_mine, survey)
+        self._began_s = max(self._began_s, began_s)
         self._looked_s = time.monotonic()
 
+    def _read_unmapped(self, hosts):
+        """Read the host mappings, if they have not all of these hosts."""
+        if hosts - self.nodes.mappings.keys() - {None}:
+            self._try("Nova's API database", self._read_mappings)
+
     def _try(self, what, work, *args):
-        """Run a step. Returns whether it succeeded. A part of the cloud that cannot be read does
-        not keep the scheduler from reading the other parts."""
+        """Run a step. A part of the cloud that cannot be read does not keep the scheduler from
+        reading the other parts; after that, everything is compared."""
         try:
             work(*args)
         except errors.SchedError as error:
+            self._must_compare = True
             self._unreadable[what] = str(error)
             self._problems.begin(
                 what, '%s cannot be read: %s; it is read again at each look', what, error
             )
-            return False
+            return
         except Exception as error:
+            self._must_compare = True
             if not self._leaving.is_set():
                 LOG.exception('A look at %s failed; it is repeated', what)
             self._unreadable[what] = f'{type(error).__name__}: {error}'
-            return False
+            return
         self._unreadable.pop(what, None)
         self._problems.end(what, '%s can be read again', what)
-        return True
 
     # The whole cloud.
 
@@ -344,27 +360,40 @@ class Mirror:
 
     # A cell.
 
-    def _look_at_cell(self, view, wanted, is_mine, compare):
+    def _look_at_cell(self, view, wanted, is_mine, survey):
+        again = view.take_again()
+        wanted = wanted | again if is_mine else wanted
+        try:
+            problem = self._read_cell(view, wanted, is_mine, survey)
+            if problem is not None:
+                raise problem
+        except Exception:
+            view.again |= wanted
+            raise
+
+    def _read_cell(self, view, stale, is_mine, survey):
+        """Read what has changed in a cell, and these nodes. Returns the error that kept some from
+        being read, or None."""
         view.is_mine = is_mine
         since_s = (view.looked_s or 0.0) - OVERLAP_S if is_mine else NEVER_S
         seen, enabled = self._look_at_services(view, since_s)
-        stale = wanted | self._left_out(view) if view.left_out else wanted
+        stale = stale | self._left_out(view)
         if not (stale or is_mine):
-            return
+            return None
         written = {uuid for uuid, one in seen.written.items() if view.stamps.get(uuid) != one}
         if is_mine:
-            stale |= written | (view.stamps.keys() & view.written.union(enabled))
-        if compare and is_mine:
-            stale |= self.nodes.changed(view)
-            self._try('Placement', self.nodes.survey.summarize, len(stale))
-        problem = self.nodes.read(view, stale)
+            stale |= written | (view.stamps.keys() & set(enabled))
+        if survey and is_mine:
+            stale |= self.nodes.changed(view, survey)
+            self._try('Placement', survey.summarize, len(stale))
+        problem = self.nodes.read(view, stale, survey if is_mine else None)
         if is_mine and problem is None:
-            view.written = set() if view.looked_s is None else written
+            if view.looked_s is not None:
+                view.again |= written
             view.looked_s = seen.now_s
         if stale:
             self._look_at_services(view)  # they may have changed while nodes were read
-        if problem is not None:
-            raise problem
+        return problem
 
     def _left_out(self, view):
         """UUIDs of some nodes that were left out: they are read again.
@@ -374,9 +403,10 @@ class Mirror:
         """
         if not view.is_mine:
             host_of = self._scheduler.nova_hosts.host_of
-            for uuid in [one for one in view.left_out if host_of(one) is None]:
-                del view.left_out[uuid]
-        return set(random.sample(sorted(view.left_out), min(RETRIED, len(view.left_out))))
+            for uuid in [one for one in view.left_out.copy() if host_of(one) is None]:
+                view.left_out.pop(uuid, None)
+        left_out = sorted(view.left_out)
+        return set(random.sample(left_out, min(RETRIED, len(left_out))))
 
     def _look_at_services(self, view, since_s=NEVER_S):
         """Tell the loop of the services of a cell that take no servers, by the clock of the claim
@@ -385,7 +415,7 @@ class Mirror:
         seen = view.cell.look(self._intervals().down_s, since_s)
         view.seen_s = clock_s
         not_up = {row.host: _facts(row, clock_s - seen.now_s) for row in seen.not_up}
-        left_out = {uuid: (view.stamps[uuid][0], why) for uuid, why in view.left_out.items()}
+        left_out = {uuid: (view.host_of(uuid), why) for uuid, why in view.left_out.copy().items()}
         return seen, self._call(
             'services_are', view.cell.uuid, not_up, left_out, seen.oldest_version
         )

@@ -18,7 +18,9 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from nova_sched import errors
+from nova_sched import errors, words
+from nova_sched.claims import nova_node
+from nova_sched.claims.values import NAMELESS
 from nova_sched.cloud import node_report
 from nova_sched.cloud.placement import NodeProviders
 from nova_sched.cloud.survey import Survey
@@ -32,88 +34,117 @@ BATCH = 200  # nodes that are read and reported at once
 
 @dataclasses.dataclass(slots=True)
 class CellView:
-    """What a scheduler has read of one cell.
+    """What a scheduler has read of one cell. Several threads read it and write to it.
 
-    ``stamps``: node UUID -> (host, `updated_at`), as it was read. ``generations``: node UUID ->
-    generations of its providers. ``left_out``: node UUID -> why it gets no servers. ``looked_s``
-    is the time of the last look by the cell's clock, ``seen_s`` the one by the store's clock.
-    ``written`` are the nodes whose rows were new then: they are read once more, because Nova
-    deletes an allocation after it has written the row. ``serverless``: node UUID -> consumers
-    of its allocations that are neither an instance nor a migration. Nodes are only read if the
-    cell ``is_mine``; else another scheduler reads them.
+    ``stamps``: node UUID -> (host, `updated_at`), as it was read; the time is None until the store
+    has applied that. ``generations``: node UUID -> generations of its providers. ``stored``: node
+    UUID -> its generation in the store since then. ``left_out``: node UUID -> why it gets no
+    servers. ``looked_s`` is the time of the last look by the cell's clock, ``seen_s`` the one by
+    the store's clock. ``again`` are nodes to be read at the next look: their rows were new, and
+    Nova deletes an allocation after it has written the row; or what was read was older than a
+    claim there. ``untracked`` are those with confirmed claims whose hardware their rows do not
+    count yet. ``serverless``: node UUID -> consumers of its allocations that are neither an
+    instance nor a migration. Nodes are only read if the cell ``is_mine``; else another scheduler
+    reads them.
     """
 
     cell: Any
     stamps: dict[str, tuple[str, float | None]] = dataclasses.field(default_factory=dict)
     generations: dict[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
+    stored: dict[str, int] = dataclasses.field(default_factory=dict)
     left_out: dict[str, str] = dataclasses.field(default_factory=dict)
     looked_s: float | None = None
     seen_s: float | None = None
     serverless: dict[str, frozenset[str]] = dataclasses.field(default_factory=dict)
     is_mine: bool = True
-    written: set[str] = dataclasses.field(default_factory=set)
+    again: set[str] = dataclasses.field(default_factory=set)
+    untracked: set[str] = dataclasses.field(default_factory=set)
 
     def odd_hosts(self):
         """Why hosts have nodes that get no servers: a text by host, or by node if it has none."""
-        left_out = self.left_out.copy()
-        return {self.stamps.get(uuid, (None,))[0] or uuid: why for uuid, why in left_out.items()}
+        return {self.host_of(uuid) or uuid: why for uuid, why in self.left_out.copy().items()}
+
+    def host_of(self, uuid):
+        """The host of a node, None if it names none, or was never read."""
+        return self.stamps.get(uuid, (None,))[0]
 
     def of_host(self, hosts):
         """UUIDs of the nodes of these hosts."""
-        return {uuid for uuid, (host, _) in self.stamps.items() if host in hosts}
+        return {uuid for uuid, (host, _) in self.stamps.copy().items() if host in hosts}
+
+    def take_again(self):
+        """Returns the nodes to be read again, and forgets them."""
+        found = set()
+        while self.again:
+            found.add(self.again.pop())
+        return found
+
+    def forget(self, uuid):
+        """Forget a node. Returns its host, None if it was never read."""
+        for facts in (self.generations, self.stored, self.left_out, self.serverless):
+            facts.pop(uuid, None)
+        self.again.discard(uuid)
+        self.untracked.discard(uuid)
+        return self.stamps.pop(uuid, (None,))[0]
 
 
 class NodeReader:
-    """Reads and reports nodes of a CellView, and updates it.
+    """Reads and reports nodes of a CellView, and updates it. Several threads may read at a time,
+    also the same node: the store orders their reports.
 
-    ``mappings`` are the cells of all hosts. ``survey`` is there while a comparison goes on.
+    ``mappings`` are the cells of all hosts.
     """
 
     def __init__(self, scheduler, placement, readers):
-        self._scheduler, self._clock = scheduler, scheduler.clock
-        self._placement = placement
-        self._pool = concurrent.futures.ThreadPoolExecutor(readers, 'nova-sched-read')
+        self._scheduler, self._placement = scheduler, placement
+        # A look does not wait for a comparison.
+        self._looks, self._surveys = (
+            concurrent.futures.ThreadPoolExecutor(readers, name)
+            for name in ('nova-sched-read', 'nova-sched-compare')
+        )
         self.mappings: Mapping[str, str] = {}  # host -> cell UUID
-        self.survey: Survey | None = None
-        self._surveyed: Mapping[str, int] = {}  # generations of all nodes, from before the survey
         self._odd: dict[tuple[str, str], str] = {}  # provider and name -> why nobody gets it
         self._lock = threading.Lock()
 
     def stop(self):
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        for pool in (self._looks, self._surveys):
+            pool.shutdown(wait=False, cancel_futures=True)
 
-    def begin_survey(self):
-        """Read all provider trees: a comparison begins."""
-        self._surveyed = self._call('generations')
-        self.survey = Survey(self._placement, self._clock)
+    def survey(self):
+        """Read all provider trees. Returns a Survey."""
+        return Survey(self._placement, self._scheduler.nova_hosts.generations())
 
-    def changed(self, view):
-        """Remove nodes that are gone. Returns the UUIDs of those that differ from what was
-        read.
+    def changed(self, view, survey):
+        """Remove nodes that are gone. Returns the UUIDs of those that differ from what was read,
+        and of those that the store has changed since.
 
         A node may be gone since before this scheduler reads the cell: it is in the host state,
         which has it from the claim store, and it has no stamp.
         """
-        seen, stamps = self._call('generations'), view.cell.node_stamps()
-        known = view.stamps.keys() | self._call('nodes_of_cell', view.cell.uuid)
-        self._remove(view, known - stamps.keys(), seen)
-        return {
+        seen, stamps = self._scheduler.nova_hosts.generations(), view.cell.node_stamps()
+        stored = self._call('nodes_of_cell', view.cell.uuid)
+        self._remove(view, (view.stamps.keys() | stored.keys()) - stamps.keys(), seen)
+        return (view.untracked & stamps.keys()) | {
             uuid
             for uuid, stamp in stamps.items()
             if view.stamps.get(uuid) != stamp
-            or view.generations.get(uuid) != self.survey.generations(uuid)
+            or view.generations.get(uuid) != survey.generations(uuid)
+            or view.stored.get(uuid) != stored.get(uuid)
             or stamp[0] not in self.mappings
         }
 
-    def read(self, view, uuids):
+    def read(self, view, uuids, survey=None, alone=False):
         """Read these nodes, and report them; remove those that are gone.
 
-        Returns the PlacementError of one that Placement cannot tell, or None. Raises a SchedError
-        if none of them can be read.
+        ``alone``: in the thread of the caller, which waits for no other reads. Returns the
+        PlacementError of one that Placement cannot tell, or None. Raises a SchedError if none of
+        them can be read.
         """
+        run = map if alone else (self._surveys if survey else self._looks).map
         ordered, problem = sorted(uuids), None
         for begin in range(0, len(ordered), BATCH):
-            problem = self._read(view, ordered[begin : begin + BATCH]) or problem
+            some = ordered[begin : begin + BATCH]
+            problem = self._read(view, some, survey, run) or problem
         return problem
 
     def why_not_reported(self, view, uuids):
@@ -133,23 +164,28 @@ class NodeReader:
     def _remove(self, view, uuids, seen):
         """Remove these nodes: the cell was read after they were ``seen``, at these generations,
         and does not have them."""
-        host_of = self._scheduler.nova_hosts.host_of
         for uuid in uuids:
-            stamp = view.stamps.pop(uuid, None)
-            view.left_out.pop(uuid, None)
-            host = host_of(uuid) if stamp is None else stamp[0]
+            host = view.forget(uuid) or self._scheduler.nova_hosts.host_of(uuid)
             if host is None:  # it was never read, or another scheduler has removed it
                 continue
-            self._call('node_is_gone', uuid, seen.get(uuid, 0))
-            LOG.info('Compute node %s of host %s is gone from its cell', uuid, host)
+            if self._call('node_is_gone', uuid, view.cell.uuid, seen.get(uuid, 0)):
+                LOG.info('Compute node %s of host %s is gone from its cell', uuid, host)
 
-    def _read(self, view, uuids):
-        seen = self._call('generations')
-        rows = view.cell.nodes(uuids)
+    def _read(self, view, uuids, survey, run):
+        """Read some nodes.
+
+        The order shows what is newer: the generations of the nodes in the store, then Placement,
+        then the instances, then the rows. So a claim that a generation includes was made before
+        its allocations were read, and the row counts the hardware of an instance that the cell
+        has shown to be tracked.
+        """
+        seen = self._scheduler.nova_hosts.generations(uuids)
+        trees, problem = self._read_trees(view, uuids, survey, run)
+        surveyed = {uuid for uuid, tree in trees.items() if tree.sums is not None}
+        rows = view.cell.nodes(uuids, sorted(trees.keys() - surveyed))
         self._remove(view, set(uuids) - {row.uuid for row in rows}, seen)
         rows, left_out = self._sound(view, rows)
-        trees, problem = self._read_trees(view, rows)
-        consumers = {consumer for tree in trees.values() for consumer in tree.consumers}
+        consumers = {one for tree in trees.values() for one in tree.held} - {NAMELESS}
         migrations = view.cell.migrations(sorted(consumers))
         known = migrations.keys() | view.cell.existing(sorted(consumers - migrations.keys()))
         waiting = []
@@ -157,34 +193,68 @@ class NodeReader:
             tree = trees.get(row.uuid)
             if tree is None:
                 continue
-            view.stamps[row.uuid] = row.host, row.updated_s
-            view.generations[row.uuid] = tree.generations
-            view.serverless[row.uuid] = tree.consumers - known
+            view.stamps[row.uuid] = row.host, None
+            view.serverless[row.uuid] = frozenset(tree.held.keys() - known - {NAMELESS})
+            at = survey.seen if row.uuid in surveyed else seen
+            name = row.host, row.hypervisor_hostname
+            order = ReportOrder(seen=at.get(row.uuid, at.get(name, 0)))
             try:
-                # A node is in the cell that has its row, whatever cell its host is mapped to.
-                cell_uuid = view.cell.uuid if row.host in self.mappings else None
-                at = seen if tree.sums is None else self._surveyed
-                order = ReportOrder(seen=at.get(row.uuid, 0))
+                cell_uuid = self._cell_of(view, row)
                 made = node_report.report(row, tree, migrations, cell_uuid, order)
-                waiting.append((row.uuid, self._scheduler.begin_report(made)))
+                waiting.append((row, tree, made, self._scheduler.begin_report(made)))
             except errors.SchedError as error:
                 left_out[row.uuid] = str(error)
             except Exception as error:  # a fault of ours must not cost the other nodes
                 LOG.exception('The facts of compute node %s cannot be read', row.uuid)
                 left_out[row.uuid] = f'{type(error).__name__}: {error}'
-        for uuid, told in waiting:
+        for row, tree, made, told in waiting:
             try:
-                if told.result().stale:  # another scheduler has reported it since it was seen
-                    view.generations.pop(uuid, None)
-                view.left_out.pop(uuid, None)
+                self._applied(view, row, tree, made, told.result())
             except errors.Invalid as error:
-                left_out[uuid] = str(error)
+                left_out[row.uuid] = str(error)
+        for row in rows:
+            if row.uuid in left_out:
+                view.stamps[row.uuid] = row.host, row.updated_s
+                view.generations[row.uuid] = trees[row.uuid].generations
         for uuid, why in left_out.items():
             if view.left_out.get(uuid) != why:
                 host = view.stamps[uuid][0]
                 LOG.warning('Compute node %s of host %s gets no servers: %s', uuid, host, why)
         view.left_out |= left_out
         return problem
+
+    def _cell_of(self, view, row):
+        """The cell of a node: the one that has its row, whatever cell its host is mapped to. None
+        if that is none. Raises BadReport if the host's own cell has a node of that name."""
+        mapped, other = (
+            self.mappings.get(row.host),
+            self._scheduler.nova_hosts.cell_of(row.host, row.hypervisor_hostname),
+        )
+        if mapped is None:
+            return None
+        if other not in (None, view.cell.uuid) and mapped != view.cell.uuid:
+            why = f'cell {other} has a node of that name, and the host is mapped to cell {mapped}'
+            raise errors.BadReport(row.hypervisor_hostname or row.uuid, 'hypervisor_hostname', why)
+        return view.cell.uuid
+
+    @staticmethod
+    def _applied(view, row, tree, made, facts):
+        """Remember what was read of a node, if the store has applied all of it."""
+        uuid = row.uuid
+        view.left_out.pop(uuid, None)
+        claims = {claim.consumer_uuid: claim for claim in facts.claims}
+        left = nova_node.settle(made.nova, claims, lambda _: True)
+        if facts.stale or left.ended or left.claims != claims:  # a claim was newer than the read
+            view.again.add(uuid)
+        if facts.stale:
+            return
+        view.stamps[uuid] = row.host, row.updated_s
+        view.generations[uuid] = tree.generations
+        view.stored[uuid] = facts.generation
+        if any(claim.is_confirmed and claim.uncounted for claim in facts.claims):
+            view.untracked.add(uuid)
+        else:
+            view.untracked.discard(uuid)
 
     @staticmethod
     def _sound(view, rows):
@@ -199,43 +269,41 @@ class NodeReader:
                 left_out[row.uuid] = str(error)
         return sound, left_out
 
-    def _read_trees(self, view, rows):
-        """The NodeProviders of these NodeRows, by node, and an error that kept some from being
-        read. Raises it if it kept all."""
-        instances = self._instances(view, rows)
+    def _read_trees(self, view, uuids, survey, run):
+        """The NodeProviders of these nodes, by UUID, and an error that kept some from being read.
+        Raises it if it kept all."""
+        held = self._held(view, uuids, survey) if survey else {}
 
-        def read(row):
+        def read(uuid):
             try:
-                return self._providers(row.uuid, instances.get(row.uuid)), None
+                if uuid in held:
+                    return self._providers(uuid, lambda: survey.node(uuid, held[uuid])), None
+                return self._providers(uuid), None
             except errors.PlacementError as error:
                 return None, error
 
-        told = dict(zip([row.uuid for row in rows], self._pool.map(read, rows), strict=True))
+        named = [uuid for uuid in uuids if words.is_uuid(uuid)]
+        told = dict(zip(named, run(read, named), strict=True))
         trees = {uuid: tree for uuid, (tree, _) in told.items() if tree is not None}
         problem = next((error for _, error in told.values() if error is not None), None)
         if problem is not None and not trees:
             raise problem
         return trees, problem
 
-    def _instances(self, view, rows):
-        """The instances of those nodes for which the survey is enough, by node: it has all their
-        providers, and no claim is for another server."""
-        wanted = [row for row in rows if self.survey and self.survey.has_all(row.uuid)]
-        if not wanted:
+    def _held(self, view, uuids, survey):
+        """What consumers hold of those nodes for which the survey is enough, by node."""
+        used = {uuid: some for uuid in uuids if (some := survey.used(uuid)) is not None}
+        if not used:
             return {}
-        servers = view.cell.servers_on({row.host for row in wanted})
-        found = {row.uuid: servers[row.host, row.hypervisor_hostname] for row in wanted}
-        explained = self._call('explained', found)
-        return {uuid: found[uuid] for uuid in explained}
+        servers = view.cell.servers_on(list(used))
+        there = {uuid: (some, frozenset(servers.get(uuid, ()))) for uuid, some in used.items()}
+        return self._call('explained', there)
 
-    def _providers(self, uuid, instances=None):
-        """The NodeProviders of a compute node, from the survey if its ``instances`` are known;
-        empty ones if a provider is gone by now. What cannot be counted is left out."""
+    def _providers(self, uuid, read=None):
+        """The NodeProviders of a compute node, by ``read`` or in full; empty ones if a provider is
+        gone by now. What cannot be counted is left out."""
         try:
-            if instances is None:
-                found = self._placement.node(uuid)
-            else:
-                found = self.survey.node(uuid, instances)
+            found = read() if read else self._placement.node(uuid)
         except errors.PlacementRefused as error:
             if error.status == NOT_FOUND:
                 return NodeProviders(uuid)

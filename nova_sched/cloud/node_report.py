@@ -15,6 +15,8 @@ import dataclasses
 import json
 
 from nova_sched import errors, objects, words
+from nova_sched.claims import nova_node
+from nova_sched.claims.values import NAMELESS
 from nova_sched.conf import CONF
 from nova_sched.objects.object_io import primitive
 from nova_sched.state import compute_node
@@ -41,8 +43,9 @@ def report(row, providers, migrations, cell_uuid, order):
         cell_uuid=cell_uuid,
         allocated=providers.used(row.uuid),
     )
-    instances = frozenset(migrations.get(one, one) for one in providers.consumers)
-    return dataclasses.replace(made, instances=instances, order=order)
+    uses = nova_node.uses(providers.held, migrations, row.tracked)
+    instances = frozenset(uses.keys() - {NAMELESS})
+    return dataclasses.replace(made, instances=instances, order=order, nova=uses)
 
 
 def countable(providers):

@@ -69,8 +69,7 @@ class NodeProviders:
     `traits`, in the form of a node's report. ``generations`` is keyed by provider,
     ``allocations`` by provider and consumer. All are empty if there is no such provider.
 
-    If the allocations were not read, ``sums`` has what is used by provider, and ``instances`` the
-    UUIDs of the node's instances.
+    If only those of the root were read, ``sums`` has what is used by provider.
     """
 
     root_uuid: str
@@ -78,16 +77,12 @@ class NodeProviders:
     generations: Mapping[str, int] = dataclasses.field(default_factory=dict)
     allocations: Mapping[str, Mapping[str, Amounts]] = dataclasses.field(default_factory=dict)
     sums: Mapping[str, Amounts] | None = None
-    instances: frozenset[str] | None = None
 
     @property
-    def consumers(self):
-        """UUIDs of all consumers of the tree."""
-        if self.instances is not None:
-            return self.instances
-        return frozenset(
-            consumer for consumers in self.allocations.values() for consumer in consumers
-        )
+    def held(self):
+        """What each consumer of the tree is allocated from the root, by consumer."""
+        consumers = {one: {} for some in self.allocations.values() for one in some}
+        return consumers | self.allocations.get(self.root_uuid, {})
 
     def used(self, provider_uuid):
         """What all consumers are allocated from a provider."""

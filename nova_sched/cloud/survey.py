@@ -20,15 +20,11 @@ FEW, SHARE = 30, 0.01
 class Survey:
     """All provider trees at one moment, and what is used of them.
 
-    ``since_s`` is the time of ``clock`` before they were read. What a node has in place of
-    allocations is what Placement sums up and which instances Nova has there. This is the same
-    unless a server is being built or moved; then the generation of the provider rises soon, and
-    the next comparison has its allocations read.
+    ``seen`` are the generations that nodes had before they were read.
     """
 
-    def __init__(self, placement, clock):
-        self.since_s = clock()
-        self._placement = placement
+    def __init__(self, placement, seen):
+        self.seen, self._placement = seen, placement
         self._trees = placement.provider_trees()
         self._summaries = None
 
@@ -44,14 +40,17 @@ class Survey:
         tree = self._trees.get(root_uuid, {})
         return {uuid: one['generation'] for uuid, one in tree.items()}
 
-    def has_all(self, root_uuid):
-        """Whether it has summaries of all providers of a tree."""
+    def used(self, root_uuid):
+        """What is used of the root of a tree; None if it has not summaries of all its
+        providers."""
         tree = self._trees.get(root_uuid)
-        return bool(tree and self._summaries) and tree.keys() <= self._summaries.keys()
+        if not (tree and self._summaries and tree.keys() <= self._summaries.keys()):
+            return None
+        return {name: some for name, some in self._summaries[root_uuid].used.items() if some}
 
-    def node(self, uuid, instances):
-        """The NodeProviders of a compute node that has these instances, with one request for each
-        of its providers."""
+    def node(self, uuid, held):
+        """The NodeProviders of a compute node, with one request for each of its providers.
+        ``held`` says what its consumers are allocated from the root, by consumer."""
         tree = self._trees[uuid]
         return NodeProviders(
             uuid,
@@ -64,6 +63,6 @@ class Survey:
                 for name, one in tree.items()
             },
             self.generations(uuid),
-            sums={name: self._summaries[name].used for name in tree},
-            instances=instances,
+            {uuid: held},
+            {name: self._summaries[name].used for name in tree},
         )

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Reads the database of one of Nova's cells: services, compute nodes, instances and migrations.
+"""Reads the database of one of Nova's cells: services, compute nodes, instances, migrations and
+devices.
 
 The tables are Nova's, with the columns that are read. Rows that Nova has deleted have the value of
 their id in ``deleted``. Times are in UTC, and seconds since the epoch in all results.
@@ -42,12 +43,13 @@ SERVICES = table(
 )
 NODES = table(
     'compute_nodes',
-    'uuid host hypervisor_hostname hypervisor_type hypervisor_version host_ip cpu_info '
+    'id uuid host hypervisor_hostname hypervisor_type hypervisor_version host_ip cpu_info '
     'free_disk_gb disk_available_least running_vms current_workload stats metrics numa_topology '
     'pci_stats supported_instances created_at updated_at deleted',
 )
 INSTANCES = table('instances', 'uuid host node vm_state task_state deleted')
 MIGRATIONS = table('migrations', 'uuid instance_uuid migration_type status')
+DEVICES = table('pci_devices', 'compute_node_id instance_uuid deleted')
 
 KEYS = sa.bindparam('keys', expanding=True)
 
@@ -90,7 +92,9 @@ STAMPS = sa.select(NODES.c.uuid, NODES.c.host, WRITTEN.label('written')).where(
 SINCE = sa.bindparam('since', type_=sa.DateTime())
 CHANGED = STAMPS.where(WRITTEN >= SINCE)
 FACTS = [
-    column for column in NODES.c if column.name not in ('created_at', 'updated_at', 'deleted')
+    column
+    for column in NODES.c
+    if column.name not in ('id', 'created_at', 'updated_at', 'deleted')
 ]
 FULL = (
     sa.select(*FACTS, WRITTEN.label('written'), SERVICES.c.host.is_not(None).label('has_service'))
@@ -105,8 +109,30 @@ SERVED = (
     .where(NODES.c.deleted == 0, NODES.c.uuid.in_(KEYS))
 )
 
-ON_HOSTS = sa.select(INSTANCES.c.host, INSTANCES.c.node, INSTANCES.c.uuid).where(
-    INSTANCES.c.deleted == 0, INSTANCES.c.host.in_(KEYS)
+ON_NODES = (
+    sa.select(
+        NODES.c.uuid.label('node'), INSTANCES.c.uuid, INSTANCES.c.vm_state, INSTANCES.c.task_state
+    )
+    .select_from(
+        NODES.join(
+            INSTANCES,
+            sa.and_(
+                INSTANCES.c.host == NODES.c.host,
+                INSTANCES.c.node == NODES.c.hypervisor_hostname,
+                INSTANCES.c.deleted == 0,
+            ),
+        )
+    )
+    .where(NODES.c.deleted == 0, NODES.c.uuid.in_(KEYS))
+)
+WITH_DEVICES = (
+    sa.select(NODES.c.uuid.label('node'), DEVICES.c.instance_uuid)
+    .select_from(
+        NODES.join(
+            DEVICES, sa.and_(DEVICES.c.compute_node_id == NODES.c.id, DEVICES.c.deleted == 0)
+        )
+    )
+    .where(NODES.c.deleted == 0, NODES.c.uuid.in_(KEYS), DEVICES.c.instance_uuid.is_not(None))
 )
 HOSTS_OF = sa.select(INSTANCES.c.host).where(
     INSTANCES.c.deleted == 0, INSTANCES.c.host.is_not(None), INSTANCES.c.uuid.in_(KEYS)
@@ -145,7 +171,7 @@ class NodeRow:
     """A compute node, with Nova's names of columns; the nested facts are JSON texts.
 
     ``updated_s`` is the time of the last write, ``has_service`` whether its host has a compute
-    service.
+    service. ``tracked`` are UUIDs of instances whose CPUs, pages and devices it counts as used.
     """
 
     uuid: str
@@ -166,6 +192,7 @@ class NodeRow:
     supported_instances: str | None
     updated_s: float
     has_service: bool
+    tracked: frozenset[str] = frozenset()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -252,9 +279,23 @@ class NovaCell:
         of Nova's services."""
         return _stamps(self._rows(CHANGED, since=_moment(updated_s)))
 
-    def nodes(self, uuids):
-        """NodeRows of those of these compute nodes that there are."""
-        return [_node(row) for row in self._among(FULL, uuids)]
+    def nodes(self, uuids, tracked=()):
+        """NodeRows of those of these compute nodes that there are; with their ``tracked``
+        instances for the UUIDs that are given so.
+
+        What shows that an instance is tracked is written after the row, and so is read before it,
+        in one transaction: the name of the instance on a device, and the state of an instance that
+        nova-compute builds.
+        """
+        with transaction(self.engine) as connection:
+            found = collections.defaultdict(set)
+            for row in _among(connection, WITH_DEVICES, tracked):
+                found[row.node].add(row.instance_uuid)
+            for row in _among(connection, ON_NODES, tracked):
+                if is_tracked(row.vm_state, row.task_state):
+                    found[row.node].add(row.uuid)
+            rows = _among(connection, FULL, uuids)
+        return [_node(row, frozenset(found.get(row.uuid, ()))) for row in rows]
 
     def served(self, uuids):
         """Compute node UUID -> host, for those of these nodes whose hosts have a compute
@@ -263,11 +304,11 @@ class NovaCell:
 
     # Instances.
 
-    def servers_on(self, hosts):
-        """(host, node) -> UUIDs of the instances there, on these hosts; none for other nodes."""
-        found = collections.defaultdict(frozenset)
-        for row in self._among(ON_HOSTS, hosts):
-            found[row.host, row.node] |= {row.uuid}
+    def servers_on(self, uuids):
+        """Compute node UUID -> UUIDs of its instances, of these nodes; none for other nodes."""
+        found = collections.defaultdict(set)
+        for row in self._among(ON_NODES, uuids):
+            found[row.node].add(row.uuid)
         return found
 
     def instance(self, uuid):
@@ -303,16 +344,31 @@ class NovaCell:
             return connection.execute(statement, values).all()
 
     def _among(self, statement, keys, **values):
-        """The rows of these keys, a part of the keys at a time."""
-        ordered = list(keys)
         with transaction(self.engine) as connection:
-            return [
-                row
-                for begin in range(0, len(ordered), CHUNK)
-                for row in connection.execute(
-                    statement, {'keys': ordered[begin : begin + CHUNK], **values}
-                )
-            ]
+            return _among(connection, statement, keys, **values)
+
+
+def _among(connection, statement, keys, **values):
+    """The rows of these keys, a part of the keys at a time."""
+    ordered = list(keys)
+    return [
+        row
+        for begin in range(0, len(ordered), CHUNK)
+        for row in connection.execute(
+            statement, {'keys': ordered[begin : begin + CHUNK], **values}
+        )
+    ]
+
+
+def is_tracked(vm_state, task_state):
+    """Whether nova-compute has evidently written the use of an instance in these states, which is
+    on its host, into the row of the compute node.
+
+    To build an instance, or to unshelve it, it sets the host just before that.
+    """
+    if vm_state == 'building':
+        return task_state in ('networking', 'block_device_mapping', 'spawning')
+    return vm_state not in (None, 'shelved_offloaded')
 
 
 def _service(row):
@@ -325,9 +381,11 @@ def _stamps(rows):
     return {row.uuid: (row.host, _s(row.written)) for row in rows}
 
 
-def _node(row):
+def _node(row, tracked):
     facts = {column.name: row._mapping[column.name] for column in FACTS}
-    return NodeRow(**facts, updated_s=_s(row.written), has_service=bool(row.has_service))
+    return NodeRow(
+        **facts, updated_s=_s(row.written), has_service=bool(row.has_service), tracked=tracked
+    )
 
 
 def _moment(seconds):

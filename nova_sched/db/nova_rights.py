@@ -18,7 +18,13 @@ from nova_sched import errors
 from nova_sched.db import clock, faults, nova_api, nova_cell, nova_discovery, nova_services
 from nova_sched.db.engine import transaction
 
-OF_CELL = nova_cell.SERVICES, nova_cell.NODES, nova_cell.INSTANCES, nova_cell.MIGRATIONS
+OF_CELL = (
+    nova_cell.SERVICES,
+    nova_cell.NODES,
+    nova_cell.INSTANCES,
+    nova_cell.MIGRATIONS,
+    nova_cell.DEVICES,
+)
 OF_API = (
     nova_api.CELLS,
     nova_api.HOSTS,

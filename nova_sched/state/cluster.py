@@ -140,7 +140,7 @@ class Cluster:
         if node.report.providers != report.providers or node.reported_providers is None:
             node.reported_providers = tree_of(report)
         same = node.report.pieces == report.pieces and node.reported is not None
-        node.report = report
+        node.report = report.kept
         self.set_generation(node, generation)
         node.reported = node.reported if same else machine_of(report)
         self.hosts.changed.mark(node.row, REPORT)
@@ -284,7 +284,7 @@ class Cluster:
             for name, amount in claim.resources.items():
                 node.take(name, amount)
             self._note(claim)
-            if claim.parts and claim.counted:
+            if claim.parts and node.report.has_used(claim):
                 recounted[node] = None
             else:
                 for parts in claim.uncounted:

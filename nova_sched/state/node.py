@@ -220,7 +220,7 @@ class Node(ClaimableMixin):
         machine, tree = self.reported, self.reported_providers
         holding = [claim for claim in self.claims.values() if claim.all_parts]
         for claim in holding:
-            if tree and claim.counted and claim.parts:
+            if tree and claim.parts and self.report.has_used(claim):
                 tree = providers.less_known(tree, claim.parts.providers)
             for parts in claim.uncounted:
                 machine = machine and machine.hold(parts)

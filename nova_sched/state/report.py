@@ -16,7 +16,7 @@ import dataclasses
 import json
 import math
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from nova_sched import errors
 from nova_sched.claim import DISK_GB, MEMORY_MB, VCPU
@@ -116,9 +116,11 @@ class Report:
     ``inventories`` and ``used`` are keyed by Placement's resource class. ``used`` counts all usage
     on the node, including the reserved part, as Nova's ComputeNode does. With ``instances`` None,
     the report does not list the instances. ``held`` are the amounts that each of them holds, by
-    resource class; None: the report has totals alone. ``providers`` holds child providers as
-    received. ``order`` identifies the report, and ``held`` becomes rows of the node; neither is
-    part of a comparison of two reports, or of their text. Disk in GiB, memory in MiB.
+    resource class; None: the report has totals alone. ``nova`` says of a node of a stock Nova
+    cloud what each instance has of it (a ``claims.nova_node.NovaUse``). ``providers`` holds child
+    providers as received. ``order`` identifies the report; ``held`` and ``nova`` become rows of
+    the node. None of these three is part of a comparison of two reports, or of their text. Disk in
+    GiB, memory in MiB.
     """
 
     node_uuid: str
@@ -147,6 +149,7 @@ class Report:
     current_workload: int | None = None
     order: ReportOrder = dataclasses.field(default=ReportOrder(), compare=False)
     held: Mapping[str, Mapping[str, int]] | None = dataclasses.field(default=None, compare=False)
+    nova: Mapping[str, Any] | None = dataclasses.field(default=None, compare=False)
 
     @property
     def lasting(self):
@@ -161,6 +164,18 @@ class Report:
             self.stats.get(name) for name in LASTING_FIELDS
         )  # stats replace unreported values
         return self.cell_uuid, self.traits, self.host_ip, *machine, shadowed
+
+    @property
+    def kept(self):
+        """The report without what becomes rows of the node."""
+        if self.held is None and self.nova is None:
+            return self
+        return dataclasses.replace(self, held=None, nova=None)
+
+    def has_used(self, claim):
+        """Whether the usage of child providers includes a claim's."""
+        is_listed = self.instances is not None and claim.consumer_uuid in self.instances
+        return claim.counted or (claim.is_confirmed and is_listed)
 
     def told(self, names):
         """Returns the entries of the stats under these names."""

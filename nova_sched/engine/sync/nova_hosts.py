@@ -18,6 +18,7 @@ import numpy as np
 
 from nova_sched.claim import PENDING
 from nova_sched.claims import ClaimSelector, ServiceFacts
+from nova_sched.claims.values import NAMELESS, sums
 from nova_sched.engine.decide import CandidateSet, narrow
 from nova_sched.state import node as node_state
 from nova_sched.state.report import DISABLED_TRAIT
@@ -38,7 +39,7 @@ class NovaHosts:
     def __init__(self, context, state_sync):
         self._cluster, self._store = context.cluster, context.store
         self._settings, self._clock = context.settings, context.clock
-        self._state_sync, self._membership = state_sync, context.membership
+        self._state_sync = state_sync
         self._not_up = {}  # cell UUID -> host -> ServiceFacts
         self._left_out = {}  # cell UUID -> node UUID -> host, why
         self._oldest = {}  # cell UUID -> lowest version of its compute services
@@ -48,8 +49,8 @@ class NovaHosts:
     ):
         """Apply the compute services of one cell of Nova. ``not_up`` (host -> ServiceFacts) are
         those that are disabled, forced down or silent; all others are up now. ``left_out`` (node
-        UUID -> host, why) are nodes that get no servers; the service of a host takes part in that
-        if it has no other nodes. ``oldest_version`` is that of the cell's compute services.
+        UUID -> host, why) are nodes that get no servers; so does the service of a host if no node
+        of it is known. ``oldest_version`` is that of the cell's compute services.
 
         Returns the UUIDs of the nodes that only a trait of their provider disables: Nova removes
         it a moment after a service is enabled.
@@ -103,7 +104,8 @@ class NovaHosts:
         self._left_out[cell_uuid] = dict(left_out)
 
     def _hosts_left_out(self, not_up, left_out):
-        """The ServiceFacts of the hosts whose nodes are all left out, by host."""
+        """The ServiceFacts of the hosts of which all nodes were always left out, by host: no
+        node is known there."""
         whys = {host: why for host, why in left_out.values() if host is not None}
         return {
             host: dataclasses.replace(
@@ -111,7 +113,7 @@ class NovaHosts:
             )
             for host, why in whys.items()
             if not (facts := not_up.get(host, ServiceFacts(host))).disabled
-            and all(node.uuid in left_out for node in self._cluster.nodes_of(host))
+            and not self._cluster.nodes_of(host)
         }
 
     def services_are_not_up(self, cell_uuid, found):
@@ -127,11 +129,31 @@ class NovaHosts:
         node = self._cluster.node(node_uuid)
         return node and node.host
 
+    def cell_of(self, host, nodename):
+        """Returns the UUID of the cell that has a node of this name; None: there is no such node.
+        May be called from any thread."""
+        node = self._cluster.find(host, nodename)
+        return node and node.cell_uuid
+
     def nodes_of_cell(self, cell_uuid):
-        """Returns the UUIDs of the nodes of a cell."""
+        """Returns UUID -> generation of the nodes of a cell."""
         hosts = self._cluster.hosts
         rows = np.flatnonzero(hosts.cell == hosts.cells.id(cell_uuid))
-        return {hosts.nodes[row].uuid for row in rows.tolist()}
+        nodes = (hosts.nodes[row] for row in rows.tolist())
+        return {node.uuid: node.generation for node in nodes}
+
+    def generations(self, node_uuids=None):
+        """Returns the generations of these nodes, by UUID and by (host, nodename); of all nodes if
+        they are not given, or not all known: a new node may have the name of one that is known.
+
+        What is read after this knows of all changes up to these generations. May be called from
+        any thread.
+        """
+        nodes = None if node_uuids is None else [*map(self._cluster.node, node_uuids)]
+        if nodes is None or None in nodes:
+            nodes = self._cluster.snapshot()
+        names = {(node.host, node.nodename): node.generation for node in nodes}
+        return {**names, **{node.uuid: node.generation for node in nodes}}
 
     def scope(self, request):
         """Returns what the caller of a request allows, as Placement knows it: the UUID of the only
@@ -160,16 +182,26 @@ class NovaHosts:
                 found.setdefault(node.cell_uuid, {}).setdefault(node.host, []).append(node.uuid)
         return found
 
-    def explained(self, instances):
-        """Returns those of these nodes (UUID -> UUIDs of their instances) that have no claims for
-        other servers. Another scheduler may have claimed on known nodes a moment ago."""
-        is_alone = self._membership.position_and_count[1] == 1
-        return {
-            uuid
-            for uuid, servers in instances.items()
-            if (node := self._cluster.node(uuid)) is None
-            or (is_alone and node.claims.keys() <= servers)
-        }
+    def explained(self, nodes):
+        """Returns what the consumers of nodes hold (by node and consumer), of those nodes for
+        which Placement need not tell it. ``nodes`` maps their UUIDs to what Placement has in all,
+        and to the instances that Nova has there.
+
+        These are nodes without claims: all is unclaimed. And nodes whose claims are for just these
+        instances, and add up to just that.
+        """
+        found = {}
+        for uuid, (used, instances) in nodes.items():
+            node = self._cluster.node(uuid)
+            claims = node.claims if node is not None else {}
+            if not claims:
+                found[uuid] = {NAMELESS: used, **{one: {} for one in instances}}
+            elif claims.keys() == instances and all(map(_is_settled, claims.values())):
+                held = {one: claim.resources for one, claim in claims.items()}
+                total = sums(held.values())
+                if {name: some for name, some in total.items() if some} == used:
+                    found[uuid] = held
+        return found
 
     def standing(self):
         """Returns cell UUID -> host -> (state, why) for each host that has reported. ``state`` is
@@ -205,15 +237,18 @@ class NovaHosts:
         why = 'its cell is disabled'
         self.services_are(cell_uuid, {host: ServiceFacts(host, True, why) for host in known})
 
-    def generations(self):
-        """Node UUID -> its generation here."""
-        return {node.uuid: node.generation for node in self._cluster}
-
-    def node_is_gone(self, uuid, generation):
+    def node_is_gone(self, uuid, cell_uuid, generation):
         """Remove a node and its claims: its cell, which was read after the node was seen at this
-        generation, does not have it."""
-        if self._store.remove_node(uuid, generation):
+        generation, does not have it. Another cell may have it by now. Returns whether it was
+        removed."""
+        self._state_sync.catch_up([uuid], {})
+        node = self._cluster.node(uuid)
+        if node is None or node.cell_uuid != cell_uuid:
+            return False
+        is_removed = self._store.remove_node(uuid, generation)
+        if is_removed:
             self._cluster.remove(uuid)
+        return is_removed
 
     def aggregates_are(self, aggregates):
         """Apply all aggregates of Nova to the store and the host state."""
@@ -246,3 +281,8 @@ class NovaHosts:
         ended = self._store.release([claim.key], selector=selector)
         self._state_sync.dropped(ended, 'no server will use')
         return bool(ended)
+
+
+def _is_settled(claim):
+    """Whether nothing is open on a claim of a server that Nova has built."""
+    return claim.is_confirmed and not (claim.resizing or claim.uncounted)

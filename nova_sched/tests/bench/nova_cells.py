@@ -71,7 +71,8 @@ def _rows(name, cell, budget_s):
         'changed nodes': lambda: cell.nodes_changed_since(now_s - 100.0),
         'times of all nodes': cell.node_stamps,
         f'{CHANGED} nodes': lambda: cell.nodes(uuids),
-        f'servers on {CHANGED} hosts': lambda: cell.servers_on(hosts),
+        f'servers on {CHANGED} hosts': lambda: cell.servers_on(uuids),
+        f'{CHANGED} nodes with their servers': lambda: cell.nodes(uuids, uuids),
         f'reports of {CHANGED} nodes': lambda: [_report(node) for node in nodes],
     }
     for what, samples in by_turns(looks, budget_s).items():

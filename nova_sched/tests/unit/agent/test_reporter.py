@@ -23,6 +23,7 @@ from nova_sched.agent.difference import SETTLE_S
 from nova_sched.agent.identity import ReportCount
 from nova_sched.agent.reporter import LOOK_S, RETRY_S, Reporter
 from nova_sched.agent.service import Facts
+from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.agent.builders import NODE, SERVER, Clock, guest, node
 
 INTERVAL_S = 10
@@ -197,6 +198,33 @@ def test_news_is_told_at_once_and_once(news, times):
     stage.run(3)
     stage.agent.says = facts(**news)
     assert stage.run(11) == times
+
+
+@pytest.mark.parametrize(
+    'answer, takes',
+    [
+        pytest.param(None, False, id='none'),
+        pytest.param({'node': NODE}, False, id='of an older scheduler'),
+        pytest.param({'version': '1.1'}, False, id='1.1'),
+        pytest.param({'version': '1.2'}, True, id='1.2'),
+        pytest.param({'version': '1.10'}, True, id='1.10'),
+        pytest.param({'version': '2.0'}, True, id='2.0'),
+    ],
+)
+def test_amounts_are_for_a_scheduler_that_takes_them(answer, takes):
+    """The first report, and one after trouble, may be to an older scheduler."""
+    stage = Stage()
+    gone, amounts = uuid_of('gone'), {SERVER: {'VCPU': 2}}
+    stage.agent.says = facts(instances=frozenset([SERVER, gone]), held=amounts)
+    stage.client.answer = answer
+    for trouble in (None, None, OSError('gone'), None, None):
+        stage.client.trouble = trouble
+        stage.reporter.step()
+        stage.clock.now_s += INTERVAL_S
+    sent = [instances for _, _, instances, *_ in stage.client.reports]
+    new = {SERVER: {'VCPU': 2}, gone: {}} if takes else sorted([SERVER, gone])
+    assert sent[1] == sent[2] == sent[4] == new
+    assert sent[0] == sent[3] == sorted([SERVER, gone])
 
 
 def test_the_interval_is_read_each_time(said):

@@ -13,10 +13,11 @@
 
 import collections
 import contextlib
+import dataclasses
 
 from nova_sched import errors
 from nova_sched.cloud.placement import ConsumerAllocations, NodeProviders, ProviderSummary
-from nova_sched.db.nova_cell import CellLook, InstanceRow, NodeRow, ServiceRow
+from nova_sched.db.nova_cell import CellLook, InstanceRow, NodeRow, ServiceRow, is_tracked
 from nova_sched.tests.builders import CELL, NOW, uuid_of
 
 
@@ -32,6 +33,7 @@ class FakeCell:
         self.uuid, self.name, self.ahead_s = uuid, 'cell', ahead_s
         self.rows, self.not_up, self.servers, self.moves = {}, {}, {}, {}
         self.there = collections.defaultdict(frozenset)  # (host, node) -> servers
+        self.devices = collections.defaultdict(set)  # node UUID -> servers with devices of it
         self.evacuations = set()
         self.is_away, self.reads, self.clock = False, [], lambda: NOW
         self.oldest_version = None  # of the compute services
@@ -94,13 +96,26 @@ class FakeCell:
         self._check()
         return {uuid: (row.host, row.updated_s) for uuid, row in self.rows.items()}
 
-    def nodes(self, uuids):
+    def nodes(self, uuids, tracked=()):
         self._check()
         self.reads += uuids
-        return [self.rows[uuid] for uuid in uuids if uuid in self.rows]
+        rows = [self.rows[uuid] for uuid in uuids if uuid in self.rows]
+        return [
+            dataclasses.replace(row, tracked=self._tracked_on(row) if row.uuid in tracked else ())
+            for row in rows
+        ]
 
-    def servers_on(self, hosts):
-        return self.there
+    def _tracked_on(self, row):
+        name = row.host, row.hypervisor_hostname
+        return self.devices[row.uuid] | {
+            one.uuid
+            for one in self.servers.values()
+            if (one.host, one.node) == name and is_tracked(one.vm_state, one.task_state)
+        }
+
+    def servers_on(self, uuids):
+        names = {one: (self.rows[one].host, self.rows[one].hypervisor_hostname) for one in uuids}
+        return {uuid: self.there[name] for uuid, name in names.items()}
 
     def hosts_of(self, uuids):
         there = self.existing(uuids)

@@ -11,6 +11,7 @@
 # under the License.
 """The mirror of Nova's databases and Placement."""
 
+import dataclasses
 import threading
 import time
 
@@ -20,9 +21,14 @@ from nova_sched import errors
 from nova_sched.claim import CONFIRMED, PENDING
 from nova_sched.cloud import mirror, survey
 from nova_sched.cloud.mirror import Intervals, Mirror
+from nova_sched.cloud.placement import NodeProviders
+from nova_sched.filters.pci_passthrough import PciPassthroughFilter
+from nova_sched.hardware import pci
+from nova_sched.state.report import ReportOrder
 from nova_sched.tests.builders import CELL, NOW, aggregate, request, uuid_of
 from nova_sched.tests.unit.cloud.doubles import FakeCell, FakeCloud, FakePlacement, node_uuid
-from nova_sched.tests.unit.engine.world import World
+from nova_sched.tests.unit.engine.world import World, rules
+from nova_sched.tests.unit.hardware import builders as hw
 
 A, B, OTHER = uuid_of('a'), uuid_of('b'), uuid_of('other cell')
 MAPPED = 'host-0', 'host-1'
@@ -31,13 +37,13 @@ MAPPED = 'host-0', 'host-1'
 class Cloud:
     """Two hosts in a cell, and a scheduler that reads them."""
 
-    def __init__(self, *cells):
+    def __init__(self, *cells, rules=None):
         self.placement = FakePlacement()
         self.nova = FakeCloud(*cells)
         self.cell = self.nova.cells[0]
         self.cell.add('host-0', 'host-1')
         self.placement.add('host-0', 'host-1')
-        self.world = World(reads_nova=True, refresh_interval_s=1e9)
+        self.world = World(reads_nova=True, refresh_interval_s=1e9, chain=rules)
         for cell in self.nova.cells:
             cell.clock = lambda: self.world.now_s
         self.scheduler = self.world.scheduler
@@ -78,6 +84,12 @@ class Cloud:
             and not hosts.forced_down[node.row]
         }
 
+    def taking(self):
+        """The names of the nodes that take servers."""
+        hosts, up = self.world.cluster.hosts, self.up()
+        nodes = [node for node in self.world.cluster if node.host in up]
+        return {node.nodename for node in nodes if not hosts.disabled[node.row]}
+
     def used(self, host):
         node = self.world.cluster.find(host, host)
         return int(self.world.cluster.hosts.resources['VCPU'].used[node.row])
@@ -90,8 +102,8 @@ class Cloud:
 def make():
     made = []
 
-    def start(*cells):
-        made.append(Cloud(*cells))
+    def start(*cells, rules=None):
+        made.append(Cloud(*cells, rules=rules))
         return made[-1]
 
     yield start
@@ -145,24 +157,30 @@ def test_nodes_that_the_survey_does_not_have_are_read_in_full(large):
     assert large.used(LAST) == 2
 
 
+@pytest.mark.parametrize('schedulers', [1, 2])
 @pytest.mark.parametrize(
-    'servers, schedulers, reads',
+    'servers, vcpus, is_read',
     [
-        pytest.param([A], 1, set(), id='Nova has the server of its claim'),
-        pytest.param([], 1, {LAST}, id='Nova has it elsewhere'),
-        pytest.param([A], 2, {LAST, *MANY_HOSTS}, id='another scheduler may claim'),
+        pytest.param([A], 1, False, id='Nova has the server of its claim'),
+        pytest.param([A], 2, True, id='another size'),
+        pytest.param([], 1, True, id='Nova has it elsewhere'),
     ],
 )
-def test_a_node_with_a_claim(large, servers, schedulers, reads):
+def test_a_node_with_a_claim(large, servers, vcpus, is_read, schedulers):
+    large.placement.allocate(A, LAST)
     large.look(compare=True)
     assert large.place(A, force_hosts=[LAST]) == LAST
+    (claim,) = large.world.store.claims()
+    large.placement.allocate(A, LAST, **{**claim.resources, 'VCPU': vcpus})
+    large.scheduler.call(large.scheduler.state_sync.allocated, [claim])
     large.cell.there[LAST, LAST] = frozenset(servers)
     large.world.now_s += 100.0
     large.cell.add(*MANY_HOSTS)
     large.world.context.membership.position_and_count = (0, schedulers)
     large.look(compare=True)
-    assert set(large.placement.reads) == {node_uuid(host) for host in reads}
-    assert set(large.claims()) == {(A, node_uuid(LAST))}
+    assert large.placement.reads == [node_uuid(LAST)] * is_read
+    assert large.claims() == {(A, node_uuid(LAST)): CONFIRMED}
+    assert large.used(LAST) == vcpus
 
 
 def test_a_changed_aggregate_is_read_alone(cloud):
@@ -230,6 +248,108 @@ def test_the_allocation_of_a_migration_counts_for_its_server(cloud):
     cloud.look(compare=True, after_s=1.0)
     assert cloud.claims() == {(A, node_uuid(host)): CONFIRMED}
     assert cloud.used(host) == 1
+
+
+@pytest.mark.parametrize(
+    'now, used',
+    [
+        pytest.param({'A': 1}, 1, id='smaller'),
+        pytest.param({'A': 3}, 3, id='larger'),
+        pytest.param({'A': 3, 'M': 1}, 4, id='not confirmed yet'),
+    ],
+)
+def test_a_claim_is_as_large_as_its_allocations(cloud, now, used):
+    """A server that Nova resizes in place."""
+    host = cloud.place(A)
+    cloud.cell.moves[uuid_of('M')] = A
+    cloud.placement.allocate(A, host, VCPU=2)
+    cloud.look(compare=True, after_s=1.0)
+    for name, vcpus in now.items():
+        cloud.placement.allocate(A if name == 'A' else uuid_of(name), host, VCPU=vcpus)
+    cloud.look(compare=True, after_s=1.0)
+    (claim,) = cloud.world.store.claims()
+    assert (claim.resources['VCPU'], cloud.used(host)) == (used, used)
+
+
+def test_hardware_is_held_until_the_row_counts_it(make):
+    """A host with two devices, of which a server gets one."""
+    cloud = make(rules=rules([PciPassthroughFilter()]))
+    uuid, device = node_uuid('host-0'), hw.wanted(requests=[hw.request(1)])
+
+    def write(free):
+        cloud.world.now_s += 1.0
+        cloud.cell.add('host-0', pci_stats=pci.pools_to_json([hw.pool(free)] if free else []))
+
+    def free():
+        cloud.look(compare=True, after_s=10.0)
+        return cloud.world.cluster.node(uuid).machine.free_devices
+
+    write(2)
+    cloud.look(after_s=10.0)
+    assert cloud.place(A, pieces=device) == 'host-0'
+    assert free() == 1
+    cloud.placement.allocate(A, 'host-0', VCPU=1)
+    assert free() == 1  # nova-compute has not begun
+    cloud.cell.serve(A, host='host-0', node='host-0', task_state='scheduling')
+    assert free() == 1
+    write(1)
+    assert free() == 0  # it has written the row, and not yet the device
+    cloud.cell.devices[uuid].add(A)
+    assert free() == 1
+    cloud.cell.devices[uuid].clear()
+    cloud.cell.serve(A, host='host-0', node='host-0', task_state='spawning')
+    assert free() == 1
+
+
+def test_what_the_store_has_refused_is_read_again(make):
+    """Another scheduler has reported the node since its generation was read."""
+    cloud = make()
+    host = cloud.place(A)
+    cloud.placement.allocate(A, host, VCPU=1)
+    cloud.look(compare=True, after_s=10.0)
+    assert cloud.claims() == {(A, node_uuid(host)): CONFIRMED}
+    cloud.placement.allocate(A, host)
+    stored = cloud.world.store.look([node_uuid(host)]).nodes[0].report
+    node = cloud.placement.node
+
+    def slow(uuid):
+        found = node(uuid)
+        if uuid == node_uuid(host):
+            order = ReportOrder(seen=cloud.world.cluster.node(uuid).generation)
+            cloud.world.store.report([dataclasses.replace(stored, running_vms=7, order=order)])
+        return found
+
+    cloud.placement.node = slow
+    cloud.look(compare=True, after_s=10.0)
+    assert cloud.claims() == {(A, node_uuid(host)): CONFIRMED}
+    cloud.placement.node = node
+    cloud.world.state_sync.refresh()
+    cloud.look(after_s=2.0)
+    assert cloud.claims() == {}
+
+
+def test_what_was_read_before_a_claim_was_made_is_read_again(cloud):
+    node, host = cloud.placement.node, 'host-0'
+
+    def slow(uuid):
+        found = node(uuid)
+        cloud.world.now_s += 1.0
+        if uuid == node_uuid(host) and not cloud.world.store.claims():
+            cloud.place(A, force_hosts=[host])
+            cloud.placement.allocate(A, host, VCPU=1)
+            claims = cloud.world.store.claims()
+            cloud.scheduler.call(cloud.scheduler.state_sync.allocated, claims)
+        return found
+
+    cloud.placement.allocate(B, host, VCPU=1)
+    cloud.placement.node = slow
+    reads = []
+    for compare in (True, False, False):
+        cloud.placement.reads.clear()
+        cloud.look(compare=compare, after_s=10.0)
+        reads.append(len(cloud.placement.reads))
+        assert cloud.claims() == {(A, node_uuid(host)): CONFIRMED}
+    assert reads == [1, 1, 0]
 
 
 def test_an_older_read_does_not_end_a_younger_claim(cloud):
@@ -328,6 +448,76 @@ def test_a_host_that_is_mapped_to_another_cell_keeps_its_node(make, monkeypatch)
         cloud.look(compare=True, after_s=1.0)
         assert {node.host for node in cloud.world.cluster} == set(MAPPED)
         assert {node.cell_uuid for node in cloud.world.cluster} == {CELL}
+
+
+def test_nodes_of_bare_metal_are_left_out_one_by_one(cloud):
+    """One service has all of them."""
+    cloud.cell.add('b0', 'b1', host='ironic')
+    cloud.placement.add('b0', 'b1')
+    cloud.look(after_s=2.0)
+    cloud.cell.add('new', host='ironic')  # it has no provider yet
+    for _ in range(3):
+        cloud.look(after_s=2.0)
+        assert {'b0', 'b1'} <= cloud.taking()
+    assert 'new' not in cloud.taking()
+
+
+def test_a_node_of_bare_metal_goes_to_another_service_that_is_up(cloud):
+    """It is offered there alone, and the others where they are."""
+    cloud.cell.add('b0', 'b1', host='ironic')
+    cloud.cell.add('b2', host='other')
+    cloud.placement.add('b0', 'b1', 'b2')
+    cloud.look(after_s=2.0)
+    cloud.cell.add('b1', host='other')
+    provider = cloud.placement.trees.pop(node_uuid('b1'))
+    cloud.look(after_s=2.0)
+    assert cloud.taking() & {'b0', 'b1', 'b2'} == {'b0', 'b2'}
+    cloud.placement.trees[node_uuid('b1')] = provider
+    cloud.look(after_s=2.0)
+    assert cloud.taking() & {'b0', 'b1', 'b2'} == {'b0', 'b1', 'b2'}
+    nodes = {node.nodename: node.host for node in cloud.world.cluster}
+    assert (nodes['b0'], nodes['b1'], nodes['b2']) == ('ironic', 'other', 'other')
+
+
+@pytest.mark.parametrize('first', [0, 1], ids=['the old cell is read first', 'the new one is'])
+def test_a_node_that_goes_to_another_cell_keeps_its_claims(make, first):
+    cells = [FakeCell(), FakeCell(OTHER)]
+    cloud = make(cells[0], cells[1])
+    host = cloud.place(A)
+    cloud.placement.allocate(A, host, VCPU=1)
+    cloud.look(compare=True, after_s=1.0)
+    cells[1].rows[node_uuid(host)] = cells[0].rows.pop(node_uuid(host))
+    views = cloud.mirror.views
+    views[cells[1].uuid].again.add(node_uuid(host))
+    order = [cells[first].uuid, cells[1 - first].uuid]
+    cloud.mirror._views = {str(place): views[uuid] for place, uuid in enumerate(order)}
+    cloud.mirror._compare_cloud = cloud.mirror._read_mappings
+    cloud.look(compare=True, after_s=1.0)
+    cloud.look(compare=True, after_s=1.0)
+    assert cloud.world.cluster.node(node_uuid(host)).cell_uuid == OTHER
+    kept = {(A, node_uuid(host)): CONFIRMED}
+    assert cloud.claims() == (kept if first == 1 else {})
+    assert cloud.used(host) == 1
+
+
+@pytest.mark.parametrize('mapped', [CELL, OTHER])
+def test_two_nodes_of_one_name_in_two_cells(make, monkeypatch, mapped):
+    """The one in the cell of the host is the node; the other one is left over."""
+    cells, twin = [FakeCell(), FakeCell(OTHER)], uuid_of('twin')
+    cloud = make(*cells)
+    tree = cloud.placement.trees[node_uuid('host-0')]
+    cloud.placement.trees[twin] = NodeProviders(
+        twin, {twin: tree.providers[tree.root_uuid]}, {twin: 1}
+    )
+    monkeypatch.setattr(cloud.nova, 'host_mappings', lambda: {'host-0': mapped, 'host-1': CELL})
+    for _ in range(3):
+        cloud.world.now_s += 1.0
+        cells[0].add('host-0')
+        cells[1].rows[twin] = dataclasses.replace(cells[0].rows[tree.root_uuid], uuid=twin)
+        cloud.look(compare=True)
+        cell_of = {node.host: node.cell_uuid for node in cloud.world.cluster}
+        assert cell_of == {'host-0': mapped, 'host-1': CELL}
+    assert list(cloud.mirror.left_out) == ['host-0']
 
 
 def test_a_host_that_was_left_out_and_is_gone(cloud):
@@ -542,7 +732,7 @@ def test_a_look_before_a_refusal(cloud):
 
 def test_a_refusal_does_not_wait_long_for_another_look(cloud, monkeypatch):
     monkeypatch.setattr(mirror, 'WAIT_S', 0.01)
-    with cloud.mirror._looking:
+    with cloud.mirror._refusing:
         assert not cloud.mirror.look_now()
 
 
@@ -550,7 +740,7 @@ def test_refusals_at_the_same_time_share_a_look(cloud):
     looks = []
     for cell in cloud.nova.cells:
         cell.look = lambda *args, look=cell.look: looks.append(args) or look(*args)
-    with cloud.mirror._looking:
+    with cloud.mirror._refusing:
         callers = [threading.Thread(target=cloud.mirror.look_now) for _ in range(5)]
         for one in callers:
             one.start()
@@ -558,6 +748,32 @@ def test_refusals_at_the_same_time_share_a_look(cloud):
     for one in callers:
         one.join()
     assert len(looks) == 1
+
+
+def test_a_refusal_waits_for_no_comparison(cloud, monkeypatch):
+    """Neither for its lock, nor for its reads of other nodes."""
+    goes_on, reads = threading.Event(), threading.Event()
+    read = cloud.placement.node
+
+    def node(uuid):
+        if uuid == node_uuid('host-0'):
+            reads.set()
+            assert goes_on.wait(60)
+        return read(uuid)
+
+    monkeypatch.setattr(cloud.placement, 'node', node)
+    for host in MAPPED:
+        cloud.placement.allocate(A, host, VCPU=2)
+    comparison = threading.Thread(target=cloud.look, args=(True,))
+    comparison.start()
+    assert reads.wait(60)
+    cloud.placement.allocate(B, 'host-1', VCPU=3)
+    cloud.mirror.read_nodes([node_uuid('host-1')])
+    assert cloud.used('host-1') == 5
+    assert cloud.mirror.look_now()
+    goes_on.set()
+    comparison.join()  # it has read host-1 before, and reports it after
+    assert (cloud.used('host-0'), cloud.used('host-1')) == (2, 5)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ import json
 import pytest
 
 from nova_sched import errors, objects
+from nova_sched.claims.nova_node import NovaUse
 from nova_sched.cloud import node_report
 from nova_sched.cloud.placement import NodeProviders
 from nova_sched.db.nova_cell import NodeRow
@@ -142,7 +143,14 @@ def test_the_consumer_of_a_migration_is_its_instance():
     migration, server, other = uuid_of('migration'), uuid_of('server'), uuid_of('stays')
     held = {NODE: {migration: {'VCPU': 1}}, CHILD: {other: {'VGPU': 1}}}
     tree = providers(held, {CHILD: {'parent_provider_uuid': NODE}}, VCPU=inventory(8))
-    assert report(tree=tree, migrations={migration: server}).instances == {server, other}
+    node = dataclasses.replace(row(), tracked=frozenset([other]))
+    found = report(node, tree, {migration: server})
+    assert found.instances == {server, other}
+    assert found.nova == {
+        server: NovaUse(None, {'VCPU': 1}, is_tracked=True),
+        other: NovaUse({}, None, is_tracked=True),
+    }
+    assert Report.from_json(found.to_json()).nova is None
 
 
 def test_children_have_their_use():

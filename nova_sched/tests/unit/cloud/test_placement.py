@@ -62,7 +62,7 @@ def test_a_node_and_its_providers(placement):
         {NODE: 2, CHILD: 1},
         {NODE: {A: {'VCPU': 1}}, CHILD: {}},
     )
-    assert found.consumers == {A}
+    assert found.held == {A: {'VCPU': 1}}
 
 
 def test_a_node_without_a_provider(placement):
@@ -99,8 +99,13 @@ def test_what_is_used_is_the_sum_of_the_allocations():
     held = {NODE: {A: {'VCPU': 1, 'DISK_GB': 5}, B: {'VCPU': 2}}}
     assert NodeProviders(NODE, allocations=held).used(NODE) == {'VCPU': 3, 'DISK_GB': 5}
     assert NodeProviders(NODE, allocations=held).used(CHILD) == {}
-    found = NodeProviders(NODE, sums={NODE: {'VCPU': 3}}, instances=frozenset([A]))
-    assert (found.used(NODE), found.used(CHILD), found.consumers) == ({'VCPU': 3}, {}, {A})
+    found = NodeProviders(NODE, allocations={NODE: {A: {}}}, sums={NODE: {'VCPU': 3}})
+    assert (found.used(NODE), found.used(CHILD)) == ({'VCPU': 3}, {})
+
+
+def test_what_each_consumer_holds_of_the_root():
+    held = {NODE: {A: {'VCPU': 1}}, CHILD: {A: {'CUSTOM_GPU': 1}, B: {'CUSTOM_GPU': 2}}}
+    assert NodeProviders(NODE, allocations=held).held == {A: {'VCPU': 1}, B: {}}
 
 
 def test_one_consumer_is_put_and_several_are_posted(fake, placement):

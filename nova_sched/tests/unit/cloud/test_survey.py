@@ -15,7 +15,7 @@ import pytest
 
 from nova_sched.cloud.placement import NodeProviders
 from nova_sched.cloud.survey import FEW, Survey
-from nova_sched.tests.builders import NOW, uuid_of
+from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.fake_placement import client_of, served
 
 NODE, CHILD, FULL, NONE, A = (uuid_of(name) for name in ('node', 'child', 'full', 'none', 'a'))
@@ -36,43 +36,43 @@ def fake():
 
 @pytest.fixture
 def survey(fake):
-    return Survey(client_of(fake), lambda: NOW)
+    return Survey(client_of(fake), {NODE: 7})
 
 
 def test_generations_are_known_without_a_summary(fake, survey):
-    assert survey.since_s == NOW
+    assert survey.seen == {NODE: 7}
     assert survey.generations(NODE) == {NODE: 1, CHILD: 1}
     assert survey.generations(NONE) == {}
     assert fake.requests == [('GET', '/resource_providers')]
-    assert not survey.has_all(NODE)
+    assert survey.used(NODE) is None
 
 
 @pytest.mark.parametrize(
-    'uuid, has_all',
+    'uuid, used',
     [
-        pytest.param(NODE, True, id='memory left'),
-        pytest.param(FULL, False, id='no memory left'),
-        pytest.param(NONE, False, id='no provider'),
+        pytest.param(NODE, {'VCPU': 1}, id='memory left'),
+        pytest.param(FULL, None, id='no memory left'),
+        pytest.param(NONE, None, id='no provider'),
     ],
 )
-def test_the_summary_has_trees_with_memory_left(survey, uuid, has_all):
+def test_the_summary_has_trees_with_memory_left(survey, uuid, used):
     survey.summarize(MANY)
-    assert survey.has_all(uuid) == has_all
+    assert survey.used(uuid) == used
 
 
 def test_few_nodes_cost_less_without_a_summary(fake, survey):
     survey.summarize(FEW)
-    assert not survey.has_all(NODE)
+    assert survey.used(NODE) is None
     for _ in range(2):
         survey.summarize(MANY)
-    assert survey.has_all(NODE)
+    assert survey.used(NODE) == {'VCPU': 1}
     assert [path for _, path in fake.requests] == ['/resource_providers', '/allocation_candidates']
 
 
 def test_a_node_costs_one_request_for_each_provider(fake, survey):
     survey.summarize(MANY)
     fake.requests.clear()
-    found = survey.node(NODE, frozenset([A]))
+    found = survey.node(NODE, {A: {'VCPU': 1}})
     inventories = {'VCPU': {'total': 4}, 'MEMORY_MB': {'total': 100}}
     own, gpus = (
         {'parent_provider_uuid': parent, 'inventories': some, 'traits': ['OWNER_NOVA']}
@@ -82,7 +82,7 @@ def test_a_node_costs_one_request_for_each_provider(fake, survey):
         NODE,
         {NODE: own, CHILD: gpus},
         {NODE: 1, CHILD: 1},
+        {NODE: {A: {'VCPU': 1}}},
         sums={NODE: {'VCPU': 1, 'MEMORY_MB': 0}, CHILD: {'CUSTOM_GPU': 2}},
-        instances=frozenset([A]),
     )
     assert len(fake.requests) == 2

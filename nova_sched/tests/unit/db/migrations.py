@@ -24,7 +24,7 @@ from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import schema
 from nova_sched.db.engine import transaction
 from nova_sched.db.tables import METADATA, REVISIONS
-from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.builders import report, uuid_of
 
 
 def differences(engine, metadata=METADATA):
@@ -79,6 +79,24 @@ class Migrations:
         made = {'uuid': uuid_of('uuid'), 'created_s': 1.5, 'parts': None, 'counted': False}
         keys = uuid_of('consumer_uuid'), uuid_of('node_uuid')
         assert found == Claim(*keys, {'VCPU': 2}, CONFIRMED, **made)
+
+    def test_the_unclaimed_usage_of_an_older_node(self, database):
+        """Its sum alone is known."""
+        some = {'full': '{"MEMORY_MB": 512, "VCPU": 4}', 'empty': '{}'}
+        with transaction(database) as connection:
+            alembic.command.upgrade(schema.config(connection), '0017')
+            for name, amounts in some.items():
+                row = {'uuid': uuid_of(name), 'host': name, 'nodename': name, 'generation': 1}
+                row |= {'seen_s': 1.0, 'inventories': '{}', 'used': amounts}
+                row |= {'foreign_use': amounts, 'foreign_instances': 2}
+                _insert(connection, 'nodes', row)
+                text = report(name, node_uuid=uuid_of(name)).to_json()
+                _insert(connection, 'reports', {'node_uuid': uuid_of(name), 'report': text})
+        schema.upgrade(database)
+        nodes = SqlClaimStore(database).look([uuid_of('full'), uuid_of('empty')]).nodes
+        found = {one.report.host: (one.unclaimed, one.foreign_instances) for one in nodes}
+        amounts = {'MEMORY_MB': 512, 'VCPU': 4}
+        assert found == {'full': ({'': amounts}, 2), 'empty': ({}, 2)}
 
     def test_the_members_of_an_older_group(self, database):
         """Those that have claims are counted, each once."""

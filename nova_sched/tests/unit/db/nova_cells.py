@@ -181,12 +181,64 @@ class NovaCells:
         fill(writer, tables.NODES, *rows)
         assert len(cell.nodes([row['uuid'] for row in rows])) == CHUNK + 1
 
-    def test_the_instances_of_hosts(self, writer, cell):
+    def test_the_instances_of_nodes(self, writer, cell):
+        fill(writer, tables.NODES, node('cmp1'), node('cmp2'), node('old', deleted=3))
         there = [instance('a'), instance('b'), instance('c', 'cmp2'), instance('d', None)]
-        fill(writer, tables.INSTANCES, *there, instance('gone', deleted=9))
-        found = cell.servers_on(['cmp1', 'cmp3'])
-        assert found == {('cmp1', 'cmp1'): {uuid_of('a'), uuid_of('b')}}
-        assert found['cmp3', 'cmp3'] == frozenset()
+        others = instance('gone', deleted=9), instance('x', node='other'), instance('y', 'old')
+        fill(writer, tables.INSTANCES, *there, *others)
+        asked = [uuid_of(f'node {host}') for host in ('cmp1', 'old', 'none')]
+        found = cell.servers_on(asked)
+        assert found == {asked[0]: {uuid_of('a'), uuid_of('b')}}
+        assert cell.servers_on([]) == {}
+
+    @pytest.mark.parametrize(
+        'fields, has_device, is_tracked',
+        [
+            pytest.param({}, False, True, id='it runs'),
+            pytest.param({'task_state': 'resize_prep'}, False, True, id='it runs, and is busy'),
+            pytest.param({'vm_state': 'error'}, False, True, id='it has failed'),
+            pytest.param({'vm_state': None}, False, False, id='no state'),
+            pytest.param(
+                {'vm_state': 'building', 'task_state': None}, False, False, id='on its host'
+            ),
+            pytest.param(
+                {'vm_state': 'building', 'task_state': 'block_device_mapping'},
+                False,
+                True,
+                id='nova-compute has begun',
+            ),
+            pytest.param(
+                {'vm_state': 'building', 'task_state': 'spawning'}, False, True, id='it starts'
+            ),
+            pytest.param(
+                {'vm_state': 'shelved_offloaded', 'task_state': 'spawning'},
+                False,
+                False,
+                id='unshelved',
+            ),
+            pytest.param({'host': 'cmp2'}, False, False, id='on another host'),
+            pytest.param({'host': 'cmp2'}, True, True, id='with a device, on another host'),
+            pytest.param({'node': 'other'}, False, False, id='on another node of the host'),
+            pytest.param({'deleted': 5}, False, False, id='deleted'),
+        ],
+    )
+    def test_instances_that_the_row_of_a_node_counts(
+        self, writer, cell, fields, has_device, is_tracked
+    ):
+        fill(writer, tables.NODES, node(id=7), node('cmp2', id=8))
+        fill(writer, tables.INSTANCES, instance('a', **fields))
+        others = [
+            {'compute_node_id': 7, 'instance_uuid': None, 'deleted': 0},
+            {'compute_node_id': 7, 'instance_uuid': uuid_of('x'), 'deleted': 4},
+            {'compute_node_id': 8, 'instance_uuid': uuid_of('y'), 'deleted': 0},
+        ]
+        mine = {'compute_node_id': 7, 'instance_uuid': uuid_of('a'), 'deleted': 0}
+        fill(writer, tables.DEVICES, *others, *[mine] * has_device)
+        asked = uuid_of('node cmp1')
+        (row,) = cell.nodes([asked], [asked])
+        assert row.tracked == ({uuid_of('a')} if is_tracked else set())
+        (row,) = cell.nodes([asked])
+        assert row.tracked == frozenset()
 
     @pytest.mark.parametrize(
         'fields, found',

@@ -25,9 +25,9 @@ TYPES = {
     **dict.fromkeys(nova_cell.MOMENTS, sa.DateTime()),
     **dict.fromkeys(nova_cell.FLAGS, sa.Boolean()),
     **dict.fromkeys(
-        'id mapped deleted cell_id aggregate_id version hypervisor_version free_disk_gb '
-        'disk_available_least running_vms current_workload vcpus memory_mb root_gb ephemeral_gb '
-        'swap flavor_id group_id'.split(),
+        'id mapped deleted cell_id compute_node_id aggregate_id version hypervisor_version '
+        'free_disk_gb disk_available_least running_vms current_workload vcpus memory_mb root_gb '
+        'ephemeral_gb swap flavor_id group_id'.split(),
         sa.Integer(),
     ),
     **dict.fromkeys(['cpu_info', 'hypervisor_type', 'spec'], LONG),
@@ -63,9 +63,15 @@ def _real(metadata, light):
     return sa.Table(light.name, metadata, *columns, *unique)
 
 
-SERVICES, NODES, INSTANCES, MIGRATIONS = (
+SERVICES, NODES, INSTANCES, MIGRATIONS, DEVICES = (
     _real(OF_CELL, light)
-    for light in (nova_cell.SERVICES, nova_cell.NODES, nova_cell.INSTANCES, nova_cell.MIGRATIONS)
+    for light in (
+        nova_cell.SERVICES,
+        nova_cell.NODES,
+        nova_cell.INSTANCES,
+        nova_cell.MIGRATIONS,
+        nova_cell.DEVICES,
+    )
 )
 sa.Index('instances_host_deleted_cleaned_idx', INSTANCES.c.host, INSTANCES.c.deleted)
 (

@@ -16,6 +16,7 @@ import json
 
 import pytest
 
+from nova_sched.claim import CONFIRMED, PENDING
 from nova_sched.hardware.machine import HardwareAllocation
 from nova_sched.hardware.providers import Allotted
 from nova_sched.tests.builders import claim, cluster, put, report, uuid_of
@@ -70,6 +71,26 @@ def in_use(made):
 def test_use(reported, claims, used):
     made = cluster(1)
     made.put(report(providers=tree(reported)), claims)
+    assert in_use(made) == used
+
+
+@pytest.mark.parametrize(
+    'listed, state, used',
+    [
+        pytest.param('a', CONFIRMED, 500, id='listed'),
+        pytest.param('a', PENDING, 1000, id='listed, and not confirmed yet'),
+        pytest.param('b', CONFIRMED, 1000, id='another one is listed'),
+        pytest.param(None, CONFIRMED, 1000, id='no list'),
+    ],
+)
+def test_use_of_a_claim_whose_other_hardware_is_not_counted(listed, state, used):
+    """Placement has it since the allocation was written."""
+    made, one = cluster(1), dataclasses.replace(holding(500), state=state)
+    instances = None if listed is None else frozenset([uuid_of(listed)])
+    made.put(report(providers=tree(500), instances=instances), [one])
+    assert in_use(made) == used
+    made.drop(one)
+    made.add(one)
     assert in_use(made) == used
 
 

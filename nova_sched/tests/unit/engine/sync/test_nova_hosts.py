@@ -111,16 +111,17 @@ def test_aggregates_are_those_of_nova(world):
 
 
 @pytest.mark.parametrize(
-    'was_seen, left',
+    'cell_uuid, was_seen, left',
     [
-        pytest.param(True, {'b', 'c'}, id='it is gone'),
-        pytest.param(False, {'a', 'b', 'c'}, id='it was made after the look'),
+        pytest.param(CELL, True, {'b', 'c'}, id='it is gone'),
+        pytest.param(CELL, False, {'a', 'b', 'c'}, id='it was made after the look'),
+        pytest.param(OTHER, True, {'a', 'b', 'c'}, id='it is in a cell that still has it'),
     ],
 )
-def test_a_node_that_is_gone(world, was_seen, left):
+def test_a_node_that_is_gone(world, cell_uuid, was_seen, left):
     uuid = world.cluster.find('a', 'a').uuid
-    seen = world.call(world.scheduler.nova_hosts.generations)[uuid] if was_seen else 0
-    world.call(world.scheduler.nova_hosts.node_is_gone, uuid, seen)
+    seen = world.scheduler.nova_hosts.generations([uuid])[uuid] if was_seen else 0
+    world.call(world.scheduler.nova_hosts.node_is_gone, uuid, cell_uuid, seen)
     assert {node.host for node in world.cluster} == left
     assert {node.host for node in World(world.store).cluster} == left
 
@@ -172,24 +173,32 @@ def test_confirmed_claims_without_a_server(world):
     assert found == [[], [claim.consumer_uuid], []]
 
 
+ONE, OTHERS = uuid_of('one'), uuid_of('other server')
+
+
 @pytest.mark.parametrize(
-    'servers, schedulers, explained',
+    'state, servers, vcpus, explained',
     [
-        pytest.param({'one', 'other'}, 1, True, id='the claim is for one of them'),
-        pytest.param({'other'}, 1, False, id='the claim is for another server'),
-        pytest.param({'one'}, 2, False, id='another scheduler may have claimed'),
+        pytest.param('confirmed', [ONE], 1, True, id='the claim is for the only server'),
+        pytest.param('confirmed', [ONE], 2, False, id='Placement has more'),
+        pytest.param('confirmed', [ONE, OTHERS], 1, False, id='there is another server'),
+        pytest.param('confirmed', [OTHERS], 1, False, id='there is just another server'),
+        pytest.param('pending', [ONE], 1, False, id='it is not certain that it is built'),
     ],
 )
-def test_instances_that_explain_the_claims_of_a_node(world, servers, schedulers, explained):
+def test_claims_that_need_no_allocations_to_be_read(world, state, servers, vcpus, explained):
     tell(world, CELL)
-    world.place(request(instance_uuid=uuid_of('one')))
+    world.place(request(instance_uuid=ONE, vcpus=1))
     (claim,) = world.store.claims()
-    world.context.membership.position_and_count = (0, schedulers)
-    servers = {uuid_of(name) for name in servers}
-    found = world.call(
-        world.scheduler.nova_hosts.explained, {claim.node_uuid: servers, 'unknown': servers}
-    )
-    assert found == {'unknown'} | ({claim.node_uuid} if explained else set())
+    if state == 'confirmed':
+        world.store.confirm([ONE], [claim.node_uuid])
+        world.state_sync.refresh()
+    used = {name: amount for name, amount in claim.resources.items() if amount} | {'VCPU': vcpus}
+    some = used, frozenset(servers)
+    nodes = {claim.node_uuid: some, 'unknown': some}
+    found = world.call(world.scheduler.nova_hosts.explained, nodes)
+    assert found.pop('unknown') == {'': used, **{one: {} for one in servers}}
+    assert found == ({claim.node_uuid: {ONE: claim.resources}} if explained else {})
 
 
 def test_a_claim_ends_unless_it_has_changed(world):
@@ -255,7 +264,7 @@ def test_the_owner_of_providers(world, versions, is_owned):
 
 
 def test_a_node_is_left_out_by_itself(world):
-    """The service of a host takes part only if all its nodes are left out."""
+    """The service of its host stays as it is."""
     cluster, nova_hosts = world.cluster, world.scheduler.nova_hosts
     uuids = {host: cluster.find(host, host).uuid for host in ('a', 'b')}
 
@@ -265,11 +274,12 @@ def test_a_node_is_left_out_by_itself(world):
         return {host for host in uuids if cluster.hosts.disabled[cluster.find(host, host).row]}
 
     assert left_out('a') == {'a'}
-    assert cluster.service('a').is_left_out
+    assert cluster.find('a', 'a').is_left_out
+    assert not cluster.service('a').is_left_out
     assert nova_hosts.standing()[CELL]['a'] == ('left out', 'its stats are broken')
     assert left_out('b') == {'b'}
     assert left_out() == set()
-    assert not cluster.service('b').is_left_out
+    assert not cluster.find('b', 'b').is_left_out
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,7 @@ from nova_sched.tests.unit.claims.batteries.steps import (
     ready,
     remove,
     resize,
+    seen,
 )
 
 
@@ -243,10 +244,11 @@ class Reports:
     def test_a_report_that_is_older_than_a_confirmation(self, store, words):
         """Its totals do not have the server, and the instance without a claim is still there."""
         ready(store, now_s=NOW - 10, vcpus=10, vcpus_used=4, **words)
+        known = seen(store)
         at(store, NOW)
         place(store, claim(A, node(), vcpus=4))
         store.finish(A, [node()])
-        ready(store, now_s=NOW + 10, vcpus=10, vcpus_used=4, **words)
+        ready(store, now_s=NOW + 10, vcpus=10, vcpus_used=4, order=known, **words)
         assert judged_by(store)[VCPU] == 8
         assert not place(store, claim(C, node(), vcpus=6)).won
         words = {'instances': frozenset([A, B])} if 'instances' in words else {'num_instances': 2}

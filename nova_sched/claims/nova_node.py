@@ -1,0 +1,160 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""A compute node of a stock Nova cloud: its claims, as Placement and the cell have the instances.
+
+Placement says which instances are there, and how large they are: an instance holds what is
+allocated to it, and to its migrations. A migration has the amounts of the node that the instance
+leaves, or of the size that it had, until the move is settled. So the larger part of what Nova does
+needs no rule here: the claim follows the amounts. What Placement does not have is a claim that its
+scheduler has not written yet: it stays as it is.
+
+The row of the node counts the CPUs, pages and devices of an instance as used, or not yet. It does
+once the cell names the instance so; until then they are held for the claim.
+"""
+
+import collections
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Set
+from typing import NamedTuple
+
+from nova_sched.claim import Claim
+
+Amounts = Mapping[str, int]  # by resource class
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NovaUse:
+    """What one instance has of a node.
+
+    ``own`` is allocated to itself, ``moved`` to its migrations; None: nothing. The hardware of an
+    instance that ``is_tracked`` is in use by the row of the node.
+    """
+
+    own: Amounts | None = None
+    moved: Amounts | None = None
+    is_tracked: bool = False
+
+    @property
+    def amounts(self) -> Amounts:
+        return _sum(self.own, self.moved)
+
+
+class NodeOfNova(NamedTuple):
+    """The claims on a node by consumer, those that end, and the rows that no claim is for: amounts
+    by consumer."""
+
+    claims: Mapping[str, Claim]
+    ended: list[str]
+    unclaimed: Mapping[str, Amounts]
+
+
+def uses(
+    allocations: Mapping[str, Amounts], migrations: Mapping[str, str], tracked: Set[str]
+) -> dict[str, NovaUse]:
+    """Returns the NovaUse of each instance of a node.
+
+    ``allocations`` are those of the node, by consumer; a consumer of a child provider alone has no
+    amounts. ``migrations`` maps the UUIDs of migrations to those of their instances. ``tracked``
+    are the instances that the row of the node counts, by the cell.
+    """
+    own: dict[str, Amounts] = {}
+    moved: dict[str, Amounts] = {}
+    for consumer, amounts in allocations.items():
+        instance = migrations.get(consumer, consumer)
+        kind = own if instance == consumer else moved
+        kind[instance] = _sum(kind.get(instance), amounts)
+    return {
+        instance: NovaUse(
+            own.get(instance), moved.get(instance), _is_tracked(instance, own, moved, tracked)
+        )
+        for instance in own | moved
+    }
+
+
+def _is_tracked(
+    instance: str, own: Mapping[str, Amounts], moved: Mapping[str, Amounts], tracked: Set[str]
+) -> bool:
+    """While an instance is resized on its node, the row may count the old size alone. One that
+    leaves was counted before."""
+    if instance in moved:
+        return instance not in own
+    return instance in tracked
+
+
+def settle(
+    found: Mapping[str, NovaUse],
+    claims: Mapping[str, Claim],
+    has_seen: Callable[[Claim], bool],
+    now_s: float = 0.0,
+) -> NodeOfNova:
+    """Returns the node of these claims, by consumer, on which Nova has these instances.
+
+    Nothing was found out about a claim that is newer than what was read: ``has_seen`` tells that.
+    Such a claim stays as it is.
+    """
+    after: dict[str, Claim] = {}
+    ended: list[str] = []
+    for consumer, claim in claims.items():
+        use = found.get(consumer)
+        if not has_seen(claim):
+            after[consumer] = claim
+        elif use is not None and (use.own is not None or claim.is_confirmed):
+            after[consumer] = _as_allocated(claim, use, now_s)
+        elif claim.is_confirmed:
+            ended.append(consumer)
+        else:
+            after[consumer] = claim
+    return NodeOfNova(after, ended, dict(_unclaimed(found, after)))
+
+
+def _as_allocated(claim: Claim, use: NovaUse, now_s: float) -> Claim:
+    """The claim of an instance that has allocations on the node, of itself or of a migration."""
+    if claim.resizing is not None and use.own is None:
+        # Nova has noted the old size in a migration. The new one is not written yet.
+        return claim.reverted() if claim.overdue(now_s) else claim
+    if claim.resizing is not None and use.moved is not None:
+        return dataclasses.replace(_sized(claim, use.amounts), expires_s=None)
+    if claim.resizing is not None:
+        is_as_before = use.own == _without_zeros(claim.resizing.old)
+        claim = claim.reverted() if is_as_before else claim.finished()
+    claim = _sized(claim.confirmed(), use.amounts)
+    if claim.parts and use.is_tracked and not claim.counted:
+        claim = dataclasses.replace(claim, counted=True)
+    return claim
+
+
+def _sized(claim: Claim, amounts: Amounts) -> Claim:
+    if claim.resources == amounts or _without_zeros(claim.resources) == amounts:
+        return claim
+    return dataclasses.replace(claim, resources=amounts)
+
+
+def _unclaimed(
+    found: Mapping[str, NovaUse], claims: Mapping[str, Claim]
+) -> Iterable[tuple[str, Amounts]]:
+    for instance, use in found.items():
+        claim = claims.get(instance)
+        if claim is None:
+            yield instance, use.amounts
+        elif not claim.is_confirmed and use.moved is not None:
+            yield instance, use.moved  # the claim is for the size that it gets
+
+
+def _sum(one: Amounts | None, other: Amounts | None) -> Amounts:
+    # Nearly always there is one of both.
+    if not one or not other:
+        return one or other or {}
+    return dict(collections.Counter(one) + collections.Counter(other))
+
+
+def _without_zeros(amounts: Amounts) -> Amounts:
+    return {name: amount for name, amount in amounts.items() if amount}
