@@ -18,7 +18,7 @@ from nova_sched.cloud.nova_moves import NovaMoves
 from nova_sched.db import rebalances as states
 from nova_sched.tests.builders import request, uuid_of
 from nova_sched.tests.fake_nova import client_of, served
-from nova_sched.tests.unit.engine.rebalance import conftest
+from nova_sched.tests.unit.engine import conftest
 from nova_sched.tests.unit.engine.rebalance.moving_world import (
     ARRIVED,
     SERVERS,

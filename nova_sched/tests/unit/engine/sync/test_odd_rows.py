@@ -62,7 +62,7 @@ SPOILED = {
         _report(lambda text: json.dumps({**json.loads(text), 'inventories': {'VCPU': [1] * 9}})),
         False,
     ),
-    'no unclaimed usage': (_column(NODES, NODES.c.uuid, foreign_use='{'), False),
+    'no unclaimed usage': (_column(NODES, NODES.c.uuid, unclaimed='{'), False),
     'a claim of unknown amounts': (_column(CLAIMS, CLAIMS.c.node_uuid, resources='2'), False),
     'a claim of unknown parts': (_column(CLAIMS, CLAIMS.c.node_uuid, parts='{"x": 1}'), False),
     'a claim of unknown size': (_column(CLAIMS, CLAIMS.c.node_uuid, resizing='{}'), False),
