@@ -366,3 +366,19 @@ def test_a_migration_that_is_done_already(make_managed):
     managed.fall_back(asked)
     assert (managed.state(asked), managed.answer()) == ('done', ('done', 'b', None))
     assert managed.queues.all_jobs() == {'host.a': ['delete']}
+
+
+def test_a_migration_that_another_manager_gives_up_meanwhile_does_not_start(make_managed):
+    """It had another copy of the message, and its caller was told that the server stays."""
+    managed = make_managed('a', 'b', script=[('b',)])
+    asked = migrate(managed)
+    choose = managed.scheduler.select_destinations
+
+    def choose_late(*args, **words):
+        managed.endings.give_up(asked, 'Nowhere.')
+        return choose(*args, **words)
+
+    managed.scheduler.select_destinations = choose_late
+    managed.fall_back(asked)
+    assert (managed.state(asked), managed.queues.all_jobs()) == ('failed', {})
+    assert managed.claims.hosts() == {'a': 'confirmed'}
