@@ -468,8 +468,12 @@ class MemoryClaimStore(ClaimStore):
         self._used.setdefault(uuid, {})
         known = NEW_NODE._replace(generation=self._last_generation)
         if last is not None:
-            told = last.report.order, lambda: last.report.instances
-            known = Before(last.generation, self._reported_at[uuid], *told)
+            known = Before(
+                last.generation,
+                self._reported_at[uuid],
+                last.report.order,
+                lambda: last.report.instances,
+            )
         moving = {
             (consumer, uuid)
             for consumer in absent(report, claims, known)
