@@ -486,8 +486,13 @@ class MemoryClaimStore(ClaimStore):
         self._used.setdefault(uuid, {})
         known = NEW_NODE._replace(generation=self._last_generation)
         if last is not None:
-            told = last.report.order, lambda: last.report.instances, last.unclaimed
-            known = Before(last.generation, self._reported_at[uuid], *told)
+            known = Before(
+                last.generation,
+                self._reported_at[uuid],
+                last.report.order,
+                lambda: last.report.instances,
+                last.unclaimed,
+            )
         moving = {
             (consumer, uuid)
             for consumer in absent(report, claims, known)
