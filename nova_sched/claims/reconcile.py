@@ -49,11 +49,12 @@ class Before(NamedTuple):
 
     def has_told(self, consumer, claim):
         """Whether the last report lists the consumer, and its claim has not changed since."""
-        return self.knows(claim) and consumer in (self.listed() or ())
+        return claim.changed_at <= self.reported_at and consumer in (self.listed() or ())
 
-    def knows(self, claim):
-        """Whether a claim has not changed since the last report."""
-        return claim.changed_at <= self.reported_at
+    def is_newer(self, report, claim):
+        """Whether a report was certainly made after the last change of this claim: its sender knew
+        of that, or the report before has come after it."""
+        return claim.changed_at <= self.reported_at or self.has_seen(report, claim)
 
 
 NEW_NODE = Before()
@@ -194,12 +195,16 @@ def _unclaimed(report, were, claims, before):
         others = sums([_left(report, held.values()), *more])
         return _with_nameless(rows, others), len(rows)
     if report.instances is None:
-        known = [claim for claim in were.values() if claim.is_confirmed and before.knows(claim)]
+        known = [
+            claim
+            for claim in were.values()
+            if claim.is_confirmed and before.is_newer(report, claim)
+        ]
         most = _left(report, map(_least, known))
         return _with_nameless({}, most), max(0, report.num_instances - len(known))
     strangers = report.instances - claims.keys()
     here = [were[consumer] for consumer in claims.keys() & report.instances]
-    known = [claim for claim in here if before.knows(claim)]
+    known = [claim for claim in here if before.is_newer(report, claim)]
     most = _left(report, map(_least, known))
     in_doubt = len(known) < len(here) or any(claim.resizing for claim in known)
     if in_doubt and strangers <= before.unclaimed.keys():
