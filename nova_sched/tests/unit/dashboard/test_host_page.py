@@ -36,7 +36,7 @@ def view(*claims, **fields):
     """The only node of host `a`."""
     inventories = {'CUSTOM_X': Inventory(1), 'VCPU': Inventory(8, 1, 2.0)}
     report = Report(uuid_of('a'), 'a', 'a', inventories, {}, **fields)
-    facts = NodeFacts(report, 1, tuple(claims), {'VCPU': 2})
+    facts = NodeFacts(report, 1, tuple(claims), {'': {'VCPU': 2}})
     (node,) = host_page.view(CloudFacts(Changes(nodes=(facts,)), 0.0), 'a')['nodes']
     return node
 

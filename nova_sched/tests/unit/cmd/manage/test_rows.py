@@ -28,7 +28,7 @@ def facts(host='host-0', claims=(), foreign=None, seen_s=NOW, foreign_instances=
     """One node as a store gives it; other words are those of a report."""
     one = report(host, **words)
     held = tuple(claim(uuid_of(name), one.node_uuid, **more) for name, more in claims)
-    return NodeFacts(one, 7, held, foreign or {}, foreign_instances, seen_s)
+    return NodeFacts(one, 7, held, {'': foreign or {}}, foreign_instances, seen_s)
 
 
 OFF = frozenset(['COMPUTE_STATUS_DISABLED'])
