@@ -25,9 +25,9 @@ from nova_sched.agent import difference
 from nova_sched.agent.difference import SETTLE_S, DifferenceLog
 from nova_sched.agent.identity import ReportCount
 from nova_sched.agent.service import Agent, Facts
-from nova_sched.claim import CONFIRMED, PENDING
 from nova_sched.logs import Problems, first_line
 from nova_sched.measures.catalogue import REPORT_SECONDS, REPORTS
+from nova_sched.state.report import unsettled
 
 LOG = logging.getLogger(__name__)
 
@@ -225,12 +225,10 @@ class Reporter:
         change in what it has seen. An instance that was not confirmed is listed once more.
         """
         claims = answer.get('claims', {}) if isinstance(answer, dict) else {}
-        waiting = {uuid for uuid in facts.instances if claims.get(uuid) == PENDING}
-        gone = {uuid for uuid, state in claims.items() if state == CONFIRMED} - facts.instances
-        accepted = dataclasses.replace(facts, instances=facts.instances - waiting)
-        self._agent.told(accepted, there)
+        left = unsettled(claims, facts.instances)
+        self._agent.told(dataclasses.replace(facts, instances=facts.instances - left), there)
         again_s = self._compare(facts, there)
-        return 0.0 if (waiting or gone) and self._seen > seen else again_s
+        return 0.0 if left and self._seen > seen else again_s
 
     def _compare(self, facts: Facts, there: difference.Counted | None) -> float:
         """Log where the scheduler counts differently.

@@ -195,11 +195,8 @@ def _unclaimed(report, were, claims, before):
         others = sums([_left(report, held.values()), *more])
         return _with_nameless(rows, others), len(rows)
     if report.instances is None:
-        known = [
-            claim
-            for claim in were.values()
-            if claim.is_confirmed and before.is_newer(report, claim)
-        ]
+        there = (claim for claim in were.values() if claim.is_confirmed)
+        known = [claim for claim in there if before.is_newer(report, claim)]
         most = _left(report, map(_least, known))
         return _with_nameless({}, most), max(0, report.num_instances - len(known))
     strangers = report.instances - claims.keys()

@@ -21,6 +21,7 @@ from nova_sched.rpc.client import SchedulerClient, StatsClient
 from nova_sched.sim import conductor
 from nova_sched.sim.machines import NAMESPACE
 from nova_sched.sim.trace import TraceFlavor
+from nova_sched.state.report import unsettled
 
 
 class CallPool(concurrent.futures.ThreadPoolExecutor):
@@ -39,6 +40,7 @@ class CallPool(concurrent.futures.ThreadPoolExecutor):
 FIRST_AGGREGATE = 900_001
 # A node without changes still reports, so that it counts as up.
 HEARTBEAT_S = 25.0
+REPEATS = 2  # of a report, at most
 REPORT_TIMEOUT_S = 30.0
 CAST_TIMEOUT_S = 30.0
 SMALLEST = TraceFlavor('smallest', 1, 64)
@@ -89,9 +91,13 @@ class Fleet:
     def leave(self):
         """Removes all simulated nodes and aggregates from the scheduler."""
         told = [node for node in self.nodes.values() if node.reports]
-        self._pool.each(lambda node: self._stats.remove_node(node.host, node.nodename), told)
+        self._pool.each(self._remove, told)
         for aggregate in self.aggregates():
             self._casts.delete_aggregate(aggregate)
+
+    def _remove(self, node):
+        seen = self.answers[node.host]['generation']
+        self._stats.remove_node(node.host, node.nodename, generation=seen)
 
     def build(self, request, selection):
         """Builds on the chosen host. Raises ComputeResourcesUnavailable, always for a host outside
@@ -109,11 +115,18 @@ class Fleet:
         return sum(node.reports for node in self.nodes.values())
 
     def _report(self, node):
-        stats, instances = node.report()
-        self.answers[node.host] = self._stats.update_resource_stats(
-            node.host, stats, instances=instances, inventories=node.inventories
-        )
-        node.reports += 1
+        """Send a report, and another one if the answer tells of claims that it could not
+        settle."""
+        answer = self.answers.get(node.host, {'generation': 0})
+        for _ in range(REPEATS):
+            seen = answer['generation']
+            stats, instances = node.report()
+            answer = self.answers[node.host] = self._stats.update_resource_stats(
+                node.host, stats, instances=instances, inventories=node.inventories, seen=seen
+            )
+            node.reports += 1
+            if not (answer['stale'] or unsettled(answer['claims'], set(instances))):
+                break
 
     def _disable(self, node):
         service = objects.Service(

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from nova_sched import errors
-from nova_sched.claim import DISK_GB, MEMORY_MB, VCPU
+from nova_sched.claim import CONFIRMED, DISK_GB, MEMORY_MB, VCPU
 
 DISABLED_TRAIT = 'COMPUTE_STATUS_DISABLED'
 
@@ -107,6 +107,12 @@ class ReportOrder(NamedTuple):
         if self.seen is not None and self.seen < made_at:
             return False
         return None in (self.boot, boot) or self.boot > boot
+
+
+def unsettled(states, instances):
+    """Consumers whose claims (their states by UUID, after the report) a report with this list of
+    instances has left to the next one: its sender had not seen their last change."""
+    return {uuid for uuid, state in states.items() if (state == CONFIRMED) != (uuid in instances)}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -33,15 +33,16 @@ class Worker:
 
     def __init__(self, daemon, root, host):
         self.agent = agent_of(root, two_cells(root), host=host, cpu_allocation_ratio=1.0)
-        self._daemon, self._host = daemon, host
-        self.told = self.report()
+        self._daemon, self._host, self.told = daemon, host, None
+        self.report()
 
     def report(self, facts=None):
         """Send what a look has found, or look now; the scheduler's answer."""
+        seen = self.told['generation'] if self.told else 0
         facts = facts or self.agent.look()
         listed, node = sorted(facts.instances), facts.node
         self.told = self._daemon.stats.update_resource_stats(
-            node.host, node, listed, facts.inventories
+            node.host, node, listed, facts.inventories, seen=seen
         )
         self.agent.told(facts)
         return self.told
@@ -137,6 +138,7 @@ def test_a_report_confirms_what_is_built(worker):
     worker.begin()
     worker.agent.built(ONE)
     worker.report()
+    worker.report()  # its node had not heard of the claim before
     assert worker.counts() == once('confirmed')
     (claim,) = worker.confirm()
     assert claim.state == 'confirmed'
