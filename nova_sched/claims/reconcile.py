@@ -49,17 +49,13 @@ class Before(NamedTuple):
 
     def has_told(self, consumer, claim):
         """Whether the last report lists the consumer, and its claim has not changed since."""
-        return self.knows(claim) and consumer in (self.listed() or ())
+        return claim.changed_at <= self.reported_at and consumer in (self.listed() or ())
 
-    def knows(self, claim):
-        """Whether a claim has not changed since the last report."""
-        return claim.changed_at <= self.reported_at
-
-    def is_older(self, claim, report):
-        """Whether a claim has certainly not changed since a report was made: its sender had seen
-        that, or, without such a word, the report before was applied after the change."""
+    def is_newer(self, report, claim):
+        """Whether a report was certainly made after the last change of this claim: its sender had
+        seen that, or, without such a word, the report before was applied after it."""
         if report.order.seen is None:
-            return self.knows(claim)
+            return claim.changed_at <= self.reported_at
         return self.has_seen(report, claim)
 
 
@@ -201,16 +197,13 @@ def _unclaimed(report, were, claims, before):
         others = sums([_left(report, held.values()), *more])
         return _with_nameless(rows, others), len(rows)
     if report.instances is None:
-        known = [
-            claim
-            for claim in were.values()
-            if claim.is_confirmed and before.is_older(claim, report)
-        ]
+        there = (claim for claim in were.values() if claim.is_confirmed)
+        known = [claim for claim in there if before.is_newer(report, claim)]
         most = _left(report, map(_least, known))
         return _with_nameless({}, most), max(0, report.num_instances - len(known))
     strangers = report.instances - claims.keys()
     here = [were[consumer] for consumer in claims.keys() & report.instances]
-    known = [claim for claim in here if before.is_older(claim, report)]
+    known = [claim for claim in here if before.is_newer(report, claim)]
     most = _left(report, map(_least, known))
     in_doubt = len(known) < len(here) or any(claim.resizing for claim in known)
     if in_doubt and strangers <= before.unclaimed.keys():

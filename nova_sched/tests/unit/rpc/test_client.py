@@ -166,6 +166,7 @@ def echo(bus):
                 'cell_uuid': None,
                 'boot': 1,
                 'sequence': 2,
+                'seen': None,
             },
             id='amounts of instances',
         ),
