@@ -26,7 +26,7 @@ from oslo_log import log
 from oslo_upgradecheck import upgradecheck
 from sphinx.util.docutils import SphinxDirective
 
-from nova_sched.cmd import backend, sim, sim_replay, status
+from nova_sched.cmd import backend, sim, sim_replay, sim_storm, status
 from nova_sched.cmd.manage import commands
 
 
@@ -34,7 +34,11 @@ def parser_of(command):
     """The argparse parser of a command of this package, with all of its subcommands."""
     if command == 'nova-sched-manage':
         return commands.parser(complete=commands.NOUNS)
-    parsers = {'nova-sched-sim': sim.parser, 'nova-sched-sim replay': sim_replay.parser}
+    parsers = {
+        'nova-sched-sim': sim.parser,
+        'nova-sched-sim replay': sim_replay.parser,
+        'nova-sched-sim storm': sim_storm.parser,
+    }
     return parsers[command]() if command in parsers else _daemon(command)
 
 

@@ -22,7 +22,7 @@ import pathlib
 import sys
 import tempfile
 
-from nova_sched.cmd import backend, sim_models, sim_replay
+from nova_sched.cmd import backend, sim_models, sim_replay, sim_storm
 from nova_sched.cmd.sim_models import number, share
 
 DESCRIPTION = """
@@ -43,12 +43,14 @@ examples:
         its free hosts get claims, too
   nova-sched-sim replay --help
         public data sets through the engine, by several policies next to each other
+  nova-sched-sim storm --hours 1
+        several schedulers in simulated bad weather, from a seed
 
 exit status: 0 success, 1 it cannot run, 2 wrong usage, 3 a check failed, 130 interrupted
 """
 ORIGIN = 'from a public cloud (Azure, 2017; CC BY 4.0)'
 VIOLATED, INTERRUPTED = 3, 130
-REPLAY = 'replay'  # the first argument: another command line
+REPLAY, STORM = 'replay', 'storm'  # the first argument: other command lines
 
 
 def parser():
@@ -163,6 +165,8 @@ def main():
 def _main():
     if sys.argv[1:2] == [REPLAY]:
         return sim_replay.main(sys.argv[2:])
+    if sys.argv[1:2] == [STORM]:
+        return sim_storm.main(sys.argv[2:])
     asked = parser()
     options = asked.parse_args()
     if options.model and options.embedded:

@@ -152,6 +152,7 @@ class ClaimService:
             lifetime_s = self._settings().pending_ttl_s
             marks = {
                 'request_id': request_id,
+                'created_s': self._cluster.hosts.now_s,  # by the store's clock
                 **(request.member_placement.marks(node.row) if request.member_placement else {}),
             }
             consumption = self._cluster.consume(node, request, lifetime_s, move, **marks)

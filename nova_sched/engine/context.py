@@ -12,6 +12,7 @@
 """What the components of one scheduler share."""
 
 import dataclasses
+import time
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -33,7 +34,8 @@ class Context:
     Settings. ``clock`` returns seconds since the epoch by the store's clock. ``topology`` has the
     levels for groups. ``membership`` lists the schedulers that share the store. ``reads_nova``:
     the signs of life of hosts come from Nova's databases, and reports are none.
-    ``events`` (an EventNotifications of rpc) is told of refusals; None: nothing is.
+    ``events`` (an EventNotifications of rpc) is told of refusals; None: nothing is. ``monotonic``
+    returns seconds that never go back, or simulated ones.
     """
 
     cluster: Cluster
@@ -47,3 +49,4 @@ class Context:
     figures: Figures = dataclasses.field(default_factory=Figures)
     reads_nova: bool = False
     events: Any = None
+    monotonic: Callable[[], float] = time.monotonic

@@ -101,7 +101,7 @@ class Cycle:
         self._members, self._until_done = members, until_done
         self._writer = writer
         self._answers = Answers(context)
-        self._slice = TimeSlice(self._others_wait)
+        self._slice = TimeSlice(self._others_wait, context.monotonic)
         self._has_waiting, self._paused = False, set[Message]()
 
     def run(self, messages):

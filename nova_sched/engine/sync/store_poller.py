@@ -14,7 +14,6 @@ loop."""
 
 import logging
 import threading
-import time
 
 from nova_sched import errors
 from nova_sched.engine.sync.membership import SIGN_S
@@ -44,6 +43,7 @@ class StorePoller:
     def __init__(self, context, tell, also=lambda: None, sign=lambda: None, wake=None):
         self._cluster, self._store = context.cluster, context.store
         self._settings, self._figures = context.settings, context.figures
+        self._monotonic = context.monotonic
         self._tell, self._also, self._sign = tell, also, sign
         self._wake = threading.Event() if wake is None else wake
         self._away = False
@@ -64,17 +64,17 @@ class StorePoller:
             self._thread.join()
 
     def _run(self):
-        looked_s, signed_s = time.monotonic(), float('-inf')
+        looked_s, signed_s = self._monotonic(), float('-inf')
         while not self._leaving.is_set():
             next_look = looked_s + self._settings().refresh_interval_s
             next_sign = signed_s + SIGN_S
-            now = time.monotonic()
+            now = self._monotonic()
             if now >= next_look:
                 self._try(self.look)
-                looked_s = time.monotonic()
+                looked_s = self._monotonic()
             elif now >= next_sign:
                 self._try(self._sign)
-                signed_s = time.monotonic()
+                signed_s = self._monotonic()
             elif self._wake.wait(min(next_look, next_sign) - now) and not self._leaving.wait(
                 HEAL_S
             ):
@@ -100,16 +100,16 @@ class StorePoller:
         before = self._cluster.digest
         if (
             before <= self._store.digest() <= self._cluster.digest
-            and time.monotonic() < self._next_full
+            and self._monotonic() < self._next_full
         ):
             self._tell('catch_up', [], {})
             self._looked(0)
         else:
             enough_s = self._settings().service_down_time_s / LOOKS_BEFORE_DOWN
-            self._next_full = time.monotonic() + min(FULL_LOOK_S, enough_s)
+            self._next_full = self._monotonic() + min(FULL_LOOK_S, enough_s)
             self._look_at_all()
-        if time.monotonic() >= self._next_expiry:
-            self._next_expiry = time.monotonic() + EXPIRE_INTERVAL_S
+        if self._monotonic() >= self._next_expiry:
+            self._next_expiry = self._monotonic() + EXPIRE_INTERVAL_S
             self._tell('expire')
             self._also()
 
@@ -128,4 +128,4 @@ class StorePoller:
         self._seen.update(seen)
 
     def _looked(self, stale):
-        self._figures.stale_nodes, self._figures.looked_s = stale, time.monotonic()
+        self._figures.stale_nodes, self._figures.looked_s = stale, self._monotonic()

@@ -1,0 +1,111 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Storms from a seed: each comes back from its seed, and finds what is planted."""
+
+import random
+import time
+
+import pytest
+
+from nova_sched import claim
+from nova_sched.claims import judge, reconcile
+from nova_sched.claims.values import ClaimSelector
+from nova_sched.sim import storm, strands
+from nova_sched.state.report import ReportOrder
+from nova_sched.tests import cases
+
+HOURS = 0.1  # of each storm
+GATE_S, FOUND_S = 20.0, 60.0  # of processor time
+
+
+@pytest.fixture
+def laboratory():
+    made = storm.Laboratory()
+    yield made
+    made.close()
+
+
+def first_failure(laboratory, seeds, seconds):
+    """Run storms until one fails, at most for so long. Returns its text, or None."""
+    end_s = time.process_time() + seconds
+    for seed in seeds:
+        result = laboratory.run(seed, HOURS)
+        if result.failure or time.process_time() > end_s:
+            return result.failure
+    return None
+
+
+def from_a_random_one():
+    first = random.SystemRandom().randrange(10**9)
+    return range(first, first + 10**6)
+
+
+def test_the_same_seed_tells_the_same_story(laboratory):
+    first, second, other = (laboratory.run(seed, 0.05) for seed in (1, 1, 2))
+    assert (first.digest, first.counts) == (second.digest, second.counts)
+    assert first.digest != other.digest
+    assert first.counts['messages'] > 50
+
+
+@cases.ONLY_THOROUGH
+def test_new_seeds_break_no_promise(laboratory):
+    assert first_failure(laboratory, from_a_random_one(), GATE_S) is None
+
+
+def never(*_):
+    return False
+
+
+def always(*_):
+    return True
+
+
+@pytest.mark.parametrize(
+    'owner, name, planted',
+    [
+        pytest.param(ReportOrder, 'is_after', always, id='a late report is applied'),
+        pytest.param(ClaimSelector, 'may_end', always, id='a call ends any claim'),
+        pytest.param(
+            claim.Resizing, 'together', property(lambda self: self.new), id='the old size is free'
+        ),
+        pytest.param(reconcile, 'keeps_source', never, id='the source of a move is free'),
+        pytest.param(judge.NodeUsage, 'fits', always, id='a full node takes more'),
+    ],
+)
+def test_a_planted_fault_is_found(laboratory, monkeypatch, owner, name, planted):
+    monkeypatch.setattr(owner, name, planted)
+    assert first_failure(laboratory, range(1, 10**6), FOUND_S) is not None
+
+
+def test_a_process_goes_on_with_what_it_held():
+    timeline, seen = strands.Timeline(), []
+    one, other = (strands.Process(timeline, name) for name in ('one', 'other'))
+
+    def work(name):
+        held = timeline.now_s
+        for _ in range(3):
+            strands.wait(timeline, 1.0)
+            seen.append((name, held, timeline.now_s))
+
+    one.start(work, 'one')
+    other.start(work, 'other')
+    timeline.at(1.5, lambda: one.pause(10.0))
+    timeline.at(2.5, other.kill)
+    timeline.run(60.0)
+    assert not other.is_alive
+    assert seen == [
+        ('one', 0.0, 1.0),
+        ('other', 0.0, 1.0),
+        ('other', 0.0, 2.0),
+        ('one', 0.0, 11.5),
+        ('one', 0.0, 12.5),
+    ]
