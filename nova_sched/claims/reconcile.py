@@ -141,7 +141,7 @@ def _unclaimed(report, before, claims, last):
         more = [
             _less(amounts, _counted(report, claims[consumer].resources))
             for consumer, amounts in held.items()
-            if consumer in claims
+            if consumer in claims and amounts != claims[consumer].resources
         ]
         rows = {consumer: amounts for consumer, amounts in held.items() if consumer not in claims}
         others = sums([_left(report, held.values()), *more])
