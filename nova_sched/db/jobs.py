@@ -88,6 +88,7 @@ SETTLE = (
 # instance until then, and it is deleted.
 HOLDS_QUOTA = sa.exists().where(QUOTA_HOLDS.c.instance_uuid == JOBS.c.instance_uuid)
 IS_GOING = sa.or_(IS_QUEUED, sa.and_(JOBS.c.state == CANCELLED, HOLDS_QUOTA))
+ATTEMPT = sa.update(JOBS).where(JOBS.c.uuid == KEY, IS_QUEUED).values(tries=JOBS.c.tries + 1)
 TOUCH = sa.update(JOBS).where(JOBS.c.uuid.in_(UUIDS), IS_GOING).values(updated_s=NOW_S)
 OVERDUE = (
     sa.select(JOBS)
@@ -119,9 +120,9 @@ class JobEntry:
 
     ``queue`` is the flavor queue, by its name in the catalogue; None for a job in a node's own
     queue. ``host`` is where the job is or was done, as far as that is known. ``tries`` is the
-    number of times that a node has taken it; ``why`` is the cause of a failure, and ``failures``
-    (JSON text) what drivers said of failed attempts. ``message`` is the QueueJob as JSON text,
-    which is sent again if the job is lost.
+    number of times that a node has taken it; of a queued move, how often a host was claimed.
+    ``why`` is the cause of a failure, and ``failures`` (JSON text) what drivers said of failed
+    attempts. ``message`` is the QueueJob as JSON text, which is sent again if the job is lost.
     """
 
     uuid: str
@@ -232,13 +233,15 @@ class SqlJobTable:
         amounts=None,
         known=None,
         follow=(),
+        seen=None,
     ):
         """End a queued job; returns its entry then, or None for a job that is no longer queued.
 
         With ``release`` the hold of its instance ends, unless the instance was created again (see
         ``end_hold`` for ``known``); with ``amounts`` its amounts become these. A hold that has
         ended stays ended. ``follow`` are the entries of jobs that follow from the end: those that
-        are new are stored with it.
+        are new are stored with it. With ``seen``, the job is left alone unless its ``tries`` are
+        these.
         """
         with self._sessions.transaction() as connection:
             row = None
@@ -250,6 +253,8 @@ class SqlJobTable:
                 and (row := connection.execute(LOCK, {'key': uuid}).mappings().one_or_none())
                 is None
             ):
+                return None
+            if seen not in (None, row['tries']):
                 return None
             (entry,) = _end(connection, [_entry(row)], state, now_s, host, tries, why, failures)
             if follow:
@@ -264,6 +269,12 @@ class SqlJobTable:
         new = [dataclasses.asdict(one) for one in entries if one.uuid not in there]
         if new:
             connection.execute(sa.insert(JOBS), new)
+
+    @repeated
+    def attempt(self, uuid):
+        """A queued job is tried once more. Returns whether it is queued."""
+        with self._sessions.transaction() as connection:
+            return bool(connection.execute(ATTEMPT, {'key': uuid}).rowcount)
 
     @repeated
     def cancel(self, instance_uuid, now_s, uuid=None):

@@ -151,6 +151,8 @@ class Endings:
         facts: dict[str, Any] = {}
         if entry.kind in jobs.MOVES:
             facts = {'amounts': self._size(job, state)}
+            if state == FAILED:
+                facts['seen'] = entry.tries  # another attempt may have claimed since the look
         elif entry.kind == DELETE:
             facts = {'release': state == DONE and job.source is None, 'known': self._creates(job)}
         elif state == FAILED:

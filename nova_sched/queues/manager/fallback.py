@@ -216,19 +216,14 @@ class Fallback:
                 LOG.info('Job %s is not for host %s any more: %s', job.uuid, places[0][0], short)
                 self._note(job, [places[0][0]])
             else:
-                if self._has_ended(job):
+                # After the claim: whoever gives the job up takes it back, or finds this attempt.
+                if not self._job_table.attempt(job.uuid):
                     messages.take_back(self._claims, job.instance_uuid)
                     return
                 if at := self._sender.to_first(job, places, _context(job)):
                     LOG.info('Job %s goes from host %s to host %s', job.uuid, job.source, at[0])
                     return
             messages.take_back(self._claims, job.instance_uuid)
-
-    def _has_ended(self, job: QueueJob) -> bool:
-        """Whether another manager has ended the job since this one has read its row. It found no
-        claim of the move then, so nothing but this look keeps the server from being moved."""
-        entry = self._job_table.find(job.uuid)
-        return entry is None or entry.state != QUEUED
 
     def _changes_size(self, job: QueueJob) -> bool:
         entry = self._job_table.find(job.uuid)

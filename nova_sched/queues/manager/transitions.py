@@ -28,6 +28,8 @@ stop between two steps. Two records decide, and the others follow:
 A create is given up in its row first, and then its pending claims end; no confirmed claim ends
 here. If a worker builds the server after all, its result leads to a delete. A move is given up in
 its claims first: no worker can confirm them then. If one is confirmed already, the move is done.
+Another manager may move it meanwhile: it claims, and then counts an attempt in the row. So either
+the claim is taken back, or the row is not as it was, or that manager finds that the job has ended.
 
 The rows of the deletes that follow, and the quota, are written with the row of the job. What
 follows is done again whenever the end is told again, and changes nothing then.

@@ -169,6 +169,15 @@ class Jobs(Battery):
         assert job_table.find(uuid_of('a')) == ended
         assert job_table.settle(uuid_of('b'), DONE, NOW) is None
 
+    def test_a_job_is_not_given_up_after_another_attempt(self, job_table):
+        job_table.open([entry()])
+        assert job_table.attempt(uuid_of('a'))
+        assert job_table.settle(uuid_of('a'), FAILED, NOW, seen=0) is None
+        assert job_table.find(uuid_of('a')) == entry(tries=1)
+        assert job_table.settle(uuid_of('a'), FAILED, NOW, seen=1).state == FAILED
+        assert not job_table.attempt(uuid_of('a'))
+        assert not job_table.attempt(uuid_of('z'))
+
     def test_jobs_that_follow_are_stored_with_the_end(self, job_table):
         beside = {'kind': 'delete', 'instance_uuid': uuid_of('i a')}
         there, new = entry('b', **beside), entry('c', **beside)

@@ -36,6 +36,7 @@ class TestAtOnce(battery.AtOnce):
 CALLS = {
     'open': lambda job_table: job_table.open([entry()], [hold()]),
     'settle': lambda job_table: job_table.settle(uuid_of('a'), DONE, NOW, release=True),
+    'attempt': lambda job_table: job_table.attempt(uuid_of('a')),
     'cancel': lambda job_table: job_table.cancel(uuid_of('i a'), NOW),
     'end_hold': lambda job_table: job_table.end_hold(uuid_of('i a')),
     'touch': lambda job_table: job_table.touch([uuid_of('a')], NOW),

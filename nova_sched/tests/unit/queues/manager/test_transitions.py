@@ -352,15 +352,29 @@ def wrong_in_the_end(w):
 
 
 def explore(order, first):
-    """Returns the number of states, and the shortest way to a wrong one with what is wrong."""
+    return explored(
+        first,
+        lambda w: [*workers(w), *managers(w, order)],
+        lambda w: [*users(w), *faults(w)],
+        wrong,
+        wrong_in_the_end,
+    )
+
+
+def explored(first, going_on, others, wrong, wrong_in_the_end):
+    """Returns the number of states, and the shortest way to a wrong one with what is wrong.
+
+    ``going_on`` and ``others`` return (event, state after it): what happens by itself, and what
+    need not happen.
+    """
     came = {first: (None, '')}
     left = collections.deque([first])
     while left:
         w = left.popleft()
-        goes_on = [*workers(w), *managers(w, order)]
+        goes_on = going_on(w)
         if not goes_on and (why := wrong_in_the_end(w)):
             return len(came), way(came, w), why
-        for what, after in (*goes_on, *users(w), *faults(w)):
+        for what, after in (*goes_on, *others(w)):
             if after in came:
                 continue
             came[after] = w, what
