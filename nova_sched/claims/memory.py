@@ -22,6 +22,7 @@ from nova_sched.claim import PLANNED
 from nova_sched.claims import (
     ANY,
     Changes,
+    ClaimEdit,
     ClaimStore,
     ClosedDomain,
     NodeFacts,
@@ -57,10 +58,7 @@ class MemoryClaimStore(ClaimStore):
         self.clock = clock
         self._lock = threading.Lock()
         self._nodes = {}  # UUID -> NodeFacts without claims
-        self._made_s, self._lists_s = (
-            {},
-            {},
-        )  # when nodes were made (UUID), when lists of instances arrived (host)
+        self._made_s = {}  # when nodes were made, by UUID
         self._names = {}  # (host, nodename) -> UUID
         self._claims = {}  # node UUID -> consumer -> Claim
         self._used = {}  # node UUID -> sums of the resources of its claims
@@ -219,13 +217,13 @@ class MemoryClaimStore(ClaimStore):
                 self._with_tokens.add(node)
 
     def _amend(self, cause, claims, change):
-        """Change claims, see ``amend``; returns those that were changed, as they were."""
+        """Change claims, see ``amend``; returns the ClaimEdit."""
         held, now_s = Held(claims), self.now_s()
         usages = self._usages({claim.node_uuid for claim in claims})
         changed = amend(claims, change, usages, held, now_s)
         self._write(held, usages, ExclusiveDomains(usages))
         self._tell_held(cause, held, now_s, usages)
-        return changed
+        return ClaimEdit(changed, held.claims)
 
     # Exclusive domains.
 
@@ -279,13 +277,13 @@ class MemoryClaimStore(ClaimStore):
                 changed_claims.CONFIRM,
                 found,
                 lambda claim: claim.confirmed() if claim.node_uuid in node_uuids else claim,
-            )
+            ).changed
 
     def allocated(self, claims):
         with self._lock:
             consumers = dict.fromkeys(one.consumer_uuid for one in claims)
             found = [claim for consumer in consumers for claim in self._of(consumer)]
-            return self._amend(changed_claims.ALLOCATION, found, allocating(claims))
+            return self._amend(changed_claims.ALLOCATION, found, allocating(claims)).changed
 
     def finish(self, consumer, node_uuids, selector=ANY):
         with self._lock:
@@ -309,7 +307,7 @@ class MemoryClaimStore(ClaimStore):
     def renew_claim(self, claim, lifetime_s):
         with self._lock:
             held = self._find(claim.key)
-            if held is None or held.uuid != claim.uuid:
+            if held is None or held.name != claim.name:
                 return False
             renewed = held.renewed(self.now_s(), lifetime_s)
             if renewed is None:
@@ -323,7 +321,7 @@ class MemoryClaimStore(ClaimStore):
         with self._lock:
             overdue = [claim for claims in self._claims.values() for claim in claims.values()
                        if not claim.is_confirmed and claim.overdue(now_s)]  # fmt: skip
-            return self._amend(changed_claims.TIMEOUT, overdue, lambda claim: None)
+            return self._amend(changed_claims.TIMEOUT, overdue, lambda claim: None).changed
 
     def claims(self, consumer_uuid=None):
         with self._lock:
@@ -541,14 +539,9 @@ class MemoryClaimStore(ClaimStore):
                 self._enter([uuid for (host, _), uuid in self._names.items() if host in hosts])
             )
 
-    def set_instances(self, host, instances, since_s=math.inf):
+    def set_instances(self, host, instances):
         with self._lock:
-            if self._instances.get(host) == instances:
-                return True
-            if since_s < self._lists_s.get(host, since_s):
-                return False
-            self._instances[host], self._lists_s[host] = instances, self.now_s()
-            return True
+            self._instances[host] = instances
 
     def digest(self):
         with self._lock:

@@ -65,3 +65,9 @@ class ClaimInfo(base.NovaSchedObject):
         'updated_at': fields.DateTimeField(nullable=True),
         'expires_at': fields.DateTimeField(nullable=True),
     }
+
+    @property
+    def name(self):
+        """Returns the UUID by which calls name the claim: that of its open resize, or its own."""
+        resize = self.resize_uuid if 'resize_uuid' in self else None
+        return resize or self.uuid

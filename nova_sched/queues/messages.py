@@ -11,6 +11,7 @@
 # under the License.
 """The messages of jobs: their bytes, and their way to a flavor queue, a node or the scheduler."""
 
+import contextlib
 import json
 import logging
 from collections.abc import Sequence
@@ -89,11 +90,13 @@ class Sender:
         return None
 
     def _move_claim(self, job: QueueJob, failed_host: str, place: Place, context: Any) -> bool:
+        there = self._claims.show(job.instance_uuid, context=context)
+        name = next((one.name for one in there if one.host == failed_host), None)
         try:
             self._claims.claim_alternate(
-                job.spec, job.instance_uuid, failed_host, *place, context=context
+                job.spec, job.instance_uuid, failed_host, *place, context=context, claim=name
             )
-        except NO_ROOM as short:
+        except (*NO_ROOM, errors.ClaimNotFound, errors.Outdated) as short:
             LOG.info('Job %s is not for host %s: %s', job.uuid, place[0], short)
             return False
         return True
@@ -107,6 +110,14 @@ class Sender:
         """Send a failure to the waiting caller."""
         where = {'host': None, 'nodename': None, 'claim': None}
         self.answer(QueueResult(job=job, outcome=FAILED, tries=len(job.tried), why=why, **where))
+
+
+def take_back(claims: Any, instance_uuid: str) -> None:
+    """Revert the move or resize that the claims of an instance show, if there is one."""
+    for one in claims.show(instance_uuid):
+        if one.move or one.name != one.uuid:
+            with contextlib.suppress(errors.ClaimNotFound, errors.Outdated):
+                claims.revert_claim(instance_uuid, claim=one.name)
 
 
 def to_bytes(message: QueueJob | QueueResult) -> bytes:

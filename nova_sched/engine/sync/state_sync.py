@@ -20,7 +20,7 @@ import threading
 
 from nova_sched import errors
 from nova_sched.claim import PLANNED
-from nova_sched.claims import ClaimSelector, GroupGuard, Placement, ServerGroupPolicy, ServiceFacts
+from nova_sched.claims import GroupGuard, Placement, ServerGroupPolicy, ServiceFacts
 from nova_sched.engine.groups import outsiders
 
 LOG = logging.getLogger(__name__)
@@ -239,7 +239,7 @@ class StateSync:
             tuple(claims),
             tuple(releases),
             generations,
-            frozenset(claim.uuid for claim in replaced),
+            frozenset(one.name for one in replaced if one.resizing or not one.is_confirmed),
             None if guard == GroupGuard() else guard,
             new=new,
             unplaced=unplaced,
@@ -326,12 +326,14 @@ class StateSync:
     def nodes_of(self, host, claims=()):
         """UUIDs of the host's nodes, including those that are known only by these claims of the
         store."""
-        unknown = {
-            claim.node_uuid for claim in claims if self._cluster.node(claim.node_uuid) is None
-        }
+        self._read_unknown(claim.node_uuid for claim in claims)
+        return {node.uuid for node in self._cluster.nodes_of(host)}
+
+    def _read_unknown(self, node_uuids):
+        """Read those of these nodes that no poll has read yet."""
+        unknown = {uuid for uuid in node_uuids if self._cluster.node(uuid) is None}
         if unknown:
             self.catch_up(sorted(unknown), {})
-        return {node.uuid for node in self._cluster.nodes_of(host)}
 
     def set_aggregates(self, aggregates):
         for aggregate in aggregates:
@@ -356,6 +358,7 @@ class StateSync:
 
     def names(self, node_uuids):
         """(host, nodename) of each node; empty names for one that was removed in the meantime."""
+        self._read_unknown(node_uuids)
         nodes = {uuid: self._cluster.node(uuid) for uuid in node_uuids}
         return {
             uuid: (node.host, node.nodename) if node else ('', '') for uuid, node in nodes.items()
@@ -364,43 +367,38 @@ class StateSync:
     # Instances, as messages of hosts report them. Without track_instances, these messages are
     # ignored.
 
-    # Each message was sent after ``since_s``: state that has changed since then is kept.
+    # They come late or twice, and name no claim: they confirm what is pending, and end nothing.
 
-    def instances_added(self, host, uuids, since_s=math.inf):
+    def instances_added(self, host, uuids):
         """The host has these instances now: their claims are confirmed."""
         if self._settings().track_instances:
-            self._tell(host, self._cluster.told(host) | frozenset(uuids), since_s)
-            self._confirm(host, uuids, since_s)
+            self._tell(host, self._cluster.told(host) | frozenset(uuids))
+            self._confirm(host, uuids)
 
-    def instances_are(self, host, uuids, since_s=math.inf):
-        """The host has exactly these instances: its confirmed claims of other instances end."""
+    def instances_are(self, host, uuids):
+        """The host has exactly these instances."""
         if self._settings().track_instances:
-            listed = frozenset(uuids)
-            self._tell(host, listed, since_s)
-            self._confirm(host, listed, since_s)
-            self._release_confirmed(host, lambda consumer: consumer not in listed, since_s)
+            self._tell(host, frozenset(uuids))
+            self._confirm(host, uuids)
 
-    def instance_gone(self, host, uuid, since_s=math.inf):
-        """The host does not have the instance any more. A claim that is not confirmed stays."""
+    def instance_gone(self, host, uuid):
+        """The host does not have the instance any more."""
         if self._settings().track_instances:
-            self._tell(host, self._cluster.told(host) - {uuid}, since_s)
-            self._release_confirmed(host, lambda consumer: consumer == uuid, since_s)
+            self._tell(host, self._cluster.told(host) - {uuid})
 
-    def _tell(self, host, instances, since_s):
-        is_news = instances != self._lists.get(host) or instances != self._cluster.told(host)
-        if is_news and self._store.set_instances(host, instances, since_s):
+    def _tell(self, host, instances):
+        if instances != self._lists.get(host) or instances != self._cluster.told(host):
+            self._store.set_instances(host, instances)
             self._take_list(host, instances)
 
     def _take_list(self, host, instances):
         self._lists[host] = instances
         self._cluster.tell(host, instances)
 
-    def _confirm(self, host, uuids, since_s):
+    def _confirm(self, host, uuids):
         nodes = self._cluster.nodes_of(host)
         found = (node.claims[uuid] for uuid in uuids for node in nodes if uuid in node.claims)
-        waiting = [
-            one.consumer_uuid for one in found if not one.is_confirmed and one.created_s <= since_s
-        ]
+        waiting = [one.consumer_uuid for one in found if not one.is_confirmed]
         if waiting:
             changed = self._store.confirm(waiting, [node.uuid for node in nodes])
             self.caught_up_with(changed)
@@ -414,14 +412,3 @@ class StateSync:
         """Read the nodes of claims that the store has changed."""
         if claims:
             self.catch_up(sorted({claim.node_uuid for claim in claims}), {})
-
-    def _release_confirmed(self, host, gone, since_s):
-        keys = [
-            claim.key
-            for node in self._cluster.nodes_of(host)
-            for claim in node.claims.values()
-            if claim.is_confirmed and gone(claim.consumer_uuid)
-        ]
-        if keys:
-            ended = self._store.release(keys, absent=True, selector=ClaimSelector(since_s=since_s))
-            self.dropped(ended, 'their node does not report any more')

@@ -14,7 +14,7 @@ answered."""
 
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from nova_sched import errors
@@ -189,32 +189,31 @@ class Endings:
         """End the job's claim. Returns the host of the failure, if any, and the instance's new
         quota."""
         if result.job.kind == CREATE:
-            self._unclaim(result.job)
+            self._unclaim(self._claims.show(result.job.instance_uuid))
             return None, {'release': True}
         return result.host, self._old_size(result.job) if result.job.kind in jobs.MOVES else {}
 
     def cancelled(self, job: QueueJob) -> None:
         """End a cancelled create that no worker will take any more, and release its quota."""
-        built = [
-            one.host for one in self._claims.show(job.instance_uuid) if one.state == CONFIRMED
-        ]
+        claims = self._claims.show(job.instance_uuid)
+        built = [one.host for one in claims if one.state == CONFIRMED]
         if built:
             self.delete(job, built[0])
         else:
-            self._unclaim(job)
+            self._unclaim(claims)
             self._job_table.end_hold(job.instance_uuid)
         self._sender.deny(job, jobs.DELETED)
 
-    def _unclaim(self, job: QueueJob) -> None:
-        """End the claims of a create. A worker that still builds it detects that when it
-        confirms."""
-        with contextlib.suppress(errors.ClaimNotFound):
-            self._claims.abort_claim(job.instance_uuid)
+    def _unclaim(self, claims: Sequence[Any]) -> None:
+        """End the claims of a create that are not confirmed. A worker that still builds it detects
+        that when it confirms."""
+        for one in claims:
+            with contextlib.suppress(errors.ClaimNotFound, errors.Outdated):
+                self._claims.abort_claim(one.instance_uuid, one.host, claim=one.name)
 
     def _old_size(self, job: QueueJob) -> dict[str, Any]:
         """Revert a move. Returns the instance's amounts after that, if they are known."""
-        with contextlib.suppress(errors.ClaimNotFound):
-            self._claims.revert_claim(job.instance_uuid)
+        messages.take_back(self._claims, job.instance_uuid)
         spec = jobs.last_size(self._job_table.of_instance(job.instance_uuid))
         if spec is not None:
             return {'amounts': jobs.amounts(self._read(spec, job.instance_uuid))}

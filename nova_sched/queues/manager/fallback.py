@@ -137,7 +137,7 @@ class Fallback:
             return False
         for one in claims:
             if one.state == PENDING:
-                with contextlib.suppress(errors.ClaimNotFound):
+                with contextlib.suppress(errors.ClaimNotFound, errors.Outdated):
                     self._claims.abort_claim(job.instance_uuid, one.host, claim=one.uuid)
         return self._endings.is_there(job)
 
@@ -220,10 +220,7 @@ class Fallback:
             self._take_back(job)
 
     def _take_back(self, job: QueueJob) -> None:
-        try:
-            self._claims.revert_claim(job.instance_uuid)
-        except errors.ClaimNotFound:
-            LOG.debug('Job %s: there is no move to revert', job.uuid)
+        messages.take_back(self._claims, job.instance_uuid)
 
     def _changes_size(self, job: QueueJob) -> bool:
         entry = self._job_table.find(job.uuid)

@@ -63,13 +63,14 @@ class Task:
     """A job with its message.
 
     ``taken``: the node holds the job's resources, and has left the queues that no longer fit.
-    ``ended``: only the answer is missing.
+    ``ended``: only the answer is missing. ``claim`` names the claim that it is done by.
     """
 
     job: QueueJob
     delivery: Delivery
     taken: bool = False
     ended: bool = False
+    claim: str | None = None
 
     @property
     def uuid(self) -> str:

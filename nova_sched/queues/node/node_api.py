@@ -90,17 +90,33 @@ class NodeClaims(Protocol):
         """Raises ComputeResourcesUnavailable, NodeNotFound."""
 
     def claim_alternate(
-        self, spec_obj: Any, instance_uuid: str, failed_host: str, host: str, nodename: str
+        self,
+        spec_obj: Any,
+        instance_uuid: str,
+        failed_host: str,
+        host: str,
+        nodename: str,
+        *,
+        claim: str | None = None,
     ) -> Any:
-        """Raises ComputeResourcesUnavailable, NodeNotFound."""
+        """Raises ComputeResourcesUnavailable, NodeNotFound, ClaimNotFound, Outdated."""
 
-    def confirm_claim(self, instance_uuid: str, host: str) -> list[Any]:
-        """Raises ClaimNotFound."""
+    # ``claim`` is the name of a ClaimInfo. Each of these raises ClaimNotFound, and Outdated if the
+    # claim is not as the caller knew it.
 
-    def revert_claim(self, instance_uuid: str) -> list[Any]:
-        """Raises ClaimNotFound."""
+    def confirm_claim(
+        self, instance_uuid: str, host: str, *, claim: str | None = None
+    ) -> list[Any]: ...
 
-    def abort_claim(self, instance_uuid: str, host: str | None = None) -> list[Any]:
-        """Raises ClaimNotFound."""
+    def revert_claim(self, instance_uuid: str, *, claim: str | None = None) -> list[Any]: ...
+
+    def abort_claim(
+        self,
+        instance_uuid: str,
+        host: str | None = None,
+        *,
+        claim: str | None = None,
+        confirmed: bool = False,
+    ) -> list[Any]: ...
 
     def show(self, instance_uuid: str) -> list[Any]: ...

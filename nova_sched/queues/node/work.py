@@ -131,7 +131,7 @@ class JobSteps:
         yield ComponentCall(BROKER, lambda: self._took(task))
         try:
             return self._done(task, (yield from self._ask.confirm(task)))
-        except errors.ClaimNotFound as error:
+        except (errors.ClaimNotFound, errors.Outdated) as error:
             LOG.warning('Job %s is dropped, its instance is here: %s', task.job.uuid, error)
             return Drop()
 
@@ -145,7 +145,8 @@ class JobSteps:
         else:
             claim = lambda: self._claims.resize_claim(job.spec, task.uuid, *node, move)  # noqa: E731
         # A new node is unknown before its first report was accepted.
-        yield from self._ask.claims(claim, TIMEOUT_S, (*NO_ANSWER, errors.NodeNotFound))
+        made = yield from self._ask.claims(claim, TIMEOUT_S, (*NO_ANSWER, errors.NodeNotFound))
+        task.claim = made.name
         if move is not None:
             yield from self._check_source(task)
 
@@ -155,10 +156,7 @@ class JobSteps:
         Its message is late, or was delivered twice, and the instance is elsewhere or deleted.
         Without this check it would be built, and removed when it cannot be confirmed.
         """
-        host = self._node_api.host
-        claims = yield from self._ask.claims(lambda: self._claims.show(task.uuid))
-        if all(one.host != host for one in claims):
-            raise errors.ClaimNotFound(f'instance {task.uuid} on host {host}')
+        task.claim = (yield from self._ask.there(task)).name
 
     def _check_source(self, task: Task) -> Generator[Step, Any, None]:
         """Raise AlreadyPlaced if another worker has moved the instance meanwhile.
@@ -197,7 +195,7 @@ class JobSteps:
         match error:
             case errors.AlreadyPlaced():
                 return self._done(task, [], error.args[1])
-            case errors.ClaimNotFound():
+            case errors.ClaimNotFound() | errors.Outdated():
                 LOG.info('Job %s: another worker has taken over; it is undone here', task.job.uuid)
                 return Drop()
             case errors.BuildFailed():
@@ -229,16 +227,27 @@ class JobSteps:
         host = self._node_api.host
         job.tried = [*job.tried, host]
         left = _alternates(job) if job.claimed else []
+        if left and task.claim is None:
+            task.claim = yield from self._ask.name(task)
         while left:
             (other, nodename), *left = left
             here = other, nodename
             try:
                 yield from self._ask.claims(
-                    lambda: self._claims.claim_alternate(job.spec, task.uuid, host, *here)  # noqa: B023
+                    lambda: self._claims.claim_alternate(
+                        job.spec,
+                        task.uuid,
+                        host,
+                        *here,  # noqa: B023
+                        claim=task.claim,
+                    )
                 )
             except NO_ROOM as short:
                 LOG.info('Job %s is not for host %s: %s', job.uuid, other, short)
                 continue
+            except (errors.ClaimNotFound, errors.Outdated) as error:
+                LOG.info('Job %s has no claim here to move: %s', job.uuid, error)
+                break
             job.alternates = json.dumps(left)
             return SendOn(of_host(other), job)
         yield from self._ask.abort(task)
@@ -260,7 +269,7 @@ class JobSteps:
         except NO_ROOM as short:
             self._node_api.revert_resize(task.uuid)
             return (yield from self._away(task, short))
-        except errors.ClaimNotFound as error:
+        except (errors.ClaimNotFound, errors.Outdated) as error:
             self._node_api.revert_resize(task.uuid)
             return self._failed(task, str(error))
         except errors.BuildFailed as error:
@@ -274,9 +283,10 @@ class JobSteps:
     def _resized(self, task: Task) -> Generator[Step, Any, list[Any]]:
         job, node = task.job, (self._node_api.host, self._node_api.nodename)
         if not job.claimed:
-            yield from self._ask.claims(
+            made = yield from self._ask.claims(
                 lambda: self._claims.resize_claim(job.spec, task.uuid, *node)
             )
+            task.claim = made.name
         yield from self._ask.driver(lambda: self._driver.resize(job, job.spec))
         return (yield from self._ask.confirm(task))
 
@@ -298,7 +308,7 @@ class JobSteps:
             _keep(task, error)
             return self._failed(task, error.why)
         self._node_api.destroy(task.uuid)
-        yield from self._ask.abort(task)
+        yield from self._ask.abort(task, confirmed=True)
         return self._done(task, [])
 
     # Answers.
@@ -372,26 +382,49 @@ class JobCalls:
             yield Pause(RETRY_S)
             waited_s += RETRY_S
 
+    def there(self, task: Task) -> Generator[Step, Any, Any]:
+        """Returns the instance's claim on this host. Raises ClaimNotFound."""
+        for one in (yield from self.claims(lambda: self._claims.show(task.uuid))):
+            if one.host == self._host:
+                return one
+        raise errors.ClaimNotFound(f'instance {task.uuid} on host {self._host}')
+
+    def name(self, task: Task) -> Generator[Step, Any, str | None]:
+        """Returns the name of the job's claim, or of the one that is here; None without one."""
+        try:
+            return task.claim or (yield from self.there(task)).name
+        except errors.ClaimNotFound:
+            return None
+
     def confirm(self, task: Task) -> Generator[Step, Any, list[Any]]:
         """Confirm the instance's claim here, which decides which worker has built it.
 
-        Raises ClaimNotFound.
+        Raises ClaimNotFound and Outdated.
         """
-        return (yield from self.claims(lambda: self._claims.confirm_claim(task.uuid, self._host)))
+        name = task.claim or (yield from self.there(task)).name
+        confirm = self._claims.confirm_claim
+        return (yield from self.claims(lambda: confirm(task.uuid, self._host, claim=name)))
 
-    def abort(self, task: Task) -> Generator[Step, Any, None]:
-        """End its claim on this host, if there is one."""
+    def abort(self, task: Task, confirmed: bool = False) -> Generator[Step, Any, None]:
+        """End its claim on this host, if there is one. ``confirmed``: also a confirmed one."""
+        if (name := (yield from self.name(task))) is None:
+            return
+        words = {'claim': name, 'confirmed': confirmed}
         try:
-            yield from self.claims(lambda: self._claims.abort_claim(task.uuid, self._host))
-        except errors.ClaimNotFound:
-            LOG.debug('Instance %s has no claim here', task.uuid)
+            yield from self.claims(
+                lambda: self._claims.abort_claim(task.uuid, self._host, **words)
+            )
+        except (errors.ClaimNotFound, errors.Outdated) as error:
+            LOG.debug('Instance %s has no such claim here: %s', task.uuid, error)
 
     def revert(self, task: Task) -> Generator[Step, Any, None]:
         """End its claim of another size, if there is one."""
+        if (name := (yield from self.name(task))) is None:
+            return
         try:
-            yield from self.claims(lambda: self._claims.revert_claim(task.uuid))
-        except errors.ClaimNotFound:
-            LOG.debug('Instance %s has no claim of two sizes', task.uuid)
+            yield from self.claims(lambda: self._claims.revert_claim(task.uuid, claim=name))
+        except (errors.ClaimNotFound, errors.Outdated) as error:
+            LOG.debug('Instance %s has no claim of two sizes: %s', task.uuid, error)
 
     def driver(self, call: Callable[[], None]) -> Generator[Step, Any, None]:
         """Run a call of the driver. Raises BuildFailed for each error of the driver."""

@@ -16,15 +16,9 @@ nodes; and `baseapi`, which every service of Nova answers."""
 import oslo_messaging as messaging
 
 from nova_sched import words
-from nova_sched.engine import received
 from nova_sched.rpc import translate
 from nova_sched.rpc.deferred import Deferred, begins
 from nova_sched.rpc.failures import expected
-
-# A host sends casts in quick succession: the second is taken before the effect of the first one is
-# written. So casts count in the order in which they are handled, unless one was delayed for longer
-# than this.
-IN_FLIGHT_S = 2.0
 
 
 class SchedulerEndpoint:
@@ -83,25 +77,19 @@ class SchedulerEndpoint:
     @expected
     def update_instance_info(self, context, host_name, instance_info):
         uuids = translate.instance_uuids(instance_info, 'instance_info') or ()
-        self._tell(
-            self._scheduler.state_sync.instances_added, words.name(host_name, 'host_name'), uuids
-        )
+        added = self._scheduler.state_sync.instances_added
+        self._scheduler.call(added, words.name(host_name, 'host_name'), uuids)
 
     @expected
     def delete_instance_info(self, context, host_name, instance_uuid):
         host, uuid = words.name(host_name, 'host_name'), words.uuid(instance_uuid, 'instance_uuid')
-        self._tell(self._scheduler.state_sync.instance_gone, host, uuid)
+        self._scheduler.call(self._scheduler.state_sync.instance_gone, host, uuid)
 
     @expected
     def sync_instance_info(self, context, host_name, instance_uuids):
         uuids = translate.instance_uuids(instance_uuids, 'instance_uuids') or ()
-        self._tell(
-            self._scheduler.state_sync.instances_are, words.name(host_name, 'host_name'), uuids
-        )
-
-    def _tell(self, work, host, instances):
-        """Pass on a host's message, with the moment after which it was sent."""
-        self._scheduler.call(work, host, instances, received.current().since_s + IN_FLIGHT_S)
+        listed = self._scheduler.state_sync.instances_are
+        self._scheduler.call(listed, words.name(host_name, 'host_name'), uuids)
 
 
 class BaseApiEndpoint:

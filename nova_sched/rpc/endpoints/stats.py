@@ -14,11 +14,11 @@ services."""
 
 import collections
 import dataclasses
+import math
 
 import oslo_messaging as messaging
 
 from nova_sched import words
-from nova_sched.engine import received
 from nova_sched.rpc import reports, translate
 from nova_sched.rpc.deferred import Deferred, begins
 from nova_sched.rpc.failures import expected
@@ -56,7 +56,7 @@ class StatsEndpoint:
         changes nothing.
         """
         made = reports.report(stats, name, instances, inventories, cell_uuid)
-        order = reports.order(stats, boot, sequence, received.current().since_s)
+        order = reports.order(stats, boot, sequence, math.inf)
         told = self._scheduler.begin_report(dataclasses.replace(made, order=order))
         return Deferred(told, lambda: _accepted(told.result()))
 
@@ -74,9 +74,7 @@ class StatsEndpoint:
     def remove_node(self, context, name, nodename):
         """Remove a node of host ``name``, and its claims. Raises NodeNotFound."""
         node = words.name(name, 'name'), words.name(nodename, 'nodename')
-        self._scheduler.call(
-            self._scheduler.state_sync.remove_node, *node, received.current().since_s
-        )
+        self._scheduler.call(self._scheduler.state_sync.remove_node, *node)
 
 
 def _accepted(facts):

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from nova_sched import errors, objects, service
+from nova_sched.claims import ClaimSelector
 from nova_sched.engine.context import Context
 from nova_sched.engine.cycle import PLACE, Order
 from nova_sched.engine.decide import survivors, weigh
@@ -208,18 +209,24 @@ class SimulatedClaims:
         request = read(spec_obj, instance_uuid)
         return self._claim('resize_claim', request, host, nodename, None, None, move)
 
-    def claim_alternate(self, spec_obj, instance_uuid, failed_host, host, nodename, context=None):
-        request = read(spec_obj, instance_uuid)
-        return self._claim('claim_alternate', request, host, nodename, None, failed_host)
+    def claim_alternate(
+        self, spec_obj, instance_uuid, failed_host, host, nodename, context=None, claim=None
+    ):
+        request, meant = read(spec_obj, instance_uuid), ClaimSelector(claim)
+        given = request, host, nodename, None, failed_host, None, False, meant
+        return self._claim('claim_alternate', *given)
 
-    def confirm_claim(self, instance_uuid, host, context=None):
-        return self._ask('confirm_claim', self._claim_service.confirm_claim, instance_uuid, host)
+    def confirm_claim(self, instance_uuid, host, context=None, claim=None):
+        given = instance_uuid, host, ClaimSelector(claim)
+        return self._ask('confirm_claim', self._claim_service.confirm_claim, *given)
 
-    def revert_claim(self, instance_uuid, context=None):
-        return self._ask('revert_claim', self._claim_service.revert_claim, instance_uuid)
+    def revert_claim(self, instance_uuid, context=None, claim=None):
+        given = instance_uuid, ClaimSelector(claim)
+        return self._ask('revert_claim', self._claim_service.revert_claim, *given)
 
-    def abort_claim(self, instance_uuid, host=None, context=None):
-        return self._ask('abort_claim', self._claim_service.abort_claim, instance_uuid, host)
+    def abort_claim(self, instance_uuid, host=None, context=None, claim=None, confirmed=False):
+        given = instance_uuid, host, ClaimSelector(claim, unconfirmed=not confirmed)
+        return self._ask('abort_claim', self._claim_service.abort_claim, *given)
 
     def show(self, instance_uuid, context=None):
         return self._ask('show', self._claim_service.claims_of, instance_uuid)

@@ -182,8 +182,11 @@ class Claims:
             self.meanwhile.pop(0)()
         return [one for (uuid, _), one in sorted(self.there.items()) if uuid == instance_uuid]
 
-    def claim_alternate(self, spec_obj, instance_uuid, failed_host, host, nodename, context=None):
+    def claim_alternate(
+        self, spec_obj, instance_uuid, failed_host, host, nodename, context=None, claim=None
+    ):
         self.calls.append(('claim_alternate', failed_host, host))
+        assert claim == self.there[instance_uuid, failed_host].name
         if host in self.full:
             raise errors.ComputeResourcesUnavailable(host, 'VCPU')
         before = self.there.pop((instance_uuid, failed_host))
@@ -199,15 +202,21 @@ class Claims:
         mine = [
             key
             for key, one in self.there.items()
-            if key[0] == instance_uuid and host in (None, key[1]) and claim in (None, one.uuid)
+            if key[0] == instance_uuid and host in (None, key[1]) and claim == one.name
         ]
         if not mine:
             raise errors.ClaimNotFound(instance_uuid)
         for key in mine:
+            if self.there[key].state == CONFIRMED:
+                raise errors.Outdated(instance_uuid, 'it is confirmed')
             del self.there[key]
 
-    def revert_claim(self, instance_uuid, context=None):
-        moves = [key for key, one in self.there.items() if key[0] == instance_uuid and one.move]
+    def revert_claim(self, instance_uuid, context=None, claim=None):
+        moves = [
+            key
+            for key, one in self.there.items()
+            if key[0] == instance_uuid and one.move and claim == one.name
+        ]
         if not moves:
             raise errors.ClaimNotFound(instance_uuid)
         for key in moves:

@@ -240,31 +240,41 @@ class Claims:
         self._begin('resize_claim', host)
         return self._claim(spec_obj, instance_uuid, host, move)
 
-    def claim_alternate(self, spec_obj, instance_uuid, failed_host, host, nodename):
+    def _check(self, uuid, host, claim):
+        """What a call means is named, and is there."""
+        found = self._claims.get((uuid, host))
+        if found is None or found.name != claim:
+            raise errors.ClaimNotFound(uuid)
+
+    def claim_alternate(self, spec_obj, instance_uuid, failed_host, host, nodename, claim=None):
         self._begin('claim_alternate', failed_host, host)
+        if claim is not None or (instance_uuid, failed_host) in self._claims:
+            self._check(instance_uuid, failed_host, claim)
         found = self._claim(spec_obj, instance_uuid, host)
         self._claims.pop((instance_uuid, failed_host), None)
         return found
 
-    def confirm_claim(self, instance_uuid, host):
+    def confirm_claim(self, instance_uuid, host, claim=None):
         self._begin('confirm_claim', host)
-        found = self._claims.get((instance_uuid, host))
-        if found is None:
-            raise errors.ClaimNotFound(instance_uuid)
+        self._check(instance_uuid, host, claim)
+        found = self._claims[instance_uuid, host]
         if found.move:
             for key in [key for key in self._claims if key[0] == instance_uuid and key[1] != host]:
                 del self._claims[key]
         found.state, found.move = CONFIRMED, None
         return [found]
 
-    def revert_claim(self, instance_uuid):
+    def revert_claim(self, instance_uuid, claim=None):
         self._begin('revert_claim')
+        assert claim is not None
         return []
 
-    def abort_claim(self, instance_uuid, host=None):
+    def abort_claim(self, instance_uuid, host=None, claim=None, confirmed=False):
         self._begin('abort_claim', host)
-        if self._claims.pop((instance_uuid, host), None) is None:
-            raise errors.ClaimNotFound(instance_uuid)
+        self._check(instance_uuid, host, claim)
+        if self._claims[instance_uuid, host].state == CONFIRMED and not confirmed:
+            raise errors.Outdated(instance_uuid, 'it is confirmed')
+        del self._claims[instance_uuid, host]
         return []
 
     def show(self, instance_uuid):

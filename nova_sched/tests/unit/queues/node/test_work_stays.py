@@ -137,7 +137,7 @@ def test_a_claimed_resize_is_not_claimed_again(cloud, a):
     cloud.send(resize(claimed=True), HERE)
     cloud.run()
     assert cloud.results() == [('resize', 'done', 'a')]
-    assert [call[0] for call in cloud.claims.calls] == ['confirm_claim']
+    assert [call[0] for call in cloud.claims.calls] == ['show', 'confirm_claim']
 
 
 @pytest.mark.parametrize(
