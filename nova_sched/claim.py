@@ -132,9 +132,19 @@ class Claim:
     def is_confirmed(self):
         return self.state == CONFIRMED
 
+    @property
+    def is_open(self):
+        """Returns whether it is of a move or a resize that is not settled."""
+        return bool(self.move or self.resizing)
+
+    @property
+    def name(self):
+        """Returns the UUID by which calls name the claim: that of its open resize, or its own."""
+        return (self.resizing and self.resizing.uuid) or self.uuid
+
     def has_uuid(self, uuid):
         """Returns whether a UUID identifies this claim or its open resize."""
-        return uuid == self.uuid or (self.resizing is not None and uuid == self.resizing.uuid)
+        return uuid in (self.uuid, self.name)
 
     @property
     def keeps_source(self):
@@ -159,7 +169,7 @@ class Claim:
     def stamped(self, before, now_s, generation):
         """Returns the claim as the store keeps it from ``now_s`` on, replacing the claim
         ``before`` (None: no claim). ``generation`` is the one that its node gets now."""
-        if before is not None and before.uuid == self.uuid:
+        if before is not None and before.has_uuid(self.uuid):
             return dataclasses.replace(self, changed_s=now_s, changed_at=generation)
         left_s = None if self.expires_s is None else now_s + self.expires_s - self.created_s
         # Runs for each new claim: this takes half as long as dataclasses.replace.
@@ -171,23 +181,35 @@ class Claim:
     def merged_with(self, later):
         """Returns this claim merged with a later claim of the same consumer on the same node.
 
-        A pending claim is replaced. A confirmed claim is resized. The same claim again can change
-        only its position in a group.
+        A pending claim is replaced. A confirmed claim is resized, unless it has that size, or gets
+        it by the open resize. The same claim again can change only its position in a group.
         """
         mine = self.in_group_of(later)
         if self.uuid == later.uuid:
             return mine
         if not self.is_confirmed:
             return later if later.top_group else later.in_group_of(self)
-        old = self.resizing.old if self.resizing else self.resources
-        resizing = Resizing(old, later.resources, later.parts, later.uuid)
-        if (
-            self.resizing
-            and dataclasses.replace(resizing, uuid=self.resizing.uuid) == self.resizing
-        ):
+        sizes = self.resizing or Resizing(self.resources, self.resources, self.parts)
+        if (sizes.new, sizes.parts) == (later.resources, later.parts):
             return mine
+        resizing = Resizing(sizes.old, later.resources, later.parts, later.uuid)
         return dataclasses.replace(
             mine, resources=resizing.together, resizing=resizing, expires_s=later.expires_s
+        )
+
+    def is_for(self, later):
+        """Returns whether this pending claim is what a later one of the same consumer on the same
+        node asks for.
+
+        The same request may have picked other CPUs or devices. A move belongs to the request that
+        has made it, and may be reverted by it.
+        """
+        is_repeat = self.request_id is not None and self.request_id == later.request_id
+        names = 'resources', 'group_uuid', 'top_group', 'member', 'fences'
+        return (
+            self.state == PENDING
+            and all(getattr(self, name) == getattr(later, name) for name in names)
+            and (is_repeat or (self.move is None and self.parts == later.parts))
         )
 
     def in_group_of(self, other):
@@ -207,14 +229,16 @@ class Claim:
         return dataclasses.replace(self, state=CONFIRMED, expires_s=None)
 
     def finished(self):
-        """Returns the claim after the move or resize is settled, with the new size."""
+        """Returns the claim after the move or resize is settled, with the new size.
+
+        A resize gives the claim its UUID: the call that has settled it may be repeated.
+        """
         done = dataclasses.replace(self.confirmed(), expires_s=None, move=None)
         if self.resizing is None:
             return done
         new = self.resizing
-        return dataclasses.replace(
-            done, resources=new.new, parts=new.parts, counted=False, resizing=None
-        )
+        sizes = {'resources': new.new, 'parts': new.parts, 'resizing': None}
+        return dataclasses.replace(done, uuid=self.name, counted=False, **sizes)
 
     def reverted(self):
         """Returns the claim after the resize is reverted: with the old size."""
@@ -224,8 +248,8 @@ class Claim:
 
     def renewed(self, now_s, lifetime_s):
         """Returns the claim with ``lifetime_s`` seconds left (None: it never expires); None unless
-        it is pending and has not expired."""
-        if self.state != PENDING or self.overdue(now_s):
+        it is pending and has not expired, or is being resized."""
+        if not (self.resizing or (self.state == PENDING and not self.overdue(now_s))):
             return None
         until_s = None if lifetime_s is None else now_s + lifetime_s
         return dataclasses.replace(self, expires_s=until_s)

@@ -42,7 +42,6 @@ from nova_sched.engine.context import Context
 from nova_sched.engine.explain.decision_log import DecisionLog, MemoryDecisionLog
 from nova_sched.engine.groups.template_readers import TemplateReaders
 from nova_sched.engine.rebalance import QuietHours, RebalanceSettings
-from nova_sched.engine.received import Arrivals
 from nova_sched.engine.scheduler import Scheduler
 from nova_sched.engine.sync.membership import SchedulerMembership
 from nova_sched.groups.exact.worker import Solver
@@ -352,13 +351,12 @@ class SchedulerService(oslo_service.ServiceBase):
             self.reset()
 
     def _new_server(self):
-        arrivals = Arrivals(self.scheduler.clock, self.scheduler.pauses)
         return servers.server(
             self._bus,
             self._conf.host,
             self._endpoints(),
             serializer=SchedulerSerializer(),
-            arrivals=arrivals,
+            pauses=self.scheduler.pauses,
             is_direct=self._conf.scheduler.rpc_server == DIRECT,
             loop=self.scheduler.loop,
         )

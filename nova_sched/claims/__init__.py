@@ -26,6 +26,7 @@ from nova_sched.claims.changed_claims import ClaimChanges
 from nova_sched.claims.values import (
     ANY,
     Changes,
+    ClaimEdit,
     ClaimSelector,
     ClosedDomain,
     Domain,
@@ -46,6 +47,7 @@ __all__ = [
     'ChangeFeed',
     'Changes',
     'ClaimChanges',
+    'ClaimEdit',
     'ClaimSelector',
     'ClaimStore',
     'ClaimTransactions',
@@ -139,25 +141,22 @@ class ClaimTransactions(StoreTransactions):
     @abc.abstractmethod
     def finish(
         self, consumer: str, node_uuids: Sequence[str], selector: ClaimSelector = ANY
-    ) -> list[Claim]:
+    ) -> ClaimEdit:
         """Settle the consumer's move to these nodes or resize on them: it stays there.
 
-        The claim on the source of a move ends. Returns the claims that this changed, as they were
-        before. Nothing changes unless ``selector`` covers the claims on the nodes.
+        The claim on the source of a move ends. Nothing changes unless ``selector`` covers a claim
+        on the nodes.
         """
 
     @abc.abstractmethod
-    def revert(self, consumer: str, selector: ClaimSelector = ANY) -> list[Claim]:
-        """Take back the consumer's move or resize, if ``selector`` covers it.
-
-        Returns the claims that this changed, as they were.
-        """
+    def revert(self, consumer: str, selector: ClaimSelector = ANY) -> ClaimEdit:
+        """Take back the consumer's last move or resize that ``selector`` covers."""
 
     @abc.abstractmethod
     def release(
         self, keys: Sequence[tuple[str, str]], absent: bool = False, selector: ClaimSelector = ANY
-    ) -> list[Claim]:
-        """End claims by (consumer, node), that ``selector`` covers. Returns the ended claims.
+    ) -> ClaimEdit:
+        """End claims by (consumer, node), that ``selector`` covers.
 
         ``absent``: the nodes no longer list the consumers. Then claims stay that are not
         confirmed, or that an open move keeps.
@@ -167,9 +166,9 @@ class ClaimTransactions(StoreTransactions):
     def renew_claim(self, claim: Claim, lifetime_s: float | None) -> bool:
         """Let a claim expire ``lifetime_s`` seconds from now; None: never.
 
-        Returns whether it was renewed: only a pending claim with this UUID, before it expires. One
-        that has expired by the store's clock is not renewed, whether it has ended yet or not.
-        ``changed_s`` stays, because a message that was sent before means this claim, too.
+        Returns whether it was renewed: only a pending claim of this name, before it expires, or an
+        open resize. A pending claim that has expired by the store's clock is not renewed, whether
+        it has ended yet or not.
         """
 
     @abc.abstractmethod
@@ -254,7 +253,7 @@ class SmallTables(StoreTransactions):
 
     @abc.abstractmethod
     def set_instances(self, host: str, instances: frozenset[str]) -> None:
-        """Store the list of instances that a host reported."""
+        """Store the list of instances that a host's messages gave."""
 
 
 class GroupRecords(StoreTransactions):

@@ -61,7 +61,7 @@ class ClaimChanges:
         found: dict[str, list[Claim]] = {kind: [] for kind in KINDS}
         for key, claim in self.before.items():
             now = self.after.get(key)
-            if now is None or now.uuid != claim.uuid:
+            if now is None or not claim.has_uuid(now.uuid):
                 found[_ENDS.get(self.cause, ENDED)].append(claim)
         for key, claim in self.after.items():
             kind = self._kind(self.before.get(key), claim)
@@ -71,7 +71,7 @@ class ClaimChanges:
 
     def _kind(self, before, after):
         """The kind of a claim that is there after the transaction; None: nothing that counts."""
-        if before is None or before.uuid != after.uuid:
+        if before is None or not before.has_uuid(after.uuid):
             return MADE
         if after.resizing and _resize(before) != _resize(after):
             return RESIZING

@@ -74,6 +74,12 @@ class Held:
     def of(self, consumer):
         return self._claims.get(consumer, {})
 
+    @property
+    def claims(self):
+        """All claims as they are now, oldest first."""
+        found = (claim for mine in self._claims.values() for claim in mine.values())
+        return sorted(found, key=lambda claim: (claim.created_s, claim.uuid))
+
     def put(self, key, claim):
         """Replace the claim of (consumer, node) with this one; None ends it."""
         mine = self._claims.setdefault(key[0], {})
@@ -194,19 +200,48 @@ def only_short(placement, usages, held):
     )
 
 
+def changes_by(placement, held):
+    """(consumer, node) -> claim before, claim after: the changes that the placement would make."""
+    changes = {}
+    for consumer, node in placement.releases:
+        old = held.of(consumer).get(node)
+        if old is not None and (old.resizing or not old.is_confirmed):
+            changes[consumer, node] = (old, old.reverted() if old.resizing else None)
+    for claim in placement.claims:
+        old = held.of(claim.consumer_uuid).get(claim.node_uuid)
+        if placement.new and old is not None and old.is_confirmed:
+            continue
+        for node, other in held.of(claim.consumer_uuid).items():
+            if node != claim.node_uuid and not other.is_confirmed:
+                changes[claim.consumer_uuid, node] = (other, None)
+        changes[claim.key] = (old, _after(old, claim, claim.key in placement.releases))
+    return {key: pair for key, pair in changes.items() if pair[0] != pair[1]}
+
+
 def unknown(placement, held):
-    """Pending claims that must not end for this placement: its scheduler did not know of them.
+    """Claims by which the placement is lost, because its scheduler did not know them as they are:
+    those that it would end or replace, and those that it knew as pending and are confirmed.
 
     A message may arrive twice, and a delayed one may arrive after its caller has asked again.
     """
-    return [
+    confirmed = [
         old
         for claim in placement.claims
         for old in held.of(claim.consumer_uuid).values()
-        if old.state == PENDING
-        and old.uuid not in (claim.uuid, *placement.replaces)
-        and old.key not in placement.releases
+        if old.is_confirmed and old.uuid != claim.uuid and old.uuid in placement.replaces
     ]
+    return confirmed + [
+        old
+        for old, new in changes_by(placement, held).values()
+        if old is not None and _is_lost(old, new) and old.name not in placement.replaces
+    ]
+
+
+def _is_lost(old, new):
+    """Whether a change takes from a caller what it was told: a pending claim or an open resize."""
+    if old.state == PENDING:
+        return new is None or new.uuid != old.uuid
+    return old.resizing is not None
 
 
 def elsewhere(placement, held):
@@ -235,7 +270,7 @@ class _BatchValidator:
 
     def judge(self, placement):
         """Returns whether the placement wins, and applies it if so."""
-        changes = self._changes(placement)
+        changes = changes_by(placement, self._held)
         if not elsewhere(placement, self._held):
             if self._was_done(placement, changes):
                 return True
@@ -320,24 +355,6 @@ class _BatchValidator:
             return None
         return more
 
-    def _changes(self, placement):
-        """(consumer, node) -> claim before, claim after: the changes that the placement would
-        make."""
-        held, changes = self._held, {}
-        for consumer, node in placement.releases:
-            if node in held.of(consumer):
-                old = held.of(consumer)[node]
-                changes[consumer, node] = (old, old.reverted() if old.resizing else None)
-        for claim in placement.claims:
-            old = held.of(claim.consumer_uuid).get(claim.node_uuid)
-            if placement.new and old is not None and old.is_confirmed:
-                continue
-            for node, other in held.of(claim.consumer_uuid).items():
-                if node != claim.node_uuid and not other.is_confirmed:
-                    changes[claim.consumer_uuid, node] = (other, None)
-            changes[claim.key] = (old, _after(old, claim, claim.key in placement.releases))
-        return {key: pair for key, pair in changes.items() if pair[0] != pair[1]}
-
     def _regrouped(self, changes):
         """Group UUID -> its members after the changes; None if that would break a policy."""
         moves: dict[str, list] = {}
@@ -396,7 +413,7 @@ def _after(old, claim, released):
     """
     if old is None:
         return claim
-    if released and old.uuid != claim.uuid:
+    if released and not old.is_confirmed and old.uuid != claim.uuid:
         return claim if claim.top_group else claim.in_group_of(old)
     return old.merged_with(claim)
 

@@ -51,7 +51,7 @@ def leaving(claims, keys, absent=False, selector=ANY):
     """
 
     def change(claim):
-        if claim.key not in keys or not selector.may_end(claim):
+        if claim.key not in keys or not selector.covers(claim):
             return claim
         stays = not claim.is_confirmed or any(keeps_source(one, *claim.key) for one in claims)
         return claim if absent and stays else None
@@ -63,17 +63,14 @@ def finishing(claims, node_uuids, selector=ANY):
     """The change that settles a consumer's move or resize, given all its claims: it stays on these
     nodes.
 
-    Claims made since then continue: this may be a late message about a move that reports have
-    settled. Nothing changes unless ``selector`` covers the claims on the nodes.
+    Nothing changes unless ``selector`` covers a claim there. Claims that were made after the move
+    continue: reports may have settled it long ago.
     """
-    node_uuids = {
-        one.node_uuid for one in claims if one.node_uuid in node_uuids and selector.covers(one)
-    }
-    arrived = (_age(claim) for claim in claims if claim.move and claim.node_uuid in node_uuids)
-    moved_s = max(arrived, default=None)
+    there = [one for one in claims if one.node_uuid in node_uuids and selector.covers(one)]
+    moved_s = max((_age(claim) for claim in there if claim.move), default=None)
 
     def change(claim):
-        if claim.node_uuid in node_uuids:
+        if claim in there:
             return claim.finished()
         return None if moved_s is not None and _age(claim) <= moved_s else claim
 
@@ -81,15 +78,16 @@ def finishing(claims, node_uuids, selector=ANY):
 
 
 def reverting(claims, selector=ANY):
-    """The change that takes a consumer's last move or resize back, if ``selector`` covers it,
+    """The change that takes back the consumer's last move or resize that ``selector`` covers,
     given all of its claims.
 
     A consumer that has a confirmed claim on the node of its move, and no other claim, stays there.
     """
-    last = max((claim for claim in claims if claim.move or claim.resizing), key=_age, default=None)
+    meant = (one for one in claims if one.is_open and selector.covers(one))
+    last = max(meant, key=_age, default=None)
 
     def change(claim):
-        if last is None or not selector.may_end(last):
+        if last is None:
             return claim
         return _taken_back(claim, len(claims) == 1) if claim == last else claim
 

@@ -21,6 +21,7 @@ from nova_sched.claim import PLANNED
 from nova_sched.claims import (
     ANY,
     Changes,
+    ClaimEdit,
     ClaimStore,
     ClosedDomain,
     NodeFacts,
@@ -224,13 +225,13 @@ class MemoryClaimStore(ClaimStore):
                 self._with_tokens.add(node)
 
     def _amend(self, cause, claims, change):
-        """Change claims, see ``amend``; returns those that were changed, as they were."""
+        """Change claims, see ``amend``; returns the ClaimEdit."""
         held, now_s = Held(claims), self.now_s()
         usages = self._usages({claim.node_uuid for claim in claims})
         changed = amend(claims, change, usages, held, now_s)
         self._write(held, usages, ExclusiveDomains(usages))
         self._tell_held(cause, held, now_s, usages)
-        return changed
+        return ClaimEdit(changed, held.claims)
 
     # Exclusive domains.
 
@@ -284,13 +285,13 @@ class MemoryClaimStore(ClaimStore):
                 changed_claims.CONFIRM,
                 found,
                 lambda claim: claim.confirmed() if claim.node_uuid in node_uuids else claim,
-            )
+            ).changed
 
     def allocated(self, claims):
         with self._lock:
             consumers = dict.fromkeys(one.consumer_uuid for one in claims)
             found = [claim for consumer in consumers for claim in self._of(consumer)]
-            return self._amend(changed_claims.ALLOCATION, found, allocating(claims))
+            return self._amend(changed_claims.ALLOCATION, found, allocating(claims)).changed
 
     def finish(self, consumer, node_uuids, selector=ANY):
         with self._lock:
@@ -314,7 +315,7 @@ class MemoryClaimStore(ClaimStore):
     def renew_claim(self, claim, lifetime_s):
         with self._lock:
             held = self._find(claim.key)
-            if held is None or held.uuid != claim.uuid:
+            if held is None or held.name != claim.name:
                 return False
             renewed = held.renewed(self.now_s(), lifetime_s)
             if renewed is None:
@@ -330,7 +331,7 @@ class MemoryClaimStore(ClaimStore):
                        if not claim.is_confirmed and claim.overdue(now_s)]  # fmt: skip
             moving = {claim.consumer_uuid for claim in overdue if claim.keeps_source}
             kept = [one for consumer in moving for one in self._of(consumer) if one.is_confirmed]
-            return self._amend(changed_claims.TIMEOUT, overdue + kept, expiring)
+            return self._amend(changed_claims.TIMEOUT, overdue + kept, expiring).changed
 
     def keep_lifetimes(self, most_s):
         with self._lock:
@@ -347,7 +348,7 @@ class MemoryClaimStore(ClaimStore):
                 changed_claims.RENEWAL,
                 waiting,
                 lambda claim: dataclasses.replace(claim, expires_s=claim.expires_s + missed_s),
-            )
+            ).changed
 
     def claims(self, consumer_uuid=None):
         with self._lock:

@@ -27,6 +27,7 @@ from nova_sched.claim import CONFIRMED, PLANNED
 from nova_sched.claims import (
     ANY,
     Changes,
+    ClaimEdit,
     ClaimStore,
     ClosedDomain,
     GroupGuard,
@@ -71,8 +72,8 @@ class _Lost(Exception):
     """A placement was lost, and the final decision needs more data than was read."""
 
 
-def _claims_of(consumer):
-    return lambda connection: sql.read_claims(connection, sql.CLAIMS_OF, [consumer])
+def _claims_of(consumers):
+    return lambda connection: sql.read_claims(connection, sql.CLAIMS_OF, consumers)
 
 
 def _by_key(claims):
@@ -101,7 +102,7 @@ class SqlClaimStore(ClaimStore):
         # a second claim of a consumer. A placement may also lose because of its consumer's own
         # older claim.
         try:
-            if not any(one.releases for one in placements):
+            if not any(one.releases or one.replaces for one in placements):
                 return sql_domains.repeated(lambda: self._commit(placements, ask=False))
         except (db_error.DBDuplicateEntry, sa.exc.IntegrityError, _Lost):
             pass
@@ -214,40 +215,33 @@ class SqlClaimStore(ClaimStore):
         def change(_claims):
             return lambda claim: claim.confirmed() if claim.node_uuid in node_uuids else claim
 
-        return self._amend(
-            changed_claims.CONFIRM,
-            lambda connection: sql.read_claims(connection, sql.CLAIMS_OF, consumers),
-            change,
-        )
+        return self._amend(changed_claims.CONFIRM, _claims_of(consumers), change).changed
 
     def allocated(self, claims):
         consumers = {one.consumer_uuid for one in claims}
         return self._amend(
-            changed_claims.ALLOCATION,
-            lambda connection: sql.read_claims(connection, sql.CLAIMS_OF, consumers),
-            lambda _: allocating(claims),
-        )
+            changed_claims.ALLOCATION, _claims_of(consumers), lambda _: allocating(claims)
+        ).changed
 
     def finish(self, consumer, node_uuids, selector=ANY):
         return self._amend(
             changed_claims.FINISH,
-            _claims_of(consumer),
+            _claims_of([consumer]),
             lambda claims: finishing(claims, node_uuids, selector),
         )
 
     def revert(self, consumer, selector=ANY):
         return self._amend(
             changed_claims.REVERT,
-            _claims_of(consumer),
+            _claims_of([consumer]),
             lambda claims: reverting(claims, selector),
         )
 
     def release(self, keys, absent=False, selector=ANY):
         keys = set(keys)
-        consumers = {consumer for consumer, _ in keys}
         return self._amend(
             changed_claims.RELEASE,
-            lambda connection: sql.read_claims(connection, sql.CLAIMS_OF, consumers),
+            _claims_of({consumer for consumer, _ in keys}),
             lambda claims: leaving(claims, keys, absent, selector),
         )
 
@@ -259,7 +253,9 @@ class SqlClaimStore(ClaimStore):
             renewed = [
                 after
                 for one in found
-                if one.node_uuid in usages and (after := one.renewed(now_s, lifetime_s))
+                if one.node_uuid in usages
+                and one.name == claim.name
+                and (after := one.renewed(now_s, lifetime_s))
             ]
             sql.WRITE_EXPIRIES.run(connection, [sql.claim_row(one) for one in renewed])
             for one in renewed:
@@ -281,7 +277,7 @@ class SqlClaimStore(ClaimStore):
             kept = sql.read_claims(connection, sql.CLAIMS_OF, moving)
             return found + [one for one in kept if one.is_confirmed]
 
-        return self._amend(changed_claims.TIMEOUT, overdue, lambda claims: expiring)
+        return self._amend(changed_claims.TIMEOUT, overdue, lambda claims: expiring).changed
 
     def keep_lifetimes(self, most_s):
         missed_s = watched_s = 0.0
@@ -314,10 +310,11 @@ class SqlClaimStore(ClaimStore):
         def change(claim):
             return dataclasses.replace(claim, expires_s=claim.expires_s + missed_s)
 
-        return self._amend(changed_claims.RENEWAL, waiting, lambda claims: change, first)
+        edit = self._amend(changed_claims.RENEWAL, waiting, lambda claims: change, first)
+        return edit.changed
 
     def _amend(self, cause, read, changing, first=lambda connection: None):
-        """Change the claims that ``read`` finds; returns those that were changed, as they were.
+        """Change the claims that ``read`` finds; returns the ClaimEdit.
 
         ``changing`` takes these claims and returns the change: a function from a claim to its new
         state. ``first`` is called before. ``cause``: see changed_claims.
@@ -326,14 +323,14 @@ class SqlClaimStore(ClaimStore):
             first(connection)
             seen = read(connection)
             if not seen:
-                return []
+                return ClaimEdit([], [])
             usages, now_s = self._lock(connection, {claim.node_uuid for claim in seen})
             found = [claim for claim in read(connection) if claim.node_uuid in usages]
             held = Held(found)
             changed = amend(found, changing(found), usages, held, now_s)
             sql_nodes.write(connection, usages, held)
         self._tell_held(cause, held, now_s, usages)
-        return changed
+        return ClaimEdit(changed, held.claims)
 
     def forget_groups(self):
         return groups.forget_groups(self._sessions)

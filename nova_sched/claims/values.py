@@ -13,7 +13,6 @@
 tables, and the claims that a message means."""
 
 import dataclasses
-import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
@@ -152,9 +151,10 @@ class Placement:
     Amounts are validated against the node's free capacity. CPUs, pages and devices were picked one
     by one, so they are valid only while no other claim takes any on the node. ``generations`` are
     the generations at which they were picked, for each node of a claim with a hardware allocation.
-    ``replaces`` are the UUIDs of the unconfirmed claims that the scheduler knows of. The
-    placement loses if there is another one. It also loses if one of its claims enters a node and
-    does not have exactly the tokens of exclusive domains that the node carries.
+    ``replaces`` are the names (Claim.name) of the pending claims and open resizes that the
+    scheduler knows of. The placement loses if it would end or replace another one, or if one that
+    was pending is confirmed; it ends no confirmed claim. It also loses if one of its claims enters
+    a node and does not have exactly the tokens of exclusive domains that the node carries.
 
     ``new``: its consumers have no claim yet. It loses if one of them has a confirmed claim on a
     node other than the claimed one. A claim that is confirmed on the claimed node stays as it is
@@ -281,32 +281,30 @@ class Changes:
 
 
 class ClaimSelector(NamedTuple):
-    """The claims that a message is about: the claim ``claim_uuid``; without that, the claims that
-    its sender knew.
+    """The claim that a message means: the one with this name (Claim.name); None: any.
 
-    A message may arrive late or twice. ``since_s`` is the time, by the store's clock, after which
-    it was certainly sent (see engine.received). The sender may not know of changes after that
-    time.
+    ``row``: only if it is still exactly as it was read. ``unconfirmed``: only if it is not
+    confirmed.
     """
 
     claim_uuid: str | None = None
-    since_s: float = math.inf
+    row: Claim | None = None
+    unconfirmed: bool = False
 
     def covers(self, claim):
-        """Whether the message is about this claim, or about its open resize. One that names the
-        claim, and not its resize, is about a resize only if its sender knew that."""
-        if self.claim_uuid is None:
-            return (claim.changed_s if claim.resizing else claim.created_s) <= self.since_s
-        knows_all = claim.resizing is None or claim.changed_s <= self.since_s
-        return claim.has_uuid(self.claim_uuid) and (knows_all or self.claim_uuid != claim.uuid)
+        return (
+            self.claim_uuid in (None, claim.name)
+            and self.row in (None, claim)
+            and not (self.unconfirmed and claim.is_confirmed)
+        )
 
-    def may_end(self, claim):
-        """Whether the message ends this claim: a confirmed one, only if the message is newer than
-        its confirmation."""
-        if self.claim_uuid is not None and not claim.has_uuid(self.claim_uuid):
-            return False
-        is_safe = self.claim_uuid is not None and not claim.is_confirmed
-        return is_safe or claim.changed_s <= self.since_s
+
+class ClaimEdit(NamedTuple):
+    """The result of a change of claims: those that it ``changed``, as they were, and all claims of
+    their consumers after it, as its transaction saw them, oldest first."""
+
+    changed: list[Claim]
+    claims: list[Claim]
 
 
 ANY = ClaimSelector()

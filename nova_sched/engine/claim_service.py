@@ -17,7 +17,7 @@ import numpy as np
 
 from nova_sched import errors
 from nova_sched.claim import RESIZE
-from nova_sched.claims import ANY
+from nova_sched.claims import ANY, ClaimSelector
 from nova_sched.engine import catalog
 from nova_sched.engine.groups.member_resolver import ReplanRequired, is_member
 from nova_sched.state.membership import group_now
@@ -44,36 +44,38 @@ class ClaimService:
         move=None,
         new=False,
         selector=ANY,
+        known=None,
     ):
-        """Claim on one node for a request. Claims of the instance on the host ``leaving`` end with
-        it.
+        """Claim on one node for a request.
 
-        ``selector`` (ClaimSelector) has the UUID of the claim there, if the caller knows it, and
-        the time when the caller sent the call. Claims made since then are not replaced; Outdated
-        is raised. ``move``, one of MOVES: the kind of move that brings a placed instance to this
-        node. An alternate continues the move of the claim that ends, or the resize that failed in
-        place. If the node has changed, its hardware is picked again. A claim that was made by a
-        call whose answer was lost is replaced. ``new``: the instance does not run yet. If it runs
-        on that node, its claim there is returned unchanged.
+        The claim on the host ``leaving`` that ``selector`` (ClaimSelector) names ends with it, and
+        so does the open resize on the node, if it is named. ``move``, one of MOVES: the kind of
+        move that brings a placed instance to this node. An alternate continues the move of the
+        claim that ends, or the resize that failed in place. If the node has changed, its hardware
+        is picked again. ``new``: the instance does not run yet. If it runs on that node, its claim
+        there is returned unchanged. ``known``: the names of the instance's claims; with another
+        pending claim or open resize, Outdated is raised.
 
-        Returns the claim. Raises NodeNotFound; AlreadyPlaced for a new instance that runs on
-        another node; ComputeResourcesUnavailable with the shortages. Nothing has changed then.
+        Returns the claim: the one that is there, if it is what the call asks for. So the call may
+        be repeated. Raises NodeNotFound; ClaimNotFound; Outdated; AlreadyPlaced for a new instance
+        that runs on another node; ComputeResourcesUnavailable with the shortages. Nothing has
+        changed then.
         """
-        if selector.claim_uuid is not None and (
-            done := self._was_left(request, host, nodename, selector)
-        ):
-            return done
         self._cluster.hosts.now_s = self._clock()  # a lifetime counts from now
         for _ in range(self._settings().max_claim_attempts):
             node = self._state_sync.node(host, nodename)
+            if leaving and (
+                done := self._made_before(request, node, leaving, selector.claim_uuid)
+            ):
+                return done
             if new and (
                 there := self._running(node, self._cluster.claims_of(request.instance_uuid))
             ):
                 return there
+            if known is not None:
+                self._check_known(request.instance_uuid, known)
             try:
-                held, learnt = self._try_claim(
-                    node, request, request_id, leaving, move, new, selector
-                )
+                held, learnt = self._try_claim(node, request, request_id, move, new, selector)
             except errors.ComputeResourcesUnavailable:
                 # The instance may have this capacity itself: another scheduler may have placed it.
                 if new and (
@@ -89,24 +91,37 @@ class ClaimService:
             node.uuid, 'it was taken by another request meanwhile'
         )
 
-    def _was_left(self, request, host, nodename, selector):
-        """The claim that an earlier attempt of this call has made, if the claim that it replaces
-        has ended.
+    def _made_before(self, request, node, leaving, name):
+        """The claim on the node that an earlier attempt of a call for an alternate has made; None
+        if it is still to be made. The host state has the instance's claims then.
 
-        None if that claim still exists. Raises ClaimNotFound if it has ended in another way.
+        Raises ClaimNotFound if the claim on the failed host has ended in another way, and Outdated
+        if it is confirmed or not named.
         """
         claims = self._store.claims(request.instance_uuid)
-        if any(claim.has_uuid(selector.claim_uuid) for claim in claims):
+        failed = self._state_sync.nodes_of(leaving, claims)
+        self._state_sync.caught_up_with(claims)
+        what = f'instance {request.instance_uuid} on host {leaving}'
+        there = [claim for claim in claims if claim.node_uuid in failed]
+        meant = [claim for claim in there if claim.name == name]
+        if name is None and there:
+            raise _unnamed(what)
+        if meant and meant[0].is_confirmed and not meant[0].resizing:
+            raise _refusal(there, name, what)
+        if meant or name is None:
             return None
-        node = self._state_sync.node(host, nodename)
-        there = [
-            claim for claim in claims if claim.node_uuid == node.uuid and not claim.is_confirmed
-        ]
-        if not there:
-            raise errors.ClaimNotFound(
-                f'{selector.claim_uuid} of instance {request.instance_uuid}'
-            )
-        return there[0]
+        for one in claims:
+            size = one.resizing.new if one.resizing else one.resources
+            if one.node_uuid == node.uuid and (not one.is_confirmed or size == request.resources):
+                return one
+        raise _refusal(there, name, what)
+
+    def _check_known(self, consumer, known):
+        for claim in self._store.claims(consumer):
+            if claim.name not in known and (claim.resizing or not claim.is_confirmed):
+                raise errors.Outdated(
+                    f'A claim for instance {consumer}', 'another one was made since'
+                )
 
     def _running(self, node, claims):
         """The running instance's claim on the node, given its possible claims; None if it runs
@@ -125,22 +140,21 @@ class ClaimService:
                 )
         return now[0] if now else None
 
-    def _try_claim(self, node, request, request_id, leaving, move, new, selector):
-        """The claim, None if the commit was lost; and whether the loss has updated the host
-        state."""
-        if not new:
-            self._check_age(request.instance_uuid, selector)
+    def _try_claim(self, node, request, request_id, move, new, selector):
+        """The claim, None if it was lost; and whether the loss has updated the host state."""
         request = self._resolve_member(node, request)
         releases, ended = [], []
         for claim in self._of_member(request):
             releases.append(claim.key)
             ended.append(claim)
         for claim in self._cluster.claims_of(request.instance_uuid):
-            if leaving and self._cluster.node(claim.node_uuid).host == leaving:
+            if claim.node_uuid == node.uuid:
+                continue
+            if claim.name == selector.claim_uuid:
                 releases.append(claim.key)
                 ended.append(claim)
                 move = move or claim.move or (RESIZE if claim.resizing else None)
-            elif claim.node_uuid != node.uuid and not claim.is_confirmed:
+            elif not claim.is_confirmed:
                 ended.append(claim)  # the store ends it: only one claim may be pending
         for claim in ended:
             self._cluster.drop(claim)
@@ -156,34 +170,55 @@ class ClaimService:
                 **(request.member_placement.marks(node.row) if request.member_placement else {}),
             }
             consumption = self._cluster.consume(node, request, lifetime_s, move, **marks)
-            known = ended if consumption.before is None else [*ended, consumption.before]
+            before = consumption.before
+            if before is not None:
+                lives = not before.overdue(self._clock()) and before.request_id == request_id
+                if lives and move == before.move and before.is_for(consumption.claim):
+                    self._undo(consumption, ended)
+                    return self._kept(before), True
+                self._check_resize(before, consumption.held, selector)
             placement = self._state_sync.placement(
-                [consumption.claim], [request], releases, known, new
+                [consumption.claim],
+                [request],
+                releases,
+                ended if before is None else [*ended, before],
+                new,
             )
             (outcome,) = self._store.commit([placement])
         except Exception:
             self._undo(consumption, ended)
             raise
-        if outcome.won and new and _was_there(outcome):
+        if outcome.won and _was_there(outcome):
             self._undo(consumption, ended)
+            (there,) = outcome.claims
+            if there.resizing:
+                self._store.renew_claim(there, lifetime_s)
             self._state_sync.catch_up([node.uuid], {})
-            return None, True
+            return there, True
         if outcome.won:
             self._state_sync.committed([(placement.claims, ended, outcome)])
-            return self._cluster.node(node.uuid).claims[request.instance_uuid], False
+            return outcome.claims[0], False
         self._undo(consumption, ended)
         self._state_sync.committed([], [outcome])
         return None, bool(outcome.fresh or outcome.used or outcome.gone)
 
-    def _check_age(self, consumer, selector):
-        """Raise Outdated if claims of the instance have changed since the caller sent the call."""
-        for claim in self._cluster.claims_of(consumer):
-            if claim.changed_s > selector.since_s and not (
-                selector.claim_uuid and claim.has_uuid(selector.claim_uuid)
-            ):
-                raise errors.Outdated(
-                    f'A claim for instance {consumer}', 'another one was made since'
-                )
+    def _kept(self, claim):
+        """The pending claim that a call asks for again, with a new lifetime; None if it is not
+        pending any more. The host state has the present one then."""
+        is_renewed = self._store.renew_claim(claim, self._settings().pending_ttl_s)
+        self._state_sync.caught_up_with([claim])
+        node = self._cluster.node(claim.node_uuid)
+        return node and node.claims.get(claim.consumer_uuid) if is_renewed else None
+
+    def _check_resize(self, before, held, selector):
+        """Raise Outdated if an open resize would give way to another one, although the call does
+        not name it: the instance may have its new size already."""
+        is_open = before.resizing and not before.overdue(self._clock())
+        if is_open and held.name != before.name and selector.claim_uuid != before.name:
+            raise errors.Outdated(
+                f'A resize of instance {before.consumer_uuid}',
+                'another one is open: name that, or revert it',
+            )
 
     def _resolve_member(self, node, request):
         """The request, with its placement if it is for a group member that may be on the node."""
@@ -232,8 +267,7 @@ class ClaimService:
             self._cluster.drop(claim)
             self._cluster.add(claim)
 
-    # Changes of existing claims. ``selector`` (ClaimSelector) identifies the claims that the
-    # caller knew.
+    # Changes of existing claims. ``selector`` (ClaimSelector) names the claim that is meant.
 
     def renew_claim(self, claim):
         """Let a pending claim live for `[claims] pending_ttl` from now on. Returns whether it has
@@ -247,67 +281,87 @@ class ClaimService:
         """The instance runs on the host permanently: its move to it, or its resize on it, is
         finished.
 
-        Returns its claims there. Raises ClaimNotFound and Outdated.
+        Without a name, only an instance that neither moves nor is resized is confirmed. Returns
+        its claims there. Raises ClaimNotFound and Outdated.
         """
         claims = self._store.claims(consumer_uuid)
         nodes = self._state_sync.nodes_of(host, claims)
         there = [claim for claim in claims if claim.node_uuid in nodes]
-        if not any(map(selector.covers, there)):
-            raise _not_selected(there, selector, f'instance {consumer_uuid} on host {host}')
-        self._state_sync.caught_up_with(self._store.finish(consumer_uuid, sorted(nodes), selector))
-        found = [claim for claim in self._store.claims(consumer_uuid) if claim.node_uuid in nodes]
-        if not found:
-            raise errors.ClaimNotFound(f'instance {consumer_uuid} on host {host}')
-        return found
+        what, name = f'instance {consumer_uuid} on host {host}', selector.claim_uuid
+        if name is None:
+            if any(claim.is_open for claim in there):
+                raise _unnamed(what)
+            if not there:
+                raise errors.ClaimNotFound(what)
+            name = there[0].name
+        edit = self._store.finish(consumer_uuid, sorted(nodes), ClaimSelector(name))
+        self._state_sync.caught_up_with(edit.changed)
+        there = [claim for claim in edit.claims if claim.node_uuid in nodes]
+        if not any(one.is_confirmed and one.uuid == one.name == name for one in there):
+            raise _refusal(there, name, what)
+        return there
 
     def revert_claim(self, consumer_uuid, selector=ANY):
         """The instance stays on its host with its old size: its move or its resize is reverted.
 
         Returns its claims then. Raises ClaimNotFound if there is no move or resize, and Outdated.
         """
-        changed = self._store.revert(consumer_uuid, selector)
-        if not changed:
-            open_ones = [
-                one for one in self._store.claims(consumer_uuid) if one.move or one.resizing
-            ]
-            raise _not_selected(
-                open_ones, selector, f'a move or resize of instance {consumer_uuid}'
-            )
-        found = self._store.claims(consumer_uuid)
-        self._state_sync.caught_up_with([*changed, *found])
-        return found
+        what = f'a move or resize of instance {consumer_uuid}'
+        if selector.claim_uuid is None:
+            claims = self._store.claims(consumer_uuid)
+            self._refuse_unnamed([claim for claim in claims if claim.is_open], what)
+        edit = self._store.revert(consumer_uuid, selector)
+        if not edit.changed:
+            raise _refusal(edit.claims, selector.claim_uuid, what)
+        self._state_sync.caught_up_with([*edit.changed, *edit.claims])
+        return edit.claims
 
     def abort_claim(self, consumer_uuid, host=None, selector=ANY):
-        """End the instance's claims: on one host, or everywhere. Returns them. Raises
-        ClaimNotFound and Outdated."""
+        """End a claim of the instance, which is on this host if one is named. Returns it in a
+        list. Raises ClaimNotFound and Outdated."""
         claims = self._store.claims(consumer_uuid)
-        nodes = None if host is None else self._state_sync.nodes_of(host, claims)
-        keys = [claim.key for claim in claims if nodes is None or claim.node_uuid in nodes]
-        ended = self._store.release(keys, selector=selector) if keys else []
-        if not ended:
-            there = [claim for claim in claims if claim.key in keys]
-            what = f'instance {consumer_uuid}' + (f' on host {host}' if host else '')
-            raise _not_selected(there, selector, what)
-        self._state_sync.dropped(ended, 'were aborted')
-        self._state_sync.caught_up_with(
-            [claim for claim in claims if claim.key not in {one.key for one in ended}]
-        )
-        return ended
+        what = f'instance {consumer_uuid}'
+        if host is not None:
+            nodes = self._state_sync.nodes_of(host, claims)
+            claims = [claim for claim in claims if claim.node_uuid in nodes]
+            what += f' on host {host}'
+        if selector.claim_uuid is None:
+            self._refuse_unnamed(claims, what)
+        keys = {claim.key for claim in claims}
+        edit = self._store.release(sorted(keys), selector=selector)
+        if not edit.changed:
+            there = [claim for claim in edit.claims if claim.key in keys]
+            raise _refusal(there, selector.claim_uuid, what)
+        self._state_sync.dropped(edit.changed, 'were aborted')
+        self._state_sync.caught_up_with(edit.claims)
+        return edit.changed
+
+    @staticmethod
+    def _refuse_unnamed(claims, what):
+        raise _unnamed(what) if claims else errors.ClaimNotFound(what)
 
 
-def _not_selected(claims, selector, what):
-    """The error for a call that changes none of these claims: its claim is gone, or they have
-    changed since it was sent."""
-    about = (
-        claim
-        for claim in claims
-        if selector.claim_uuid is None or claim.has_uuid(selector.claim_uuid)
+def _unnamed(what):
+    """The error for a call that would end, revert or settle something and does not say what."""
+    return errors.Outdated(
+        f'The call about {what}',
+        'it may be older than the claim that is there now; name the claim that it means by its '
+        'UUID, or by its resize_uuid',
     )
-    if any(claim.changed_s > selector.since_s for claim in about):
-        return errors.Outdated(
-            f'The call about {what}', 'its claims have changed since it was sent'
-        )
-    return errors.ClaimNotFound(what)
+
+
+def _refusal(claims, name, what):
+    """The error for a call that has changed none of these claims: the named one is gone, or is not
+    as the caller knew it."""
+    claim = next((claim for claim in claims if claim.has_uuid(name)), None)
+    if claim is None:
+        return errors.ClaimNotFound(what)
+    why = 'the claim is not confirmed'
+    if claim.name != name:
+        why = 'a resize of it is open, which is named by its own UUID'
+    elif claim.is_confirmed:
+        why = 'the claim is confirmed, and the instance is there'
+    return errors.Outdated(f'The call about {what}', why)
 
 
 def _was_there(outcome):

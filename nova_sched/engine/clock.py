@@ -23,13 +23,13 @@ import threading
 import time
 
 from nova_sched import errors
+from nova_sched.engine.received import Received
 
 LOG = logging.getLogger(__name__)
 
 TELL_S = 2.0  # a change of this process's clock offset that is logged
 TICK_S = 0.25  # interval at which a running process reads the clock
-STILL_S = 3.0  # a longer gap counts as a pause
-SETTLE_S = 5.0  # messages that arrived during a pause are taken within this time after it
+STILL_S = 3.0  # a longer gap counts as a pause; messages that waited are taken as soon after it
 
 
 def boottime():
@@ -84,13 +84,14 @@ class StoreClock:
 class Pauses:
     """The pauses of this process. Its methods may be called from any thread.
 
-    ``count`` is the number of pauses so far.
+    After a pause, some work is not worth doing, and the host state is old. Whether a pause is
+    noticed decides nothing else. ``count`` is the number of pauses so far.
     """
 
     def __init__(self, moments=boottime):
         self._moments = moments
         self._last = moments()
-        self._begin, self._doubtful_until, self._longest = 0.0, -math.inf, 0.0
+        self._begin = self._end = -math.inf
         self._lock = threading.Lock()
         self._leaving = threading.Event()
         self._thread = threading.Thread(target=self._run, name='nova-sched-pauses', daemon=True)
@@ -133,22 +134,25 @@ class Pauses:
         LOG.warning(
             'This process stood still for %.1f s; it reads the database again', end - begin
         )
-        self._begin = min(begin, self._begin) if begin < self._doubtful_until else begin
-        self._doubtful_until = end + SETTLE_S
-        self._longest = end - self._begin
+        self._begin, self._end = begin, end
         self.count += 1
 
-    def sent_after(self):
-        """The moment after which a message that is taken now was sent, as far as this process can
-        know.
+    def received(self, timeout_s=None, silence_s=None):
+        """The Received of a message that was just taken off the bus.
 
-        Messages that arrived during a pause wait in its connections, and look like new messages.
+        Its caller waits for ``timeout_s`` seconds in total, and for ``silence_s`` seconds after
+        the last sign of life of this process; None: without a limit. A message that is taken soon
+        after a pause may have waited since its beginning.
         """
-        now = self.tick()
-        with self._lock:
-            return self._begin if now < self._doubtful_until else now
+        taken = self.tick()
+        if taken < self._end + STILL_S:
+            taken = self._begin
 
-    def stood_still(self, since):
-        """Seconds of the latest pause, if it ended after the moment ``since``; else 0."""
-        with self._lock:
-            return self._longest if self._doubtful_until - SETTLE_S > since else 0.0
+        def is_over():
+            waited_s = self.tick() - taken
+            silent_s = self._end - self._begin if self._end > taken else 0.0
+            return (timeout_s is not None and waited_s > timeout_s) or (
+                silence_s is not None and silent_s > silence_s
+            )
+
+        return Received(is_over)

@@ -17,7 +17,6 @@ Orders that wait at the same time share a batch.
 import dataclasses
 import itertools
 import logging
-import math
 import time
 from typing import Any
 
@@ -195,8 +194,9 @@ class Cycle:
                     settings.explain_sample, settings.explain_per_second
                 ),
                 ranked=order.ranked,
-                received=message.received,
                 claiming=order.claim,
+                # A claim that is written elsewhere belongs to the call that writes it.
+                repeatable=self._writer is None,
             )
             if order.claim and decision.claims:
                 attempt.decision = decision
@@ -265,6 +265,10 @@ class Cycle:
             outcomes = self._until_done(
                 self._context.store.commit, [self._placement(one.decision) for one in attempts]
             )
+            outcomes = [
+                outcome if self._lives_on(one.decision, outcome) else PlacementOutcome(False)
+                for one, outcome in zip(attempts, outcomes, strict=True)
+            ]
         except Exception:
             for one in attempts:
                 self._placer.undo(one.decision)
@@ -282,6 +286,16 @@ class Cycle:
             one for one in attempts if not one.outcome.won
         ]
 
+    def _lives_on(self, decision, outcome):
+        """Renew the claims of earlier requests that a decision repeats. Returns whether none of
+        them has expired."""
+        lifetime_s = self._context.settings().pending_ttl_s
+        return not outcome.won or all(
+            self._until_done(self._context.store.renew_claim, claim, lifetime_s)
+            or any(claim.uuid == one.uuid and one.is_confirmed for one in outcome.claims)
+            for claim in decision.repeated
+        )
+
     def _placement(self, decision):
         known = (self._cluster.claims_of(request.instance_uuid) for request in decision.requests)
         unplaced = not any(claim.is_confirmed for claim in itertools.chain(*known))
@@ -289,7 +303,7 @@ class Cycle:
             decision.claims,
             decision.requests,
             decision.releases,
-            decision.replaced,
+            [*decision.replaced, *(one.before for one in decision.consumptions if one.before)],
             unplaced=unplaced,
         )
 
@@ -435,13 +449,11 @@ class Cycle:
 
         Raises StoreUnavailable.
         """
-        since_s = math.inf if is_gone else -math.inf
         release = self._context.store.release
         for claim in decision.claims:
-            ended = self._until_done(
-                release, [claim.key], False, ClaimSelector(claim.uuid, since_s)
-            )
-            self._state_sync.dropped(ended, 'could not be written elsewhere')
+            meant = ClaimSelector(claim.name, unconfirmed=not is_gone)
+            edit = self._until_done(release, [claim.key], False, meant)
+            self._state_sync.dropped(edit.changed, 'could not be written elsewhere')
 
     def _retry_or_refuse(self, attempt, settings):
         """Prepare a lost attempt for the next batch, or answer its caller.

@@ -26,9 +26,9 @@ from nova_sched.engine.explain import reasons
 from nova_sched.engine.explain.winners import WinnerWeights
 from nova_sched.engine.groups.member_resolver import ReplanRequired
 from nova_sched.engine.kinds import KindState, RequestKinds
-from nova_sched.engine.received import NOW, Received
 from nova_sched.engine.rule_times import RuleTimes
 from nova_sched.measures.catalogue import MEASURES
+from nova_sched.state.cluster import Consumption
 from nova_sched.state.membership import group_now
 from nova_sched.state.request import AFFINITY, NO_HARDWARE
 
@@ -39,16 +39,16 @@ NOTED = 10  # instances of one request whose winners' weights are recorded
 class Decision:
     """The decision of one call: a host (row) and a claim for each of the ``asked`` instances.
 
-    A request that only checks makes no claims. ``marks`` are fields of the claims, ``received`` is
-    the message that made the request. With ``noted``, ``winners`` has a WinnerWeights for each
-    instance: of its host and its alternates. ``claiming``: the request asks to keep its claims.
-    ``kept``: it may be decided by a kind of request; ``kind`` is the state of that kind, if it
-    was. ``is_measured``: the times of its rules are measured.
+    A request that only checks makes no claims. ``marks`` are fields of the claims. With ``noted``,
+    ``winners`` has a WinnerWeights for each instance: of its host and its alternates.
+    ``claiming``: the request asks to keep its claims. ``repeatable``: a pending claim that is what
+    the request asks for is its answer. ``kept``: it may be decided by a kind of request; ``kind``
+    is the state of that kind, if it was. ``is_measured``: the times of its rules are measured.
     """
 
     asked: int = 1
-    received: Received = NOW
     claiming: bool = True
+    repeatable: bool = True
     noted: bool = False
     kept: bool = False
     is_measured: bool = False
@@ -73,6 +73,11 @@ class Decision:
     def claims(self):
         """The claims that the store has to commit."""
         return tuple(consumption.claim for consumption in self.consumptions)
+
+    @property
+    def repeated(self):
+        """Those of its claims that earlier requests have made."""
+        return [claim for claim in self.claims if any(claim is old for old in self.replaced)]
 
     @property
     def releases(self):
@@ -140,21 +145,20 @@ class Placer:
         request_id=None,
         noted=False,
         ranked=0,
-        received=NOW,
         claiming=True,
+        repeatable=True,
     ):
         """Choose and claim a host for each request. Each request sees the claims of the earlier
         ones.
 
         ``ranked``: the number of best hosts to record for each request, including the chosen host.
-        ``received`` is the message that contained the requests. Returns a Decision. Raises
-        NoValidHost; the host state is unchanged then.
+        Returns a Decision. Raises NoValidHost; the host state is unchanged then.
         """
         marks = {'request_id': request_id, 'created_s': self.cluster.hosts.now_s}
         spare = (
             settings.alternates if want_alternates and len(requests) == 1 else max(ranked - 1, 0)
         )
-        made = functools.partial(Decision, len(requests), received, claiming, noted, marks=marks)
+        made = functools.partial(Decision, len(requests), claiming, repeatable, noted, marks=marks)
         is_measured = MEASURES.is_on and self._times.is_due()
         if not is_measured:
             with contextlib.suppress(NotKept):
@@ -167,7 +171,7 @@ class Placer:
         before = None
         try:
             if decision.claiming:
-                self._check_moves(requests, decision.received)
+                self._check_moves(requests)
             self._remove_unconfirmed(decision, requests)
             for index, request in enumerate(requests):
                 request = self.grouped(request, decision.instances)
@@ -219,12 +223,10 @@ class Placer:
                     self.cluster.drop(claim)
                     decision.replaced.append(claim)
 
-    def _check_moves(self, requests, received):
-        """Raise AlreadyRunning or Superseded for an instance with a confirmed claim, unless it
-        moves.
+    def _check_moves(self, requests):
+        """Raise AlreadyRunning for an instance with a confirmed claim, unless it moves.
 
-        A build request for such an instance is late: an earlier request has built it. A move
-        request that is older than the confirmation of the current host is late too.
+        A build request for such an instance is late: an earlier request has built it.
         """
         for request in requests:
             if request.is_rebuild:
@@ -237,8 +239,6 @@ class Placer:
             hosts = [self.cluster.node(claim.node_uuid).host for claim in there]
             if there and not any(map(functools.partial(_is_move, request), there, hosts)):
                 raise errors.AlreadyRunning(request.instance_uuid, hosts[0])
-            if any(claim.changed_s > received.since_s for claim in there):
-                raise errors.Superseded(request.instance_uuid)
 
     def _is_kept(self, decision, request, index):
         """Whether the decision is made by a kind of request.
@@ -321,9 +321,21 @@ class Placer:
             node = hosts.nodes[row]
             wanted = self._with_device(request, row) if hosts.child_classes else request
             consumption = self.consume(node, wanted, settings.pending_ttl_s, marks)
-            decision.consumptions.append(consumption)
+            decision.consumptions.append(self._repeated(decision, consumption))
         decision.rows.append(row)
         decision.requests.append(request)
+
+    def _repeated(self, decision, consumption):
+        """The consumption; with the claim of an earlier request, if that is what was asked for:
+        its caller may name it yet."""
+        for claim in decision.replaced if decision.repeatable else ():
+            is_there = claim.key == consumption.claim.key
+            is_there = is_there and not claim.overdue(self.cluster.hosts.now_s)
+            if is_there and claim.is_for(consumption.claim):
+                self.cluster.release(consumption)
+                self.cluster.add(claim)
+                return Consumption(claim, claim, None)
+        return consumption
 
     def _with_device(self, request, row):
         """The request with the child provider that a weigher prefers for it on the row."""
@@ -354,8 +366,7 @@ class Placer:
         """The position of the instance's pending claim among the rows; None if it has none there.
 
         A caller has received this claim, or will receive it. Several requests for one instance
-        therefore get the same answer, as long as it satisfies them. Raises Superseded for a
-        request that the claim does not satisfy and that may be older than the claim.
+        therefore get the same answer, as long as it satisfies them.
         """
         for claim in decision.replaced if decision.claiming else ():
             node = self.cluster.node(claim.node_uuid)
@@ -368,8 +379,6 @@ class Placer:
             place = int(np.searchsorted(rows, node.row))
             if place < len(rows) and rows[place] == node.row:
                 return place
-            if claim.changed_s > decision.received.since_s:
-                raise errors.Superseded(request.instance_uuid)
         return None
 
     def consume(self, node, request, lifetime_s, marks):

@@ -9,17 +9,15 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""When a message was sent, as far as the receiving process can know, and how long its caller
-waits.
+"""How long the caller of a message waits, as far as the receiving process can know.
 
-The thread that handles a message gets it from ``current()``. Work without a message counts as
-received at this moment.
+That saves work: a call whose caller has left is not carried out. No claim depends on it. The
+thread that handles a message gets it from ``current()``.
 """
 
 import contextlib
 import contextvars
 import dataclasses
-import math
 from collections.abc import Callable
 
 from nova_sched import errors
@@ -27,13 +25,8 @@ from nova_sched import errors
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Received:
-    """One message. It was sent after ``since_s``, in seconds by the store's clock; -inf: at any
-    time before.
+    """One message. ``is_over`` returns whether its caller has stopped waiting."""
 
-    ``is_over`` returns whether its caller has stopped waiting.
-    """
-
-    since_s: float = math.inf
     is_over: Callable[[], bool] = lambda: False
 
     def check(self, what):
@@ -41,10 +34,6 @@ class Received:
         if self.is_over():
             raise errors.Outdated(what, 'its caller has stopped waiting for the answer')
 
-
-# Within this many seconds, a broker notices that a process with a message does not run, and
-# delivers the message again.
-REDELIVERY_S = 180.0
 
 NOW = Received()
 _CURRENT: contextvars.ContextVar[Received] = contextvars.ContextVar('received', default=NOW)
@@ -63,29 +52,3 @@ def handling(received):
         yield
     finally:
         _CURRENT.reset(token)
-
-
-class Arrivals:
-    """Makes a Received of each incoming message, by the store's ``clock`` and the ``pauses`` of
-    this process."""
-
-    def __init__(self, clock, pauses):
-        self._clock, self._pauses = clock, pauses
-
-    def take(self, timeout_s=None, silence_s=None, is_again=False):
-        """The Received of a message that was just taken off the bus.
-
-        Its caller waits for ``timeout_s`` seconds in total, and for ``silence_s`` seconds after
-        the last sign of life of this process; None: without a limit. ``is_again``: the bus has
-        delivered it before, to a process that did not handle it.
-        """
-        taken = self._pauses.sent_after()
-        since_s = self._clock.at(taken) - (REDELIVERY_S if is_again else 0.0)
-
-        def is_over():
-            waited_s = self._pauses.tick() - taken
-            if timeout_s is not None and waited_s > timeout_s:
-                return True
-            return silence_s is not None and self._pauses.stood_still(taken) > silence_s
-
-        return Received(since_s, is_over)

@@ -12,8 +12,6 @@
 """The typed clients of the scheduler's namespaces, for conductors, compute nodes and the tools of
 this package."""
 
-import time
-
 import oslo_messaging as messaging
 from oslo_context.context import RequestContext
 
@@ -24,7 +22,6 @@ from nova_sched.rpc.serializer import Serializer
 
 # Seconds: the time that a conductor waits for an answer, and for a sign of life in the meantime.
 LONG_TIMEOUT_S, MONITOR_TIMEOUT_S = 1800, 60
-TRIES, AGAIN_S = 3, 3.0  # of a call that is refused for its age
 
 
 class NamespaceClient:
@@ -53,23 +50,10 @@ class NamespaceClient:
             self._unreached = bus
         self._client = messaging.get_rpc_client(bus, target, **options)
 
-    def call(self, context, method, **kwargs):
-        """Call and wait. ``context`` None makes a new one. Raises NoAnswer.
-
-        A call that came too late, or whose send time is unknown, is repeated, because it is still
-        wanted. ``rpc_version`` replaces the client's version.
-        """
+    def call(self, context, method, rpc_version=None, **kwargs):
+        """Call and wait. ``context`` None makes a new one; ``rpc_version`` replaces the client's
+        version. Raises NoAnswer."""
         context = context or RequestContext(overwrite=False)
-        for _ in range(TRIES - 1):
-            try:
-                return self._call(context, method, **kwargs)
-            except errors.Outdated:
-                time.sleep(
-                    AGAIN_S
-                )  # a scheduler that was stopped continues in order after some seconds
-        return self._call(context, method, **kwargs)
-
-    def _call(self, context, method, rpc_version=None, **kwargs):
         if self._unreached is not None:
             try:
                 try_once(self._unreached)
@@ -225,8 +209,8 @@ class ClaimsClient(NamespaceClient):
     ):
         """Raises NodeNotFound or ComputeResourcesUnavailable; then the old claim stands.
 
-        ``claim``: the UUID of the claim on the failed host; raises ClaimNotFound if that has
-        already ended.
+        ``claim``: the name of the claim on the failed host; raises ClaimNotFound if that has ended
+        in favour of another one, and Outdated if it is confirmed.
         """
         return self.call(
             context,
@@ -239,8 +223,14 @@ class ClaimsClient(NamespaceClient):
             **_named(claim),
         )
 
-    def resize_claim(self, spec_obj, instance_uuid, host, nodename, move='resize', context=None):
-        """Raises NodeNotFound or ComputeResourcesUnavailable."""
+    def resize_claim(
+        self, spec_obj, instance_uuid, host, nodename, move='resize', context=None, claim=None
+    ):
+        """Raises NodeNotFound or ComputeResourcesUnavailable.
+
+        ``claim``: the name of an open resize on the node that ends with it. Raises Outdated if
+        another one is open there.
+        """
         return self.call(
             context,
             'resize_claim',
@@ -249,10 +239,12 @@ class ClaimsClient(NamespaceClient):
             host=host,
             nodename=nodename,
             move=move,
+            **_named(claim),
         )
 
     # ``claim`` is the UUID of the intended claim, as ``name_of`` returns it. A call that is
-    # repeated or late does not touch another claim.
+    # repeated or late does not touch another claim. Without it, only a build can be confirmed.
+    # Raises Outdated without the claim, and if the claim is not as its caller knew it.
 
     def confirm_claim(self, instance_uuid, host, context=None, claim=None):
         """Raises ClaimNotFound."""
@@ -274,7 +266,7 @@ class ClaimsClient(NamespaceClient):
 
 def name_of(info):
     """The UUID that names a ClaimInfo: that of the open resize on the claim, or of the claim."""
-    return info.resize_uuid or info.uuid
+    return info.name
 
 
 def _named(claim):
@@ -476,10 +468,9 @@ class ExplainClient(NamespaceClient):
         return self.call(context, 'fragmentation', zone=zone, aggregate=aggregate, most=most)
 
     def rank_hosts(self, spec_obj, hosts, weights=None, check_type=None, context=None):
-        """The names of hosts, best first. The call is not repeated: its caller has a deadline.
-        Raises NoAnswer, or Outdated."""
-        return self._call(
-            context or RequestContext(overwrite=False),
+        """The names of hosts, best first. Raises NoAnswer, or Outdated."""
+        return self.call(
+            context,
             'rank_hosts',
             spec_obj=spec_obj,
             hosts=hosts,

@@ -86,12 +86,12 @@ class Conductor:
     @contextlib.contextmanager
     def _undoing(self, undo):
         """If no alternate is left, undo the claim that was made last, unless another call has
-        ended it."""
+        ended or confirmed it."""
         try:
             yield
         except _Exhausted as error:
             if error.claim is not None:
-                with contextlib.suppress(errors.ClaimNotFound):
+                with contextlib.suppress(errors.ClaimNotFound, errors.Outdated):
                     undo(error.claim)
             raise errors.MaxRetriesExceeded(*error.args) from None
 

@@ -29,14 +29,14 @@ def server(
     endpoints,
     topic=TOPIC,
     serializer=None,
-    arrivals=None,
+    pauses=None,
     is_direct=False,
     loop=None,
 ):
     """An RPC server for one process, on native or green threads as the process is.
 
     It is ended with ``stop`` and ``finish``. Without another ``serializer`` it takes versioned
-    objects. ``arrivals`` (engine.received) returns the time at which a message was sent.
+    objects. ``pauses`` (engine.clock) tell how long the callers of messages wait.
     ``is_direct``: a DirectServer, which needs RabbitMQ (it raises BadConfig for another bus), in
     place of oslo.messaging's. It works in turn with the ``loop`` (engine.loop) that decides its
     calls.
@@ -47,7 +47,7 @@ def server(
     # An option of oslo.messaging's clients, which it registers when the first one is made.
     timeout_s = getattr(bus.conf, 'rpc_response_timeout', TIMEOUT_S)
     if is_direct:
-        dispatcher = DirectDispatcher(endpoints, serializer, policy, arrivals, timeout_s)
+        dispatcher = DirectDispatcher(endpoints, serializer, policy, pauses, timeout_s)
         return DirectServer(bus, target, dispatcher, loop)
-    dispatcher = Dispatcher(endpoints, serializer, policy, arrivals, timeout_s)
+    dispatcher = Dispatcher(endpoints, serializer, policy, pauses, timeout_s)
     return DrainingServer(bus, target, dispatcher)

@@ -9,8 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""oslo.messaging's RPC server, with fixes for cases where it would lose a call, a thread, or the
-age of a message."""
+"""oslo.messaging's RPC server, with fixes for cases where it would lose a call or a thread."""
 
 import contextlib
 import re
@@ -48,17 +47,16 @@ class Dispatcher(messaging.RPCDispatcher):
 
     The original compares names that may not be text. It starts a thread that sends signs of life
     before it selects an endpoint, ends that thread only if it found one, and fails if the timeout
-    is not a number. ``arrivals`` (engine.received) returns the time at which a message was sent.
-    Without it, each message counts as sent now.
+    is not a number. ``pauses`` (engine.clock) tell how long the callers of messages wait.
     """
 
-    def __init__(self, endpoints, serializer, access_policy, arrivals=None, timeout_s=60.0):
+    def __init__(self, endpoints, serializer, access_policy, pauses=None, timeout_s=60.0):
         super().__init__(endpoints, serializer, access_policy)
         # The original's endpoint has no target, and may not be called where methods are exposed.
         self.endpoints = [
             Ping() if isinstance(one, PingEndpoint) else one for one in self.endpoints
         ]
-        self._arrivals, self._timeout_s = arrivals, timeout_s
+        self._pauses, self._timeout_s = pauses, timeout_s
 
     def dispatch(self, incoming):
         """Returns the answer. Raises ExpectedException (InvalidRequest for a message of another
@@ -87,16 +85,15 @@ class Dispatcher(messaging.RPCDispatcher):
         return context, {name: read(context, value) for name, value in args.items()}
 
     def received(self, incoming):
-        """The known facts about a message's age, as a Received. Its caller sends how long it
-        waits, or waits as Nova does."""
-        if self._arrivals is None:
+        """The Received of a message: its caller sends how long it waits, or waits as Nova does."""
+        if self._pauses is None:
             return NOW
         silence_s = _seconds(incoming.client_timeout)
         timeout_s = _seconds(incoming.ctxt.get(TIMEOUT_KEY))
         is_call = getattr(incoming, 'reply_q', None) or getattr(incoming, '_reply_q', None)
         if is_call and silence_s is None and timeout_s is None:
             timeout_s = self._timeout_s
-        return self._arrivals.take(timeout_s, silence_s, _is_redelivered(incoming))
+        return self._pauses.received(timeout_s, silence_s)
 
     def _is_served(self, message):
         method, version = message.get('method'), message.get('version', '1.0')
@@ -107,14 +104,6 @@ class Dispatcher(messaging.RPCDispatcher):
             and self.access_policy.is_allowed(endpoint, method)
             for endpoint in self.endpoints
         )
-
-
-def _is_redelivered(incoming):
-    """The redelivered flag of RabbitMQ; oslo.messaging's driver keeps it with the message."""
-    if hasattr(incoming, 'is_redelivered'):
-        return incoming.is_redelivered
-    raw = getattr(incoming.message, '_raw_message', None)
-    return bool((getattr(raw, 'delivery_info', None) or {}).get('redelivered'))
 
 
 def _seconds(value):

@@ -12,6 +12,7 @@
 """Simulated conductors: boot servers through the real client, each from a separate thread."""
 
 import collections
+import contextlib
 import dataclasses
 import time
 
@@ -77,7 +78,10 @@ class SimulatedConductor:
     def abandon(self, instance_uuid):
         """Ends the claim of a server that was deleted before its node reported it; nothing else
         ends it."""
-        self._conductor.claims.abort_claim(instance_uuid)
+        claims = self._conductor.claims
+        for one in claims.show(instance_uuid):
+            with contextlib.suppress(errors.Outdated):
+                claims.abort_claim(instance_uuid, claim=one.name)
 
 
 def spec(flavor, uuids, zone=None, extra_specs=None, image_properties=None):

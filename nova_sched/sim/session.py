@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nova_sched import errors
+from nova_sched.claims import ClaimSelector
 from nova_sched.rpc import translate
 from nova_sched.sim import conductor
 from nova_sched.sim.conductor import SimulatedConductor
@@ -153,8 +154,10 @@ def one_by_one(scheduler, count=100):
             break
         took_s.append(time.perf_counter() - begin_s)
         placed.append(server)
+    service = scheduler.claim_service
     for server in placed:
-        scheduler.call(scheduler.claim_service.abort_claim, server)
+        for one in scheduler.call(service.claims_of, server):
+            scheduler.call(service.abort_claim, server, None, ClaimSelector(one.name))
     return took_s
 
 

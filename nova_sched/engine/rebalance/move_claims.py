@@ -16,7 +16,6 @@ run in the loop only.
 """
 
 import contextlib
-import math
 
 from nova_sched import errors
 from nova_sched.claim import LIVE_MIGRATION
@@ -60,16 +59,12 @@ class MoveClaims:
 
         ``has_moved``: the server is there already, so it may have no claim on the source.
         """
-        since_s = self._store.now_s()
         claims = self._claims(entry)
         if claims or not has_moved:
             self._check_claims(entry, claims)
         made = _made(entry, claims)
         if made and (made.is_confirmed or self._claim_service.renew_claim(made)):
             return made
-        # A claim of another request that comes in between is not replaced: the next attempt
-        # finds it. Claims from before the database's clock was set back are known, too.
-        since_s = max([since_s, *(claim.changed_s for claim in claims)])
         node = self._node(entry.destination, 'destination')
         try:
             return self._claim_service.claim(
@@ -78,7 +73,9 @@ class MoveClaims:
                 node.nodename,
                 entry.uuid,
                 move=LIVE_MIGRATION,
-                selector=ClaimSelector(None, since_s),
+                # A claim of another request that comes in between is not replaced: the next
+                # attempt finds it.
+                known=frozenset(claim.name for claim in claims),
             )
         except errors.ComputeResourcesUnavailable as error:
             raise errors.MoveRefused(f'host {node.host}: {error.shortages}') from None
@@ -98,9 +95,9 @@ class MoveClaims:
         claims = self._claims(entry)
         node, made = self._cluster.node(entry.destination), _made(entry, claims)
         if node is not None and made is not None and made.move and not made.resizing:
-            # A resize that begins after this look is not settled.
-            selector = ClaimSelector(made.uuid, made.changed_s)
-            self._settle(self._claim_service.confirm_claim, entry.server, node.host, selector)
+            # A resize that begins after this look has another name.
+            meant = ClaimSelector(made.uuid)
+            self._settle(self._claim_service.confirm_claim, entry.server, node.host, meant)
             claims = self._claims(entry)
         # A claim on the source that is younger than the move: the server has moved back since.
         before = [
@@ -124,7 +121,7 @@ class MoveClaims:
         """End the move's claim on the destination, unless it is confirmed."""
         made = _made(entry, self._claims(entry))
         if made is not None and not made.is_confirmed:
-            pending = ClaimSelector(made.uuid, -math.inf)  # no message ends a later confirmation
+            pending = ClaimSelector(made.uuid, unconfirmed=True)
             self._settle(self._claim_service.revert_claim, entry.server, pending)
 
     def is_on(self, entry, node_uuid):

@@ -277,8 +277,7 @@ class NovaHosts:
 
     def end_claim(self, claim):
         """End this claim, unless it has changed. Returns whether it ended."""
-        selector = ClaimSelector(claim.uuid, claim.changed_s)
-        ended = self._store.release([claim.key], selector=selector)
+        ended = self._store.release([claim.key], selector=ClaimSelector(row=claim)).changed
         self._state_sync.dropped(ended, 'no server will use')
         return bool(ended)
 

@@ -258,7 +258,7 @@ class StateSync:
             tuple(claims),
             tuple(releases),
             generations,
-            frozenset(claim.uuid for claim in replaced),
+            frozenset(one.name for one in replaced if one.resizing or not one.is_confirmed),
             None if guard == GroupGuard() else guard,
             new=new,
             unplaced=unplaced,
@@ -347,12 +347,14 @@ class StateSync:
     def nodes_of(self, host, claims=()):
         """UUIDs of the host's nodes, including those that are known only by these claims of the
         store."""
-        unknown = {
-            claim.node_uuid for claim in claims if self._cluster.node(claim.node_uuid) is None
-        }
+        self._read_unknown(claim.node_uuid for claim in claims)
+        return {node.uuid for node in self._cluster.nodes_of(host)}
+
+    def _read_unknown(self, node_uuids):
+        """Read those of these nodes that no poll has read yet."""
+        unknown = {uuid for uuid in node_uuids if self._cluster.node(uuid) is None}
         if unknown:
             self.catch_up(sorted(unknown), {})
-        return {node.uuid for node in self._cluster.nodes_of(host)}
 
     def set_aggregates(self, aggregates):
         for aggregate in aggregates:
@@ -377,6 +379,7 @@ class StateSync:
 
     def names(self, node_uuids):
         """(host, nodename) of each node; empty names for one that was removed in the meantime."""
+        self._read_unknown(node_uuids)
         nodes = {uuid: self._cluster.node(uuid) for uuid in node_uuids}
         return {
             uuid: (node.host, node.nodename) if node else ('', '') for uuid, node in nodes.items()
@@ -385,7 +388,7 @@ class StateSync:
     # Instances, as messages of hosts report them. Without track_instances, these messages are
     # ignored.
 
-    # They say neither what their senders knew nor when: they end no claims. Reports do that.
+    # They come late or twice, and name no claim: they confirm what is pending, and end nothing.
 
     def instances_added(self, host, uuids):
         """The host has these instances now: their claims are confirmed."""
@@ -394,7 +397,7 @@ class StateSync:
             self._confirm(host, uuids)
 
     def instances_are(self, host, uuids):
-        """The host has exactly these instances: their claims are confirmed."""
+        """The host has exactly these instances."""
         if self._settings().track_instances:
             self._tell(host, frozenset(uuids))
             self._confirm(host, uuids)

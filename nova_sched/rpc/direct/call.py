@@ -22,7 +22,7 @@ class Call:
 
     ``message`` is the mapping of method, namespace, version and args; ``ctxt`` the context with
     the driver's words, as oslo.messaging's driver makes it. ``client_timeout`` is how many seconds
-    its caller waits for a sign of life. ``received`` is when it was sent (engine.received).
+    its caller waits for a sign of life. ``received``: see engine.received.
 
     ``tags`` are the deliveries of it that are not acknowledged: (session, tag). ``text`` is the
     answer as soon as there is one. ``beat_s`` is how many seconds there are between signs of life
@@ -35,7 +35,6 @@ class Call:
         'client_timeout',
         'ctxt',
         'deferred',
-        'is_redelivered',
         'message',
         'missing_until_s',
         'msg_id',
@@ -47,10 +46,9 @@ class Call:
         'unique_id',
     )
 
-    def __init__(self, message, is_redelivered=False):
+    def __init__(self, message):
         self.ctxt, self.msg_id, self.reply_q, self.unique_id = envelope.split(message)
         self.message = message
-        self.is_redelivered = is_redelivered
         self.client_timeout = self.ctxt['client_timeout']
         self.received = None
         self.deferred = None

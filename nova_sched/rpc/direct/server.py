@@ -301,7 +301,7 @@ class DirectServer:
     def _take(self, found):
         session, tag = self._session, found.delivery_tag
         try:
-            call = Call(envelope.read(found), bool(found.delivery_info['redelivered']))
+            call = Call(envelope.read(found))
         except Exception:
             LOG.exception('A message cannot be read, and is dropped')
             session.reject(tag)

@@ -12,9 +12,9 @@
 """The namespace `claims` 1.2: operations on a claim after its host was chosen.
 
 Since 1.2, ``claim`` is the UUID of the claim that a caller means, or of the resize that is open on
-it: the call does not touch another one, however late it comes. Without it, a call means the claims
-that existed when it was sent. Each method raises Outdated, and does nothing, if that is not
-certain: the caller may call again.
+it: the call does not touch another one, however late it comes. Without it, a call confirms an
+instance that neither moves nor is resized, and ends, reverts or settles nothing: Outdated is
+raised. So it is if the claim is not as its caller knew it.
 """
 
 import oslo_messaging as messaging
@@ -22,13 +22,12 @@ import oslo_messaging as messaging
 from nova_sched import errors, words
 from nova_sched.claim import MOVES
 from nova_sched.claims import ClaimSelector
-from nova_sched.engine import received
 from nova_sched.rpc import translate
 from nova_sched.rpc.failures import expected
 
 
 class ClaimsEndpoint:
-    target = messaging.Target(namespace='claims', version='1.2')
+    target = messaging.Target(namespace='claims', version='1.3')
 
     def __init__(self, scheduler):
         self._scheduler = scheduler
@@ -58,13 +57,16 @@ class ClaimsEndpoint:
         transaction.
 
         Raises as instance_claim does; then the claim on the failed host still stands. Raises
-        ClaimNotFound if the named ``claim`` has ended in favour of another one.
+        ClaimNotFound if the named ``claim`` has ended in favour of another one, and Outdated if it
+        is confirmed.
         """
         leaving = words.name(failed_host, 'failed_host')
         return self._claim(context, spec_obj, instance_uuid, host, nodename, leaving, claim=claim)
 
     @expected
-    def resize_claim(self, context, spec_obj, instance_uuid, host, nodename, move='resize'):
+    def resize_claim(
+        self, context, spec_obj, instance_uuid, host, nodename, move='resize', claim=None
+    ):
         """Claim for an instance that gets another size or another place: ``spec_obj`` is of the
         new size.
 
@@ -72,13 +74,16 @@ class ClaimsEndpoint:
         instance is, the claim holds the resources of both sizes together. On another node the new
         claim exists in addition to the old one. For a resize or migration the source is kept until
         `confirm_claim` or `revert_claim`, whatever its node reports. Raises as instance_claim
-        does.
+        does. Another resize that is open on the node ends only if ``claim`` names it (since 1.3);
+        else raises Outdated.
         """
         if move not in MOVES:
             raise errors.InvalidRequest(
                 'move', f'{words.short(move)} is none of {", ".join(MOVES)}'
             )
-        return self._claim(context, spec_obj, instance_uuid, host, nodename, move=move)
+        return self._claim(
+            context, spec_obj, instance_uuid, host, nodename, move=move, claim=claim
+        )
 
     def _claim(
         self,
@@ -125,15 +130,16 @@ class ClaimsEndpoint:
 
     @expected
     def abort_claim(self, context, instance_uuid, host=None, claim=None, confirmed=False):
-        """End the instance's claims, on one host or everywhere. Returns them. Raises
-        ClaimNotFound.
+        """End a claim of the instance; with a ``host``, only if it is there. Returns it in a list.
 
-        ``confirmed``: the caller knows that they are.
+        Raises ClaimNotFound, and Outdated if it is confirmed, unless ``confirmed`` (since 1.3)
+        says that the caller knows that.
         """
         uuid = words.uuid(instance_uuid, 'instance_uuid')
         only = None if host is None else words.name(host, 'host')
         abort = self._scheduler.claim_service.abort_claim
-        return self._infos(self._scheduler.call(abort, uuid, only, _selector(claim)))
+        meant = _selector(claim)._replace(unconfirmed=not confirmed)
+        return self._infos(self._scheduler.call(abort, uuid, only, meant))
 
     @expected
     def show(self, context, instance_uuid):
@@ -143,7 +149,5 @@ class ClaimsEndpoint:
 
 
 def _selector(claim):
-    """The claims that the call is about: the one with the UUID ``claim``, or those that existed
-    when it was sent."""
-    claim_uuid = None if claim is None else words.uuid(claim, 'claim')
-    return ClaimSelector(claim_uuid, received.current().since_s)
+    """The claim that the call names, or none."""
+    return ClaimSelector(None if claim is None else words.uuid(claim, 'claim'))

@@ -77,9 +77,8 @@ class SchedulerEndpoint:
     @expected
     def update_instance_info(self, context, host_name, instance_info):
         uuids = translate.instance_uuids(instance_info, 'instance_info') or ()
-        self._scheduler.call(
-            self._scheduler.state_sync.instances_added, words.name(host_name, 'host_name'), uuids
-        )
+        added = self._scheduler.state_sync.instances_added
+        self._scheduler.call(added, words.name(host_name, 'host_name'), uuids)
 
     @expected
     def delete_instance_info(self, context, host_name, instance_uuid):
@@ -89,9 +88,8 @@ class SchedulerEndpoint:
     @expected
     def sync_instance_info(self, context, host_name, instance_uuids):
         uuids = translate.instance_uuids(instance_uuids, 'instance_uuids') or ()
-        self._scheduler.call(
-            self._scheduler.state_sync.instances_are, words.name(host_name, 'host_name'), uuids
-        )
+        listed = self._scheduler.state_sync.instances_are
+        self._scheduler.call(listed, words.name(host_name, 'host_name'), uuids)
 
 
 class BaseApiEndpoint:

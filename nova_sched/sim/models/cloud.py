@@ -225,7 +225,7 @@ class SimulatedClaims:
         return self._ask('revert_claim', self._claim_service.revert_claim, *given)
 
     def abort_claim(self, instance_uuid, host=None, context=None, claim=None, confirmed=False):
-        given = instance_uuid, host, ClaimSelector(claim)
+        given = instance_uuid, host, ClaimSelector(claim, unconfirmed=not confirmed)
         return self._ask('abort_claim', self._claim_service.abort_claim, *given)
 
     def show(self, instance_uuid, context=None):

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 from nova_sched import errors
+from nova_sched.claims import ClaimSelector
 from nova_sched.db.jobs import FAILED
 from nova_sched.objects.job import CREATE, DELETE, DONE
 from nova_sched.queues import jobs, messages
@@ -270,17 +271,19 @@ class SchedulerConductor:
 
     def _elsewhere(self, ask: Ask, request: Any, places: list) -> None:
         tally, cloud, failed = self._tally, self._cloud, places[0][0]
-        claim = cloud.engine.claim_service.claim
+        service = cloud.engine.claim_service
+        meant = ClaimSelector(service.claims_of(ask.uuid)[0].name)
         for number, (host, nodename) in enumerate(places[1:], 1):
             tally.calls['claim_alternate'] += 1
             try:
-                cloud.engine.call(claim, request, host, nodename, None, failed)
+                place = request, host, nodename, None, failed, None, False, meant
+                cloud.engine.call(service.claim, *place)
             except errors.ComputeResourcesUnavailable:
                 continue
             self._build(ask, request, places[number:], CALL_S)
             return
         tally.calls['abort_claim'] += 1
-        cloud.engine.call(cloud.engine.claim_service.abort_claim, ask.uuid)
+        cloud.engine.call(service.abort_claim, ask.uuid, None, meant)
         tally.failed += 1
 
     def _leave(self, uuid: str, node_api: Any) -> None:

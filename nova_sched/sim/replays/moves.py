@@ -14,6 +14,7 @@
 import numpy as np
 
 from nova_sched.claim import LIVE_MIGRATION
+from nova_sched.claims import ClaimSelector
 from nova_sched.rebalance import emptying
 from nova_sched.rebalance.fleet import MOVABLE, Fleet, Servers
 from nova_sched.state.request import Request
@@ -42,8 +43,8 @@ class HourlyMoves:
             held = source.claims[move.server]
             request = Request(move.server, resources=held.resources, project_id=held.project_id)
             claims = scheduler.claim_service
-            claims.claim(request, node.host, node.nodename, move=LIVE_MIGRATION)
-            claims.confirm_claim(move.server, node.host)
+            made = claims.claim(request, node.host, node.nodename, move=LIVE_MIGRATION)
+            claims.confirm_claim(move.server, node.host, ClaimSelector(made.uuid))
             self.made += 1
 
 

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 from nova_sched import errors, service
+from nova_sched.claims import ClaimSelector
 from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.engine.context import Context
 from nova_sched.sim.inline import InlineScheduler
@@ -212,7 +213,9 @@ class EngineReplay:
         self._building = {}
 
     def _leave(self, uuid, amount, course):
-        self.scheduler.claim_service.abort_claim(uuid)
+        service = self.scheduler.claim_service
+        for one in service.claims_of(uuid):
+            service.abort_claim(uuid, None, ClaimSelector(one.name))
         self._used -= amount
         course.left += 1
 

@@ -136,16 +136,15 @@ class WithoutBus:
         from oslo_messaging._drivers import common
 
         from nova_sched import rpc
-        from nova_sched.engine.received import Arrivals
         from nova_sched.rpc import endpoints, servers
         from nova_sched.rpc.serializer import SchedulerSerializer
 
         self._scheduler = service.scheduler(conf, *service.stores(conf))
-        arrivals = Arrivals(self._scheduler.clock, self._scheduler.pauses)
+        pauses = self._scheduler.pauses
         bus = rpc.transport(conf, 'fake://')
         served = endpoints.all_of(self._scheduler)
         self._dispatch = servers.server(
-            bus, 'none', served, serializer=SchedulerSerializer(), arrivals=arrivals
+            bus, 'none', served, serializer=SchedulerSerializer(), pauses=pauses
         ).dispatcher.dispatch
         self._request, self._common = request, common
 

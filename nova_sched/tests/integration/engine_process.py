@@ -28,11 +28,12 @@ import subprocess
 import sys
 import threading
 
+from nova_sched import errors
 from nova_sched.claim import VCPU
 from nova_sched.claims import ClaimSelector
 from nova_sched.conf import CONF
 from nova_sched.engine.cycle import PLACE, Order
-from nova_sched.engine.received import Arrivals, handling
+from nova_sched.engine.received import handling
 from nova_sched.engine.scheduler import CALL, REPORT
 from nova_sched.state.report import ReportOrder
 from nova_sched.tests.builders import report, request
@@ -137,22 +138,28 @@ def _asked(uuid, vcpus, group):
     return request(instance_uuid=uuid, vcpus=vcpus, memory_mb=0, group=group)
 
 
-def _place(scheduler, _received, uuid, vcpus, group):
+def _place(scheduler, uuid, vcpus, group):
     order = Order([_asked(uuid, vcpus, group)])
     return scheduler.loop.send(PLACE, order), lambda chosen: chosen[0][0].host
 
 
-def _confirm(scheduler, received, uuid, host):
-    work = (
-        scheduler.claim_service.confirm_claim,
-        (uuid, host, ClaimSelector(None, received.since_s)),
-    )
+def _confirm(scheduler, uuid, host):
+    work = scheduler.claim_service.confirm_claim, (uuid, host)
     return scheduler.loop.send(CALL, work), lambda claims: None
 
 
-def _abort(scheduler, received, uuid):
-    work = scheduler.claim_service.abort_claim, (uuid, None, ClaimSelector(None, received.since_s))
-    return scheduler.loop.send(CALL, work), lambda claims: None
+def _abort(scheduler, uuid):
+    return scheduler.loop.send(CALL, (_end, (scheduler, uuid))), lambda claims: None
+
+
+def _end(scheduler, uuid):
+    """End the claims that the server has now, as its caller sees them."""
+    service = scheduler.claim_service
+    found = service.claims_of(uuid)
+    if not found:
+        raise errors.ClaimNotFound(uuid)
+    for one in found:
+        service.abort_claim(uuid, None, ClaimSelector(one.name))
 
 
 @functools.cache
@@ -160,7 +167,7 @@ def _empty(host, vcpus):
     return report(host, vcpus=vcpus, memory_mb=None, disk_gb=None)
 
 
-def _report(scheduler, received, host, vcpus, used, instances, sequence):
+def _report(scheduler, host, vcpus, used, instances, sequence):
     """The claims that are on the node then; None for a report that was stale."""
     made = dataclasses.replace(
         _empty(host, vcpus),
@@ -185,7 +192,6 @@ class _Door:
 
     def __init__(self, scheduler, pipe):
         self._scheduler, self._pipe, self._lock = scheduler, pipe, threading.Lock()
-        self._arrivals = Arrivals(scheduler.clock, scheduler.pauses)
 
     def serve(self):
         """Until the pipe ends."""
@@ -194,9 +200,8 @@ class _Door:
                 self._take(*self._pipe.recv())
 
     def _take(self, number, work, given):
-        received = self._arrivals.take(TIMEOUT_S)
-        with handling(received):
-            future, plain = WORK[work](self._scheduler, received, *given)
+        with handling(self._scheduler.pauses.received(TIMEOUT_S)):
+            future, plain = WORK[work](self._scheduler, *given)
         future.add_done_callback(lambda done: self._answer(number, done, plain))
 
     def _answer(self, number, done, plain):

@@ -250,7 +250,7 @@ def test_a_node_comes_to_a_domain_while_its_fence_ends(store, another, database)
     made = member('a', 1, RACKS[0])
     assert store.commit([plan(made, closed_domains=(RACKS[0],))])[0].won
     beside = lambda *_: another().spread_domain(RACKS[0].token, [node('host-2')])  # noqa: E731
-    assert store.release([made.key]) == [made]
+    assert store.release([made.key]).changed == [made]
     with just_before('FOR UPDATE', beside):
         assert len(store.end_domains()) == 2
     assert marks(store) == set()

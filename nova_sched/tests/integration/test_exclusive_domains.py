@@ -74,7 +74,7 @@ def closes(store):
 
 
 def opens(store):
-    assert store.release([WEB_INSIDE.key])
+    assert store.release([WEB_INSIDE.key]).changed
     assert store.end_domains()
 
 

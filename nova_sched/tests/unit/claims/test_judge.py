@@ -79,6 +79,7 @@ def test_a_class_without_inventory_never_fits():
 
 A, B = 'a', 'b'
 HERE, THERE, LARGE = claim(A, 'm'), claim(A, 'n'), claim(A, 'm', 4)
+KNOWN = claim(A, 'm', 3, state=CONFIRMED)
 
 
 @pytest.mark.parametrize(
@@ -102,9 +103,9 @@ HERE, THERE, LARGE = claim(A, 'm'), claim(A, 'n'), claim(A, 'm', 4)
         pytest.param(
             [HERE],
             [Placement((claim(A, 'n'),), ((A, 'm'),))],
-            {(A, 'n'): 1},
-            [True],
-            id='what it releases is known',
+            {(A, 'm'): 1},
+            [False],
+            id='what it releases is named, too',
         ),
         pytest.param(
             [claim(A, 'm', state=CONFIRMED)],
@@ -123,9 +124,16 @@ HERE, THERE, LARGE = claim(A, 'm'), claim(A, 'n'), claim(A, 'm', 4)
         pytest.param(
             [claim(A, 'm', 3, state=CONFIRMED)],
             [Placement((claim(A, 'm', 2),), ((A, 'm'),))],
-            {(A, 'm'): 2},
+            {(A, 'm'): 3},
             [True],
-            id='unless it is released with it',
+            id='nor is it released',
+        ),
+        pytest.param(
+            [KNOWN],
+            [Placement((claim(A, 'n'),), replaces=names(KNOWN))],
+            {(A, 'm'): 3},
+            [False],
+            id='one that was pending',
         ),
         pytest.param(
             [],
@@ -139,10 +147,10 @@ HERE, THERE, LARGE = claim(A, 'm'), claim(A, 'n'), claim(A, 'm', 4)
             id='there and back',
         ),
         pytest.param(
-            [claim(A, 'm', 4)],
+            [LARGE],
             [
                 Placement((claim(B, 'm', 4),)),
-                Placement((), ((A, 'm'),)),
+                Placement((), ((A, 'm'),), replaces=names(LARGE)),
                 Placement((claim(B, 'm', 4),)),
             ],
             {(B, 'm'): 4},
@@ -194,13 +202,13 @@ def remaining(before, held):
 def test_generations_and_changes():
     """Only nodes whose claims differ in the end are changed."""
     usages = {node: usage(4, generation=number) for number, node in enumerate('mnop')}
-    held = Held([HERE])
+    held, passing = Held([HERE]), claim(B, 'o')
     usages['m'].take({VCPU: 1})
     outcomes = judged(
         [
             Placement((claim(A, 'n'),), replaces=names(HERE)),
-            Placement((claim(B, 'o'),)),
-            Placement((), ((B, 'o'),)),
+            Placement((passing,)),
+            Placement((), ((B, 'o'),), replaces=names(passing)),
             Placement((claim(B, 'p', 5),)),
         ],
         usages,
@@ -275,7 +283,7 @@ def batches(draw, before):
             st.tuples(st.sampled_from(CONSUMERS), st.sampled_from(NODES)), max_size=2
         )
         known = (
-            used
+            [one for one in used if not one.is_confirmed]
             if draw(st.integers(0, 3))
             else draw(st.lists(st.sampled_from(used)))
             if used
@@ -296,47 +304,55 @@ class Naive:
     def place(self, placement):
         after, new = dict(self.claims), {}
         for key in placement.releases:
-            old = after.pop(key, None)
+            old = after.get(key)
             if old is not None and old.resizing:
                 after[key] = old.reverted()
+            elif old is not None and not old.is_confirmed:
+                del after[key]
         for one in placement.claims:
             old = self.claims.get(one.key)
             for key in [key for key in after if key[0] == one.consumer_uuid and key != one.key]:
                 if not after[key].is_confirmed:
                     del after[key]
             same = old is not None and old.uuid == one.uuid
-            released = one.key in placement.releases
             if same:
                 after[one.key] = old
-            elif old is not None and old.is_confirmed and not released:
+            elif old is not None and old.is_confirmed:
                 small = old.resizing.old if old.resizing else old.resources
                 names = {*small, *one.resources}
                 larger = {
                     name: max(small.get(name, 0), one.resources.get(name, 0)) for name in names
                 }
-                is_open = old.resizing is not None and old.resizing.new == one.resources
-                name = old.resizing.uuid if is_open else one.uuid
-                resizing = Resizing(small, one.resources, uuid=name)
-                after[one.key] = dataclasses.replace(old, resources=larger, resizing=resizing)
+                size = old.resizing.new if old.resizing else old.resources
+                resizing = Resizing(small, one.resources, uuid=one.uuid)
+                grown = dataclasses.replace(old, resources=larger, resizing=resizing)
+                after[one.key] = old if size == one.resources else grown
             else:
                 after[one.key] = one
             if after[one.key] != old:
                 new[one.key] = after[one.key]
         won = after == self.claims or (
-            self.knows(placement) and all(self.allows(one, after) for one in new.values())
+            self.knows(placement, after) and all(self.allows(one, after) for one in new.values())
         )
         if won:
             self.claims = after
         return won
 
-    def knows(self, placement):
-        consumers = {one.consumer_uuid for one in placement.claims}
-        named = {one.uuid for one in placement.claims} | placement.replaces
-        return all(
-            one.uuid in named or one.key in placement.releases
-            for one in self.claims.values()
-            if one.consumer_uuid in consumers and one.state == PENDING
-        )
+    def knows(self, placement, after):
+        """Whether it names what it takes away, and knows of no pending claim that is confirmed."""
+        made = {one.consumer_uuid: one.uuid for one in placement.claims}
+        for key, old in self.claims.items():
+            new = after.get(key)
+            if old.state == PENDING:
+                is_lost = new is None or new.uuid != old.uuid
+            else:
+                is_lost = old.resizing is not None and new != old
+            if is_lost and old.name not in placement.replaces:
+                return False
+            is_other = made.get(old.consumer_uuid, old.uuid) != old.uuid
+            if old.is_confirmed and is_other and old.uuid in placement.replaces:
+                return False
+        return True
 
     def allows(self, new, claims):
         if new.node_uuid not in self.nodes:

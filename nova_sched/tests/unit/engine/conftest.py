@@ -9,13 +9,12 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Fixtures of the engine: a machine with a wrong clock, its pauses, and the messages it takes."""
+"""Fixtures of the engine: a machine with a wrong clock, and its pauses."""
 
 import pytest
 
 from nova_sched.db import engine, schema
 from nova_sched.engine.clock import Pauses
-from nova_sched.engine.received import Arrivals
 from nova_sched.tests.unit.claims.databases import cleared
 from nova_sched.tests.unit.engine.machine import HOUR_S, Machine
 
@@ -30,13 +29,6 @@ def pauses(machine):
     made = Pauses(lambda: machine.moment)
     made.start(watch=False)
     return made
-
-
-@pytest.fixture
-def arrivals(machine, pauses):
-    clock = machine.clock()
-    clock.look()
-    return Arrivals(clock, pauses)
 
 
 @pytest.fixture(scope='package')

@@ -21,7 +21,7 @@ from nova_sched.engine.cycle import PLACE, Order
 from nova_sched.tests.builders import CELL, NOW, report, request, uuid_of
 from nova_sched.tests.functional.harness import eventually
 from nova_sched.tests.unit.db import candidates as battery
-from nova_sched.tests.unit.engine.world import World, picture
+from nova_sched.tests.unit.engine.world import World, end_claims, picture
 
 VCPU = 'VCPU'
 A, B, C = (uuid_of(f'instance {name}') for name in 'ABC')
@@ -286,7 +286,7 @@ class TestBySeveral:
         one, other = two
         one.place(request(instance_uuid=B, vcpus=2))
         other.state_sync.refresh()
-        one.call(one.claim_service.abort_claim, B)
+        one.call(end_claims, one.claim_service, B)
         ((best, *_),) = one.offer(request(instance_uuid=A))
         assert other.claim(best).consumer_uuid == A
         assert other.claimed() == {'host-0': [A]}

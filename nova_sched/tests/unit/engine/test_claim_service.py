@@ -15,19 +15,24 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.claim import CONFIRMED, PENDING, VCPU
-from nova_sched.claims import ClaimSelector, Placement
+from nova_sched.claim import RESIZE as MOVE
+from nova_sched.claims import ANY, ClaimSelector, Placement
 from nova_sched.state.report import Inventory
-from nova_sched.tests.builders import claim, report
+from nova_sched.tests.builders import claim, report, uuid_of
 from nova_sched.tests.unit.engine.stores import Unsteady
 from nova_sched.tests.unit.engine.two_hosts import A, B, C, asks, commit, node, states, used, world
-from nova_sched.tests.unit.engine.world import World, picture
+from nova_sched.tests.unit.engine.world import World, end_claims, picture, settle_claim
 
 __all__ = ['world']
 
 
 class TestClaim:
-    def claim(self, world, host='host-0', leaving=None, **words):
-        return world.call(world.claim_service.claim, asks(**words), host, host, 'req-1', leaving)
+    def claim(self, world, host='host-0', leaving=None, name=None, **words):
+        """``name``: of the claim on the host ``leaving``; else its present one."""
+        claims = world.store.claims(A) if leaving else ()
+        meant = ClaimSelector(name or (claims[0].name if claims else None))
+        place = host, host, 'req-1', leaving, None, False, meant
+        return world.call(world.claim_service.claim, asks(**words), *place)
 
     def test_a_claim(self, world):
         made = self.claim(world, vcpus=3)
@@ -88,20 +93,55 @@ class TestClaim:
         assert states(world) == {(A, 'host-1'): PENDING}
         assert used(world) == [0, 1]
 
-    def test_even_a_confirmed_claim_there_ends(self, world):
+    @pytest.mark.parametrize('vcpus', [1, 2])
+    def test_the_alternate_is_asked_for_again(self, world, vcpus):
+        """The answer was lost; meanwhile the alternate may have been confirmed."""
+        world.place(asks(A, force_hosts=['host-0']))
+        (first,) = world.store.claims()
+        made = self.claim(world, 'host-1', leaving='host-0')
+        assert self.claim(world, 'host-1', leaving='host-0', name=first.name) == made
+        world.call(settle_claim, world.claim_service, A, 'host-1')
+        again = {'leaving': 'host-0', 'name': first.name, 'vcpus': vcpus}
+        if vcpus == 1:
+            assert self.claim(world, 'host-1', **again).uuid == made.uuid
+        else:
+            with pytest.raises(errors.ClaimNotFound):
+                self.claim(world, 'host-1', **again)
+        assert states(world) == {(A, 'host-1'): CONFIRMED}
+
+    def test_a_confirmed_claim_there_stays(self, world):
+        """A late call: the build has not failed."""
         world.place(asks(A, force_hosts=['host-0']))
         world.call(world.state_sync.instances_added, 'host-0', [A])
-        world.call(world.state_sync.instances_are, 'host-0', [A])
+        with pytest.raises(errors.Outdated, match='is confirmed'):
+            self.claim(world, 'host-1', leaving='host-0')
+        assert states(world) == {(A, 'host-0'): CONFIRMED}
+
+    def test_a_claim_there_that_is_confirmed_at_this_moment_stays(self, world):
+        world.place(asks(A, force_hosts=['host-0']))
+        claims, commit = world.store.claims(A), world.store.commit
+
+        def committing(placements):
+            world.store.commit = commit
+            world.store.finish(A, [node()])
+            return commit(placements)
+
+        world.store.commit = committing
+        with pytest.raises(errors.Outdated, match='is confirmed'):
+            self.claim(world, 'host-1', leaving='host-0')
+        assert [one.uuid for one in world.store.claims(A)] == [one.uuid for one in claims]
+
+    def test_another_claim_there_than_the_named_one_stays(self, world):
+        world.place(asks(A, force_hosts=['host-0']))
+        with pytest.raises(errors.ClaimNotFound):
+            self.claim(world, 'host-1', leaving='host-0', name=uuid_of('before'))
+        with pytest.raises(errors.Outdated, match='name the claim'):
+            world.call(world.claim_service.claim, asks(A), 'host-1', 'host-1', 'req-1', 'host-0')
+        assert states(world) == {(A, 'host-0'): PENDING}
+
+    def test_an_alternate_after_the_claim_has_expired(self, world):
         self.claim(world, 'host-1', leaving='host-0')
         assert states(world) == {(A, 'host-1'): PENDING}
-
-    def test_the_failed_host_once_more(self, world):
-        world.place(asks(A, vcpus=4, force_hosts=['host-0']))
-        world.call(world.claim_service.confirm_claim, A, 'host-0')
-        made = self.claim(world, 'host-0', leaving='host-0', vcpus=2)
-        assert world.store.claims() == [made]
-        assert states(world) == {(A, 'host-0'): PENDING}
-        assert used(world) == [2, 0]
 
     def test_a_claim_that_waits_elsewhere_ends_at_once(self, world):
         world.place(asks(A, force_hosts=['host-0']))
@@ -229,17 +269,21 @@ class TestNewInstance:
         self.claim(world)
         assert states(world) == {(A, 'host-0'): CONFIRMED, (A, 'host-1'): PENDING}
 
-    def test_an_alternate_for_a_resize_that_its_claim_names(self, world):
-        """Its sender may not know the resize; the claim that it names still exists."""
+    def test_an_alternate_for_a_resize_in_place(self, world):
+        """One that names the claim may not know the resize."""
         self.confirmed_by_another(world, 'host-0')
         world.state_sync.refresh()
         (there,) = world.store.claims(A)
         claim_service = world.claim_service
         resize = (asks(vcpus=2), 'host-0', 'host-0', 'req-2', None, 'resize')
         assert world.call(claim_service.claim, *resize).resizing
-        late = ClaimSelector(there.uuid, world.now_s - 1)
-        alternate = (asks(vcpus=2), 'host-1', 'host-1', 'req-3', 'host-0', None, False, late)
-        assert world.call(claim_service.claim, *alternate).move == 'resize'
+        alternate = asks(vcpus=2), 'host-1', 'host-1', 'req-3', 'host-0', None, False
+        with pytest.raises(errors.Outdated, match='a resize of it is open'):
+            world.call(claim_service.claim, *alternate, ClaimSelector(there.uuid))
+        (there,) = world.store.claims(A)
+        assert world.call(claim_service.claim, *alternate, ClaimSelector(there.name)).move == (
+            'resize'
+        )
         assert states(world) == {(A, 'host-0'): CONFIRMED, (A, 'host-1'): PENDING}
         assert used(world) == [1, 2]
 
@@ -287,25 +331,142 @@ class TestConfirmAndAbort:
             world.call(world.claim_service.confirm_claim, instance, host)
         assert states(world) == {(A, 'host-0'): PENDING}
 
-    @pytest.mark.parametrize(
-        'host, left',
-        [
-            pytest.param('host-0', {(A, 'host-1')}, id='on one host'),
-            pytest.param(None, set(), id='everywhere'),
-        ],
-    )
-    def test_abort(self, world, host, left):
+    def test_confirm_names_nothing(self, world):
+        """Neither a move nor a resize is settled by a call that does not name it."""
+        world.place(asks(A, force_hosts=['host-0']))
+        world.call(world.claim_service.confirm_claim, A, 'host-0')
+        for host in ('host-1', 'host-0'):
+            place = asks(A, vcpus=2), host, host, 'req', None, 'resize'
+            made = world.call(world.claim_service.claim, *place)
+            before = world.store.claims()
+            with pytest.raises(errors.Outdated, match='name the claim'):
+                world.call(world.claim_service.confirm_claim, A, host)
+            with pytest.raises(errors.Outdated, match='name the claim'):
+                world.call(world.claim_service.revert_claim, A)
+            assert world.store.claims() == before
+            world.call(world.claim_service.revert_claim, A, ClaimSelector(made.name))
+        with pytest.raises(errors.ClaimNotFound):
+            world.call(world.claim_service.revert_claim, A)
+        assert states(world) == {(A, 'host-0'): CONFIRMED}
+
+    @pytest.mark.parametrize('method', ['confirm', 'revert'])
+    @pytest.mark.parametrize('host', ['host-0', 'host-1'], ids=['resize', 'move'])
+    def test_a_call_that_is_repeated_or_late(self, world, host, method):
+        """The first answer was lost; then the other call comes late."""
+        world.place(asks(A, force_hosts=['host-0']))
+        world.call(world.claim_service.confirm_claim, A, 'host-0')
+        place = asks(A, vcpus=2), host, host, 'req', None, 'resize'
+        meant = ClaimSelector(world.call(world.claim_service.claim, *place).name)
+        confirm = world.claim_service.confirm_claim, A, host, meant
+        revert = world.claim_service.revert_claim, A, meant
+        first, other = (confirm, revert) if method == 'confirm' else (revert, confirm)
+        world.call(*first)
+        before = world.store.claims()
+        if method == 'confirm':
+            assert world.call(*first) == before
+            with pytest.raises(errors.Outdated, match='is confirmed'):
+                world.call(*other)
+        else:
+            for late in (first, other):
+                with pytest.raises(errors.ClaimNotFound):
+                    world.call(*late)
+        assert world.store.claims() == before
+
+    def test_confirm_that_changes_nothing_is_not_told_as_done(self, world):
+        """The named claim expires and gives way to another one after the first look."""
+        world.place(asks(A, force_hosts=['host-0']))
+        (first,) = world.store.claims()
+        finish = world.store.finish
+
+        def finishing(*args):
+            world.store.release([first.key])
+            commit(world.store, claim(A, node()))
+            return finish(*args)
+
+        world.store.finish = finishing
+        for meant in (ClaimSelector(), ClaimSelector(first.uuid)):
+            with pytest.raises(errors.ClaimNotFound):
+                world.call(world.claim_service.confirm_claim, A, 'host-0', meant)
+        assert [one.state for one in world.store.claims()] == [PENDING]
+
+    @pytest.mark.parametrize('host', ['host-0', None], ids=['on one host', 'anywhere'])
+    def test_abort(self, world, host):
         world.place(asks(A, force_hosts=['host-0']))
         world.call(world.claim_service.confirm_claim, A, 'host-0')
         world.place(asks(A, force_hosts=['host-1']))
-        ended = world.call(world.claim_service.abort_claim, A, host)
-        assert states(world).keys() == left
-        assert len(ended) == 2 - len(left)
-        assert used(world) == [0, len(left)]
+        there, coming = (ClaimSelector(one.uuid) for one in world.store.claims())
+        abort = world.claim_service.abort_claim
+        with pytest.raises(errors.Outdated, match='name the claim'):
+            world.call(abort, A, host)
+        with pytest.raises(errors.Outdated, match='is confirmed'):
+            world.call(abort, A, host, there._replace(unconfirmed=True))
+        assert states(world) == {(A, 'host-0'): CONFIRMED, (A, 'host-1'): PENDING}
+        if host is not None:
+            with pytest.raises(errors.ClaimNotFound):
+                world.call(abort, A, host, coming)
+        world.call(abort, A, None, coming)
+        assert states(world) == {(A, 'host-0'): CONFIRMED}
+        assert len(world.call(abort, A, host, there)) == 1
+        assert (states(world), used(world)) == ({}, [0, 0])
+
+    def test_abort_that_meets_a_confirmation(self, world):
+        """After its look at the claims, and before its transaction."""
+        world.place(asks(A, force_hosts=['host-0']))
+        (there,) = world.store.claims()
+        release = world.store.release
+
+        def releasing(*args, **words):
+            world.store.finish(A, [node()])
+            return release(*args, **words)
+
+        world.store.release = releasing
+        meant = ClaimSelector(there.uuid, unconfirmed=True)
+        with pytest.raises(errors.Outdated, match='is confirmed'):
+            world.call(world.claim_service.abort_claim, A, None, meant)
+        assert [one.state for one in world.store.claims()] == [CONFIRMED]
+
+    @pytest.mark.parametrize('named', [False, True])
+    def test_a_resize_does_not_give_way_to_one_that_does_not_name_it(self, world, named):
+        """The instance may have the new size already."""
+        world.place(asks(A, force_hosts=['host-0']))
+        world.call(world.claim_service.confirm_claim, A, 'host-0')
+
+        def resize(vcpus, meant=ANY):
+            place = 'host-0', 'host-0', 'req', None, 'resize', False, meant
+            return world.call(world.claim_service.claim, asks(A, vcpus=vcpus), *place)
+
+        one = resize(4)
+        assert resize(4).name == one.name
+        if named:
+            assert resize(2, ClaimSelector(one.name)).name != one.name
+        else:
+            with pytest.raises(errors.Outdated, match='another one is open'):
+                resize(2)
+            assert [there.name for there in world.store.claims()] == [one.name]
+            assert used(world) == [4, 0]
+        world.now_s += 2 * world.settings.pending_ttl_s
+        assert resize(3).resizing.new[VCPU] == 3
+
+    @pytest.mark.parametrize('new', [False, True])
+    def test_a_pending_claim_is_what_the_call_asks_for(self, world, new):
+        """It keeps its name, and lives on."""
+        place = asks(A), 'host-0', 'host-0', 'req-2', None, None, new
+        before = world.call(world.claim_service.claim, *place)
+        world.now_s += 5
+        made = world.call(world.claim_service.claim, *place)
+        assert made.uuid == before.uuid
+        assert made.expires_s == pytest.approx(before.expires_s + 5)
+        assert [made] == world.store.claims()
+        for request_id, move in (('req-3', None), ('req-3', MOVE)):
+            place = asks(A), 'host-0', 'host-0', request_id, None, move
+            another = world.call(world.claim_service.claim, *place)
+            assert (another.uuid != made.uuid, another.move) == (True, move)
+            made = another
 
     def test_abort_what_another_scheduler_claimed(self, world):
         commit(world.store, claim(A, node()))
-        assert [one.consumer_uuid for one in world.call(world.claim_service.abort_claim, A)] == [A]
+        found = world.call(end_claims, world.claim_service, A)
+        assert [one.consumer_uuid for one in found] == [A]
         assert states(world) == {}
 
     @pytest.mark.parametrize(
@@ -316,7 +477,7 @@ class TestConfirmAndAbort:
     def test_abort_what_is_not_there(self, world, instance, host):
         world.place(asks(A, force_hosts=['host-0']))
         with pytest.raises(errors.ClaimNotFound):
-            world.call(world.claim_service.abort_claim, instance, host)
+            world.call(end_claims, world.claim_service, instance, host)
         assert states(world) == {(A, 'host-0'): PENDING}
 
     def test_claims_of(self, world):
@@ -326,6 +487,9 @@ class TestConfirmAndAbort:
         assert world.call(world.claim_service.claims_of, C) == []
 
     def test_names(self, world):
+        """Of a node that no poll has read, too."""
+        world.store.report([report('new')], 0.0)
+        assert world.call(world.state_sync.names, [node('new')]) == {node('new'): ('new', 'new')}
         assert world.call(world.state_sync.names, [node('host-1'), node('gone')]) == {
             node('host-1'): ('host-1', 'host-1'),
             node('gone'): ('', ''),

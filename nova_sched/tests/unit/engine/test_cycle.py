@@ -23,7 +23,15 @@ from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.engine.cycle import LOSSES, Order
 from nova_sched.tests.builders import NOW, claim, report, request, uuid_of
 from nova_sched.tests.unit.engine.stores import Contested, Miser, Squeamish, Unsteady
-from nova_sched.tests.unit.engine.world import Named, Score, World, fresh, picture, rules
+from nova_sched.tests.unit.engine.world import (
+    Named,
+    Score,
+    World,
+    end_claims,
+    fresh,
+    picture,
+    rules,
+)
 
 A, B, C, D = (uuid_of(f'instance {letter}') for letter in 'ABCD')
 
@@ -111,7 +119,7 @@ class TestPlace:
         assert futures[1].result(0)[0][0].host == 'host-0'
         assert held(made.store) == [(B, node('host-0'))]
         assert 'failed in a rule' in caplog.text
-        made.call(made.claim_service.abort_claim, B)
+        made.call(end_claims, made.claim_service, B)
         assert picture(made.cluster) == before
 
     def test_a_rule_that_finds_a_request_wrong_is_no_surprise(self, caplog):
@@ -327,7 +335,7 @@ class TestBrokenStore:
         ]
         assert made.store.commits == [[A], [C]]
         for instance in (A, C):
-            made.call(made.claim_service.abort_claim, instance)
+            made.call(end_claims, made.claim_service, instance)
         assert picture(made.cluster) == before
 
     def test_the_answer_of_a_commit_is_lost(self):

@@ -18,7 +18,6 @@ import threading
 import pytest
 
 from nova_sched.claim import LIVE_MIGRATION
-from nova_sched.claims import ClaimSelector
 from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.db.lifetimes import SqlLifetimes
 from nova_sched.engine import end_learner
@@ -27,7 +26,7 @@ from nova_sched.lifetimes.ages import HOUR_S
 from nova_sched.lifetimes.life import Kind, Life
 from nova_sched.tests.builders import NOW, aggregate, cluster, report, request, uuid_of
 from nova_sched.tests.options import settings
-from nova_sched.tests.unit.engine.world import World, rules
+from nova_sched.tests.unit.engine.world import World, end_claims, rules, settle_claim
 from nova_sched.weighers.exit_time import ExitTimeWeigher
 from nova_sched.weighers.ram import RAMWeigher
 
@@ -63,7 +62,7 @@ def run(made, name, lasts_s=None, **words):
     made.call(made.claim_service.confirm_claim, wanted.instance_uuid, host)
     if lasts_s is not None:
         made.now_s += lasts_s
-        made.call(made.claim_service.abort_claim, wanted.instance_uuid)
+        made.call(end_claims, made.claim_service, wanted.instance_uuid)
     return host
 
 
@@ -96,7 +95,7 @@ def test_a_server_that_is_not_reported_any_more_has_ended():
 def test_a_server_that_was_never_built_has_not_lived():
     made = with_hosts()
     made.place(request(instance_uuid=uuid_of('a'), **CI))
-    made.call(made.claim_service.abort_claim, uuid_of('a'))
+    made.call(end_claims, made.claim_service, uuid_of('a'))
     made.place(request(instance_uuid=uuid_of('b'), **CI))
     made.now_s += 1e6
     made.call(made.state_sync.expire)
@@ -111,10 +110,10 @@ def test_a_server_that_moves_has_not_ended():
     target = ({'host-0', 'host-1'} - {source}).pop()
     wanted = request(instance_uuid=uuid_of('a'), vcpus=1, memory_mb=16, project_id='tests')
     made.call(made.claim_service.claim, wanted, target, target, None, None, LIVE_MIGRATION)
-    made.call(made.claim_service.confirm_claim, uuid_of('a'), target)
+    made.call(settle_claim, made.claim_service, uuid_of('a'), target)
     assert counted(made) == {}
     made.now_s += HOUR_S
-    made.call(made.claim_service.abort_claim, uuid_of('a'))
+    made.call(end_claims, made.claim_service, uuid_of('a'))
     assert counted(made) == {Kind('tests', 'ci', 1): 1.0}
     ends = made.scheduler.ends._shared.now.counts[Kind('tests', 'ci', 1)][0]
     assert ends.nonzero()[0].tolist() == [14]  # three hours
@@ -126,8 +125,7 @@ def test_one_of_two_claims_that_ends_is_no_end():
     target = ({'host-0', 'host-1'} - {source}).pop()
     wanted = request(instance_uuid=uuid_of('a'), **CI)
     made.call(made.claim_service.claim, wanted, target, target, None, None, LIVE_MIGRATION)
-    selector = ClaimSelector()
-    made.call(made.claim_service.abort_claim, uuid_of('a'), source, selector)
+    made.call(end_claims, made.claim_service, uuid_of('a'), source)
     assert counted(made) == {}
 
 
@@ -150,7 +148,7 @@ def test_servers_of_before_count_with_all():
     with settings(LEARNED):
         made.scheduler.ends.turn()
         made.now_s += 600.0
-        made.call(made.claim_service.abort_claim, uuid_of('a'))
+        made.call(end_claims, made.claim_service, uuid_of('a'))
         assert counted(made) == {Kind(): 1.0}
 
 
@@ -175,7 +173,7 @@ def test_servers_go_where_others_are_expected_to_last_as_long(of_web):
     made.now_s += 20 * HOUR_S
     for row, node in enumerate(nodes):
         if row != of_web:
-            made.call(made.claim_service.abort_claim, uuid_of(f'{row}'))
+            made.call(end_claims, made.claim_service, uuid_of(f'{row}'))
             wanted = request(instance_uuid=uuid_of(f'again {row}'), **CI)
             made.call(made.claim_service.claim, wanted, node.host, node.nodename)
     made.scheduler.ends.turn()
@@ -250,7 +248,7 @@ def test_nothing_is_learned(options, weighers):
         run(made, 'a', **CI)
         assert made.cluster.hosts.exit_s.tolist() == [math.inf]
         made.now_s += 60.0
-        made.call(made.claim_service.abort_claim, uuid_of('a'))
+        made.call(end_claims, made.claim_service, uuid_of('a'))
         assert counted(made) == {}
     with settings(LEARNED):
         made.scheduler.ends.follow(rules((), [ExitTimeWeigher()]))

@@ -19,7 +19,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.claim import CONFIRMED, PENDING
-from nova_sched.claims import Placement
+from nova_sched.claims import ClaimSelector, Placement
 from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.engine import Settings
 from nova_sched.engine.answer import selections
@@ -29,7 +29,15 @@ from nova_sched.filters.pci_passthrough import PciPassthroughFilter
 from nova_sched.hardware.numa import NumaLimits
 from nova_sched.tests.builders import claim, cluster, report, request, uuid_of
 from nova_sched.tests.unit.engine.stores import Contested, Unsteady
-from nova_sched.tests.unit.engine.world import Score, World, fresh, names, picture, rules
+from nova_sched.tests.unit.engine.world import (
+    Score,
+    World,
+    end_claims,
+    fresh,
+    names,
+    picture,
+    rules,
+)
 from nova_sched.tests.unit.hardware.builders import (
     cell,
     dedicated,
@@ -405,9 +413,10 @@ class TestNamedNode:
 
     @staticmethod
     def claim(world, instance=A, host='host-0', pieces=PAIR, leaving=None, **words):
-        return world.call(
-            world.claim_service.claim, asks(instance, pieces, **words), host, host, None, leaving
-        )
+        claims = world.store.claims(instance) if leaving else ()
+        meant = ClaimSelector(claims[0].name if claims else None)
+        place = asks(instance, pieces, **words), host, host, None, leaving, None, False, meant
+        return world.call(world.claim_service.claim, *place)
 
     def test_it_holds_its_parts(self, world):
         assert [cpus(self.claim(world, instance)) for instance in (A, B)] == [[1, 2], [3, 4]]
@@ -486,7 +495,7 @@ class TestNamedNode:
         world.report(report('host-0', **{**HERE, **told(SMALL.hold(made.parts))}))
         assert node.claims[A].counted
         assert node.machine == SMALL.hold(made.parts), 'and now not twice'
-        world.call(world.claim_service.abort_claim, A)
+        world.call(end_claims, world.claim_service, A)
         assert node.machine == SMALL.hold(made.parts), 'the node still has them in use'
         world.report(report('host-0', **HERE))
         assert node.machine == SMALL

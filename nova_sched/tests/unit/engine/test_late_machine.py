@@ -14,8 +14,7 @@ wrong clocks.
 
 Callers ask three schedulers for hosts, confirm, delete, and ask again when they have no answer;
 hosts report. Every message may be delivered at any time after it was sent, to any scheduler,
-several times or never. A scheduler knows of a message a moment after which it was sent, which may
-be long before. Its own clock is up to an hour off.
+several times or never. The own clock of a scheduler is up to an hour off.
 
 The promise: a caller that was told a host has the claim there, and nowhere else, until it says
 otherwise.
@@ -44,7 +43,6 @@ from nova_sched.tests.unit.engine.world import World
 HOSTS = ('host-0', 'host-1', 'host-2')
 NAMES = ('A', 'B')
 WRONG_S = (0.0, 3600.0, -3600.0)
-OLDEST_S = 90.0  # a scheduler may take a message for so much older than it is
 
 places = st.integers(0, len(WRONG_S) - 1)
 at_once = st.none() | places | places
@@ -52,10 +50,8 @@ at_once = st.none() | places | places
 
 @dataclasses.dataclass(eq=False)
 class Message:
-    """``work`` has it handled by an engine, given the moment after which it was sent; returns the
-    answer."""
+    """``work`` has it handled by an engine; returns the answer."""
 
-    sent_s: float
     work: object
     answered: object = lambda answer: None
 
@@ -85,7 +81,7 @@ class Late(RuleBasedStateMachine):
         for wrong_s in WRONG_S:
             self.engines.append(World(self.store, clock=self.clock(wrong_s)))
         for host in HOSTS:
-            self.deliver(self.report_of(host), 0, 0.0)
+            self.deliver(self.report_of(host), 0)
 
     def clock(self, wrong_s):
         """The store's clock as a process knows it whose own clock is wrong."""
@@ -97,22 +93,22 @@ class Late(RuleBasedStateMachine):
 
     def send(self, work, answered=lambda answer: None):
         self.now_s += 0.01
-        self.sent.append(Message(self.now_s, work, answered))
+        self.sent.append(Message(work, answered))
         return self.sent[-1]
 
-    def deliver(self, message, place, older_s):
+    def deliver(self, message, place):
         self.now_s += 0.01
         try:
-            answer = message.work(self.engines[place], message.sent_s - older_s)
+            answer = message.work(self.engines[place])
         except errors.SchedError as error:
             answer = error
         message.answered(answer)
 
-    @rule(data=st.data(), place=places, older_s=st.just(0.0) | st.floats(0.0, OLDEST_S))
-    def some_message_arrives(self, data, place, older_s):
+    @rule(data=st.data(), place=places)
+    def some_message_arrives(self, data, place):
         """It may arrive again."""
         if self.sent:
-            self.deliver(data.draw(st.sampled_from(self.sent), 'message'), place, older_s)
+            self.deliver(data.draw(st.sampled_from(self.sent), 'message'), place)
 
     @rule(seconds=st.floats(0.1, 30.0))
     def time_passes(self, seconds):
@@ -137,9 +133,10 @@ class Late(RuleBasedStateMachine):
         wanted = request(instance_uuid=server.uuid, ignore_hosts=list(server.ignored))
         server.told = None
 
-        def select(engine, since_s):
+        def select(engine):
             order = Order([wanted], context=types.SimpleNamespace(request_id=None))
-            with handling(Received(since_s)):
+            # A caller that has its answer waits for no other one.
+            with handling(Received(lambda: server.waits is not message)):
                 future = engine.loop.send(PLACE, order)
             engine.turn_until(future)
             return future.result()[0][0].host
@@ -154,7 +151,7 @@ class Late(RuleBasedStateMachine):
     def deliver_at(self, place):
         """Nothing holds up the latest message, if there is a place for it."""
         if place is not None:
-            self.deliver(self.sent[-1], place, 0.0)
+            self.deliver(self.sent[-1], place)
 
     @rule(name=st.sampled_from(NAMES), named=st.booleans(), place=at_once)
     def build(self, name, named, place):
@@ -163,35 +160,37 @@ class Late(RuleBasedStateMachine):
         if server.told is None:
             return
         server.runs, host = True, server.told
-        meant = self.named(server, named)
+        meant = self.named(server) if named else ClaimSelector()
 
-        def confirm(engine, since_s):
-            known = meant._replace(since_s=since_s)
-            return engine.call(engine.claim_service.confirm_claim, server.uuid, host, known)
+        def confirm(engine):
+            return engine.call(engine.claim_service.confirm_claim, server.uuid, host, meant)
 
         self.send(confirm)
         self.deliver_at(place)
 
-    @rule(name=st.sampled_from(NAMES), named=st.booleans(), place=places)
-    def delete(self, name, named, place):
-        """The caller makes sure of it: it ends the claim until it is told that there is none."""
+    @rule(name=st.sampled_from(NAMES), place=places)
+    def delete(self, name, place):
+        """The caller ends the claim that it sees, unless the server runs: then the host has to
+        report that it is gone."""
         server = self.servers[name]
         if server.told is None:
             return
-        meant = self.named(server, named)
+        meant = self.named(server)._replace(unconfirmed=True)
 
-        def abort(engine, since_s):
-            known = meant._replace(since_s=since_s)
-            return engine.call(engine.claim_service.abort_claim, server.uuid, None, known)
+        def abort(engine):
+            return engine.call(engine.claim_service.abort_claim, server.uuid, None, meant)
 
+        server.waits, host = None, server.told
         message = self.send(abort)
-        server.told, server.runs, server.ignored, server.waits = None, False, (), None
-        self.deliver(message, place, 0.0)
-        assert all(one.state != 'confirmed' for one in self.store.claims(server.uuid))
+        server.told, server.ignored = None, ()
+        self.deliver(message, place)
+        if server.runs:
+            server.runs = False
+            self.deliver(self.report_of(host), place)
 
-    def named(self, server, named):
-        there = self.store.claims(server.uuid)
-        return ClaimSelector(there[0].uuid if named and there else None)
+    def named(self, server):
+        (there,) = self.store.claims(server.uuid)
+        return ClaimSelector(there.uuid)
 
     # Hosts.
 
@@ -210,7 +209,7 @@ class Late(RuleBasedStateMachine):
             host, vcpus=8, vcpus_used=len(here), memory_mb=8192, instances=here, order=order
         )
 
-        def take(engine, _since_s):
+        def take(engine):
             future = engine.loop.send(REPORT, made)
             engine.turn_until(future)
             return future.result().generation

@@ -29,6 +29,7 @@ from hypothesis.stateful import (
 
 from nova_sched import errors
 from nova_sched.claim import MOVES, VCPU
+from nova_sched.claims import ClaimSelector
 from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import engine as db_engine
@@ -40,7 +41,15 @@ from nova_sched.tests.builders import report, request, uuid_of
 from nova_sched.tests.cases import cases
 from nova_sched.tests.unit.claims.batteries.steps import check_books
 from nova_sched.tests.unit.claims.databases import cleared
-from nova_sched.tests.unit.engine.world import World, fresh, picture, rules, spreading
+from nova_sched.tests.unit.engine.world import (
+    World,
+    end_claims,
+    fresh,
+    picture,
+    rules,
+    settle_claim,
+    spreading,
+)
 from nova_sched.tests.unit.hardware.builders import (
     cell,
     dedicated,
@@ -257,9 +266,10 @@ class Engines(RuleBasedStateMachine):
         one = wants(uuid, vcpus, inside)
         before = picture(engine.cluster)
         knew_all = self.up_to_date(engine, engine.store.heads().items())
-        refused = self.refused(
-            engine, engine.claim_service.claim, one, host, host, None, leaving, move
-        )
+        there = engine.claim_service.claims_of(uuid)
+        meant = ClaimSelector(data.draw(st.sampled_from(there)).name if there else None)
+        how = host, host, None, leaving, move, False, meant
+        refused = self.refused(engine, engine.claim_service.claim, one, *how)
         if refused and knew_all:
             assert picture(engine.cluster) == before
 
@@ -271,17 +281,19 @@ class Engines(RuleBasedStateMachine):
     @rule(data=st.data(), uuid=instances, host=hosts)
     def confirm(self, data, uuid, host):
         engine = self.one(data)
-        self.refused(engine, engine.claim_service.confirm_claim, uuid, host)
+        self.refused(engine, settle_claim, engine.claim_service, uuid, host)
 
     @rule(data=st.data(), uuid=instances)
     def revert(self, data, uuid):
         engine = self.one(data)
-        self.refused(engine, engine.claim_service.revert_claim, uuid)
+        for one in engine.claim_service.claims_of(uuid):
+            meant = ClaimSelector(one.name)
+            self.refused(engine, engine.claim_service.revert_claim, uuid, meant)
 
     @rule(data=st.data(), uuid=instances, host=st.none() | hosts)
     def abort(self, data, uuid, host):
         engine = self.one(data)
-        self.refused(engine, engine.claim_service.abort_claim, uuid, host)
+        self.refused(engine, end_claims, engine.claim_service, uuid, host)
 
     @rule(data=st.data(), late=st.booleans())
     def expire(self, data, late):

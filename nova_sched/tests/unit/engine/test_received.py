@@ -9,32 +9,18 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""When messages were sent, and whether their callers still wait."""
-
-import math
+"""Whether the callers of messages still wait."""
 
 import pytest
 
 from nova_sched import errors
-from nova_sched.engine.received import NOW, REDELIVERY_S, Received, current, handling
+from nova_sched.engine.clock import STILL_S
+from nova_sched.engine.received import NOW, Received, current, handling
 from nova_sched.tests.unit.engine.machine import HOUR_S
 from nova_sched.tests.unit.engine.world import World
 
 
-class TestArrivals:
-    def test_a_message_that_has_just_come(self, machine, arrivals):
-        assert arrivals.take().since_s == pytest.approx(machine.store_s)
-
-    def test_one_that_may_have_come_during_a_pause(self, machine, arrivals):
-        before_s = machine.store_s
-        machine.passes(30.0)
-        assert arrivals.take().since_s == pytest.approx(before_s)
-
-    def test_one_that_was_delivered_again(self, machine, arrivals):
-        assert arrivals.take(is_again=True).since_s == pytest.approx(
-            machine.store_s - REDELIVERY_S
-        )
-
+class TestCallers:
     @pytest.mark.parametrize(
         'words, passes_s, is_over',
         [
@@ -53,31 +39,36 @@ class TestArrivals:
             ),
         ],
     )
-    def test_a_caller_that_waits_no_more(self, machine, arrivals, words, passes_s, is_over):
-        received = arrivals.take(**words)
+    def test_a_caller_that_waits_no_more(self, machine, pauses, words, passes_s, is_over):
+        received = pauses.received(**words)
         machine.passes(passes_s)
         assert received.is_over() == is_over
 
-    def test_a_caller_that_hears_signs_of_life_waits_on(self, machine, arrivals, pauses):
+    def test_a_caller_that_hears_signs_of_life_waits_on(self, machine, pauses):
         """The database is away for minutes, and this process runs."""
-        received = arrivals.take(HOUR_S, 60.0)
+        received = pauses.received(HOUR_S, 60.0)
         for _ in range(200):
             machine.passes(1.0)
             pauses.tick()
         assert not received.is_over()
 
-    def test_a_message_from_before_the_pause_that_is_read_after_it(self, machine, arrivals):
+    def test_a_message_from_before_the_pause_that_is_read_after_it(self, machine, pauses):
         machine.passes(61.0)
-        assert arrivals.take(HOUR_S, 60.0).is_over()
+        assert pauses.received(HOUR_S, 60.0).is_over()
+        assert pauses.received(60.0).is_over()
+        machine.passes(STILL_S)
+        pauses.tick()
+        machine.passes(0.1)
+        assert not pauses.received(HOUR_S, 60.0).is_over()
 
 
 class TestReceived:
     def test_the_message_of_a_thread(self):
-        received = Received(1.0)
+        received = Received()
         with handling(received):
             assert current() is received
         assert current() is NOW
-        assert NOW.since_s == math.inf
+        assert not NOW.is_over()
 
     def test_the_check(self):
         Received().check('The call')

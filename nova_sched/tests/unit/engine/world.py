@@ -11,10 +11,13 @@
 # under the License.
 """What tests of the engine need: simple rules, and a scheduler whose loop turns by hand."""
 
+import contextlib
 import random
 
 import numpy as np
 
+from nova_sched import errors
+from nova_sched.claims import ClaimSelector
 from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.engine import Settings
 from nova_sched.engine.catalog import Rules, always
@@ -196,6 +199,26 @@ class World:
         future = self.send_call(work, *args)
         self.turn_until(future)
         return future.result()
+
+
+def end_claims(claim_service, consumer, host=None):
+    """End the instance's claims by their names, as a caller that sees them now. Runs in the
+    loop."""
+    ended = []
+    for one in claim_service.claims_of(consumer):
+        with contextlib.suppress(errors.ClaimNotFound):  # on another host
+            ended += claim_service.abort_claim(consumer, host, ClaimSelector(one.name))
+    if not ended:
+        raise errors.ClaimNotFound(consumer)
+    return ended
+
+
+def settle_claim(claim_service, consumer, host):
+    """Confirm the instance's claim on the host by its name. Runs in the loop."""
+    for one in claim_service.claims_of(consumer):
+        with contextlib.suppress(errors.ClaimNotFound):  # on another host
+            return claim_service.confirm_claim(consumer, host, ClaimSelector(one.name))
+    raise errors.ClaimNotFound(consumer)
 
 
 def fresh(store, **settings):

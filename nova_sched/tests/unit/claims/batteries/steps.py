@@ -39,8 +39,15 @@ def ready(store, *hosts, now_s=NOW, **words):
 
 def place(store, *claims, releases=()):
     """Commit one placement; its outcome."""
-    known = {one.uuid for claim in claims for one in store.claims(claim.consumer_uuid)}
-    return store.commit([Placement(claims, tuple(releases), replaces=frozenset(known))])[0]
+    consumers = {claim.consumer_uuid for claim in claims} | {one for one, _ in releases}
+    known = frozenset().union(*(waiting(store, consumer) for consumer in consumers))
+    return store.commit([Placement(claims, tuple(releases), replaces=known)])[0]
+
+
+def waiting(store, consumer=A):
+    """The names of a consumer's pending claim and open resize."""
+    found = store.claims(consumer)
+    return frozenset(one.name for one in found if one.resizing or not one.is_confirmed)
 
 
 def facts(store, host=HOST):
@@ -120,7 +127,7 @@ def at(store, now_s):
 def resize(store, vcpus, host=HOST):
     """Claim for A, where it is already; the claim that asks for it."""
     asked = claim(A, node(host), vcpus=vcpus)
-    assert store.commit([Placement((asked,))])[0].won
+    assert place(store, asked).won
     return asked
 
 

@@ -31,7 +31,7 @@ from nova_sched.tests.unit.engine.groups.group_cloud import (
     members,
     webs,
 )
-from nova_sched.tests.unit.engine.world import fresh, picture
+from nova_sched.tests.unit.engine.world import end_claims, fresh, picture
 
 
 class TestBuild:
@@ -109,7 +109,7 @@ class TestBuild:
         assert len(eight.store.claims()) == 5
         eight.confirm(new, 'next')
         assert eight.places(group)['web/0'] == new
-        eight.scheduler.call(eight.scheduler.claim_service.abort_claim, uuid_of('web/0'))
+        eight.scheduler.call(end_claims, eight.scheduler.claim_service, uuid_of('web/0'))
         assert len({eight.rack(host) for host in eight.places(group).values()}) == 4
 
     def test_a_second_server_does_not_take_the_room_of_one_that_is_being_built(self, eight):
@@ -130,13 +130,13 @@ class TestBuild:
         eight.build(group, 'web/0', 'first')
         second = eight.build(group, 'web/0', 'second', hints={'replace': ['true']})[0]
         assert [claim.state for claim in eight.store.claims(uuid_of('first'))] == [PENDING]
-        eight.scheduler.call(eight.scheduler.claim_service.abort_claim, uuid_of('first'))
+        eight.scheduler.call(end_claims, eight.scheduler.claim_service, uuid_of('first'))
         assert (len(eight.store.claims()), eight.places(group)['web/0']) == (4, second)
 
     def test_a_member_whose_server_is_gone_is_built_again(self, eight):
         group = eight.create(webs())
         eight.build(group, 'web/0', 'failed')
-        eight.scheduler.call(eight.scheduler.claim_service.abort_claim, uuid_of('failed'))
+        eight.scheduler.call(end_claims, eight.scheduler.claim_service, uuid_of('failed'))
         assert eight.build(group, 'web/0', 'next')
         assert len(eight.store.claims()) == 4
 

@@ -19,6 +19,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.claim import PENDING, PLANNED
+from nova_sched.claims import ClaimSelector
 from nova_sched.groups.definition import (
     AFFINITY,
     ANTI_AFFINITY,
@@ -43,6 +44,7 @@ from nova_sched.tests.unit.engine.groups.group_cloud import (
     members,
     webs,
 )
+from nova_sched.tests.unit.engine.world import end_claims
 
 
 class TestCreate:
@@ -277,11 +279,14 @@ class TestSurprises:
         first, other = eight.build(group, 'web/0')
         request = eight.request(group, 'web/0')
         claim_service = eight.scheduler.claim_service
-        claim = eight.scheduler.call(claim_service.claim, request, other, other, None, first)
+        (before,) = eight.store.claims(request.instance_uuid)
+        how = None, first, None, False, ClaimSelector(before.uuid)
+        claim = eight.scheduler.call(claim_service.claim, request, other, other, *how)
         assert (claim.member, claim.top_group) == ('web/0', group.uuid)
         elsewhere = eight.places(group)['web/1']
+        how = None, other, None, False, ClaimSelector(claim.uuid)
         with pytest.raises(errors.ComputeResourcesUnavailable, match='policies of its group'):
-            eight.scheduler.call(claim_service.claim, request, elsewhere, elsewhere, None, other)
+            eight.scheduler.call(claim_service.claim, request, elsewhere, elsewhere, *how)
 
 
 class TestUpdate:
@@ -368,7 +373,7 @@ class TestDelete:
         assert [claim.consumer_uuid for claim in eight.store.claims()] == [uuid_of('web/0')]
         with pytest.raises(errors.MemberRefused, match='is being deleted'):
             eight.build(group, 'web/1')
-        eight.scheduler.call(eight.scheduler.claim_service.abort_claim, uuid_of('web/0'))
+        eight.scheduler.call(end_claims, eight.scheduler.claim_service, uuid_of('web/0'))
         with pytest.raises(errors.GroupNotFound):
             eight.groups.show(group.uuid)
 

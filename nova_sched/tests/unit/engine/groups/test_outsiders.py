@@ -28,6 +28,7 @@ from nova_sched.tests.unit.engine.groups.group_cloud import (
     definition,
     members,
 )
+from nova_sched.tests.unit.engine.world import end_claims
 
 
 class TestExclusive:
@@ -44,7 +45,7 @@ class TestExclusive:
         with pytest.raises(errors.NoValidHost, match='kept for another group'):
             eight.place('outsider', force_hosts=closed[:1])
         eight.groups.delete(group.uuid)
-        eight.scheduler.call(eight.scheduler.claim_service.abort_claim, uuid_of('db'))
+        eight.scheduler.call(end_claims, eight.scheduler.claim_service, uuid_of('db'))
         with pytest.raises(errors.NoValidHost, match='kept for another group'):
             eight.place('outsider', force_hosts=closed[:1])
         eight.groups.mend_domains()
@@ -57,7 +58,7 @@ class TestExclusive:
         with pytest.raises(errors.GroupRefused):
             eight.create(definition(members('db'), every))
         eight.build(groups[0], 'db')
-        eight.scheduler.call(eight.scheduler.claim_service.abort_claim, uuid_of('db'))
+        eight.scheduler.call(end_claims, eight.scheduler.claim_service, uuid_of('db'))
         eight.create(definition(members('db'), every))
 
     def test_a_domain_with_outsiders_is_not_for_it(self, eight):

@@ -28,7 +28,7 @@ from nova_sched.groups.exact import worker
 from nova_sched.state.node import Node
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.engine.groups.group_cloud import BIG, SOURCE, cloud, definition, members
-from nova_sched.tests.unit.engine.world import fresh, picture
+from nova_sched.tests.unit.engine.world import end_claims, fresh, picture
 from nova_sched.tests.unit.hardware.builders import cell, told
 from nova_sched.tests.unit.hardware.builders import machine as machine_of
 
@@ -71,7 +71,7 @@ def migrate(made, group, move):
 
 def give_up(made, move):
     """The client takes the move back."""
-    made.scheduler.call(made.scheduler.claim_service.abort_claim, uuid_of(move.path), move.target)
+    made.scheduler.call(end_claims, made.scheduler.claim_service, uuid_of(move.path), move.target)
 
 
 class TestTakenBack:

@@ -31,6 +31,7 @@ from nova_sched.tests.unit.engine.rebalance.moving_world import (
     MovingWorld,
     move,
 )
+from nova_sched.tests.unit.engine.world import end_claims
 
 ONE, TWO, THREE, FOUR = SERVERS
 COMING = ('host-1', PENDING, LIVE_MIGRATION)
@@ -279,8 +280,8 @@ class TestUsers:
         assert moving.hosts(ONE) == []
 
     def test_aborts_all_of_its_claims_while_it_moves(self, moving):
-        abort = moving.world.claim_service.abort_claim
-        made = reach(moving, HANDED_OVER, lambda: moving.world.call(abort, ONE))
+        world = moving.world
+        made = reach(moving, HANDED_OVER, lambda: world.call(end_claims, world.claim_service, ONE))
         moving.turn_later()
         assert moving.hosts(ONE) == []
         moving.conductors.answers[ONE] = FAILED, 'deleted'

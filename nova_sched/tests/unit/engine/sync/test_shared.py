@@ -12,18 +12,19 @@
 """Tests of schedulers that share a store: repeated messages, refusals, and the policies of
 groups."""
 
-import math
+import dataclasses
 import types
 
 import pytest
 
 from nova_sched import errors
 from nova_sched.claim import CONFIRMED
+from nova_sched.claims import ClaimSelector
 from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.engine.cycle import PLACE, Order
 from nova_sched.engine.received import Received, handling
-from nova_sched.tests.builders import NOW, claim, report, request, uuid_of
-from nova_sched.tests.unit.engine.world import Score, World, rules, spreading
+from nova_sched.tests.builders import claim, report, request, uuid_of
+from nova_sched.tests.unit.engine.world import Score, World, end_claims, rules, spreading
 
 A, B, C = (uuid_of(f'instance {letter}') for letter in 'ABC')
 HOSTS = ('host-0', 'host-1', 'host-2')
@@ -48,10 +49,10 @@ def group(policy, **words):
     return {'policy': policy, 'members': [], **words}
 
 
-def send(world, *requests, request_id=None, since_s=math.inf):
+def send(world, *requests, request_id=None, is_over=lambda: False):
     """Hosts of each instance for a request with an id, or what its caller would see."""
     order = Order(list(requests), context=types.SimpleNamespace(request_id=request_id))
-    with handling(Received(since_s)):
+    with handling(Received(is_over)):
         future = world.loop.send(PLACE, order)
     world.turn_until(future)
     return [[one.host for one in found] for found in future.result()]
@@ -73,6 +74,7 @@ class TestRepeated:
     def pair(self):
         store = MemoryClaimStore()
         first, second = worlds(2, store=store, chain=rules([], [Score(3, 2, 1)]))
+        store.clock = lambda: first.now_s
         second.scheduler.follow(rules([], [Score(1, 2, 3)]))
         second.loop.turn()
         return first, second
@@ -96,23 +98,53 @@ class TestRepeated:
         assert send(second, asks(ignore_hosts=['host-0']), request_id='req-1') == [['host-2']]
         assert on(first.store) == {A: ['host-2']}
 
-    @pytest.mark.parametrize('since_s', [math.inf, NOW - 1], ids=['in time', 'late'])
-    def test_another_request_gets_the_same_answer(self, pair, since_s):
-        """Which of the two came first makes no difference: both callers are told one host."""
+    @pytest.mark.parametrize('request_id', ['req-1', 'req-2'], ids=['another', 'the same'])
+    @pytest.mark.parametrize('knows', [True, False])
+    def test_a_request_that_the_claim_satisfies_gets_the_same_claim(self, pair, knows, request_id):
+        """Which of the two came first makes no difference: its caller may name the claim yet. It
+        lives as long as a new one."""
         first, second = pair
         send(first, asks(), request_id='req-2')
-        assert send(second, asks(), request_id='req-1', since_s=since_s) == [['host-0']]
-        assert on(first.store) == {A: ['host-0']}
+        (claim,) = first.store.claims(A)
+        first.now_s += 10
+        second.now_s = first.now_s
+        if knows:
+            second.state_sync.refresh()
+        assert send(second, asks(), request_id=request_id) == [['host-0']]
+        (again,) = first.store.claims(A)
+        assert again == dataclasses.replace(claim, expires_s=claim.expires_s + 10)
+        meant = second.claim_service.confirm_claim, A, 'host-0', ClaimSelector(claim.uuid)
+        assert second.call(*meant)[0].is_confirmed
 
-    def test_a_late_request_that_does_not_allow_the_host(self, pair):
+    def test_a_claim_whose_time_is_up_is_replaced(self, pair):
+        first, second = pair
+        send(first, asks())
+        (claim,) = first.store.claims(A)
+        second.state_sync.refresh()
+        second.now_s = first.now_s = claim.expires_s
+        send(second, asks())
+        (again,) = first.store.claims(A)
+        assert (again.uuid != claim.uuid, again.expires_s > claim.expires_s) == (True, True)
+
+    @pytest.mark.parametrize(
+        'words',
+        [
+            pytest.param({'ignore_hosts': ['host-0']}, id='another host'),
+            pytest.param({'vcpus': 2}, id='another size'),
+        ],
+    )
+    def test_a_request_that_the_claim_does_not_satisfy(self, pair, words):
+        """The last one who was answered has what it was told, unless its caller has left."""
         first, second = pair
         send(first, asks(), request_id='req-2')
-        with pytest.raises(errors.Superseded):
-            send(second, asks(ignore_hosts=['host-0']), request_id='req-1', since_s=NOW - 1)
-        assert on(first.store) == {A: ['host-0']}
-        assert send(second, asks(ignore_hosts=['host-0']), request_id='req-1', since_s=NOW) == [
-            ['host-2']
-        ]
+        before = first.store.claims()
+        with pytest.raises(errors.Outdated):
+            send(second, asks(**words), is_over=lambda: True)
+        assert first.store.claims() == before
+        (told,) = send(second, asks(**words))
+        (after,) = first.store.claims()
+        assert after.uuid != before[0].uuid
+        assert on(first.store) == {A: told}
 
     @pytest.mark.parametrize('knows', [True, False])
     def test_a_request_to_build_what_runs_already(self, pair, knows):
@@ -126,16 +158,33 @@ class TestRepeated:
         assert on(first.store) == {A: ['host-0']}
 
     def test_a_late_request_to_move(self, pair):
-        """A resize away from host-0 was asked for again, done and taken back since."""
+        """A resize away from host-0 was asked for again, done and taken back since. Nobody waits
+        for its claim, which expires; the server keeps its own."""
         first, second = pair
         send(first, asks(), request_id='req-1')
         first.call(first.claim_service.confirm_claim, A, 'host-0')
-        with pytest.raises(errors.Superseded):
-            send(second, asks(ignore_hosts=['host-0']), since_s=NOW - 1)
         assert send(second, asks(ignore_hosts=['host-0'])) == [['host-2']]
         assert {one: sorted(hosts) for one, hosts in on(first.store).items()} == {
             A: ['host-0', 'host-2']
         }
+        assert {one.is_confirmed for one in first.store.claims(A)} == {True, False}
+
+    @pytest.mark.parametrize('move', [None, 'resize'])
+    def test_a_second_move_that_has_not_heard_of_the_confirmation(self, pair, move):
+        """The claim that it would replace is the server's own by now."""
+        first, second = pair
+        send(first, asks(), request_id='req-1')
+        first.call(first.claim_service.confirm_claim, A, 'host-0')
+        place = asks(vcpus=2), 'host-1', 'host-1', None, None, move
+        made = first.call(first.claim_service.claim, *place)
+        second.state_sync.refresh()
+        first.call(first.claim_service.confirm_claim, A, 'host-1', ClaimSelector(made.uuid))
+        first.state_sync.refresh()
+        before = [one for one in first.store.claims(A) if one.node_uuid == made.node_uuid]
+        send(second, asks(vcpus=2, ignore_hosts=['host-1']))
+        after = first.store.claims(A)
+        assert before[0] in after
+        assert [one.is_confirmed for one in before] == [True]
 
     def test_several_instances(self, pair):
         first, second = pair
@@ -150,7 +199,7 @@ class TestRefusals:
         for instance, host in zip((A, B, C), HOSTS, strict=True):
             first.call(first.claim_service.claim, asks(instance), host, host)
         second.state_sync.refresh()
-        first.call(first.claim_service.abort_claim, B)
+        first.call(end_claims, first.claim_service, B)
         assert send(second, asks(uuid_of('instance D'))) == [['host-1']]
         assert second.scheduler.figures.refused == 0
 

@@ -292,7 +292,8 @@ class TestNodesAndServices:
 
 
 class TestInstances:
-    """What hosts' messages tell, of claims A and B on host-0 and C on host-1, all waiting."""
+    """What hosts' messages tell, of claims A and B on host-0 and C on host-1, all waiting. They
+    may be late, and end nothing."""
 
     @pytest.fixture
     def world(self, world):
@@ -314,16 +315,10 @@ class TestInstances:
         """A list that does not say when it was made ends no claim."""
         world.call(world.state_sync.instances_added, 'host-0', [A])
         world.call(world.state_sync.instances_are, 'host-0', [B])
-        expected = {
-            (A, 'host-0'): CONFIRMED,
-            (B, 'host-0'): CONFIRMED,
-            (C, 'host-1'): PENDING,
-        }
-        assert states(world) == expected
-        assert world.cluster.told('host-0') == {B}
+        after = {(A, 'host-0'): CONFIRMED, (B, 'host-0'): CONFIRMED, (C, 'host-1'): PENDING}
+        assert (states(world), world.cluster.told('host-0')) == (after, {B})
         world.call(world.state_sync.instances_are, 'host-0', [])
-        assert states(world) == expected
-        assert world.cluster.told('host-0') == frozenset()
+        assert (states(world), world.cluster.told('host-0')) == (after, frozenset())
 
     def test_instance_lists_are_ignored_without_track_instances(self, world):
         world.call(world.state_sync.instances_added, 'host-0', [A])
@@ -347,8 +342,7 @@ class TestInstances:
         before = states(world)
         for uuid in (A, B, C, uuid_of('stranger')):
             world.call(world.state_sync.instance_gone, 'host-0', uuid)
-        assert states(world) == before
-        assert world.cluster.told('host-0') == frozenset()
+        assert (states(world), world.cluster.told('host-0')) == (before, frozenset())
 
     def test_of_an_unknown_host(self, world):
         world.call(world.state_sync.instances_added, 'host-9', [uuid_of('early')])
@@ -360,6 +354,8 @@ class TestInstances:
             world.report(report('metal', nodename=f'node {number}', vcpus=1))
         world.place(asks(uuid_of('bare'), force_nodes=['node 1']))
         world.call(world.state_sync.instances_added, 'metal', [uuid_of('bare')])
+        assert states(world)[uuid_of('bare'), 'metal'] == CONFIRMED
+        world.call(world.state_sync.instance_gone, 'metal', uuid_of('bare'))
         assert states(world)[uuid_of('bare'), 'metal'] == CONFIRMED
 
     def test_the_same_message_again_changes_nothing(self, world):

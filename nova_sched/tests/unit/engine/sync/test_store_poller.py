@@ -20,7 +20,7 @@ import pytest
 
 from nova_sched import engine, errors
 from nova_sched.claim import CONFIRMED
-from nova_sched.claims import Placement, ServiceFacts
+from nova_sched.claims import ClaimSelector, Placement, ServiceFacts
 from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.engine.sync.store_poller import EXPIRE_INTERVAL_S, StorePoller
@@ -29,7 +29,7 @@ from nova_sched.tests.builders import NOW, aggregate, claim, report, request, uu
 from nova_sched.tests.functional.harness import eventually
 from nova_sched.tests.unit.engine.stores import Unsteady
 from nova_sched.tests.unit.engine.test_machine import database
-from nova_sched.tests.unit.engine.world import World, fresh, picture, rules
+from nova_sched.tests.unit.engine.world import World, end_claims, fresh, picture, rules
 
 __all__ = ['database']
 
@@ -268,7 +268,7 @@ class TestThread:
                     world.scheduler.call(world.cluster.hosts.count_instances, [B]).tolist() == [1]
                 )
             )
-            world.scheduler.call(world.claim_service.abort_claim, B)
+            world.scheduler.call(end_claims, world.claim_service, B)
             world.store.wait_for_polls()
         world.scheduler.stop()
         warnings = [one for one in caplog.records if one.levelno == logging.WARNING]
@@ -306,7 +306,7 @@ def everything(world, later_s):
     """Much of what may happen in an hour, on hosts 0 to 9."""
     state_sync, claim_service = world.state_sync, world.claim_service
     world.now_s += later_s / 2
-    world.call(claim_service.abort_claim, A)
+    world.call(end_claims, claim_service, A)
     world.call(claim_service.confirm_claim, B, 'host-1')
     for number in range(6):
         world.call(
@@ -315,7 +315,9 @@ def everything(world, later_s):
             f'host-{number}',
             f'host-{number}',
         )
-    world.call(claim_service.claim, request(instance_uuid=C), 'host-6', 'host-6', None, 'host-2')
+    (waiting,) = world.store.claims(C)
+    how = 'host-6', 'host-6', None, 'host-2', None, False, ClaimSelector(waiting.uuid)
+    world.call(claim_service.claim, request(instance_uuid=C), *how)
     world.call(state_sync.remove_node, 'host-3', 'host-3')
     world.call(state_sync.remove_node, 'host-4', 'host-4')
     world.now_s += later_s / 2

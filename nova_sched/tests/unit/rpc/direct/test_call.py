@@ -29,11 +29,11 @@ def message(**words):
 
 
 def test_its_parts():
-    call = Call(message(_msg_id='m', _reply_q='q', _timeout=8), is_redelivered=True)
+    call = Call(message(_msg_id='m', _reply_q='q', _timeout=8))
     assert call.message == {'method': 'ping', 'args': {}}
     assert call.ctxt == {'user': 'me', 'client_timeout': 8}
     assert (call.msg_id, call.reply_q, call.unique_id) == ('m', 'q', 'u')
-    assert (call.is_redelivered, call.client_timeout, call.beat_s) == (True, 8, 4.0)
+    assert (call.client_timeout, call.beat_s) == (8, 4.0)
 
 
 @pytest.mark.parametrize(

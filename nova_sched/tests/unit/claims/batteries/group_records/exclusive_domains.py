@@ -213,7 +213,8 @@ class ExclusiveDomains:
         """Each is judged after those before it."""
         ready(store, HOST, OTHER, THIRD)
         first, last = Placement((claim(B, node(OTHER)),)), Placement((claim(C, node()),))
-        leaves = Placement((), ((B, node(OTHER)),))
+        names = frozenset([first.claims[0].uuid])
+        leaves = Placement((), ((B, node(OTHER)),), replaces=names)
         mine = plan(WEB_INSIDE, closed_domains=(RACK,))
         assert [one.won for one in store.commit([first, mine, leaves, mine, last])] == [
             True,

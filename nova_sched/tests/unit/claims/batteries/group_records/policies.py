@@ -26,6 +26,7 @@ from nova_sched.tests.unit.claims.batteries.steps import (
     generation,
     node,
     ready,
+    waiting,
 )
 
 GROUP, ELSE = uuid_of('group'), uuid_of('another group')
@@ -132,7 +133,7 @@ class Policies:
         for one in there:
             assert store.commit([Placement((one,))])[0].won
         before = store.claims()
-        outcome = store.commit([join(policy, *comes, replaces=[one.uuid for one in before])])[0]
+        outcome = store.commit([join(policy, *comes, replaces=waiting(store))])[0]
         assert outcome.won == won
         assert won or store.claims() == before
 
@@ -144,7 +145,7 @@ class Policies:
     def test_who_leaves_makes_room_for_the_next_one(self, store):
         ready(store, HOST, OTHER)
         store.commit([join(APART, member(A))])
-        moves = join(APART, member(A, OTHER), releases=[(A, node())])
+        moves = join(APART, member(A, OTHER), releases=[(A, node())], replaces=waiting(store))
         assert [one.won for one in store.commit([moves, join(APART, member(B))])] == [True, True]
 
     @pytest.mark.parametrize(

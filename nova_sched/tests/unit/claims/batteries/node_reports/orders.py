@@ -20,7 +20,6 @@ from nova_sched.claims import Placement
 from nova_sched.state.report import ReportOrder
 from nova_sched.tests.builders import NOW, claim, report
 from nova_sched.tests.unit.claims.batteries.steps import (
-    DAY,
     HOST,
     OTHER,
     THIRD,
@@ -362,3 +361,9 @@ class ReportOrders:
         for vcpus in (3, 4):
             ready(store, vcpus=vcpus)
         assert store.remove_node(node(), first.generation)
+
+    def test_the_last_list_is_kept(self, store, another):
+        """It is of a host's messages, which have no order; it ends nothing."""
+        for instances in ([A], [B], []):
+            store.set_instances(HOST, frozenset(instances))
+            assert another().changes({}).instances == {HOST: frozenset(instances)}

@@ -33,7 +33,10 @@ from nova_sched.tests.unit.claims.batteries.steps import (
     nonzero,
     place,
     ready,
+    resize,
+    settled,
     vcpus,
+    waiting,
 )
 
 
@@ -205,7 +208,7 @@ class Commit:
         place(store, there)
         if beside is not None:
             place(store, claim(A, node(OTHER), **beside))
-        assert store.release([there.key], absent=True) == ([there] if ends else [])
+        assert store.release([there.key], absent=True).changed == ([there] if ends else [])
         assert (there in store.claims()) != ends
 
     @pytest.mark.parametrize(
@@ -254,11 +257,56 @@ class Commit:
         assert won or store.claims() == [before]
         assert won or HOST in [one.report.host for one in outcome.fresh]
 
-    def test_a_pending_claim_that_the_placement_releases_needs_no_other_name(self, store):
+    @pytest.mark.parametrize('known', [False, True])
+    def test_a_pending_claim_that_the_placement_releases_is_named(self, store, known):
+        """The one that its scheduler knew there may have given way to another one."""
         ready(store, HOST, OTHER)
         place(store, claim(A, node()))
-        assert store.commit([Placement((claim(A, node(OTHER)),), ((A, node()),))])[0].won
-        assert kept(store) == {(A, node(OTHER)): PENDING}
+        names = waiting(store) if known else frozenset()
+        wanted = Placement((claim(A, node(OTHER)),), ((A, node()),), replaces=names)
+        assert store.commit([wanted])[0].won == known
+        assert kept(store) == {(A, node(OTHER if known else HOST)): PENDING}
+
+    @pytest.mark.parametrize('host', [HOST, OTHER])
+    @pytest.mark.parametrize('state, won', [(PENDING, True), (CONFIRMED, False)])
+    def test_a_pending_claim_that_is_confirmed_by_now(self, store, host, state, won):
+        """Its scheduler has not heard of that: the instance may be there, and is left alone."""
+        ready(store, HOST, OTHER)
+        made = claim(A, node())
+        place(store, made)
+        if state == CONFIRMED:
+            store.confirm([A], [node()])
+        before = store.claims()
+        wanted = Placement((claim(A, node(host), vcpus=2),), replaces=frozenset([made.uuid]))
+        (outcome,) = store.commit([wanted])
+        assert outcome.won == won
+        assert won or store.claims() == before
+        assert won or tuple(before) in [one.claims for one in outcome.fresh]
+
+    @pytest.mark.parametrize('known', [False, True])
+    @pytest.mark.parametrize('host', [HOST, OTHER], ids=['replaced', 'released'])
+    def test_an_open_resize_is_named(self, store, known, host):
+        ready(store, HOST, OTHER)
+        settled(store)
+        resize(store, 4)
+        before = store.claims()
+        names = waiting(store) if known else frozenset()
+        releases = ((A, node()),) if host == OTHER else ()
+        wanted = Placement((claim(A, node(host), vcpus=2),), releases, replaces=names)
+        assert store.commit([wanted])[0].won == known
+        assert (store.claims() != before) == known
+
+    def test_the_size_that_it_has_is_no_resize(self, store):
+        """Nor is the one that it is about to get: a call that is repeated changes nothing."""
+        ready(store)
+        settled(store)
+        before = store.claims()
+        assert place(store, claim(A, node())).claims == tuple(before)
+        one = resize(store, 4)
+        before = store.claims()
+        (outcome,) = store.commit([Placement((claim(A, node(), vcpus=4),))])
+        assert (outcome.won, outcome.claims) == (True, tuple(before))
+        assert before[0].name == one.uuid
 
     def test_another_pending_claim_than_those_that_are_named(self, store):
         ready(store, HOST, OTHER)
@@ -274,7 +322,8 @@ class Commit:
         ready(store, vcpus=4)
         place(store, claim(A, node(), vcpus=4))
         wants = Placement((claim(B, node(), vcpus=4),))
-        outcomes = store.commit([wants, Placement((), ((A, node()),)), wants])
+        leaves = Placement((), ((A, node()),), replaces=waiting(store))
+        outcomes = store.commit([wants, leaves, wants])
         assert [outcome.won for outcome in outcomes] == [False, True, True]
         assert kept(store) == {(B, node()): PENDING}
 
@@ -370,7 +419,7 @@ class Commit:
 
     def test_a_placement_releases_what_it_names(self, store):
         ready(store, HOST, OTHER)
-        place(store, confirmed(A))
+        place(store, claim(A, node()))
         outcome = place(store, claim(A, node(OTHER)), releases=[(A, node())])
         assert outcome.won
         assert set(outcome.generations) == {node(), node(OTHER)}
@@ -389,13 +438,20 @@ class Commit:
         assert place(store, releases=[(A, node()), (B, node('nowhere'))]).won
         assert generation(store) == before
 
-    def test_a_confirmed_claim_that_ends_on_its_own_node_leaves_room_for_the_new_one(self, store):
+    def test_a_claim_that_ends_on_its_own_node_leaves_room_for_the_new_one(self, store):
         ready(store, vcpus=4)
-        place(store, confirmed(A, vcpus=4))
+        place(store, claim(A, node(), vcpus=4))
         later = claim(A, node(), vcpus=2)
         for _ in range(2):
             assert place(store, later, releases=[(A, node())]).won
             assert store.claims() == [later]
+
+    def test_a_placement_ends_no_confirmed_claim(self, store):
+        """It may be a repeated one, whose resize on that node has ended since."""
+        ready(store, HOST, OTHER)
+        place(store, confirmed(A))
+        place(store, claim(A, node(OTHER)), releases=[(A, node())])
+        assert kept(store)[A, node()] == CONFIRMED
 
     def test_a_claim_on_an_unknown_node_is_lost(self, store):
         ready(store)
@@ -419,5 +475,5 @@ class Commit:
         outcomes = store.commit(batch)
         assert [outcome.won for outcome in outcomes] == [True] * 1400 + [False] * 700
         assert len(store.claims()) == 1400
-        assert len(store.release([one.key for one in store.claims()])) == 1400
+        assert len(store.release([one.key for one in store.claims()]).changed) == 1400
         assert store.claims() == []

@@ -31,6 +31,7 @@ from nova_sched.tests.unit.claims.batteries.steps import (
     place,
     ready,
     remove,
+    waiting,
 )
 from nova_sched.tests.unit.hardware.builders import (
     cell,
@@ -66,8 +67,8 @@ def pick(store, *claims, releases=(), **generations):
     picked = picked or {
         one.node_uuid: store.heads()[one.node_uuid][0] for one in claims if one.parts
     }
-    known = {one.uuid for claim in claims for one in store.claims(claim.consumer_uuid)}
-    return store.commit([Placement(claims, tuple(releases), picked, replaces=frozenset(known))])[0]
+    known = frozenset().union(*(waiting(store, one.consumer_uuid) for one in claims))
+    return store.commit([Placement(claims, tuple(releases), picked, replaces=known)])[0]
 
 
 class HardwareAllocation:
@@ -90,7 +91,7 @@ class HardwareAllocation:
         assert pick(store, made).won
         assert another().claims() == [made]
         assert facts(another()).claims == (made,)
-        assert store.release([made.key]) == [made]
+        assert store.release([made.key]).changed == [made]
 
     def test_a_claim_without_parts_has_none(self, store, another):
         ready(store)

@@ -163,9 +163,9 @@ class New:
         first = claim(A, node())
         assert store.commit([new(first)])[0].won
         assert store.commit([new(claim(A, node(OTHER)), replaces=frozenset([first.uuid]))])[0].won
-        assert store.finish(A, [node()]) == []
+        assert store.finish(A, [node()]).changed == []
         assert kept(store) == {(A, node(OTHER)): PENDING}
-        assert len(store.finish(A, [node(OTHER)])) == 1
+        assert len(store.finish(A, [node(OTHER)]).changed) == 1
         assert not store.commit([new(claim(A, node()))])[0].won
         assert kept(store) == {(A, node(OTHER)): CONFIRMED}
 

@@ -148,13 +148,26 @@ class Renewals:
         assert there[node(OTHER)].expires_s == NOW + 70
 
     def test_a_message_from_before_still_means_it(self, store):
-        """Renewed claims have not changed: a deletion that was sent before ends them."""
+        """A renewed claim keeps its name: a deletion that was sent before ends it."""
         made = pending(store)
         at(store, NOW + 10)
         store.renew_claim(made, 60.0)
-        ended = store.release([made.key], selector=ClaimSelector(None, NOW + 5))
+        assert store.release([made.key], selector=ClaimSelector(row=made)).changed == []
+        ended = store.release([made.key], selector=ClaimSelector(made.uuid)).changed
         assert [one.key for one in ended] == [made.key]
         assert kept(store) == {}
+
+    def test_a_resize_is_renewed_by_its_name(self, store):
+        """Even after its time: its node has not taken it back yet."""
+        ready(store)
+        at(store, NOW)
+        settled(store)
+        place(store, claim(A, node(), vcpus=2, created_s=NOW, expires_s=NOW + 9))
+        (there,) = store.claims()
+        at(store, NOW + 10)
+        assert not store.renew_claim(dataclasses.replace(there, resizing=None), 60.0)
+        assert store.renew_claim(there, 60.0)
+        assert store.claims()[0].expires_s == NOW + 70
 
     def test_its_hardware_stays_taken(self, store):
         """Another scheduler may have picked other hardware before: that pick stays valid."""

@@ -249,6 +249,7 @@ class OwnClock:
         assert first.created_s <= second.created_s
         for one in stores:
             assert one.expire() == []
+            one.set_instances(HOST, frozenset([A]))
         assert stores[0].confirm([B], [node(OTHER)]) == [second]
         assert second.changed_s <= stores[0].claims(B)[0].changed_s < ends_s
         early = store.claims(A)[0].expires_s

@@ -140,7 +140,7 @@ class Told:
         settled(store)
         move(store)
         told.clear()
-        store.revert(A, ClaimSelector(since_s=NOW - DAY))
+        store.revert(A, ClaimSelector(B))
         assert told == []
 
     @pytest.mark.parametrize(

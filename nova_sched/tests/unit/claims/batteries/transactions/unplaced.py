@@ -29,6 +29,7 @@ from nova_sched.tests.unit.claims.batteries.steps import (
     place,
     ready,
     settled,
+    waiting,
 )
 
 
@@ -67,7 +68,7 @@ class Unplaced:
         before(store)
         place(store, claim(B, node(THIRD)))
         there = store.claims(A)
-        known = frozenset(one.uuid for one in there)
+        known = waiting(store) | waiting(store, B)
         releases = ((B, node(THIRD)),) if beside else ()
         made = claim(A, node(OTHER), vcpus=3)
         (outcome,) = store.commit([Placement((made,), releases, replaces=known, unplaced=True)])
