@@ -20,6 +20,7 @@ from nova_sched.claims import Placement
 from nova_sched.state.report import ReportOrder
 from nova_sched.tests.builders import NOW, claim, report
 from nova_sched.tests.unit.claims.batteries.steps import (
+    DAY,
     HOST,
     OTHER,
     THIRD,
