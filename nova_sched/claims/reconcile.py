@@ -189,7 +189,7 @@ def _unclaimed(report, were, claims, before):
         more = [
             _less(amounts, _counted(report, claims[consumer].resources))
             for consumer, amounts in held.items()
-            if consumer in claims
+            if consumer in claims and amounts != claims[consumer].resources
         ]
         rows = {consumer: amounts for consumer, amounts in held.items() if consumer not in claims}
         others = sums([_left(report, held.values()), *more])

@@ -12,7 +12,6 @@
 """The values that pass through a claim store: placements and their outcomes, nodes, groups, small
 tables, and the claims that a message means."""
 
-import collections
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
@@ -29,10 +28,11 @@ NAMELESS = ''  # the row of the unclaimed usage that is not known by consumer
 
 def sums(rows):
     """The sums of amounts by resource class, over rows by consumer or in a list."""
-    found: collections.Counter[str] = collections.Counter()
+    found: dict[str, int] = {}
     for amounts in rows.values() if isinstance(rows, Mapping) else rows:
-        found.update(amounts)
-    return dict(found)
+        for name, amount in amounts.items():
+            found[name] = found.get(name, 0) + amount
+    return found
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
