@@ -16,7 +16,7 @@ import dataclasses
 import pytest
 
 from nova_sched.claim import CONFIRMED, PCPU, PENDING, VCPU, Claim
-from nova_sched.state.report import Inventory
+from nova_sched.state.report import Inventory, ReportOrder
 from nova_sched.tests.builders import NOW, claim, report, uuid_of
 from nova_sched.tests.unit.claims.batteries.steps import (
     HOST,
@@ -246,7 +246,7 @@ class Reports:
         at(store, NOW)
         place(store, claim(A, node(), vcpus=4))
         store.finish(A, [node()])
-        ready(store, now_s=NOW + 10, vcpus=10, vcpus_used=4, **words)
+        ready(store, now_s=NOW + 10, vcpus=10, vcpus_used=4, order=ReportOrder(), **words)
         assert judged_by(store)[VCPU] == 8
         assert not place(store, claim(C, node(), vcpus=6)).won
         words = {'instances': frozenset([A, B])} if 'instances' in words else {'num_instances': 2}
