@@ -46,6 +46,41 @@ def eventually(is_so, timeout_s=PATIENCE_S):
     return found
 
 
+class Caller(client.ClaimsClient):
+    """A caller that names the claims as it sees them at the moment of a call, unless a test names
+    them."""
+
+    def _seen(self, uuid, host=None):
+        """(name, info) of the instance's claims on a host, or on all of them."""
+        found = self.show(uuid)
+        return {one.name: one for one in found if host in (None, one.host)}
+
+    def confirm_claim(self, instance_uuid, host, context=None, claim=None):
+        claim = claim or next(iter(self._seen(instance_uuid, host)), None)
+        return super().confirm_claim(instance_uuid, host, context, claim)
+
+    def revert_claim(self, instance_uuid, context=None, claim=None):
+        seen = self._seen(instance_uuid).items()
+        claim = claim or next((name for name, one in seen if one.move or name != one.uuid), None)
+        return super().revert_claim(instance_uuid, context, claim)
+
+    def abort_claim(self, instance_uuid, host=None, context=None, claim=None, confirmed=True):
+        names = [claim] if claim else [*self._seen(instance_uuid, host)] or [None]
+        each = (
+            super(Caller, self).abort_claim(instance_uuid, host, context, name, confirmed)
+            for name in names
+        )
+        return [one for found in each for one in found]
+
+    def claim_alternate(
+        self, spec_obj, instance_uuid, failed_host, host, nodename, context=None, claim=None
+    ):
+        claim = claim or next(iter(self._seen(instance_uuid, failed_host)), None)
+        return super().claim_alternate(
+            spec_obj, instance_uuid, failed_host, host, nodename, context, claim
+        )
+
+
 class Daemon:
     """One scheduler process's insides, its database in a file, and clients that call it over its
     bus."""
@@ -56,7 +91,7 @@ class Daemon:
         self.service = service.SchedulerService(CONF, self.bus)
         self.scheduler = client.SchedulerClient(self.bus, timeout_s=TIMEOUT_S)
         self.stats = client.StatsClient(self.bus, timeout_s=TIMEOUT_S)
-        self.claims = client.ClaimsClient(self.bus, timeout_s=TIMEOUT_S)
+        self.claims = Caller(self.bus, timeout_s=TIMEOUT_S)
         self.candidates = client.CandidatesClient(self.bus, timeout_s=TIMEOUT_S)
         self.explain = client.ExplainClient(self.bus, timeout_s=TIMEOUT_S)
         self.groups = client.GroupsClient(self.bus, timeout_s=TIMEOUT_S)

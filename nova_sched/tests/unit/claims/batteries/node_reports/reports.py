@@ -16,7 +16,7 @@ import dataclasses
 import pytest
 
 from nova_sched.claim import CONFIRMED, PCPU, PENDING, VCPU, Claim
-from nova_sched.state.report import Inventory, ReportOrder
+from nova_sched.state.report import Inventory
 from nova_sched.tests.builders import NOW, claim, report, uuid_of
 from nova_sched.tests.unit.claims.batteries.steps import (
     HOST,
