@@ -35,6 +35,7 @@ from nova_sched import errors
 from nova_sched.claim import CONFIRMED, VCPU
 from nova_sched.claims import ClaimSelector, NodeFacts
 from nova_sched.claims.memory import MemoryClaimStore
+from nova_sched.claims.values import NAMELESS
 from nova_sched.engine.catalog import always
 from nova_sched.filters.pci_passthrough import PciPassthroughFilter
 from nova_sched.hardware import pci
@@ -50,10 +51,13 @@ from nova_sched.weighers import Weigher
 NEVER, OVER = 1e9, -1.0
 ABOVE_ALL = 10**6  # the generation above which new nodes start: above all that was seen
 UNREAD = 0  # the position of a generation that a scheduler does not know
-TIMES = ('created_s', 'changed_s', 'seen_s')
 BY_NODE = ('_pieces_at', '_made_at', '_reported_at')  # generations that the store has by node
 DEVICES = hardware.wanted(requests=[hardware.request(1)])
-NUMBERED, SEEN, UNNUMBERED, BARE = 'numbered', 'seen', 'unnumbered', 'bare'
+
+# Senders of reports: with numbers, and with what they have seen; what reads a node for it, which
+# has seen; with a list alone; with totals alone.
+NUMBERED, SEEN, MIRROR = 'numbered', 'seen', 'mirror'
+UNNUMBERED, BARE = 'unnumbered', 'bare'
 
 
 class Prefers(Weigher):
@@ -136,19 +140,20 @@ class Books:
 
     @staticmethod
     def _times(store):
-        claims = (one for some in store._claims.values() for one in some.values())
-        found = {getattr(one, name) for one in (*store._nodes.values(), *claims)
-                 for name in TIMES if hasattr(one, name)}  # fmt: skip
-        return found.union(getattr(store, '_made_s', {}).values())
+        found = {facts.seen_s for facts in store._nodes.values()}
+        for some in store._claims.values():
+            for claim in some.values():
+                found |= {claim.created_s, claim.changed_s}
+        return found
 
     def _generations(self, store, node):
         """All that the store has of a node, in order."""
         uuid = store._names.get((self.hosts[node],) * 2)
         if uuid is None:
             return []
-        found = {getattr(store, name)[uuid] for name in BY_NODE if hasattr(store, name)}
+        found = {getattr(store, name)[uuid] for name in BY_NODE}
         found.add(store._nodes[uuid].generation)
-        found.update(getattr(one, 'changed_at', 0) for one in store._claims[uuid].values())
+        found.update(claim.changed_at for claim in store._claims[uuid].values())
         return sorted(found)
 
     def _intern(self, store):
@@ -161,23 +166,21 @@ class Books:
                 continue
             ranks = {value: 2 * rank for rank, value in enumerate(numbers, 1)}
             for name in BY_NODE:
-                if hasattr(store, name):
-                    getattr(store, name)[uuid] = ranks[getattr(store, name)[uuid]]
+                getattr(store, name)[uuid] = ranks[getattr(store, name)[uuid]]
             facts = store._nodes[uuid]
             changes = {'generation': ranks[facts.generation], 'seen_s': times[facts.seen_s]}
             if facts.report.order != (order := _settled(facts.report.order)):
                 changes['report'] = dataclasses.replace(facts.report, order=order)
             store._nodes[uuid] = _replaced(facts, changes)
             for consumer, claim in store._claims[uuid].items():
-                changes = {name: times[getattr(claim, name)] for name in ('created_s', 'changed_s')
-                           if hasattr(claim, name)}  # fmt: skip
-                if hasattr(claim, 'changed_at'):
-                    changes['changed_at'] = ranks[claim.changed_at]
+                changes = {
+                    'created_s': times[claim.created_s],
+                    'changed_s': times[claim.changed_s],
+                    'changed_at': ranks[claim.changed_at],
+                }
                 if claim.expires_s not in (None, OVER):
                     changes['expires_s'] = NEVER
                 store._claims[uuid][consumer] = _replaced(claim, changes)
-        if hasattr(store, '_made_s'):
-            store._made_s = {uuid: times[value] for uuid, value in store._made_s.items()}
         store._last_generation = ABOVE_ALL
         key = tuple(
             self._plain(value)
@@ -224,9 +227,7 @@ class Books:
             generation=0,
             seen_s=0.0,
             claims=tuple(
-                _replaced(
-                    one, dict.fromkeys(('created_s', 'changed_s'), 0.0) | _no_generation(one)
-                )
+                _replaced(one, dict.fromkeys(('created_s', 'changed_s', 'changed_at'), 0))
                 for one in sorted(facts.claims, key=lambda one: one.consumer_uuid)
             ),
         )
@@ -301,7 +302,7 @@ class Books:
             pci_pools=pci.pools_to_json([hardware.pool(0 if uses_device else 1)]),
             order=_order(sender, life, is_later, seen),
         )
-        if sender == SEEN and 'held' in type(made).__dataclass_fields__:
+        if sender in (SEEN, MIRROR):
             made = dataclasses.replace(made, held={str(one): {VCPU: size} for one, size in listed})
         (facts,) = store.report([made])
         return 'stale' if facts.stale else 'taken'
@@ -359,9 +360,7 @@ class Books:
     def do_abort(self, store, view, consumer, node, name):
         world = self._scheduler(store, view, None)
         work = world.claim_service.abort_claim
-        meant = ClaimSelector(name)
-        if hasattr(meant, 'unconfirmed'):
-            meant = meant._replace(unconfirmed=True)
+        meant = ClaimSelector(name, unconfirmed=True)
         world.answer = self._answer(
             None, lambda: bool(work(str(consumer), self.hosts[node], meant))
         )
@@ -403,7 +402,7 @@ def _order(sender, life, is_later, seen):
     numbers = {}
     if sender in (NUMBERED, SEEN):
         numbers = {'boot': 1 + life, 'sequence': 11 if is_later else 9}
-    if sender == SEEN and 'seen' in ReportOrder._fields:
+    if sender in (SEEN, MIRROR):
         numbers['seen'] = seen
     return ReportOrder(**numbers)
 
@@ -420,16 +419,10 @@ def _row(claim):
     return Row((names, claim.state == CONFIRMED, claim.resources[VCPU], has_device, claim.move))
 
 
-def _no_generation(claim):
-    return {'changed_at': 0} if hasattr(claim, 'changed_at') else {}
-
-
 def _unclaimed(one):
     """What a scheduler knows of the unclaimed use of a node, as fields of a NodeFacts."""
     amounts = {name: amount for name, amount in one.foreign.items() if amount}
-    if 'foreign' in NodeFacts.__dataclass_fields__:
-        return {'foreign': amounts, 'foreign_instances': one.foreign_instances}
-    rows = {'': amounts} if amounts else {}
+    rows = {NAMELESS: amounts} if amounts else {}
     return {'unclaimed': rows, 'foreign_instances': one.foreign_instances}
 
 

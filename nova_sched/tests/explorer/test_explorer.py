@@ -24,7 +24,7 @@ from nova_sched.claim import Claim
 from nova_sched.claims import ClaimSelector, judge, reconcile
 from nova_sched.state.report import ReportOrder
 from nova_sched.tests.cases import IS_THOROUGH
-from nova_sched.tests.explorer.books import NUMBERED
+from nova_sched.tests.explorer.books import BARE, MIRROR, NUMBERED, UNNUMBERED
 from nova_sched.tests.explorer.search import explore
 from nova_sched.tests.explorer.world import Scope, World
 
@@ -58,6 +58,19 @@ SCOPES = {
     ),
     'a node is rebuilt': (REBUILD, 20_000),
     'a node is removed': (Scope(consumers=1, stops=1, removals=1, doubles=False), 30_000),
+    'two schedulers read a node': (
+        Scope(consumers=1, schedulers=2, sender=MIRROR, reports=2, aborts=False, **QUIET),
+        20_000,
+    ),
+    'reports with a list alone': (
+        Scope(consumers=2, sender=UNNUMBERED, aborts=False, **QUIET),
+        10_000,
+    ),
+    # The same old totals twice look like two: see the manual.
+    'reports with totals alone': (
+        Scope(consumers=1, sender=BARE, capacity=3, stranger=1, double_reports=False, **QUIET),
+        10_000,
+    ),
     'agents of earlier releases': (Scope(consumers=2, sender=NUMBERED, **QUIET), 20_000),
 }
 

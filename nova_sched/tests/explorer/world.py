@@ -20,11 +20,12 @@ import dataclasses
 import functools
 
 from nova_sched.claim import KEEPING_THE_SOURCE
-from nova_sched.tests.explorer.books import NUMBERED, SEEN, UNREAD, Books
+from nova_sched.tests.explorer.books import MIRROR, NUMBERED, SEEN, UNREAD, Books
 
 # A caller: (phase, node, UUID, size, other node, UUID of its move or resize, other size).
 (IDLE, ASKED, TOLD, BUILT, RUNS, GONE, ABORTS, ASKED_RESIZE, TOLD_RESIZE, GROWN, KEEPS, REVERTS,
  ASKED_MOVE, TOLD_MOVE, MOVED, SETTLES, REFUSED) = range(17)  # fmt: skip
+EXACT = SEEN, NUMBERED, MIRROR  # senders after whose reports nothing stays
 AT_REST = frozenset([IDLE, RUNS, GONE])
 WAITS = frozenset([ASKED, ABORTS, ASKED_RESIZE, KEEPS, REVERTS, ASKED_MOVE, SETTLES, BUILT])
 HAS_TIME = AT_REST | {ASKED, ASKED_RESIZE, ASKED_MOVE}
@@ -57,7 +58,6 @@ class Scope:
     with_device: frozenset = frozenset()  # consumers that want the device of their node
     stranger: int = 0  # the size of an instance on the first node that nobody claims
     sender: str = SEEN
-    mirrors: bool = False  # the schedulers read the nodes, and report what they have read
     names: bool = True  # calls name their claims
     calls: int = 2  # in flight at once
     reports: int = 1  # of a node, in flight at once
@@ -71,6 +71,11 @@ class Scope:
     rebuilds: int = 0
     removals: int = 0
     stops: int = 0
+
+    @property
+    def mirrors(self):
+        """Whether the schedulers read the nodes themselves, and report what they have read."""
+        return self.sender == MIRROR
 
 
 class World:
@@ -238,10 +243,10 @@ class World:
                 continue
             sizes = dict(listed)
             for consumer in facts.claims:
-                if consumer not in sizes and self.scope.sender in (SEEN, NUMBERED):
+                if consumer not in sizes and self.scope.sender in EXACT:
                     found = f'{_C[consumer]} keeps a claim on {_N[node]} for good'
             total = sum(sizes.values())
-            if found is None and facts.promised != total and self.scope.sender in (SEEN, NUMBERED):
+            if found is None and facts.promised != total and self.scope.sender in EXACT:
                 found = f'{facts.promised} stay promised on {_N[node]}, and {total} are in use'
         self._rests[key] = found
         return found
@@ -261,7 +266,7 @@ class World:
                 (*one[:node], (remap[one[node][0]], one[node][1]), *one[node + 1 :])
                 for one in views
             )
-            if self.scope.sender == SEEN:
+            if self.scope.sender in (SEEN, MIRROR):
                 queue, done = reports[node]
                 queue = tuple((*one[:3], remap[one[3]], one[4]) for one in queue)
                 reports = _with(reports, node, (queue, done))
@@ -534,6 +539,12 @@ class World:
             text = f'boot of {{c}} arrives at {{s}}{late}: {text}'
             found.append(((text, consumer, node, number), after))
 
+    def _is_behind(self, at, node, listed):
+        """Whether claims on a node were newer than what was read of it: it is read again."""
+        names = {one for one, _ in listed}
+        claims = self.books.look(at)[node].claims
+        return any(row[1] != (one in names) for one, row in claims.items())
+
     def _takes_servers(self, world, node):
         """Whether a node may get servers: it is up, and the store knows the node that is there."""
         life, up, *_ = world[4][node]
@@ -603,7 +614,7 @@ class World:
                 'report', node, life_then, then, device_then, scope.sender, is_later, position,
             )  # fmt: skip
             after, answer = self._moved(world, event)
-            if answer == 'stale' and scope.sender != SEEN:
+            if answer == 'stale' and scope.sender not in (SEEN, MIRROR):
                 continue
             whose = '' if life_then == life else ', of its former UUID'
             text = f'the report of {{n}} ({_list(then)}{whose}) arrives'
@@ -631,7 +642,7 @@ class World:
                         memories = _with(memories, node, (life, up, told, untold))
                 if is_mirror:
                     applied = 0
-                    if answer != 'stale':
+                    if answer != 'stale' and not self._is_behind(after[0], node, then):
                         kept = _with(memories[node], 2 + who, (then, device_then))
                         memories = _with(memories, node, kept)
                 said = text + (' (a copy stays on the bus)' if keeps else '')
