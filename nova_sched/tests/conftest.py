@@ -50,6 +50,7 @@ TESTS = Path(__file__).parent
 LONGEST = [
     TESTS / name
     for name in (
+        'explorer/test_explorer.py',
         'unit/engine/test_numa_fleet.py',
         'unit/cmd/manage/test_asking.py',
         'fuzz/test_corpus.py',

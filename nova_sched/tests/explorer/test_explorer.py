@@ -1,0 +1,116 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Every order of events in small worlds: no promise is broken, and a rule that is taken out is
+missed.
+
+`NOVA_SCHED_THOROUGH=1` goes through twenty times as many worlds.
+"""
+
+import dataclasses
+from unittest import mock
+
+import pytest
+
+from nova_sched.claim import Claim
+from nova_sched.claims import ClaimSelector, judge, reconcile
+from nova_sched.state.report import ReportOrder
+from nova_sched.tests.cases import IS_THOROUGH
+from nova_sched.tests.explorer.books import BARE, MIRROR, NUMBERED, UNNUMBERED
+from nova_sched.tests.explorer.search import explore
+from nova_sched.tests.explorer.world import Scope, World
+
+MORE = 20 if IS_THOROUGH else 1
+
+ONE = Scope(consumers=1, time_passes=1)
+QUIET = {'doubles': False, 'calls': 1}  # where reports are what a scope is about
+DEVICE = Scope(consumers=2, schedulers=2, with_device=frozenset([0, 1]), doubles=False)
+RESIZES = Scope(consumers=2, resize=True, deletes=False, aborts=False)
+MOVES = Scope(consumers=1, nodes=2, moves=('migration',), aborts=False)
+REBUILD = Scope(consumers=1, rebuilds=1, reports=2, aborts=False, **QUIET)
+SCOPES = {
+    'one server': (ONE, 30_000),
+    'calls that name nothing': (Scope(consumers=1, names=False, resize=True), 30_000),
+    'two servers': (Scope(), 40_000),
+    'three servers, two nodes, two schedulers': (
+        Scope(consumers=3, nodes=2, schedulers=2, with_device=frozenset([0])),
+        60_000,
+    ),
+    'one device': (DEVICE, 40_000),
+    'resizes': (RESIZES, 40_000),
+    'resizes beside what nobody claims': (
+        Scope(consumers=1, capacity=4, stranger=1, resize=True, **QUIET),
+        20_000,
+    ),
+    'a resize, and two schedulers': (Scope(consumers=1, schedulers=2, resize=True), 30_000),
+    'migrations': (MOVES, 40_000),
+    'live migrations': (
+        Scope(consumers=1, nodes=2, moves=('live-migration',), aborts=False, **QUIET),
+        30_000,
+    ),
+    'a node is rebuilt': (REBUILD, 20_000),
+    'a node is removed': (Scope(consumers=1, stops=1, removals=1, doubles=False), 30_000),
+    'two schedulers read a node': (
+        Scope(consumers=1, schedulers=2, sender=MIRROR, reports=2, aborts=False, **QUIET),
+        20_000,
+    ),
+    'reports with a list alone': (
+        Scope(consumers=2, sender=UNNUMBERED, aborts=False, **QUIET),
+        10_000,
+    ),
+    # The same old totals twice look like two: see the manual.
+    'reports with totals alone': (
+        Scope(consumers=1, sender=BARE, capacity=3, stranger=1, double_reports=False, **QUIET),
+        10_000,
+    ),
+    'agents of earlier releases': (Scope(consumers=2, sender=NUMBERED, **QUIET), 20_000),
+}
+
+
+def ways(found):
+    """Each broken promise, and the way to it."""
+    return '\n'.join(
+        '\n'.join([f'{promise}:', *(f'  {step}. {text}' for step, text in enumerate(way, 1))])
+        for promise, way in found.wrong
+    )
+
+
+@pytest.mark.parametrize('name', SCOPES)
+def test_no_order_of_events_breaks_a_promise(name, record_property):
+    scope, most = SCOPES[name]
+    found = explore(World(scope), most * MORE)
+    figures = (
+        f'{found.states} worlds, {found.depth} events deep, {found.seconds:.1f} s of CPU time'
+    )
+    record_property('figures', figures)
+    assert not found.wrong, f'{figures}\n{ways(found)}'
+
+
+def subtract_twice(usage, resources, sign=1):
+    judge.add(usage.used, resources, sign if sign > 0 else 2 * sign)
+
+
+PLANTED = [
+    (judge._BatchValidator, '_is_current', lambda self, placement: True, DEVICE),
+    (judge.NodeUsage, 'take', subtract_twice, dataclasses.replace(RESIZES, schedulers=2, **QUIET)),
+    (reconcile.Before, 'has_seen', lambda self, report, claim: True, ONE),
+    (ReportOrder, 'is_of_later_life', lambda self, boot, made_at: True, REBUILD),
+    (ClaimSelector, 'covers', lambda self, claim: True, ONE),
+    (Claim, 'is_for', lambda self, later: False, ONE),
+    (Claim, 'keeps_source', False, dataclasses.replace(MOVES, **QUIET)),
+]
+
+
+@pytest.mark.parametrize('of, name, wrong, scope', PLANTED, ids=[one[1] for one in PLANTED])
+def test_a_rule_that_is_taken_out_is_missed(of, name, wrong, scope):
+    with mock.patch.object(of, name, wrong):
+        found = explore(World(scope), 100_000)
+    assert found.wrong, f'{found.states} worlds, and nothing is wrong without {name}'

@@ -1,0 +1,714 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The world beside the store: what runs where, what callers were told, which messages are in
+flight.
+
+A world is a tuple of tuples. ``World.after`` yields each next one with a sentence, and
+``World.wrong`` says which promise a world breaks.
+"""
+
+import dataclasses
+import functools
+
+from nova_sched.claim import KEEPING_THE_SOURCE
+from nova_sched.tests.explorer.books import MIRROR, NUMBERED, SEEN, UNREAD, Books
+
+# A caller: (phase, node, UUID, size, other node, UUID of its move or resize, other size).
+(IDLE, ASKED, TOLD, BUILT, RUNS, GONE, ABORTS, ASKED_RESIZE, TOLD_RESIZE, GROWN, KEEPS, REVERTS,
+ ASKED_MOVE, TOLD_MOVE, MOVED, SETTLES, REFUSED) = range(17)  # fmt: skip
+EXACT = SEEN, NUMBERED, MIRROR  # senders after whose reports nothing stays
+AT_REST = frozenset([IDLE, RUNS, GONE])
+WAITS = frozenset([ASKED, ABORTS, ASKED_RESIZE, KEEPS, REVERTS, ASKED_MOVE, SETTLES, BUILT])
+HAS_TIME = AT_REST | {ASKED, ASKED_RESIZE, ASKED_MOVE}
+NOTHING = (IDLE, 0, None, 0, 0, None, 0)
+DONE = (GONE, 0, None, 0, 0, None, 0)
+
+LAST = 999  # a generation above all that there are
+
+BOOT, CONFIRM, ABORT, RESIZE, MOVE, REVERT, REMOVE = range(7)
+REFUSALS = 'ComputeResourcesUnavailable', 'Outdated', 'NodeNotFound', 'ClaimNotFound'
+TEXTS = {
+    BOOT: 'boot',
+    CONFIRM: 'confirm_claim',
+    ABORT: 'abort_claim',
+    RESIZE: 'resize_claim',
+    MOVE: 'resize_claim for a move',
+    REVERT: 'revert_claim',
+    REMOVE: 'remove_node',
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Scope:
+    """What there is in a world, and what may happen."""
+
+    consumers: int = 2
+    nodes: int = 1
+    schedulers: int = 1
+    capacity: int = 2
+    with_device: frozenset = frozenset()  # consumers that want the device of their node
+    stranger: int = 0  # the size of an instance on the first node that nobody claims
+    sender: str = SEEN
+    names: bool = True  # calls name their claims
+    calls: int = 2  # in flight at once
+    reports: int = 1  # of a node, in flight at once
+    resize: bool = False
+    moves: tuple = ()
+    aborts: bool = True
+    deletes: bool = True
+    doubles: bool = True  # calls may arrive twice
+    double_reports: bool = True
+    time_passes: int = 0
+    rebuilds: int = 0
+    removals: int = 0
+    stops: int = 0
+
+    @property
+    def mirrors(self):
+        """Whether the schedulers read the nodes themselves, and report what they have read."""
+        return self.sender == MIRROR
+
+
+class World:
+    def __init__(self, scope, books=Books):
+        self.scope = scope
+        self.books = books(scope.nodes, scope.capacity)
+        self.names = [[f'{one}.{number}' for number in range(9)] for one in range(scope.consumers)]
+        self._names_in = functools.cache(self.books.names_in)
+        self.keeps_source = bool(KEEPING_THE_SOURCE.intersection(scope.moves))
+        self._rests, self._listed, self._wrongs = {}, {}, {}
+
+    def first(self):
+        scope = self.scope
+        at = self.books.first
+        for node in range(scope.nodes):
+            listed = self._strangers(node, (scope.stranger,))
+            event = 'report', node, 0, listed, False, scope.sender, True, 0
+            at, _, _ = self.books.step(at, event)
+        views = tuple(self._view(at, node) for node in range(scope.nodes))
+        return (
+            at,
+            (NOTHING,) * scope.consumers,
+            (),
+            (((), 0),) * scope.nodes,
+            ((0, 1, *self._memory(at)),) * scope.nodes,
+            (views,) * scope.schedulers,
+            (scope.stranger, scope.time_passes, scope.rebuilds, scope.stops, scope.removals),
+        )
+
+    def _memory(self, at):
+        """What the sender of a node's reports keeps at first.
+
+        A mirror keeps what each scheduler has read. An agent keeps the generation that it was told
+        last, and the instances that it has not listed in an accepted report: it lists them once.
+        """
+        return ((),) * self.scope.schedulers if self.scope.mirrors else (2, ())
+
+    @staticmethod
+    def _strangers(node, luck):
+        return ((9, luck[0]),) if luck[0] and node == 0 else ()
+
+    def _view(self, at, node):
+        """(position, number of the view) of a node as a scheduler reads it now."""
+        facts = self.books.look(at)[node]
+        return (UNREAD, 0) if facts is None else (facts.position, facts.view)
+
+    # What really is.
+
+    def listed(self, callers, node, luck):
+        """(what runs on the node: consumers with sizes, whether its device is in use)"""
+        key = callers, node, luck[0]
+        found = self._listed.get(key)
+        if found is None:
+            found = self._listed[key] = self._lists(*key)
+        return found
+
+    def _lists(self, callers, node, stranger):
+        found, device = [], False
+        for consumer, (phase, here, _, size, there, _, other) in enumerate(callers):
+            if phase in (IDLE, ASKED, TOLD, ABORTS, GONE):
+                continue
+            if phase in (MOVED, SETTLES):
+                here = there
+            elif phase in (GROWN, KEEPS):
+                size = other
+            if here == node:
+                found.append((consumer, size))
+                device = device or consumer in self.scope.with_device
+        return (*found, *self._strangers(node, (stranger,))), device
+
+    # What is promised.
+
+    def wrong(self, world):
+        """The promise that this world breaks; None."""
+        at, callers, _, _, agents, _, luck = world
+        key = at, callers, luck[0], agents
+        if key not in self._wrongs:
+            self._wrongs[key] = self._wrong(at, callers, agents, luck)
+        return self._wrongs[key]
+
+    def _wrong(self, at, callers, agents, luck):
+        facts, scope = self.books.look(at), self.scope
+        needs, devices = [0] * scope.nodes, [0] * scope.nodes
+        for consumer, caller in enumerate(callers):
+            phase, here, name, size, there, other, larger = caller
+            if phase in (IDLE, ASKED, GONE, ABORTS):
+                continue
+            if phase == REFUSED:
+                return f'{_C[consumer]} is refused what it was told'
+            places = ()
+            if phase in (TOLD, BUILT):
+                places = ((here, name, size),)
+            elif phase in (TOLD_RESIZE, GROWN):
+                places = ((here, other, max(size, larger)),)
+            elif phase == KEEPS:
+                places = ((here, None, larger),)
+            elif phase == MOVED and not self.keeps_source:
+                places = ((there, other, size),)
+            elif phase in (TOLD_MOVE, MOVED):
+                places = ((here, None, size), (there, other, size))
+            elif phase == SETTLES:
+                places = ((there, None, size),)
+            else:
+                places = ((here, None, size),)
+            for node, named, least in places:
+                needs[node] += least
+                devices[node] += consumer in scope.with_device
+                row = facts[node] and facts[node].claims.get(consumer)
+                if row is None:
+                    if phase in (TOLD, TOLD_MOVE):
+                        return f'{_C[consumer]} was told {_N[node]}, and has no claim there'
+                    return f'{_C[consumer]} runs on {_N[node]}, and has no claim there'
+                if named is not None and scope.names and named not in row[0]:
+                    what = 'resize' if phase in (TOLD_RESIZE, GROWN) else 'claim'
+                    told = f'{_C[consumer]} was told a UUID on {_N[node]}'
+                    return f'{told} that is not that of its {what}'
+                if phase == RUNS and not row[1]:
+                    return f'the claim of {_C[consumer]} was confirmed, and may expire'
+                if row[2] < least:
+                    return f'{_C[consumer]} has {least} on {_N[node]}, and a claim of {row[2]}'
+        for node in range(scope.nodes):
+            stranger = luck[0] if node == 0 else 0
+            if needs[node] + stranger > scope.capacity:
+                return f'{needs[node] + stranger} of {scope.capacity} are given away on {_N[node]}'
+            if devices[node] > 1:
+                return f'the device of {_N[node]} is given to two'
+            if facts[node] and facts[node].promised < needs[node] + stranger:
+                return (
+                    f'{facts[node].promised} are promised on {_N[node]}, and '
+                    f'{needs[node] + stranger} are in use'
+                )
+        if all(caller[0] in AT_REST for caller in callers):
+            return self._wrong_at_rest(at, callers, luck, agents)
+        return None
+
+    def _wrong_at_rest(self, at, callers, luck, agents):
+        """What is wrong after two more reports of each node, and after all that waits is over."""
+        lists = tuple(self.listed(callers, node, luck) for node in range(self.scope.nodes))
+        key = at, lists, agents
+        if key in self._rests:
+            return self._rests[key]
+        step = self.books.step
+        for node, (listed, device) in enumerate(lists):
+            facts = self.books.look(at)[node]
+            if facts is None:
+                continue
+            untold = [] if self.scope.mirrors else [agents[node][3]]
+            ends = ['report', 'report', 'report', ('overdue',), 'report', ('expire',), 'report']
+            if self.scope.mirrors and all((listed, device) == one for one in agents[node][2:]):
+                ends = [('overdue',), ('expire',)]  # nothing has changed: nobody reads it again
+            for then in ends:
+                if then == 'report':
+                    seen = self.books.look(at)[node].position
+                    sender = self.scope.sender
+                    said = listed
+                    if untold and not self.scope.mirrors:
+                        gone = set(untold.pop()).difference(one for one, _ in listed)
+                        said = (*listed, *((one, 0) for one in sorted(gone)))
+                    then = 'report', node, agents[node][0], said, device, sender, True, seen
+                at, _, _ = step(at, then)
+        found = None
+        for node, (listed, _) in enumerate(lists):
+            facts = self.books.look(at)[node]
+            if facts is None:
+                continue
+            sizes = dict(listed)
+            for consumer in facts.claims:
+                if consumer not in sizes and self.scope.sender in EXACT:
+                    found = f'{_C[consumer]} keeps a claim on {_N[node]} for good'
+            total = sum(sizes.values())
+            if found is None and facts.promised != total and self.scope.sender in EXACT:
+                found = f'{facts.promised} stay promised on {_N[node]}, and {total} are in use'
+        self._rests[key] = found
+        return found
+
+    # What may happen next.
+
+    def _moved(self, world, event):
+        """The world after an event in the store, and its answer."""
+        at, callers, calls, reports, agents, views, luck = world
+        after, answer, remaps = self.books.step(at, event)
+        if after == at:
+            return world, answer
+        for node, remap in enumerate(remaps):
+            if remap is None:
+                continue
+            views = tuple(
+                (*one[:node], (remap[one[node][0]], one[node][1]), *one[node + 1 :])
+                for one in views
+            )
+            if self.scope.sender in (SEEN, MIRROR):
+                queue, done = reports[node]
+                queue = tuple((*one[:3], remap[one[3]], one[4]) for one in queue)
+                reports = _with(reports, node, (queue, done))
+                if not self.scope.mirrors:
+                    life, up, seen, untold = agents[node]
+                    agents = _with(agents, node, (life, up, remap[seen], untold))
+            if self.scope.removals:
+                calls = tuple(
+                    (*call[:4], remap[call[4]], *call[5:])
+                    if call[0] == REMOVE and call[2] == node else call
+                    for call in calls
+                )  # fmt: skip
+        return (after, callers, calls, reports, agents, views, luck), answer
+
+    def _handled(self, world, number, kind, *how):
+        """The world after a scheduler has handled a call, and its answer."""
+        after, (answer, view) = self._moved(world, (kind, world[5][number], *how))
+        if after[5][number] != view:
+            after = (*after[:5], _with(after[5], number, view), after[6])
+        return after, answer
+
+    def _fresh(self, world, number):
+        """The world after a scheduler has read all nodes."""
+        at, *rest, views, luck = world
+        now = tuple(self._view(at, node) for node in range(self.scope.nodes))
+        if views[number] == now:
+            return world
+        return (at, *rest, (*views[:number], now, *views[number + 1 :]), luck)
+
+    def _name(self, world, consumer):
+        """A UUID that nothing refers to."""
+        at, callers, calls, _, _, views, _ = world
+        used = {callers[consumer][2], callers[consumer][5]}
+        used.update(call[3] for call in calls)
+        for facts in self.books.look(at):
+            if facts is not None and consumer in facts.claims:
+                used.update(facts.claims[consumer][0])
+        for view in views:
+            for _, number in view:
+                used.update(self._names_in(number, consumer))
+        for name in self.names[consumer]:
+            if name not in used:
+                return name
+        raise AssertionError('too few names')
+
+    def after(self, world):
+        """(sentence, world) of each next event."""
+        at, callers, calls, _, _, _, luck = world
+        found = []
+        for consumer, caller in enumerate(callers):
+            self._by_caller(world, consumer, caller, found)
+        facts = self.books.look(at)
+        for place, call in enumerate(calls):
+            if place and calls[place - 1] == call:
+                continue
+            left = (*calls[:place], *calls[place + 1 :])
+            for number in range(self.scope.schedulers):
+                self._by_call(world, number, call, left, found, '')
+                if self.scope.doubles and not call[6]:
+                    twice = _sorted((*left, (*call[:5], 0, 1)))
+                    self._by_call(world, number, call, twice, found, ' (a copy stays on the bus)')
+        for node in range(self.scope.nodes):
+            self._by_node(world, node, facts[node], found)
+        for number in range(self.scope.schedulers):
+            fresh = self._fresh(world, number)
+            if fresh is not world:
+                found.append((('{s} reads the nodes', 0, 0, number), fresh))
+        if luck[1] and all(caller[0] in HAS_TIME for caller in callers):
+            passed, _ = self._moved(world, ('overdue',))
+            if passed is not world:
+                less = luck[0], luck[1] - 1, *luck[2:]
+                aged = tuple(tuple((place, self.books.aged(one)) for place, one in view)
+                             for view in passed[5])  # fmt: skip
+                after = (*passed[:5], aged, less)
+                found.append((('the time to confirm claims is over', 0, 0, 0), after))
+        ended, count = self._moved(world, ('expire',))
+        if count:
+            found.append((('the claims whose time is over expire', 0, 0, 0), ended))
+        return found
+
+    def _send(self, world, consumer, caller, kind, node, name, size):
+        """The world after a caller has sent a call; it waits for no earlier one."""
+        at, callers, calls, *rest = world
+        old = [(*call[:5], 0, call[6]) if call[1] == consumer else call for call in calls]
+        calls = _sorted((*old, (kind, consumer, node, name, size, 1, 0)))
+        return (at, _with(callers, consumer, caller), calls, *rest)
+
+    def _by_caller(self, world, consumer, caller, found):
+        scope, calls = self.scope, world[2]
+        phase, here, name, size, there, other, _ = caller
+        said = name if scope.names else None
+        said_other = other if scope.names else None
+        room = len(calls) < scope.calls
+
+        def send(text, after, kind, node, uuid, amount=0):
+            sent = self._send(world, consumer, after, kind, node, uuid, amount)
+            if after[0] == BUILT != phase:
+                sent = self._comes(sent, consumer, node)
+            found.append(((text, consumer, node, 0), sent))
+
+        def change(text, after):
+            changed = self._set(world, consumer, after)
+            if after[0] == MOVED:
+                changed = self._comes(changed, consumer, there)
+            found.append(((text, consumer, here, 0), changed))
+
+        if phase in WAITS and room:
+            for call in calls:
+                if call[1] == consumer and call[5]:
+                    kind, _, node, uuid, amount, _, _ = call
+                    text = f'{{c}} calls {TEXTS[kind]} again'
+                    send(text, caller, kind, node, uuid, amount)
+        if phase == IDLE:
+            is_next = not consumer or world[1][consumer - 1][0] != IDLE
+            alike = (consumer in scope.with_device) == (consumer - 1 in scope.with_device)
+            if room and (is_next or not alike):
+                send('{c} calls boot', (ASKED, *caller[1:]), BOOT, 0, None, 1)
+        elif phase == TOLD:
+            if room:
+                send(
+                    '{c} is built on {n}, and its host calls confirm_claim',
+                    (BUILT, *caller[1:]), CONFIRM, here, said,
+                )  # fmt: skip
+                if scope.aborts:
+                    send(
+                        'the build of {c} on {n} fails, and its host calls abort_claim',
+                        (ABORTS, here, name, size, 0, None, 0), ABORT, here, said,
+                    )  # fmt: skip
+        elif phase == RUNS:
+            if scope.deletes:
+                change('{c} is deleted on {n}', DONE)
+            if room and scope.resize and size == 1:
+                send(
+                    '{c} calls resize_claim to 2 on {n}',
+                    (ASKED_RESIZE, *caller[1:]),
+                    RESIZE,
+                    here,
+                    None,
+                    2,
+                )
+            if room and scope.moves:
+                send(
+                    '{c} calls resize_claim for a move to {n}',
+                    (ASKED_MOVE, *caller[1:4], 1 - here, None, 0), MOVE, 1 - here, None, size,
+                )  # fmt: skip
+        elif phase == TOLD_RESIZE:
+            change('{c} grows to its new size on {n}', (GROWN, *caller[1:]))
+            if room:
+                send(
+                    '{c} keeps its size, and calls revert_claim',
+                    (REVERTS, *caller[1:]),
+                    REVERT,
+                    here,
+                    said_other,
+                )
+        elif phase == GROWN and room:
+            send(
+                '{c} keeps its new size, and calls confirm_claim',
+                (KEEPS, *caller[1:]),
+                CONFIRM,
+                here,
+                said_other,
+            )
+            send(
+                '{c} gets its old size back, and calls revert_claim',
+                (REVERTS, *caller[1:]), REVERT, here, said_other,
+            )  # fmt: skip
+        elif phase == TOLD_MOVE:
+            change('{c} moves from {n}', (MOVED, *caller[1:]))
+            if room:
+                send(
+                    '{c} does not move, and calls revert_claim',
+                    (REVERTS, *caller[1:]),
+                    REVERT,
+                    there,
+                    said_other,
+                )
+        elif phase == MOVED and room:
+            send(
+                '{c} stays on {n}, and calls confirm_claim',
+                (SETTLES, *caller[1:]),
+                CONFIRM,
+                there,
+                said_other,
+            )
+            if self.keeps_source:
+                send(
+                    '{c} goes back, and calls revert_claim',
+                    (REVERTS, *caller[1:]),
+                    REVERT,
+                    there,
+                    said_other,
+                )
+
+    def _comes(self, world, consumer, node):
+        """The world after a server has come to a node."""
+        if self.scope.mirrors:
+            return world
+        life, up, seen, untold = world[4][node]
+        kept = life, up, seen, tuple(sorted({*untold, consumer}))
+        return (*world[:4], _with(world[4], node, kept), *world[5:])
+
+    def _by_call(self, world, number, call, left, found, twice):
+        kind, consumer, node, name, size, live, _ = call
+        rest = (*world[:2], left, *world[3:])
+        late = f'{"" if live or kind == REMOVE else " (late: nobody waits for it)"}{twice}'
+        if kind == BOOT:
+            self._boot(rest, number, consumer, live, found, late)
+            return
+        if kind in (RESIZE, MOVE):
+            self._resize(rest, number, consumer, node, size, kind == MOVE, live, found, late)
+            return
+        if kind == REMOVE:
+            after, answer = self._handled(rest, number, 'remove', node, size)
+        else:
+            verb = {CONFIRM: 'confirm', ABORT: 'abort', REVERT: 'revert'}[kind]
+            after, answer = self._handled(rest, number, verb, consumer, node, name)
+            if live:
+                after = self._answered(after, call, answer)
+        text = f'{TEXTS[kind]} of {{c}} arrives at {{s}}{late}: {_said(answer)}'
+        if kind == REMOVE:
+            text = text.replace('{c}', '{n}')
+        found.append(((text, consumer, node, number), after))
+
+    def _answered(self, world, call, answer):
+        """The world after a caller has got its answer."""
+        consumer, named = call[1], call[3] is not None
+        phase, here, name, size, there, other, larger = world[1][consumer]
+        if answer is not True and not named:  # it looks which claim it means, and says so
+            meant = name if phase in (BUILT, ABORTS) else other
+            return self._send(world, consumer, world[1][consumer], *call[:1], call[2], meant, 0)
+        is_gone = answer == 'ClaimNotFound'
+        if phase == BUILT and answer is True:
+            after = (RUNS, here, None, size, 0, None, 0)
+        elif phase == ABORTS and (answer is True or is_gone):
+            after = NOTHING
+        elif phase == KEEPS and answer is True:
+            after = (RUNS, here, None, larger, 0, None, 0)
+        elif phase == REVERTS and (answer is True or is_gone):
+            after = (RUNS, here, None, size, 0, None, 0)
+        elif phase == SETTLES and answer is True:
+            after = (RUNS, there, None, size, 0, None, 0)
+        else:
+            after = (REFUSED, *world[1][consumer][1:])
+        return self._set(world, consumer, after)
+
+    @staticmethod
+    def _set(world, consumer, caller):
+        if world[1][consumer] == caller:
+            return world
+        return (world[0], _with(world[1], consumer, caller), *world[2:])
+
+    def _boot(self, world, number, consumer, live, found, late):
+        """A scheduler chooses a node by what it has read; each node is once the one it prefers."""
+        name = self._name(world, consumer)
+        device = consumer in self.scope.with_device
+        for prefers in range(self.scope.nodes):
+            if not self._takes_servers(world, prefers):
+                continue
+            after, answer = self._handled(world, number, 'boot', consumer, device, name, prefers)
+            if isinstance(answer, str):
+                text, caller, node = f'refused, {answer}', NOTHING, 0
+            else:
+                node, names = answer
+                if not self._takes_servers(world, node):
+                    continue
+                text, caller = 'placed on {n}', (TOLD, node, names[0], 1, 0, None, 0)
+            if live:
+                after = self._set(after, consumer, caller)
+            text = f'boot of {{c}} arrives at {{s}}{late}: {text}'
+            found.append(((text, consumer, node, number), after))
+
+    def _is_behind(self, at, node, listed):
+        """Whether claims on a node were newer than what was read of it: it is read again."""
+        names = {one for one, _ in listed}
+        claims = self.books.look(at)[node].claims
+        return any(row[1] != (one in names) for one, row in claims.items())
+
+    def _takes_servers(self, world, node):
+        """Whether a node may get servers: it is up, and the store knows the node that is there."""
+        life, up, *_ = world[4][node]
+        facts = self.books.look(world[0])[node]
+        return up and (facts is None or facts.life == life)
+
+    def _resize(self, world, number, consumer, node, size, is_move, live, found, late):
+        name, device = self._name(world, consumer), consumer in self.scope.with_device
+        move = self.scope.moves[0] if is_move else 'resize'
+        after, answer = self._handled(
+            world, number, 'resize', consumer, node, size, device, name, move, None
+        )
+        caller = world[1][consumer][1:]
+        if answer in REFUSALS:
+            text, told = f'refused, {answer}', (RUNS, *caller[:3], 0, None, 0)
+        elif is_move:
+            text, told = 'done', (TOLD_MOVE, *caller[:3], node, answer, 0)
+        else:
+            text, told = 'done', (TOLD_RESIZE, *caller[:3], 0, answer, size)
+        if live:
+            after = self._set(after, consumer, told)
+        what = 'resize_claim for a move' if is_move else 'resize_claim'
+        text = f'{what} of {{c}} to {{n}} arrives at {{s}}{late}: {text}'
+        found.append(((text, consumer, node, number), after))
+
+    def _by_node(self, world, node, facts, found):
+        at, callers, calls, reports, agents, views, luck = world
+        scope = self.scope
+        (waiting, done), (life, up, *memory) = reports[node], agents[node]
+        listed, device = self.listed(callers, node, luck)
+        is_mirror = scope.mirrors
+        if not up:
+            senders = []
+        elif is_mirror:
+            position = 0 if facts is None else facts.position
+            senders = [(life, listed, device, position, one) for one in range(scope.schedulers)
+                       if (listed, device) != memory[one]]  # fmt: skip
+        else:
+            position, untold = memory
+            gone = set(untold).difference(one for one, _ in listed)
+            said = (*listed, *((one, 0) for one in sorted(gone)))
+            senders = [(life, said, device, position, 0)]
+        for message in senders:
+            if waiting and waiting[-1] == message and len(waiting) > done:
+                continue
+            if is_mirror and any(one[4] == message[4] for one in waiting):
+                continue  # it applies one reading before it begins the next
+            queue, applied = (*waiting, message), done
+            if len(queue) > scope.reports:
+                queue, applied = queue[1:], max(applied - 1, 0)
+            after = (
+                at,
+                callers,
+                calls,
+                _with(reports, node, (queue, applied)),
+                agents,
+                views,
+                luck,
+            )
+            if after != world:
+                text = '{s} reads {n}: ' if is_mirror else '{n} sends a report: '
+                found.append(((text + _list(listed), 0, node, message[4]), after))
+        for place, message in enumerate(waiting):
+            is_later = place >= done
+            life_then, then, device_then, position, who = message
+            event = (
+                'report', node, life_then, then, device_then, scope.sender, is_later, position,
+            )  # fmt: skip
+            after, answer = self._moved(world, event)
+            if answer == 'stale' and scope.sender not in (SEEN, MIRROR):
+                continue
+            whose = '' if life_then == life else ', of its former UUID'
+            text = f'the report of {{n}} ({_list(then)}{whose}) arrives'
+            if is_mirror:
+                text = f'what {{s}} has read of {{n}} ({_list(then)}) arrives'
+            if answer == 'stale':
+                text += ', and is refused as older'
+            waiting_after, _ = after[3][node]
+            for keeps in (0, 1) if scope.double_reports and not is_mirror else (0,):
+                memories = after[4]
+                if keeps:
+                    queue, applied = waiting_after, max(done, place + 1)
+                    if after[0] == at and applied == done:
+                        continue
+                else:
+                    queue = (*waiting_after[:place], *waiting_after[place + 1 :])
+                    applied = place if is_later else done - 1
+                    if not is_mirror and place == len(waiting) - 1 and life_then == life:
+                        told = self.books.look(after[0])[node].position
+                        told = told if scope.sender == SEEN else 2
+                        untold = memories[node][3]
+                        if answer != 'stale':
+                            listed_then = {one for one, _ in then}
+                            untold = tuple(one for one in untold if one not in listed_then)
+                        memories = _with(memories, node, (life, up, told, untold))
+                if is_mirror:
+                    applied = 0
+                    if answer != 'stale' and not self._is_behind(after[0], node, then):
+                        kept = _with(memories[node], 2 + who, (then, device_then))
+                        memories = _with(memories, node, kept)
+                said = text + (' (a copy stays on the bus)' if keeps else '')
+                now = (*after[:3], _with(after[3], node, (queue, applied)), memories, *after[5:])
+                found.append(((said, 0, node, who), now))
+        if up and not (luck[2] or luck[3]):
+            return
+        busy = any(
+            caller[0] not in (IDLE, GONE, ASKED) and node in (caller[1], caller[4])
+            for caller in callers
+        )
+        if luck[2] and not busy and up and life == 0:
+            less = (0 if node == 0 else luck[0], luck[1], luck[2] - 1, *luck[3:])
+            kept = 1, 1, *(memory if is_mirror else (1, ()))
+            after = (at, callers, calls, reports, _with(agents, node, kept), views, less)
+            found.append((('{n} is rebuilt, with a new UUID', 0, node, 0), after))
+        if up and luck[3] and not busy and facts is not None and not listed:
+            less = (*luck[:3], luck[3] - 1, luck[4])
+            after = (
+                at,
+                callers,
+                calls,
+                reports,
+                _with(agents, node, (life, 0, *memory)),
+                views,
+                less,
+            )
+            found.append((('{n} stops', 0, node, 0), after))
+        if not up:
+            after = (
+                at,
+                callers,
+                calls,
+                reports,
+                _with(agents, node, (life, 1, *memory)),
+                views,
+                luck,
+            )
+            found.append((('{n} starts again', 0, node, 0), after))
+            if luck[4] and facts is not None and len(calls) < scope.calls:
+                less = (*luck[:4], luck[4] - 1)
+                call = (REMOVE, 9, node, None, facts.position, 0, 0)
+                after = (at, callers, _sorted((*calls, call)), reports, agents, views, less)
+                found.append((('the operator calls remove_node of {n}', 0, node, 0), after))
+
+
+_C, _N = 'ABC', ('N1', 'N2')
+
+
+def sentence(label):
+    text, consumer, node, scheduler = label
+    return text.format(c=_C[consumer % 9], n=_N[node], s=f'S{scheduler + 1}')
+
+
+def _list(listed):
+    names = [f'{_C[one] if one < 9 else "a server of nobody"} of {size}' for one, size in listed]
+    return 'it has ' + (', '.join(names) or 'nothing')
+
+
+def _said(answer):
+    return 'done' if answer is True else f'refused, {answer}'
+
+
+def _with(values, place, one):
+    return (*values[:place], one, *values[place + 1 :])
+
+
+def _sorted(calls):
+    return tuple(sorted(calls, key=repr))
