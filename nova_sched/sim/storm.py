@@ -446,7 +446,7 @@ class Host:
             held.update(self.truth.get(server) or self.strangers.get(server) or {})
         words = {'instances': [uuid_of(one) for one in servers], **self._count.next()}
         if 'seen' in REPORT_WORDS:
-            words['seen'] = self._seen
+            words['seen'] = self._seen or 0
         return {
             'name': self.name,
             'stats': _compute_node(self, held, len(servers)),
@@ -593,12 +593,12 @@ class Life:
         try:
             if self._boot():
                 for _ in range(chance.randint(0, 4)):
-                    wait(cloud.timeline, chance.expovariate(1 / 300.0))
+                    wait(cloud.timeline, chance.expovariate(1 / 100.0))
                     if cloud.is_over:
                         break
                     self._wait_until_confirmed()
                     chance.choice([self._resize, self._resize, self._move, self._move_live])()
-                wait(cloud.timeline, chance.expovariate(1 / 600.0))
+                wait(cloud.timeline, chance.expovariate(1 / 200.0))
                 if not (cloud.is_over and chance.random() < 0.7):
                     self._delete()
         finally:
@@ -1105,7 +1105,7 @@ class Cloud:
             there = [one for one in self.conductors if one.is_alive]
             if len(self.lives) < self.weather.servers and there:
                 self._boot(self.chance.choice(there))
-            wait(self.timeline, self.chance.expovariate(1 / 20.0))
+            wait(self.timeline, self.chance.expovariate(1 / 10.0))
 
     def _boot(self, process: Process) -> None:
         self.made += 1
@@ -1183,11 +1183,14 @@ class Cloud:
         timeline.run(timeline.now_s + 50 * self.weather.pending_ttl_s, lambda: not self.lives)
         if self.lives:
             raise Violation(f'these do not end: {sorted(self.lives)}', *sorted(self.lives))
-        timeline.run(timeline.now_s + 2 * self.weather.longest_pause_s + 400.0)
-        self.poll_s, self.interval_s = 20.0, 300.0  # what is pending expires meanwhile
-        timeline.run(timeline.now_s + self.weather.pending_ttl_s + 100.0)
-        self.poll_s, self.interval_s = POLL_S, INTERVAL_S
-        timeline.run(timeline.now_s + 400.0)
+        # The last messages arrive, and what is pending expires.
+        self.poll_s, self.interval_s = 20.0, 300.0
+        idle_s = self.weather.longest_pause_s + self.weather.pending_ttl_s + 400.0
+        timeline.run(timeline.now_s + idle_s)
+        self.poll_s = POLL_S
+        for host in self.hosts.values():
+            host.news.set()
+        timeline.run(timeline.now_s + 60.0)
         self.ledger.check_end()
 
     def story(self, about: tuple[str, ...]) -> list[str]:
