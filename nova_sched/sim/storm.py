@@ -66,6 +66,7 @@ AGAIN_S = 2.0  # before it calls again
 POLL_S = 0.5  # a poller looks whether there is something to do
 HEARD_S = 120.0  # without a sign for so long, the bus gives a message to another scheduler
 CALM_S = 30.0  # at the start
+UNPROMISED = False  # conductors do what claims do not bear
 LINES = 40  # of the past that a failure shows
 Amounts = Mapping[str, int]
 
@@ -99,6 +100,8 @@ class Weather:
     fault_every_s: float
     strangers: bool  # instances that no scheduler placed run on some nodes, from the start
     jumps: bool  # of the database's clock
+    hasty: bool  # servers are changed before their nodes have reported them
+    target_first: bool  # a revert ends on the target before the server is back on the source
 
     @classmethod
     def of(cls, chance: random.Random) -> 'Weather':
@@ -119,6 +122,8 @@ class Weather:
             fault_every_s=chance.choice([10.0, 30.0, 120.0]) / rough,
             strangers=chance.random() < 0.4,
             jumps=chance.random() < 0.3,
+            hasty=UNPROMISED and chance.random() < 0.3,
+            target_first=UNPROMISED and chance.random() < 0.3,
         )
 
 
@@ -749,7 +754,9 @@ class Life:
     # Changes.
 
     def _wait_until_confirmed(self) -> None:
-        while not any(one.state == 'confirmed' for one in self._claims()):
+        while not (
+            self.cloud.weather.hasty or any(one.state == 'confirmed' for one in self._claims())
+        ):
             wait(self.cloud.timeline, INTERVAL_S)
 
     def _resize(self) -> None:
@@ -804,6 +811,7 @@ class Life:
     def _move_by(self, move: str) -> None:
         """To another host."""
         server, source, chance = self.server, self.server.host, self._chance
+        cloud = self.cloud
         flavor = chance.choice(FLAVORS) if move == RESIZE else server.flavor
         until_s, spec = self._deadline(), self._spec(flavor, leaving=source)
         hosts = self._select(spec)
@@ -828,8 +836,10 @@ class Life:
             wait(self.cloud.timeline, chance.expovariate(1 / 30.0))
             if self.cloud.timeline.now_s > until_s or chance.random() < 0.4:
                 self.cloud.ledger.forget(server.name)  # a report without it may end it now
-                self._tell(host, lambda: host.drop(server.name))
-                self._tell(source, lambda: source.run_again(server.name))
+                back = [(host, lambda: host.drop(server.name)),
+                        (source, lambda: source.run_again(server.name))]  # fmt: skip
+                for there, work in back if cloud.weather.target_first else reversed(back):
+                    self._tell(there, work)
                 self._end('revert_claim', claim.uuid)
                 return
             self._tell(source, lambda: source.drop(server.name))
