@@ -66,6 +66,7 @@ AGAIN_S = 2.0  # before it calls again
 POLL_S = 0.5  # a poller looks whether there is something to do
 HEARD_S = 120.0  # without a sign for so long, the bus gives a message to another scheduler
 CALM_S = 30.0  # at the start
+UNPROMISED = False  # conductors do what claims do not bear
 LINES = 40  # of the past that a failure shows
 Amounts = Mapping[str, int]
 
@@ -99,6 +100,8 @@ class Weather:
     fault_every_s: float
     strangers: bool  # instances that no scheduler placed run on some nodes, from the start
     jumps: bool  # of the database's clock
+    hasty: bool  # servers are changed before their nodes have reported them
+    target_first: bool  # a revert ends on the target before the server is back on the source
 
     @classmethod
     def of(cls, chance: random.Random) -> 'Weather':
@@ -119,6 +122,8 @@ class Weather:
             fault_every_s=chance.choice([10.0, 30.0, 120.0]) / rough,
             strangers=chance.random() < 0.4,
             jumps=chance.random() < 0.3,
+            hasty=UNPROMISED and chance.random() < 0.3,
+            target_first=UNPROMISED and chance.random() < 0.3,
         )
 
 
@@ -446,7 +451,7 @@ class Host:
             held.update(self.truth.get(server) or self.strangers.get(server) or {})
         words = {'instances': [uuid_of(one) for one in servers], **self._count.next()}
         if 'seen' in REPORT_WORDS:
-            words['seen'] = self._seen
+            words['seen'] = self._seen or 0
         return {
             'name': self.name,
             'stats': _compute_node(self, held, len(servers)),
@@ -593,12 +598,12 @@ class Life:
         try:
             if self._boot():
                 for _ in range(chance.randint(0, 4)):
-                    wait(cloud.timeline, chance.expovariate(1 / 300.0))
+                    wait(cloud.timeline, chance.expovariate(1 / 100.0))
                     if cloud.is_over:
                         break
                     self._wait_until_confirmed()
                     chance.choice([self._resize, self._resize, self._move, self._move_live])()
-                wait(cloud.timeline, chance.expovariate(1 / 600.0))
+                wait(cloud.timeline, chance.expovariate(1 / 200.0))
                 if not (cloud.is_over and chance.random() < 0.7):
                     self._delete()
         finally:
@@ -749,7 +754,9 @@ class Life:
     # Changes.
 
     def _wait_until_confirmed(self) -> None:
-        while not any(one.state == 'confirmed' for one in self._claims()):
+        while not (
+            self.cloud.weather.hasty or any(one.state == 'confirmed' for one in self._claims())
+        ):
             wait(self.cloud.timeline, INTERVAL_S)
 
     def _resize(self) -> None:
@@ -804,6 +811,7 @@ class Life:
     def _move_by(self, move: str) -> None:
         """To another host."""
         server, source, chance = self.server, self.server.host, self._chance
+        cloud = self.cloud
         flavor = chance.choice(FLAVORS) if move == RESIZE else server.flavor
         until_s, spec = self._deadline(), self._spec(flavor, leaving=source)
         hosts = self._select(spec)
@@ -828,8 +836,10 @@ class Life:
             wait(self.cloud.timeline, chance.expovariate(1 / 30.0))
             if self.cloud.timeline.now_s > until_s or chance.random() < 0.4:
                 self.cloud.ledger.forget(server.name)  # a report without it may end it now
-                self._tell(host, lambda: host.drop(server.name))
-                self._tell(source, lambda: source.run_again(server.name))
+                back = [(host, lambda: host.drop(server.name)),
+                        (source, lambda: source.run_again(server.name))]  # fmt: skip
+                for there, work in back if cloud.weather.target_first else reversed(back):
+                    self._tell(there, work)
                 self._end('revert_claim', claim.uuid)
                 return
             self._tell(source, lambda: source.drop(server.name))
@@ -1105,7 +1115,7 @@ class Cloud:
             there = [one for one in self.conductors if one.is_alive]
             if len(self.lives) < self.weather.servers and there:
                 self._boot(self.chance.choice(there))
-            wait(self.timeline, self.chance.expovariate(1 / 20.0))
+            wait(self.timeline, self.chance.expovariate(1 / 10.0))
 
     def _boot(self, process: Process) -> None:
         self.made += 1
@@ -1183,11 +1193,14 @@ class Cloud:
         timeline.run(timeline.now_s + 50 * self.weather.pending_ttl_s, lambda: not self.lives)
         if self.lives:
             raise Violation(f'these do not end: {sorted(self.lives)}', *sorted(self.lives))
-        timeline.run(timeline.now_s + 2 * self.weather.longest_pause_s + 400.0)
-        self.poll_s, self.interval_s = 20.0, 300.0  # what is pending expires meanwhile
-        timeline.run(timeline.now_s + self.weather.pending_ttl_s + 100.0)
-        self.poll_s, self.interval_s = POLL_S, INTERVAL_S
-        timeline.run(timeline.now_s + 400.0)
+        # The last messages arrive, and what is pending expires.
+        self.poll_s, self.interval_s = 20.0, 300.0
+        idle_s = self.weather.longest_pause_s + self.weather.pending_ttl_s + 400.0
+        timeline.run(timeline.now_s + idle_s)
+        self.poll_s = POLL_S
+        for host in self.hosts.values():
+            host.news.set()
+        timeline.run(timeline.now_s + 60.0)
         self.ledger.check_end()
 
     def story(self, about: tuple[str, ...]) -> list[str]:
