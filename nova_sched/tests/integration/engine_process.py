@@ -160,19 +160,22 @@ def _empty(host, vcpus):
     return report(host, vcpus=vcpus, memory_mb=None, disk_gb=None)
 
 
-def _report(scheduler, received, host, vcpus, used, instances, sequence):
-    """The claims that are on the node then; None for a report that was stale."""
+def _report(scheduler, received, host, vcpus, used, instances, sequence, seen):
+    """The claims that are on the node then, and its generation; None for a report that was
+    stale."""
     made = dataclasses.replace(
         _empty(host, vcpus),
         used={VCPU: used},
         instances=frozenset(instances),
-        order=ReportOrder(None, BOOT, sequence),
+        order=ReportOrder(seen, BOOT, sequence),
     )
     told = scheduler.loop.send(REPORT, made)
     return (
         told,
         lambda facts: (
-            None if facts.stale else frozenset(one.consumer_uuid for one in facts.claims)
+            None
+            if facts.stale
+            else (frozenset(one.consumer_uuid for one in facts.claims), facts.generation)
         ),
     )
 

@@ -89,6 +89,7 @@ class Host:
 
     def __init__(self, name):
         self.name, self.servers, self.sequence, self.answered = name, {}, 0, 0
+        self.seen = 0  # the node's generation, from the last answer
         self.waits = self.last = None
 
 
@@ -346,22 +347,24 @@ class Fleet:
         host.waits = time.monotonic() + REPORT_TIMEOUT_S
         listed = dict(host.servers)
         used = sum(one.vcpus for one in listed.values())
-        words = 'report', host.name, VCPUS, used, tuple(listed), host.sequence
+        words = 'report', host.name, VCPUS, used, tuple(listed), host.sequence, host.seen
         self._send(self._reported, (host, listed, host.sequence), engine, *words)
         if host.last is not None and self._dice.random() < TWICE:
             self._send(self._repeated, (), engine, *host.last)
         if self._dice.random() < 2 * TWICE:
             host.last = words
 
-    def _reported(self, host, listed, sequence, _number, claims, error):
+    def _reported(self, host, listed, sequence, _number, answer, error):
         if sequence == host.sequence:
             host.waits = None
         if error is not None:
             self._count(error)
-        elif claims is None:
+        elif answer is None:
             self.stale += 1
         else:
+            claims, generation = answer
             host.answered += 1
+            host.seen = max(host.seen, generation)
             for uuid, server in listed.items():
                 server.seen = True
                 if host.servers.get(uuid) is server and uuid not in claims:
