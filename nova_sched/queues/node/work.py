@@ -409,11 +409,9 @@ class JobCalls:
         """End its claim on this host, if there is one. ``confirmed``: also a confirmed one."""
         if (name := (yield from self.name(task))) is None:
             return
-        words = {'claim': name, 'confirmed': confirmed}
+        abort, uuid, host = self._claims.abort_claim, task.uuid, self._host
         try:
-            yield from self.claims(
-                lambda: self._claims.abort_claim(task.uuid, self._host, **words)
-            )
+            yield from self.claims(lambda: abort(uuid, host, claim=name, confirmed=confirmed))
         except (errors.ClaimNotFound, errors.Outdated) as error:
             LOG.debug('Instance %s has no such claim here: %s', task.uuid, error)
 
