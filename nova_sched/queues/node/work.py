@@ -412,11 +412,9 @@ class JobCalls:
         """End its claim on this host, if there is one. ``confirmed``: also a confirmed one."""
         if (name := (yield from self.name(task))) is None:
             return
-        abort = self._claims.abort_claim
+        abort, uuid, host = self._claims.abort_claim, task.uuid, self._host
         try:
-            yield from self.claims(
-                lambda: abort(task.uuid, self._host, claim=name, confirmed=confirmed)
-            )
+            yield from self.claims(lambda: abort(uuid, host, claim=name, confirmed=confirmed))
         except (errors.ClaimNotFound, errors.Outdated) as error:
             LOG.debug('Instance %s has no such claim here: %s', task.uuid, error)
 

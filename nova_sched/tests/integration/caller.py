@@ -68,7 +68,8 @@ class Caller:
 
     def _do(self, order):
         if 'abort' in order:
-            self._claims.abort_claim(order['abort'])
+            for one in self._claims.show(order['abort']):
+                self._claims.abort_claim(order['abort'], claim=one.name)
             return None
         found = self._scheduler.select_destinations(
             spec(order), order['instances'], return_alternates=False

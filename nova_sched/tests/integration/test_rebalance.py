@@ -99,7 +99,8 @@ class Stage:
         the answers of such calls may have been lost with a scheduler."""
         for server in self._lost:
             with contextlib.suppress(errors.ClaimNotFound):
-                self._claims.abort_claim(server)
+                for one in self._claims.show(server):
+                    self._claims.abort_claim(server, claim=one.name, confirmed=True)
 
     def mover(self, name):
         made = SimulatedMover(self.bus, name, self.migrations, self._pool,
