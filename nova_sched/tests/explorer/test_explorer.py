@@ -42,7 +42,7 @@ SCOPES = {
     'two servers': (Scope(), 40_000),
     'three servers, two nodes, two schedulers': (
         Scope(consumers=3, nodes=2, schedulers=2, with_device=frozenset([0])),
-        60_000,
+        40_000,
     ),
     'one device': (DEVICE, 40_000),
     'resizes': (RESIZES, 40_000),
@@ -52,6 +52,11 @@ SCOPES = {
     ),
     'a resize, and two schedulers': (Scope(consumers=1, schedulers=2, resize=True), 30_000),
     'migrations': (MOVES, 40_000),
+    # Without reports it goes deeper.
+    'calls of one migration after another': (
+        Scope(consumers=1, nodes=2, moves=('migration',), aborts=False, deletes=False, reports=0),
+        20_000,
+    ),
     'live migrations': (
         Scope(consumers=1, nodes=2, moves=('live-migration',), aborts=False, **QUIET),
         30_000,
