@@ -174,8 +174,8 @@ def test_no_hindrance_to_anybody(surfer, cloud, axe, scheme):
     request_id, group = cloud.refuse(), cloud.group()
     found = {}
     for name in PAGES:
-        page.get_by_role('link', name=name, exact=True).click()
-        page.wait_for_load_state()
+        with page.expect_navigation(wait_until='load'):  # with its style sheet
+            page.get_by_role('link', name=name, exact=True).click()
         if name == 'Cluster':
             drawn(page).locator('#cells').focus()
             page.keyboard.press('Enter')
