@@ -1113,8 +1113,9 @@ class Cloud:
         wait(self.timeline, CALM_S / 2)
         while not self.is_over:
             there = [one for one in self.conductors if one.is_alive]
-            if len(self.lives) < self.weather.servers and there:
-                self._boot(self.chance.choice(there))
+            for _ in range(self.chance.choice([1, 1, 2, 4])):  # at once, so that schedulers race
+                if len(self.lives) < self.weather.servers and there:
+                    self._boot(self.chance.choice(there))
             wait(self.timeline, self.chance.expovariate(1 / 10.0))
 
     def _boot(self, process: Process) -> None:

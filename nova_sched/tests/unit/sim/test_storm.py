@@ -11,16 +11,15 @@
 # under the License.
 """Storms from a seed: each comes back from its seed, and finds what is planted."""
 
+import dataclasses
 import random
 import time
 
 import pytest
 
 from nova_sched import claim
-from nova_sched.claims import judge, reconcile
-from nova_sched.claims.values import ClaimSelector
+from nova_sched.claims import judge, lifecycle
 from nova_sched.sim import storm, strands
-from nova_sched.state.report import ReportOrder
 from nova_sched.tests import cases
 
 HOURS = 0.1  # of each storm
@@ -69,15 +68,19 @@ def always(*_):
     return True
 
 
+def new_size(self):
+    return dataclasses.replace(self, resources=self.resizing.new, resizing=None, expires_s=None)
+
+
 @pytest.mark.parametrize(
     'owner, name, planted',
     [
-        pytest.param(ReportOrder, 'is_after', always, id='a late report is applied'),
-        pytest.param(ClaimSelector, 'may_end', always, id='a call ends any claim'),
+        pytest.param(claim.Claim, 'overdue', always, id='a claim expires at once'),
+        pytest.param(claim.Claim, 'reverted', new_size, id='a revert keeps the new size'),
         pytest.param(
             claim.Resizing, 'together', property(lambda self: self.new), id='the old size is free'
         ),
-        pytest.param(reconcile, 'keeps_source', never, id='the source of a move is free'),
+        pytest.param(lifecycle, 'keeps_source', never, id='the source of a move is free'),
         pytest.param(judge.NodeUsage, 'fits', always, id='a full node takes more'),
     ],
 )
