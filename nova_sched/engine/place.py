@@ -321,14 +321,16 @@ class Placer:
             node = hosts.nodes[row]
             wanted = self._with_device(request, row) if hosts.child_classes else request
             consumption = self.consume(node, wanted, settings.pending_ttl_s, marks)
-            decision.consumptions.append(self._repeated(decision, consumption))
+            if decision.repeatable and decision.replaced:
+                consumption = self._repeated(decision, consumption)
+            decision.consumptions.append(consumption)
         decision.rows.append(row)
         decision.requests.append(request)
 
     def _repeated(self, decision, consumption):
         """The consumption; with the claim of an earlier request, if that is what was asked for:
         its caller may name it yet."""
-        for claim in decision.replaced if decision.repeatable else ():
+        for claim in decision.replaced:
             is_there = claim.key == consumption.claim.key
             is_there = is_there and not claim.overdue(self.cluster.hosts.now_s)
             if is_there and claim.is_for(consumption.claim):
