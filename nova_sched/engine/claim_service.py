@@ -20,6 +20,7 @@ from nova_sched.claim import RESIZE
 from nova_sched.claims import ANY, ClaimSelector
 from nova_sched.engine import catalog
 from nova_sched.engine.groups.member_resolver import ReplanRequired, is_member
+from nova_sched.engine.place import is_made_by
 from nova_sched.state.membership import group_now
 
 
@@ -160,7 +161,10 @@ class ClaimService:
             self._cluster.drop(claim)
             if claim.resizing:
                 self._cluster.add(claim.reverted())
-        consumption = None
+        consumption, there = None, node.claims.get(request.instance_uuid)
+        if self._is_repeat(request, request_id, move, there, node):
+            self._undo(None, ended)
+            return self._kept(there), True
         try:
             self._check_policy(node, request)
             lifetime_s = self._settings().pending_ttl_s
@@ -201,6 +205,16 @@ class ClaimService:
         self._undo(consumption, ended)
         self._state_sync.committed([], [outcome])
         return None, bool(outcome.fresh or outcome.used or outcome.gone)
+
+    def _is_repeat(self, request, request_id, move, there, node):
+        """Whether a request has made the pending claim on the node already. Its instance may run:
+        what it uses must not count against itself."""
+        return (
+            there is not None
+            and move == there.move
+            and not there.overdue(self._clock())
+            and is_made_by(request, request_id, there, node)
+        )
 
     def _kept(self, claim):
         """The pending claim that a call asks for again, with a new lifetime; None if it is not
