@@ -394,7 +394,8 @@ class TestConfirmAndAbort:
         world.place(asks(A, force_hosts=['host-0']))
         world.call(world.claim_service.confirm_claim, A, 'host-0')
         world.place(asks(A, force_hosts=['host-1']))
-        there, coming = (ClaimSelector(one.uuid) for one in world.store.claims())
+        by_state = {one.state: ClaimSelector(one.uuid) for one in world.store.claims()}
+        there, coming = by_state[CONFIRMED], by_state[PENDING]
         abort = world.claim_service.abort_claim
         with pytest.raises(errors.Outdated, match='name the claim'):
             world.call(abort, A, host)
