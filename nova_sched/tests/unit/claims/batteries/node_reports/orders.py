@@ -340,8 +340,8 @@ class ReportOrders:
         (second,) = ready(store)
         place(store, confirmed(A))
         before = facts(store)
-        for seen in (first.generation, second.generation):  # then a claim was made there
-            assert not store.remove_node(node(), seen)
+        for known in (first.generation, second.generation):  # then a claim was made there
+            assert not store.remove_node(node(), known)
         assert facts(another()) == before
         (seen, _) = store.heads()[node()]
         assert store.remove_node(node(), seen)
