@@ -315,7 +315,8 @@ class Placer:
             request.member_placement, candidates
         ):
             raise ReplanRequired(request)
-        held = self._held(decision, request)
+        may_repeat = decision.repeatable and decision.replaced
+        held = self._held(decision, request) if may_repeat else None
         if held is None and not candidates.left:
             raise reasons.refusal(candidates, self.rules, hosts, request, index, decision.asked)
         rows = candidates.rows()
@@ -347,14 +348,16 @@ class Placer:
             )
             hosts = self.cluster.hosts
             node = hosts.nodes[row]
-            held = self._meant(decision, request)
+            may_repeat = decision.repeatable and decision.replaced
+            held = self._meant(decision, request) if may_repeat else None
             if held is not None and held.node_uuid == node.uuid:
                 self.cluster.add(held)
                 consumption = Consumption(held, held, None)
             else:
                 wanted = self._with_device(request, row) if hosts.child_classes else request
                 consumption = self.consume(node, wanted, settings.pending_ttl_s, marks)
-                consumption = self._repeated(decision, consumption)
+                if may_repeat:
+                    consumption = self._repeated(decision, consumption)
             decision.consumptions.append(consumption)
         decision.rows.append(row)
         decision.requests.append(request)
@@ -387,7 +390,7 @@ class Placer:
     def _repeated(self, decision, consumption):
         """The consumption; with the claim of an earlier request, if that is what was asked for:
         its caller may name it yet."""
-        for claim in decision.replaced if decision.repeatable else ():
+        for claim in decision.replaced:
             is_there = claim.key == consumption.claim.key
             is_there = is_there and not claim.overdue(self.cluster.hosts.now_s)
             if is_there and claim.is_for(consumption.claim):
