@@ -238,8 +238,7 @@ class ClaimService:
     def _check_resize(self, before, held, selector):
         """Raise Outdated if an open resize would give way to another one, although the call does
         not name it: the instance may have its new size already."""
-        is_open = before.resizing and not before.overdue(self._clock())
-        if is_open and held.name != before.name and selector.claim_uuid != before.name:
+        if before.resizing and held.name != before.name and selector.claim_uuid != before.name:
             raise errors.Outdated(
                 f'A resize of instance {before.consumer_uuid}',
                 'another one is open: name that, or revert it',
