@@ -149,7 +149,7 @@ class ClaimService:
             releases.append(claim.key)
             ended.append(claim)
         for claim in self._cluster.claims_of(request.instance_uuid):
-            if claim.node_uuid == node.uuid:
+            if claim.node_uuid == node.uuid or (claim.is_confirmed and not claim.resizing):
                 continue
             if claim.name == selector.claim_uuid:
                 releases.append(claim.key)

@@ -45,6 +45,7 @@ class MoveEndings:
         Returns False for a server that is on the destination and has no claim there: its move is
         not settled.
         """
+        ending: tuple[str, str | None]
         while entry is not None and entry.state == HANDED_OVER:
             if outcome == DONE:
                 if not self._call(self._claims.finish, entry):
