@@ -310,7 +310,7 @@ class _BatchValidator:
         return (
             (placement.guard is None or self._admits(placement))
             and not unknown(placement, self._held)
-            and not repeats_ended(placement, self._held)
+            and not (placement.replaces and repeats_ended(placement, self._held))
             and self._is_current(placement)
         )
 

@@ -343,7 +343,9 @@ class MemoryClaimStore(ClaimStore):
                 claim
                 for claims in self._claims.values()
                 for claim in claims.values()
-                if not claim.is_confirmed and claim.expires_s and claim.created_s <= watched_s
+                if (claim.resizing or not claim.is_confirmed)
+                and claim.expires_s
+                and claim.created_s <= watched_s
             ]
             return self._amend(
                 changed_claims.RENEWAL,

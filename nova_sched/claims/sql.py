@@ -301,7 +301,7 @@ class SqlClaimStore(ClaimStore):
             if missed_s <= most_s:
                 return []
             query = sa.select(CLAIMS).where(
-                CLAIMS.c.state != CONFIRMED,
+                sa.or_(CLAIMS.c.state != CONFIRMED, CLAIMS.c.resizing.is_not(None)),
                 CLAIMS.c.expires_s > 0,
                 CLAIMS.c.created_s <= watched_s,
             )

@@ -156,6 +156,7 @@ class ClaimService:
                 ended.append(claim)
                 move = move or claim.move or (RESIZE if claim.resizing else None)
             elif not claim.is_confirmed:
+                self._check_move(claim, request_id, move)
                 ended.append(claim)  # the store ends it: only one claim may be pending
         for claim in ended:
             self._cluster.drop(claim)
@@ -224,11 +225,20 @@ class ClaimService:
         node = self._cluster.node(claim.node_uuid)
         return node and node.claims.get(claim.consumer_uuid) if is_renewed else None
 
+    def _check_move(self, pending, request_id, move):
+        """Raise Outdated if the claim of another move would end, although the call does not name
+        it: a late copy of an earlier move's call must not take it."""
+        is_mine = pending.request_id == request_id is not None
+        if move and not is_mine and not pending.overdue(self._clock()):
+            raise errors.Outdated(
+                f'A move of instance {pending.consumer_uuid}',
+                'it has a pending claim on another node: name that, or abort it',
+            )
+
     def _check_resize(self, before, held, selector):
         """Raise Outdated if an open resize would give way to another one, although the call does
         not name it: the instance may have its new size already."""
-        is_open = before.resizing and not before.overdue(self._clock())
-        if is_open and held.name != before.name and selector.claim_uuid != before.name:
+        if before.resizing and held.name != before.name and selector.claim_uuid != before.name:
             raise errors.Outdated(
                 f'A resize of instance {before.consumer_uuid}',
                 'another one is open: name that, or revert it',

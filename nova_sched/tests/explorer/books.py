@@ -342,7 +342,7 @@ class Books:
 
         def work():
             claim = world.claim_service.claim(
-                request, host, host, 'request', None, move, False, ClaimSelector(named)
+                request, host, host, f'{move} {node}', None, move, False, ClaimSelector(named)
             )
             return (claim.resizing and claim.resizing.uuid) or claim.uuid
 

@@ -340,14 +340,14 @@ class ReportOrders:
         (second,) = ready(store)
         place(store, confirmed(A))
         before = facts(store)
-        for known in (first.generation, second.generation):  # then a claim was made there
-            assert not store.remove_node(node(), known)
+        for one in (first, second):  # then a claim was made there
+            assert not store.remove_node(node(), one.generation)
         assert facts(another()) == before
-        (seen, _) = store.heads()[node()]
-        assert store.remove_node(node(), seen)
+        generation, _ = store.heads()[node()]
+        assert store.remove_node(node(), generation)
         assert store.heads() == {}
         assert store.claims() == []
-        assert not store.remove_node(node(), seen)
+        assert not store.remove_node(node(), generation)
 
     @pytest.mark.parametrize(
         'state, is_removed', [(None, True), (PENDING, True), (CONFIRMED, False)]
