@@ -23,7 +23,7 @@ from nova_sched.claims import Placement, sql_nodes
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.tests.builders import claim, still, uuid_of
 from nova_sched.tests.integration.messages import counted, just_before
-from nova_sched.tests.integration.test_claim_store import waiting
+from nova_sched.tests.integration.test_claim_store import lock, waiting
 from nova_sched.tests.unit.claims.batteries.steps import A, check_books, node, place, ready
 
 HERE, THERE = 'host-0', 'host-1'
@@ -47,7 +47,7 @@ def built(store, consumer=A, host=HERE):
     """A worker's part: its claim, and when the build is done, the word that it is. Whether it
     stays."""
     place(store, claim(consumer, node(host)))
-    return bool(again(store.finish, consumer, [node(host)]))
+    return bool(again(store.finish, consumer, [node(host)]).changed)
 
 
 def wanted(consumer=A, host=THERE, releases=(), replaces=(), word='new'):
@@ -91,11 +91,12 @@ def test_it_is_built_while_it_is_claimed_for(store, another, word, releases):
 @pytest.mark.parametrize('word', ['new', 'unplaced'])
 @pytest.mark.parametrize('ends', ['commit', 'rollback'])
 def test_it_is_being_confirmed_while_it_is_claimed_for(store, another, database, ends, word):
-    """The new claim waits until that is done, or is not."""
+    """The new claim waits for the lock of the node until that is done, or is not."""
     waits = claim(A, node(HERE))
     place(store, waits)
     with futures.ThreadPoolExecutor(1) as pool, database.connect() as connection:
         begun = connection.begin()
+        lock(connection, node(HERE))
         sql_nodes.replace_claims(connection, [waits], [waits.finished()])
         running = pool.submit(asked, another(), wanted(replaces=[waits.uuid], word=word))
         waiting(database, 1)
@@ -118,7 +119,7 @@ def test_the_word_that_it_is_built_comes_at_the_same_time(store, another):
             pool.submit(asked, yours, wanted(consumer, replaces=[waits.uuid])),
         )
         confirmed, won = (one.result(TIMEOUT_S) for one in done)
-        assert bool(confirmed) != won
+        assert bool(confirmed.changed) != won
         return where(store, consumer) == (
             {node(THERE): PENDING} if won else {node(HERE): CONFIRMED}
         )
@@ -136,7 +137,7 @@ def test_two_workers_have_one_job(store, another):
         while CONFIRMED not in where(store, consumer).values():
             known = [one.uuid for one in store.claims(consumer)]
             won = asked(store, wanted(consumer, host, replaces=known))
-            if won and again(store.finish, consumer, [node(host)]):
+            if won and again(store.finish, consumer, [node(host)]).changed:
                 return True
         return False
 

@@ -116,6 +116,7 @@ def test_servers_that_are_younger_than_the_backup_are_counted(booting, postgresq
         to = sa.make_url(after).database
         postgresql_program(postgresql, 'pg_restore', '--dbname', to, dump)
         second.start()
+        cloud.fleet.report_all()  # the answers tell the generations of the restored database
         cloud.fleet.report_all()
         restored = engine.create(after)
         maintenance = ClaimMaintenance(restored)
