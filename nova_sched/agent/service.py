@@ -22,7 +22,7 @@ from nova_sched import errors, objects
 from nova_sched.agent import AgentSettings, difference, inventory, machine, pci, usage
 from nova_sched.agent.instances import ACTIVE, BUILDING, RESIZED, LocalInstance, LocalInstances
 from nova_sched.agent.node import ClaimableNode
-from nova_sched.claim import RESIZE
+from nova_sched.claim import RESIZE, Resizing
 from nova_sched.hardware import Overdrawn
 from nova_sched.hardware.machine import HardwareAllocation
 from nova_sched.state.request import Request
@@ -245,8 +245,10 @@ class Agent:
         others = self._beside(here.uuid)
         node = self._node(others)
         claim = node.resize_claim(request, here.claim(node.uuid))
-        fields = {'resources': claim.resources, 'resizing': claim.resizing, 'vm_state': RESIZED}
-        devices = self._addresses(claim.resizing.parts, others)
+        # A flavor of the same size adds nothing, but its resize is to be settled like any other.
+        resizing = claim.resizing or Resizing(here.resources, here.resources, here.parts)
+        fields = {'resources': claim.resources, 'resizing': resizing, 'vm_state': RESIZED}
+        devices = self._addresses(resizing.parts, others)
         larger = dataclasses.replace(here, **fields, new_devices=devices)
         self._put(larger)
         return larger

@@ -71,6 +71,7 @@ def free(agent):
         pytest.param((4, 0), (2, 0), (4, 0), id='fewer'),
         pytest.param((2, 1), (2, 2), (2, 3), id='both disks'),
         pytest.param((4, 1), (2, 1), (4, 2), id='all of it'),
+        pytest.param((4, 1), (4, 1), (4, 1), id='the same'),
     ],
 )
 @pytest.mark.parametrize('settle, stays', [('confirm_resize', 'new'), ('revert_resize', 'old')])
@@ -128,7 +129,7 @@ def test_both_disks_have_to_fit(make):
     disk_gb = agent.look().node.local_gb
     agent.build(size(1, disk_gb // 2 + 1))
     with pytest.raises(errors.ComputeResourcesUnavailable, match='DISK_GB'):
-        agent.resize(size(1, disk_gb // 2 + 1))
+        agent.resize(size(1, disk_gb // 2 + 2))
 
 
 def test_a_repeated_resize_takes_the_place_of_the_first(make):

@@ -105,7 +105,7 @@ class World:
 
     def confirm(self, server):
         """The server is built, or its resize is settled."""
-        self.store.finish(server, [NODE], ClaimSelector(self.claim_of(server).uuid))
+        self.store.finish(server, [NODE], ClaimSelector(self.claim_of(server).name))
         del self.wanted[server]
 
     def revert(self, server):
@@ -119,7 +119,7 @@ class World:
         self.wanted.pop(server, None)
 
     def end(self, server):
-        selector = ClaimSelector(self.claim_of(server).uuid)
+        selector = ClaimSelector(self.claim_of(server).name)
         self.store.release([(server, NODE)], selector=selector)
         self.wanted.pop(server, None)
 

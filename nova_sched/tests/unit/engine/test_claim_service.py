@@ -394,7 +394,8 @@ class TestConfirmAndAbort:
         world.place(asks(A, force_hosts=['host-0']))
         world.call(world.claim_service.confirm_claim, A, 'host-0')
         world.place(asks(A, force_hosts=['host-1']))
-        there, coming = (ClaimSelector(one.uuid) for one in world.store.claims())
+        by_state = {one.state: ClaimSelector(one.uuid) for one in world.store.claims()}
+        there, coming = by_state[CONFIRMED], by_state[PENDING]
         abort = world.claim_service.abort_claim
         with pytest.raises(errors.Outdated, match='name the claim'):
             world.call(abort, A, host)
@@ -425,6 +426,16 @@ class TestConfirmAndAbort:
             world.call(world.claim_service.abort_claim, A, None, meant)
         assert [one.state for one in world.store.claims()] == [CONFIRMED]
 
+    def test_a_claim_ends_no_confirmed_one_that_it_names(self, world):
+        world.place(asks(A, force_hosts=['host-0']))
+        world.call(world.claim_service.confirm_claim, A, 'host-0')
+        (there,) = world.store.claims()
+        place = 'host-1', 'host-1', 'req', None, None, False, ClaimSelector(there.name)
+        made = world.claim_service.claim(asks(A), *place)  # before the loop reads nodes again
+        assert made.move is None
+        assert used(world) == [1, 1]
+        assert states(world) == {(A, 'host-0'): CONFIRMED, (A, 'host-1'): PENDING}
+
     @pytest.mark.parametrize('named', [False, True])
     def test_a_resize_does_not_give_way_to_one_that_does_not_name_it(self, world, named):
         """The instance may have the new size already."""
@@ -445,7 +456,8 @@ class TestConfirmAndAbort:
             assert [there.name for there in world.store.claims()] == [one.name]
             assert used(world) == [4, 0]
         world.now_s += 2 * world.settings.pending_ttl_s
-        assert resize(3).resizing.new[VCPU] == 3
+        with pytest.raises(errors.Outdated, match='another one is open'):
+            resize(3)
 
     @pytest.mark.parametrize('new', [False, True])
     def test_a_pending_claim_is_what_the_call_asks_for(self, world, new):

@@ -18,7 +18,7 @@ import sqlalchemy as sa
 
 from nova_sched import errors
 from nova_sched.claim import PENDING
-from nova_sched.claims import Placement
+from nova_sched.claims import ClaimSelector, Placement
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db.tables import CLAIMS, NODES, REPORTS
 from nova_sched.tests.builders import NOW, claim, report, request, uuid_of
@@ -167,7 +167,7 @@ def test_what_the_store_has_done_is_told_although_it_cannot_be_read(upgraded, er
 
     store.look = fails
     made = world.call(world.claim_service.claim, asks(A, 2), 'host-0', 'host-0')
-    (ended,) = world.call(world.claim_service.abort_claim, A)
+    (ended,) = world.call(world.claim_service.abort_claim, A, None, ClaimSelector(made.name))
     assert ended.uuid == made.uuid
     store.look = look
     world.state_sync.heal()
