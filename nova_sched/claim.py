@@ -246,13 +246,14 @@ class Claim:
             self, resources=self.resizing.old, resizing=None, expires_s=None
         )
 
-    def renewed(self, now_s, lifetime_s):
+    def renewed(self, now_s, lifetime_s, generation):
         """Returns the claim with ``lifetime_s`` seconds left (None: it never expires); None unless
-        it is pending and has not expired, or is being resized."""
+        it is pending and has not expired, or is being resized. ``generation`` is the one that its
+        node gets now."""
         if not (self.resizing or (self.state == PENDING and not self.overdue(now_s))):
             return None
         until_s = None if lifetime_s is None else now_s + lifetime_s
-        return dataclasses.replace(self, expires_s=until_s)
+        return dataclasses.replace(self, expires_s=until_s, changed_at=generation)
 
     def overdue(self, now_s):
         """Returns whether the claim has expired: it waited too long for a confirmation."""

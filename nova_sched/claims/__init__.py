@@ -220,8 +220,8 @@ class NodeReports(StoreTransactions):
         """Remove a node and its claims, if the caller has seen it at this generation; without
         one, a node without confirmed claims.
 
-        A node that has left and come back since is another one, of higher generations. Returns
-        whether the node was removed.
+        A node that has reported since is alive, and stays; so does one on which a claim was
+        written since. Returns whether the node was removed.
         """
 
 

@@ -191,6 +191,7 @@ def only_short(placement, usages, held):
         placement.guard is None
         and not placement.releases
         and not placement.generations
+        and not repeats_ended(placement, held)
         and all(
             claim.node_uuid in usages
             and not (claim.group_uuid or claim.fences or usages[claim.node_uuid].fences)
@@ -242,6 +243,16 @@ def _is_lost(old, new):
     if old.state == PENDING:
         return new is None or new.uuid != old.uuid
     return old.resizing is not None
+
+
+def repeats_ended(placement, held):
+    """Whether the placement repeats a claim that has ended: a UUID names one life of a claim, and
+    a late call that ends the first one must not end another."""
+    return any(
+        claim.uuid in placement.replaces
+        and not any(one.has_uuid(claim.uuid) for one in held.of(claim.consumer_uuid).values())
+        for claim in placement.claims
+    )
 
 
 def elsewhere(placement, held):
@@ -299,6 +310,7 @@ class _BatchValidator:
         return (
             (placement.guard is None or self._admits(placement))
             and not unknown(placement, self._held)
+            and not (placement.replaces and repeats_ended(placement, self._held))
             and self._is_current(placement)
         )
 

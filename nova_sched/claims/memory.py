@@ -317,7 +317,8 @@ class MemoryClaimStore(ClaimStore):
             held = self._find(claim.key)
             if held is None or held.name != claim.name:
                 return False
-            renewed = held.renewed(self.now_s(), lifetime_s)
+            generation = self._nodes[claim.node_uuid].generation + 1
+            renewed = held.renewed(self.now_s(), lifetime_s, generation)
             if renewed is None:
                 return False
             self._put(renewed)
@@ -342,7 +343,9 @@ class MemoryClaimStore(ClaimStore):
                 claim
                 for claims in self._claims.values()
                 for claim in claims.values()
-                if not claim.is_confirmed and claim.expires_s and claim.created_s <= watched_s
+                if (claim.resizing or not claim.is_confirmed)
+                and claim.expires_s
+                and claim.created_s <= watched_s
             ]
             return self._amend(
                 changed_claims.RENEWAL,
@@ -549,7 +552,8 @@ class MemoryClaimStore(ClaimStore):
             if generation is None:
                 is_meant = not any(one.is_confirmed for one in self._claims[uuid].values())
             else:
-                is_meant = self._made_at[uuid] <= generation
+                written = (claim.changed_at for claim in self._claims[uuid].values())
+                is_meant = max(self._reported_at[uuid], *written, 0) <= generation
             if is_meant:
                 self._forget(uuid, self.now_s())
             return is_meant

@@ -127,7 +127,8 @@ def settle(report, claims, moving=frozenset(), now_s=0.0, before=NEW_NODE):
     be older than the claim. A confirmed claim that is evidently no longer listed ends (see
     ``absent``). A claim that the node does not know yet stays as it is. Without a list, no state
     changes. The claims in ``moving``, by (consumer, node), stay, listed or not. A resize in place
-    that was not settled in time is taken back: the report has its real usage.
+    that was not settled in time is taken back if the report tells that the old size runs; else
+    both sizes stay: a clock that has jumped tells nothing of the guest.
 
     For a node of a stock Nova cloud: see ``nova_node``.
     """
@@ -142,7 +143,7 @@ def settle(report, claims, moving=frozenset(), now_s=0.0, before=NEW_NODE):
     for consumer, claim in claims.items():
         if consumer in gone:
             continue
-        if claim.resizing and claim.overdue(now_s):
+        if claim.overdue(now_s) and _runs_old_size(report, claim, before):
             claim = claim.reverted()
         is_listed = report.instances is not None and consumer in report.instances
         if is_listed and (report.order.seen is None or before.has_seen(report, claim)):
@@ -160,6 +161,19 @@ def settle(report, claims, moving=frozenset(), now_s=0.0, before=NEW_NODE):
         kept[consumer] = claim
     ended = tuple(claims[consumer] for consumer in claims if consumer in gone)
     return Settled(kept, ended, *_unclaimed(report, claims, kept, before))
+
+
+def _runs_old_size(report, claim, before):
+    """Whether a report that was made after a resize in place tells that the instance has its old
+    size."""
+    amounts = report.held and report.held.get(claim.consumer_uuid)
+    if not (claim.resizing and amounts and before.has_seen(report, claim)):
+        return False
+    old, new = (_counted(report, one) for one in (claim.resizing.old, claim.resizing.new))
+    is_old, is_new = (
+        all(amount == one.get(name, 0) for name, amount in amounts.items()) for one in (old, new)
+    )
+    return is_old and not is_new
 
 
 def _settle_nova(report, claims, now_s, before):

@@ -255,7 +255,7 @@ class SqlClaimStore(ClaimStore):
                 for one in found
                 if one.node_uuid in usages
                 and one.name == claim.name
-                and (after := one.renewed(now_s, lifetime_s))
+                and (after := one.renewed(now_s, lifetime_s, usages[one.node_uuid].generation + 1))
             ]
             sql.WRITE_EXPIRIES.run(connection, [sql.claim_row(one) for one in renewed])
             for one in renewed:
@@ -301,7 +301,7 @@ class SqlClaimStore(ClaimStore):
             if missed_s <= most_s:
                 return []
             query = sa.select(CLAIMS).where(
-                CLAIMS.c.state != CONFIRMED,
+                sa.or_(CLAIMS.c.state != CONFIRMED, CLAIMS.c.resizing.is_not(None)),
                 CLAIMS.c.expires_s > 0,
                 CLAIMS.c.created_s <= watched_s,
             )
@@ -443,11 +443,12 @@ class SqlClaimStore(ClaimStore):
             row = sql.read_nodes(connection, [uuid], lock=True).get(uuid)
             if row is None:
                 return False
+            claims = sql.read_claims(connection, sql.CLAIMS_ON, [uuid])
             if generation is None:
-                claims = sql.read_claims(connection, sql.CLAIMS_ON, [uuid])
                 is_meant = not any(claim.is_confirmed for claim in claims)
             else:
-                is_meant = row.made_at <= generation
+                written = (claim.changed_at for claim in claims)
+                is_meant = max(row.reported_at, *written, 0) <= generation
             gone = sql_nodes.forget(connection, NODES.c.uuid == uuid) if is_meant else []
             now_s = clock.read(connection) if self.clock is None else self.clock()
         self._tell_removed(gone, now_s)

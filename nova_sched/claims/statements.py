@@ -49,7 +49,7 @@ JUDGED_BY = 'inventories', 'used', 'generation', 'host', 'pieces_at', 'fences', 
 LOCK_USAGES = bulk.Select(NODES, 'uuid', *JUDGED_BY, lock=True, clock=True)
 CONSUMERS_WITH_CLAIMS = bulk.Select(CLAIMS, 'consumer_uuid', key='consumer_uuid')
 PUT_CLAIMS, END_CLAIMS = bulk.Insert(CLAIMS), bulk.Delete(CLAIMS)
-WRITE_EXPIRIES = bulk.Update(CLAIMS, 'expires_s')
+WRITE_EXPIRIES = bulk.Update(CLAIMS, 'expires_s', 'changed_at')
 WRITE_USES = bulk.Update(NODES, 'used', also='generation = generation + 1')
 WRITE_FENCES = bulk.Update(NODES, 'fences')
 WRITE_PIECES = bulk.Update(NODES, 'pieces_at')

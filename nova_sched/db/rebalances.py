@@ -341,13 +341,11 @@ class SqlRebalances:
 
     @repeated
     def end(self, entry, state, why=None):
-        """End a move that is in the state that ``entry`` has. Returns whether it was.
+        """End a move that is as ``entry`` says. Returns whether it was.
 
-        A move that is held can only be ended by the scheduler that holds it.
+        If it is not, another scheduler holds it, has handed it over since, or has ended it.
         """
-        same = MOVES.c.uuid == entry.uuid, MOVES.c.state == entry.state
-        if entry.state != HANDED_OVER:
-            same = *same, MOVES.c.serial == entry.serial
+        same = MOVES.c.uuid == entry.uuid, MOVES.c.serial == entry.serial
         with self._sessions.transaction() as connection:
             ended = connection.execute(
                 sa.update(MOVES).where(*same).values(_change(state, why=why))

@@ -20,6 +20,7 @@ from nova_sched.claim import RESIZE
 from nova_sched.claims import ANY, ClaimSelector
 from nova_sched.engine import catalog
 from nova_sched.engine.groups.member_resolver import ReplanRequired, is_member
+from nova_sched.engine.place import is_made_by
 from nova_sched.state.membership import group_now
 
 
@@ -155,12 +156,16 @@ class ClaimService:
                 ended.append(claim)
                 move = move or claim.move or (RESIZE if claim.resizing else None)
             elif not claim.is_confirmed:
+                self._check_move(claim, request_id, move)
                 ended.append(claim)  # the store ends it: only one claim may be pending
         for claim in ended:
             self._cluster.drop(claim)
             if claim.resizing:
                 self._cluster.add(claim.reverted())
-        consumption = None
+        consumption, there = None, node.claims.get(request.instance_uuid)
+        if self._is_repeat(request, request_id, move, there, node):
+            self._undo(None, ended)
+            return self._kept(there), True
         try:
             self._check_policy(node, request)
             lifetime_s = self._settings().pending_ttl_s
@@ -202,6 +207,16 @@ class ClaimService:
         self._state_sync.committed([], [outcome])
         return None, bool(outcome.fresh or outcome.used or outcome.gone)
 
+    def _is_repeat(self, request, request_id, move, there, node):
+        """Whether a request has made the pending claim on the node already. Its instance may run:
+        what it uses must not count against itself."""
+        return (
+            there is not None
+            and move == there.move
+            and not there.overdue(self._clock())
+            and is_made_by(request, request_id, there, node)
+        )
+
     def _kept(self, claim):
         """The pending claim that a call asks for again, with a new lifetime; None if it is not
         pending any more. The host state has the present one then."""
@@ -210,11 +225,20 @@ class ClaimService:
         node = self._cluster.node(claim.node_uuid)
         return node and node.claims.get(claim.consumer_uuid) if is_renewed else None
 
+    def _check_move(self, pending, request_id, move):
+        """Raise Outdated if the claim of another move would end, although the call does not name
+        it: a late copy of an earlier move's call must not take it."""
+        is_mine = pending.request_id == request_id is not None
+        if move and not is_mine and not pending.overdue(self._clock()):
+            raise errors.Outdated(
+                f'A move of instance {pending.consumer_uuid}',
+                'it has a pending claim on another node: name that, or abort it',
+            )
+
     def _check_resize(self, before, held, selector):
         """Raise Outdated if an open resize would give way to another one, although the call does
         not name it: the instance may have its new size already."""
-        is_open = before.resizing and not before.overdue(self._clock())
-        if is_open and held.name != before.name and selector.claim_uuid != before.name:
+        if before.resizing and held.name != before.name and selector.claim_uuid != before.name:
             raise errors.Outdated(
                 f'A resize of instance {before.consumer_uuid}',
                 'another one is open: name that, or revert it',

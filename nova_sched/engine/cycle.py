@@ -266,7 +266,9 @@ class Cycle:
                 self._context.store.commit, [self._placement(one.decision) for one in attempts]
             )
             outcomes = [
-                outcome if self._lives_on(one.decision, outcome) else PlacementOutcome(False)
+                outcome
+                if not one.decision.replaced or self._lives_on(one.decision, outcome)
+                else PlacementOutcome(False)
                 for one, outcome in zip(attempts, outcomes, strict=True)
             ]
         except Exception:

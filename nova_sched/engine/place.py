@@ -27,11 +27,20 @@ from nova_sched.engine.explain.winners import WinnerWeights
 from nova_sched.engine.groups.member_resolver import ReplanRequired
 from nova_sched.engine.kinds import KindState, RequestKinds
 from nova_sched.engine.rule_times import RuleTimes
+from nova_sched.hardware import Overdrawn
 from nova_sched.measures.catalogue import MEASURES
 from nova_sched.state.cluster import Consumption
 from nova_sched.state.membership import group_now
 from nova_sched.state.request import AFFINITY, NO_HARDWARE
 
+# A request that needs a host, and nothing from it.
+NO_AMOUNTS = {
+    **dict.fromkeys(('vcpus', 'memory_mb', 'root_gb', 'ephemeral_gb', 'swap_mb'), 0),
+    'resources': {},
+    'fallback_vcpus': 0,
+    'groups': (),
+    'pieces': NO_HARDWARE,
+}
 NOTED = 10  # instances of one request whose winners' weights are recorded
 
 
@@ -116,6 +125,22 @@ def _is_move(request, claim, host):
     size = claim.resizing.old if claim.resizing else claim.resources
     is_other = any(size.get(name, 0) != amount for name, amount in request.resources.items())
     return host.lower() in avoided or bool(wanted and host not in wanted) or is_other
+
+
+def is_made_by(request, request_id, claim, node):
+    """Whether a request has made this pending claim on the node.
+
+    The node need not have the amounts, CPUs and devices once more: the claim has them.
+    """
+    if (
+        request_id is None
+        or (claim.request_id, claim.consumer_uuid) != (request_id, request.instance_uuid)
+        or (claim.state, claim.group_uuid, claim.top_group) != (PENDING, request.group_uuid, None)
+    ):
+        return False
+    with contextlib.suppress(Overdrawn):  # its providers may be in use by the instance itself
+        return node.demand(request)[0] == claim.resources
+    return True
 
 
 class NotKept(Exception):
@@ -290,9 +315,13 @@ class Placer:
             request.member_placement, candidates
         ):
             raise ReplanRequired(request)
-        if not candidates.left:
+        may_repeat = decision.repeatable and decision.replaced
+        held = self._held(decision, request) if may_repeat else None
+        if held is None and not candidates.left:
             raise reasons.refusal(candidates, self.rules, hosts, request, index, decision.asked)
         rows = candidates.rows()
+        if held is not None:
+            rows = np.union1d(rows, [self.cluster.node(held.node_uuid).row])
         if request.group is not None and decision.asked > 1:
             rows = self._with_room_for_all(rows, request, decision)
         notes: list | None = [] if decision.noted and index < NOTED else None
@@ -319,16 +348,49 @@ class Placer:
             )
             hosts = self.cluster.hosts
             node = hosts.nodes[row]
-            wanted = self._with_device(request, row) if hosts.child_classes else request
-            consumption = self.consume(node, wanted, settings.pending_ttl_s, marks)
-            decision.consumptions.append(self._repeated(decision, consumption))
+            may_repeat = decision.repeatable and decision.replaced
+            held = self._meant(decision, request) if may_repeat else None
+            if held is not None and held.node_uuid == node.uuid:
+                self.cluster.add(held)
+                consumption = Consumption(held, held, None)
+            else:
+                wanted = self._with_device(request, row) if hosts.child_classes else request
+                consumption = self.consume(node, wanted, settings.pending_ttl_s, marks)
+                if may_repeat:
+                    consumption = self._repeated(decision, consumption)
+            decision.consumptions.append(consumption)
         decision.rows.append(row)
         decision.requests.append(request)
+
+    def _meant(self, decision, request):
+        """The pending claim that the request has made already, by what it is; None.
+
+        Its instance may run: what it uses must not count against itself.
+        """
+        if not decision.repeatable or request.member_placement is not None:
+            return None
+        now_s, request_id = self.cluster.hosts.now_s, decision.marks.get('request_id')
+        for claim in decision.replaced:
+            node = self.cluster.node(claim.node_uuid)
+            is_there = node is not None and not claim.overdue(now_s)
+            if is_there and is_made_by(request, request_id, claim, node):
+                return claim
+        return None
+
+    def _held(self, decision, request):
+        """The pending claim that the request has made already, if it may be on that host still;
+        None."""
+        held = self._meant(decision, request) if decision.claiming else None
+        if held is None:
+            return None
+        free = dataclasses.replace(request, **NO_AMOUNTS)
+        candidates = survivors(self.rules, self.cluster.hosts, free)
+        return held if self.cluster.node(held.node_uuid).row in candidates.rows() else None
 
     def _repeated(self, decision, consumption):
         """The consumption; with the claim of an earlier request, if that is what was asked for:
         its caller may name it yet."""
-        for claim in decision.replaced if decision.repeatable else ():
+        for claim in decision.replaced:
             is_there = claim.key == consumption.claim.key
             is_there = is_there and not claim.overdue(self.cluster.hosts.now_s)
             if is_there and claim.is_for(consumption.claim):

@@ -39,22 +39,29 @@ class MoveEndings:
 
     def settle(self, entry, outcome, why=None):
         """Settle a move that was handed over: first its claims, then its row. So a move that is
-        interrupted in between is settled again.
+        interrupted in between is settled again; and so is one that another scheduler has handed
+        over again meanwhile, perhaps with a new claim.
 
         Returns False for a server that is on the destination and has no claim there: its move is
         not settled.
         """
-        if entry.state != HANDED_OVER:
-            return True
-        if outcome == DONE:
-            if not self._call(self._claims.finish, entry):
-                return False
-            self._end(entry, CONFIRMED)
-        elif outcome == FAILED:
-            if self._call(self._claims.revert, entry):
-                self._end(entry, REVERTED, why or 'the conductor gives no reason')
+        ending: tuple[str, str | None]
+        while entry is not None and entry.state == HANDED_OVER:
+            if outcome == DONE:
+                if not self._call(self._claims.finish, entry):
+                    return False
+                ending = CONFIRMED, None
+            elif outcome != FAILED:
+                return True
+            elif self._call(self._claims.revert, entry):
+                ending = REVERTED, why or 'the conductor gives no reason'
             elif self._call(self._claims.is_on, entry, entry.destination):
-                self._end(entry, CONFIRMED)
+                ending = CONFIRMED, None
+            else:
+                return True
+            if self._end(entry, *ending):
+                return True
+            entry = self._rebalances.find(entry.uuid)
         return True
 
     def give_up(self, entry, why):
@@ -67,10 +74,12 @@ class MoveEndings:
                 why,
             )
 
-    def _end(self, entry, state, why=None):
+    def _end(self, entry, state, why):
+        """Returns whether the move has ended so."""
         if not self._rebalances.end(entry, state, why):
-            return
+            return False
         if why is None:
             LOG.info('Move %s of server %s is confirmed', entry.uuid, entry.server)
         else:
             LOG.info('Move %s of server %s is reverted: %s', entry.uuid, entry.server, why)
+        return True

@@ -329,7 +329,7 @@ class StateSync:
             self.catch_up([node.uuid], {})
             if self._cluster.node(node.uuid) is None:
                 raise errors.NodeNotFound(f'{nodename} on host {host}')
-            why = 'the node has left and come back since the generation that was named'
+            why = 'the node has reported, or got claims, since the generation that was named'
             if generation is None:
                 why = 'servers run there; name the generation of the node that is meant'
             raise errors.Outdated(f'The removal of node {nodename}', why)

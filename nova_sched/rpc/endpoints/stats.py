@@ -84,7 +84,7 @@ class StatsEndpoint:
         """Remove a node of host ``name``, and its claims. Raises NodeNotFound.
 
         ``generation`` (since 1.2) is one that the caller has seen of the node. Raises Outdated if
-        the node has left and come back since; and without it, if the node has confirmed claims.
+        the node has reported or got claims since; and without it, if it has confirmed claims.
         """
         if generation is not None:
             words.number(generation, 'generation', LARGEST, least=0)

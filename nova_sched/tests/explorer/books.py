@@ -37,6 +37,7 @@ from nova_sched.claims import ClaimSelector, NodeFacts
 from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.claims.values import NAMELESS
 from nova_sched.engine.catalog import always
+from nova_sched.engine.cycle import PLACE, Order
 from nova_sched.filters.pci_passthrough import PciPassthroughFilter
 from nova_sched.hardware import pci
 from nova_sched.state.cluster import Cluster
@@ -52,6 +53,7 @@ NEVER, OVER = 1e9, -1.0
 ABOVE_ALL = 10**6  # the generation above which new nodes start: above all that was seen
 UNREAD = 0  # the position of a generation that a scheduler does not know
 BY_NODE = ('_pieces_at', '_made_at', '_reported_at')  # generations that the store has by node
+BOOT = types.SimpleNamespace(request_id='boot')
 DEVICES = hardware.wanted(requests=[hardware.request(1)])
 
 # Senders of reports: with numbers, and with what they have seen; what reads a node for it, which
@@ -322,7 +324,11 @@ class Books:
         return builders.request(instance_uuid=consumer, vcpus=vcpus, **pieces)
 
     def _place(self, world, consumer, device):
-        ((host,),) = world.place(self._request(consumer, 1, device))
+        order = Order([self._request(consumer, 1, device)], context=BOOT)
+        placed = world.loop.send(PLACE, order)
+        world.turn_until(placed)
+        ((chosen,),) = placed.result()
+        host = chosen.host
         node = self.hosts.index(host)
         (claim,) = (one for one in world.store.claims(consumer)
                     if self.lives[one.node_uuid][0] == node)  # fmt: skip
@@ -336,7 +342,7 @@ class Books:
 
         def work():
             claim = world.claim_service.claim(
-                request, host, host, 'request', None, move, False, ClaimSelector(named)
+                request, host, host, f'{move} {node}', None, move, False, ClaimSelector(named)
             )
             return (claim.resizing and claim.resizing.uuid) or claim.uuid
 

@@ -22,6 +22,7 @@ import pytest
 
 from nova_sched.claim import Claim
 from nova_sched.claims import ClaimSelector, judge, reconcile
+from nova_sched.engine import place
 from nova_sched.state.report import ReportOrder
 from nova_sched.tests.cases import IS_THOROUGH
 from nova_sched.tests.explorer.books import BARE, MIRROR, NUMBERED, UNNUMBERED
@@ -35,13 +36,14 @@ QUIET = {'doubles': False, 'calls': 1}  # where reports are what a scope is abou
 DEVICE = Scope(consumers=2, schedulers=2, with_device=frozenset([0, 1]), doubles=False)
 RESIZES = Scope(consumers=2, resize=True, deletes=False, aborts=False)
 MOVES = Scope(consumers=1, nodes=2, moves=('migration',), aborts=False)
+THREE = Scope(consumers=3, nodes=2, schedulers=2, with_device=frozenset([0]))
 REBUILD = Scope(consumers=1, rebuilds=1, reports=2, aborts=False, **QUIET)
 SCOPES = {
     'one server': (ONE, 30_000),
     'calls that name nothing': (Scope(consumers=1, names=False, resize=True), 30_000),
     'two servers': (Scope(), 40_000),
     'three servers, two nodes, two schedulers': (
-        Scope(consumers=3, nodes=2, schedulers=2, with_device=frozenset([0])),
+        THREE,
         40_000,
     ),
     'one device': (DEVICE, 40_000),
@@ -109,7 +111,7 @@ PLANTED = [
     (reconcile.Before, 'has_seen', lambda self, report, claim: True, ONE),
     (ReportOrder, 'is_of_later_life', lambda self, boot, made_at: True, REBUILD),
     (ClaimSelector, 'covers', lambda self, claim: True, ONE),
-    (Claim, 'is_for', lambda self, later: False, ONE),
+    (place, 'is_made_by', lambda request, request_id, claim, node: False, THREE),
     (Claim, 'keeps_source', False, dataclasses.replace(MOVES, **QUIET)),
 ]
 

@@ -257,7 +257,7 @@ class World:
         """The world after an event in the store, and its answer."""
         at, callers, calls, reports, agents, views, luck = world
         after, answer, remaps = self.books.step(at, event)
-        if after == at:
+        if after == at and not any(remaps):
             return world, answer
         for node, remap in enumerate(remaps):
             if remap is None:

@@ -23,8 +23,8 @@ from nova_sched.cmd import agent_service
 from nova_sched.cmd.agent_service import AgentService
 from nova_sched.conf import CONF
 from nova_sched.rpc.agent import AgentClient
-from nova_sched.rpc.client import ClaimsClient
 from nova_sched.rpc.conductor import Conductor
+from nova_sched.tests.functional.harness import Caller
 from nova_sched.tests.hardware_objects import spec_fields
 from nova_sched.tests.unit.agent.builders import settings
 from nova_sched.tests.unit.agent.fake_machine import two_cells
@@ -61,7 +61,7 @@ class Cloud:
     def __init__(self, conf, root, url='fake://'):
         self.bus = rpc.transport(conf, url)
         self.conductor = Conductor(self.bus)
-        self.claims = ClaimsClient(self.bus)
+        self.claims = Caller(self.bus)
         self._conf = conf
         self._root = root
         self._started = []

@@ -26,7 +26,7 @@ import pytest
 import yaml
 
 from nova_sched.api import document
-from nova_sched.cmd import shadow, sim, sim_replay
+from nova_sched.cmd import shadow, sim, sim_replay, sim_storm
 from nova_sched.cmd.manage import commands, config
 from nova_sched.tests import manual
 from nova_sched.tests.manual import MANUAL
@@ -151,6 +151,8 @@ def is_valid(program, argv):
         case 'nova-sched-sim':
             if argv[:1] == [sim.REPLAY]:
                 return exit_status(sim_replay.parser(), argv[1:]) == 0
+            if argv[:1] == [sim.STORM]:
+                return exit_status(sim_storm.parser(), argv[1:]) == 0
             return exit_status(sim.parser(), argv) == 0
         case 'python' | 'python3':
             return is_python(argv)

@@ -144,9 +144,9 @@ def test_a_removal_means_a_node_as_it_was_seen(daemon):
     daemon.boot('one')
     daemon.add('a', instances=[uuid_of('one')])
     with pytest.raises(errors.Outdated, match='servers run there'):
-        daemon.stats._call(None, 'remove_node', name='a', nodename='a')
-    with pytest.raises(errors.Outdated, match='left and come back'):
-        daemon.stats._call(None, 'remove_node', name='a', nodename='a', generation=0)
+        daemon.stats.call(None, 'remove_node', name='a', nodename='a')
+    with pytest.raises(errors.Outdated, match='has reported'):
+        daemon.stats.call(None, 'remove_node', name='a', nodename='a', generation=0)
     (seen,) = [row[3] for row in daemon.table('nodes')]
     daemon.stats.remove_node('a', 'a', generation=seen)
     assert daemon.hosts_of('one') == {}

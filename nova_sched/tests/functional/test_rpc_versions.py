@@ -30,7 +30,7 @@ from nova_sched.tests.functional.harness import error_name, outcome
         pytest.param(
             'stats', '4.5', 'update_resource_stats', 'UnsupportedVersion', id='stats is not 4.x'
         ),
-        pytest.param('claims', '1.3', 'show', 'UnsupportedVersion', id='a newer minor of claims'),
+        pytest.param('claims', '1.4', 'show', 'UnsupportedVersion', id='a newer minor of claims'),
         pytest.param('claims', '2.0', 'show', 'UnsupportedVersion', id='newer claims'),
         pytest.param('baseapi', '1.2', 'ping', 'UnsupportedVersion', id='newer baseapi'),
         pytest.param('nobody', '1.0', 'ping', 'UnsupportedVersion', id='unknown namespace'),

@@ -158,7 +158,7 @@ def test_a_renewal_and_an_expiry_at_once(store, another, database, first):
     'end',
     [
         pytest.param(lambda store: store.expire(NOW), id='expire'),
-        pytest.param(lambda store: store.release([(A, node())]), id='release'),
+        pytest.param(lambda store: store.release([(A, node())]).changed, id='release'),
         pytest.param(lambda store: store.confirm([A], [node()]), id='confirm'),
     ],
 )

@@ -14,7 +14,8 @@ processes.
 
 While a scheduler is stopped, its callers give up, ask again at another one, and go on from its
 answer. When the first one runs again, it handles what it had received. Each case sends one message
-to the stopped scheduler and says what stands in the end. All of them share one pause.
+to the stopped scheduler and says what stands in the end. The messages name the claim that they
+mean, and tell what their senders had seen. All of them share one pause.
 """
 
 import concurrent.futures
@@ -97,13 +98,24 @@ class Pair:
         return (self.late if late else self.now)(method, 'claims', '1.2', **words)
 
     def report(self, host, instances, late=False, **words):
+        """Returns the node's generation then."""
         node = compute_node(host, vcpus=4)
         told = {'name': host, 'stats': node, 'instances': instances, **words}
-        return (self.late if late else self.now)('update_resource_stats', 'stats', '1.1', **told)
+        send = self.late if late else self.now
+        answer = send('update_resource_stats', 'stats', '1.2', **told)
+        return None if late else answer['generation']
+
+    def all_of(self, name):
+        """The claims of an instance."""
+        return self.claims('show', instance_uuid=uuid_of(name))
 
     def hosts_of(self, name):
-        found = self.claims('show', instance_uuid=uuid_of(name))
-        return {one.host: one.state for one in found}
+        return {one.host: one.state for one in self.all_of(name)}
+
+    def meant(self, name):
+        """The words of a call that means the claim which is not settled."""
+        (claim,) = (one for one in self.all_of(name) if one.state == PENDING)
+        return {'instance_uuid': uuid_of(name), 'claim': client.name_of(claim)}
 
     def over(self):
         self._pool.shutdown(wait=True)
@@ -153,7 +165,8 @@ class AskedTwiceAndBuiltByNova(AskedTwice):
 
 
 class Move(Case):
-    """A resize that was asked for again, done, and taken back."""
+    """A resize that was asked for again, done, and taken back. The first caller still waits: it
+    gets a place, which is set aside until it is confirmed, and the instance keeps its own."""
 
     name = 'resized'
 
@@ -168,10 +181,11 @@ class Move(Case):
         target = pair.select(self.name, ignore_hosts=[self.home])
         where = {'host': target, 'nodename': target}
         pair.claims('resize_claim', spec_obj=large(), instance_uuid=uuid_of(self.name), **where)
-        pair.claims('revert_claim', instance_uuid=uuid_of(self.name))
+        pair.claims('revert_claim', **pair.meant(self.name))
 
     def true(self, pair):
-        return pair.hosts_of(self.name) == {self.home: CONFIRMED}
+        found = pair.hosts_of(self.name)
+        return found.pop(self.home, None) == CONFIRMED and set(found.values()) <= {PENDING}
 
 
 class OldReport(Case):
@@ -180,7 +194,7 @@ class OldReport(Case):
     host, counted = 'reports-0', ({'boot': 1, 'sequence': 5}, {'boot': 1, 'sequence': 6})
 
     def before(self, pair):
-        pair.report(self.host, [])
+        self.seen = pair.report(self.host, [])
         where = {'host': self.host, 'nodename': self.host}
         pair.claims('instance_claim', spec_obj=spec(), instance_uuid=uuid_of(self.host), **where)
 
@@ -196,6 +210,19 @@ class OldReport(Case):
 
 class OldReportOfNova(OldReport):
     host, counted = 'reports-1', ({}, {})
+
+
+class OldReportThatTells(OldReport):
+    """Its sender had seen less than the node is now, and the other one has seen the claim."""
+
+    host = 'reports-2'
+
+    def late(self, pair):
+        pair.report(self.host, [], late=True, seen=self.seen)
+
+    def again(self, pair):
+        seen = pair.report(self.host, [], seen=self.seen)
+        pair.report(self.host, [uuid_of(self.host)], seen=seen)
 
 
 class OldList(Case):
@@ -228,10 +255,11 @@ class Aborted(Case):
         pair.select(self.name)
 
     def late(self, pair):
-        pair.claims('abort_claim', late=True, instance_uuid=uuid_of(self.name))
+        self.meant = pair.meant(self.name)
+        pair.claims('abort_claim', late=True, **self.meant)
 
     def again(self, pair):
-        pair.claims('abort_claim', instance_uuid=uuid_of(self.name))
+        pair.claims('abort_claim', **self.meant)
         self.told = pair.select(self.name)
 
     def true(self, pair):
@@ -254,10 +282,11 @@ class Reverted(Case):
         pair.claims('resize_claim', spec_obj=large(), instance_uuid=uuid_of(self.name), **where)
 
     def late(self, pair):
-        pair.claims('revert_claim', late=True, instance_uuid=uuid_of(self.name))
+        self.meant = pair.meant(self.name)
+        pair.claims('revert_claim', late=True, **self.meant)
 
     def again(self, pair):
-        pair.claims('revert_claim', instance_uuid=uuid_of(self.name))
+        pair.claims('revert_claim', **self.meant)
         self.move(pair)
 
     def true(self, pair):
@@ -275,16 +304,15 @@ class Alternate(Case):
 
     def alternate(self, pair, failed, to, **words):
         where = {'failed_host': failed, 'host': to, 'nodename': to}
-        pair.claims(
-            'claim_alternate', spec_obj=large(), instance_uuid=uuid_of(self.name), **where, **words
-        )
+        pair.claims('claim_alternate', spec_obj=large(), **where, **words)
 
     def late(self, pair):
-        self.alternate(pair, self.first, self.second, late=True)
+        self.meant = pair.meant(self.name)
+        self.alternate(pair, self.first, self.second, late=True, **self.meant)
 
     def again(self, pair):
-        self.alternate(pair, self.first, self.second)
-        self.alternate(pair, self.second, self.third)
+        self.alternate(pair, self.first, self.second, **self.meant)
+        self.alternate(pair, self.second, self.third, **pair.meant(self.name))
 
     def true(self, pair):
         return pair.hosts_of(self.name) == {self.third: PENDING}
@@ -296,10 +324,11 @@ class Removed(Case):
     host = 'removed-0'
 
     def before(self, pair):
-        pair.report(self.host, [])
+        self.seen = pair.report(self.host, [])
 
     def remove(self, pair, how):
-        how('remove_node', 'stats', '1.1', name=self.host, nodename=self.host)
+        meant = {'name': self.host, 'nodename': self.host, 'generation': self.seen}
+        how('remove_node', 'stats', '1.2', **meant)
 
     def late(self, pair):
         self.remove(pair, pair.late)
@@ -348,6 +377,7 @@ CASES = [
     Move,
     OldReport,
     OldReportOfNova,
+    OldReportThatTells,
     OldList,
     Aborted,
     Reverted,

@@ -371,24 +371,30 @@ RESIZED = Resizing({VCPU: 2, DISK_GB: 10}, {VCPU: 3, DISK_GB: 20})
 
 
 @pytest.mark.parametrize(
-    'listed, expires_s, now_s, resources',
+    'held, seen, expires_s, resizes',
     [
-        pytest.param('a', 10.0, 9.0, {VCPU: 3, DISK_GB: 30}, id='in time'),
-        pytest.param('a', 10.0, 10.0, {VCPU: 2, DISK_GB: 10}, id='overdue'),
-        pytest.param('a', None, 10.0, {VCPU: 3, DISK_GB: 30}, id='without a time'),
-        pytest.param(None, 10.0, 10.0, {VCPU: 2, DISK_GB: 10}, id='overdue, without a list'),
+        pytest.param(RESIZED.old, 5, 11.0, True, id='in time'),
+        pytest.param(RESIZED.old, 5, 10.0, False, id='overdue'),
+        pytest.param(RESIZED.old, 5, None, True, id='without a time'),
+        pytest.param(RESIZED.old, 4, 10.0, True, id='overdue, in a report of before'),
+        pytest.param(RESIZED.new, 5, 10.0, True, id='overdue, and it has grown'),
+        pytest.param(None, 5, 10.0, True, id='overdue, in a report without amounts'),
     ],
 )
-def test_a_resize_that_is_not_settled_is_taken_back(listed, expires_s, now_s, resources):
-    """What the instance really takes beyond its old size is unclaimed usage from then on."""
-    claim = Claim(A, 'node', RESIZED.together, CONFIRMED, expires_s=expires_s, resizing=RESIZED)
-    words = report(
-        instances=listed and frozenset(listed), vcpus_used=3, disk_gb_used=20, num_instances=1
+def test_a_resize_that_is_not_settled_is_taken_back(held, seen, expires_s, resizes):
+    """But for a clock alone, which may have jumped, it is not."""
+    claim = Claim(
+        A,
+        'node',
+        RESIZED.together,
+        CONFIRMED,
+        changed_at=5,
+        expires_s=expires_s,
+        resizing=RESIZED,
     )
-    settled = settle(words, {A: claim}, now_s=now_s)
-    assert settled.claims[A].resources == resources
-    both = {name: resources[name] + settled.foreign.get(name, 0) for name in resources}
-    assert both == {VCPU: 3, DISK_GB: max(resources[DISK_GB], 20)}
+    words = report(instances=frozenset([A]), held=held and {A: held}, order=ReportOrder(seen=seen))
+    settled = settle(words, {A: claim}, now_s=10.0, before=Before(5, 5))
+    assert bool(settled.claims[A].resizing) is resizes
 
 
 @pytest.mark.parametrize(

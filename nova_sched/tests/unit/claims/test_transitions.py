@@ -24,6 +24,7 @@ from nova_sched.tests.unit.claims.batteries.steps import A
 from nova_sched.tests.unit.claims.batteries.transactions.lifecycle import (
     IN_PLACE,
     LATE_S,
+    SMALL,
     TABLE,
     Lifecycle,
 )
@@ -98,7 +99,8 @@ class Recorder:
         if report.instances is None:
             return f'{where} reports no list'
         if A in report.instances:
-            return f'{where} lists it' + (' when the time is up' if now_s >= LATE_S else '')
+            size = ' with its old size' if report.held == {A: SMALL} else ''
+            return f'{where} lists it{size}' + (' when the time is up' if now_s >= LATE_S else '')
         return f'{where} does not list it' + (kind(claims) if where == 'the source' else '')
 
     def on_confirm(self, claims, consumers, node_uuids):

@@ -366,6 +366,25 @@ def test_a_move_that_another_scheduler_has_taken_over(moving, monkeypatch):
     assert moving.hosts(ONE) == [STAYS]
 
 
+def test_a_move_that_another_scheduler_hands_over_again(moving, monkeypatch):
+    """Its conductor had said that it runs, and its claim was gone by then: the new one ends with
+    the move."""
+    revert = moving.runner._claims.revert
+
+    def early(*words):
+        done = revert(*words)
+        monkeypatch.undo()
+        moving.wait()
+        moving.another().turn()
+        assert len(moving.hosts(ONE)) == 2
+        return done
+
+    monkeypatch.setattr(moving.runner._claims, 'revert', early)
+    moving.runner.tell(entry(moving).uuid, FAILED, 'too busy')
+    assert entry(moving).state == REVERTED
+    assert moving.hosts(ONE) == [STAYS]
+
+
 def test_a_renewal_changes_nothing_that_a_message_goes_by(moving, caplog):
     caplog.set_level(logging.INFO)
     made = coming(moving)

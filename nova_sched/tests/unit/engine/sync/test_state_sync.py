@@ -274,7 +274,7 @@ class TestNodesAndServices:
         remove = world.state_sync.remove_node, 'host-0', 'host-0'
         with pytest.raises(errors.Outdated, match='servers run there'):
             world.call(*remove)
-        with pytest.raises(errors.Outdated, match='left and come back'):
+        with pytest.raises(errors.Outdated, match='has reported'):
             world.call(*remove, 0)
         assert states(world) == {(A, 'host-0'): CONFIRMED}
         world.call(*remove, world.cluster.find('host-0', 'host-0').generation)

@@ -340,12 +340,14 @@ class ReportOrders:
         (second,) = ready(store)
         place(store, confirmed(A))
         before = facts(store)
-        assert not store.remove_node(node(), first.generation)
+        for one in (first, second):  # then a claim was made there
+            assert not store.remove_node(node(), one.generation)
         assert facts(another()) == before
-        assert store.remove_node(node(), second.generation)
+        generation, _ = store.heads()[node()]
+        assert store.remove_node(node(), generation)
         assert store.heads() == {}
         assert store.claims() == []
-        assert not store.remove_node(node(), second.generation)
+        assert not store.remove_node(node(), generation)
 
     @pytest.mark.parametrize(
         'state, is_removed', [(None, True), (PENDING, True), (CONFIRMED, False)]
@@ -357,11 +359,18 @@ class ReportOrders:
         assert store.remove_node(node()) is is_removed
         assert (store.heads() == {}) is is_removed
 
-    def test_a_node_is_as_old_as_its_first_report(self, store):
+    def test_a_node_that_reports_is_not_removed(self, store):
         (first,) = ready(store, vcpus=3)
-        for vcpus in (3, 4):
-            ready(store, vcpus=vcpus)
-        assert store.remove_node(node(), first.generation)
+        (second,) = ready(store, vcpus=4)
+        assert not store.remove_node(node(), first.generation)
+        assert store.remove_node(node(), second.generation)
+
+    def test_a_pending_claim_that_is_renewed_keeps_its_node(self, store):
+        ready(store)
+        place(store, mine := claim(A, node(), expires_s=NOW + 10))
+        (seen, _) = store.heads()[node()]
+        assert store.renew_claim(mine, 60)
+        assert not store.remove_node(node(), seen)
 
     def test_the_last_list_is_kept(self, store, another):
         """It is of a host's messages, which have no order; it ends nothing."""

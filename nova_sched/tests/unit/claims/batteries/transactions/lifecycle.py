@@ -73,9 +73,10 @@ def is_renewed(store):
     store.renew(GROUP, LATE_S + 1)
 
 
-def lists(host=HOST, *consumers, now_s=NOW):
-    """The host reports, and lists these instances."""
-    return lambda store: ready(store, host, now_s=now_s, instances=frozenset(consumers))
+def lists(host=HOST, *consumers, now_s=NOW, held=None):
+    """The host reports, and lists these instances, and what each of them holds."""
+    words = {'instances': frozenset(consumers), 'held': held}
+    return lambda store: ready(store, host, now_s=now_s, **words)
 
 
 def says_nothing(host=HOST):
@@ -333,7 +334,13 @@ IN_PLACE = [
     pytest.param(
         [*GROWING, time_passes], TOGETHER, id='its time is up, the node has not reported'
     ),
-    pytest.param([*GROWING, lists(HOST, A, now_s=LATE_S)], SMALL, id='its time is up'),
+    pytest.param([*GROWING, lists(HOST, A, now_s=LATE_S)], TOGETHER, id='its time is up'),
+    pytest.param(
+        [*GROWING, lists(HOST, A, now_s=LATE_S, held={A: LARGE})], TOGETHER, id='and it has grown'
+    ),
+    pytest.param(
+        [*GROWING, lists(HOST, A, now_s=LATE_S, held={A: SMALL})], SMALL, id='and it has not grown'
+    ),
     pytest.param([*GROWING, lists(HOST)], None, id='deleted'),
     pytest.param([*GROWING, ends()], None, id='ended'),
     pytest.param([*GROWING, claims(OTHER, leaving=HOST)], SMALL, id='failed, and goes elsewhere'),

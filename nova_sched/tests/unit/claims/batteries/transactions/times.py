@@ -120,7 +120,7 @@ class Times:
         asked = claim(A, node(), vcpus=3, created_s=NOW, expires_s=NOW + 60)
         store.commit([Placement((asked,))])
         at(store, NOW + 60)
-        store.report([report(instances=frozenset([A]))])
+        ready(store, now_s=NOW + 60, instances=frozenset([A]), held={A: {VCPU: 1}})
         assert times(store) == [(NOW, NOW + 60)]
         assert store.claims()[0].resizing is None
 

@@ -167,7 +167,7 @@ class Told:
         settled(store)
         place(store, claim(A, node(), vcpus=2, created_s=NOW, expires_s=NOW + 9))
         told.clear()
-        ready(store, now_s=NOW + 10, instances=frozenset([A]))
+        ready(store, now_s=NOW + 10, instances=frozenset([A]), held={A: {VCPU: 1}})
         assert told == [('report', 'reverted', A, HOST)]
 
     def test_a_node_is_removed(self, store, told):
