@@ -41,7 +41,7 @@ from nova_sched.db import schema
 from nova_sched.engine import Settings, catalog
 from nova_sched.engine.clock import Pauses, StoreClock
 from nova_sched.engine.context import Context
-from nova_sched.engine.received import Arrivals, handling
+from nova_sched.engine.received import handling
 from nova_sched.engine.scheduler import CALL, Scheduler
 from nova_sched.engine.sync.membership import SchedulerMembership
 from nova_sched.engine.sync.store_poller import StorePoller
@@ -257,7 +257,6 @@ class Member:
             'claims': ClaimsEndpoint(front),
             'stats': StatsEndpoint(front),
         }
-        self._arrivals = Arrivals(self.clock, self.pauses)
         self._poller = StorePoller(context, self._ask)
         process.start(self._run)
 
@@ -312,12 +311,12 @@ class Member:
             future.add_done_callback(lambda _: done.set())
             done.wait()
 
-    def take(self, message: 'Message', is_again: bool) -> None:
+    def take(self, message: 'Message') -> None:
         """Handle a message off the bus, in a strand of its own."""
-        self.process.start(self._handle, message, is_again)
+        self.process.start(self._handle, message)
 
-    def _handle(self, message: 'Message', is_again: bool) -> None:
-        with handling(self._arrivals.take(message.timeout_s, is_again=is_again)):
+    def _handle(self, message: 'Message') -> None:
+        with handling(self.pauses.received(message.timeout_s)):
             endpoint = self.endpoints[message.namespace]
             context = types.SimpleNamespace(request_id=f'req-{message.number}')
             try:
@@ -398,19 +397,19 @@ class Bus:
             raise message.error
         return message.found
 
-    def _deliver(self, message: Message, is_again: bool = False) -> None:
+    def _deliver(self, message: Message) -> None:
         cloud = self._cloud
         there = [one for one in cloud.members if one.process.is_alive and one.is_ready]
         if not there:
-            cloud.timeline.at(1.0, lambda: self._deliver(message, is_again))
+            cloud.timeline.at(1.0, lambda: self._deliver(message))
             return
         member = cloud.chance.choice(there)
-        member.take(message, is_again)
+        member.take(message)
         if member.process.is_paused:
             # It may have it in its connection; another one gets it, too.
             left_s = member.process.paused_until_s - cloud.timeline.now_s
             if left_s > HEARD_S:
-                cloud.timeline.at(HEARD_S, lambda: self._deliver(message, True))
+                cloud.timeline.at(HEARD_S, lambda: self._deliver(message))
 
 
 # Compute nodes.

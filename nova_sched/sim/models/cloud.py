@@ -39,6 +39,7 @@ from nova_sched.sim.models.tally import CLAIMS, REPORTS, SCHEDULER, Meter, Model
 from nova_sched.sim.replay import Clock
 from nova_sched.sim.trace import TraceFlavor
 from nova_sched.state.cluster import Cluster
+from nova_sched.state.report import ReportOrder
 
 PUBLISH = 'publish'
 DELIVER = 'deliver'
@@ -318,7 +319,9 @@ class SimulatedCloud:
     def report(self, node_api: Any, tally: ModelTally) -> None:
         """Sends the changes of the node as its agent does."""
         tally.reports += 1
-        self.engine.report(node_api.told())
+        told = node_api.told()
+        seen = self.engine.cluster.node(told.node_uuid).generation
+        self.engine.report(dataclasses.replace(told, order=ReportOrder(seen=seen)))
 
     def look(self, tally: ModelTally, until_s: float) -> None:
         """Samples now, and repeatedly until that time."""

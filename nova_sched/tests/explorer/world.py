@@ -268,7 +268,7 @@ class World:
             )
             if self.scope.sender in (SEEN, MIRROR):
                 queue, done = reports[node]
-                queue = tuple((*one[:3], remap[one[3]], one[4]) for one in queue)
+                queue = tuple((*one[:3], remap[one[3]], *one[4:]) for one in queue)
                 reports = _with(reports, node, (queue, done))
                 if not self.scope.mirrors:
                     life, up, seen, untold = agents[node]
@@ -462,9 +462,14 @@ class World:
                 )
 
     def _comes(self, world, consumer, node):
-        """The world after a server has come to a node."""
+        """The world after a server has come to a node. What a mirror has read of it before has
+        another generation of Placement then, and is read again."""
         if self.scope.mirrors:
-            return world
+            waiting, done = world[3][node]
+            old = tuple((*one[:5], 'old') for one in waiting), done
+            kept = (*world[4][node][:2], *self._memory(world[0]))
+            found = _with(world[3], node, old), _with(world[4], node, kept)
+            return (*world[:3], *found, *world[5:])
         life, up, seen, untold = world[4][node]
         kept = life, up, seen, tuple(sorted({*untold, consumer}))
         return (*world[:4], _with(world[4], node, kept), *world[5:])
@@ -609,7 +614,7 @@ class World:
                 found.append(((text + _list(listed), 0, node, message[4]), after))
         for place, message in enumerate(waiting):
             is_later = place >= done
-            life_then, then, device_then, position, who = message
+            life_then, then, device_then, position, who, *is_old = message
             event = (
                 'report', node, life_then, then, device_then, scope.sender, is_later, position,
             )  # fmt: skip
@@ -642,7 +647,7 @@ class World:
                         memories = _with(memories, node, (life, up, told, untold))
                 if is_mirror:
                     applied = 0
-                    if answer != 'stale' and not self._is_behind(after[0], node, then):
+                    if not (is_old or answer == 'stale' or self._is_behind(after[0], node, then)):
                         kept = _with(memories[node], 2 + who, (then, device_then))
                         memories = _with(memories, node, kept)
                 said = text + (' (a copy stays on the bus)' if keeps else '')

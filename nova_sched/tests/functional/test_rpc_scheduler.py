@@ -189,7 +189,8 @@ def test_recorded_deletes_are_taken(daemon):
     eventually(lambda: gone['args']['instance_uuid'] not in str(daemon.table('host_instances')))
 
 
-def test_a_claims_life_by_the_casts_of_its_host(daemon):
+def test_the_casts_of_a_host_confirm_claims_and_end_none(daemon):
+    """Nothing says how old they are; a report that has seen the claim ends it."""
     daemon.add('a')
     for name in ('one', 'two', 'three'):
         daemon.boot(name)
@@ -198,12 +199,14 @@ def test_a_claims_life_by_the_casts_of_its_host(daemon):
     eventually(lambda: daemon.hosts_of('one') == {'a': 'confirmed'})
     assert daemon.hosts_of('two') == {'a': 'pending'}
     daemon.scheduler.delete_instance_info('a', uuid_of('one'))
-    eventually(lambda: daemon.hosts_of('one') == {})
     daemon.scheduler.sync_instance_info('a', [uuid_of('two')])
     eventually(lambda: daemon.hosts_of('two') == {'a': 'confirmed'})
-    assert daemon.hosts_of('three') == {'a': 'pending'}
     daemon.scheduler.sync_instance_info('a', [])
-    eventually(lambda: daemon.hosts_of('two') == {})
+    eventually(lambda: uuid_of('two') not in str(daemon.table('host_instances')))
+    assert daemon.hosts_of('one') == daemon.hosts_of('two') == {'a': 'confirmed'}
+    assert daemon.hosts_of('three') == {'a': 'pending'}
+    daemon.add('a', instances=[])
+    assert daemon.hosts_of('one') == daemon.hosts_of('two') == {}
     assert daemon.hosts_of('three') == {'a': 'pending'}
 
 

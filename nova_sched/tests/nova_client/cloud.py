@@ -32,6 +32,7 @@ class Cloud:
     def __init__(self, context):
         self.context = context
         self.nodes = []
+        self._told = {}  # node UUID -> its generation in the last answer
         self.aggregates = []
         self._scheduler = SchedulerAPI()
         # Computes report as Nova's objects in Nova's serialisation; claims are read as they
@@ -52,7 +53,7 @@ class Cloud:
         """What the scheduler accepted of this node's report; with traits it tells dedicated CPUs
         as well."""
         root = {'inventories': {'PCPU': {'total': node.vcpus}}, 'traits': list(traits)}
-        return self._stats.call(
+        answer = self._stats.call(
             self.context,
             'update_resource_stats',
             name=node.host,
@@ -60,7 +61,10 @@ class Cloud:
             instances=instances,
             inventories={node.uuid: root} if traits else None,
             cell_uuid=cell,
+            seen=self._told.get(node.uuid, 0),
         )
+        self._told[node.uuid] = answer['generation']
+        return answer
 
     def switch(self, host, *, disabled):
         """An operator switches a compute service off or on."""
@@ -90,12 +94,22 @@ class Cloud:
         """Host of each instance's only claim."""
         return [claim['host'] for uuid in instance_uuids for claim in self.claims(uuid)]
 
+    def end(self, instance_uuid):
+        """The instance's claims end, confirmed or not."""
+        for claim in self.claims(instance_uuid):
+            named = {'claim': claim['uuid'], 'confirmed': True}
+            self._claims.call(self.context, 'abort_claim', instance_uuid=instance_uuid, **named)
+
     def close(self):
         for aggregate in self.aggregates:
             self._scheduler.delete_aggregate(self.context, aggregate)
         for node in self.nodes:
             self._stats.call(
-                self.context, 'remove_node', name=node.host, nodename=node.hypervisor_hostname
+                self.context,
+                'remove_node',
+                name=node.host,
+                nodename=node.hypervisor_hostname,
+                generation=self.report(node)['generation'],
             )
 
 

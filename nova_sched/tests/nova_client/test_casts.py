@@ -168,17 +168,20 @@ def test_a_claim_is_confirmed_when_the_instance_runs(
 
 
 @pytest.mark.parametrize('ending', ['delete_instance_info', 'sync_instance_info'])
-def test_a_claim_ends_with_its_instance(
+def test_a_claim_ends_with_the_report_that_has_seen_it(
     cloud, scheduler, context, booted, boot, state_of, eventually, ending
 ):
-    cloud.add(vcpus=1)
+    """A cast ends none: nothing says how old it is."""
+    node = cloud.add(vcpus=1)
     uuid, host = booted()
     scheduler.update_instance_info(context, host, instances(context, [uuid], host))
     eventually('confirmed', lambda: state_of(uuid))
     with pytest.raises(exception.NoValidHost):
         boot()
     getattr(scheduler, ending)(context, host, uuid if ending == 'delete_instance_info' else [])
-    eventually(None, lambda: state_of(uuid))
+    assert cloud.report(node, instances=[])['claims'] == {uuid: 'confirmed'}
+    assert cloud.report(node, instances=[])['claims'] == {}
+    assert state_of(uuid) is None
     assert [found[0].service_host for found in boot()] == [host]
 
 
@@ -210,6 +213,7 @@ def test_a_report_takes_no_more_than_the_claims_that_explain_it(
     scheduler.update_instance_info(context, host, instances(context, [uuid], host))
     eventually('confirmed', lambda: state_of(uuid))
     node.vcpus_used, node.memory_mb_used, node.local_gb_used = 1, 512, 1
+    cloud.report(node)  # its answer tells of the claim
     assert cloud.report(node)['foreign'] == {}
     boot(2)
     with pytest.raises(exception.NoValidHost):

@@ -59,8 +59,9 @@ def leave(cloud, scheduler, context, eventually):
             context, uuid=uuid, host=host, node=host, project_id=context.project_id
         )
         scheduler.update_instance_info(context, host, objects.InstanceList(objects=[node]))
+        eventually(['confirmed'], lambda: [claim['state'] for claim in cloud.claims(uuid)])
         scheduler.delete_instance_info(context, host, uuid)
-        eventually([], lambda: cloud.claims(uuid))
+        cloud.end(uuid)
 
     return leave
 
