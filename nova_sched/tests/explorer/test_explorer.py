@@ -37,37 +37,35 @@ DEVICE = Scope(consumers=2, schedulers=2, with_device=frozenset([0, 1]), doubles
 RESIZES = Scope(consumers=2, resize=True, deletes=False, aborts=False)
 MOVES = Scope(consumers=1, nodes=2, moves=('migration',), aborts=False)
 THREE = Scope(consumers=3, nodes=2, schedulers=2, with_device=frozenset([0]))
+TWO_NODES = dataclasses.replace(THREE, consumers=1)
 REBUILD = Scope(consumers=1, rebuilds=1, reports=2, aborts=False, **QUIET)
 SCOPES = {
-    'one server': (ONE, 30_000),
-    'calls that name nothing': (Scope(consumers=1, names=False, resize=True), 30_000),
-    'two servers': (Scope(), 40_000),
-    'three servers, two nodes, two schedulers': (
-        THREE,
-        40_000,
-    ),
-    'one device': (DEVICE, 40_000),
-    'resizes': (RESIZES, 40_000),
+    'one server': (ONE, 15_000),
+    'calls that name nothing': (Scope(consumers=1, names=False, resize=True), 15_000),
+    'two servers': (Scope(), 20_000),
+    'three servers, two nodes, two schedulers': (THREE, 35_000),
+    'one device': (DEVICE, 20_000),
+    'resizes': (RESIZES, 20_000),
     'resizes beside what nobody claims': (
         Scope(consumers=1, capacity=4, stranger=1, resize=True, **QUIET),
-        20_000,
+        12_000,
     ),
-    'a resize, and two schedulers': (Scope(consumers=1, schedulers=2, resize=True), 30_000),
-    'migrations': (MOVES, 40_000),
+    'a resize, and two schedulers': (Scope(consumers=1, schedulers=2, resize=True), 15_000),
+    'migrations': (MOVES, 20_000),
     # Without reports it goes deeper.
     'calls of one migration after another': (
         Scope(consumers=1, nodes=2, moves=('migration',), aborts=False, deletes=False, reports=0),
-        20_000,
+        12_000,
     ),
     'live migrations': (
         Scope(consumers=1, nodes=2, moves=('live-migration',), aborts=False, **QUIET),
-        30_000,
+        15_000,
     ),
-    'a node is rebuilt': (REBUILD, 20_000),
-    'a node is removed': (Scope(consumers=1, stops=1, removals=1, doubles=False), 30_000),
+    'a node is rebuilt': (REBUILD, 12_000),
+    'a node is removed': (Scope(consumers=1, stops=1, removals=1, doubles=False), 15_000),
     'two schedulers read a node': (
         Scope(consumers=1, schedulers=2, sender=MIRROR, reports=2, aborts=False, **QUIET),
-        20_000,
+        12_000,
     ),
     'reports with a list alone': (
         Scope(consumers=2, sender=UNNUMBERED, aborts=False, **QUIET),
@@ -78,7 +76,7 @@ SCOPES = {
         Scope(consumers=1, sender=BARE, capacity=3, stranger=1, double_reports=False, **QUIET),
         10_000,
     ),
-    'agents of earlier releases': (Scope(consumers=2, sender=NUMBERED, **QUIET), 20_000),
+    'agents of earlier releases': (Scope(consumers=2, sender=NUMBERED, **QUIET), 12_000),
 }
 
 
@@ -111,7 +109,7 @@ PLANTED = [
     (reconcile.Before, 'has_seen', lambda self, report, claim: True, ONE),
     (ReportOrder, 'is_of_later_life', lambda self, boot, made_at: True, REBUILD),
     (ClaimSelector, 'covers', lambda self, claim: True, ONE),
-    (place, 'is_made_by', lambda request, request_id, claim, node: False, THREE),
+    (place, 'is_made_by', lambda request, request_id, claim, node: False, TWO_NODES),
     (Claim, 'keeps_source', False, dataclasses.replace(MOVES, **QUIET)),
 ]
 
