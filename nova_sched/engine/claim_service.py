@@ -229,7 +229,10 @@ class ClaimService:
         """Raise Outdated if the claim of another move would end, although the call does not name
         it: a late copy of an earlier move's call must not take it."""
         is_mine = pending.request_id == request_id is not None
-        if move and not is_mine and not pending.overdue(self._clock()):
+        if not move or is_mine or pending.overdue(self._clock()):
+            return
+        # The host state may have a claim that has ended since.
+        if any(one.name == pending.name for one in self._store.claims(pending.consumer_uuid)):
             raise errors.Outdated(
                 f'A move of instance {pending.consumer_uuid}',
                 'it has a pending claim on another node: name that, or abort it',

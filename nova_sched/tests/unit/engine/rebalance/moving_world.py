@@ -15,6 +15,7 @@ import sqlalchemy as sa
 
 from nova_sched import errors
 from nova_sched.claim import CONFIRMED
+from nova_sched.claims import ANY, ClaimSelector
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db.rebalances import SqlRebalances
 from nova_sched.db.tables import CLAIMS, MOVES
@@ -160,10 +161,12 @@ class MovingWorld:
             connection.execute(sa.update(CLAIMS).values(expires_s=CLAIMS.c.expires_s - seconds))
 
     def claim_by_hand(self, server, host, move=None, new=False, vcpus=1):
-        """Another request claims for a server."""
+        """Another request claims for a server; a move names the pending claim that gives way."""
         asked = request(instance_uuid=server, vcpus=vcpus, memory_mb=512)
+        pending = [one.name for one in self.store.claims(server) if not one.is_confirmed]
+        meant = ClaimSelector(pending[0]) if move and pending else ANY
         claim = self.world.claim_service.claim
-        return self.world.call(claim, asked, host, host, 'req', None, move, new)
+        return self.world.call(claim, asked, host, host, 'req', None, move, new, meant)
 
     def delete(self, server, host):
         """A user deletes a server: its conductor knows it no more, and its host reports that."""
