@@ -103,8 +103,11 @@ def test_without_an_answer_the_row_has_the_outcome(replies):
     ],
 )
 def test_only_the_row_denies_a_job(broker, replies, rows, expected):
+    rows = list(rows)
+
     def find(uuid):
-        found = rows.pop(0)
+        # The last row stays: a slow answer may find it read already.
+        found = rows[0] if len(rows) == 1 else rows.pop(0)
         if isinstance(found, Exception):
             raise found
         return found
@@ -113,7 +116,7 @@ def test_only_the_row_denies_a_job(broker, replies, rows, expected):
     with Waiting(replies, find).expecting([JOB.uuid]):
         answer(broker, replies, outcome='failed', why='no')
         found, _ = outcomes(replies, find, look_s=SHORT_S)
-    assert (found, rows) == (expected, [])
+    assert (found, len(rows)) == (expected, 1)
 
 
 def test_a_table_that_is_away_is_read_again(replies):
