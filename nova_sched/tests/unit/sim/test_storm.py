@@ -18,7 +18,7 @@ import time
 import pytest
 
 from nova_sched import claim
-from nova_sched.claims import judge, lifecycle
+from nova_sched.claims import judge
 from nova_sched.sim import storm, strands
 from nova_sched.tests import cases
 
@@ -60,10 +60,6 @@ def test_new_seeds_break_no_promise(laboratory):
     assert first_failure(laboratory, from_a_random_one(), GATE_S) is None
 
 
-def never(*_):
-    return False
-
-
 def always(*_):
     return True
 
@@ -80,7 +76,7 @@ def new_size(self):
         pytest.param(
             claim.Resizing, 'together', property(lambda self: self.new), id='the old size is free'
         ),
-        pytest.param(lifecycle, 'keeps_source', never, id='the source of a move is free'),
+        pytest.param(claim.Claim, 'keeps_source', False, id='the source of a move is free'),
         pytest.param(judge.NodeUsage, 'fits', always, id='a full node takes more'),
     ],
 )
