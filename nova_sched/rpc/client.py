@@ -187,6 +187,7 @@ class ClaimsClient(NamespaceClient):
 
     NAMESPACE = 'claims'
     VERSION = '1.2'
+    NEWEST = '1.3'  # with the resize that gives way, and the end of a confirmed claim
 
     def instance_claim(self, spec_obj, instance_uuid, host, nodename, context=None, new=False):
         """Raises NodeNotFound or ComputeResourcesUnavailable.
@@ -240,6 +241,7 @@ class ClaimsClient(NamespaceClient):
             nodename=nodename,
             move=move,
             **_named(claim),
+            rpc_version=None if claim is None else self.NEWEST,
         )
 
     # ``claim`` is the UUID of the intended claim, as ``name_of`` returns it. A call that is
@@ -257,7 +259,9 @@ class ClaimsClient(NamespaceClient):
 
     def abort_claim(self, instance_uuid, host=None, context=None, claim=None, confirmed=False):
         """Raises ClaimNotFound; and Outdated for a confirmed claim, unless ``confirmed``."""
-        named = _named(claim) | ({'confirmed': True} if confirmed else {})
+        named = _named(claim)
+        if confirmed:
+            named |= {'confirmed': True, 'rpc_version': self.NEWEST}
         return self.call(context, 'abort_claim', instance_uuid=instance_uuid, host=host, **named)
 
     def show(self, instance_uuid, context=None):

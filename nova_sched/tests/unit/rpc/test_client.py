@@ -53,7 +53,7 @@ def methods(cls):
 @pytest.mark.parametrize('cls', CLIENTS, ids=lambda cls: cls.__name__)
 def test_every_method_is_one_of_the_endpoint_of_its_namespace(cls):
     (endpoint,) = [one for one in endpoints.all_of(None) if one.target.namespace == cls.NAMESPACE]
-    assert endpoint.target.version == cls.VERSION
+    assert endpoint.target.version == getattr(cls, 'NEWEST', cls.VERSION)
     served = {name for name in dir(endpoint) if getattr(getattr(endpoint, name), 'exposed', False)}
     assert set(methods(cls)) == served
     for name, method in methods(cls).items():
@@ -118,7 +118,7 @@ class Echo:
 def echo(bus):
     """Servers of these namespaces that send back what they got."""
     target = messaging.Target(exchange=rpc.EXCHANGE, topic=rpc.TOPIC, server='echo')
-    answering = [Echo(cls.NAMESPACE, cls.VERSION) for cls in CLIENTS]
+    answering = [Echo(cls.NAMESPACE, getattr(cls, 'NEWEST', cls.VERSION)) for cls in CLIENTS]
     server = messaging.get_rpc_server(bus, target, answering)
     server.start()
     yield bus
@@ -166,7 +166,6 @@ def echo(bus):
                 'cell_uuid': None,
                 'boot': 1,
                 'sequence': 2,
-                'seen': None,
             },
             id='amounts of instances',
         ),
