@@ -232,6 +232,7 @@ class ClaimsClient(NamespaceClient):
         ``claim``: the name of an open resize on the node that ends with it. Raises Outdated if
         another one is open there.
         """
+        named = {} if claim is None else {'claim': claim, 'rpc_version': self.NEWEST}
         return self.call(
             context,
             'resize_claim',
@@ -240,8 +241,7 @@ class ClaimsClient(NamespaceClient):
             host=host,
             nodename=nodename,
             move=move,
-            **_named(claim),
-            rpc_version=None if claim is None else self.NEWEST,
+            **named,
         )
 
     # ``claim`` is the UUID of the intended claim, as ``name_of`` returns it. A call that is
