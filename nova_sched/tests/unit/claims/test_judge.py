@@ -339,8 +339,16 @@ class Naive:
         return won
 
     def knows(self, placement, after):
-        """Whether it names what it takes away, and knows of no pending claim that is confirmed."""
+        """Whether it names what it takes away, repeats no claim that has ended, and knows of no
+        pending claim that is confirmed."""
         made = {one.consumer_uuid: one.uuid for one in placement.claims}
+        there = {(one.consumer_uuid, uuid) for one in self.claims.values()
+                 for uuid in (one.uuid, one.name)}  # fmt: skip
+        if any(
+            one.uuid in placement.replaces and (one.consumer_uuid, one.uuid) not in there
+            for one in placement.claims
+        ):
+            return False
         for key, old in self.claims.items():
             new = after.get(key)
             if old.state == PENDING:
