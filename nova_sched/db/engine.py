@@ -12,13 +12,11 @@
 """The database engine, set up for claims, and connections that threads keep."""
 
 import contextlib
-import functools
-import random
 import re
 import threading
-import time
 
 import sqlalchemy as sa
+from oslo_db import api as oslo_db_api
 from oslo_db import exception as db_error
 from oslo_db.sqlalchemy import exc_filters
 
@@ -251,25 +249,15 @@ def transaction(engine):
         yield connection
 
 
-# A transaction that another one stops is attempted this often; before the n-th time, up to n times
-# that many seconds pass.
-BUSY, BUSY_PAUSE_S = 20, 0.002
-
-
-def repeated(method):
-    """The method, called again while other transactions stop it: nothing is done by then. Raises
-    StoreBusy after BUSY times."""
-
-    @functools.wraps(method)
-    def call(*args, **named):
-        for attempt in range(1, BUSY):
-            try:
-                return method(*args, **named)
-            except errors.StoreBusy:
-                time.sleep(random.uniform(0, BUSY_PAUSE_S * attempt))
-        return method(*args, **named)
-
-    return call
+# Calls a method again while other transactions stop it: nothing is done by then. The 20th
+# StoreBusy is raised.
+repeated = oslo_db_api.wrap_db_retry(
+    max_retries=19,
+    retry_interval=0.002,
+    max_retry_interval=0.05,
+    jitter=True,
+    exception_checker=lambda error: isinstance(error, errors.StoreBusy),
+)
 
 
 class Sessions:
