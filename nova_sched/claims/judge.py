@@ -175,7 +175,8 @@ def judge(placements, usages, held, members, records, exclusive_domains, now_s, 
 
 def stale(placement, members, held):
     """Nodes whose data may have been outdated for a placement that lost."""
-    nodes = {claim.node_uuid for claim in (*placement.claims, *unknown(placement, held))}
+    others = unknown(placement, held, changes_by(placement, held))
+    nodes = {claim.node_uuid for claim in (*placement.claims, *others)}
     nodes |= {old.node_uuid for old in elsewhere(placement, held)}
     if (guard := placement.guard) is None:
         return nodes
@@ -219,9 +220,10 @@ def changes_by(placement, held):
     return {key: pair for key, pair in changes.items() if pair[0] != pair[1]}
 
 
-def unknown(placement, held):
+def unknown(placement, held, changes):
     """Claims by which the placement is lost, because its scheduler did not know them as they are:
-    those that it would end or replace, and those that it knew as pending and are confirmed.
+    those that its ``changes`` (of changes_by) would end or replace, and those that it knew as
+    pending and are confirmed.
 
     A message may arrive twice, and a delayed one may arrive after its caller has asked again.
     """
@@ -233,7 +235,7 @@ def unknown(placement, held):
     ]
     return confirmed + [
         old
-        for old, new in changes_by(placement, held).values()
+        for old, new in changes.values()
         if old is not None and _is_lost(old, new) and old.name not in placement.replaces
     ]
 
@@ -285,7 +287,7 @@ class _BatchValidator:
         if not elsewhere(placement, self._held):
             if self._was_done(placement, changes):
                 return True
-            if self._is_as_seen(placement) and self._settle(placement, changes):
+            if self._is_as_seen(placement, changes) and self._settle(placement, changes):
                 return True
         # Placements after this one may have picked the CPUs or devices that it would have freed.
         self._not_freed |= {
@@ -305,11 +307,11 @@ class _BatchValidator:
             stored is not None and _same(stored, _next(placement, stored))
         )
 
-    def _is_as_seen(self, placement):
+    def _is_as_seen(self, placement, changes):
         """Whether the state that the placement was decided from still holds."""
         return (
             (placement.guard is None or self._admits(placement))
-            and not unknown(placement, self._held)
+            and not unknown(placement, self._held, changes)
             and not (placement.replaces and repeats_ended(placement, self._held))
             and self._is_current(placement)
         )
