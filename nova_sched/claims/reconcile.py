@@ -47,6 +47,11 @@ class Before(NamedTuple):
         seen = report.order.seen
         return seen is not None and claim.changed_at <= seen <= self.generation
 
+    def may_tell(self, report, claim):
+        """Whether what a report says of a consumer holds for its claim as it is now: its sender
+        has seen that, or does not say what it has seen."""
+        return report.order.seen is None or self.has_seen(report, claim)
+
     def has_told(self, consumer, claim):
         """Whether the last report lists the consumer, and its claim has not changed since."""
         return claim.changed_at <= self.reported_at and consumer in (self.listed() or ())
@@ -140,20 +145,26 @@ def settle(report, claims, moving=frozenset(), now_s=0.0, before=NEW_NODE):
         if (consumer, report.node_uuid) not in moving
     }
     kept = {}
-    for consumer, claim in claims.items():
+    for consumer, was in claims.items():
         if consumer in gone:
             continue
+        claim = was
         if claim.overdue(now_s) and _runs_old_size(report, claim, before):
             claim = claim.reverted()
         is_listed = report.instances is not None and consumer in report.instances
-        if is_listed and (report.order.seen is None or before.has_seen(report, claim)):
+        if is_listed and before.may_tell(report, was):
             claim = claim.confirmed()
         if report.instances is not None and not is_listed:
             if claim.counted:  # an open move keeps it, but the node has freed its hardware
                 claim = dataclasses.replace(claim, counted=False)
-        elif claim.is_confirmed and claim.parts and not claim.counted:
+        elif (
+            claim.is_confirmed
+            and claim.parts
+            and not claim.counted
+            and before.may_tell(report, was)
+        ):
             claim = dataclasses.replace(claim, counted=True)
-        if claim != (was := claims[consumer]):
+        if claim != was:
             has_moved = (claim.state, claim.resizing) != (was.state, was.resizing)
             claim = claim.stamped(
                 was, now_s if has_moved else was.changed_s, before.generation + 1

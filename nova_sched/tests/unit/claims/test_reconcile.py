@@ -427,3 +427,19 @@ def test_hardware_that_the_node_has_freed_is_not_counted(listed, counted):
     settled = settle(told, {A: claim}, {(A, node_of('host-0'))})
     assert settled.claims[A].uncounted == (() if counted else (parts,))
     assert settled.changed({A: claim}) == ([] if counted else [settled.claims[A]])
+
+
+@pytest.mark.parametrize(
+    'seen, counts',
+    [
+        pytest.param(7, True, id='its sender has seen the pieces'),
+        pytest.param(6, False, id='it is older than the pieces'),
+        pytest.param(None, True, id='it does not say'),
+    ],
+)
+def test_new_pieces_are_in_a_report_whose_sender_has_seen_them(seen, counts):
+    parts = HardwareAllocation(devices=('a device',))
+    claim = Claim(A, 'node', {VCPU: 2}, CONFIRMED, parts=parts, changed_at=7)
+    told = report(instances=frozenset([A]), order=ReportOrder(seen=seen))
+    settled = settle(told, {A: claim}, before=NEW_NODE._replace(generation=9))
+    assert settled.claims[A].uncounted == (() if counts else (parts,))
