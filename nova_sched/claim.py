@@ -201,15 +201,15 @@ class Claim:
         """Returns whether this pending claim is what a later one of the same consumer on the same
         node asks for.
 
-        The same request may have picked other CPUs or devices. A move belongs to the request that
-        has made it, and may be reverted by it.
+        The same request may have picked other CPUs or devices. A late request for a host does not
+        take the claim of a move from its caller.
         """
         is_repeat = self.request_id is not None and self.request_id == later.request_id
         names = 'resources', 'group_uuid', 'top_group', 'member', 'fences'
         return (
             self.state == PENDING
             and all(getattr(self, name) == getattr(later, name) for name in names)
-            and (is_repeat or (self.move is None and self.parts == later.parts))
+            and (is_repeat or self.parts == later.parts)
         )
 
     def in_group_of(self, other):

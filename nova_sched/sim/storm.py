@@ -318,7 +318,7 @@ class Member:
     def _handle(self, message: 'Message') -> None:
         with handling(self.pauses.received(message.timeout_s)):
             endpoint = self.endpoints[message.namespace]
-            context = types.SimpleNamespace(request_id=f'req-{message.number}')
+            context = types.SimpleNamespace(request_id=message.request_id)
             try:
                 found = getattr(endpoint, message.method)(context, **message.args)
                 if isinstance(found, Deferred):
@@ -339,8 +339,9 @@ class Member:
 class Message:
     """A call on the bus, from one strand to one of the schedulers."""
 
-    def __init__(self, cloud: 'Cloud', number: int, namespace: str, method: str, args: dict):
-        self.number, self.namespace, self.method, self.args = number, namespace, method, args
+    def __init__(self, cloud: 'Cloud', request_id: str, namespace: str, method: str, args: dict):
+        self.request_id, self.namespace = request_id, namespace
+        self.method, self.args = method, args
         self.timeout_s = ANSWER_S
         self.done = Signal(cloud.timeline)
         self.found: Any = None
@@ -384,11 +385,11 @@ class Bus:
         longest_s = min(self._cloud.weather.longest_pause_s / 4, 300.0)
         return 0.05 * (longest_s / 0.05) ** self._cloud.chance.random()
 
-    def call(self, namespace: str, method: str, **args: Any) -> Any:
+    def call(self, namespace: str, method: str, request_id: str = 'req-0', **args: Any) -> Any:
         """Call one of the schedulers. Raises NoAnswer and what it raises."""
         cloud = self._cloud
         self.sent += 1
-        message = Message(cloud, self.sent, namespace, method, args)
+        message = Message(cloud, request_id, namespace, method, args)
         for after_s in self.ways():
             cloud.timeline.at(after_s, lambda: self._deliver(message))
         if not message.done.wait(message.timeout_s):
@@ -591,6 +592,12 @@ class Life:
     def __init__(self, cloud: 'Cloud', server: Server, process: Process):
         self.cloud, self.server, self.process = cloud, server, process
         self._chance = random.Random(f'{cloud.seed} {server.name}')
+        self._requests = 0  # of users
+
+    @property
+    def _request_id(self) -> str:
+        """As in Nova, all calls for one request of a user have its ID."""
+        return f'req-{self.server.name}-{self._requests}'
 
     def run(self) -> None:
         cloud, server, chance = self.cloud, self.server, self._chance
@@ -601,6 +608,7 @@ class Life:
                     if cloud.is_over:
                         break
                     self._wait_until_confirmed()
+                    self._requests += 1
                     chance.choice([self._resize, self._resize, self._move, self._move_live])()
                 wait(cloud.timeline, chance.expovariate(1 / 200.0))
                 if not (cloud.is_over and chance.random() < 0.7):
@@ -617,7 +625,7 @@ class Life:
         for left in reversed(range(tries)):
             cloud.take_time(self.process, 0.001)
             try:
-                found = cloud.bus.call(namespace, method, **args)
+                found = cloud.bus.call(namespace, method, self._request_id, **args)
                 cloud.say(f'{server.name}: {method} is answered', server.name)
                 return found
             except (errors.NoAnswer, errors.StoreUnavailable, errors.Outdated) as error:
@@ -1038,6 +1046,7 @@ class Cloud:
         self.weather = Weather.of(random.Random(f'{seed} weather'))
         self.timeline = Timeline()
         self.jump_s = 0.0  # of the database's clock
+        self.set_back_s = 0.0  # by that much, in all: claims that waited live so much longer
         self.poll_s, self.interval_s = POLL_S, INTERVAL_S
         self.walls: dict[str, float] = {}  # how far each process's own clock is ahead
         self.is_stormy = self.is_database_down = self.is_over = False
@@ -1175,7 +1184,8 @@ class Cloud:
 
     def _jump(self) -> None:
         if self.weather.jumps:
-            self.jump_s = self.chance.uniform(-3600.0, 3600.0)
+            before_s, self.jump_s = self.jump_s, self.chance.uniform(-3600.0, 3600.0)
+            self.set_back_s += max(0.0, before_s - self.jump_s)
             self.say(f'the clock of the database is {self.jump_s:+.0f} s off')
 
     def _outage(self) -> None:
@@ -1196,6 +1206,7 @@ class Cloud:
         # The last messages arrive, and what is pending expires.
         self.poll_s, self.interval_s = 20.0, 300.0
         idle_s = self.weather.longest_pause_s + self.weather.pending_ttl_s + 400.0
+        idle_s += self.set_back_s
         timeline.run(timeline.now_s + idle_s)
         self.poll_s = POLL_S
         for host in self.hosts.values():
