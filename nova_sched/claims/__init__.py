@@ -153,14 +153,8 @@ class ClaimTransactions(StoreTransactions):
         """Take back the consumer's last move or resize that ``selector`` covers."""
 
     @abc.abstractmethod
-    def release(
-        self, keys: Sequence[tuple[str, str]], absent: bool = False, selector: ClaimSelector = ANY
-    ) -> ClaimEdit:
-        """End claims by (consumer, node), that ``selector`` covers.
-
-        ``absent``: the nodes no longer list the consumers. Then claims stay that are not
-        confirmed, or that an open move keeps.
-        """
+    def release(self, keys: Sequence[tuple[str, str]], selector: ClaimSelector = ANY) -> ClaimEdit:
+        """End claims by (consumer, node), that ``selector`` covers."""
 
     @abc.abstractmethod
     def renew_claim(self, claim: Claim, lifetime_s: float | None) -> bool:

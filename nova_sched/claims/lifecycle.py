@@ -12,7 +12,6 @@
 """Changes of existing claims: each event as a function from a claim to its new state."""
 
 from nova_sched.claims import ANY
-from nova_sched.claims.reconcile import keeps_source
 
 
 def amend(claims, change, usages, held, now_s):
@@ -43,18 +42,11 @@ def allocating(claims):
     return change
 
 
-def leaving(claims, keys, absent=False, selector=ANY):
-    """The change that ends the claims of these keys that ``selector`` covers, given all claims of
-    their consumers.
-
-    ``absent``: claims stay that are not confirmed, or that a move keeps.
-    """
+def leaving(keys, selector=ANY):
+    """The change that ends the claims of these keys that ``selector`` covers."""
 
     def change(claim):
-        if claim.key not in keys or not selector.covers(claim):
-            return claim
-        stays = not claim.is_confirmed or any(keeps_source(one, *claim.key) for one in claims)
-        return claim if absent and stays else None
+        return None if claim.key in keys and selector.covers(claim) else claim
 
     return change
 

@@ -304,13 +304,12 @@ class MemoryClaimStore(ClaimStore):
             claims = self._of(consumer)
             return self._amend(changed_claims.REVERT, claims, reverting(claims, selector))
 
-    def release(self, keys, absent=False, selector=ANY):
+    def release(self, keys, selector=ANY):
         with self._lock:
             found = [
                 claim for consumer in {one for one, _ in keys} for claim in self._of(consumer)
             ]
-            change = leaving(found, set(keys), absent, selector)
-            return self._amend(changed_claims.RELEASE, found, change)
+            return self._amend(changed_claims.RELEASE, found, leaving(set(keys), selector))
 
     def renew_claim(self, claim, lifetime_s):
         with self._lock:

@@ -237,12 +237,12 @@ class SqlClaimStore(ClaimStore):
             lambda claims: reverting(claims, selector),
         )
 
-    def release(self, keys, absent=False, selector=ANY):
+    def release(self, keys, selector=ANY):
         keys = set(keys)
         return self._amend(
             changed_claims.RELEASE,
             _claims_of({consumer for consumer, _ in keys}),
-            lambda claims: leaving(claims, keys, absent, selector),
+            lambda _: leaving(keys, selector),
         )
 
     def renew_claim(self, claim, lifetime_s):

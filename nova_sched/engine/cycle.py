@@ -454,7 +454,7 @@ class Cycle:
         release = self._context.store.release
         for claim in decision.claims:
             meant = ClaimSelector(claim.name, unconfirmed=not is_gone)
-            edit = self._until_done(release, [claim.key], False, meant)
+            edit = self._until_done(release, [claim.key], meant)
             self._state_sync.dropped(edit.changed, 'could not be written elsewhere')
 
     def _retry_or_refuse(self, attempt, settings):
