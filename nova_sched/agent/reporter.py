@@ -20,6 +20,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from oslo_utils import versionutils
+
 from nova_sched import errors
 from nova_sched.agent import difference
 from nova_sched.agent.difference import SETTLE_S, DifferenceLog
@@ -41,7 +43,7 @@ CANNOT = 'Node %s cannot be reported; trying until it can. %s'
 def takes_new(answer: Any) -> bool:
     """Whether the scheduler that gave this answer takes the amounts of instances, and ``seen``."""
     found = answer.get('version') if isinstance(answer, dict) else None
-    return found is not None and tuple(map(int, found.split('.'))) >= (1, 2)
+    return found is not None and versionutils.is_compatible('1.2', found, same_major=False)
 
 
 class Reporter:
@@ -77,6 +79,7 @@ class Reporter:
         self._last: Facts | None = None  # content of the last report
         self._seen = 0  # the node's generation, from the last answer
         self._was_late = False  # the last report
+        self._is_again = False  # the next report: it is made at once for what the last one left
         self._told_pause: float | None = None
         self._due_s = -math.inf
         self._listening = False
@@ -222,13 +225,15 @@ class Reporter:
         """Take the answer to a report. Returns the seconds until the next one is due.
 
         A claim that has changed since ``seen`` may be left to the next report, which then has its
-        change in what it has seen. An instance that was not confirmed is listed once more.
+        change in what it has seen: it is made at once, but only once, since each report may
+        change the node. An instance that was not confirmed is listed once more.
         """
         claims = answer.get('claims', {}) if isinstance(answer, dict) else {}
         left = unsettled(claims, facts.instances)
         self._agent.told(dataclasses.replace(facts, instances=facts.instances - left), there)
         again_s = self._compare(facts, there)
-        return 0.0 if left and self._seen > seen else again_s
+        self._is_again = bool(left) and self._seen > seen and not self._is_again
+        return 0.0 if self._is_again else again_s
 
     def _compare(self, facts: Facts, there: difference.Counted | None) -> float:
         """Log where the scheduler counts differently.

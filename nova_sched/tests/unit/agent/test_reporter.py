@@ -541,6 +541,12 @@ def told(generation, claims=types.MappingProxyType({}), **words):
             [0, 10, 20],
             id='nothing to settle',
         ),
+        pytest.param(
+            [told(at, {'moving': 'confirmed'}) for at in range(4, 8)],
+            [None, 4, 5, 6],
+            [0, 0, 10, 10],
+            id='not settled, and each report changes the node',
+        ),
         pytest.param([told(4, stale=True, boot=7)], [None, 4, 6], [0, 0, 10], id='late'),
         pytest.param(
             [told(4, stale=True), told(5, stale=True)],
