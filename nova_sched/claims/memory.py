@@ -516,6 +516,7 @@ class MemoryClaimStore(ClaimStore):
             self._put(claim)
         for claim in settled.ended:
             self._drop(claim.key)
+        self._free_sources(settled.ended, now_s)
         before = self._nodes.get(uuid)
         after = NodeFacts(
             report=report,
@@ -541,6 +542,16 @@ class MemoryClaimStore(ClaimStore):
             self._pieces_at[uuid] = self._nodes[uuid].generation
         return dataclasses.replace(self._facts(uuid), ended=settled.ended)
 
+    def _free_sources(self, ended, now_s):
+        """See ``sql_nodes.free_sources``."""
+        consumers = {claim.consumer_uuid for claim in ended if claim.keeps_source}
+        found = [claim for consumer in consumers for claim in self._of(consumer)]
+        held, usages = Held(found), self._usages({claim.node_uuid for claim in found})
+        for claim in found:
+            held.put(claim.key, claim)
+        held.stamp(now_s, usages)
+        self._write(held, usages, ExclusiveDomains(usages))
+
     def _facts(self, uuid):
         return dataclasses.replace(self._nodes[uuid], claims=tuple(self._claims[uuid].values()))
 
@@ -565,6 +576,7 @@ class MemoryClaimStore(ClaimStore):
         gone = {claim.key: claim for claim in self._claims[uuid].values()}
         for key in gone:
             self._drop(key)
+        self._free_sources(gone.values(), now_s)
         hosts = {uuid: facts.report.host}
         self._tell(changed_claims.REMOVAL, gone, {}, now_s, hosts)
         del self._claims[uuid], self._used[uuid], self._pieces_at[uuid]

@@ -451,6 +451,7 @@ class SqlClaimStore(ClaimStore):
                 is_meant = max(row.reported_at, *written, 0) <= generation
             gone = sql_nodes.forget(connection, NODES.c.uuid == uuid) if is_meant else []
             now_s = clock.read(connection) if self.clock is None else self.clock()
+            sql_nodes.free_sources(connection, claims if gone else (), now_s)
         self._tell_removed(gone, now_s)
         return bool(gone)
 

@@ -18,6 +18,7 @@ import sqlalchemy as sa
 
 from nova_sched.claims import NodeFacts
 from nova_sched.claims import statements as sql
+from nova_sched.claims.judge import Held
 from nova_sched.db.tables import CLAIMS, NODES, REPORTS
 from nova_sched.state.report import Report
 
@@ -47,6 +48,23 @@ def write(connection, usages, held=None):
     taken = {claim.node_uuid for claim in added.values() if claim.all_parts}
     pieces = [{'uuid': uuid, 'pieces_at': usages[uuid].generation + 1} for uuid in sorted(taken)]
     sql.WRITE_PIECES.run(connection, pieces)
+
+
+def free_sources(connection, ended, now_s):
+    """Write the other claims of moves that keep their source again, if a report or a removal has
+    ended them: the sources may have reported, until now, that they do not have the consumers (see
+    ``Held.stamp``)."""
+    consumers = {claim.consumer_uuid for claim in ended if claim.keeps_source}
+    if not consumers:
+        return
+    nodes = {claim.node_uuid for claim in sql.read_claims(connection, sql.CLAIMS_OF, consumers)}
+    usages = lock(connection, nodes)
+    found = sql.read_claims(connection, sql.CLAIMS_OF, consumers)
+    held = Held(claim for claim in found if claim.node_uuid in usages)
+    for claim in held.claims:
+        held.put(claim.key, claim)
+    held.stamp(now_s, usages)
+    write(connection, usages, held)
 
 
 def replace_claims(connection, gone, come):

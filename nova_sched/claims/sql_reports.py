@@ -69,18 +69,16 @@ def second_of_a_name(reports):
     return None
 
 
-def take(report, row, text_before, claims, moving, first, now_s, told=None):
+def take(report, row, text_before, claims, moving, before, now_s, told=None):
     """Settle the node's claims with its report, and find out which changes that makes in its
     ``row``.
 
-    ``moving``: see ``settle``. The generations of a new node start above ``first``. ``told`` is
-    the node's own report of its domains, as text; None: as before. A report that is older than the
-    last applied one changes nothing.
+    ``moving`` and ``before``: see ``settle``. ``told`` is the node's own report of its domains, as
+    text; None: as before. A report that is older than the last applied one changes nothing.
     """
     if row is not None and not report.order.is_after(_order(row), row.reported_at):
         return _not_taken(row, text_before, claims)
     mine = {claim.consumer_uuid: claim for claim in claims}
-    before = NEW_NODE._replace(generation=first) if row is None else _before(row, text_before)
     settled = settle(report, mine, moving, now_s, before)
     put = settled.changed(mine)
     usage = NodeUsage({}, settled.foreign, 0)
@@ -212,13 +210,15 @@ def take_all(connection, latest, now_s, locator=None):
     # it with its text before this transaction writes.
     texts = sql_nodes.texts(connection, rows)
     claims = sql.by_node(sql.read_claims(connection, sql.CLAIMS_ON, latest))
-    moving = _moving(connection, latest, rows, texts, claims)
+    known = {uuid: _before(row, texts[uuid]) for uuid, row in rows.items()}
+    moving = _moving(connection, latest, known, claims)
     late, forgotten = _meet_twins(connection, latest, rows)
     first, read_s = 0, max((row.now_s for row in rows.values()), default=0.0)
     if not latest.keys() <= rows.keys():
         # After the twins: the generations of the new nodes are above theirs.
         first, read_s = connection.execute(sql.LAST_GENERATION).one()
     now_s = read_s if now_s is None else now_s
+    new_node = NEW_NODE._replace(generation=first)
     told = {
         uuid: locator and sql_domains.told_text(locator, report) for uuid, report in latest.items()
     }
@@ -231,7 +231,7 @@ def take_all(connection, latest, now_s, locator=None):
             texts.get(uuid),
             claims.get(uuid, []),
             moving,
-            first,
+            known.get(uuid, new_node),
             now_s,
             told[uuid],
         )
@@ -239,19 +239,19 @@ def take_all(connection, latest, now_s, locator=None):
     }
     sql_domains.enter(connection, locator, taken.values())
     _write(connection, taken.values())
+    ended = [one.facts.ended for one in taken.values()] + [one.claims for one in forgotten]
+    sql_nodes.free_sources(connection, itertools.chain(*ended), now_s)
     return taken, forgotten
 
 
-def _moving(connection, reports, rows, texts, claims):
+def _moving(connection, reports, known, claims):
     """(consumer, node) of the consumers that have left one of these nodes in a move that keeps its
     source."""
     gone = {
         (consumer, uuid)
-        for uuid, row in rows.items()
+        for uuid, before in known.items()
         for consumer in absent(
-            reports[uuid],
-            {claim.consumer_uuid: claim for claim in claims.get(uuid, ())},
-            _before(row, texts[uuid]),
+            reports[uuid], {claim.consumer_uuid: claim for claim in claims.get(uuid, ())}, before
         )
     }
     found = sql.read_claims(connection, sql.CLAIMS_OF, {consumer for consumer, _ in gone})

@@ -235,6 +235,21 @@ class ReportOrders:
             pytest.param(lambda store: store.release([(A, node(OTHER))]), id='aborted'),
             pytest.param(lambda store: store.expire(NOW + DAY), id='never confirmed'),
             pytest.param(lambda store: place(store, claim(A, node(THIRD))), id='moved elsewhere'),
+            pytest.param(
+                lambda store: (
+                    ready(store, OTHER, instances=frozenset([A])),
+                    ready(store, OTHER, instances=frozenset()),
+                ),
+                id='the target no longer has it',
+            ),
+            pytest.param(
+                lambda store: store.remove_node(node(OTHER), seen(store, OTHER).seen),
+                id='the target was removed',
+            ),
+            pytest.param(
+                lambda store: ready(store, OTHER, node_uuid=node('rebuilt'), order=NONE),
+                id='the target was rebuilt',
+            ),
         ],
     )
     def test_a_report_from_a_move_that_is_over(self, store, end):
