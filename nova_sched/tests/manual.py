@@ -22,7 +22,7 @@ DIRECTIVE = re.compile(r'(?P<indent> *)\.\. code-block::(?: (?P<language>\w+))?$
 PROMPT = '$ '
 # Examples in Python: a page, and a text that only this one of its examples has.
 BOOT = 'conductors.rst', 'boot(spec, instance_uuids'
-MOVE = 'claims.rst', 'conductor.move'
+MOVE = 'conductors.rst', 'conductor.move'
 CANDIDATES = 'conductors.rst', 'select_candidates'
 MEMBERS = 'conductors.rst', 'groups.create'
 REPORT = 'compute-nodes.rst', 'update_resource_stats'
