@@ -86,17 +86,17 @@ class Claim:
     MEMORY_MB: MiB, DISK_GB: GiB). ``created_s``, ``changed_s`` and ``expires_s`` are seconds since
     the epoch by the store's clock, which sets the first two. ``changed_s`` is the time when the
     claim was made or last replaced by another one, and ``changed_at`` is the generation that the
-    node got when the store last wrote the claim; it is not part of a comparison. ``expires_s``
-    None never expires. ``parts`` are the CPUs, pages and devices that it holds in addition.
-    ``counted``: the usage in the node's report includes them. ``image_properties`` are those of
-    the consumer's image, as text. ``move`` is the reason why the consumer comes from another node
-    (one of MOVES). During a resize on this node, ``resizing`` has both sizes: ``resources`` is
-    their combined need, ``parts`` are the old ones. For a member of a group, ``top_group`` is the
-    group's UUID, and ``member`` its path there. ``fences`` are the tokens of the exclusive domains
-    that the claim belongs to. An exclusive domain lasts as long as any claim has its token.
-    ``ends_s`` is when the consumer is expected to end, in seconds since the epoch by the store's
-    clock; None: not known. ``life`` is for learning how long servers last; None: nothing is
-    learned.
+    node got when the store last wrote the claim; ``number`` orders the claims of a consumer. These
+    two are not part of a comparison. ``expires_s`` None never expires. ``parts`` are the CPUs,
+    pages and devices that it holds in addition. ``counted``: the usage in the node's report
+    includes them. ``image_properties`` are those of the consumer's image, as text. ``move`` is the
+    reason why the consumer comes from another node (one of MOVES). During a resize on this node,
+    ``resizing`` has both sizes: ``resources`` is their combined need, ``parts`` are the old ones.
+    For a member of a group, ``top_group`` is the group's UUID, and ``member`` its path there.
+    ``fences`` are the tokens of the exclusive domains that the claim belongs to. An exclusive
+    domain lasts as long as any claim has its token. ``ends_s`` is when the consumer is expected to
+    end, in seconds since the epoch by the store's clock; None: not known. ``life`` is for learning
+    how long servers last; None: nothing is learned.
     """
 
     consumer_uuid: str
@@ -110,6 +110,7 @@ class Claim:
     created_s: float = 0.0
     changed_s: float = 0.0
     changed_at: int = dataclasses.field(default=0, compare=False)
+    number: int = dataclasses.field(default=0, compare=False)
     expires_s: float | None = None
     parts: HardwareAllocation | None = None
     counted: bool = False
@@ -142,6 +143,11 @@ class Claim:
         """Returns the UUID by which calls name the claim: that of its open resize, or its own."""
         return (self.resizing and self.resizing.uuid) or self.uuid
 
+    def order(self):
+        """Returns what orders the claims of one consumer by when they were made; the time only
+        where an older release made them."""
+        return self.number, self.created_s
+
     def has_uuid(self, uuid):
         """Returns whether a UUID identifies this claim or its open resize."""
         return uuid in (self.uuid, self.name)
@@ -166,17 +172,26 @@ class Claim:
 
     # State transitions.
 
-    def stamped(self, before, now_s, generation):
+    def stamped(self, before, now_s, generation, number=0):
         """Returns the claim as the store keeps it from ``now_s`` on, replacing the claim
-        ``before`` (None: no claim). ``generation`` is the one that its node gets now."""
+        ``before`` (None: no claim). ``generation`` is the one that its node gets now. A new claim
+        gets this number."""
         if before is not None and before.has_uuid(self.uuid):
             return dataclasses.replace(self, changed_s=now_s, changed_at=generation)
         left_s = None if self.expires_s is None else now_s + self.expires_s - self.created_s
         # Runs for each new claim: this takes half as long as dataclasses.replace.
         values = [*_VALUES(self)]
         values[_CREATED], values[_CHANGED], values[_EXPIRES] = now_s, now_s, left_s
-        values[_CHANGED_AT] = generation
+        values[_CHANGED_AT], values[_NUMBER] = generation, number
         return Claim(*values)
+
+    def spared(self, watched_s, now_s):
+        """Returns the claim with the time left from ``now_s`` on that it had when it was last
+        changed, or, if the clock had jumped by then, at ``watched_s``."""
+        left_s = self.expires_s - self.changed_s
+        if left_s <= 0:
+            left_s = self.expires_s - watched_s
+        return dataclasses.replace(self, expires_s=now_s + left_s)
 
     def merged_with(self, later):
         """Returns this claim merged with a later claim of the same consumer on the same node.
@@ -248,12 +263,11 @@ class Claim:
 
     def renewed(self, now_s, lifetime_s, generation):
         """Returns the claim with ``lifetime_s`` seconds left (None: it never expires); None unless
-        it is pending and has not expired, or is being resized. ``generation`` is the one that its
-        node gets now."""
-        if not (self.resizing or (self.state == PENDING and not self.overdue(now_s))):
+        it is pending, or is being resized. ``generation`` is the one that its node gets now."""
+        if not (self.resizing or self.state == PENDING):
             return None
         until_s = None if lifetime_s is None else now_s + lifetime_s
-        return dataclasses.replace(self, expires_s=until_s, changed_at=generation)
+        return dataclasses.replace(self, expires_s=until_s, changed_s=now_s, changed_at=generation)
 
     def overdue(self, now_s):
         """Returns whether the claim has expired: it waited too long for a confirmation."""
@@ -263,6 +277,6 @@ class Claim:
 
 _NAMES = [field.name for field in dataclasses.fields(Claim)]
 _VALUES = operator.attrgetter(*_NAMES)
-_CREATED, _CHANGED, _CHANGED_AT, _EXPIRES = map(
-    _NAMES.index, ('created_s', 'changed_s', 'changed_at', 'expires_s')
+_CREATED, _CHANGED, _CHANGED_AT, _NUMBER, _EXPIRES = map(
+    _NAMES.index, ('created_s', 'changed_s', 'changed_at', 'number', 'expires_s')
 )

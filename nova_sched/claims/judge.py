@@ -103,8 +103,10 @@ class Held:
                     if claim.key not in self.added:
                         self.put(claim.key, claim)
         for key, claim in self.added.items():
-            self.added[key] = self._claims[key[0]][key[1]] = claim.stamped(
-                self.removed.get(key), now_s, usages[key[1]].generation + 1
+            mine = self._claims[key[0]]
+            number = 1 + max(one.number for one in mine.values())
+            self.added[key] = mine[key[1]] = claim.stamped(
+                self.removed.get(key), now_s, usages[key[1]].generation + 1, number
             )
         for _, node in (*self.added, *self.removed):
             usages[node].changed = True

@@ -11,6 +11,7 @@
 # under the License.
 """Changes of existing claims: each event as a function from a claim to its new state."""
 
+from nova_sched.claim import Claim
 from nova_sched.claims import ANY
 
 
@@ -59,12 +60,12 @@ def finishing(claims, node_uuids, selector=ANY):
     continue: reports may have settled it long ago.
     """
     there = [one for one in claims if one.node_uuid in node_uuids and selector.covers(one)]
-    moved_s = max((_age(claim) for claim in there if claim.move), default=None)
+    move = max((claim for claim in there if claim.move), key=Claim.order, default=None)
 
     def change(claim):
         if claim in there:
             return claim.finished()
-        return None if moved_s is not None and _age(claim) <= moved_s else claim
+        return None if move is not None and claim.order() <= move.order() else claim
 
     return change
 
@@ -76,7 +77,7 @@ def reverting(claims, selector=ANY):
     A consumer that has a confirmed claim on the node of its move, and no other claim, stays there.
     """
     meant = (one for one in claims if one.is_open and selector.covers(one))
-    last = max(meant, key=_age, default=None)
+    last = max(meant, key=Claim.order, default=None)
 
     def change(claim):
         if last is None:
@@ -96,7 +97,3 @@ def _taken_back(claim, is_only):
     if claim.resizing:
         return claim.reverted()
     return claim if claim.is_confirmed and is_only else None
-
-
-def _age(claim):
-    return claim.created_s

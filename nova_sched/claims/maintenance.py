@@ -22,7 +22,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_error
 
 from nova_sched import errors
-from nova_sched.claim import PLANNED
+from nova_sched.claim import PLANNED, Claim
 from nova_sched.claims import ServerGroupPolicy, findings, sql_domains, sql_nodes
 from nova_sched.claims import sql_groups as groups
 from nova_sched.claims import statements as sql
@@ -233,7 +233,7 @@ class ClaimMaintenance:
             waiting = [claim for claim in _lock_claims(connection, sql.CLAIMS_OF, [consumer])
                        if not claim.is_confirmed]  # fmt: skip
             if waiting:
-                *older, newest = sorted(waiting, key=_age)
+                *older, newest = sorted(waiting, key=Claim.order)
                 _end(connection, older)
                 _set_mark(connection, newest)
 

@@ -49,7 +49,7 @@ JUDGED_BY = 'inventories', 'used', 'generation', 'host', 'pieces_at', 'fences', 
 LOCK_USAGES = bulk.Select(NODES, 'uuid', *JUDGED_BY, lock=True, clock=True)
 CONSUMERS_WITH_CLAIMS = bulk.Select(CLAIMS, 'consumer_uuid', key='consumer_uuid')
 PUT_CLAIMS, END_CLAIMS = bulk.Insert(CLAIMS), bulk.Delete(CLAIMS)
-WRITE_EXPIRIES = bulk.Update(CLAIMS, 'expires_s', 'changed_at')
+WRITE_EXPIRIES = bulk.Update(CLAIMS, 'expires_s', 'changed_s', 'changed_at')
 WRITE_USES = bulk.Update(NODES, 'used', also='generation = generation + 1')
 WRITE_FENCES = bulk.Update(NODES, 'fences')
 WRITE_PIECES = bulk.Update(NODES, 'pieces_at')
@@ -158,7 +158,7 @@ def read_nodes(connection, uuids, lock=False):
 def claim(row):
     """The Claim of a row of CLAIMS, with all columns in their order.
 
-    By position: a report reads all claims of its node, and keywords for 22 arguments take twice as
+    By position: a report reads all claims of its node, and keywords for 23 arguments take twice as
     long as the rest.
     """
     uuid, consumer, node, state, _, resources, project, user, group, request, *rest = row
@@ -166,6 +166,7 @@ def claim(row):
         created_s,
         changed_s,
         changed_at,
+        number,
         expires_s,
         image,
         parts,
@@ -190,6 +191,7 @@ def claim(row):
         created_s,
         changed_s,
         changed_at,
+        number,
         expires_s,
         parts and HardwareAllocation.from_json(parts),
         bool(counted),

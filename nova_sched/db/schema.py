@@ -26,7 +26,7 @@ from nova_sched.db.engine import transaction
 # It logs its context each time.
 logging.getLogger('alembic').setLevel(logging.WARNING)
 
-HEAD = '0019'  # the revision that this release needs
+HEAD = '0020'  # the revision that this release needs
 UPGRADE = 'run nova-sched-manage db upgrade'
 REVISION = re.compile('[0-9]{4}')
 MIGRATIONS = pathlib.Path(__file__).parent / 'migrations'

@@ -75,7 +75,8 @@ REPORTS = _table(
 # The claim of one consumer on one node. `parts` are its CPUs, pages and devices; `counted`: the
 # node's report has them in use. `changed_s` is when it was made or last changed: an earlier
 # message does not end it. `changed_at` is the generation that its node got when the row was last
-# written: the silence of a report from before does not end it. `move` is the kind of move that
+# written: the silence of a report from before does not end it. `number` orders the claims of its
+# consumer: each new one is above those that are there. `move` is the kind of move that
 # brings the consumer here from another node; `resizing` has both sizes of a claim that is resized
 # in place. `unconfirmed` is the consumer again while the claim is not confirmed, and null after
 # that. It is unique, so no consumer ever has unconfirmed claims on two nodes. For a member of a
@@ -97,6 +98,7 @@ CLAIMS = _table(
     sa.Column('created_s', SECONDS, nullable=False),
     sa.Column('changed_s', SECONDS, nullable=False, server_default='0'),
     sa.Column('changed_at', sa.BigInteger, nullable=False, server_default='0'),
+    sa.Column('number', sa.BigInteger, nullable=False, server_default='0'),
     sa.Column('expires_s', SECONDS, index=True),
     sa.Column('image_properties', JSON_TEXT),
     sa.Column('parts', JSON_TEXT),

@@ -162,6 +162,10 @@ class Books:
         """The number of the state, and the generations of each node before they were ranked."""
         times = {value: 2 * rank for rank, value in enumerate(sorted(self._times(store)), 1)}
         lists = [self._generations(store, node) for node in range(self.nodes)]
+        orders = {
+            consumer: sorted(claim.number for claim in store._of(consumer))
+            for consumer in store._places
+        }
         for numbers, host in zip(lists, self.hosts, strict=True):
             uuid = store._names.get((host, host))
             if uuid is None:
@@ -179,6 +183,7 @@ class Books:
                     'created_s': times[claim.created_s],
                     'changed_s': times[claim.changed_s],
                     'changed_at': ranks[claim.changed_at],
+                    'number': 1 + orders[consumer].index(claim.number),
                 }
                 if claim.expires_s not in (None, OVER):
                     changes['expires_s'] = NEVER
@@ -229,7 +234,9 @@ class Books:
             generation=0,
             seen_s=0.0,
             claims=tuple(
-                _replaced(one, dict.fromkeys(('created_s', 'changed_s', 'changed_at'), 0))
+                _replaced(
+                    one, dict.fromkeys(('created_s', 'changed_s', 'changed_at', 'number'), 0)
+                )
                 for one in sorted(facts.claims, key=lambda one: one.consumer_uuid)
             ),
         )
